@@ -73,8 +73,7 @@ std::string Printable(std::string_view text) {
 std::string CleanUtf8(std::string_view bytes, std::size_t most) {
   if (bytes.size() > most) {
     bytes.remove_prefix(bytes.size() - most);
-    while (!bytes.empty() && Continues(bytes[0]))
-      bytes.remove_prefix(1);  // rest of a truncated character
+    while (!bytes.empty() && Continues(bytes[0])) bytes.remove_prefix(1);  // rest of a truncated character
   }
   std::string text;
   while (!bytes.empty()) {

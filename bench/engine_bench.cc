@@ -16,9 +16,9 @@
 #include "nlohmann/json.hpp"
 #include "search/cost/layer_ops.h"
 #include "search/text/model_json.h"
+#include "trainer/calibrate/scratch_op.h"
 #include "trainer/comm/rendezvous.h"
 #include "trainer/run/rank_trainer.h"
-#include "trainer/run/scratch_op.h"
 
 namespace autocfg {
 namespace {

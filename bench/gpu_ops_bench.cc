@@ -27,10 +27,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/cuda_ops.h"
-#include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/cuda_stream.h"
+#include "kernels/cuda/ops/cuda_ops.h"
 #include "kernels/op_choice.h"
 #include "nlohmann/json.hpp"
 

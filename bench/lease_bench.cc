@@ -26,8 +26,8 @@
 #include "fmt/format.h"
 #include "grpcpp/grpcpp.h"
 #include "nlohmann/json.hpp"
-#include "server/coordinator.h"
-#include "server/resource_names.h"
+#include "server/coordinator/coordinator.h"
+#include "server/names/resource_names.h"
 #include "server/store/sqlite_store.h"
 #include "spdlog/spdlog.h"
 

@@ -10,9 +10,9 @@
 #include "base/os/build_id.h"
 #include "base/os/program_log.h"
 #include "base/suggest.h"
-#include "cli/console.h"
-#include "cli/paths.h"
-#include "cli/verbs.h"
+#include "cli/input/paths.h"
+#include "cli/terminal/console.h"
+#include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
 

@@ -1,5 +1,5 @@
 // Merges what several ranks or workers measured of one job. Pure, thread-safe. A worker merges its ranks
-// (worker/job_runner.h); the coordinator merges the workers of a job that spans several. The result equals
+// (worker/jobs/job_runner.h); the coordinator merges the workers of a job that spans several. The result equals
 // that of one worker with all the ranks.
 #pragma once
 

@@ -16,9 +16,9 @@
 #include "base/os/program_log.h"
 #include "fmt/format.h"
 #include "proto/rpc/duration.h"
-#include "server/coordinator.h"
-#include "server/database_path.h"
-#include "server/listen_address.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/database_path.h"
+#include "server/listen/listen_address.h"
 #include "server/store/sqlite_store.h"
 #include "spdlog/spdlog.h"
 

@@ -1,3 +1,3 @@
-#include "trainer/run/trainer_main.h"
+#include "trainer/program/trainer_main.h"
 
 int main(int argc, char** argv) { return autocfg::TrainerMain(argc, argv); }

@@ -13,7 +13,7 @@
 namespace autocfg {
 namespace {
 
-// The coordinator allows one ping per 5 s while a call is in flight (server/coordinator.cc).
+// The coordinator allows one ping per 5 s while a call is in flight (server/coordinator/coordinator.cc).
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kFirstPauseMs = 100;

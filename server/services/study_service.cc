@@ -5,14 +5,14 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
-#include "server/resource_names.h"
-#include "server/search_problem.h"
+#include "server/names/resource_names.h"
 #include "server/services/pages.h"
 #include "server/services/prediction_answer.h"
 #include "server/services/status.h"
-#include "server/services/study_states.h"
 #include "server/services/watch_study.h"
-#include "server/study_search.h"
+#include "server/studies/search_problem.h"
+#include "server/studies/study_search.h"
+#include "server/studies/study_states.h"
 
 namespace autocfg {
 namespace {

@@ -8,12 +8,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "autocfg/v1/study_service.grpc.pb.h"
-#include "server/clock.h"
+#include "base/os/clock.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/notifier.h"
 #include "server/services/caller.h"
 #include "server/store/store.h"
-#include "server/study_runner.h"
+#include "server/studies/study_runner.h"
 
 namespace autocfg {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "server/resource_names.h"
+#include "server/names/resource_names.h"
 
 namespace autocfg {
 namespace {

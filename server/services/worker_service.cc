@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 #include "fmt/format.h"
-#include "server/resource_names.h"
+#include "server/names/resource_names.h"
 #include "server/services/pages.h"
 #include "server/services/parked_reactor.h"
 #include "server/services/status.h"

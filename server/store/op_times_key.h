@@ -20,7 +20,7 @@ struct CalibratedShare {
 
 // Returns the key for the times of these shares. Returns nullopt if they cannot be reused: a worker has no
 // GPUs, has no device name or no valid build ID ("-dirty" and "+unknown" builds are not valid), or workers
-// differ in these. `fewer_ranks` is the job's; such a job runs one rank per GPU (worker/job_runner.h).
+// differ in these. `fewer_ranks` is the job's; such a job runs one rank per GPU (worker/jobs/job_runner.h).
 // Requires a share.
 std::optional<OpTimesKey> OpTimesKeyOf(std::span<const CalibratedShare> shares, bool fewer_ranks);
 

@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 #include "proto/merge_results.h"
-#include "server/resource_names.h"
+#include "server/names/resource_names.h"
 #include "server/store/sqlite_store_impl.h"
 
 namespace autocfg {

@@ -7,8 +7,8 @@
 #include "fmt/format.h"
 #include "proto/merge_results.h"
 #include "search/ops/op_desc.h"
-#include "server/resource_names.h"
-#include "server/state_name.h"
+#include "server/names/resource_names.h"
+#include "server/names/state_name.h"
 #include "server/store/op_times_key.h"
 #include "server/store/sqlite_store_impl.h"
 

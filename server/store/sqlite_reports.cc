@@ -4,7 +4,7 @@
 
 #include "base/fnv1a.h"
 #include "fmt/format.h"
-#include "server/state_name.h"
+#include "server/names/state_name.h"
 #include "server/store/report_fit.h"
 #include "server/store/sqlite_store_impl.h"
 

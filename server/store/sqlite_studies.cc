@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "server/resource_names.h"
-#include "server/state_name.h"
+#include "server/names/resource_names.h"
+#include "server/names/state_name.h"
 #include "server/store/sqlite_store_impl.h"
 
 namespace autocfg {

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "server/resource_names.h"
+#include "server/names/resource_names.h"
 #include "server/store/sqlite_store_impl.h"
 
 namespace autocfg {

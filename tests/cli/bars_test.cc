@@ -1,4 +1,4 @@
-#include "cli/bars.h"
+#include "cli/terminal/bars.h"
 
 #include <gtest/gtest.h>
 

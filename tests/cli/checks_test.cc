@@ -1,4 +1,4 @@
-#include "cli/checks.h"
+#include "cli/verbs/checks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

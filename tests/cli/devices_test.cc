@@ -1,11 +1,11 @@
-#include "cli/devices.h"
+#include "cli/input/devices.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/inputs.h"
+#include "cli/input/inputs.h"
 #include "tests/cli/gpu_machine.h"
-#include "worker/inventory.h"
+#include "worker/machine/inventory.h"
 
 namespace autocfg {
 namespace {

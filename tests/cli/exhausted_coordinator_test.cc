@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/console.h"
+#include "cli/terminal/console.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
 #include "tests/server/coordinator_fixture.h"

@@ -1,4 +1,4 @@
-#include "cli/explanation.h"
+#include "cli/report/explanation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

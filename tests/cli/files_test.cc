@@ -1,4 +1,4 @@
-#include "cli/files.h"
+#include "cli/input/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "cli/console.h"
+#include "cli/terminal/console.h"
 #include "tests/cli/program.h"
 
 namespace autocfg {

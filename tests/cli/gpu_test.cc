@@ -7,7 +7,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/cli/gpu_machine.h"
-#include "worker/job_runner.h"
+#include "worker/jobs/job_runner.h"
 
 namespace autocfg {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/inputs.h"
+#include "cli/input/inputs.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "search/plan/plan_text.h"
 #include "tests/cli/program.h"
-#include "worker/inventory.h"
+#include "worker/machine/inventory.h"
 
 namespace autocfg {
 namespace {

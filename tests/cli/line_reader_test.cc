@@ -1,4 +1,4 @@
-#include "cli/line_reader.h"
+#include "cli/input/line_reader.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

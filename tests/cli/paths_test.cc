@@ -1,4 +1,4 @@
-#include "cli/paths.h"
+#include "cli/input/paths.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/progress.h"
+#include "cli/study/progress.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "cli/results_json.h"
+#include "cli/report/results_json.h"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 #include <string>
 
-#include "cli/report.h"
+#include "cli/report/report.h"
 #include "proto/convert/plan_convert.h"
 #include "search/plan/plan_text.h"
 

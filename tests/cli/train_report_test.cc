@@ -1,4 +1,4 @@
-#include "cli/train_report.h"
+#include "cli/train/train_report.h"
 
 #include <gtest/gtest.h>
 

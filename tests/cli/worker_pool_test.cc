@@ -1,10 +1,10 @@
 // Tests the cluster of a coordinator's workers, with expected values computed by hand.
-#include "cli/worker_pool.h"
+#include "cli/client/worker_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "worker/inventory.h"
+#include "worker/machine/inventory.h"
 
 namespace autocfg {
 namespace {

@@ -13,7 +13,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/resource_names.h"
+#include "server/names/resource_names.h"
 #include "server/store/store.h"
 #include "tests/server/store/study_edits.h"
 

@@ -6,7 +6,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
 #include "tests/support/build_paths.h"
-#include "worker/inventory.h"
+#include "worker/machine/inventory.h"
 
 namespace autocfg {
 namespace {

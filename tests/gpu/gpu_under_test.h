@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/ops/cuda_ops.h"
 #include "tests/conformance/ops_fixture.h"
 
 namespace autocfg {

@@ -1,5 +1,5 @@
 // Tests that choices are made once per key and kept, and that the fastest candidate is chosen.
-#include "kernels/cuda/choice_cache.h"
+#include "kernels/cuda/matmul/choice_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests that pieces of a ring never overlap and that room is found whenever there is some.
-#include "kernels/cuda/ring_places.h"
+#include "kernels/cuda/device/ring_places.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include "tests/support/build_paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/run/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
 
 namespace autocfg {
 namespace {

@@ -11,8 +11,8 @@
 #include "search/cost/plan_op_times.h"
 #include "search/schedule/program.h"
 #include "tests/support/build_paths.h"
-#include "trainer/run/train_config.h"
-#include "worker/process_launcher.h"
+#include "trainer/config/train_config.h"
+#include "worker/launcher/process_launcher.h"
 
 namespace autocfg {
 

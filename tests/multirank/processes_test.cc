@@ -12,7 +12,7 @@
 #include "tests/multirank/process_jobs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/run/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
 
 namespace autocfg {
 namespace {

@@ -13,7 +13,7 @@
 #include "fmt/format.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 #include "server/store/sqlite_store.h"
 #include "tests/server/fake_worker.h"
 #include "tests/support/temp_dir.h"

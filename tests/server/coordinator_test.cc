@@ -1,5 +1,5 @@
 // The whole coordinator over a Unix socket: small studies from end to end with a fake worker.
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 
 #include <cstdint>
 #include <set>

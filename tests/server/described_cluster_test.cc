@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "proto/convert/cluster_convert.h"
 #include "search/text/cluster_json.h"
-#include "server/search_problem.h"
+#include "server/studies/search_problem.h"
 #include "tests/server/coordinator_fixture.h"
 
 namespace autocfg {

@@ -1,5 +1,5 @@
 // Table of listen addresses, and which of them would send plain text off the machine.
-#include "server/listen_address.h"
+#include "server/listen/listen_address.h"
 
 #include "gmock/gmock.h"
 

@@ -1,4 +1,4 @@
-#include "server/state_name.h"
+#include "server/names/state_name.h"
 
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // Runners with failing storage, without threads, or waiting for their turn; and what is kept of ended
 // studies.
-#include "server/study_runner.h"
+#include "server/studies/study_runner.h"
 
 #include <atomic>
 #include <chrono>
@@ -20,9 +20,9 @@
 #include "gtest/gtest.h"
 #include "proto/convert/cluster_convert.h"
 #include "search/text/cluster_json.h"
-#include "server/resource_names.h"
-#include "server/search_problem.h"
+#include "server/names/resource_names.h"
 #include "server/store/sqlite_store.h"
+#include "server/studies/search_problem.h"
 #include "tests/server/coordinator_fixture.h"
 #include "tests/server/log_lines.h"
 #include "tests/server/store/study_edits.h"

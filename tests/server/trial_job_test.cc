@@ -1,5 +1,5 @@
 // Step counts and time limits of trials.
-#include "server/trial_job.h"
+#include "server/studies/trial_job.h"
 
 #include "gtest/gtest.h"
 #include "proto/convert/op_convert.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/cuda/loaded_library.h"
+#include "kernels/cuda/device/loaded_library.h"
 
 namespace autocfg::cuda {
 

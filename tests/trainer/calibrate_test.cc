@@ -1,6 +1,6 @@
 // Tests of calibration: every kind of op can be timed, alone and among ranks, and invalid ops are rejected.
 // The tests check only that times exist, not their values.
-#include "trainer/run/calibrate.h"
+#include "trainer/calibrate/calibrate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "proto/convert/op_convert.h"
 #include "tests/trainer/every_op.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/errors.h"
+#include "trainer/layout/errors.h"
 
 namespace autocfg {
 namespace {

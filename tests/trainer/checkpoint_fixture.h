@@ -13,7 +13,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/errors.h"
+#include "trainer/layout/errors.h"
 
 namespace autocfg::testing {
 

@@ -6,8 +6,8 @@
 
 #include "tests/trainer/checkpoint_fixture.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/run/checkpoint.h"
-#include "trainer/run/safetensors.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/safetensors.h"
 
 namespace autocfg {
 namespace {

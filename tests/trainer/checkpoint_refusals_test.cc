@@ -12,10 +12,10 @@
 
 #include "tests/trainer/checkpoint_fixture.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/errors.h"
-#include "trainer/run/checkpoint.h"
-#include "trainer/run/file.h"
-#include "trainer/run/safetensors.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/file.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
 namespace autocfg {

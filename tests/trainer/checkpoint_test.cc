@@ -1,5 +1,5 @@
 // Tests of saving and loading a GPT-2's weights, for several layouts and types.
-#include "trainer/run/checkpoint.h"
+#include "trainer/checkpoint/checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "tests/trainer/checkpoint_fixture.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/run/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
 
 namespace autocfg {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/run/core_sharing.h"
+#include "trainer/backend/core_sharing.h"
 
 #include <gtest/gtest.h>
 

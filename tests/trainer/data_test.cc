@@ -10,7 +10,7 @@
 #include <set>
 
 #include "tests/support/temp_dir.h"
-#include "trainer/errors.h"
+#include "trainer/layout/errors.h"
 
 namespace autocfg {
 namespace {

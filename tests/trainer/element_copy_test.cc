@@ -1,4 +1,4 @@
-#include "trainer/model/element_copy.h"
+#include "trainer/layout/element_copy.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "kernels/bf16.h"
 #include "kernels/cpu/cpu_device.h"
-#include "trainer/errors.h"
+#include "trainer/layout/errors.h"
 
 namespace autocfg {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "search/cost/layer_ops.h"
 #include "search/schedule/program.h"
-#include "trainer/run/train_config.h"
+#include "trainer/config/train_config.h"
 
 namespace autocfg {
 

@@ -1,6 +1,6 @@
 // Tests how ranks on GPUs choose their communication. The backend itself runs in
 // tests/multirank/emulated_gpu_test.cc.
-#include "trainer/run/gpu_backend.h"
+#include "trainer/backend/gpu_backend.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,8 +13,8 @@
 #include "kernels/cpu/cpu_device.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/errors.h"
-#include "trainer/run/gpu_memory.h"
+#include "trainer/backend/gpu_memory.h"
+#include "trainer/layout/errors.h"
 
 namespace autocfg {
 namespace {

@@ -1,6 +1,6 @@
 // Tests a rank's end of its socket. tests/worker/process_launcher_test.cc tests that a rank ends with its
 // launcher.
-#include "trainer/run/launcher_channel.h"
+#include "trainer/program/launcher_channel.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

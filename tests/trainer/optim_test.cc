@@ -6,7 +6,7 @@
 #include "kernels/clip_factor.h"
 #include "kernels/cpu/cpu_device.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/model/scalars.h"
+#include "trainer/layout/scalars.h"
 #include "trainer/optim/adamw.h"
 #include "trainer/optim/clip.h"
 #include "trainer/optim/lr_schedule.h"

@@ -18,7 +18,7 @@
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/trainer/model_styles.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/errors.h"
+#include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
 namespace autocfg {

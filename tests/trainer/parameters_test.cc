@@ -1,5 +1,5 @@
 // Tests which parameters a rank has, in which order, and which part of the model's parameter each is.
-#include "trainer/model/parameters.h"
+#include "trainer/layout/parameters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

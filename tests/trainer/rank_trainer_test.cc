@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/errors.h"
+#include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
 namespace autocfg {

@@ -13,9 +13,9 @@
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/errors.h"
-#include "trainer/run/calibrate.h"
-#include "trainer/run/safetensors.h"
+#include "trainer/calibrate/calibrate.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
 namespace autocfg {

@@ -1,5 +1,5 @@
 // Tests which error code each exception is converted to.
-#include "trainer/run/result.h"
+#include "trainer/program/result.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 
 #include "kernels/device.h"
 #include "trainer/comm/communicator.h"
-#include "trainer/errors.h"
-#include "trainer/run/train_config.h"
+#include "trainer/config/train_config.h"
+#include "trainer/layout/errors.h"
 
 namespace autocfg {
 namespace {

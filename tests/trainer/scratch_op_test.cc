@@ -1,6 +1,6 @@
 // Tests that an op that runs repeatedly on its own results, as in timing, keeps normal numbers that take
 // normal time.
-#include "trainer/run/scratch_op.h"
+#include "trainer/calibrate/scratch_op.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 
 #include "tests/trainer/model_styles.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/errors.h"
+#include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
 namespace autocfg {

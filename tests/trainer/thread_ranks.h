@@ -22,9 +22,9 @@
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/rendezvous.h"
 #include "trainer/comm/streamed/streamed_world.h"
+#include "trainer/config/train_config.h"
 #include "trainer/run/rank_trainer.h"
 #include "trainer/run/runner.h"
-#include "trainer/run/train_config.h"
 
 namespace autocfg::testing {
 

@@ -1,4 +1,4 @@
-#include "worker/cgroup.h"
+#include "worker/machine/cgroup.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "worker/device_choice.h"
+#include "worker/machine/device_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include "fmt/format.h"
 #include "tests/cli/program.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
-#include "worker/inventory.h"
+#include "worker/machine/inventory.h"
 
 namespace autocfg {
 namespace {

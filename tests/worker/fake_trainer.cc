@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "trainer/comm/comm_world.h"
-#include "trainer/run/launcher_channel.h"
+#include "trainer/program/launcher_channel.h"
 
 namespace autocfg {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/inventory.h"
+#include "worker/machine/inventory.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -7,7 +7,7 @@
 
 #include "base/os/build_id.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
-#include "worker/job_runner.h"
+#include "worker/jobs/job_runner.h"
 
 namespace autocfg {
 namespace {

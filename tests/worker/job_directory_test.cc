@@ -1,5 +1,5 @@
 // Shared memory left by ranks is deleted with their job; that of a killed launcher, by the next job.
-#include "worker/job_directory.h"
+#include "worker/launcher/job_directory.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "worker/job_runner.h"
+#include "worker/jobs/job_runner.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "tests/worker/launch_helpers.h"
-#include "worker/inventory.h"
+#include "worker/machine/inventory.h"
 
 namespace autocfg {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/support/build_paths.h"
-#include "worker/process_launcher.h"
+#include "worker/launcher/process_launcher.h"
 
 namespace autocfg {
 

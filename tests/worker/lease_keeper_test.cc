@@ -1,4 +1,4 @@
-#include "worker/lease_keeper.h"
+#include "worker/jobs/lease_keeper.h"
 
 #include <gtest/gtest.h>
 

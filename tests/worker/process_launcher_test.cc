@@ -1,4 +1,4 @@
-#include "worker/process_launcher.h"
+#include "worker/launcher/process_launcher.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

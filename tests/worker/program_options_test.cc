@@ -1,4 +1,4 @@
-#include "worker/program_options.h"
+#include "worker/program/program_options.h"
 
 #include <gtest/gtest.h>
 

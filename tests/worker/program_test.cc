@@ -1,5 +1,5 @@
 // autocfg-worker as a process, with a fake coordinator.
-#include "worker/program.h"
+#include "worker/program/program.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/slot_pool.h"
+#include "worker/jobs/slot_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The worker's calls during a short coordinator outage: they wait, and continue as soon as it is back instead
 // of at gRPC's next retry.
-#include "worker/worker_calls.h"
+#include "worker/jobs/worker_calls.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

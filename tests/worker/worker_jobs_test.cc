@@ -11,9 +11,9 @@
 #include "tests/cli/program.h"
 #include "tests/worker/fake_coordinator.h"
 #include "tests/worker/launch_helpers.h"
-#include "worker/inventory.h"
-#include "worker/worker.h"
-#include "worker/worker_calls.h"
+#include "worker/jobs/worker_calls.h"
+#include "worker/machine/inventory.h"
+#include "worker/program/worker.h"
 
 namespace autocfg {
 namespace {

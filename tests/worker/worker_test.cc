@@ -1,5 +1,5 @@
 // The worker with a fake coordinator and the real training engine.
-#include "worker/worker.h"
+#include "worker/program/worker.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "search/schedule/program.h"
 #include "tests/support/build_paths.h"
 #include "tests/worker/fake_coordinator.h"
-#include "worker/inventory.h"
+#include "worker/machine/inventory.h"
 
 namespace autocfg {
 namespace {

@@ -1,5 +1,5 @@
 // The primitive by which ranks find each other: each rank contributes bytes under a name and receives the
-// bytes of all ranks, in rank order. The launcher relays it (trainer/run/launcher_channel.h). Tests use
+// bytes of all ranks, in rank order. The launcher relays it (trainer/program/launcher_channel.h). Tests use
 // LocalRendezvous between threads. Use each object from one thread.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The module that trainer/run/gpu_engine.h loads: the GPU's device, ops and communication, exported through
+// The module that trainer/backend/gpu_engine.h loads: the GPU's device, ops and communication, exported through
 // one symbol.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
@@ -7,12 +7,12 @@
 #include <cstring>
 
 #include "base/os/build_id.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/ops/cuda_ops.h"
+#include "trainer/backend/gpu_engine.h"
+#include "trainer/backend/gpu_memory.h"
 #include "trainer/comm/nccl/nccl_world.h"
-#include "trainer/run/gpu_engine.h"
-#include "trainer/run/gpu_memory.h"
 
 namespace autocfg {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/fnv1a.h"
-#include "trainer/model/element_copy.h"
+#include "trainer/layout/element_copy.h"
 
 namespace autocfg {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "kernels/device.h"
-#include "trainer/model/memory_layout.h"
-#include "trainer/model/parameters.h"
+#include "trainer/layout/memory_layout.h"
+#include "trainer/layout/parameters.h"
 
 namespace autocfg {
 

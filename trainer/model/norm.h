@@ -2,9 +2,9 @@
 // no mean and no bias. Holds views only; one rank, one thread.
 #pragma once
 
-#include "trainer/model/memory_layout.h"
+#include "trainer/layout/linear_parameters.h"
+#include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
-#include "trainer/parallel/linear_parameters.h"
 
 namespace autocfg {
 

@@ -1,6 +1,6 @@
 #include "trainer/model/pipeline_stage.h"
 
-#include "trainer/model/scalars.h"
+#include "trainer/layout/scalars.h"
 
 namespace autocfg {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "trainer/layout/memory_layout.h"
 #include "trainer/model/embedding.h"
-#include "trainer/model/memory_layout.h"
 #include "trainer/model/output_head.h"
 #include "trainer/model/transformer_layer.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/ops.h"
-#include "trainer/model/memory_layout.h"
+#include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
 namespace autocfg {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "trainer/model/scalars.h"
+#include "trainer/layout/scalars.h"
 
 namespace autocfg {
 

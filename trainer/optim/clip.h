@@ -2,7 +2,7 @@
 // one thread.
 #pragma once
 
-#include "trainer/model/memory_layout.h"
+#include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
 namespace autocfg {

@@ -2,8 +2,8 @@
 // input and its part of the output and the bias.
 #pragma once
 
+#include "trainer/layout/linear_parameters.h"
 #include "trainer/parallel/execution.h"
-#include "trainer/parallel/linear_parameters.h"
 
 namespace autocfg {
 

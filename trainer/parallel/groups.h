@@ -6,7 +6,7 @@
 #include "search/plan/rank_mesh.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/communicator.h"
-#include "trainer/model/memory_layout.h"
+#include "trainer/layout/memory_layout.h"
 
 namespace autocfg {
 

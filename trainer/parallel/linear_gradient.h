@@ -2,8 +2,8 @@
 // for both ways of splitting the layer.
 #pragma once
 
+#include "trainer/layout/linear_parameters.h"
 #include "trainer/parallel/execution.h"
-#include "trainer/parallel/linear_parameters.h"
 
 namespace autocfg {
 

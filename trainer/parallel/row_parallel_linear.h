@@ -2,8 +2,8 @@
 // the input, and the whole output after a sum over the group. The bias is replicated.
 #pragma once
 
+#include "trainer/layout/linear_parameters.h"
 #include "trainer/parallel/execution.h"
-#include "trainer/parallel/linear_parameters.h"
 
 namespace autocfg {
 

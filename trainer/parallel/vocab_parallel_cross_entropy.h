@@ -2,7 +2,7 @@
 // exchange only a log-sum-exp and two sums per token, never the logits.
 #pragma once
 
-#include "trainer/model/memory_layout.h"
+#include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
 namespace autocfg {

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "trainer/layout/linear_parameters.h"
 #include "trainer/parallel/execution.h"
-#include "trainer/parallel/linear_parameters.h"
 
 namespace autocfg {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "search/schedule/program.h"
-#include "trainer/model/rank_shape.h"
+#include "trainer/layout/rank_shape.h"
 
 namespace autocfg {
 

@@ -11,9 +11,9 @@
 #include <system_error>
 #include <vector>
 
-#include "trainer/errors.h"
+#include "trainer/checkpoint/file.h"
+#include "trainer/layout/errors.h"
 #include "trainer/model/initialize.h"
-#include "trainer/run/file.h"
 
 namespace autocfg {
 namespace {

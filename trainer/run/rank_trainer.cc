@@ -6,11 +6,11 @@
 #include <string_view>
 #include <utility>
 
-#include "trainer/errors.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/layout/errors.h"
+#include "trainer/layout/scalars.h"
 #include "trainer/model/initialize.h"
-#include "trainer/model/scalars.h"
 #include "trainer/optim/clip.h"
-#include "trainer/run/checkpoint.h"
 
 namespace autocfg {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "kernels/arena.h"
 #include "search/schedule/program.h"
-#include "trainer/run/backend.h"
+#include "trainer/backend/backend.h"
+#include "trainer/config/train_config.h"
 #include "trainer/run/data.h"
 #include "trainer/run/runner.h"
-#include "trainer/run/train_config.h"
 
 namespace autocfg {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "trainer/model/scalars.h"
+#include "trainer/layout/scalars.h"
 #include "trainer/optim/clip.h"
 #include "trainer/parallel/data_parallel.h"
 

@@ -8,14 +8,14 @@
 
 #include "kernels/device.h"
 #include "search/schedule/program.h"
-#include "trainer/model/memory_layout.h"
+#include "trainer/backend/step_clock.h"
+#include "trainer/layout/memory_layout.h"
 #include "trainer/model/pipeline_stage.h"
 #include "trainer/optim/adamw.h"
 #include "trainer/parallel/execution.h"
 #include "trainer/run/action_observer.h"
 #include "trainer/run/buffer_plan.h"
 #include "trainer/run/data.h"
-#include "trainer/run/step_clock.h"
 
 namespace autocfg {
 

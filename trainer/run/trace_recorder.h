@@ -12,8 +12,8 @@
 
 #include "search/schedule/program.h"
 #include "search/schedule/trace.h"
+#include "trainer/backend/step_clock.h"
 #include "trainer/run/action_observer.h"
-#include "trainer/run/step_clock.h"
 
 namespace autocfg {
 

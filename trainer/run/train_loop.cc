@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "proto/convert/trace_convert.h"
-#include "trainer/errors.h"
+#include "trainer/layout/errors.h"
 #include "trainer/run/rank_trainer.h"
 #include "trainer/run/trace_recorder.h"
 

@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "autocfg/v1/trainer.pb.h"
-#include "trainer/run/backend.h"
-#include "trainer/run/train_config.h"
+#include "trainer/backend/backend.h"
+#include "trainer/config/train_config.h"
 
 namespace autocfg {
 

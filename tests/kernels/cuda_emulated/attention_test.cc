@@ -1,7 +1,7 @@
 // Our own attention kernels, run by the CUDA emulator, against the double-precision reference of the
 // conformance suite. Operands are exactly representable in the kernels' type, so only the kernels' own
 // rounding remains.
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 
 #include <cuda_bf16.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/cuda/attention_choice.h"
+#include "kernels/cuda/attention/attention_choice.h"
 #include "tests/conformance/attention_low_scores.h"
 #include "tests/conformance/ops_fixture.h"
 #include "tests/conformance/ops_reference.h"

@@ -1,6 +1,6 @@
 // The ops of the CUDA device on the emulator: our own kernels, and cuBLASLt emulated from its documentation,
 // with and without its epilogues.
-#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/ops/cuda_ops.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "tests/conformance/ops_cross_entropy_suite.h"
 #include "tests/conformance/ops_epilogue_suite.h"
 #include "tests/conformance/ops_shape_suite.h"

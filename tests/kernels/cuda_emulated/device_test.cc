@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "tests/conformance/device_suite.h"
 #include "tests/support/cuda_emulator/cuda_runtime.h"
 

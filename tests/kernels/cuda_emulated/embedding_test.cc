@@ -1,13 +1,13 @@
 // The gradient of token embeddings on the GPU: the sort by rows, and rows that occur for few, many or all
 // tokens.
-#include "kernels/cuda/embedding.h"
+#include "kernels/cuda/kernels/embedding.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "kernels/cuda/token_sort.h"
+#include "kernels/cuda/kernels/token_sort.h"
 #include "tests/kernels/cuda_emulated/device_array.h"
 
 namespace autocfg::cuda {

@@ -1,5 +1,5 @@
 // Tests the GPU's fill kernel on the emulator.
-#include "kernels/cuda/fill.h"
+#include "kernels/cuda/kernels/fill.h"
 
 #include <cuda_bf16.h>
 #include <gtest/gtest.h>

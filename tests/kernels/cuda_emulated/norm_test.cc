@@ -2,8 +2,8 @@
 // four packs per thread, rows that do not fit in registers, rows and addresses that are not packs.
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/layer_norm.h"
-#include "kernels/cuda/rms_norm.h"
+#include "kernels/cuda/kernels/layer_norm.h"
+#include "kernels/cuda/kernels/rms_norm.h"
 #include "tests/conformance/ops_reference.h"
 #include "tests/kernels/cuda_emulated/device_array.h"
 

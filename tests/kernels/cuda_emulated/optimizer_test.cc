@@ -1,6 +1,6 @@
 // AdamW and sums of squares on the GPU over lists that take several launches, of tensors that take several
 // blocks, at addresses that are not pack-aligned, and with master copies.
-#include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/kernels/optimizer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // The GPU ops that add to rows and sum over rows, with more rows and columns than a block or a thread takes.
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/activation.h"
-#include "kernels/cuda/bias.h"
-#include "kernels/cuda/column_sum.h"
+#include "kernels/cuda/kernels/activation.h"
+#include "kernels/cuda/kernels/bias.h"
+#include "kernels/cuda/kernels/column_sum.h"
 #include "tests/conformance/ops_reference.h"
 #include "tests/kernels/cuda_emulated/device_array.h"
 

@@ -1,5 +1,5 @@
 // Tests that scratch memory grows as needed and is freed only between steps.
-#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/device/scratch.h"
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>

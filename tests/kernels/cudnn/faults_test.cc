@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/cuda/cudnn_faults.h"
+#include "kernels/cuda/attention/cudnn_faults.h"
 
 namespace autocfg::cuda {
 namespace {

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/attention_choice.h"
-#include "kernels/cuda/cudnn_api.h"
-#include "kernels/cuda/cudnn_descriptor.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/attention_choice.h"
+#include "kernels/cuda/attention/cudnn_api.h"
+#include "kernels/cuda/attention/cudnn_descriptor.h"
 #include "kernels/device.h"
 #include "tests/support/fake_library.h"
 

@@ -68,7 +68,8 @@ TEST(AddedOption, IsParsedAndPrintedAsText) {
   EXPECT_EQ(*ParsePlanText("tp=2,probe=4", table), ProbePlan());
   EXPECT_THAT(std::string(ParsePlanText("probe=3", table).status().message()),
               HasSubstr("probe=3 is not valid; it must be one of 1, 2, 4, 8"));
-  EXPECT_THAT(std::string(ParsePlanText("prob=4", table).status().message()), HasSubstr("did you mean probe?"));
+  EXPECT_THAT(std::string(ParsePlanText("prob=4", table).status().message()),
+              HasSubstr("did you mean probe?"));
   EXPECT_FALSE(ParsePlanText("probe=4").ok()) << "the table of the program has no such row";
 }
 
@@ -174,9 +175,9 @@ TEST(PlanOptions, EveryMessageFieldIsAnOption) {
   const auto* message = v1::ParallelPlan::descriptor();
   for (int i = 0; i < message->field_count(); ++i) {
     const std::string& name = message->field(i)->name();
-    EXPECT_TRUE(std::any_of(PlanOptions().begin(), PlanOptions().end(),
-                            [&](const PlanOption& option) { return option.json_name == name; }))
-        << name;
+    EXPECT_TRUE(std::any_of(PlanOptions().begin(), PlanOptions().end(), [&](const PlanOption& option) {
+      return option.json_name == name;
+    })) << name;
   }
 }
 

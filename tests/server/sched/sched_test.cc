@@ -5,7 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
-#include "server/resource_names.h"
+#include "server/names/resource_names.h"
 #include "server/sched/lease_expiry.h"
 #include "server/sched/notifier.h"
 #include "server/store/sqlite_store.h"

@@ -1,4 +1,4 @@
-// Emulates the part of cuBLASLt that kernels/cuda/matmul uses, following NVIDIA's documentation: column-major
+// Emulates the part of cuBLASLt that kernels/cuda/matmul/matmul uses, following NVIDIA's documentation: column-major
 // matrices, descriptors, epilogues. Products are computed in float, in the order of k, at the time of the
 // call. For tests, like cuda_runtime.h. It refuses types other than fp32 and bf16, and all epilogues after
 // emulated_cublaslt::Epilogues(false). It ends the process if an auxiliary matrix has a leading dimension

@@ -6,11 +6,11 @@
 #include <cstdint>
 
 #include "base/os/build_id.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/ops/cuda_ops.h"
+#include "trainer/backend/gpu_engine.h"
 #include "trainer/comm/communicator.h"
-#include "trainer/run/gpu_engine.h"
 
 namespace autocfg {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "trainer/errors.h"
+#include "trainer/layout/errors.h"
 
 namespace autocfg {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <nccl.h>
 
-#include "kernels/cuda/loaded_library.h"
+#include "kernels/cuda/device/loaded_library.h"
 
 namespace autocfg {
 

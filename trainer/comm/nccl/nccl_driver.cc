@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/cuda_error.h"
-#include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/cuda_stream.h"
 
 namespace autocfg {
 namespace {

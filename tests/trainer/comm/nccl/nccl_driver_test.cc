@@ -20,12 +20,12 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/cuda_stream.h"
-#include "kernels/cuda/cudnn_api.h"
+#include "kernels/cuda/attention/cudnn_api.h"
+#include "kernels/cuda/device/cuda_stream.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/fake_library.h"
 #include "tests/support/scoped_variable.h"
-#include "trainer/errors.h"
+#include "trainer/layout/errors.h"
 
 namespace {
 

@@ -1,0 +1,13 @@
+#include "base/os/clock.h"
+
+#include <chrono>
+
+namespace autocfg {
+
+Clock SystemClock() {
+  return [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  };
+}
+
+}  // namespace autocfg

@@ -1,0 +1,21 @@
+#include "cli/client/rpc.h"
+
+#include "fmt/format.h"
+#include "proto/rpc/channel.h"
+
+namespace autocfg {
+
+Connection Connect(const std::string& target) {
+  return {target, grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ClientArguments())};
+}
+
+absl::Status ErrorOf(const Connection& connection, const grpc::Status& status) {
+  const absl::Status said = ToAbsl(status);
+  const bool unreachable = absl::IsUnavailable(said) || absl::IsDeadlineExceeded(said);
+  if (!unreachable || connection.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY)
+    return said;
+  return {said.code(),
+          fmt::format("{}: no coordinator answers there ({})", connection.target, status.error_message())};
+}
+
+}  // namespace autocfg

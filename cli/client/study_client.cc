@@ -1,0 +1,124 @@
+#include "cli/client/study_client.h"
+
+#include <utility>
+
+#include "base/os/random_id.h"
+#include "cli/terminal/numbers.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/rpc/channel.h"
+
+namespace autocfg {
+namespace {
+
+using Stub = v1::StudyService::Stub;
+
+constexpr int kPageSize = 200;
+constexpr double kDeadlineSeconds = 20;
+// Longer: the call enumerates the study's plans.
+constexpr double kCreateDeadlineSeconds = 60;
+// Longer: the call may go through all outcomes of an inactive study.
+constexpr double kRecommendDeadlineSeconds = 60;
+
+}  // namespace
+
+StudyClient::StudyClient(const std::string& target)
+    : connection_(Connect(target)), stub_(v1::StudyService::NewStub(connection_.channel)) {}
+
+template <typename Request, typename Method>
+absl::StatusOr<v1::Study> StudyClient::CallByName(Method method, const std::string& name) {
+  Request request;
+  request.set_name(name);
+  request.set_request_id(RandomId());
+  return Ask<v1::Study>(connection_, *stub_, method, request, kDeadlineSeconds);
+}
+
+absl::StatusOr<v1::Study> StudyClient::CreateStudy(const v1::CreateStudyRequest& request) {
+  return Ask<v1::Study>(connection_, *stub_, &Stub::CreateStudy, request, kCreateDeadlineSeconds);
+}
+
+absl::StatusOr<v1::Study> StudyClient::StartStudy(const std::string& name) {
+  return CallByName<v1::StartStudyRequest>(&Stub::StartStudy, name);
+}
+
+absl::StatusOr<v1::Study> StudyClient::ResumeStudy(const std::string& name) {
+  return CallByName<v1::ResumeStudyRequest>(&Stub::ResumeStudy, name);
+}
+
+absl::StatusOr<v1::Study> StudyClient::PauseStudy(const std::string& name) {
+  return CallByName<v1::PauseStudyRequest>(&Stub::PauseStudy, name);
+}
+
+absl::StatusOr<v1::Study> StudyClient::CancelStudy(const std::string& name) {
+  return CallByName<v1::CancelStudyRequest>(&Stub::CancelStudy, name);
+}
+
+void StudyClient::Pause(double seconds, const std::function<bool()>& stop) {
+  PauseBeforeRetry(*connection_.channel, seconds, stop);
+}
+
+absl::StatusOr<v1::Study> StudyClient::GetStudy(const std::string& name) {
+  v1::GetStudyRequest request;
+  request.set_name(name);
+  return Ask<v1::Study>(connection_, *stub_, &Stub::GetStudy, request, kDeadlineSeconds);
+}
+
+absl::StatusOr<v1::Recommendation> StudyClient::GetRecommendation(const std::string& study) {
+  v1::GetRecommendationRequest request;
+  request.set_study(study);
+  return Ask<v1::Recommendation>(connection_, *stub_, &Stub::GetRecommendation, request,
+                                 kRecommendDeadlineSeconds);
+}
+
+absl::StatusOr<std::vector<v1::Study>> StudyClient::ListStudies() {
+  std::vector<v1::Study> studies;
+  v1::ListStudiesRequest request;
+  request.set_page_size(kPageSize);
+  do {
+    auto page =
+        Ask<v1::ListStudiesResponse>(connection_, *stub_, &Stub::ListStudies, request, kDeadlineSeconds);
+    if (!page.ok()) return page.status();
+    for (auto& study : *page->mutable_studies()) studies.push_back(std::move(study));
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return studies;
+}
+
+absl::StatusOr<std::vector<v1::Trial>> StudyClient::ListTrials(const std::string& study) {
+  std::vector<v1::Trial> trials;
+  v1::ListTrialsRequest request;
+  request.set_parent(study);
+  request.set_page_size(kPageSize);
+  do {
+    auto page =
+        Ask<v1::ListTrialsResponse>(connection_, *stub_, &Stub::ListTrials, request, kDeadlineSeconds);
+    if (!page.ok()) return page.status();
+    for (auto& trial : *page->mutable_trials()) trials.push_back(std::move(trial));
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return trials;
+}
+
+absl::Status StudyClient::WatchStudy(grpc::ClientContext& context, const std::string& name,
+                                     std::int64_t cursor,
+                                     const std::function<void(const v1::StudyEvent&)>& visit) {
+  v1::WatchStudyRequest request;
+  request.set_name(name);
+  request.set_resume_cursor(cursor);
+  const auto reader = stub_->WatchStudy(&context, request);
+  for (v1::StudyEvent event; reader->Read(&event);) visit(event);
+  const grpc::Status status = reader->Finish();
+  return status.ok() ? absl::OkStatus() : ErrorOf(connection_, status);
+}
+
+absl::StatusOr<std::int64_t> ParseStudyId(const std::string& text) {
+  const std::string prefix = "studies/";
+  const std::string number = text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+  return ParseWhole("--study", number);
+}
+
+std::string LastPart(const std::string& name) {
+  const auto slash = name.find_last_of('/');
+  return slash == std::string::npos ? name : name.substr(slash + 1);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,54 @@
+#include "cli/client/worker_client.h"
+
+#include <utility>
+
+#include "base/os/random_id.h"
+#include "cli/client/study_client.h"
+
+namespace autocfg {
+namespace {
+
+using Stub = v1::WorkerService::Stub;
+
+constexpr int kPageSize = 200;
+constexpr double kDeadlineSeconds = 20;
+
+}  // namespace
+
+WorkerClient::WorkerClient(const std::string& target)
+    : connection_(Connect(target)), stub_(v1::WorkerService::NewStub(connection_.channel)) {}
+
+absl::StatusOr<std::vector<v1::Worker>> WorkerClient::ListWorkers(bool gone) {
+  std::vector<v1::Worker> workers;
+  v1::ListWorkersRequest request;
+  request.set_page_size(kPageSize);
+  request.set_gone(gone);
+  do {
+    auto page =
+        Ask<v1::ListWorkersResponse>(connection_, *stub_, &Stub::ListWorkers, request, kDeadlineSeconds);
+    if (!page.ok()) return page.status();
+    for (auto& worker : *page->mutable_workers()) workers.push_back(std::move(worker));
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return workers;
+}
+
+absl::Status WorkerClient::DrainWorker(const std::string& name) {
+  v1::DrainWorkerRequest request;
+  request.set_worker(name);
+  request.set_request_id(RandomId());
+  return Ask<v1::DrainWorkerResponse>(connection_, *stub_, &Stub::DrainWorker, request, kDeadlineSeconds)
+      .status();
+}
+
+absl::StatusOr<WorkerPool> ListPool(const ServiceOptions& options) {
+  WorkerPool pool{.coordinator = options.coordinator, .workers = {}};
+  auto workers = WorkerClient(options.coordinator).ListWorkers(/*gone=*/false);
+  if (!workers.ok()) return workers.status();
+  for (v1::Worker& worker : *workers) {
+    if (worker.state() == v1::WORKER_STATE_ACTIVE) pool.workers.push_back(std::move(worker));
+  }
+  return pool;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,46 @@
+// The workers of a coordinator as the machine that a search measures on, instead of this machine. Pure
+// functions of the coordinator's list, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "autocfg/v1/worker_service.pb.h"
+#include "cli/input/devices.h"
+#include "search/plan/cluster_spec.h"
+
+namespace autocfg {
+
+struct WorkerPool {
+  std::string coordinator;          // for messages
+  std::vector<v1::Worker> workers;  // those that accept work
+};
+
+// Returns the number of ranks that the workers of a device ("cpu", "cuda") run at once. "paced" runs on all
+// of them.
+std::int64_t SlotsOf(const WorkerPool& pool, std::string_view device);
+
+// As ChooseDevice of cli/input/devices.h, but from what the workers offer: auto is cuda if a worker offers GPUs.
+// `machine` holds all their GPUs. FailedPrecondition if no worker offers what is asked for.
+absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, const std::string& asked,
+                                       std::string_view precision);
+
+// Returns true if --cluster is `local` or `local:NxM`.
+bool IsLocalName(std::string_view cluster);
+
+// Returns `local` (all slots of the device's workers) or `local:NxM` (N*M of them) as one node group,
+// regardless of their nodes: links between ranks are measured, not described. A rank's memory is the smallest
+// per-slot memory of any worker, as LocalCluster (worker/machine/inventory.h) counts it; workers of one host share
+// its memory. InvalidArgument if there are fewer slots.
+absl::StatusOr<ClusterSpec> PoolCluster(const WorkerPool& pool, const RunDevice& device,
+                                        const std::string& text);
+
+// Returns a described cluster that the workers emulate, as MeasuredHere of cli/input/inputs.h does for this
+// machine.
+absl::StatusOr<ClusterSpec> MeasuredOn(const WorkerPool& pool, const std::string& text,
+                                       const ClusterSpec& cluster, const RunDevice& device);
+
+}  // namespace autocfg

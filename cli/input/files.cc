@@ -1,0 +1,212 @@
+#include "cli/input/files.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/os/atomic_file.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::int64_t kMaxTextBytes = 16 << 20;
+
+absl::Status FileError(const std::string& path, std::string_view what, int error) {
+  const std::string message = fmt::format("{}: {} ({})", path, what, std::generic_category().message(error));
+  switch (error) {
+    case ENOENT: return absl::NotFoundError(message);
+    case EACCES:
+    case EPERM:
+    case EROFS: return absl::PermissionDeniedError(message);
+    case ENOSPC:
+    case EDQUOT:
+    // Not ResourceExhausted, which means a full service. Another file may work.
+    case EFBIG: return absl::FailedPreconditionError(message);
+    default: return absl::InvalidArgumentError(message);
+  }
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// Opening does not block if a pipe has no writer.
+constexpr int kOpenToRead = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+constexpr int kPipeWaitMs = 10'000;
+
+absl::StatusOr<mode_t> ModeOf(const std::string& path, int fd) {
+  struct stat info {};
+  if (fstat(fd, &info) != 0) return FileError(path, "cannot be examined", errno);
+  if (S_ISDIR(info.st_mode))
+    return absl::InvalidArgumentError(fmt::format("{}: is a directory; give a file", path));
+  return info.st_mode;
+}
+
+absl::Status NotRegular(const std::string& path) {
+  return absl::InvalidArgumentError(fmt::format("{}: is not a regular file; give one", path));
+}
+
+// Resolved destination of a path that is to be written.
+struct Target {
+  std::string path;         // symbolic links resolved, so that the links are kept
+  int descriptor = -1;      // of this process, if the path names one (/dev/stdout, /dev/fd/3)
+  bool is_special = false;  // a device or a pipe: written in place, never replaced
+};
+
+// Returns the descriptor of this process that the path names; -1 if it names none.
+int NamedDescriptor(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto parent = std::filesystem::canonical(path.parent_path(), error);
+  if (error || parent != fmt::format("/proc/{}/fd", getpid())) return -1;
+  const std::string name = path.filename();
+  int number = -1;
+  const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return failed == std::errc() && end == name.data() + name.size() ? number : -1;
+}
+
+Target Resolve(const std::string& given) {
+  int descriptor = -1;
+  const std::filesystem::path path = FollowLinks(given, [&](const std::filesystem::path& link) {
+    descriptor = NamedDescriptor(link);
+    return descriptor >= 0;
+  });
+  if (descriptor >= 0) return {given, descriptor, true};
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  return {path, -1, std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)};
+}
+
+absl::Status WriteAll(const std::string& path, int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {  // a full non-blocking pipe
+      pollfd pipe{fd, POLLOUT, 0};
+      if (poll(&pipe, 1, -1) > 0) continue;
+    }
+    if (written < 0) return FileError(path, "cannot be written", errno);
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteSpecial(const std::string& path, const Target& target, std::string_view content) {
+  Descriptor file(target.descriptor >= 0
+                      ? fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0)
+                      : open(target.path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file.get() < 0) return FileError(path, "cannot be written", errno);
+  // `path` is opened non-blocking and written blocking. An inherited descriptor keeps its mode.
+  if (target.descriptor < 0 && fcntl(file.get(), F_SETFL, 0) != 0)
+    return FileError(path, "cannot be written", errno);
+  return WriteAll(path, file.get(), content);
+}
+
+absl::Status CheckSpecial(const std::string& path, const Target& target) {
+  if (target.descriptor >= 0) {
+    const int flags = fcntl(target.descriptor, F_GETFL);
+    const int error = flags < 0 ? errno : (flags & O_ACCMODE) == O_RDONLY ? EBADF : 0;
+    return error == 0 ? absl::OkStatus() : FileError(path, "cannot be written", error);
+  }
+  if (access(target.path.c_str(), W_OK) != 0) return FileError(path, "cannot be written", errno);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
+  Descriptor file(open(path.c_str(), kOpenToRead));
+  if (file.get() < 0) return FileError(path, "cannot be read", errno);
+  const auto mode = ModeOf(path, file.get());
+  if (!mode.ok()) return mode.status();
+  if (!S_ISREG(*mode) && !S_ISFIFO(*mode)) return NotRegular(path);
+  std::string text;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t got = read(file.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) {  // an open pipe without data yet
+      pollfd pipe{file.get(), POLLIN, 0};
+      if (const int ready = poll(&pipe, 1, kPipeWaitMs); ready > 0 || (ready < 0 && errno == EINTR)) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{}: nothing came through this pipe for {} s; give a file", path, kPipeWaitMs / 1000));
+    }
+    if (got < 0) return FileError(path, "cannot be read", errno);
+    if (got == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (static_cast<std::int64_t>(text.size()) > kMaxTextBytes) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: larger than {} bytes; not a file of this kind", path, kMaxTextBytes));
+    }
+  }
+}
+
+absl::StatusOr<int> OpenToRead(const std::string& path) {
+  Descriptor file(open(path.c_str(), kOpenToRead));
+  if (file.get() < 0) return FileError(path, "cannot be read", errno);
+  const auto mode = ModeOf(path, file.get());
+  if (!mode.ok()) return mode.status();
+  if (!S_ISREG(*mode) && !S_ISFIFO(*mode)) return NotRegular(path);
+  return file.Release();
+}
+
+absl::Status CheckReadable(const std::string& path) {
+  Descriptor file(open(path.c_str(), kOpenToRead));
+  if (file.get() < 0) return FileError(path, "cannot be read", errno);
+  const auto mode = ModeOf(path, file.get());
+  if (!mode.ok()) return mode.status();
+  return S_ISREG(*mode) ? absl::OkStatus() : NotRegular(path);
+}
+
+absl::Status CheckWritable(const std::string& path) {
+  if (path.empty()) return absl::InvalidArgumentError("an empty file name; name a file to write");
+  const Target target = Resolve(path);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(target.path, ignored)) {
+    return absl::InvalidArgumentError(fmt::format("{}: is a directory; name a file to write", path));
+  }
+  if (target.is_special) return CheckSpecial(path, target);
+  AtomicFile file(target.path);  // never finished, so nothing is replaced
+  std::error_code failed = file.Open();
+  if (!failed) failed = file.Append("autocfg\n");
+  if (!failed) failed = file.Sync();
+  return failed ? FileError(path, "cannot be written", failed.value()) : absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
+  if (auto status = CheckWritable(path); !status.ok()) return status;
+  const Target target = Resolve(path);
+  if (target.is_special) return NotRegular(path);
+  return target.path;
+}
+
+absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
+  const Target target = Resolve(path);
+  if (target.is_special) return WriteSpecial(path, target, content);
+  AtomicFile file(target.path);
+  std::error_code error = file.Open();
+  if (!error) error = file.Append(content);
+  if (error) return FileError(path, "cannot be written", error.value());
+  error = file.Finish();
+  return error ? FileError(path, "cannot be replaced", error.value()) : absl::OkStatus();
+}
+
+}  // namespace autocfg

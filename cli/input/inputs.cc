@@ -1,0 +1,263 @@
+#include "cli/input/inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/json_reader.h"
+#include "base/suggest.h"
+#include "base/utf8.h"
+#include "cli/input/files.h"
+#include "cli/input/option_errors.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/numbers.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
+#include "search/import/hugging_face.h"
+#include "search/plan/plan_text.h"
+#include "search/question/prediction_question.h"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
+#include "search/text/plan_json.h"
+#include "worker/machine/inventory.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool LooksLikeFile(const std::string& text) {
+  std::error_code ignored;
+  return text.find('/') != std::string::npos || text.ends_with(".json") ||
+         std::filesystem::exists(text, ignored);
+}
+
+absl::StatusOr<Json> ReadJson(const std::string& path) {
+  const auto text = ReadTextFile(path);
+  if (!text.ok()) return text.status();
+  auto json = ParseJson(path, *text);
+  if (json.ok() && !json->is_object())
+    return absl::InvalidArgumentError(fmt::format("{}: not a JSON object; give a file that holds one", path));
+  return json;
+}
+
+absl::StatusOr<ModelSpec> ReadModel(const std::string& path) {
+  const auto json = ReadJson(path);
+  if (!json.ok()) return json.status();
+  const auto model = IsHuggingFaceConfig(*json) ? ImportHuggingFace(*json) : ParseModelJson(*json);
+  if (!model.ok()) return Where(path, model.status(), "model");
+  return *model;
+}
+
+absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
+  const auto json = ReadJson(path);
+  if (!json.ok()) return json.status();
+  auto cluster = ParseClusterJson(*json);
+  if (!cluster.ok()) return Where(path, cluster.status(), "cluster");
+  if (cluster->name.empty()) cluster->name = Printable(std::filesystem::path(path).stem().string());
+  return *cluster;
+}
+
+}  // namespace
+
+absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text) {
+  if (text.empty()) return 0;
+  return ParseWhole("--seq-len", text, 1, kMaxSeqLen);
+}
+
+absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len) {
+  if (text.empty()) return absl::InvalidArgumentError("--model: empty; give a preset's name or a file");
+  auto model = ModelPreset(text);
+  if (!model.ok()) {
+    if (!LooksLikeFile(text)) {
+      return Where("--model", model.status(), "model");
+    }
+    model = ReadModel(text);
+    if (!model.ok()) return Where("--model", model.status());
+  }
+  FillDefaults(*model, seq_len);
+  if (auto status = Validate(*model); !status.ok())
+    return Where(fmt::format("--model: {}", text), status, "model");
+  if (auto status = CheckPredictable(*model); !status.ok())
+    return Where(fmt::format("--model: {}", text), status, "model");
+  return *model;
+}
+
+absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text, const GpuList& machine) {
+  if (text.empty())
+    return absl::InvalidArgumentError(
+        "--cluster: empty; give local, a preset such as a100-80gb-sxm:1x8, or a file");
+  const std::string_view preset = std::string_view(text).substr(0, text.find(':'));
+  if (preset == "local") {
+    const auto name = ParseClusterName(text);
+    if (!name.ok()) return Where("--cluster", name.status(), "cluster");
+    if (name->nodes > 1) {
+      return absl::InvalidArgumentError(
+          fmt::format("--cluster: {}: this machine is one node; give local:1x{}", text, name->gpus_per_node));
+    }
+    auto cluster = LocalCluster(name->nodes == 0 ? 0 : name->gpus_per_node, machine);
+    if (!cluster.ok()) return Where("--cluster", cluster.status());
+    return *cluster;
+  }
+  const auto known = DevicePresetNames();
+  if (std::find(known.begin(), known.end(), preset) == known.end() && LooksLikeFile(text)) {
+    auto cluster = ReadCluster(text);
+    if (!cluster.ok()) return Where("--cluster", cluster.status());
+    return *cluster;
+  }
+  auto cluster = PresetCluster(text);
+  if (!cluster.ok()) return Where("--cluster", cluster.status(), "cluster");
+  return *cluster;
+}
+
+absl::StatusOr<ClusterSpec> LoadDescribedCluster(const std::string& text) {
+  auto cluster = LoadCluster(text);
+  if (cluster.ok() && cluster->local) return Where("--cluster", LocalHasNoFigures(), "cluster");
+  return cluster;
+}
+
+namespace {
+
+// Maps the cluster to this machine's GPUs, for measuring all of it or slices of it.
+absl::StatusOr<ClusterSpec> MeasuredOnGpus(const std::string& text, const ClusterSpec& cluster,
+                                           const GpuList& machine) {
+  ClusterSpec here = cluster;
+  const auto gpus = static_cast<std::int64_t>(machine.gpus.size());
+  here.local = cluster.groups.size() == 1 && cluster.groups.front().nodes == 1 &&
+               cluster.groups.front().gpus_per_node <= gpus;
+  for (NodeGroup& group : here.groups) {
+    DeviceSpec& device = group.device;
+    if (device.kind != DeviceKind::kCuda) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--device: cuda measures on GPUs, and the devices of --cluster {} are CPUs; give cpu", text));
+    }
+    for (const GpuInfo& gpu : machine.gpus) {
+      if (IsLike(device.name, gpu)) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("--cluster: {}: its devices are {}, and {} here is none: its plans cannot be measured "
+                      "on it; give --predict-only, or "
+                      "--device paced to emulate it",
+                      text, device.name.empty() ? "not named" : device.name, TextOf(gpu)));
+    }
+    for (const GpuInfo& gpu : machine.gpus)
+      device.memory_bytes = std::min(device.memory_bytes, gpu.memory_bytes);
+    if (!device.overhead_bytes) device.overhead_bytes = kGpuOverheadBytes;
+    group.ranks_per_core = 1;
+  }
+  return here;
+}
+
+}  // namespace
+
+absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster,
+                                         const RunDevice& device) {
+  if (device.name == "cuda") return MeasuredOnGpus(text, cluster, device.machine);
+  for (const NodeGroup& group : cluster.groups) {
+    if (group.device.kind != DeviceKind::kCpu) {
+      const std::string why = device.notes.empty() ? "" : fmt::format(" ({})", fmt::join(device.notes, "; "));
+      return absl::InvalidArgumentError(
+          fmt::format("--cluster: {}: its plans cannot be measured on this machine's CPUs{}; give "
+                      "--predict-only, or --device paced to "
+                      "emulate it",
+                      text, why));
+    }
+  }
+  ClusterSpec here = cluster;
+  here.local = cluster.groups.size() == 1 && cluster.groups.front().nodes == 1;
+  for (NodeGroup& group : here.groups) {
+    const auto machine = LocalCluster(group.gpus_per_node);
+    if (!machine.ok()) return Where(fmt::format("--cluster: {}", text), machine.status());
+    const NodeGroup& most = machine->groups.front();
+    std::int64_t& memory = group.device.memory_bytes;
+    memory = memory == 0 ? most.device.memory_bytes : std::min(memory, most.device.memory_bytes);
+    // Plans larger than a node are measured as slices, each on a core of its own.
+    if (here.local) group.ranks_per_core = most.ranks_per_core;
+  }
+  return here;
+}
+
+absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
+  const std::string name = text.empty() ? "fp32" : text;
+  const auto precision = ParsePrecision(name);
+  if (!precision) {
+    return absl::InvalidArgumentError(
+        fmt::format("--precision: unknown precision '{}'; expected fp32 or fp64", name));
+  }
+  if (name == "bf16" || name == "fp16") {
+    return absl::UnimplementedError(
+        fmt::format("--precision: {} on the CPU is not supported yet; give fp32 or fp64", name));
+  }
+  return *precision;
+}
+
+absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text) {
+  const std::string name = text.empty() ? "bf16" : text;
+  const auto precision = ParsePrecision(name);
+  if (!precision)
+    return absl::InvalidArgumentError(
+        fmt::format("--precision: unknown precision '{}'; expected bf16 or fp32", name));
+  if (name == "fp64")
+    return absl::InvalidArgumentError(
+        "--precision: fp64 is for CPUs only; on a GPU give bf16 or fp32, or --device cpu");
+  if (name == "fp16")
+    return absl::UnimplementedError("--precision: fp16 on a GPU is not supported yet; give bf16 or fp32");
+  return *precision;
+}
+
+absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text) {
+  const auto precision = ParsePrecision(text.empty() ? "fp32" : text);
+  if (!precision) {
+    return absl::InvalidArgumentError(
+        fmt::format("--precision: unknown precision '{}'; expected fp64, fp32, bf16 or fp16", text));
+  }
+  return *precision;
+}
+
+absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster) {
+  return LoadPlannedPrecision(text.empty() ? std::string(DefaultPredictedPrecision(cluster)) : text);
+}
+
+absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {
+  absl::StatusOr<ParallelPlan> plan;
+  if (text.starts_with('{')) {
+    const auto json = ParseJson("--plan", text);
+    if (!json.ok()) return json.status();
+    plan = ParsePlanJson(*json);
+  } else {
+    plan = ParsePlanText(text);
+  }
+  if (!plan.ok()) return Where("--plan", plan.status(), "plan");
+  return *plan;
+}
+
+absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
+                                       std::int64_t max_ranks, const ParallelPlan& plan) {
+  if (auto status = CheckLegal(model, workload, max_ranks, plan); !status.ok()) return OfOption(status);
+  const ParallelPlan canonical = Canonical(plan);
+  if (auto status = CheckEngineSupports(canonical); !status.ok())
+    return Where(fmt::format("plan {}", ShortPlanText(plan)), status, "plan");
+  return canonical;
+}
+
+absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry) {
+  if (text.empty()) return std::string("auto");
+  if (text == "auto" || text == "cpu" || text == "cuda" || text == "paced") return text;
+  if (text == "dry") {
+    if (dry) return text;
+    return absl::InvalidArgumentError("--device: dry computes nothing, so a search cannot use it; give cpu");
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("--device: unknown device '{}'; expected {}", text,
+                  dry ? "auto, cpu, cuda, paced or dry" : "auto, cpu, cuda or paced"));
+}
+
+absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {
+  auto space = ParseAxisValues(texts);
+  if (!space.ok()) return OfOption(space.status());
+  return space;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,96 @@
+#include "cli/question/plan_question.h"
+
+#include <string_view>
+#include <utility>
+
+#include "cli/input/inputs.h"
+#include "cli/input/option_errors.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/numbers.h"
+#include "fmt/format.h"
+#include "search/plan/plan_text.h"
+#include "search/question/prediction_question.h"
+
+namespace autocfg {
+
+void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
+  verb->add_option("--model", args.model, "a preset, such as gpt3-175b, or a model's JSON file");
+  verb->add_option("--cluster", args.cluster,
+                   "a preset with its size, such as a100-80gb-sxm:64x8 (64 nodes of 8), or a file");
+  verb->add_option("--global-batch", args.global_batch, "sequences per step");
+  verb->add_option("--plan", args.plan, "such as tp=8,pp=8,dp=8,mbs=1,recompute=full");
+  verb->add_option("--seq-len", args.seq_len, "tokens per sequence (default: the model's max_seq_len)");
+  verb->add_option("--precision", args.precision, "bf16 (default; on CPUs fp32), fp16, fp32 or fp64");
+}
+
+std::string FirstGiven(const PlanQuestionArgs& args) {
+  for (const auto& [name, value] : {std::pair<const char*, const std::string*>{"--model", &args.model},
+                                    {"--cluster", &args.cluster},
+                                    {"--global-batch", &args.global_batch},
+                                    {"--plan", &args.plan},
+                                    {"--seq-len", &args.seq_len},
+                                    {"--precision", &args.precision}}) {
+    if (!value->empty()) return name;
+  }
+  return "";
+}
+
+absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
+  struct Required {
+    const char* name;
+    const std::string* value;
+    const char* instead;
+  };
+  for (const auto& [name, value, instead] :
+       {Required{"--model", &args.model, "give a preset, such as gpt3-175b, or a file"},
+        Required{"--cluster", &args.cluster,
+                 "give a preset with its size, such as a100-80gb-sxm:64x8, or a file"},
+        Required{"--global-batch", &args.global_batch, "give the sequences per step"},
+        Required{"--plan", &args.plan, "give one such as tp=8,pp=8,dp=8,mbs=1"}}) {
+    if (value->empty()) return absl::InvalidArgumentError(fmt::format("{} is missing; {}", name, instead));
+  }
+  const auto global_batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
+  if (!global_batch.ok()) return global_batch.status();
+  const auto named_len = LoadSeqLen(args.seq_len);
+  if (!named_len.ok()) return named_len.status();
+  auto model = LoadModel(args.model, *named_len);
+  if (!model.ok()) return model.status();
+  auto cluster = LoadDescribedCluster(args.cluster);
+  if (!cluster.ok()) return cluster.status();
+  auto plan = LoadPlan(args.plan);
+  if (!plan.ok()) return plan.status();
+  auto question = MakePredictionQuestion({.model = *std::move(model),
+                                          .cluster = *std::move(cluster),
+                                          .global_batch = *global_batch,
+                                          .seq_len = *named_len,
+                                          .precision = args.precision,
+                                          .plan = *std::move(plan)});
+  if (!question.ok()) return OfOption(question.status(), args.cluster);
+  auto predictor = Predictor::Create(question->model, question->workload, question->cluster);
+  if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
+  return PlanQuestion{{std::move(question->model), std::move(question->cluster), question->workload},
+                      std::move(question->plan),
+                      *std::move(predictor),
+                      std::move(question->notes)};
+}
+
+int EndOf(const PlanPrediction& predicted) {
+  if (predicted.prediction.feasible) return kExitDone;
+  return Fail(kExitNegative,
+              fmt::format("--plan: {} does not fit; use a smaller mbs, recompute=full or more ranks",
+                          PlanText(predicted.plan)));
+}
+
+std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes) {
+  std::string lines;
+  for (const auto& note : notes) {
+    if (predicted.prediction.feasible) {
+      Note(note);
+    } else {
+      lines += fmt::format("note: {}\n", note);
+    }
+  }
+  return lines;
+}
+
+}  // namespace autocfg

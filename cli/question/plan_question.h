@@ -1,0 +1,44 @@
+// The question that `predict` and `explain` answer: a model, a described cluster, a workload and a plan, and
+// the predictor for it. Not thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "cli/report/results_json.h"
+#include "search/cost/predict_plan.h"
+
+namespace autocfg {
+
+struct PlanQuestionArgs {
+  std::string model, cluster, global_batch, seq_len, precision, plan;
+};
+
+// Adds --model, --cluster, --global-batch, --plan, --seq-len and --precision.
+void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args);
+
+// Returns the first of these options that was given; empty if none was.
+std::string FirstGiven(const PlanQuestionArgs& args);
+
+struct PlanQuestion {
+  SearchQuestion about;
+  ParallelPlan plan;
+  Predictor predictor;
+  std::vector<std::string> notes;  // about choices made for options not given
+};
+
+// Errors name the option.
+absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args);
+
+// Returns the exit code for a predicted plan: kExitDone if it fits, otherwise kExitNegative after printing
+// one error line. The figures and notes are part of the answer.
+int EndOf(const PlanPrediction& predicted);
+
+// Returns `notes` as lines of the answer if the plan does not fit, so that its error stays a single line.
+// Otherwise prints them at once and returns an empty string.
+std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes);
+
+}  // namespace autocfg

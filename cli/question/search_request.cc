@@ -1,0 +1,163 @@
+#include "cli/question/search_request.h"
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "base/subject.h"
+#include "cli/input/devices.h"
+#include "cli/input/inputs.h"
+#include "cli/input/option_errors.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/numbers.h"
+#include "fmt/format.h"
+#include "proto/convert/cluster_convert.h"
+#include "proto/convert/model_convert.h"
+#include "proto/convert/workload_convert.h"
+#include "proto/rpc/duration.h"
+#include "search/cost/predict_plan.h"
+#include "search/question/prediction_question.h"
+#include "search/text/typical_figures.h"
+#include "server/studies/search_problem.h"
+#include "worker/machine/inventory.h"
+
+namespace autocfg {
+namespace {
+
+constexpr double kShortestBudgetSeconds = 1e-9;  // above 0
+
+// Rejects options about measuring if nothing is measured.
+absl::Status CheckPredictOnly(const SearchArgs& args) {
+  if (!args.predict_only) return absl::OkStatus();
+  for (const auto& [name, given] : {std::pair<const char*, bool>{"--exhaustive", args.exhaustive},
+                                    {"--max-trials", !args.max_trials.empty()},
+                                    {"--time-budget", !args.time_budget.empty()},
+                                    {"--device", !args.device.empty() && args.device != "auto"}}) {
+    if (given) {
+      return absl::InvalidArgumentError(
+          fmt::format("--predict-only and {} exclude each other: with the first, nothing is measured", name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Chooses the device, the cluster and the precision, in this order of dependence.
+absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::string asked,
+                         SearchRequest& request, Precision& precision) {
+  SearchQuestion& question = request.question;
+  // With a pool, `local` means its workers on all their nodes. Which workers these are follows from the
+  // device.
+  const bool pooled = pool != nullptr && IsLocalName(args.cluster) && asked != "paced";
+  auto cluster = pooled             ? LocalCluster()
+                 : asked == "paced" ? LoadDescribedCluster(args.cluster)
+                                    : LoadCluster(args.cluster);
+  if (!cluster.ok()) return cluster.status();
+  question.cluster = *std::move(cluster);
+  // A cluster that is only predicted needs no device; CPU clusters are measured on CPUs.
+  const bool on_cpus = question.cluster.groups.front().device.kind == DeviceKind::kCpu;
+  if (asked == "auto" && !question.cluster.local && (question.predict_only || on_cpus)) asked = "cpu";
+  const bool runs = !question.predict_only || question.cluster.local;  // else no worker is needed
+  auto device = !runs             ? absl::StatusOr<RunDevice>(RunDevice{.name = asked})
+                : pool != nullptr ? ChooseDevice(*pool, asked, args.precision)
+                                  : ChooseDevice(asked, args.precision);
+  if (!device.ok()) return device.status();
+  question.device = device->name;
+  question.notes = device->notes;
+  if (IsDescribed(question)) {
+    if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && !note.empty())
+      question.notes.push_back(std::move(note));
+    if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty())
+      question.notes.push_back(std::move(note));
+  } else {
+    const bool local_gpus = question.cluster.local && device->name == "cuda";
+    cluster = pooled            ? PoolCluster(*pool, *device, args.cluster)
+              : local_gpus      ? LoadCluster(args.cluster, device->machine)
+              : pool != nullptr ? MeasuredOn(*pool, args.cluster, question.cluster, *device)
+                                : MeasuredHere(args.cluster, question.cluster, *device);
+    if (!cluster.ok()) return cluster.status();
+    question.cluster = *std::move(cluster);
+    if (std::string note = AssumeTypicalLinkFigures(question.cluster); !note.empty())
+      question.notes.push_back(std::move(note));
+  }
+  const auto loaded = IsDescribed(question)    ? LoadPredictedPrecision(args.precision, question.cluster)
+                      : device->name == "cuda" ? LoadGpuPrecision(args.precision)
+                                               : LoadPrecision(args.precision);
+  if (!loaded.ok()) return loaded.status();
+  precision = *loaded;
+  if (pool != nullptr) {
+    if (!question.cluster.local && !IsDescribed(question))
+      request.spec.set_machine_ranks(SlotsOf(*pool, question.device));
+    return absl::OkStatus();
+  }
+  const auto gpus = static_cast<std::int64_t>(device->machine.gpus.size());
+  if (gpus > 0 && !question.cluster.local && gpus < question.cluster.groups.front().gpus_per_node)
+    request.spec.set_machine_ranks(gpus);
+  request.machine = std::move(device->machine);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsDescribed(const SearchQuestion& question) {
+  return question.device == "paced" || (question.predict_only && !question.cluster.local);
+}
+
+absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPool* pool) {
+  SearchRequest request;
+  SearchQuestion& question = request.question;
+  if (auto status = CheckPredictOnly(args); !status.ok()) return status;
+  const auto device = LoadDevice(args.device, /*dry=*/false);
+  if (!device.ok()) return device.status();
+  question.predict_only = args.predict_only;
+  question.coordinator = args.service.coordinator;
+  if (args.model.empty())
+    return absl::InvalidArgumentError("--model is missing; give a preset, such as gpt2-tiny, or a file");
+  if (args.global_batch.empty())
+    return absl::InvalidArgumentError("--global-batch is missing; give the sequences per step");
+  const auto global_batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
+  if (!global_batch.ok()) return global_batch.status();
+  const auto named_len = LoadSeqLen(args.seq_len);
+  if (!named_len.ok()) return named_len.status();
+  const std::int64_t seq_len = *named_len;
+  const auto model = LoadModel(args.model, seq_len);
+  if (!model.ok()) return model.status();
+  question.model = *model;
+  if (auto status = args.predict_only ? CheckPredictable(*model) : CheckEngineSupports(*model); !status.ok())
+    return Where(fmt::format("--model: {}", args.model), status, "model");
+  Precision precision;
+  if (auto status = LoadMachine(args, pool, *device, request, precision); !status.ok()) return status;
+  question.workload = {*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, precision};
+  if (auto status = Validate(question.workload, *model); !status.ok()) return status;
+  const auto space = LoadSpace(args.space);
+  if (!space.ok()) return space.status();
+  v1::SearchSpec& spec = request.spec;
+  if (!args.max_trials.empty()) {
+    const auto trials = ParseWhole("--max-trials", args.max_trials);
+    if (!trials.ok()) return trials.status();
+    spec.set_max_trials(*trials);
+  }
+  if (!args.time_budget.empty()) {
+    const auto budget =
+        ParseDuration("--time-budget", args.time_budget, kShortestBudgetSeconds, kYearSeconds);
+    if (!budget.ok()) return budget.status();
+    spec.set_time_budget_s(*budget);
+  }
+  *spec.mutable_model() = ToProto(question.model);
+  *spec.mutable_cluster() = ToProto(question.cluster);
+  *spec.mutable_workload() = ToProto(question.workload);
+  for (const auto& [name, values] : *space) {
+    auto& axis = *spec.add_space();
+    axis.set_name(name);
+    for (const auto& value : values) axis.add_values(value);
+  }
+  spec.set_exhaustive(args.exhaustive);
+  spec.set_predict_only(args.predict_only);
+  spec.set_device(question.device);
+  // Runs the server's own validation before a database is created.
+  if (const auto problem = ParseSearchSpec(spec); !problem.ok())
+    return OfOption(problem.status(), args.cluster);
+  if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
+  return request;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,39 @@
+// Converts the options of `autocfg search` to a validated request in the server's format. Thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "autocfg/v1/study_service.pb.h"
+#include "cli/client/worker_pool.h"
+#include "cli/input/service_options.h"
+#include "cli/report/results_json.h"
+#include "kernels/nvml/gpus.h"
+
+namespace autocfg {
+
+struct SearchArgs {
+  std::string model, cluster = "local", global_batch, seq_len, precision, device, max_trials, time_budget,
+                     output;
+  ServiceOptions service;
+  std::vector<std::string> space;
+  bool exhaustive = false;
+  bool predict_only = false;
+  bool json = false;
+  std::string program;  // command that starts this program
+};
+
+struct SearchRequest {
+  SearchQuestion question;
+  v1::SearchSpec spec;
+  GpuList machine;  // with device cuda and no coordinator: the GPUs that measure
+};
+
+// Returns true if predictions use the cluster's own figures instead of this machine's.
+bool IsDescribed(const SearchQuestion& question);
+
+// `pool`: the workers of --coordinator, which measure; null if this machine measures. Errors name the option.
+absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPool* pool);
+
+}  // namespace autocfg

@@ -1,0 +1,280 @@
+#include "cli/report/explanation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/size_text.h"
+#include "cli/report/prediction_report.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "search/cost/memory_model.h"
+#include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
+#include "search/plan/plan_text.h"
+#include "search/schedule/in_flight.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kMostChunksShown = 3;
+constexpr std::size_t kMostRanksShown = 16;
+constexpr int kLabel = 16;
+constexpr int kNumber = 10;
+
+double Number(std::int64_t value) { return static_cast<double>(value); }
+
+PipelineRank DescribeRank(Predictor& predictor, const PlanPrediction& predicted, std::int64_t pipeline_rank) {
+  CostModel& costs = predictor.costs();
+  const ParallelPlan& plan = predicted.plan;
+  const std::int64_t microbatches = MicrobatchCount(costs.workload(), plan);
+  PipelineRank rank;
+  std::vector<std::string> layers, in_flight;
+  std::int64_t all_in_flight = 0;
+  for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
+    const std::int64_t stage = StageOf(plan, pipeline_rank, chunk);
+    const LayerRange range = StageLayers(costs.model(), plan, stage);
+    layers.push_back(range.count == 1 ? fmt::format("{}", range.first)
+                                      : fmt::format("{}-{}", range.first, range.first + range.count - 1));
+    const std::int64_t most = InFlight(plan, microbatches, stage);
+    all_in_flight += most;
+    in_flight.push_back(fmt::format("{}", most));
+  }
+  if (layers.size() > kMostChunksShown) {
+    layers.resize(kMostChunksShown - 1);
+    layers.emplace_back("...");
+    in_flight.assign(1, fmt::format("{}", all_in_flight));
+  }
+  rank.layers = fmt::format("{}", fmt::join(layers, ", "));
+  rank.in_flight = fmt::format("{}", fmt::join(in_flight, "+"));
+  rank.memory_bytes = RankMemory(costs.model(), costs.workload(), plan, pipeline_rank).Total() +
+                      predicted.prediction.memory.device_overhead;
+  return rank;
+}
+
+// Fills in the seconds of a step that each rank of the pipeline computes or waits for its tensor group. The
+// rest of the step it waits for other ranks.
+void FillBusy(Predictor& predictor, Explanation& explanation) {
+  CostModel& costs = predictor.costs();
+  const ParallelPlan& plan = explanation.predicted.plan;
+  const double microbatches = Number(MicrobatchCount(costs.workload(), plan));
+  const PipelineCosts& all = costs.CostsOf(plan);
+  for (std::size_t i = 0; i < explanation.ranks.size(); ++i) {
+    const RankCosts& once = all.ranks[i];
+    double busy = once.zero_s + once.norm_s + once.update_s;
+    for (std::size_t stage = i; stage < all.stages.size(); stage += all.ranks.size())
+      busy += microbatches * all.stages[stage].Total();
+    explanation.ranks[i].busy_s = std::min(busy, explanation.predicted.prediction.step_time_s);
+  }
+}
+
+// Returns the ranks to show, in pipeline order. If there are many: the first and last ones, the busiest one
+// and the one with the most memory.
+std::vector<std::size_t> RanksToShow(const std::vector<PipelineRank>& ranks) {
+  std::vector<std::size_t> shown;
+  const auto busiest = static_cast<std::size_t>(
+      std::max_element(ranks.begin(), ranks.end(),
+                       [](const auto& a, const auto& b) { return a.busy_s < b.busy_s; }) -
+      ranks.begin());
+  const auto fullest = static_cast<std::size_t>(
+      std::max_element(ranks.begin(), ranks.end(),
+                       [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; }) -
+      ranks.begin());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const bool near_an_end = i < kMostRanksShown / 2 || i + kMostRanksShown / 2 > ranks.size();
+    if (ranks.size() <= kMostRanksShown || near_an_end || i == busiest || i == fullest) shown.push_back(i);
+  }
+  return shown;
+}
+
+std::string Heading(std::string_view text, const BarStyle& style) {
+  return Toned(text, Tone::kStrong, style) + "\n";
+}
+
+// "  LABEL  BAR  NUMBER  PERCENT"
+std::string Row(std::string_view label, double value, double whole, const std::string& number,
+                const BarStyle& style) {
+  const int width = std::max(10, style.columns - kLabel - kNumber - 12);
+  std::string line = fmt::format("  {:<{}}{} {:>{}} {:>7}", label, kLabel, Bar(value, whole, width, style),
+                                 number, kNumber, PercentText(value, whole));
+  return line + "\n";
+}
+
+std::string StepText(const Prediction& p) {
+  return fmt::format("time of a step: {} ({} to {}, 90% interval)", SecondsText(p.step_time_s),
+                     SecondsText(p.step_time_low_s), SecondsText(p.step_time_high_s));
+}
+
+std::string MemoryText(const Prediction& p) {
+  return fmt::format("memory of the worst rank: {} of {}{}", BytesText(p.memory.Total()),
+                     BytesText(p.capacity_bytes), p.feasible ? "" : ", which does not fit");
+}
+
+std::string RankTable(const Explanation& plan, const BarStyle& style) {
+  const Prediction& p = plan.predicted.prediction;
+  const std::int64_t capacity = std::max(p.capacity_bytes, p.memory.Total());
+  std::size_t layers = 6, in_flight = 9;
+  const auto shown = RanksToShow(plan.ranks);
+  for (const std::size_t i : shown) {
+    layers = std::max(layers, plan.ranks[i].layers.size());
+    in_flight = std::max(in_flight, plan.ranks[i].in_flight.size());
+  }
+  const int fixed = 2 + 4 + 2 + static_cast<int>(layers + in_flight) + 4 + 2 * (kNumber + 3);
+  const int width = std::clamp((style.columns - fixed) / 2, 4, 24);
+  std::string text = fmt::format("  {:>4}  {:<{}}  {:>{}}  {:<{}}  {}\n", "rank", "layers", layers,
+                                 "in flight", in_flight, "busy", width + kNumber + 1, "memory");
+  std::size_t expected = 0;
+  for (const std::size_t i : shown) {
+    const PipelineRank& rank = plan.ranks[i];
+    if (i != expected) text += fmt::format("  {:>4}\n", "...");
+    expected = i + 1;
+    text +=
+        fmt::format("  {:>4}  {:<{}}  {:>{}}  {} {:>{}}  {} {:>{}}\n", i, rank.layers, layers, rank.in_flight,
+                    in_flight, Bar(rank.busy_s, p.step_time_s, width, style), SecondsText(rank.busy_s),
+                    kNumber, Bar(Number(rank.memory_bytes), Number(capacity), width, style),
+                    BytesText(rank.memory_bytes), kNumber);
+  }
+  return text;
+}
+
+std::string Percent(double percent) {
+  return std::abs(percent) < 9.95 ? fmt::format(" ({:+.1f}%)", percent) : fmt::format(" ({:+.0f}%)", percent);
+}
+
+// Returns one line of a comparison: label, bar and number of each plan, and the change from the second to the
+// first.
+std::string CompareRow(std::string_view label, double a, double b, double whole, const std::string& a_text,
+                       const std::string& b_text, const std::string& difference, const BarStyle& style) {
+  const int width = std::clamp((style.columns - kLabel - 2 * (kNumber + 3) - 20) / 2, 6, 30);
+  // Less than a ten-thousandth of the whole is invisible in every figure.
+  const bool same = std::abs(a - b) < 1e-4 * whole;
+  const std::string percent = same || !(b > 0) ? "" : Percent(100 * (a - b) / b);
+  std::string line = fmt::format("  {:<{}}{} {:>{}}  {} {:>{}}  ", label, kLabel, Bar(a, whole, width, style),
+                                 a_text, kNumber, Bar(b, whole, width, style), b_text, kNumber);
+  if (!same) line += Toned(difference + percent, a < b ? Tone::kGood : Tone::kBad, style);
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+std::string CompareSeconds(std::string_view label, double a, double b, double whole, const BarStyle& style) {
+  const std::string difference = fmt::format("{}{}", a < b ? "-" : "+", SecondsText(std::abs(a - b)));
+  return CompareRow(label, a, b, whole, SecondsText(a), SecondsText(b), difference, style);
+}
+
+std::string CompareBytes(std::string_view label, std::int64_t a, std::int64_t b, std::int64_t whole,
+                         const BarStyle& style) {
+  const std::string difference = fmt::format("{}{}", a < b ? "-" : "+", BytesText(a < b ? b - a : a - b));
+  return CompareRow(label, Number(a), Number(b), Number(whole), BytesText(a), BytesText(b), difference,
+                    style);
+}
+
+double Busiest(const Explanation& plan) {
+  double most = 0;
+  for (const PipelineRank& rank : plan.ranks) most = std::max(most, rank.busy_s);
+  return most;
+}
+
+double Idlest(const Explanation& plan) {
+  double least = plan.ranks.front().busy_s;
+  for (const PipelineRank& rank : plan.ranks) least = std::min(least, rank.busy_s);
+  return least;
+}
+
+// Capitalizes the first letter.
+std::string Sentence(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& plan) {
+  auto predicted = predictor.Predict(plan);
+  if (!predicted.ok()) return predicted.status();
+  Explanation explanation{*std::move(predicted), {}};
+  for (std::int64_t rank = 0; rank < explanation.predicted.plan.pp; ++rank) {
+    explanation.ranks.push_back(DescribeRank(predictor, explanation.predicted, rank));
+  }
+  FillBusy(predictor, explanation);
+  return explanation;
+}
+
+std::string WhatBounds(const PlanPrediction& predicted) {
+  const Prediction& p = predicted.prediction;
+  auto parts = TimeParts(p.breakdown);
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const TimePart& a, const TimePart& b) { return a.seconds > b.seconds; });
+  std::string text = fmt::format("{} takes {} of the step", Sentence(std::string(parts[0].name)),
+                                 PercentText(parts[0].seconds, p.step_time_s));
+  if (parts[1].seconds > 0.01 * p.step_time_s)
+    text += fmt::format(", {} {}", parts[1].name, PercentText(parts[1].seconds, p.step_time_s));
+  const std::int64_t left = p.capacity_bytes - p.memory.Total();
+  if (left >= 0) {
+    text += fmt::format("; {} ({}) of a rank's memory stay free.", BytesText(left),
+                        PercentText(Number(left), Number(p.capacity_bytes)));
+  } else {
+    text += fmt::format("; it needs {} ({}) more memory than a rank has.", BytesText(-left),
+                        PercentText(Number(-left), Number(p.capacity_bytes)));
+  }
+  return text;
+}
+
+std::string ExplanationText(const Explanation& plan, const SearchQuestion& question, const BarStyle& style) {
+  const Prediction& p = plan.predicted.prediction;
+  std::string text = fmt::format("plan: {}  (predicted)\n\n", PlanText(plan.predicted.plan));
+  text += Heading(StepText(p), style);
+  for (const TimePart& part : TimeParts(p.breakdown))
+    text += Row(part.name, part.seconds, p.step_time_s, SecondsText(part.seconds), style);
+  text += "\n";
+  text += Heading(MemoryText(p), style);
+  const double whole = Number(std::max(p.capacity_bytes, p.memory.Total()));
+  for (const MemoryPart& part : MemoryParts(p.memory))
+    text += Row(part.name, Number(part.bytes), whole, BytesText(part.bytes), style);
+  const std::int64_t left = p.capacity_bytes - p.memory.Total();
+  text +=
+      Row(left >= 0 ? "free" : "too much", Number(std::abs(left)), whole, BytesText(std::abs(left)), style);
+  text += "\n";
+  text +=
+      Heading(plan.ranks.size() == 1 ? "the one rank of the pipeline" : "the ranks of the pipeline", style);
+  text += RankTable(plan, style);
+  text += fmt::format("\n{}\n\n", WhatBounds(plan.predicted));
+  return text + WorkloadText(question) + "\n" +
+         ClusterText(question.cluster, RankCount(plan.predicted.plan)) + "\n";
+}
+
+std::string ComparisonText(const Explanation& plan, const Explanation& against,
+                           const SearchQuestion& question, const BarStyle& style) {
+  const Prediction& a = plan.predicted.prediction;
+  const Prediction& b = against.predicted.prediction;
+  std::string text = fmt::format("first:  {}  (predicted)\nsecond: {}  (predicted)\n\n",
+                                 PlanText(plan.predicted.plan), PlanText(against.predicted.plan));
+  text += Heading("time of a step, and what the first takes more or less", style);
+  const double slower = std::max(a.step_time_s, b.step_time_s);
+  const auto a_times = TimeParts(a.breakdown), b_times = TimeParts(b.breakdown);
+  for (std::size_t i = 0; i < a_times.size(); ++i)
+    text += CompareSeconds(a_times[i].name, a_times[i].seconds, b_times[i].seconds, slower, style);
+  text += CompareSeconds("in all", a.step_time_s, b.step_time_s, slower, style);
+  text += "\n";
+  text += Heading(fmt::format("memory of the worst rank, of {}", BytesText(a.capacity_bytes)), style);
+  const std::int64_t whole = std::max({a.capacity_bytes, a.memory.Total(), b.memory.Total()});
+  const auto a_regions = MemoryParts(a.memory), b_regions = MemoryParts(b.memory);
+  for (std::size_t i = 0; i < a_regions.size(); ++i)
+    text += CompareBytes(a_regions[i].name, a_regions[i].bytes, b_regions[i].bytes, whole, style);
+  text += CompareBytes("in all", a.memory.Total(), b.memory.Total(), whole, style);
+  text += "\n";
+  text += Heading("busy time of the ranks of the pipeline", style);
+  text += CompareSeconds("busiest rank", Busiest(plan), Busiest(against), slower, style);
+  text += CompareSeconds("idlest rank", Idlest(plan), Idlest(against), slower, style);
+  text +=
+      fmt::format("\nfirst:  {}\nsecond: {}\n", WhatBounds(plan.predicted), WhatBounds(against.predicted));
+  const double ratio = a.step_time_s / b.step_time_s;
+  if (std::abs(ratio - 1) < 5e-4) {
+    text += "Both take the same time.\n";
+  } else {
+    text += fmt::format("The first takes {:.1f}% {} time than the second.\n", 100 * std::abs(ratio - 1),
+                        ratio < 1 ? "less" : "more");
+  }
+  return text + fmt::format("\n{}\n", WorkloadText(question));
+}
+
+}  // namespace autocfg

@@ -1,0 +1,39 @@
+// Shows where the time and memory of a plan go, as bars: for one plan, or for two plans side by side with the
+// difference. Pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/report/results_json.h"
+#include "cli/terminal/bars.h"
+#include "search/cost/predict_plan.h"
+
+namespace autocfg {
+
+// One rank of the pipeline. Ranks that differ only in their tensor or data coordinate are identical.
+struct PipelineRank {
+  std::string layers;  // "0-11", with virtual stages "0-2, 24-26"
+  // microbatches with activations held at once, chunk by chunk: "8", "5+4"
+  std::string in_flight;
+  std::int64_t memory_bytes = 0;
+  double busy_s = 0;  // of the step; the rest is waiting
+};
+
+struct Explanation {
+  PlanPrediction predicted;
+  std::vector<PipelineRank> ranks;
+};
+
+// Errors as of Predictor::Predict.
+absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& plan);
+
+// "Compute takes 71% of the step, the bubble 12%; 34.7 GiB (43%) of a rank's memory are free."
+std::string WhatBounds(const PlanPrediction& predicted);
+
+std::string ExplanationText(const Explanation& plan, const SearchQuestion& question, const BarStyle& style);
+std::string ComparisonText(const Explanation& plan, const Explanation& against,
+                           const SearchQuestion& question, const BarStyle& style);
+
+}  // namespace autocfg

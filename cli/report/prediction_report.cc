@@ -1,0 +1,113 @@
+#include "cli/report/prediction_report.h"
+
+#include <cmath>
+#include <vector>
+
+#include "base/size_text.h"
+#include "cli/report/report.h"
+#include "fmt/format.h"
+#include "search/plan/hardware_flops.h"
+#include "search/plan/plan_text.h"
+
+namespace autocfg {
+
+std::array<TimePart, 8> TimeParts(const Breakdown& parts) {
+  return {{{"compute", parts.compute},
+           {"recompute", parts.recompute},
+           {"tensor comm.", parts.tp_comm},
+           {"pipeline comm.", parts.pp_comm},
+           {"data comm.", parts.dp_comm},
+           {"bubble", parts.bubble},
+           {"optimizer", parts.optimizer},
+           {"overhead", parts.overhead}}};
+}
+
+std::array<MemoryPart, 7> MemoryParts(const MemoryBytes& memory) {
+  return {{{"parameters", memory.parameters},
+           {"gradients", memory.gradients},
+           {"optimizer", memory.optimizer},
+           {"activations", memory.activations},
+           {"workspace", memory.workspace},
+           {"communication", memory.communication},
+           {"device", memory.device_overhead}}};
+}
+
+std::string PercentText(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.1f}%", 100 * part / whole) : std::string("-");
+}
+
+std::string FlopsText(double flops_per_s) {
+  return flops_per_s >= 1e12 ? fmt::format("{:.1f} TFLOP/s", flops_per_s / 1e12)
+                             : fmt::format("{:.2f} GFLOP/s", flops_per_s / 1e9);
+}
+
+std::string WorkloadText(const SearchQuestion& question) {
+  const Workload& workload = question.workload;
+  return fmt::format("model: {}, {} sequences of {} tokens a step, {}",
+                     question.model.name.empty() ? "unnamed" : question.model.name,
+                     CountText(workload.global_batch), CountText(workload.seq_len), Name(workload.precision));
+}
+
+std::string ClusterText(const ClusterSpec& cluster, std::int64_t used) {
+  const std::int64_t ranks = RankCount(cluster);
+  std::string text = fmt::format("cluster: {}, {} rank{}", cluster.name.empty() ? "unnamed" : cluster.name,
+                                 CountText(ranks), ranks == 1 ? "" : "s");
+  if (used != ranks) text += fmt::format("; the plan uses {}", CountText(used));
+  return text;
+}
+
+std::string PredictionReport(const PlanPrediction& predicted, const SearchQuestion& question) {
+  const Prediction& p = predicted.prediction;
+  const Throughput& rates = predicted.throughput;
+  std::string text = fmt::format("plan: {}  (predicted)\n", PlanText(predicted.plan));
+  const auto total = static_cast<double>(p.memory.Total());
+  text += p.feasible ? fmt::format("fits: {} of {} a rank, {}\n", BytesText(p.memory.Total()),
+                                   BytesText(p.capacity_bytes),
+                                   PercentText(total, static_cast<double>(p.capacity_bytes)))
+                     : fmt::format("does not fit: {}\n", p.reason);
+  text += "\n";
+  std::vector<std::vector<std::string>> figures;
+  figures.push_back(
+      {"step time", fmt::format("{} ({} to {}, 90% interval)", SecondsText(p.step_time_s),
+                                SecondsText(p.step_time_low_s), SecondsText(p.step_time_high_s))});
+  figures.push_back({"tokens per second",
+                     fmt::format("{} a rank, {} in all", CountText(std::llround(rates.tokens_per_s_per_gpu)),
+                                 CountText(std::llround(rates.tokens_per_s)))});
+  const auto peak = PeakFlops(question.cluster.groups.front().device, question.workload.precision);
+  std::string model_flops = fmt::format("{} a rank", FlopsText(rates.model_flops_per_s_per_gpu));
+  if (peak && rates.mfu)
+    model_flops += fmt::format(", {} of the {} peak (MFU)", PercentText(*rates.mfu, 1), FlopsText(*peak));
+  figures.push_back({"model FLOPs", model_flops});
+  if (rates.hardware_flops_per_s_per_gpu > rates.model_flops_per_s_per_gpu)
+    figures.push_back(
+        {"with recomputation", fmt::format("{} a rank", FlopsText(rates.hardware_flops_per_s_per_gpu))});
+  text += Table(figures) + "\n";
+
+  // Time on the left, memory on the right.
+  std::vector<std::vector<std::string>> rows = {
+      {"where the time goes", "", "", "memory of the worst rank", "", ""}};
+  const auto times = TimeParts(p.breakdown);
+  const auto regions = MemoryParts(p.memory);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    std::vector<std::string> row = {fmt::format("  {}", times[i].name), SecondsText(times[i].seconds),
+                                    PercentText(times[i].seconds, p.step_time_s)};
+    if (i < regions.size()) {
+      row.push_back(fmt::format("  {}", regions[i].name));
+      row.push_back(BytesText(regions[i].bytes));
+      row.push_back(
+          PercentText(static_cast<double>(regions[i].bytes), static_cast<double>(p.capacity_bytes)));
+    } else {
+      const std::int64_t left = p.capacity_bytes - p.memory.Total();
+      row.push_back(left >= 0 ? "  free" : "  too much");
+      row.push_back(BytesText(left >= 0 ? left : -left));
+      row.push_back(
+          PercentText(static_cast<double>(left >= 0 ? left : -left), static_cast<double>(p.capacity_bytes)));
+    }
+    rows.push_back(std::move(row));
+  }
+  text += Table(rows) + "\n";
+  text += WorkloadText(question) + "\n" + ClusterText(question.cluster, RankCount(predicted.plan)) + "\n";
+  return text;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,38 @@
+// Formats a prediction for people, on one screen. Pure functions, thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "cli/report/results_json.h"
+#include "search/cost/predict_plan.h"
+
+namespace autocfg {
+
+std::string PredictionReport(const PlanPrediction& predicted, const SearchQuestion& question);
+
+// "model: gpt3-175b, 1,536 sequences of 2,048 tokens a step, bf16".
+std::string WorkloadText(const SearchQuestion& question);
+// "cluster: a100-80gb-sxm:64x8, 512 ranks; the plan uses 256".
+std::string ClusterText(const ClusterSpec& cluster, std::int64_t used);
+
+// The parts with their display names, in display order.
+struct TimePart {
+  std::string_view name;
+  double seconds;
+};
+std::array<TimePart, 8> TimeParts(const Breakdown& breakdown);
+struct MemoryPart {
+  std::string_view name;
+  std::int64_t bytes;
+};
+std::array<MemoryPart, 7> MemoryParts(const MemoryBytes& memory);
+
+// "12.3%".
+std::string PercentText(double part, double whole);
+// "312 TFLOP/s".
+std::string FlopsText(double flops_per_s);
+
+}  // namespace autocfg

@@ -1,0 +1,268 @@
+#include "cli/report/report.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "base/size_text.h"
+#include "cli/client/study_client.h"
+#include "cli/report/prediction_report.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+// Keeps a row of the runners-up within 120 columns.
+constexpr std::size_t kPlanColumn = 70;
+constexpr std::size_t kColumns = 120;
+
+// Returns the enumerator's name in lower case, without its prefix.
+std::string Enumerator(std::string name, std::string_view prefix) {
+  if (name.starts_with(prefix)) name.erase(0, prefix.size());
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
+std::string MeasuredTime(const v1::Candidate& candidate) {
+  if (!candidate.has_measured()) return "-";
+  return fmt::format("{} +- {}", SecondsText(candidate.measured().median_step_time_s()),
+                     SecondsText(candidate.measured().ci95_s()));
+}
+
+std::string PredictedTime(const v1::Prediction& predicted) {
+  return fmt::format("{} ({} to {})", SecondsText(predicted.step_time_s()),
+                     SecondsText(predicted.step_time_low_s()), SecondsText(predicted.step_time_high_s()));
+}
+
+std::string Tokens(const Workload& workload, double step_time_s) {
+  if (!(step_time_s > 0)) return "-";
+  const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
+  return CountText(std::llround(tokens / step_time_s));
+}
+
+// Returns the rejection counts as lines; empty if nothing was rejected.
+std::string Rejected(const v1::Counts& counts) {
+  std::vector<std::pair<std::string, std::int64_t>> reasons(counts.rejected().begin(),
+                                                            counts.rejected().end());
+  std::sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
+  constexpr std::string_view kTitle = "rejected: ";
+  std::string text, line(kTitle);
+  for (const auto& [reason, count] : reasons) {
+    if (count == 0) continue;
+    const std::string entry = fmt::format("{} {}", reason, CountText(count));
+    if (line.size() > kTitle.size() && line.size() + entry.size() + 1 > kColumns) {
+      text += line.substr(0, line.size() - 1) + "\n";
+      line = std::string(kTitle.size(), ' ');
+    }
+    line += entry + ", ";
+  }
+  return line == kTitle ? "" : text + line.substr(0, line.size() - 2) + "\n";
+}
+
+// Says how the times of a measured candidate were obtained. A slice's time is not a step time of the plan,
+// whose step time stays predicted.
+std::string MeasuredHow(const v1::Candidate& candidate, const SearchQuestion& question) {
+  if (candidate.measured().slice()) return "predicted; measured: one rank alone, a slice";
+  return question.device == "paced" ? "measured on the paced device: emulated" : "measured";
+}
+
+std::string MemoryOf(const v1::Prediction& predicted) {
+  return fmt::format("{} of {}", BytesText(predicted.memory_bytes().total()),
+                     BytesText(predicted.memory_bytes().capacity()));
+}
+
+std::string PlanLine(const v1::Candidate& best, std::string_view how) {
+  constexpr std::string_view kLine = "best plan: {}  ({})\n";
+  return fmt::format(kLine, ShortPlan(best.plan_text(), kColumns - kLine.size() - how.size()), how);
+}
+
+std::string PredictedBest(const v1::Candidate& best, const SearchQuestion& question) {
+  const auto& predicted = best.predicted();
+  return PlanLine(best, "predicted") +
+         Table({{"", "predicted (90% interval)"},
+                {"step time", PredictedTime(predicted)},
+                {"tokens per second", Tokens(question.workload, predicted.step_time_s())},
+                {"memory per rank", MemoryOf(predicted)}});
+}
+
+std::string BestText(const v1::Candidate& best, const SearchQuestion& question) {
+  if (!best.has_measured()) return PredictedBest(best, question);
+  const auto& measured = best.measured();
+  const auto& predicted = best.predicted();
+  std::vector<std::vector<std::string>> rows = {
+      {"", measured.slice() ? "measured (the slice)" : "measured", "predicted (90% interval)"}};
+  rows.push_back({"step time", MeasuredTime(best), PredictedTime(predicted)});
+  rows.push_back({"tokens per second",
+                  measured.slice() ? "-" : Tokens(question.workload, measured.median_step_time_s()),
+                  Tokens(question.workload, predicted.step_time_s())});
+  rows.push_back({"memory per rank",
+                  fmt::format("{} peak, {} beside it", BytesText(measured.peak_memory_bytes()),
+                              BytesText(measured.device_overhead_bytes())),
+                  MemoryOf(predicted)});
+  std::string text = PlanLine(best, MeasuredHow(best, question)) + Table(rows);
+  text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
+  if (measured.slice())
+    return text + "; the plan is larger than this machine, which corrects its prediction by a slice\n";
+  if (question.device == "paced") return text + "; every op took its modelled time\n";
+  if (const double ranks = measured.ranks_per_device(); ranks > 0)
+    return text + fmt::format("; {:g} rank{} per GPU\n", ranks, ranks == 1 ? "" : "s");
+  return text + fmt::format("; {:g} rank{} per core\n", measured.ranks_per_core(),
+                            measured.ranks_per_core() == 1 ? "" : "s");
+}
+
+// Describes the workload and the machine or cluster.
+std::string MachineText(const SearchQuestion& question) {
+  const ClusterSpec& cluster = question.cluster;
+  if (!cluster.local) return WorkloadText(question) + "\n" + ClusterText(cluster, RankCount(cluster)) + "\n";
+  const std::int64_t ranks = RankCount(cluster);
+  std::string text = WorkloadText(question) + "\n";
+  const bool here = question.coordinator.empty();
+  text += fmt::format("{}, {} rank{}",
+                      here ? "machine: this one" : "machines: the workers of " + question.coordinator,
+                      CountText(ranks), ranks == 1 ? "" : "s");
+  if (!cluster.groups.empty()) {
+    const NodeGroup& group = cluster.groups.front();
+    text += fmt::format(" on {} {}, {} a rank", here ? "its" : "their",
+                        group.device.name.empty() ? "cpu" : group.device.name,
+                        BytesText(group.device.memory_bytes));
+    if (group.ranks_per_core > 1)
+      text += fmt::format(", {:g} ranks per {}", group.ranks_per_core,
+                          group.device.kind == DeviceKind::kCuda ? "GPU" : "core");
+  }
+  return text + "\n";
+}
+
+std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
+  std::vector<std::vector<std::string>> rows = {{"runners-up"}};
+  bool slices = answer.best().measured().slice();
+  for (const auto& candidate : answer.runners_up()) slices = slices || candidate.measured().slice();
+  if (!predict_only) rows[0].emplace_back(slices ? "measured (the slice)" : "measured");
+  rows[0].emplace_back("predicted");
+  for (const auto& candidate : answer.runners_up()) {
+    auto& row = rows.emplace_back(std::vector<std::string>{ShortPlan(candidate.plan_text(), kPlanColumn)});
+    if (!predict_only) row.push_back(MeasuredTime(candidate));
+    row.push_back(SecondsText(candidate.predicted().step_time_s()));
+  }
+  if (!slices) return Table(rows);
+  return Table(rows) +
+         "  a slice is one rank run alone: it shows how fast that rank computes, not how long it waits for "
+         "others;\n"
+         "  it is not a step time of the plan; it corrects the predictions, which rank all plans\n";
+}
+
+}  // namespace
+
+std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials) {
+  if (answer.stopped().empty()) return "";
+  const std::int64_t left = answer.plans_left(), measured = answer.counts().measured();
+  const bool by_time = answer.stopped() == "time_budget";
+  const std::string limit = by_time ? fmt::format("the time budget of {:g} s", time_budget_s)
+                                    : fmt::format("--max-trials {}", max_trials);
+  const std::string plans = fmt::format("{} plan{}", CountText(left), left == 1 ? "" : "s");
+  const std::string_view more =
+      by_time ? "give more time to have them measured" : "allow more trials to have them measured";
+  if (measured == 0)
+    return fmt::format("nothing was measured: {} ended the search before the first of {}; {}", limit, plans,
+                       more);
+  return fmt::format("{} ended the search with {} left that it would have measured, {} measured; {}", limit,
+                     plans, CountText(measured), more);
+}
+
+std::string ShortPlan(const std::string& plan_text, std::size_t most) {
+  constexpr std::string_view kSplit = ",split=";
+  const std::size_t found = plan_text.find(kSplit);
+  if (plan_text.size() <= most || found == std::string::npos) return plan_text;
+  const std::size_t begin = found + kSplit.size();
+  const std::size_t end = std::min(plan_text.find(',', begin), plan_text.size());
+  const std::string split = plan_text.substr(begin, end - begin), rest = plan_text.substr(end);
+  const auto stages = 1 + std::count(split.begin(), split.end(), '+');
+  const std::string cut = fmt::format("... ({} stages)", stages);
+  const std::size_t others = begin + rest.size() + cut.size();
+  // Cuts after a '+', so that the shown layer counts are complete.
+  const std::size_t room = most > others ? most - others : 0;
+  const std::size_t last = room == 0 ? std::string::npos : split.rfind('+', room - 1);
+  const std::string shown =
+      plan_text.substr(0, begin) + (last == std::string::npos ? "" : split.substr(0, last + 1)) + cut + rest;
+  return shown.size() < plan_text.size() ? shown : plan_text;
+}
+
+std::string Shown(std::string_view text, std::size_t most) {
+  std::string shown;
+  for (const char c : text) {
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    shown += control ? ' ' : c;
+  }
+  if (shown.size() <= most) return shown;
+  std::size_t end = most;
+  // does not cut within a UTF-8 character
+  while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xC0u) == 0x80u) --end;
+  return shown.substr(0, end) + "...";
+}
+
+std::string Table(const std::vector<std::vector<std::string>>& given) {
+  std::vector<std::vector<std::string>> rows = given;
+  for (auto& row : rows) {
+    for (auto& cell : row) cell = Shown(cell, kWidestCell);
+  }
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("  {:<{}}", row[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string StateText(v1::StudyState state) { return Enumerator(v1::StudyState_Name(state), "STUDY_STATE_"); }
+std::string StateText(v1::TrialState state) { return Enumerator(v1::TrialState_Name(state), "TRIAL_STATE_"); }
+
+std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
+                         const std::string& next) {
+  std::string text;
+  if (answer.nothing_fits().empty()) {
+    text += BestText(answer.best(), question) + "\n";
+    if (!answer.runners_up().empty()) text += RunnersUp(answer, question.predict_only) + "\n";
+  } else {
+    text += fmt::format("nothing fits: {}\n\n", answer.nothing_fits());
+  }
+  text += MachineText(question);
+  const auto& counts = answer.counts();
+  text += fmt::format("plans: {} enumerated = {} illegal + {} out of memory + {} predicted",
+                      CountText(counts.enumerated()), CountText(counts.illegal()),
+                      CountText(counts.out_of_memory()), CountText(counts.predicted()));
+  text += question.predict_only ? std::string("\n")
+                                : fmt::format("; {} measured\n", CountText(counts.measured()));
+  text += Rejected(counts);
+  text += fmt::format("search: {} of wall time, {} of it planning on one core", SecondsText(answer.wall_s()),
+                      SecondsText(answer.plan_cpu_s()));
+  if (!question.predict_only) {
+    text += fmt::format("; {} of rank time\n        (measuring every plan: {}, predicted)",
+                        SecondsText(answer.device_s()), SecondsText(answer.exhaustive_device_s()));
+  }
+  if (const std::int64_t reused = answer.reused_op_times(); reused > 0) {
+    text += fmt::format("\n  {} op time{} from an earlier study on the same GPUs with the same build",
+                        CountText(reused), reused == 1 ? " is" : "s are");
+  }
+  if (!answer.stopped().empty()) {
+    text += fmt::format("\n  ended by {}, with {} plan{} left that it would have measured",
+                        answer.stopped() == "time_budget" ? "its time budget" : "--max-trials",
+                        CountText(answer.plans_left()), answer.plans_left() == 1 ? "" : "s");
+  }
+  text += "\n";
+  text += fmt::format("study: {}\n", LastPart(answer.study()));
+  if (!next.empty() && answer.nothing_fits().empty()) text += fmt::format("next: {}\n", next);
+  return text;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,43 @@
+// Formats a search's answer for people. Every number says if it was measured or predicted. Pure functions,
+// thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autocfg/v1/study_service.pb.h"
+#include "cli/report/results_json.h"
+
+namespace autocfg {
+
+// `next`: the command that runs the best plan.
+std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
+                         const std::string& next);
+
+// Returns one sentence if a limit ended the search before all the plans it would have measured; otherwise
+// empty.
+std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials);
+
+// Returns a plan's text for a table. Trailing stages of a long split are omitted, so that the split does not
+// make the text longer than `most`.
+std::string ShortPlan(const std::string& plan_text, std::size_t most);
+
+// Returns foreign text in a form safe for a terminal: one line, without control characters, of at most `most`
+// bytes.
+std::string Shown(std::string_view text, std::size_t most);
+
+// Maximum bytes of a table cell; longer text is cut.
+inline constexpr std::size_t kWidestCell = 400;
+
+// Formats left-aligned columns, two spaces apart; the first row is the heading. Cells are passed through
+// Shown.
+std::string Table(const std::vector<std::vector<std::string>>& rows);
+
+// Returns "created", "running", ...
+std::string StateText(v1::StudyState state);
+std::string StateText(v1::TrialState state);
+
+}  // namespace autocfg

@@ -1,0 +1,183 @@
+#include "cli/report/results_json.h"
+
+#include <optional>
+#include <string_view>
+
+#include "base/json_reader.h"
+#include "base/os/build_id.h"
+#include "cli/terminal/console.h"
+#include "fmt/format.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/prediction_convert.h"
+#include "search/cost/throughput.h"
+#include "search/plan/plan_text.h"
+#include "search/question/prediction_json.h"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
+#include "search/text/plan_json.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double TokensPerSecond(const Workload& workload, double step_time_s) {
+  const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
+  return step_time_s > 0 ? tokens / step_time_s : 0;
+}
+
+absl::StatusOr<std::int64_t> PositiveField(const Json& object, const char* name) {
+  const auto field = object.find(name);
+  if (field == object.end() || !field->is_number_integer() || field->get<std::int64_t>() <= 0) {
+    return absl::InvalidArgumentError(fmt::format("workload: {} is not a positive whole number", name));
+  }
+  return field->get<std::int64_t>();
+}
+
+absl::StatusOr<Workload> ParseWorkload(const Json& json) {
+  Workload workload;
+  const auto global_batch = PositiveField(json, "global_batch");
+  if (!global_batch.ok()) return global_batch.status();
+  workload.global_batch = *global_batch;
+  const auto seq_len = PositiveField(json, "seq_len");
+  if (!seq_len.ok()) return seq_len.status();
+  workload.seq_len = *seq_len;
+  const auto name = json.find("precision");
+  const auto precision =
+      name != json.end() && name->is_string() ? ParsePrecision(name->get<std::string>()) : std::nullopt;
+  if (!precision)
+    return absl::InvalidArgumentError("workload: unknown precision; expected fp64, fp32, bf16 or fp16");
+  workload.precision = *precision;
+  return workload;
+}
+
+}  // namespace
+
+Json WorkloadJson(const Workload& workload) {
+  return Json{{"global_batch", workload.global_batch},
+              {"seq_len", workload.seq_len},
+              {"precision", std::string(Name(workload.precision))}};
+}
+
+Json VersionsJson(const std::string& device) {
+  return Json{{"autocfg", Version()}, {"build_id", BuildId()}, {"engine", device == "cuda" ? "cuda" : "cpu"}};
+}
+
+Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
+                    const SearchQuestion& question) {
+  const Throughput rates =
+      ThroughputOf(question.model, question.workload, question.cluster, plan, prediction.step_time_s());
+  Json json = PredictionJson(FromProto(prediction), rates);
+  json["tokens_per_s"] = rates.tokens_per_s;
+  return json;
+}
+
+Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question) {
+  return Json{{"step_time_s", measurement.median_step_time_s()},
+              {"ci95_s", measurement.ci95_s()},
+              {"steps", measurement.step_time_s_size()},
+              {"build_id", measurement.build_id()},
+              {"device_fingerprint", measurement.device_fingerprint()},
+              {"tokens_per_s", measurement.slice() ? Json(nullptr)  // one rank's time is not the step's
+                                                   : Json(TokensPerSecond(question.workload,
+                                                                          measurement.median_step_time_s()))},
+              {"planned_memory_bytes", measurement.planned_memory_bytes()},
+              {"peak_memory_bytes", measurement.peak_memory_bytes()},
+              {"device_overhead_bytes", measurement.device_overhead_bytes()},
+              {"ranks_per_core", measurement.ranks_per_core()},
+              {"ranks_per_gpu",
+               measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
+              {"slice", measurement.slice()},
+              {"emulated", question.device == "paced"}};
+}
+
+absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQuestion& question) {
+  const auto plan = FromProto(candidate.plan());
+  if (!plan.ok()) return plan.status();
+  Json json{{"plan", PlanJson(*plan)}, {"plan_text", PlanText(*plan)}};
+  // A slice's time is not a step time of the plan, whose step time stays predicted.
+  json["provenance"] = candidate.has_measured() && !candidate.measured().slice() ? "measured" : "predicted";
+  json["measured"] =
+      candidate.has_measured() ? MeasurementJson(candidate.measured(), question) : Json(nullptr);
+  json["predicted"] = PredictionJson(candidate.predicted(), *plan, question);
+  return json;
+}
+
+absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQuestion& question) {
+  Json json{{"study", answer.study()},
+            {"model", ModelJson(question.model)},
+            {"cluster", ClusterJson(question.cluster)},
+            {"workload", WorkloadJson(question.workload)},
+            {"device", question.predict_only ? Json(nullptr) : Json(question.device)},
+            {"versions", VersionsJson(question.device)}};
+  if (!question.coordinator.empty()) json["coordinator"] = question.coordinator;
+  if (answer.nothing_fits().empty()) {
+    auto best = CandidateJson(answer.best(), question);
+    if (!best.ok()) return best.status();
+    json["best"] = *std::move(best);
+  } else {
+    json["best"] = nullptr;
+    json["reason"] = answer.nothing_fits();
+  }
+  json["runners_up"] = Json::array();
+  for (const auto& candidate : answer.runners_up()) {
+    auto runner_up = CandidateJson(candidate, question);
+    if (!runner_up.ok()) return runner_up.status();
+    json["runners_up"].push_back(*std::move(runner_up));
+  }
+  const auto& counts = answer.counts();
+  json["counts"] = Json{{"enumerated", counts.enumerated()},       {"illegal", counts.illegal()},
+                        {"out_of_memory", counts.out_of_memory()}, {"predicted", counts.predicted()},
+                        {"evaluated", counts.evaluated()},         {"measured", counts.measured()}};
+  json["rejected"] = Json::object();
+  for (const auto& [reason, count] :
+       std::map<std::string, std::int64_t>(counts.rejected().begin(), counts.rejected().end())) {
+    json["rejected"][reason] = count;
+  }
+  json["search"] = Json{{"wall_s", answer.wall_s()},
+                        {"plan_cpu_s", answer.plan_cpu_s()},
+                        {"device_s", answer.device_s()},
+                        {"exhaustive_device_s", answer.exhaustive_device_s()},
+                        {"stopped", answer.stopped().empty() ? Json(nullptr) : Json(answer.stopped())},
+                        {"plans_left", answer.plans_left()},
+                        {"reused_op_times", answer.reused_op_times()}};
+  json["notes"] = question.notes;
+  return json;
+}
+
+absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
+  const auto parsed = ParseJson("answer", text);
+  if (!parsed.ok()) return parsed.status();
+  const Json& json = *parsed;
+  for (const char* part : {"model", "workload", "best"}) {
+    if (!json.is_object() || !json.contains(part)) {
+      return absl::InvalidArgumentError(
+          fmt::format("'{}' is missing; give a file that autocfg search --output wrote", part));
+    }
+  }
+  if (json["best"].is_null())
+    return absl::FailedPreconditionError("this search found no plan that fits; there is nothing to run");
+  if (!json["best"].is_object() || !json["best"].contains("plan"))
+    return absl::InvalidArgumentError("best: 'plan' is missing");
+  if (!json["workload"].is_object()) return absl::InvalidArgumentError("workload: not an object");
+  BestPlan best;
+  const auto model = ParseModelJson(json["model"]);
+  if (!model.ok()) return model.status();
+  best.model = *model;
+  const auto workload = ParseWorkload(json["workload"]);
+  if (!workload.ok()) return workload.status();
+  best.workload = *workload;
+  const auto plan = ParsePlanJson(json["best"]["plan"]);
+  if (!plan.ok()) return Where("best: plan", plan.status(), "plan");
+  best.plan = *plan;
+  const auto described = json.find("cluster");
+  const bool named = described != json.end() && described->is_object();
+  if (named && !(described->contains("local") && (*described)["local"] == true)) {
+    auto cluster = ParseClusterJson(*described);
+    if (!cluster.ok()) return cluster.status();
+    best.cluster = *std::move(cluster);
+  }
+  return best;
+}
+
+}  // namespace autocfg

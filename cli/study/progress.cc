@@ -1,0 +1,84 @@
+#include "cli/study/progress.h"
+
+#include <algorithm>
+
+#include "base/size_text.h"
+#include "cli/client/study_client.h"
+#include "cli/terminal/console.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+std::string Cut(std::string line, int width) {
+  if (static_cast<int>(line.size()) <= width) return line;
+  line.resize(static_cast<std::size_t>(std::max(width - 3, 0)));
+  return line + "...";
+}
+
+std::string RejectedText(const v1::Counts& counts) {
+  std::vector<std::pair<std::int64_t, std::string>> reasons;
+  for (const auto& [reason, count] : counts.rejected()) reasons.emplace_back(-count, reason);
+  std::sort(reasons.begin(), reasons.end());
+  std::string text;
+  for (const auto& [count, reason] : reasons)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", reason, CountText(-count));
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s, double budget_s, int width) {
+  const auto& counts = study.counts();
+  std::string time = SecondsText(elapsed_s);
+  if (study.eta_s() > 0) {
+    time += fmt::format(", about {} left (predicted)", SecondsText(study.eta_s()));
+  } else if (budget_s > 0) {
+    time += fmt::format(", at most {} left", SecondsText(std::max(0.0, budget_s - elapsed_s)));
+  } else {
+    time += ", time left unknown";
+  }
+  if (budget_s > 0) time += fmt::format(", budget {}", SecondsText(budget_s));
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("study {}: {}  {}", LastPart(study.name()),
+                              study.phase().empty() ? "starting" : study.phase(), time));
+  lines.push_back(fmt::format("  enumerated {}, fit {}, measured {}", CountText(counts.enumerated()),
+                              CountText(counts.predicted()), CountText(counts.measured())));
+  lines.push_back(fmt::format("  rejected: {}", RejectedText(counts)));
+  if (study.best().has_measured()) {
+    lines.push_back(fmt::format("  best so far: {} +- {} (measured)  {}",
+                                SecondsText(study.best().measured().median_step_time_s()),
+                                SecondsText(study.best().measured().ci95_s()), study.best().plan_text()));
+  } else {
+    lines.emplace_back("  best so far: nothing measured yet");
+  }
+  if (!study.waiting().empty()) lines.push_back(fmt::format("  waiting: {}", study.waiting()));
+  for (auto& line : lines) line = Cut(std::move(line), width);
+  return lines;
+}
+
+ProgressDisplay::ProgressDisplay(std::FILE* out)
+    : out_(out), active_(CanDraw(fileno(out))), color_(WantsColor(fileno(out))) {}
+
+ProgressDisplay::~ProgressDisplay() { Clear(); }
+
+void ProgressDisplay::Draw(const std::vector<std::string>& lines) {
+  if (!active_) return;
+  std::string text = drawn_ > 0 ? fmt::format("\x1b[{}A\r\x1b[J", drawn_) : "";
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    text += color_ && i == 0 ? fmt::format("\x1b[1m{}\x1b[0m\n", lines[i]) : lines[i] + "\n";
+  }
+  std::fwrite(text.data(), 1, text.size(), out_);
+  std::fflush(out_);
+  drawn_ = lines.size();
+}
+
+void ProgressDisplay::Clear() {
+  if (drawn_ == 0) return;
+  Draw({});
+  drawn_ = 0;
+}
+
+int ProgressDisplay::Width() const { return Columns(fileno(out_)); }
+
+}  // namespace autocfg

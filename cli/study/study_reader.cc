@@ -1,0 +1,147 @@
+#include "cli/study/study_reader.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "cli/client/study_client.h"
+#include "cli/input/paths.h"
+#include "cli/report/report.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/numbers.h"
+#include "fmt/format.h"
+#include "server/store/sqlite_reader.h"
+#include "server/store/sqlite_store.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kPage = 200;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOptions& options) {
+  if (auto status = Check(options); !status.ok()) return status;
+  if (options.remote())
+    return std::unique_ptr<StudyReader>(new StudyReader("", nullptr, options.coordinator));
+  const std::string& database = options.database;
+  const auto path = DatabasePath(database);
+  if (!path.ok()) return path.status();
+  std::error_code error;
+  if (!std::filesystem::exists(*path, error)) {
+    if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", *path, error.message()));
+    if (!database.empty())
+      return absl::NotFoundError(
+          fmt::format("{}: no such database; name one that a search has created", *path));
+    auto empty = OpenMemoryStore();
+    if (!empty.ok()) return empty.status();
+    return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(empty), ""));
+  }
+  const auto socket = SocketPath(*path);
+  if (socket.ok() && IsListening(*socket))
+    return std::unique_ptr<StudyReader>(new StudyReader(*path, nullptr, "unix:" + *socket));
+  auto store = OpenSqliteStoreReadOnly(*path);
+  if (!store.ok()) return store.status();
+  return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(store), ""));
+}
+
+StudyReader::StudyReader(std::string path, std::unique_ptr<Store> store, const std::string& target)
+    : path_(std::move(path)), target_(target), store_(std::move(store)) {
+  if (!target.empty()) client_ = std::make_unique<StudyClient>(target);
+}
+
+StudyReader::~StudyReader() = default;
+
+bool StudyReader::HasGone(const absl::Status& status) {
+  if (path_.empty() || !absl::IsUnavailable(status)) return false;
+  client_.reset();
+  return true;
+}
+
+absl::StatusOr<Store*> StudyReader::File() {
+  if (!store_) {
+    auto store = OpenSqliteStoreReadOnly(path_);
+    if (!store.ok()) return store.status();
+    store_ = *std::move(store);
+  }
+  return store_.get();
+}
+
+absl::StatusOr<std::vector<v1::Study>> StudyReader::Studies() {
+  if (client_) {
+    auto studies = client_->ListStudies();
+    if (!HasGone(studies.status())) return studies;
+  }
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  std::vector<v1::Study> all;
+  for (std::int64_t before = 0;;) {
+    auto page = (*store)->ListStudies(before, kPage);
+    if (!page.ok()) return page.status();
+    if (page->empty()) return all;
+    const auto last = ParseStudyId(page->back().name());
+    if (!last.ok()) return last.status();
+    before = *last;
+    for (auto& study : *page) all.push_back(std::move(study));
+  }
+}
+
+absl::StatusOr<v1::Study> StudyReader::Study(std::int64_t id) {
+  if (client_) {
+    auto study = client_->GetStudy(fmt::format("studies/{}", id));
+    if (!HasGone(study.status())) return study;
+  }
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  return (*store)->GetStudy(id);
+}
+
+absl::StatusOr<v1::Study> StudyReader::StudyNamed(const std::string& text) {
+  if (!text.empty()) {
+    const auto id = ParseStudyId(text);
+    if (!id.ok()) return id.status();
+    auto study = Study(*id);
+    return absl::IsNotFound(study.status()) ? Where("--study", study.status()) : study;
+  }
+  auto studies = Studies();
+  if (!studies.ok()) return studies.status();
+  if (studies->empty()) return absl::NotFoundError("no studies found; autocfg search creates one");
+  return std::move(studies->front());
+}
+
+absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
+  if (client_) {
+    auto trials = client_->ListTrials(fmt::format("studies/{}", study));
+    if (!HasGone(trials.status())) return trials;
+  }
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  std::vector<v1::Trial> all;
+  for (std::int64_t after = 0;;) {
+    auto page = (*store)->ListTrials(study, after, kPage);
+    if (!page.ok()) return page.status();
+    if (page->empty()) return all;
+    const auto last = ParseWhole("trial", LastPart(page->back().name()));
+    if (!last.ok()) return last.status();
+    after = *last;
+    for (auto& trial : *page) all.push_back(std::move(trial));
+  }
+}
+
+absl::StatusOr<std::string> StudyReader::CalibrationFailure(std::int64_t study) {
+  if (path_.empty()) return std::string();
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  const auto state = (*store)->CalibrationState(study);
+  if (!state.ok()) return state.status();
+  if (!IsEnd(state->first) || state->first == v1::TRIAL_STATE_MEASURED) return std::string();
+  const std::string text = StateText(state->first);
+  return state->second.empty() || state->second == text ? text : fmt::format("{}: {}", text, state->second);
+}
+
+std::string StudyReader::StateOf(const v1::Study& study) const {
+  if (study.state() == v1::STUDY_STATE_RUNNING && !client_) return "interrupted";
+  return StateText(study.state());
+}
+
+}  // namespace autocfg

@@ -1,0 +1,52 @@
+// Read access to studies and trials, from --coordinator or a database. A database that a running search has
+// open is read through that search's socket. Otherwise, and once that search has ended, the file is read
+// without a lock. Use from one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "autocfg/v1/study_service.pb.h"
+#include "cli/client/study_client.h"
+#include "cli/input/service_options.h"
+#include "server/store/store.h"
+
+namespace autocfg {
+
+class StudyReader {
+ public:
+  // Opens --coordinator, or else a database. A missing default database reads as empty. NotFound if a named
+  // file is missing; other errors as of OpenSqliteStoreReadOnly.
+  static absl::StatusOr<std::unique_ptr<StudyReader>> Open(const ServiceOptions& options);
+  ~StudyReader();
+
+  absl::StatusOr<std::vector<v1::Study>> Studies();  // newest first
+  absl::StatusOr<v1::Study> Study(std::int64_t id);  // NotFound
+  // Returns the study named by --study, or the newest one if `text` is empty. InvalidArgument, NotFound.
+  absl::StatusOr<v1::Study> StudyNamed(const std::string& text);
+  absl::StatusOr<std::vector<v1::Trial>> Trials(std::int64_t study);
+  // Returns "failed: MESSAGE" if the study's calibration ended without a result; otherwise empty. For a
+  // coordinator's study, the study's own message contains the failure.
+  absl::StatusOr<std::string> CalibrationFailure(std::int64_t study);
+
+  // As StateText, but "interrupted" if the study was running and no search has the database open any more.
+  std::string StateOf(const v1::Study& study) const;
+
+  // Returns the gRPC target of the coordinator or search that owns the studies; empty if none is active.
+  std::string target() const { return client_ ? target_ : ""; }
+
+ private:
+  StudyReader(std::string path, std::unique_ptr<Store> store, const std::string& target);
+  absl::StatusOr<Store*> File();
+  // Returns true if the search that had the database open has ended. The file is read from then on.
+  bool HasGone(const absl::Status& status);
+
+  const std::string path_;  // empty: read from --coordinator
+  const std::string target_;
+  std::unique_ptr<Store> store_;         // opened on first use
+  std::unique_ptr<StudyClient> client_;  // of the running search; null without one
+};
+
+}  // namespace autocfg

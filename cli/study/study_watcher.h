@@ -1,0 +1,65 @@
+// Follows a study on its own thread until the study ends, reopening broken streams. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "autocfg/v1/study_service.pb.h"
+#include "cli/client/study_client.h"
+#include "grpcpp/client_context.h"
+
+namespace autocfg {
+
+// For a remote coordinator: it owns the study, so a search loses nothing by waiting for it.
+inline constexpr double kRemotePatienceSeconds = 600;
+
+class StudyWatcher {
+ public:
+  // `patience_s`: how long to retry a coordinator that does not answer. `visit`, if set, is called with each
+  // event on the watcher's thread.
+  StudyWatcher(const std::string& target, std::string study, double patience_s = 5,
+               std::function<void(const v1::StudyEvent&)> visit = nullptr);
+  ~StudyWatcher();  // Stop()
+
+  // Waits up to `seconds`. Returns true once the study has ended or can no longer be followed (status()).
+  bool WaitForEnd(double seconds);
+  v1::Study Latest();
+  absl::Status status();
+  // Returns true while the coordinator does not answer and is retried.
+  bool Away();
+  // Returns the coordinator's reason for rejecting the stream, while the study continues there and is polled
+  // instead. Empty if the stream is accepted.
+  std::string Refused();
+  void Stop();  // idempotent
+
+ private:
+  void Loop();
+  bool GoesOn(const absl::Status& status, const absl::StatusOr<v1::Study>& known,
+              std::optional<absl::Time>& broken);
+  bool Stopping();
+
+  StudyClient client_;
+  const std::string study_name_;
+  const double patience_s_;
+  const std::function<void(const v1::StudyEvent&)> visit_;
+  absl::Mutex mutex_;
+  v1::Study latest_ ABSL_GUARDED_BY(mutex_);
+  std::int64_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool away_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string refused_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  grpc::ClientContext* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::thread thread_;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,36 @@
+#include "cli/terminal/interrupt.h"
+
+#include <csignal>
+
+namespace autocfg {
+namespace {
+
+// A signal handler can reach only globals, and signals belong to the process. This is the only global state
+// of that kind.
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
+void Handle(int) { interrupted = true; }
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  interrupted = false;
+  for (const int signal : kSignals) {
+    struct sigaction action {};
+    action.sa_handler = Handle;
+    action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+Interrupt::~Interrupt() {
+  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+}
+
+const std::atomic<bool>& Interrupt::flag() const { return interrupted; }
+
+}  // namespace autocfg

@@ -1,0 +1,235 @@
+#include "cli/train/train_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cli/input/devices.h"
+#include "cli/input/files.h"
+#include "cli/input/inputs.h"
+#include "cli/input/option_errors.h"
+#include "cli/question/plan_question.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/numbers.h"
+#include "fmt/format.h"
+#include "search/cost/cluster_op_times.h"
+#include "search/cost/cost_model.h"
+#include "search/cost/split.h"
+#include "search/plan/plan_text.h"
+#include "search/planner/nominal_times.h"
+#include "search/question/prediction_question.h"
+#include "search/schedule/program_size.h"
+#include "search/text/typical_figures.h"
+#include "worker/machine/inventory.h"
+
+namespace autocfg {
+namespace {
+
+// Returns the default cluster of an emulated run: the smallest a100-80gb-sxm preset with enough GPUs.
+std::string DefaultEmulated(const ParallelPlan& plan) {
+  constexpr double kMostNodes = 1e6;
+  const double ranks =
+      static_cast<double>(plan.tp) * static_cast<double>(plan.pp) * static_cast<double>(plan.dp);
+  const double nodes = std::clamp(std::ceil(ranks / 8), 1.0, kMostNodes);
+  return fmt::format("a100-80gb-sxm:{:.0f}x8", nodes);
+}
+
+// Returns the cluster that the paced device emulates; empty for any other device.
+absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args,
+                                                        const std::optional<BestPlan>& input,
+                                                        const ParallelPlan& plan,
+                                                        std::vector<std::string>& notes) {
+  if (args.device != "paced") {
+    if (args.cluster.empty()) return std::nullopt;
+    return absl::InvalidArgumentError("--cluster: only --device paced uses it; leave it out");
+  }
+  if (args.cluster.empty() && input && input->cluster) return input->cluster;
+  const std::string name = args.cluster.empty() ? DefaultEmulated(plan) : args.cluster;
+  auto cluster = LoadDescribedCluster(name);
+  if (!cluster.ok()) return cluster.status();
+  if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is given; emulating {}", name));
+  if (std::string note = AssumeTypicalFigures(*cluster); !note.empty()) notes.push_back(std::move(note));
+  return *std::move(cluster);
+}
+
+absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, const ParallelPlan& plan) {
+  if (text.empty()) return std::nullopt;
+  const auto comma = text.find(',');
+  if (comma == std::string::npos || text.find(',', comma + 1) != std::string::npos) {
+    return absl::InvalidArgumentError(
+        fmt::format("--slice: '{}' is not T,P, a tensor and a pipeline coordinate such as 0,0", text));
+  }
+  const auto tensor = ParseWhole("--slice: tensor coordinate", text.substr(0, comma), 0, plan.tp - 1);
+  if (!tensor.ok()) return tensor.status();
+  const auto pipeline = ParseWhole("--slice: pipeline coordinate", text.substr(comma + 1), 0, plan.pp - 1);
+  if (!pipeline.ok()) return pipeline.status();
+  v1::Slice slice;
+  slice.set_tensor(*tensor);
+  slice.set_pipeline(*pipeline);
+  return slice;
+}
+
+// Returns the precision given, else that of --input, else the device's default.
+absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::optional<BestPlan>& input,
+                                           TrainRun& run) {
+  const bool of_input = args.precision.empty() && input;
+  const std::string name = of_input ? std::string(Name(input->workload.precision)) : args.precision;
+  if (run.emulated) {
+    if (name.empty()) {
+      if (std::string note = PrecisionNote(*run.emulated); !note.empty())
+        run.notes.push_back(std::move(note));
+    }
+    return LoadPredictedPrecision(name, *run.emulated);
+  }
+  if (run.device == "dry") return LoadPlannedPrecision(name);
+  if (run.device == "cuda") {
+    auto precision = LoadGpuPrecision(name);
+    if (!of_input || precision.ok()) return precision;
+    return Where(fmt::format("--input: {}", args.input), precision.status());
+  }
+  auto precision = LoadPrecision(name);
+  if (of_input && absl::IsUnimplemented(precision.status())) {
+    return absl::UnimplementedError(
+        fmt::format("--input: {}: its workload is {}, which on the CPU is not supported yet; give --device "
+                    "paced (every op takes its modelled "
+                    "time) or dry (counts memory), or --precision fp32",
+                    args.input, name));
+  }
+  return precision;
+}
+
+// Loads model, workload and plan from --input and the options. The plan is returned as given.
+absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
+  std::optional<BestPlan> input;
+  if (!args.input.empty()) {
+    const auto text = ReadTextFile(args.input);
+    if (!text.ok()) return Where("--input", text.status());
+    const auto parsed = ParseSearchJson(*text);
+    if (!parsed.ok()) return Where(fmt::format("--input: {}", args.input), parsed.status(), "answer");
+    input = *parsed;
+  }
+  if (!input && args.model.empty())
+    return absl::InvalidArgumentError("--model is missing; give a preset or a file, or --input");
+  if (!input && args.plan.empty())
+    return absl::InvalidArgumentError("--plan is missing; give one such as tp=1,pp=1,dp=1,mbs=1, or --input");
+  TrainRun loaded;
+  BestPlan& run = loaded.what;
+  const auto named_len = LoadSeqLen(args.seq_len);
+  if (!named_len.ok()) return named_len.status();
+  const std::int64_t seq_len = *named_len;
+  if (!args.model.empty()) {
+    const auto model = LoadModel(args.model, seq_len);
+    if (!model.ok()) return model.status();
+    run.model = *model;
+    if (auto status = CheckEngineSupports(run.model); !status.ok())
+      return Where(fmt::format("--model: {}", args.model), status, "model");
+  } else {
+    run.model = input->model;
+    FillDefaults(run.model, seq_len == 0 ? input->workload.seq_len : seq_len);
+    if (auto status = Validate(run.model); !status.ok())
+      return Where(fmt::format("--input: {}", args.input), status);
+    if (auto status = CheckEngineSupports(run.model); !status.ok())
+      return Where(fmt::format("--input: {}", args.input), status);
+  }
+  if (!args.plan.empty()) {
+    const auto plan = LoadPlan(args.plan);
+    if (!plan.ok()) return plan.status();
+    run.plan = *plan;
+  } else {
+    run.plan = input->plan;
+  }
+  const auto asked = LoadDevice(args.device, /*dry=*/true);
+  if (!asked.ok()) return asked.status();
+  auto device = ChooseDevice(
+      *asked, args.precision.empty() && input ? Name(input->workload.precision) : args.precision);
+  if (!device.ok()) return device.status();
+  loaded.device = device->name;
+  loaded.machine = std::move(device->machine);
+  loaded.notes = std::move(device->notes);
+  auto emulated = LoadEmulated(args, input, run.plan, loaded.notes);
+  if (!emulated.ok()) return emulated.status();
+  loaded.emulated = *std::move(emulated);
+  const auto precision = LoadRunPrecision(args, input, loaded);
+  if (!precision.ok()) return precision.status();
+  run.workload.precision = *precision;
+  run.workload.seq_len = seq_len != 0 ? seq_len : input ? input->workload.seq_len : run.model.max_seq_len;
+  if (!args.global_batch.empty()) {
+    const auto batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
+    if (!batch.ok()) return batch.status();
+    run.workload.global_batch = *batch;
+  } else if (input) {
+    run.workload.global_batch = input->workload.global_batch;
+  } else {
+    run.workload.global_batch =
+        std::max<std::int64_t>(1, run.plan.dp) * std::max<std::int64_t>(1, run.plan.micro_batch);
+  }
+  if (auto status = Validate(run.workload, run.model); !status.ok()) return status;
+  return loaded;
+}
+
+// Resolves the plan to what the ranks run: legal, canonical, and with a definite split, chosen by the
+// device's op times.
+absl::Status ResolvePlan(TrainRun& run) {
+  auto& [model, workload, plan, input_cluster] = run.what;
+  const std::int64_t ranks = run.emulated ? RankCount(*run.emulated) : kMaxSize;
+  const auto checked = CheckPlan(model, workload, ranks, plan);
+  if (!checked.ok()) return checked.status();
+  const bool automatic = checked->split == SplitMode::kAuto;
+  for (const auto& note : Notes(plan)) run.notes.push_back(note);
+  CostModel costs(model, workload, run.emulated.value_or(ClusterSpec{}), run.times);
+  plan = ResolveSplit(costs, *checked);
+  if (automatic) run.notes.push_back(fmt::format("split=auto is {}", SplitText(plan)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const OpTimeModel>> OpTimesOf(const TrainRun& run) {
+  if (!run.emulated) return std::make_shared<const NominalTimes>();
+  auto times = ClusterOpTimes::Create(*run.emulated, run.what.workload.precision);
+  if (!times.ok()) return OfOption(times.status());
+  return *std::move(times);
+}
+
+absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
+  const std::int64_t processes = run.slice ? 1 : RankCount(run.what.plan);
+  const auto here = LocalCluster(processes, run.machine);
+  if (!here.ok()) return Where("--plan", here.status());
+  if (run.device == "dry") return Capacity{};
+  if (!run.emulated) return Capacity{MemoryCapacity(*here), DeviceOverheadBytes(*here)};
+  // An emulated device has no overhead of its own.
+  return Capacity{MemoryCapacity(*run.emulated) - DeviceOverheadBytes(*run.emulated), 0};
+}
+
+}  // namespace
+
+absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
+  auto loaded = LoadRun(args);
+  if (!loaded.ok()) return loaded.status();
+  TrainRun& run = *loaded;
+  if (args.steps.empty())
+    return absl::InvalidArgumentError("--steps is missing; give the number of steps to train");
+  const auto steps = ParseWhole("--steps", args.steps, 1, 100'000'000);
+  if (!steps.ok()) return steps.status();
+  run.steps = *steps;
+  const auto seed = ParseSeed("--seed", args.seed);
+  if (!seed.ok()) return seed.status();
+  run.seed = *seed;
+  auto optimizer = LoadOptimizer(args.optimizer);
+  if (!optimizer.ok()) return optimizer.status();
+  run.optimizer = *std::move(optimizer);
+  if (std::string note = UnusedNote(run.optimizer); !note.empty()) run.notes.push_back(std::move(note));
+  auto times = OpTimesOf(run);
+  if (!times.ok()) return times.status();
+  run.times = *std::move(times);
+  if (auto status = ResolvePlan(run); !status.ok()) return status;
+  const auto slice = LoadSlice(args.slice, run.what.plan);
+  if (!slice.ok()) return slice.status();
+  run.slice = *slice;
+  const auto capacity = CapacityOf(run);
+  if (!capacity.ok()) return capacity.status();
+  run.capacity = *capacity;
+  if (auto status = CheckProgramSize(run.what.workload, run.what.plan); !status.ok())
+    return Where("--global-batch", status);
+  return loaded;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,181 @@
+#include "cli/train/train_runner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/input/devices.h"
+#include "cli/input/files.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/train/train_job.h"
+#include "cli/train/train_report.h"
+#include "fmt/format.h"
+#include "proto/convert/op_convert.h"
+#include "proto/convert/trace_convert.h"
+#include "search/cost/plan_op_times.h"
+#include "search/plan/plan_text.h"
+#include "search/schedule/program.h"
+#include "search/text/chrome_trace.h"
+#include "worker/jobs/job_runner.h"
+#include "worker/launcher/process_launcher.h"
+#include "worker/machine/gpu_health.h"
+#include "worker/machine/inventory.h"
+
+namespace autocfg {
+namespace {
+
+absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
+  v1::Job job = MakeTrainJob(run.what.model, run.what.workload, run.what.plan, run.device);
+  if (run.slice) job.set_ranks(1);
+  v1::TrainSpec& spec = *job.mutable_train();
+  *spec.mutable_optimizer() = run.optimizer;
+  spec.set_steps(run.steps);
+  spec.set_seed(run.seed);
+  spec.set_data_path(args.data);
+  spec.set_init_path(args.init);
+  if (!args.save.empty()) {
+    const auto path = ReplaceablePath(args.save);
+    if (!path.ok()) return absl::Status(path.status().code(), fmt::format("--save: {}", Text(path.status())));
+    spec.set_save_path(*path);
+  }
+  spec.set_memory_capacity_bytes(run.capacity.bytes);
+  spec.set_trace(!args.trace.empty());
+  if (run.slice) *spec.mutable_slice() = *run.slice;
+  if (run.emulated) {
+    for (const OpTime& time : PlanOpTimes(run.what.model, run.what.workload, run.what.plan, *run.times)) {
+      *spec.add_op_times() = ToProto(time);
+    }
+    spec.set_host_op_s(run.times->HostOpSeconds());
+  }
+  return job;
+}
+
+// Adds notes about ranks that share this machine's cores or GPUs.
+void AddLoadNotes(TrainRun& run, std::int64_t ranks, std::size_t cores) {
+  if (run.device == "cpu" && ranks > static_cast<std::int64_t>(cores)) {
+    run.notes.push_back(fmt::format("{} ranks share {} core{}; times are not those of {} cores", ranks, cores,
+                                    cores == 1 ? "" : "s", ranks));
+  }
+  if (run.device != "cuda") return;
+  if (std::string note = SharedGpusNote(ranks, run.machine); !note.empty())
+    run.notes.push_back(std::move(note));
+  std::vector<std::string> used = UuidsOf(run.machine);
+  used.resize(std::min(used.size(), static_cast<std::size_t>(ranks)));
+  const std::chrono::seconds now{0};
+  if (const std::string shortage = WaitForFreeGpus(used, now, nullptr); !shortage.empty())
+    run.notes.push_back(shortage + "; times are not those of a free GPU");
+}
+
+int ExitOf(const JobResult& result) {
+  switch (result.outcome) {
+    case JobOutcome::kDone: return kExitDone;
+    case JobOutcome::kBadInput: return Fail(kExitUsage, result.message);
+    case JobOutcome::kOutOfMemory: {
+      std::string message = fmt::format("does not fit: {}", result.message);
+      if (result.error.over_bytes() > 0) {
+        message += fmt::format("; {} bytes over, largest region: {}", result.error.over_bytes(),
+                               result.error.region());
+      }
+      return Fail(kExitNegative, message);
+    }
+    case JobOutcome::kCancelled:
+    case JobOutcome::kTimedOut:
+    case JobOutcome::kFailed: return Fail(kExitNegative, fmt::format("the run failed: {}", result.message));
+  }
+  return Fail(kExitNegative, result.message);
+}
+
+// Writes the trace rows of all ranks as a Chrome trace.
+absl::Status WriteTrace(const std::string& file, const TrainRun& run, const JobResult& result) {
+  std::vector<TraceRow> rows;
+  for (const RankOutcome& rank : result.ranks) {
+    for (const auto& message : rank.last.train_result().trace()) {
+      auto row = FromProto(message);
+      if (!row.ok()) return row.status();
+      rows.push_back(*row);
+    }
+  }
+  const Program program = Lower(run.what.model, run.what.workload, run.what.plan);
+  TraceOrigin origin{.kind = run.emulated ? TraceKind::kEmulated : TraceKind::kMeasured,
+                     .device = run.device,
+                     .cluster = "",
+                     .slice = std::nullopt};
+  if (run.emulated) origin.cluster = run.emulated->name;
+  if (run.slice) origin.slice = {run.slice->tensor(), run.slice->pipeline()};
+  return WriteFileAtomically(file, ChromeTrace(program, rows, origin));
+}
+
+// Prints the answer of a finished run: the summary, the trace if asked for, and whether the run diverged.
+int AnswerRun(const TrainRun& run, const TrainArgs& args, const JobResult& result) {
+  auto summary = SummaryOf(result, run.what.workload);
+  if (!summary.ok()) return Fail(summary.status());
+  if (run.slice) summary->tokens_per_s = std::nullopt;  // one rank's time is not the step's
+  RunDescription description{run.what.model, run.what.workload, PlanText(run.what.plan), run.device,
+                             RankCount(run.what.plan)};
+  description.slice = run.slice;
+  if (run.emulated) description.emulated = run.emulated->name.empty() ? "unnamed" : run.emulated->name;
+  const int code = Answer(args.json ? TrainJson(*summary, description).dump(2) + "\n"
+                                    : TrainReport(*summary, description));
+  if (!args.trace.empty()) {
+    if (auto status = WriteTrace(args.trace, run, result); !status.ok())
+      return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
+  }
+  if (const std::string divergence = Divergence(*summary);
+      code == kExitDone && !run.slice && !divergence.empty()) {
+    return Fail(
+        kExitNegative,
+        fmt::format("the run diverged at {}{}; use a smaller --lr, more --warmup-steps or --clip-norm",
+                    divergence, args.save.empty() ? "" : ", nothing was saved"));
+  }
+  return code;
+}
+
+}  // namespace
+
+int CarryOut(TrainRun run, const TrainArgs& args) {
+  const auto job = JobOf(run, args);
+  if (!job.ok()) return Fail(job.status());
+  const std::vector<int> cores = PhysicalCores();
+  AddLoadNotes(run, job->ranks(), cores.size());
+
+  const std::string trainer = FindTrainer();
+  if (access(trainer.c_str(), X_OK) != 0) {
+    return Fail(
+        kExitUsage,
+        fmt::format(
+            "{}: the training engine is missing; build autocfg-trainer beside autocfg or set AUTOCFG_TRAINER",
+            trainer.empty() ? "autocfg-trainer" : trainer));
+  }
+  const Interrupt interrupt;
+  TrainDisplay display(args.json, (run.device == "cpu" || run.device == "cuda") && !run.slice, run.steps,
+                       run.what.workload);
+  LaunchHooks hooks;
+  hooks.cancel = &interrupt.flag();
+  // Notes are printed once the ranks run, so that an error at their start is a single line.
+  const auto say_notes = [&run] {
+    for (const auto& note : std::exchange(run.notes, {})) Note(note);
+  };
+  hooks.progress = [&](int rank, const v1::Progress& progress) {
+    say_notes();
+    display.Step(rank, progress);
+  };
+  ProcessLauncher launcher(trainer);
+  const JobResult result = launcher.Run(MakeJobRequest(*job, cores, UuidsOf(run.machine)), hooks);
+  display.End();
+  if (result.outcome == JobOutcome::kCancelled && interrupt.requested()) {
+    return Fail(kExitNegative, "interrupted; the ranks have ended, nothing was saved");
+  }
+  if (const int code = ExitOf(result); code != kExitDone) return code;
+  say_notes();
+  return AnswerRun(run, args, result);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,63 @@
+// autocfg cancel: cancels a running or unfinished search.
+#include <memory>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "base/os/random_id.h"
+#include "cli/client/study_client.h"
+#include "cli/input/paths.h"
+#include "cli/input/service_options.h"
+#include "cli/report/report.h"
+#include "cli/study/study_reader.h"
+#include "cli/terminal/console.h"
+#include "cli/verbs/verbs.h"
+#include "fmt/format.h"
+#include "server/store/sqlite_store.h"
+#include "server/studies/study_states.h"
+
+namespace autocfg {
+namespace {
+
+struct CancelArgs {
+  ServiceOptions service;
+  std::string study;
+};
+
+// Cancels a study directly in the database file. Used if no process has the database open.
+absl::StatusOr<v1::Study> CancelInFile(const std::string& database, const std::string& name) {
+  const auto path = DatabasePath(database);
+  if (!path.ok()) return path.status();
+  auto store = OpenSqliteStore(*path);
+  if (!store.ok()) return store.status();
+  return ChangeState(**store, name, RandomId(), absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()),
+                     kCancelStudy);
+}
+
+int RunCancel(const CancelArgs& args) {
+  std::string name;
+  std::string target;
+  {
+    const auto reader = StudyReader::Open(args.service);
+    if (!reader.ok()) return Fail(reader.status());
+    const auto study = (*reader)->StudyNamed(args.study);
+    if (!study.ok()) return Fail(study.status());
+    name = study->name();
+    target = (*reader)->target();
+  }
+  const auto cancelled =
+      target.empty() ? CancelInFile(args.service.database, name) : StudyClient(target).CancelStudy(name);
+  if (!cancelled.ok()) return Fail(cancelled.status());
+  return Answer(fmt::format("study {} {}\n", LastPart(name), StateText(cancelled->state())));
+}
+
+}  // namespace
+
+void AddCancel(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("cancel", "cancel a study; its measurements are kept");
+  const auto args = std::make_shared<CancelArgs>();
+  verb->add_option("--study", args->study, "the study's number")->required();
+  AddServiceOptions(verb, args->service);
+  verb->callback([args, &chosen] { chosen = [args] { return RunCancel(*args); }; });
+}
+
+}  // namespace autocfg

@@ -1,0 +1,137 @@
+// autocfg predict: predicts the step time and memory of a plan on a described cluster, without hardware.
+// Answers for one plan or for a file of requests.
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/input/files.h"
+#include "cli/input/line_reader.h"
+#include "cli/input/option_errors.h"
+#include "cli/question/plan_question.h"
+#include "cli/report/prediction_report.h"
+#include "cli/terminal/console.h"
+#include "cli/verbs/verbs.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "search/plan/plan_text.h"
+#include "search/question/prediction_json.h"
+#include "search/text/chrome_trace.h"
+#include "search/text/plan_json.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
+
+struct PredictArgs {
+  PlanQuestionArgs question;
+  std::string requests, trace;
+  bool many = false;  // --requests is given
+  bool json = false;
+};
+
+// Returns an error answer if a request triggers an internal error, so that the other requests are still
+// answered.
+AnsweredLine AnswerSafely(const std::string& line, PredictorCache& predictors) {
+  try {
+    return AnswerPredictionLine(line, predictors);
+  } catch (const std::exception& error) {
+    return PredictionLineError(fmt::format("internal error: {}; please report it", error.what()));
+  }
+}
+
+int RunRequests(const PredictArgs& args) {
+  std::string given = FirstGiven(args.question);
+  if (given.empty() && !args.trace.empty()) given = "--trace";
+  if (!given.empty())
+    return Fail(kExitUsage,
+                fmt::format("--requests and {} exclude each other; each request names its own", given));
+  const auto reader = LineReader::Open(args.requests, kMostRequestBytes);
+  if (!reader.ok()) return Fail(kExitUsage, fmt::format("--requests: {}", Text(reader.status())));
+  PredictorCache predictors;
+  std::int64_t answered = 0, wrong = 0;
+  std::string line, text;
+  for (;;) {
+    const auto got = (*reader)->Next(line);
+    if (!got.ok()) return Fail(kExitUsage, fmt::format("--requests: {}", Text(got.status())));
+    if (*got == LineReader::Got::kEnd) break;
+    const AnsweredLine answer =
+        *got == LineReader::Got::kTooLong
+            ? PredictionLineError(fmt::format("request: the line is longer than {} bytes", kMostRequestBytes))
+            : AnswerSafely(line, predictors);
+    ++answered;
+    if (!answer.ok) ++wrong;
+    text += answer.text;
+    text += '\n';
+    if (!(*reader)->HasNext() || text.size() > (1 << 16)) {
+      if (const int code = Answer(text); code != kExitDone) return code;
+      text.clear();
+    }
+  }
+  if (const int code = Answer(text); code != kExitDone) return code;
+  if (wrong > 0) Note(fmt::format("{} of {} requests were answered with an error", wrong, answered));
+  return kExitDone;
+}
+
+int RunPredict(const PredictArgs& args) {
+  if (args.many) return RunRequests(args);
+  auto question = LoadPlanQuestion(args.question);
+  if (!question.ok()) return Fail(question.status());
+  if (!args.trace.empty()) {
+    if (auto status = CheckWritable(args.trace); !status.ok())
+      return Fail(kExitUsage, fmt::format("--trace: {}", Text(status)));
+  }
+  auto predicted = question->predictor.Predict(question->plan);
+  if (!predicted.ok()) return Fail(OfOption(predicted.status()));
+  for (const auto& note : question->notes) predicted->notes.push_back(note);
+  if (!args.trace.empty()) {
+    const auto trace = question->predictor.TraceOf(question->plan);
+    if (!trace.ok()) return Fail(Where("--trace", trace.status()));
+    const TraceOrigin origin{.kind = TraceKind::kPredicted,
+                             .device = "",
+                             .cluster = question->about.cluster.name,
+                             .slice = std::nullopt};
+    if (auto status = WriteFileAtomically(args.trace, ChromeTrace(trace->program, trace->step.rows, origin));
+        !status.ok())
+      return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
+  }
+  const std::string notes = NotesOf(*predicted, predicted->notes);
+  std::string text;
+  if (args.json) {
+    nlohmann::ordered_json json{{"plan", PlanJson(predicted->plan)},
+                                {"plan_text", PlanText(predicted->plan)}};
+    json.update(PredictionJson(predicted->prediction, predicted->throughput));
+    json["notes"] = predicted->notes;
+    text = json.dump(2) + "\n";
+  } else {
+    text = PredictionReport(*predicted, question->about) + notes;
+  }
+  if (const int code = Answer(text); code != kExitDone) return code;
+  return EndOf(*predicted);
+}
+
+}  // namespace
+
+void AddPredict(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand(
+      "predict", "predict a plan's step time and memory on a described cluster, without hardware");
+  const auto args = std::make_shared<PredictArgs>();
+  AddPlanQuestion(verb, args->question);
+  const CLI::Option* requests =
+      verb->add_option("--requests", args->requests,
+                       "instead of these options: a file of requests, one JSON object "
+                       "per line (- for standard input); one answer per line");
+  verb->add_option("--trace", args->trace,
+                   "write the timeline of every rank here (Chrome trace, for Perfetto)");
+  verb->add_flag("--json", args->json, "the answer as JSON");
+  verb->callback([args, requests, &chosen] {
+    args->many = requests->count() > 0;
+    chosen = [args] { return RunPredict(*args); };
+  });
+}
+
+}  // namespace autocfg

@@ -1,0 +1,357 @@
+// autocfg search: finds the fastest plan that fits. Uses a coordinator and a worker inside this process, or
+// those of --coordinator.
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/os/random_id.h"
+#include "cli/client/study_client.h"
+#include "cli/client/worker_client.h"
+#include "cli/input/devices.h"
+#include "cli/input/files.h"
+#include "cli/input/paths.h"
+#include "cli/input/service_options.h"
+#include "cli/question/search_request.h"
+#include "cli/report/report.h"
+#include "cli/report/results_json.h"
+#include "cli/report/trial_ends.h"
+#include "cli/study/embedded_service.h"
+#include "cli/study/progress.h"
+#include "cli/study/study_watcher.h"
+#include "cli/study/watch_notes.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/verbs/verbs.h"
+#include "fmt/format.h"
+#include "search/question/prediction_json.h"
+#include "worker/machine/inventory.h"
+
+namespace autocfg {
+namespace {
+
+// Number of times, one second apart, that a restarting or overloaded coordinator is asked for the answer of a
+// finished study.
+constexpr int kReadAgain = 60;
+
+// Creates and starts the study, or continues the unfinished study of the same question. With `alone`, other
+// unfinished studies are paused, so that nothing else is measured meanwhile.
+absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec, bool alone) {
+  v1::CreateStudyRequest create;
+  create.set_request_id(RandomId());
+  *create.mutable_spec() = spec;
+  create.set_reuse_unfinished(true);
+  auto study = client.CreateStudy(create);
+  if (!study.ok()) return study.status();
+  if (study->state() != v1::STUDY_STATE_CREATED) {
+    Note(fmt::format("resuming study {}, which is not finished; {} plans measured so far",
+                     LastPart(study->name()), study->counts().measured()));
+  }
+  if (alone) {
+    const auto others = client.ListStudies();
+    if (!others.ok()) return others.status();
+    for (const auto& other : *others) {
+      if (other.state() != v1::STUDY_STATE_RUNNING || other.name() == study->name()) continue;
+      if (const auto paused = client.PauseStudy(other.name()); !paused.ok()) return paused.status();
+      Note(fmt::format("study {} is not finished and is paused; run its own command again to resume it",
+                       LastPart(other.name())));
+    }
+  }
+  if (study->state() == v1::STUDY_STATE_PAUSED) return client.ResumeStudy(study->name());
+  // A RUNNING study may be waiting for its storage; starting it again retries at once.
+  return client.StartStudy(study->name());
+}
+
+std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer,
+                        const SearchRequest& request) {
+  const SearchQuestion& question = request.question;
+  if (args.service.remote() && !request.question.predict_only)
+    return fmt::format("{} trials{} --study {}", args.program, AsWritten(args.service),
+                       LastPart(answer.study()));
+  if (!args.output.empty() && ReplaceablePath(args.output).ok() && question.cluster.local)
+    return fmt::format("{} train --input {} --steps 10{}", args.program, ShellWord(args.output),
+                       args.device == "cpu" || args.device == "cuda" ? " --device " + args.device : "");
+  const std::string plan = answer.best().plan_text();
+  const std::string workload = fmt::format("--model {} --global-batch {} --seq-len {} --precision {}",
+                                           ShellWord(args.model), question.workload.global_batch,
+                                           question.workload.seq_len, Name(question.workload.precision));
+  if (question.predict_only && IsDescribed(question))
+    return fmt::format("{} explain {} --cluster {} --plan {}", args.program, workload,
+                       ShellWord(args.cluster), plan);
+  std::string how;
+  if (args.device == "cpu" || args.device == "cuda") how = " --device " + args.device;
+  if (question.device == "paced") how = fmt::format(" --device paced --cluster {}", ShellWord(args.cluster));
+  // The plan is larger than this machine, whether or not a slice of it was measured.
+  const auto& group = question.cluster.groups.front();
+  const std::int64_t at_once =
+      request.spec.machine_ranks() > 0 ? request.spec.machine_ranks() : group.gpus_per_node;
+  if (!question.cluster.local && !IsDescribed(question) && RankCount(question.cluster) > at_once)
+    how += " --slice 0,0";
+  return fmt::format("{} train {} --plan {} --steps 10{}", args.program, workload, plan, how);
+}
+
+int Present(const SearchArgs& args, const v1::Recommendation& answer, const SearchRequest& request) {
+  const SearchQuestion& question = request.question;
+  const auto json = SearchJson(answer, question);
+  if (!json.ok()) return Fail(kExitNegative, Text(json.status()));
+  const bool found = answer.nothing_fits().empty();
+  if (!args.output.empty()) {  // written even if nothing fits, so that no older plan stays in the file
+    if (auto status = WriteFileAtomically(args.output, json->dump(2) + "\n"); !status.ok()) {
+      return Fail(kExitNegative, fmt::format("--output: {}; the answer is in study {} of the database",
+                                             Text(status), LastPart(answer.study())));
+    }
+  }
+  const std::string text =
+      args.json ? json->dump(2) + "\n" : SearchReport(answer, question, NextCommand(args, answer, request));
+  if (const int code = Answer(text); code != kExitDone) return code;
+  if (!found) return Fail(kExitNegative, fmt::format("nothing fits: {}", answer.nothing_fits()));
+  return kExitDone;
+}
+
+// Returns the number of ranks that run at once: all ranks of a local or paced cluster, otherwise those of one
+// emulated node, limited by this machine's GPUs.
+std::int64_t RanksAtOnce(const SearchRequest& request) {
+  const SearchQuestion& question = request.question;
+  if (question.cluster.local || question.device == "paced") return RankCount(question.cluster);
+  const std::int64_t machine = request.spec.machine_ranks();
+  return machine > 0 ? machine : question.cluster.groups.front().gpus_per_node;
+}
+
+// Returns notes for measurements on a machine that is smaller than the cluster it stands for.
+std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t slots) {
+  std::vector<std::string> notes;
+  const std::int64_t ranks = RankCount(request.question.cluster);
+  const std::int64_t machine = request.spec.machine_ranks();
+  if (machine > 0) {
+    notes.push_back(fmt::format(
+        "this machine has {} of the {} GPUs of a node: of larger plans, one rank alone is measured: a slice",
+        machine, request.question.cluster.groups.front().gpus_per_node));
+  } else if (slots < ranks) {
+    notes.push_back(fmt::format(
+        "this machine emulates one node of {} rank{}: of larger plans, one rank alone is measured: a slice",
+        slots, slots == 1 ? "" : "s"));
+  }
+  if (request.question.device == "cuda") {
+    if (std::string note = SharedGpusNote(slots, request.machine); !note.empty())
+      notes.push_back(std::move(note));
+    return notes;
+  }
+  const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
+  if (slots > cores && slots < ranks) {
+    notes.push_back(
+        fmt::format("{} rank{} run{} at once, one on each core, in place of a node's {}: what is timed is a "
+                    "rank, not ranks that share a core",
+                    cores, cores == 1 ? "" : "s", cores == 1 ? "s" : "", slots));
+  } else if (slots > cores) {
+    notes.push_back(fmt::format("{} ranks share {} core{}; plans are compared under this load", slots, cores,
+                                cores == 1 ? "" : "s"));
+  }
+  return notes;
+}
+
+// Shows the study's progress until it ends or is paused. Returns false if interrupted.
+bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, const std::string& target) {
+  ProgressDisplay display(stderr);
+  const auto began = std::chrono::steady_clock::now();
+  WatchNotes notes(target);
+  while (!interrupt.requested() && !watcher.WaitForEnd(0.2) &&
+         watcher.Latest().state() != v1::STUDY_STATE_PAUSED) {
+    const v1::Study latest = watcher.Latest();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
+    if (display.active()) {
+      display.Draw(ProgressLines(latest, elapsed.count(), budget_s, display.Width()));
+    } else {
+      notes.Say(watcher);
+    }
+  }
+  display.Clear();
+  return !interrupt.requested();
+}
+
+// Outcome of a finished study: its recommendation, or the exit code.
+struct Ended {
+  std::optional<v1::Recommendation> answer;
+  int exit_code = kExitDone;
+  TrialEnds trials = {};
+};
+
+// Repeats `call` while the coordinator is unavailable or exhausted, at most kReadAgain times. Returns the
+// last answer.
+template <typename Call>
+auto Patiently(StudyClient& client, Call call) {
+  auto answer = call();
+  const auto passes = [&answer] {
+    return absl::IsUnavailable(answer.status()) || absl::IsResourceExhausted(answer.status());
+  };
+  for (int again = 0; again < kReadAgain && passes(); ++again) {
+    client.Pause(1, [] { return false; });
+    answer = call();
+  }
+  return answer;
+}
+
+Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watcher) {
+  const v1::Study study = watcher.Latest();
+  if (const absl::Status status = watcher.status(); !status.ok()) {
+    if (!args.service.remote()) return {{}, Fail(Where("the embedded coordinator", status))};
+    return {{},
+            Fail(ExitCodeOf(status),
+                 fmt::format("{}; study {} continues there once it {}: autocfg watch{} --study {}",
+                             Text(status), LastPart(study.name()),
+                             absl::IsResourceExhausted(status) ? "has room again" : "answers again",
+                             AsWritten(args.service), LastPart(study.name())))};
+  }
+  if (study.state() == v1::STUDY_STATE_PAUSED) {
+    return {{},
+            Fail(kExitNegative,
+                 fmt::format("study {} is paused{}; run the same command again to resume it",
+                             LastPart(study.name()), study.message().empty() ? "" : ": " + study.message()))};
+  }
+  if (study.state() != v1::STUDY_STATE_DONE) {
+    return {
+        {},
+        Fail(kExitNegative, fmt::format("study {} {}: {}", LastPart(study.name()), StateText(study.state()),
+                                        study.message().empty() ? "see autocfg trials" : study.message()))};
+  }
+  auto answer = Patiently(client, [&] { return client.GetRecommendation(study.name()); });
+  if (!answer.ok()) return {{}, Fail(answer.status())};
+  const auto trials = Patiently(client, [&] { return client.ListTrials(study.name()); });
+  if (!trials.ok()) return {{}, Fail(trials.status())};
+  return {*std::move(answer), kExitDone, EndsOf(*trials)};
+}
+
+int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& request) {
+  if (!ended.answer) return ended.exit_code;
+  const TrialEnds& trials = ended.trials;
+  const std::string see =
+      fmt::format("autocfg trials{} --study {}", AsWritten(args.service), LastPart(ended.answer->study()));
+  if (trials.without_answer > 0) {
+    request.question.notes.push_back(fmt::format("{}; see {}", TextOf(trials), see));
+    Note(request.question.notes.back());
+  }
+  if (trials.answered == 0 && trials.without_answer > 0) {
+    const int code = Present(args, *ended.answer, request);
+    return code != kExitDone
+               ? code
+               : Fail(kExitNegative,
+                      fmt::format("no trial gave an answer, so the best plan is by prediction only; see {}",
+                                  see));
+  }
+  if (std::string note = StopNote(*ended.answer, request.spec.time_budget_s(), request.spec.max_trials());
+      !note.empty()) {
+    Note(note);
+    request.question.notes.push_back(std::move(note));
+  }
+  return Present(args, *ended.answer, request);
+}
+
+// Runs the search with a coordinator and a worker inside this process.
+int SearchHere(const SearchArgs& args, SearchRequest& request) {
+  const auto database = DatabasePath(args.service.database);
+  if (!database.ok()) return Fail(database.status());
+  const SearchQuestion& question = request.question;
+  const std::int64_t slots = RanksAtOnce(request);
+  if (!IsDescribed(question)) {
+    for (std::string& note : LoadNotes(request, slots)) request.question.notes.push_back(std::move(note));
+  }
+  for (const std::string& note : question.notes) Note(note);
+
+  const Interrupt interrupt;
+  auto started = EmbeddedService::Start(*database);
+  if (!started.ok()) return Fail(kExitUsage, fmt::format("--db: {}", Text(started.status())));
+  const auto service = *std::move(started);
+  StudyClient client(service->address());
+  const auto study = Begin(client, request.spec, /*alone=*/true);
+  if (!study.ok()) return Fail(study.status());
+  if (question.device == "paced" || !IsDescribed(question)) {
+    if (auto status = service->StartWorker(slots, request.machine); !status.ok()) return Fail(status);
+  }
+  StudyWatcher watcher(service->address(), study->name());
+  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
+    watcher.Stop();
+    service->Stop();
+    return Fail(kExitNegative,
+                fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
+                            LastPart(study->name())));
+  }
+  const Ended ended = Conclude(args, client, watcher);
+  service->Stop();
+  return PresentEnded(args, ended, request);
+}
+
+// Runs the search on an existing coordinator and its workers.
+int SearchThere(const SearchArgs& args, SearchRequest& request) {
+  for (const std::string& note : request.question.notes) Note(note);
+  const Interrupt interrupt;
+  StudyClient client(args.service.coordinator);
+  const auto study = Begin(client, request.spec, /*alone=*/false);
+  if (!study.ok()) return Fail(study.status());
+  Note(fmt::format("study {} of {}", LastPart(study->name()), args.service.coordinator));
+  StudyWatcher watcher(args.service.coordinator, study->name(), kRemotePatienceSeconds);
+  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator)) {
+    watcher.Stop();
+    const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study->name()));
+    return Fail(
+        kExitNegative,
+        fmt::format(
+            "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
+            where));
+  }
+  return PresentEnded(args, Conclude(args, client, watcher), request);
+}
+
+int RunSearch(const SearchArgs& args) {
+  if (auto status = Check(args.service); !status.ok()) return Fail(status);
+  std::optional<WorkerPool> pool;
+  if (args.service.remote()) {
+    auto listed = ListPool(args.service);
+    if (!listed.ok()) return Fail(listed.status());
+    pool = *std::move(listed);
+  }
+  auto request = LoadSearch(args, pool ? &*pool : nullptr);
+  if (!request.ok()) return Fail(request.status());
+  if (!args.output.empty()) {
+    if (auto status = CheckWritable(args.output); !status.ok())
+      return Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
+  }
+  return pool ? SearchThere(args, *request) : SearchHere(args, *request);
+}
+
+}  // namespace
+
+void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
+  CLI::App* verb =
+      app.add_subcommand("search", "find the fastest plan that fits, by measuring or by prediction alone");
+  const auto args = std::make_shared<SearchArgs>();
+  args->program = program;
+  verb->add_option("--model", args->model, "a preset, or a model's JSON file");
+  verb->add_option("--cluster", args->cluster,
+                   "local, local:1xRANKS, a preset with its size such as a100-80gb-sxm:64x8, or a file")
+      ->capture_default_str();
+  verb->add_option("--global-batch", args->global_batch, "sequences per step");
+  verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
+  verb->add_option("--precision", args->precision,
+                   "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; for predicted and "
+                   "emulated clusters also bf16 (default) and fp16");
+  verb->add_option("--space", args->space,
+                   "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; "
+                   "repeatable")
+      ->allow_extra_args(false);
+  verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
+  verb->add_option("--max-trials", args->max_trials, "measure at most this many plans");
+  verb->add_option("--time-budget", args->time_budget, "such as 90s, 10m, 1h");
+  verb->add_option("--device", args->device,
+                   "auto (a GPU where one can be used, else the CPU), cpu, cuda, or paced (emulates "
+                   "--cluster on this machine)");
+  verb->add_option("--output", args->output, "write the answer here as JSON, for train --input");
+  verb->add_flag("--json", args->json, "the answer as JSON");
+  verb->add_flag("--predict-only", args->predict_only,
+                 "measure nothing; find the fastest plan by prediction, for any cluster");
+  AddServiceOptions(verb, args->service);
+  verb->callback([args, &chosen] { chosen = [args] { return RunSearch(*args); }; });
+}
+
+}  // namespace autocfg

@@ -1,0 +1,103 @@
+// autocfg studies: lists the studies of a database or a coordinator.
+#include <cmath>
+#include <ctime>
+#include <memory>
+#include <string>
+
+#include "base/size_text.h"
+#include "cli/client/study_client.h"
+#include "cli/input/service_options.h"
+#include "cli/report/report.h"
+#include "cli/study/study_reader.h"
+#include "cli/terminal/console.h"
+#include "cli/verbs/verbs.h"
+#include "fmt/chrono.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kNoteBytes = 160;
+
+struct StudiesArgs {
+  ServiceOptions service;
+  bool json = false;
+};
+
+std::string TimeText(double unix_s) {
+  return unix_s > 0 ? fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(unix_s)))
+                    : "-";
+}
+
+Json StudyJson(const v1::Study& study, const std::string& state) {
+  const auto& spec = study.spec();
+  Json json{{"study", study.name()},
+            {"state", state},
+            {"phase", study.phase()},
+            {"message", study.message()},
+            {"waiting", study.waiting()},
+            {"owner", study.owner()},
+            {"model", spec.model().name()},
+            {"cluster", spec.cluster().name()},
+            {"workload",
+             {{"global_batch", spec.workload().global_batch()},
+              {"seq_len", spec.workload().seq_len()},
+              {"precision", spec.workload().precision()}}},
+            {"enumerated", study.counts().enumerated()},
+            {"predicted", study.counts().predicted()},
+            {"measured", study.counts().measured()},
+            {"create_time_s", study.create_time_s()}};
+  json["end_time_s"] = study.end_time_s() > 0 ? Json(study.end_time_s()) : Json(nullptr);
+  json["best"] = nullptr;
+  if (study.best().has_measured()) {
+    json["best"] = {{"plan_text", study.best().plan_text()},
+                    {"provenance", "measured"},
+                    {"step_time_s", study.best().measured().median_step_time_s()},
+                    {"ci95_s", study.best().measured().ci95_s()}};
+  }
+  return json;
+}
+
+int RunStudies(const StudiesArgs& args) {
+  const auto reader = StudyReader::Open(args.service);
+  if (!reader.ok()) return Fail(reader.status());
+  const auto studies = (*reader)->Studies();
+  if (!studies.ok()) return Fail(studies.status());
+  if (args.json) {
+    Json json = Json::array();
+    for (const auto& study : *studies) json.push_back(StudyJson(study, (*reader)->StateOf(study)));
+    return Answer(json.dump(2) + "\n");
+  }
+  std::vector<std::vector<std::string>> rows = {{"study", "state", "began", "model", "cluster", "batch",
+                                                 "seq", "precision", "measured", "best (measured)", "note"}};
+  for (const auto& study : *studies) {
+    const auto& spec = study.spec();
+    const bool measured = study.best().has_measured();
+    rows.push_back(
+        {LastPart(study.name()), (*reader)->StateOf(study), TimeText(study.create_time_s()),
+         spec.model().name(), spec.cluster().name(), std::to_string(spec.workload().global_batch()),
+         std::to_string(spec.workload().seq_len()), spec.workload().precision(),
+         fmt::format("{} of {}", study.counts().measured(), study.counts().predicted()),
+         measured ? fmt::format("{}  {}", SecondsText(study.best().measured().median_step_time_s()),
+                                study.best().plan_text())
+                  : "-",
+         Shown(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(), kNoteBytes)});
+  }
+  if (studies->empty()) Note("no studies yet; autocfg search creates one");
+  return Answer(Table(rows));
+}
+
+}  // namespace
+
+void AddStudies(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("studies", "list studies, newest first");
+  const auto args = std::make_shared<StudiesArgs>();
+  AddServiceOptions(verb, args->service);
+  verb->add_flag("--json", args->json, "as JSON");
+  verb->callback([args, &chosen] { chosen = [args] { return RunStudies(*args); }; });
+}
+
+}  // namespace autocfg

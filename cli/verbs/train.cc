@@ -1,0 +1,57 @@
+// autocfg train: runs one plan on this machine, without a coordinator.
+#include <memory>
+#include <utility>
+
+#include "cli/input/optimizer_options.h"
+#include "cli/terminal/console.h"
+#include "cli/train/train_checks.h"
+#include "cli/train/train_run.h"
+#include "cli/train/train_runner.h"
+#include "cli/verbs/verbs.h"
+
+namespace autocfg {
+namespace {
+
+int RunTrain(const TrainArgs& args) {
+  auto run = LoadTrainRun(args);
+  if (!run.ok()) return Fail(run.status());
+  if (auto status = CheckTogether(args, *run); !status.ok()) return Fail(status);
+  if (auto status = CheckFiles(args); !status.ok()) return Fail(kExitUsage, Text(status));
+  if (auto status = CheckFits(*run); !status.ok()) return Fail(kExitNegative, Text(status));
+  return CarryOut(*std::move(run), args);
+}
+
+}  // namespace
+
+void AddTrain(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("train", "train with one plan on this machine");
+  const auto args = std::make_shared<TrainArgs>();
+  verb->add_option("--model", args->model, "a preset, or a model's JSON file");
+  verb->add_option("--plan", args->plan, "such as tp=2,pp=1,dp=1,mbs=4,recompute=full");
+  verb->add_option("--input", args->input, "a file of search --output: its model, plan and workload");
+  verb->add_option("--steps", args->steps, "steps to train");
+  verb->add_option("--global-batch", args->global_batch, "sequences per step (default: dp*mbs)");
+  verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
+  verb->add_option("--precision", args->precision,
+                   "on the CPU fp32 (default) or fp64; on GPUs bf16 (default) or fp32; with --device dry any "
+                   "of four, with paced bf16 by default");
+  verb->add_option("--data", args->data, "tokens: .u16, .u32, else bytes (default: a seeded pattern)");
+  verb->add_option("--device", args->device,
+                   "auto (a GPU where one can be used, else the CPU), cpu, cuda, dry (counts memory, "
+                   "computes nothing), or paced (every op takes its modelled time)");
+  verb->add_option("--cluster", args->cluster,
+                   "the cluster that --device paced emulates: a preset with its size, or a file");
+  verb->add_option("--init", args->init, "start from these weights (safetensors)");
+  verb->add_option("--save", args->save, "write the weights here at the end (safetensors)");
+  verb->add_option("--seed", args->seed, "seed of the initial weights and the pattern")
+      ->capture_default_str();
+  AddOptimizerOptions(verb, args->optimizer);
+  verb->add_flag("--json", args->json, "the result as JSON");
+  verb->add_option("--trace", args->trace,
+                   "write the timeline of the last step here (Chrome trace, for Perfetto)");
+  verb->add_option("--slice", args->slice,
+                   "T,P: run the rank at these tensor and pipeline coordinates alone, without its peers");
+  verb->callback([args, &chosen] { chosen = [args] { return RunTrain(*args); }; });
+}
+
+}  // namespace autocfg

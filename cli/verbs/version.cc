@@ -1,0 +1,24 @@
+// autocfg version: prints the versions of this build.
+#include <memory>
+
+#include "base/os/build_id.h"
+#include "cli/report/results_json.h"
+#include "cli/terminal/console.h"
+#include "cli/verbs/verbs.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+
+void AddVersion(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("version", "print the version and the build");
+  const auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "as JSON");
+  verb->callback([json, &chosen] {
+    chosen = [json] {
+      if (*json) return Answer(VersionsJson("cpu").dump(2) + "\n");
+      return Answer(fmt::format("autocfg {} (build {})\n", Version(), BuildId()));
+    };
+  });
+}
+
+}  // namespace autocfg

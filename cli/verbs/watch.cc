@@ -1,0 +1,153 @@
+// autocfg watch: follows a study in this machine's database or on a coordinator.
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "base/size_text.h"
+#include "cli/client/study_client.h"
+#include "cli/input/service_options.h"
+#include "cli/report/report.h"
+#include "cli/study/progress.h"
+#include "cli/study/study_reader.h"
+#include "cli/study/study_watcher.h"
+#include "cli/study/watch_notes.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/verbs/verbs.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "server/store/store.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kLongestLine = 1000;
+
+struct WatchArgs {
+  ServiceOptions service;
+  std::string study;
+  bool json = false;
+};
+
+std::string MeasuredText(const v1::Measurement& measured) {
+  return fmt::format("{} +- {} (measured)", SecondsText(measured.median_step_time_s()),
+                     SecondsText(measured.ci95_s()));
+}
+
+// Returns one line about a trial that has changed.
+std::string TrialLine(const v1::Trial& trial) {
+  std::string text = fmt::format("trial {} {}", LastPart(trial.name()), StateText(trial.state()));
+  if (trial.has_measured()) text += fmt::format("  {}", MeasuredText(trial.measured()));
+  if (trial.repeat() > 0) text += fmt::format("  repeat {}", trial.repeat());
+  text += "  " + trial.plan_text();
+  if (!trial.message().empty() && trial.message() != StateText(trial.state())) text += "  " + trial.message();
+  return Shown(text, kLongestLine) + "\n";
+}
+
+Json EventJson(const v1::StudyEvent& event) {
+  const v1::Study& study = event.study();
+  Json json{{"cursor", event.cursor()},
+            {"study", study.name()},
+            {"state", StateText(study.state())},
+            {"phase", study.phase()},
+            {"message", study.message()},
+            {"waiting", study.waiting()},
+            {"measured", study.counts().measured()},
+            {"eta_s", study.eta_s()}};
+  json["best"] = nullptr;
+  if (study.best().has_measured()) {
+    json["best"] = {{"plan_text", study.best().plan_text()},
+                    {"step_time_s", study.best().measured().median_step_time_s()}};
+  }
+  json["trial"] = nullptr;
+  if (event.has_trial()) {
+    const v1::Trial& trial = event.trial();
+    json["trial"] = {{"trial", trial.name()},
+                     {"state", StateText(trial.state())},
+                     {"plan_text", trial.plan_text()},
+                     {"message", trial.message()}};
+    json["trial"]["step_time_s"] =
+        trial.has_measured() ? Json(trial.measured().median_step_time_s()) : Json(nullptr);
+  }
+  return json;
+}
+
+// Prints the study's outcome as the last line and returns the exit code.
+int Conclude(const WatchArgs& args, const v1::Study& study) {
+  std::string text = fmt::format("study {} {}", LastPart(study.name()), StateText(study.state()));
+  if (study.best().has_measured())
+    text += fmt::format(": {}  {}", MeasuredText(study.best().measured()), study.best().plan_text());
+  if (!study.message().empty()) text += fmt::format(" ({})", study.message());
+  if (!args.json) {
+    if (const int code = Answer(Shown(text, kLongestLine) + "\n"); code != kExitDone) return code;
+  }
+  return study.state() == v1::STUDY_STATE_DONE ? kExitDone : kExitNegative;
+}
+
+int RunWatch(const WatchArgs& args) {
+  const auto reader = StudyReader::Open(args.service);
+  if (!reader.ok()) return Fail(reader.status());
+  const auto study = (*reader)->StudyNamed(args.study);
+  if (!study.ok()) return Fail(study.status());
+  const std::string number = LastPart(study->name());
+  const std::string target = (*reader)->target();
+  if (target.empty()) {
+    if (IsEnd(study->state())) {
+      v1::StudyEvent event;
+      *event.mutable_study() = *study;
+      if (args.json) {
+        if (const int code = Answer(EventJson(event).dump() + "\n"); code != kExitDone) return code;
+      }
+      return Conclude(args, *study);
+    }
+    return Fail(kExitNegative,
+                fmt::format("study {} is {}, and no process works on it; run its search again to resume it",
+                            number, (*reader)->StateOf(*study)));
+  }
+
+  const Interrupt interrupt;
+  ProgressDisplay display(stderr);
+  // On a terminal that shows both, the lines would interleave with the progress block.
+  const bool draw = display.active() && isatty(STDOUT_FILENO) == 0;
+  int output = kExitDone;  // the watcher's thread writes it before it ends
+  StudyWatcher watcher(target, study->name(), kRemotePatienceSeconds, [&](const v1::StudyEvent& event) {
+    if (output != kExitDone || (!args.json && !event.has_trial())) return;
+    output = Answer(args.json ? EventJson(event).dump() + "\n" : TrialLine(event.trial()));
+  });
+  const auto began = std::chrono::steady_clock::now();
+  WatchNotes notes(target);
+  while (!interrupt.requested() && !watcher.WaitForEnd(0.2)) {
+    const v1::Study latest = watcher.Latest();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
+    if (draw) {
+      display.Draw(ProgressLines(latest, elapsed.count(), latest.spec().time_budget_s(), display.Width()));
+    } else {
+      notes.Say(watcher);
+    }
+  }
+  display.Clear();
+  watcher.Stop();
+  if (interrupt.requested())
+    return Fail(kExitNegative, fmt::format("interrupted; study {} continues", number));
+  if (output != kExitDone) return output;
+  if (const absl::Status status = watcher.status(); !status.ok()) return Fail(status);
+  return Conclude(args, watcher.Latest());
+}
+
+}  // namespace
+
+void AddWatch(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand(
+      "watch", "follow a search that runs elsewhere: a line for each change of a trial, until its end");
+  const auto args = std::make_shared<WatchArgs>();
+  verb->add_option("--study", args->study, "the study's number (default: the newest)");
+  AddServiceOptions(verb, args->service);
+  verb->add_flag("--json", args->json, "a JSON object for each event, one a line");
+  verb->callback([args, &chosen] { chosen = [args] { return RunWatch(*args); }; });
+}
+
+}  // namespace autocfg

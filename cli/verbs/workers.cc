@@ -1,0 +1,132 @@
+// autocfg workers: lists and drains the workers of a coordinator.
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "base/size_text.h"
+#include "cli/client/study_client.h"
+#include "cli/client/worker_client.h"
+#include "cli/input/paths.h"
+#include "cli/input/service_options.h"
+#include "cli/report/report.h"
+#include "cli/terminal/console.h"
+#include "cli/verbs/verbs.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct WorkersArgs {
+  ServiceOptions service;
+  std::string drain;
+  bool gone = false;
+  bool json = false;
+};
+
+std::string StateText(v1::WorkerState state) {
+  switch (state) {
+    case v1::WORKER_STATE_ACTIVE: return "active";
+    case v1::WORKER_STATE_DRAINING: return "draining";
+    case v1::WORKER_STATE_SILENT: return "silent";
+    case v1::WORKER_STATE_GONE: return "gone";
+    default: return "unknown";
+  }
+}
+
+Json WorkerJson(const v1::Worker& worker) {
+  const v1::Inventory& inventory = worker.inventory();
+  Json json{{"worker", worker.name()},
+            {"state", StateText(worker.state())},
+            {"hostname", inventory.hostname()},
+            {"device", inventory.device_kind()},
+            {"device_fingerprint", inventory.device_fingerprint()},
+            {"slots", inventory.slots()},
+            {"ranks_in_use", worker.ranks_in_use()},
+            {"memory_bytes", inventory.memory_bytes()},
+            {"physical_cores", inventory.physical_cores()},
+            {"build_id", inventory.build_id()},
+            {"driver", inventory.driver()},
+            {"session_epoch", worker.session_epoch()},
+            {"register_time_s", worker.register_time_s()}};
+  json["last_seen_s"] = worker.last_seen_s() > 0 ? Json(worker.last_seen_s()) : Json(nullptr);
+  json["jobs"] = Json::array();
+  for (const std::string& job : worker.jobs()) json["jobs"].push_back(job);
+  json["gpus"] = Json::array();
+  for (const v1::Gpu& gpu : inventory.gpus()) {
+    json["gpus"].push_back({{"index", gpu.index()},
+                            {"name", gpu.name()},
+                            {"uuid", gpu.uuid()},
+                            {"memory_bytes", gpu.memory_bytes()},
+                            {"left_out", gpu.left_out()}});
+  }
+  return json;
+}
+
+std::string SeenText(double last_seen_s) {
+  if (last_seen_s <= 0) return "-";
+  const double ago_s = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()) - last_seen_s;
+  return ago_s < 1 ? "now" : fmt::format("{} ago", SecondsText(std::floor(ago_s)));
+}
+
+// Returns --coordinator, or the address of the search that has the database open.
+absl::StatusOr<std::string> Target(const ServiceOptions& options) {
+  if (auto status = Check(options); !status.ok()) return status;
+  if (options.remote()) return options.coordinator;
+  const auto path = DatabasePath(options.database);
+  if (!path.ok()) return path.status();
+  const auto socket = SocketPath(*path);
+  if (!socket.ok()) return socket.status();
+  if (IsListening(*socket)) return "unix:" + *socket;
+  return absl::UnavailableError(
+      fmt::format("{}: no coordinator uses it; give --coordinator, or start a search", *path));
+}
+
+int RunWorkers(const WorkersArgs& args) {
+  const auto target = Target(args.service);
+  if (!target.ok()) return Fail(target.status());
+  WorkerClient client(*target);
+  if (!args.drain.empty()) {
+    const std::string name = args.drain.starts_with("workers/") ? args.drain : "workers/" + args.drain;
+    if (auto status = client.DrainWorker(name); !status.ok()) return Fail(Where("--drain", status));
+    return Answer(fmt::format("{} is draining: it takes no more work and exits once its jobs end\n", name));
+  }
+  const auto workers = client.ListWorkers(args.gone);
+  if (!workers.ok()) return Fail(workers.status());
+  if (args.json) {
+    Json json = Json::array();
+    for (const v1::Worker& worker : *workers) json.push_back(WorkerJson(worker));
+    return Answer(json.dump(2) + "\n");
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"worker", "state", "host", "device", "slots", "in use", "seen", "build", "jobs"}};
+  for (const v1::Worker& worker : *workers) {
+    const v1::Inventory& inventory = worker.inventory();
+    rows.push_back({LastPart(worker.name()), StateText(worker.state()), inventory.hostname(),
+                    inventory.device_kind(), std::to_string(inventory.slots()),
+                    std::to_string(worker.ranks_in_use()), SeenText(worker.last_seen_s()),
+                    inventory.build_id(),
+                    worker.jobs().empty() ? "-" : fmt::format("{}", fmt::join(worker.jobs(), ", "))});
+  }
+  if (workers->empty()) Note("no workers; autocfg-worker --coordinator registers one");
+  return Answer(Table(rows));
+}
+
+}  // namespace
+
+void AddWorkers(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("workers", "list and drain the workers of a coordinator");
+  const auto args = std::make_shared<WorkersArgs>();
+  AddServiceOptions(verb, args->service);
+  verb->add_option("--drain", args->drain, "NAME: give this worker no more work; it exits once its jobs end");
+  verb->add_flag("--gone", args->gone, "include workers that were stopped or silent for a day");
+  verb->add_flag("--json", args->json, "as JSON");
+  verb->callback([args, &chosen] { chosen = [args] { return RunWorkers(*args); }; });
+}
+
+}  // namespace autocfg

@@ -1,0 +1,27 @@
+// Causal grouped-query attention by our own kernels, without stored scores. Tiles of scores are computed,
+// used and discarded with a running softmax; the backward recomputes them from the log-sum-exp (Dao et al.
+// 2022; Dao 2023). Layouts and meaning as in Ops::AttentionForward. T is float or __nv_bfloat16; sums are
+// float. Two paths: tensor cores for bf16 if head_dim is a multiple of 16, plain arithmetic for all else.
+// Deterministic: no atomics, so the same operands give the same bits. Issued on the stream.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/attention/attention_shape.h"
+
+namespace autocfg::cuda {
+
+// Computes out[B,S,N*D] and lse[B,N,S] from qkv[B,S,(N+2G)D]. Pointers to T are multiples of 16 bytes. Throws
+// std::invalid_argument if CheckAttention does.
+template <typename T>
+void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, float* lse, cudaStream_t stream);
+
+// Writes every element of dqkv[B,S,(N+2G)D], given dout[B,S,N*D] and the results of the forward. `delta` has
+// room for AttentionDeltaElements(shape) values. dqkv overlaps no other operand.
+template <typename T>
+void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, const float* lse,
+                       const T* dout, T* dqkv, float* delta, cudaStream_t stream);
+
+}  // namespace autocfg::cuda

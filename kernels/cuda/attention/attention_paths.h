@@ -1,0 +1,33 @@
+// Internal to kernels/cuda/attention/attention.h: the two paths behind it. Both require a shape that CheckAttention
+// accepts; the tensor core path also requires OnTensorCores.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/attention/attention_shape.h"
+
+namespace autocfg::cuda {
+
+// Returns whether the tensor core path supports the shape: it needs whole fragments of 16 columns.
+inline bool OnTensorCores(const AttentionShape& shape) { return shape.head_dim % 16 == 0; }
+
+void TensorAttentionForward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out,
+                            float* lse, cudaStream_t stream);
+// Writes the q columns of dqkv.
+void TensorAttentionQueryGradient(const AttentionShape& shape, const __nv_bfloat16* qkv, const float* lse,
+                                  const __nv_bfloat16* dout, const float* delta, __nv_bfloat16* dqkv,
+                                  cudaStream_t stream);
+// Writes the k and v columns of dqkv.
+void TensorAttentionKeyValueGradient(const AttentionShape& shape, const __nv_bfloat16* qkv, const float* lse,
+                                     const __nv_bfloat16* dout, const float* delta, __nv_bfloat16* dqkv,
+                                     cudaStream_t stream);
+
+template <typename T>
+void PlainAttentionForward(const AttentionShape& shape, const T* qkv, T* out, float* lse,
+                           cudaStream_t stream);
+template <typename T>
+void PlainAttentionBackward(const AttentionShape& shape, const T* qkv, const float* lse, const T* dout,
+                            const float* delta, T* dqkv, cudaStream_t stream);
+
+}  // namespace autocfg::cuda

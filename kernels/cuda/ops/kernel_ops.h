@@ -1,0 +1,70 @@
+// The ops that our own kernels compute on a GPU: all but matrix products and attention. Checks shapes and
+// types, then launches the kernels on the stream. Supports fp32 and bf16; statistics, gradients of parameters
+// and the optimizer's tensors are fp32 in both. One rank, one thread. All ops are issued on one stream,
+// because they share scratch memory.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <span>
+
+#include "kernels/cuda/device/scratch.h"
+#include "kernels/ops.h"
+
+namespace autocfg::cuda {
+
+class KernelOps : public Ops {
+ public:
+  void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
+                        const Tensor& mean, const Tensor& rstd, Stream& stream) override;
+  void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
+                         const Tensor& dbeta, Stream& stream) override;
+  void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd,
+                      Stream& stream) override;
+  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
+                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, Stream& stream) override;
+
+  void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) override;
+  void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) override;
+  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
+                         Stream& stream) override;
+  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                          Stream& stream) override;
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse,
+            Stream& stream) override;
+
+  void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
+                        const Tensor& out, Stream& stream) override;
+  void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
+                         const Tensor& dtable, Stream& stream) override;
+  void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) override;
+  void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& stream) override;
+
+  void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
+                    const Tensor& loss, Stream& stream) override;
+  void CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
+                           std::int64_t vocab_start, const Tensor& max, const Tensor& sums,
+                           Stream& stream) override;
+  void CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream& stream) override;
+  void CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss, Stream& stream) override;
+  void CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+                            const Tensor& targets, std::int64_t vocab_start, double scale,
+                            Stream& stream) override;
+  void Fill(const Tensor& y, double value, Stream& stream) override;  // fp64 too: losses and norms
+  void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& stream) override;
+  void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) override;
+
+  void ReleaseSpare() override { scratch_.Release(); }
+
+ protected:
+  // Returns the CUDA stream of `stream`. Throws std::logic_error for a stream of another device.
+  virtual cudaStream_t HandleOf(Stream& stream) = 0;
+
+  Scratch& scratch() { return scratch_; }
+
+ private:
+  Scratch scratch_;
+};
+
+}  // namespace autocfg::cuda

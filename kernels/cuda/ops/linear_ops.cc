@@ -1,0 +1,209 @@
+#include "kernels/cuda/ops/linear_ops.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <stdexcept>
+
+#include "kernels/cuda/device/stream_seconds.h"
+#include "kernels/cuda/kernels/activation.h"
+#include "kernels/cuda/kernels/bias.h"
+#include "kernels/cuda/kernels/column_sum.h"
+#include "kernels/cuda/ops/dispatch.h"
+#include "kernels/op_check.h"
+
+namespace autocfg::cuda {
+namespace {
+
+constexpr std::int64_t kBesideWorkspace = std::int64_t{1} << 20;  // column sums of 262144 columns
+
+// Returns the operands and result type of the product in the descriptor.
+MatmulKey KeyOf(const OpDesc& op, const Tensor& result) {
+  if (op.dtype != DType::kF32 && op.dtype != DType::kBF16) {
+    throw std::invalid_argument(
+        fmt::format("{}: the cuda device runs fp32 and bf16, not {}", Name(op.kind), Name(op.dtype)));
+  }
+  if (result.dtype != op.dtype && result.dtype != DType::kF32) {
+    throw std::invalid_argument(
+        fmt::format("{}: the cuda device supports results of the operands' type or fp32, not {}",
+                    Name(op.kind), Name(result.dtype)));
+  }
+  return {.m = op.dims[0],
+          .n = op.dims[1],
+          .k = op.dims[2],
+          .transpose_a = op.transpose_a,
+          .transpose_b = op.transpose_b,
+          .accumulate = op.accumulate,
+          .operands = op.dtype,
+          .result = result.dtype};
+}
+
+}  // namespace
+
+LinearOps::Product::Product(MatmulKey of, LtEpilogue epilogue, const MatmulOperands& on)
+    : key(of), operands(on) {
+  key.epilogue = epilogue;
+  key.alignment = AlignmentOf(operands);
+}
+
+// Allocates the products' scratch memory at once. (Attention allocates what it needs beyond that in the first
+// step.)
+LinearOps::LinearOps(std::int64_t workspace_bytes) : matmul_(scratch(), workspace_bytes) {
+  scratch().Get(workspace_bytes + kBesideWorkspace);
+}
+
+bool LinearOps::TakesFused(const Product& fused, const std::function<void()>& after_fused,
+                           const Product& plain, const std::function<void()>& after_plain,
+                           cudaStream_t stream) {
+  const auto seconds_of = [&](const Product& product, const std::function<void()>& after) {
+    const double seconds = matmul_.Seconds(product.key, product.operands, stream);
+    if (seconds == 0 || !after) return seconds;
+    after();  // loads kernels at first use
+    return seconds + MeanSeconds(stream, LtMatmul::kTimedRuns, after);
+  };
+  const auto choose = [&] {
+    Fusion fusion{.taken = matmul_.Supports(fused.key, fused.operands, stream)};
+    if (!fusion.taken) return fusion;
+    fusion.seconds = seconds_of(fused, after_fused);
+    fusion.apart_seconds = seconds_of(plain, after_plain);
+    if (fusion.seconds > 0 && fusion.apart_seconds > 0) fusion.taken = fusion.seconds <= fusion.apart_seconds;
+    return fusion;
+  };
+  return fusions_.Find(fused.key, choose).taken;
+}
+
+void LinearOps::Either(const Product& fused, const Product& plain, const std::function<void()>& after_plain,
+                       cudaStream_t stream) {
+  if (TakesFused(fused, nullptr, plain, after_plain, stream)) return Run(fused, stream);
+  Run(plain, stream);
+  after_plain();
+}
+
+void LinearOps::Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c,
+                       bool accumulate, Stream& stream) {
+  const OpDesc op = op_check::Matmul(a, ta, b, tb, c, accumulate);
+  Run({KeyOf(op, c), LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, HandleOf(stream));
+}
+
+void LinearOps::MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
+                           Stream& stream) {
+  const OpDesc op = op_check::MatmulBias(a, b, bias, c);
+  const MatmulKey key = KeyOf(op, c);
+  const cudaStream_t handle = HandleOf(stream);
+  const auto add_bias = [&] {
+    Dispatch(op, {},
+             [&]<typename T>() { cuda::BiasAdd(key.m, key.n, c.As<T>(), bias.As<const T>(), handle); });
+  };
+  Either({key, LtEpilogue::kBias, {.a = a.data, .b = b.data, .d = c.data, .bias = bias.data}},
+         {key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, add_bias, handle);
+}
+
+void LinearOps::MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
+                               const Tensor& c, Stream& stream) {
+  const OpDesc op = op_check::MatmulResidual(a, b, bias, residual, c);
+  const MatmulKey key = KeyOf(op, c);
+  const cudaStream_t handle = HandleOf(stream);
+  // Uses the library's c beside its d: the residual is read when the product is stored.
+  MatmulKey adding = key;
+  adding.accumulate = true;
+  const MatmulOperands operands{.a = a.data, .b = b.data, .d = c.data, .c = residual.data, .bias = bias.data};
+  if (!op.bias) return Run({adding, LtEpilogue::kNone, operands}, handle);
+  const auto add_both = [&] {
+    Dispatch(op, {}, [&]<typename T>() {
+      cuda::BiasResidual(key.m, key.n, c.As<T>(), bias.As<const T>(), residual.As<const T>(), handle);
+    });
+  };
+  Either({adding, LtEpilogue::kBias, operands},
+         {key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, add_both, handle);
+}
+
+void LinearOps::MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
+                                 const Tensor& pre, const Tensor& y, Stream& stream) {
+  const OpDesc op = op_check::MatmulActivation(activation, a, b, bias, pre, y);
+  const MatmulKey key = KeyOf(op, y);
+  const cudaStream_t handle = HandleOf(stream);
+  const Product plain{key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = pre.data}};
+  const auto activate = [&] {
+    Dispatch(op, {}, [&]<typename T>() {
+      cuda::ActivationForward(activation, key.m, key.n, pre.As<T>(), bias.As<const T>(), y.As<T>(), handle);
+    });
+  };
+  // The library's GELU is the tanh form. Its ReLU stores a mask instead of the input, which the backward
+  // needs.
+  if (activation != Activation::kGelu) {
+    Run(plain, handle);
+    return activate();
+  }
+  Either({key,
+          bias.IsPresent() ? LtEpilogue::kGeluBias : LtEpilogue::kGelu,
+          {.a = a.data, .b = b.data, .d = y.data, .bias = bias.data, .aux = pre.data}},
+         plain, activate, handle);
+}
+
+void LinearOps::MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b,
+                                         const Tensor& pre, const Tensor& dpre, Stream& stream) {
+  const OpDesc op = op_check::MatmulActivationBackward(activation, dy, b, pre, dpre);
+  const MatmulKey key = KeyOf(op, dpre);
+  const cudaStream_t handle = HandleOf(stream);
+  const Product plain{key, LtEpilogue::kNone, {.a = dy.data, .b = b.data, .d = dpre.data}};
+  const auto turn_back = [&] {
+    Dispatch(op, {}, [&]<typename T>() {
+      cuda::ActivationBackward(activation, key.m, key.n, pre.As<const T>(), dpre.As<const T>(), dpre.As<T>(),
+                               handle);
+    });
+  };
+  if (activation != Activation::kGelu) {
+    Run(plain, handle);
+    return turn_back();
+  }
+  Either({key, LtEpilogue::kGeluGradient, {.a = dy.data, .b = b.data, .d = dpre.data, .aux = pre.data}},
+         plain, turn_back, handle);
+}
+
+void LinearOps::MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
+                                   Stream& stream) {
+  const OpDesc op = op_check::MatmulBiasGradient(x, dy, dw, dbias);
+  const MatmulKey key = KeyOf(op, dw);
+  const cudaStream_t handle = HandleOf(stream);
+  if (dw.dtype != DType::kF32 || dbias.dtype != DType::kF32) {
+    throw std::invalid_argument(
+        fmt::format("{}: the cuda device keeps gradients of parameters in fp32", Name(op.kind)));
+  }
+  // The library overwrites the bias gradient, so it is written behind the workspace first and added then.
+  // While the two ways are timed, their sums go there too. The scratch memory of ColumnSum, a few KiB per
+  // resident block, lies within the workspace's part.
+  const std::int64_t at = matmul_.workspace_bytes();
+  char* base = static_cast<char*>(scratch().Get(at + key.n * static_cast<std::int64_t>(sizeof(float))));
+  float* sums = reinterpret_cast<float*>(base + at);
+  float* to = sums;
+  const auto add_sums = [&] { AddPartials(1, key.n, sums, to, handle); };
+  const auto sum_columns = [&] {
+    Dispatch(op, {}, [&]<typename T>() {
+      cuda::ColumnSum(dy.shape[0], key.n, dy.As<const T>(), to, scratch(), handle);
+    });
+  };
+  const Product fused{
+      key, LtEpilogue::kBiasGradient, {.a = x.data, .b = dy.data, .d = dw.data, .bias = sums}};
+  const Product plain{key, LtEpilogue::kNone, {.a = x.data, .b = dy.data, .d = dw.data}};
+  const bool takes_fused = TakesFused(fused, add_sums, plain, sum_columns, handle);
+  to = dbias.As<float>();
+  if (takes_fused) {
+    Run(fused, handle);
+    add_sums();
+  } else {
+    Run(plain, handle);
+    sum_columns();
+  }
+}
+
+std::vector<OpChoice> LinearOps::MatmulChoices() const {
+  std::vector<OpChoice> choices = matmul_.Choices();
+  for (const auto& [key, fusion] : fusions_.choices()) {
+    if (fusion.taken || fusion.seconds == 0 || fusion.apart_seconds == 0) continue;
+    choices.push_back({fmt::format("{}: separate product and kernel, {:.1f} us instead of {:.1f} us",
+                                   ToString(key), fusion.apart_seconds * 1e6, fusion.seconds * 1e6)});
+  }
+  return choices;
+}
+
+}  // namespace autocfg::cuda

@@ -1,0 +1,66 @@
+// The matrix products among the ops of a GPU, by cuBLASLt. An epilogue of cuBLASLt is used if it exists for
+// the shape and is faster than the plain product followed by our own kernel; on some GPUs the kernels with an
+// epilogue are far slower. Each shape is timed once; MatmulChoices reports the result. One rank, one thread,
+// one stream.
+//
+// NOT YET RUN: no GPU has confirmed this file.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "kernels/cuda/matmul/choice_cache.h"
+#include "kernels/cuda/matmul/matmul.h"
+#include "kernels/cuda/ops/kernel_ops.h"
+
+namespace autocfg::cuda {
+
+class LinearOps : public KernelOps {
+ public:
+  explicit LinearOps(std::int64_t workspace_bytes);  // of the products
+
+  void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
+              Stream& stream) override;
+  void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
+                  Stream& stream) override;
+  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
+                      const Tensor& c, Stream& stream) override;
+  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
+                        const Tensor& pre, const Tensor& y, Stream& stream) override;
+  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre,
+                                const Tensor& dpre, Stream& stream) override;
+  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
+                          Stream& stream) override;
+
+  // Returns the implementation of each shape that has been run.
+  std::vector<OpChoice> MatmulChoices() const;
+
+ private:
+  struct Product {
+    Product(MatmulKey of, LtEpilogue epilogue, const MatmulOperands& on);
+
+    MatmulKey key;
+    MatmulOperands operands;
+  };
+  struct Fusion {
+    bool taken = false;
+    double seconds = 0, apart_seconds = 0;  // 0: not timed
+  };
+
+  // Returns whether `fused` followed by `after_fused` replaces `plain` followed by `after_plain`. Takes the
+  // faster if both can be timed, else the library's epilogue if it exists. Decides once for each key of
+  // `fused`, by issuing both on the given operands, which must tolerate that.
+  bool TakesFused(const Product& fused, const std::function<void()>& after_fused, const Product& plain,
+                  const std::function<void()>& after_plain, cudaStream_t stream);
+  // Runs one of the two; nothing follows the fused one.
+  void Either(const Product& fused, const Product& plain, const std::function<void()>& after_plain,
+              cudaStream_t stream);
+  void Run(const Product& product, cudaStream_t stream) {
+    matmul_.Run(product.key, product.operands, stream);
+  }
+
+  LtMatmul matmul_;
+  ChoiceCache<MatmulKey, Fusion> fusions_;
+};
+
+}  // namespace autocfg::cuda

@@ -1,0 +1,200 @@
+#include "server/coordinator/coordinator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "fmt/format.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "server/listen/credentials.h"
+#include "server/listen/listen_address.h"
+#include "server/listen/unix_socket.h"
+#include "server/sched/dispatcher.h"
+#include "server/sched/lease_expiry.h"
+#include "server/sched/notifier.h"
+#include "server/sched/rendezvous.h"
+#include "server/services/malformed_calls.h"
+#include "server/services/study_service.h"
+#include "server/services/worker_service.h"
+#include "server/studies/study_runner.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kMaxReceivedBytes = 16 << 20;
+constexpr int kMaxSentBytes = 64 << 20;
+// time limit for all workers of a job to join a gathering
+constexpr absl::Duration kBarrier = absl::Seconds(30);
+constexpr absl::Duration kGrace = absl::Seconds(2);  // for in-flight calls when the server ends
+// Time in which new calls are still answered during shutdown, so that a rejected caller that retries
+// immediately gets the same answer. Later calls get CANCELLED from gRPC.
+constexpr absl::Duration kLastAnswers = absl::Milliseconds(100);
+constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService"};
+
+// Detects within 15 s that a peer's machine is gone. Peers may ping as often.
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+constexpr int kShortestPeerPingMs = 5'000;
+
+// Limits on concurrent thread-bound calls (of which kMaxWatchers and kMaxPredictors may be streams) and on
+// message memory. Beyond them, calls fail with RESOURCE_EXHAUSTED. Allows a thousand concurrent calls.
+constexpr int kMaxThreads = 2048;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+
+void SetBounds(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxReceivedBytes);
+  builder.SetMaxSendMessageSize(kMaxSentBytes);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kShortestPeerPingMs);
+  // Otherwise two coordinators on one port would share its calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetResourceQuota(grpc::ResourceQuota("autocfg").SetMaxThreads(kMaxThreads).Resize(kMaxBytes));
+}
+
+void SetServing(grpc::Server& server, bool serving) {
+  grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
+  health->SetServingStatus(serving);
+  for (const char* service : kServices) health->SetServingStatus(service, serving);
+}
+
+}  // namespace
+
+struct Coordinator::Impl {
+  Impl(std::unique_ptr<Store> given, const CoordinatorOptions& options)
+      : store(Heard(std::move(given))),
+        runners(*store, notifier, options.clock, [this] { return AtWork(); }),
+        rendezvous(*store, {.barrier = kBarrier}),
+        dispatcher(
+            *store, options.clock,
+            {.lease_duration_s = options.lease_duration_s, .on_waiting = [this] { notifier.Notify(); }}),
+        studies({.store = *store,
+                 .notifier = notifier,
+                 .runners = runners,
+                 .dispatcher = dispatcher,
+                 .clock = options.clock,
+                 .local_principal = options.owner}),
+        workers({.store = *store,
+                 .dispatcher = dispatcher,
+                 .rendezvous = rendezvous,
+                 .clock = options.clock,
+                 .lease_duration_s = options.lease_duration_s,
+                 .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
+        address(options.address) {}
+
+  // Returns the workers heard of within a lease duration.
+  absl::StatusOr<std::vector<WorkerRecord>> AtWork() {
+    auto records = store->ListWorkers("", std::numeric_limits<int>::max(), /*gone=*/false);
+    if (!records.ok()) return records.status();
+    std::erase_if(*records, [this](const WorkerRecord& record) {
+      return dispatcher.Seen(record.session.worker).silent;
+    });
+    return records;
+  }
+
+  // Sets the listener before the dispatcher's thread begins to use the store. Nobody else uses the store
+  // before construction is complete.
+  std::unique_ptr<Store> Heard(std::unique_ptr<Store> given) {
+    given->OnChange([this] { StoreChanged(); });
+    return given;
+  }
+  void StoreChanged() {
+    notifier.Notify();
+    dispatcher.StoreChanged();
+    rendezvous.StoreChanged();
+  }
+
+  std::unique_ptr<Store> store;
+  Notifier notifier;
+  StudyRunners runners;
+  Rendezvous rendezvous;
+  Dispatcher dispatcher;
+  StudyServiceImpl studies;
+  WorkerServiceImpl workers;
+  std::string address;
+  std::unique_ptr<LeaseExpiry> expiry;
+  std::unique_ptr<grpc::Server> server;
+  absl::Mutex shutdown_mutex;
+  bool shut_down = false;
+};
+
+Coordinator::Coordinator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Coordinator::~Coordinator() { Shutdown(); }
+
+const std::string& Coordinator::address() const { return impl_->address; }
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<Store> store,
+                                                                const CoordinatorOptions& options) {
+  const auto address = ParseListenAddress(options.address);
+  if (!address.ok()) return address.status();
+  const auto credentials = CredentialsFor(*address, options.insecure);
+  if (!credentials.ok()) return credentials.status();
+  if (!std::isfinite(options.lease_duration_s) || options.lease_duration_s <= 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("lease_duration_s is {}; it must be positive", options.lease_duration_s));
+  }
+  if (address->unix_socket) {
+    if (absl::Status status = ClearSocketPath(address->path); !status.ok()) return status;
+  }
+
+  auto impl = std::make_unique<Impl>(std::move(store), options);
+  const auto running = impl->store->StudiesInState(v1::STUDY_STATE_RUNNING);
+  if (!running.ok()) return running.status();
+
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(options.address, *credentials, &port);
+  builder.RegisterService(&impl->studies);
+  builder.RegisterService(&impl->workers);
+  SetBounds(builder);
+  builder.experimental().SetInterceptorCreators(MalformedCallsSaySo());
+  impl->server = builder.BuildAndStart();
+  if (impl->server == nullptr || port == 0) {
+    return absl::UnavailableError(
+        fmt::format("address {}: {}", options.address,
+                    address->unix_socket ? "cannot listen there" : WhyNotListening(*address)));
+  }
+  if (address->unix_socket) {
+    if (absl::Status status = CloseToOthers(address->path); !status.ok()) return status;
+  }
+  impl->address = ListenText(*address, port);
+  SetServing(*impl->server, true);
+  const absl::Duration lease = absl::Seconds(options.lease_duration_s);
+  impl->expiry =
+      std::make_unique<LeaseExpiry>(impl->dispatcher, lease, std::min(lease / 4, absl::Seconds(1)));
+  for (const std::int64_t study : *running) impl->runners.Start(study);
+  return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
+}
+
+void Coordinator::Shutdown() {
+  absl::MutexLock lock(&impl_->shutdown_mutex);
+  if (std::exchange(impl_->shut_down, true)) return;
+  if (impl_->server != nullptr) SetServing(*impl_->server, false);
+  // Ends streams and parked calls with UNAVAILABLE before gRPC cancels the remaining calls.
+  impl_->notifier.Close();
+  impl_->dispatcher.Close();
+  impl_->rendezvous.Close();
+  if (impl_->server != nullptr) {
+    impl_->studies.AwaitNoWatchers(kGrace);
+    absl::SleepFor(kLastAnswers);
+    impl_->server->Shutdown(absl::ToChronoTime(absl::Now() + kGrace));
+    impl_->server->Wait();
+  }
+  impl_->expiry.reset();
+  impl_->runners.Stop();
+}
+
+}  // namespace autocfg

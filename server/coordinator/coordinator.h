@@ -1,0 +1,43 @@
+// The coordinator: store, services, lease expiry and one study runner per running study, behind one gRPC
+// server on a Unix socket or a TCP port. `autocfg search` embeds one; autocfg-server is a main around it.
+// Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/os/clock.h"
+#include "server/store/store.h"
+
+namespace autocfg {
+
+struct CoordinatorOptions {
+  std::string address;    // server/listen/listen_address.h
+  bool insecure = false;  // allow plain text to leave the machine
+  double lease_duration_s = 10;
+  std::string owner = "local";  // principal of callers who reach the server (server/services/caller.h)
+  Clock clock = SystemClock();
+};
+
+class Coordinator {
+ public:
+  // Resumes studies that were running when the last coordinator ended. Replaces a socket file left behind by
+  // a coordinator. InvalidArgument: malformed or too long address, or plain text not allowed there.
+  // FailedPrecondition: the address is in use. PermissionDenied, Unavailable: listening failed.
+  static absl::StatusOr<std::unique_ptr<Coordinator>> Start(std::unique_ptr<Store> store,
+                                                            const CoordinatorOptions& options);
+  ~Coordinator();  // calls Shutdown()
+
+  const std::string& address() const;  // with the actual port
+
+  // Ends calls and study runners. Studies keep their state in the store. Idempotent.
+  void Shutdown();
+
+ private:
+  struct Impl;
+  explicit Coordinator(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,100 @@
+#include "server/listen/listen_address.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::string_view kUnix = "unix:";
+
+bool IsLoopback(const sockaddr* address) {
+  if (address->sa_family == AF_INET)
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+struct AddressesDeleter {
+  void operator()(addrinfo* found) const { freeaddrinfo(found); }
+};
+using Addresses = std::unique_ptr<addrinfo, AddressesDeleter>;
+
+// Returns the addresses to listen on. Returns null, and sets `why`, if there are none.
+Addresses Resolve(const ListenAddress& address, std::string& why) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int failed =
+          getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+      failed != 0) {
+    why = gai_strerror(failed);
+    return nullptr;
+  }
+  return Addresses(found);
+}
+
+}  // namespace
+
+std::string ListenText(const ListenAddress& address, int port) {
+  if (address.unix_socket) return fmt::format("{}{}", kUnix, address.path);
+  const bool brackets = address.host.find(':') != std::string::npos;
+  return brackets ? fmt::format("[{}]:{}", address.host, port) : fmt::format("{}:{}", address.host, port);
+}
+
+absl::Status CheckPlainText(const ListenAddress& address, bool insecure) {
+  if (address.local || insecure) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("address {}: it can be reached from other machines, and calls are plain text without a "
+                  "password: anyone who reaches it can run programs as this user; listen on unix:PATH or "
+                  "127.0.0.1:PORT, or give --insecure on a network that you trust",
+                  ListenText(address, address.port)));
+}
+
+std::string WhyOutOfReach(const ListenAddress& address) {
+  if (address.local) return "";
+  std::string why;
+  const Addresses found = Resolve(address, why);
+  if (!found) return "";
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    if (!IsLoopback(each->ai_addr)) return "";
+  }
+  return fmt::format(
+      "{} is a loopback address of this machine: other machines cannot reach it; listen on 0.0.0.0:PORT or "
+      "on an address of a network",
+      address.host);
+}
+
+std::string WhyNotListening(const ListenAddress& address) {
+  std::string why;
+  const Addresses found = Resolve(address, why);
+  if (!found) return why;
+  why = "cannot listen there";
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    const int fd = ::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol);
+    if (fd < 0) continue;
+    const int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (::bind(fd, each->ai_addr, each->ai_addrlen) != 0 || ::listen(fd, 1) != 0) {
+      why = std::generic_category().message(errno);
+      ::close(fd);
+      break;
+    }
+    ::close(fd);
+  }
+  return why;
+}
+
+}  // namespace autocfg

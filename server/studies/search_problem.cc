@@ -1,0 +1,302 @@
+#include "server/studies/search_problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "base/fnv1a.h"
+#include "base/subject.h"
+#include "base/utf8.h"
+#include "fmt/format.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/convert/cluster_convert.h"
+#include "proto/convert/model_convert.h"
+#include "proto/convert/workload_convert.h"
+#include "search/cost/cluster_op_times.h"
+#include "search/cost/measured_on_links.h"
+#include "search/schedule/program_size.h"
+#include "search/space/search_space.h"
+#include "search/text/typical_figures.h"
+
+namespace autocfg {
+namespace {
+
+// Limits for measured studies. Beyond them, programs and queues exceed memory, and a step takes hours.
+constexpr std::int64_t kMostSequences = 1 << 16;
+constexpr std::int64_t kMostRanks = 1024;
+// Limits for emulated clusters: each rank is a process of this machine and holds the whole program.
+constexpr std::int64_t kMostPacedRanks = 64;
+constexpr std::int64_t kMostPacedMicrobatches = 1 << 16;
+// Limits on a specification's texts and lists. They keep every response that contains it small.
+constexpr std::size_t kLongestName = 200;  // bytes
+constexpr int kMostAxes = 100;
+constexpr int kMostAxisValues = 1000;
+// total size of an axis's values; those of a split can be long
+constexpr std::size_t kMostAxisBytes = 64 * kMostAxisValues;
+// Limits for predict-only studies. Beyond them, enumeration takes hours.
+constexpr std::int64_t kMostPredictedRanks = 1 << 20;
+constexpr std::int64_t kMostPredictedSequences = 1 << 24;
+
+absl::Status In(const char* field, const absl::Status& status) {
+  return Within(fmt::format("spec.{}", field), status);
+}
+
+absl::Status CheckName(const char* field, const std::string& name) {
+  if (name.size() <= kLongestName) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("spec.{} has {} bytes; the limit is {}", field, name.size(), kLongestName));
+}
+
+absl::Status CheckSizes(const v1::SearchSpec& spec) {
+  if (absl::Status status = CheckName("model.name", spec.model().name()); !status.ok()) return status;
+  if (absl::Status status = CheckName("cluster.name", spec.cluster().name()); !status.ok()) return status;
+  for (const v1::NodeGroup& group : spec.cluster().groups()) {
+    if (absl::Status status = CheckName("cluster.groups.device.name", group.device().name()); !status.ok())
+      return status;
+  }
+  if (spec.space_size() > kMostAxes)
+    return absl::InvalidArgumentError(
+        fmt::format("spec.space has {} axes; the limit is {}", spec.space_size(), kMostAxes));
+  for (const v1::SpaceAxis& axis : spec.space()) {
+    if (axis.values_size() > kMostAxisValues) {
+      return InvalidArgument("spec.space",
+                             fmt::format("axis {} has {} values; the limit is {}", Printable(axis.name()),
+                                         axis.values_size(), kMostAxisValues));
+    }
+    std::size_t bytes = 0;
+    for (const std::string& value : axis.values()) bytes += value.size();
+    if (bytes > kMostAxisBytes) {
+      return InvalidArgument("spec.space", fmt::format("the values of axis {} have {} bytes; the limit is {}",
+                                                       Printable(axis.name()), bytes, kMostAxisBytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool OnGpus(const v1::ClusterSpec& cluster) {
+  return cluster.groups_size() > 0 && cluster.groups(0).device().kind() == "cuda";
+}
+
+absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, std::int64_t most_sequences,
+                         const char* what) {
+  if (const std::int64_t ranks = RankCount(problem.cluster); ranks > most_ranks) {
+    return InvalidArgument("spec.cluster", fmt::format("{} ranks are too many to be {} here: at most {}",
+                                                       ranks, what, most_ranks));
+  }
+  if (problem.workload.global_batch > most_sequences) {
+    return InvalidArgument("spec.workload.global_batch",
+                           fmt::format("{} is too large to be {}: at most {}", problem.workload.global_batch,
+                                       what, most_sequences));
+  }
+  return absl::OkStatus();
+}
+
+// Checks the plan with the largest program: one sequence per microbatch, dp = 1, and as many stages as ranks
+// or layers allow.
+absl::Status CheckPrograms(const SearchProblem& problem) {
+  const std::int64_t ranks = RankCount(problem.cluster);
+  ParallelPlan largest{{.pp = ranks}};
+  if (ranks > 1 && problem.model.layers > ranks) {
+    largest.virtual_stages = (problem.model.layers + ranks - 1) / ranks;
+    largest.schedule = Schedule::kInterleaved;
+  }
+  if (absl::Status status = CheckProgramSize(problem.workload, largest); !status.ok())
+    return In("workload.global_batch", status);
+  return absl::OkStatus();
+}
+
+// Checks that the cluster's devices and the precision match the device that measures.
+absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
+  const bool on_gpus = problem.device == "cuda";
+  for (const NodeGroup& group : problem.cluster.groups) {
+    if ((group.device.kind == DeviceKind::kCuda) == on_gpus) continue;
+    if (on_gpus)
+      return InvalidArgument("spec.device",
+                             "cuda measures on GPUs, but the cluster's devices are CPUs; give cpu");
+    return InvalidArgument(
+        "spec.cluster",
+        "its devices are GPUs, which device cpu cannot measure; use device cuda, predict_only "
+        "or device paced");
+  }
+  const std::string_view name = Name(problem.workload.precision);
+  if (on_gpus && name == "fp64")
+    return InvalidArgument("spec.workload.precision", "fp64 is for CPUs only; on a GPU use bf16 or fp32");
+  if (on_gpus && name == "fp16") {
+    return Unimplemented("spec.workload.precision", "fp16 on a GPU is not supported yet: use bf16 or fp32");
+  }
+  if (!on_gpus && name != "fp32" && name != "fp64") {
+    return Unimplemented("spec.workload.precision",
+                         fmt::format("{} on the CPU is not supported yet: use fp32 or fp64", name));
+  }
+  return absl::OkStatus();
+}
+
+// Checks that the study's kind of evidence can be obtained.
+absl::Status CheckEvidence(const SearchProblem& problem) {
+  const ClusterSpec& cluster = problem.cluster;
+  if (problem.device != "cpu" && problem.device != "cuda" && problem.device != "paced") {
+    return InvalidArgument("spec.device", fmt::format("unknown device '{}'; expected cpu, cuda or paced",
+                                                      Printable(problem.device)));
+  }
+  if (problem.machine_ranks < 0)
+    return absl::InvalidArgumentError(
+        fmt::format("spec.machine_ranks is {}; it must not be negative", problem.machine_ranks));
+  if (problem.device == "paced" && cluster.local) {
+    return InvalidArgument("spec.device",
+                           "paced emulates a described cluster; give a preset or a file instead of local");
+  }
+  // Predictions need all of the cluster's figures.
+  if (!cluster.local && (problem.options.predict_only || problem.device == "paced")) {
+    if (const auto times = ClusterOpTimes::Create(cluster, problem.workload.precision); !times.ok())
+      return In("cluster", times.status());
+  }
+  if (problem.options.predict_only && !cluster.local) {
+    return CheckLimits(problem, kMostPredictedRanks, kMostPredictedSequences, "searched");
+  }
+  if (problem.device == "paced") {
+    if (absl::Status status = CheckLimits(problem, kMostPacedRanks, kMostSequences, "emulated"); !status.ok())
+      return status;
+    if (RankCount(cluster) * problem.workload.global_batch > kMostPacedMicrobatches) {
+      return InvalidArgument(
+          "spec.workload.global_batch",
+          fmt::format("{} sequences on {} ranks are too many to be emulated: "
+                      "their product may be {} at most",
+                      problem.workload.global_batch, RankCount(cluster), kMostPacedMicrobatches));
+    }
+    return CheckPrograms(problem);
+  }
+  if (absl::Status status = CheckMeasuringDevice(problem); !status.ok()) return status;
+  if (!cluster.local) {
+    if (absl::Status status = CheckLinks(cluster); !status.ok()) return In("cluster", status);
+  }
+  if (absl::Status status = CheckLimits(problem, kMostRanks, kMostSequences, "measured"); !status.ok())
+    return status;
+  return CheckPrograms(problem);
+}
+
+}  // namespace
+
+Evidence EvidenceOf(const SearchProblem& problem) {
+  if (problem.options.predict_only) return Evidence::kPrediction;
+  if (problem.device == "paced") return Evidence::kPaced;
+  return problem.cluster.local ? Evidence::kTrials : Evidence::kSlices;
+}
+
+bool NeedsCalibration(const SearchProblem& problem) {
+  return problem.cluster.local || EvidenceOf(problem) == Evidence::kSlices;
+}
+
+std::int64_t MeasurableRanks(const SearchProblem& problem) {
+  if (EvidenceOf(problem) != Evidence::kSlices) return 0;
+  std::int64_t ranks = std::numeric_limits<std::int64_t>::max();
+  for (const NodeGroup& group : problem.cluster.groups) ranks = std::min(ranks, group.gpus_per_node);
+  return problem.machine_ranks > 0 ? std::min(problem.machine_ranks, RankCount(problem.cluster)) : ranks;
+}
+
+absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
+  SearchProblem problem;
+  if (!spec.has_model()) return absl::InvalidArgumentError("spec.model is missing");
+  if (!spec.has_cluster()) return absl::InvalidArgumentError("spec.cluster is missing");
+  if (!spec.has_workload()) return absl::InvalidArgumentError("spec.workload is missing");
+  if (absl::Status status = CheckSizes(spec); !status.ok()) return status;
+
+  auto model = FromProto(spec.model());
+  if (!model.ok()) return In("model", model.status());
+  problem.model = *std::move(model);
+  FillDefaults(problem.model, std::max<std::int64_t>(spec.workload().seq_len(), 0));
+  if (absl::Status status = Validate(problem.model); !status.ok()) return In("model", status);
+  const absl::Status allowed =
+      spec.predict_only() ? CheckPredictable(problem.model) : CheckEngineSupports(problem.model);
+  if (!allowed.ok()) return In("model", allowed);
+
+  v1::Workload message = spec.workload();
+  if (message.seq_len() == 0) message.set_seq_len(problem.model.max_seq_len);
+  if (message.precision().empty()) message.set_precision(OnGpus(spec.cluster()) ? "bf16" : "fp32");
+  auto workload = FromProto(message);
+  if (!workload.ok()) return In("workload", workload.status());
+  problem.workload = *std::move(workload);
+  if (absl::Status status = Validate(problem.workload, problem.model); !status.ok())
+    return In("workload", status);
+  auto cluster = FromProto(spec.cluster());
+  if (!cluster.ok()) return In("cluster", cluster.status());
+  problem.cluster = *std::move(cluster);
+  if (absl::Status status = Validate(problem.cluster); !status.ok()) return In("cluster", status);
+  problem.options.predict_only = spec.predict_only();
+  problem.device = spec.device();
+  if (problem.device.empty())
+    problem.device = problem.cluster.local && OnGpus(spec.cluster()) ? "cuda" : "cpu";
+  problem.machine_ranks = spec.machine_ranks();
+  if (problem.device == "paced" || problem.options.predict_only) {
+    AssumeTypicalFigures(problem.cluster);
+  } else {
+    AssumeTypicalLinkFigures(problem.cluster);
+  }
+  if (absl::Status status = CheckEvidence(problem); !status.ok()) return status;
+
+  for (const v1::SpaceAxis& axis : spec.space()) {
+    std::vector<std::string> values(axis.values().begin(), axis.values().end());
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    if (!values.empty()) problem.space.emplace_back(axis.name(), std::move(values));
+  }
+  std::sort(problem.space.begin(), problem.space.end());
+  for (std::size_t i = 1; i < problem.space.size(); ++i) {
+    if (problem.space[i].first == problem.space[i - 1].first) {
+      return InvalidArgument("spec.space", fmt::format("axis {} is named twice", problem.space[i].first));
+    }
+  }
+  auto space = SearchSpace::Create(
+      problem.model, problem.workload, RankCount(problem.cluster), problem.space,
+      {.predict_only = problem.options.predict_only, .described = !problem.cluster.local});
+  if (!space.ok()) return In("space", space.status());
+
+  if (spec.max_trials() < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.max_trials is {}; it must not be negative", spec.max_trials()));
+  }
+  if (!std::isfinite(spec.time_budget_s()) || spec.time_budget_s() < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.time_budget_s is {}; it must not be negative", spec.time_budget_s()));
+  }
+  problem.options.exhaustive = spec.exhaustive();
+  problem.options.measurable_ranks = MeasurableRanks(problem);
+  problem.options.max_trials = spec.max_trials();
+  problem.time_budget_s = spec.time_budget_s();
+  return problem;
+}
+
+v1::SearchSpec ToProto(const SearchProblem& problem) {
+  v1::SearchSpec spec;
+  *spec.mutable_model() = ToProto(problem.model);
+  *spec.mutable_cluster() = ToProto(problem.cluster);
+  *spec.mutable_workload() = ToProto(problem.workload);
+  for (const auto& [name, values] : problem.space) {
+    v1::SpaceAxis& axis = *spec.add_space();
+    axis.set_name(name);
+    for (const std::string& value : values) axis.add_values(value);
+  }
+  spec.set_exhaustive(problem.options.exhaustive);
+  spec.set_predict_only(problem.options.predict_only);
+  spec.set_max_trials(problem.options.max_trials);
+  spec.set_time_budget_s(problem.time_budget_s);
+  spec.set_device(problem.device);
+  spec.set_machine_ranks(problem.machine_ranks);
+  return spec;
+}
+
+std::string SpecFingerprint(const v1::SearchSpec& normal_form) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    normal_form.SerializeToCodedStream(&coded);
+  }
+  return fmt::format("{:016x}", Fnv1a(bytes));
+}
+
+}  // namespace autocfg

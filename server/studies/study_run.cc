@@ -1,0 +1,369 @@
+#include "server/studies/study_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "fmt/format.h"
+#include "proto/convert/op_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/prediction_convert.h"
+#include "search/plan/plan_text.h"
+#include "server/names/resource_names.h"
+#include "server/store/op_times_key.h"
+#include "server/studies/study_states.h"
+#include "server/studies/trial_job.h"
+#include "spdlog/spdlog.h"
+
+namespace autocfg {
+namespace {
+
+// Interval for storing the used time while nothing else happens.
+constexpr double kSavePeriod = 5;
+// How long a calibration waits for a GPU worker to register, to look up known op times of its GPUs. The
+// worker may have been started together with the study.
+constexpr absl::Duration kWorkerGrace = absl::Seconds(5);
+constexpr absl::Duration kWorkerPeriod = absl::Milliseconds(100);
+
+absl::Status Interrupted() { return absl::CancelledError("the study is no longer to be run"); }
+
+}  // namespace
+
+StudyRun::StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers,
+                   std::int64_t study, StudyRunEvents events, const std::atomic<bool>& outdated)
+    : store_(store),
+      notifier_(notifier),
+      clock_(clock),
+      workers_(workers),
+      study_(study),
+      events_(std::move(events)),
+      outdated_(outdated) {}
+
+absl::Status StudyRun::Failed(absl::Status status) {
+  if (store_error_.ok() && !absl::IsCancelled(status)) store_error_ = status;
+  return status;
+}
+
+double StudyRun::BudgetLeft() const {
+  if (problem_->time_budget_s <= 0) return std::numeric_limits<double>::infinity();
+  return problem_->time_budget_s - used_before_s_ - (clock_() - started_s_);
+}
+
+absl::Status StudyRun::CheckRunning() {
+  if (notifier_.closed() || outdated_) return Interrupted();
+  // The failed write may have been a report.
+  if (absl::Status status = store_.Health(); !status.ok()) return Failed(std::move(status));
+  const auto study = store_.GetStudy(study_);
+  if (absl::IsNotFound(study.status())) return Interrupted();
+  if (!study.ok()) return Failed(study.status());
+  return study->state() == v1::STUDY_STATE_RUNNING ? absl::OkStatus() : Interrupted();
+}
+
+absl::Status StudyRun::Wait(std::uint64_t version) {
+  if (absl::Status status = CheckRunning(); !status.ok()) return status;
+  events_.got_on();
+  if (!budget_spent_ && BudgetLeft() <= 0) {
+    budget_spent_ = true;
+    if (absl::Status status = store_.CancelJobs(study_); !status.ok()) return Failed(std::move(status));
+    return absl::OkStatus();
+  }
+  const double unsaved_s = clock_() - started_s_ - saved_wall_s_;
+  if (unsaved_s >= kSavePeriod) {
+    // The stored time makes a budget include time spent before a kill -9, and keeps the displayed remaining
+    // time current.
+    return SaveProgress(std::string(Name(search_->loop().phase())));
+  }
+  // The notifier signals everything else: each change of the store and each failed write.
+  const double until_save_s = std::min(kSavePeriod, kSavePeriod - unsaved_s);
+  notifier_.Wait(version, absl::Seconds(budget_spent_ ? until_save_s : std::min(until_save_s, BudgetLeft())));
+  return absl::OkStatus();
+}
+
+absl::Status StudyRun::Modify(const std::function<absl::Status(v1::Study&)>& edit) {
+  StudyEdit extra;
+  const double wall_s = clock_() - started_s_;
+  const double cpu_s = search_ ? search_->plan_cpu_s() : 0;
+  extra.add_wall_s = std::max(0.0, wall_s - saved_wall_s_);
+  extra.add_plan_cpu_s = std::max(0.0, cpu_s - saved_cpu_s_);
+  const auto study = store_.ModifyStudy(
+      study_,
+      [&](v1::Study& edited) {
+        return edited.state() == v1::STUDY_STATE_RUNNING ? edit(edited) : absl::OkStatus();
+      },
+      extra);
+  if (absl::IsNotFound(study.status())) return Interrupted();
+  if (!study.ok()) return Failed(study.status());
+  saved_wall_s_ = wall_s;
+  saved_cpu_s_ = cpu_s;
+  return absl::OkStatus();
+}
+
+absl::Status StudyRun::SaveProgress(const std::string& phase) {
+  if (search_) events_.publish(search_->Recommendation());
+  return Modify([&](v1::Study& study) {
+    study.set_phase(phase);
+    if (!search_) return absl::OkStatus();
+    *study.mutable_counts() = search_->Counts();
+    double eta_s = search_->EtaSeconds();
+    if (eta_s > 0) eta_s = std::min(eta_s, std::max(0.0, BudgetLeft()));
+    study.set_eta_s(eta_s);
+    if (auto best = search_->Best()) {
+      *study.mutable_best() = *std::move(best);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) {
+  if (absl::Status status = CheckRunning(); !status.ok()) return status;
+  if (search_) events_.publish(search_->Recommendation());
+  const double now_s = clock_();
+  bool moved = false;
+  absl::Status status = Modify([&](v1::Study& study) {
+    moved = true;
+    study.set_state(state);
+    study.set_message(message);
+    study.set_phase("done");
+    study.set_eta_s(0);
+    study.set_end_time_s(now_s);
+    if (search_) {
+      *study.mutable_counts() = search_->Counts();
+      if (auto best = search_->Best()) {
+        *study.mutable_best() = *std::move(best);
+      } else {
+        study.clear_best();
+      }
+    }
+    return absl::OkStatus();
+  });
+  if (status.ok() && moved) LogState(study_, state, message);
+  return status;
+}
+
+absl::Status StudyRun::Pause(const std::string& message) {
+  bool moved = false;
+  absl::Status status = Modify([&](v1::Study& study) {
+    moved = true;
+    study.set_state(v1::STUDY_STATE_PAUSED);
+    study.set_message(message);
+    study.set_eta_s(0);
+    return absl::OkStatus();
+  });
+  if (status.ok() && moved) LogState(study_, v1::STUDY_STATE_PAUSED, message);
+  return status.ok() ? Interrupted() : status;
+}
+
+absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() {
+  auto stored = store_.GetCalibration(study_);
+  if (!stored.ok()) return Failed(stored.status());
+  if (!stored->has_value()) return stored;
+  for (const v1::OpTime& time : (*stored)->result.ops()) {
+    const absl::Status known = FromProto(time.op()).status();
+    if (known.ok()) continue;
+    spdlog::warn("{}: its calibration is of another version of the engine ({}); measuring it again",
+                 StudyName(study_), std::string(known.message()));
+    if (absl::Status status = store_.DropCalibration(study_); !status.ok()) return Failed(std::move(status));
+    return std::optional<Store::Calibration>();
+  }
+  return stored;
+}
+
+absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
+  if (job.device() != "cuda") return Store::Calibration();
+  std::optional<OpTimesKey> key;
+  const absl::Time deadline = absl::Now() + kWorkerGrace;
+  while (true) {
+    const std::uint64_t version = notifier_.Version();
+    const auto workers = workers_();
+    if (!workers.ok()) return Failed(workers.status());
+    key = OpTimesKeyFor(job, *workers);
+    const bool any = std::any_of(workers->begin(), workers->end(), [](const WorkerRecord& worker) {
+      return worker.inventory.device_kind() == "cuda";
+    });
+    if (key || any || absl::Now() >= deadline) break;
+    if (absl::Status status = CheckRunning(); !status.ok()) return status;
+    notifier_.Wait(version, kWorkerPeriod);
+  }
+  if (!key) return Store::Calibration();
+  auto kept = store_.FindOpTimes(*key, job.calibrate(), clock_());
+  if (!kept.ok()) return Failed(kept.status());
+  std::set<std::string> known;
+  for (const v1::OpTime& time : kept->result.ops()) known.insert(time.op().SerializeAsString());
+  v1::CalibrateSpec& spec = *job.mutable_calibrate();
+  const int asked = spec.ops_size();
+  v1::CalibrateSpec rest = spec;
+  rest.clear_ops();
+  for (v1::OpDesc& op : *spec.mutable_ops()) {
+    if (!known.contains(op.SerializeAsString())) *rest.add_ops() = std::move(op);
+  }
+  spec = std::move(rest);
+  if (kept->reused_ops > 0) {
+    spdlog::info("{}: {} of {} op times are reused from earlier studies, measured on {} with build {}",
+                 StudyName(study_), kept->reused_ops, asked, key->device, key->build_id);
+  }
+  return kept;
+}
+
+absl::Status StudyRun::QueueCalibration(const SearchLoop& loop) {
+  v1::Job job = CalibrationJob(*problem_, loop.CalibrationOps());
+  const auto reused = TakeKnown(job);
+  if (!reused.ok()) return reused.status();
+  const bool whole = reused->reused_ops > 0 && job.calibrate().ops().empty();
+  absl::Status status = whole ? store_.ReuseCalibration(study_, *reused)
+                              : store_.EnqueueCalibration(study_, job, kMaxAttempts, *reused);
+  if (status.ok()) return status;
+  if (absl::Status running = CheckRunning(); !running.ok()) return running;
+  return Failed(std::move(status));
+}
+
+absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const SearchLoop& loop) {
+  auto stored = StoredCalibration();
+  if (!stored.ok() || stored->has_value()) return stored;
+  auto state = store_.CalibrationState(study_);
+  if (!state.ok()) return Failed(state.status());
+  // MEASURED: the calibration was dropped, or arrived just now. LOST: the study was paused for it, and was
+  // resumed.
+  const bool again = state->first == v1::TRIAL_STATE_MEASURED || state->first == v1::TRIAL_STATE_LOST;
+  if (!IsEnd(state->first) || again) {
+    if (absl::Status status = SaveProgress("calibrating"); !status.ok()) return status;
+  }
+  if (state->first == v1::TRIAL_STATE_UNSPECIFIED || again) {
+    if (absl::Status status = QueueCalibration(loop); !status.ok()) return status;
+  }
+  while (true) {
+    const std::uint64_t version = notifier_.Version();
+    stored = store_.GetCalibration(study_);
+    if (!stored.ok()) return Failed(stored.status());
+    if (stored->has_value()) return stored;
+    state = store_.CalibrationState(study_);
+    if (!state.ok()) return Failed(state.status());
+    if (state->first == v1::TRIAL_STATE_MEASURED) {  // it arrived between the two reads
+      stored = store_.GetCalibration(study_);
+      if (!stored.ok()) return Failed(stored.status());
+      if (!stored->has_value()) return absl::InternalError("a calibration was reported but is not stored");
+      return stored;
+    }
+    if (IsEnd(state->first)) {
+      if (budget_spent_) {
+        const double budget_s = problem_->time_budget_s;
+        return absl::DeadlineExceededError(
+            fmt::format("the time budget of {} s ended before the calibration of {} ops; {} s are enough for "
+                        "the calibration",
+                        budget_s, CalibrationJob(*problem_, loop.CalibrationOps()).calibrate().ops_size(),
+                        std::ceil(std::max(BudgetOfWholeCalibration(), 2 * budget_s))));
+      }
+      if (absl::Status running = CheckRunning(); !running.ok()) return running;
+      if (state->first == v1::TRIAL_STATE_LOST) {
+        return Pause(
+            fmt::format("the calibration was lost {} times, last because: {}; resume the study, or repeat "
+                        "the search, once its workers are healthy",
+                        kMaxAttempts, state->second));
+      }
+      return absl::AbortedError(fmt::format("the calibration failed: {}", state->second));
+    }
+    if (absl::Status status = Wait(version); !status.ok()) return status;
+  }
+}
+
+absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& request) {
+  v1::Trial trial;
+  *trial.mutable_plan() = ToProto(request.plan);
+  trial.set_plan_text(PlanText(request.plan));
+  trial.set_repeat(request.repeat);
+  *trial.mutable_predicted() = ToProto(request.predicted);
+  const auto job = TrialJob(*problem_, request);
+  if (!job.ok()) return job.status();
+  const auto queued = store_.EnqueueTrial(study_, trial, *job, kMaxAttempts);
+  if (!queued.ok()) {
+    if (absl::Status running = CheckRunning(); !running.ok()) return running;
+    return Failed(queued.status());
+  }
+  const auto id = ParseTrialName(queued->name());
+  if (!id.ok()) return id.status();
+  return std::optional<std::int64_t>(id->number);
+}
+
+absl::StatusOr<std::optional<v1::Trial>> StudyRun::Await(std::int64_t number) {
+  bool saved = false;
+  while (true) {
+    const std::uint64_t version = notifier_.Version();
+    const auto trial = store_.GetTrial(study_, number);
+    if (!trial.ok()) {
+      if (absl::Status running = CheckRunning(); !running.ok()) return running;
+      return Failed(trial.status());
+    }
+    if (IsEnd(trial->state())) {
+      // Cancelled by the study's end, not by its budget: stop.
+      if (trial->state() == v1::TRIAL_STATE_CANCELLED && !budget_spent_) {
+        if (absl::Status running = CheckRunning(); !running.ok()) return running;
+      }
+      return std::optional<v1::Trial>(*trial);
+    }
+    if (!saved) {
+      // Not needed for stored outcomes that are replayed.
+      if (absl::Status status = SaveProgress(std::string(Name(search_->loop().phase()))); !status.ok())
+        return status;
+      saved = true;
+      continue;
+    }
+    if (absl::Status status = Wait(version); !status.ok()) return status;
+  }
+}
+
+absl::Status StudyRun::Search() {
+  auto search = StudySearch::Create(*problem_);
+  if (!search.ok()) return search.status();
+  search_.emplace(*std::move(search));
+  return search_->Drive(*this);
+}
+
+absl::Status StudyRun::Run() {
+  const auto study = store_.GetStudy(study_);
+  if (absl::IsNotFound(study.status())) return Interrupted();
+  if (!study.ok()) return study.status();
+  if (study->state() != v1::STUDY_STATE_RUNNING || notifier_.closed()) return Interrupted();
+  const auto usage = store_.Usage(study_);
+  if (!usage.ok()) return usage.status();
+  events_.begins();
+  started_s_ = clock_();
+  used_before_s_ = usage->wall_s;
+
+  absl::Status status;
+  try {
+    auto problem = ParseSearchSpec(study->spec());
+    if (problem.ok()) {
+      problem_ = *std::move(problem);
+      status = SaveProgress("enumerating");
+      if (status.ok()) status = Search();
+    } else {
+      status = problem.status();
+    }
+  } catch (const std::exception& error) {
+    status = absl::InternalError(error.what());
+  }
+  if (!store_error_.ok()) return store_error_;
+  if (status.ok()) {
+    std::string message = search_->NothingFits();
+    if (message.empty() && BudgetLeft() <= 0) {
+      message = fmt::format("the time budget of {} s is spent", problem_->time_budget_s);
+    }
+    status = Finish(v1::STUDY_STATE_DONE, message);
+  } else if (!absl::IsCancelled(status)) {
+    status = Finish(v1::STUDY_STATE_FAILED, std::string(status.message()));
+  }
+  if (absl::IsCancelled(status)) {
+    // Keeps the used time. This run may no longer edit the study's row.
+    if (absl::Status saved = Modify([](v1::Study&) { return absl::OkStatus(); });
+        !saved.ok() && !absl::IsCancelled(saved)) {
+      return saved;
+    }
+  }
+  return status;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,286 @@
+#include "server/studies/study_search.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "proto/convert/op_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/prediction_convert.h"
+#include "search/cost/cluster_op_times.h"
+#include "search/cost/measured_on_links.h"
+#include "search/cost/predict_plan.h"
+#include "search/plan/plan_text.h"
+#include "search/space/search_space.h"
+#include "server/names/resource_names.h"
+#include "server/studies/thread_cpu_timer.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kRunnersUp = 10;
+constexpr int kTrialsAtOnce = 500;  // trials per read of the store
+
+absl::StatusOr<TrialOutcome> OutcomeOf(const v1::Trial& trial) {
+  switch (trial.state()) {
+    case v1::TRIAL_STATE_MEASURED: return TrialOutcome::kMeasured;
+    case v1::TRIAL_STATE_INFEASIBLE: return TrialOutcome::kOutOfMemory;
+    case v1::TRIAL_STATE_FAILED: return TrialOutcome::kFailed;
+    case v1::TRIAL_STATE_TIMED_OUT: return TrialOutcome::kTimedOut;
+    case v1::TRIAL_STATE_CANCELLED: return TrialOutcome::kCancelled;
+    case v1::TRIAL_STATE_LOST: return TrialOutcome::kLost;
+    default: return absl::InternalError(fmt::format("{} has not ended", trial.name()));
+  }
+}
+
+}  // namespace
+
+StudySearch::StudySearch(SearchProblem problem, SearchLoop loop, double plan_cpu_s)
+    : problem_(std::move(problem)), loop_(std::move(loop)), plan_cpu_s_(plan_cpu_s) {}
+
+absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem) {
+  double cpu_s = 0;
+  auto loop = [&] {
+    const ThreadCpuTimer timer(cpu_s);
+    return SearchLoop::Create(problem.model, problem.workload, problem.cluster, problem.space,
+                              problem.options);
+  }();
+  if (!loop.ok()) return loop.status();
+  return StudySearch(problem, *std::move(loop), cpu_s);
+}
+
+absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& trial) {
+  const auto outcome = OutcomeOf(trial);
+  if (!outcome.ok()) return outcome.status();
+  Sample sample;
+  if (*outcome == TrialOutcome::kMeasured) {
+    sample.step_time_s.assign(trial.measured().step_time_s().begin(), trial.measured().step_time_s().end());
+    sample.device_s = trial.measured().device_s();
+    sample.slice = trial.measured().slice();
+    measured_[trial.plan_text()].push_back(trial.measured());
+    if (!trial.attempts().empty()) {
+      const v1::Attempt& attempt = *trial.attempts().rbegin();
+      trial_wall_s_ += attempt.end_time_s() - attempt.start_time_s();
+      ++trials_timed_;
+    }
+  }
+  const ThreadCpuTimer timer(plan_cpu_s_);
+  return loop_.Observe(request.plan, request.repeat, *outcome, sample);
+}
+
+absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(OutcomeSource& source) {
+  if (!NeedsCalibration(problem_)) {
+    auto times = ClusterOpTimes::Create(problem_.cluster, problem_.workload.precision);
+    if (!times.ok()) return times.status();
+    device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
+    if (EvidenceOf(problem_) == Evidence::kPrediction) {
+      unmeasured_ = std::make_shared<CostModel>(problem_.model, problem_.workload, problem_.cluster, *times);
+    }
+    return std::shared_ptr<const OpTimeModel>(*std::move(times));
+  }
+  const auto calibration = source.Calibrate(loop_);
+  if (!calibration.ok()) return calibration.status();
+  if (!calibration->has_value()) return nullptr;
+  std::vector<OpTime> measured;
+  for (const v1::OpTime& message : (*calibration)->result.ops()) {
+    auto time = FromProto(message);
+    if (!time.ok()) return time.status();
+    measured.push_back(*std::move(time));
+  }
+  reused_op_times_ = (*calibration)->reused_ops;
+  device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
+  // overhead was not measured: keep the estimate
+  if (device_overhead_bytes_ == 0 && problem_.device == "cuda")
+    device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
+  OpTimes times(measured);
+  if (problem_.cluster.local) return std::make_shared<const OpTimes>(std::move(times));
+  auto with_links = MeasuredOnLinks::Create(std::move(times), problem_.cluster);
+  if (!with_links.ok()) return with_links.status();
+  return std::shared_ptr<const OpTimeModel>(*std::move(with_links));
+}
+
+absl::Status StudySearch::Drive(OutcomeSource& source) {
+  if (loop_.phase() == SearchPhase::kCalibrating) {
+    auto times = OpTimesFrom(source);
+    if (!times.ok()) return times.status();
+    if (*times == nullptr) {
+      loop_.Stop();
+      return absl::OkStatus();
+    }
+    const ThreadCpuTimer timer(plan_cpu_s_);
+    if (absl::Status status = loop_.SetCalibration(*std::move(times), device_overhead_bytes_); !status.ok())
+      return status;
+    calibrated_ = true;
+  }
+
+  while (loop_.phase() != SearchPhase::kDone && !source.StopNow()) {
+    const std::vector<TrialRequest> requests = [&] {
+      const ThreadCpuTimer timer(plan_cpu_s_);
+      return loop_.Next();
+    }();
+    if (requests.empty()) return absl::InternalError("the planner waits for trials, but none is in flight");
+    bool stopped = false;
+    std::vector<std::pair<std::int64_t, const TrialRequest*>> round;
+    for (const TrialRequest& request : requests) {
+      const auto number = source.Ask(request);
+      if (!number.ok()) return number.status();
+      if (number->has_value()) {
+        round.emplace_back(**number, &request);
+      } else {
+        stopped = true;
+      }
+    }
+    std::sort(round.begin(), round.end());
+    for (const auto& [number, request] : round) {
+      const auto trial = source.Await(number);
+      if (!trial.ok()) return trial.status();
+      // A cancelled trial says nothing about its plan: the search was stopped.
+      if (!trial->has_value() || (*trial)->state() == v1::TRIAL_STATE_CANCELLED) {
+        stopped = true;
+        continue;
+      }
+      if (absl::Status status = Observe(*request, **trial); !status.ok()) return status;
+    }
+    if (stopped) break;
+  }
+  if (loop_.phase() != SearchPhase::kDone) {
+    stopped_ = true;
+    loop_.Stop();
+  }
+  return absl::OkStatus();
+}
+
+v1::Counts StudySearch::Counts() const {
+  const SearchCounts& counts = loop_.counts();
+  v1::Counts message;
+  message.set_enumerated(counts.enumerated);
+  message.set_illegal(counts.illegal);
+  message.set_out_of_memory(counts.out_of_memory);
+  message.set_predicted(counts.predicted);
+  message.set_evaluated(counts.evaluated);
+  message.set_measured(counts.measured);
+  for (const auto& [reason, count] : counts.rejected) (*message.mutable_rejected())[reason] = count;
+  return message;
+}
+
+v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
+  v1::Candidate candidate;
+  *candidate.mutable_plan() = ToProto(ranked.plan);
+  candidate.set_plan_text(PlanText(ranked.plan));
+  Prediction predicted = ranked.predicted;
+  if (unmeasured_ != nullptr) SetUncalibratedInterval(predicted, *unmeasured_, ranked.plan);
+  *candidate.mutable_predicted() = ToProto(predicted);
+  const auto measured = measured_.find(candidate.plan_text());
+  const std::optional<double> median_s = ranked.slice ? ranked.slice_step_time_s : ranked.median_step_time_s;
+  if (!median_s || measured == measured_.end()) return candidate;
+  // Takes the last trial's properties (including its slice mark), and the step times of all trials of the
+  // plan.
+  v1::Measurement& all = *candidate.mutable_measured();
+  all = measured->second.back();
+  all.mutable_step_time_s()->Assign(ranked.step_time_s.begin(), ranked.step_time_s.end());
+  all.set_median_step_time_s(*median_s);
+  all.set_ci95_s(ranked.ci95_s.value_or(0));
+  all.set_device_s(0);
+  for (const v1::Measurement& one : measured->second) {
+    all.set_device_s(all.device_s() + one.device_s());
+    all.set_planned_memory_bytes(std::max(all.planned_memory_bytes(), one.planned_memory_bytes()));
+    all.set_peak_memory_bytes(std::max(all.peak_memory_bytes(), one.peak_memory_bytes()));
+    all.set_device_overhead_bytes(std::max(all.device_overhead_bytes(), one.device_overhead_bytes()));
+  }
+  return candidate;
+}
+
+std::optional<v1::Candidate> StudySearch::Best() const {
+  if (!calibrated_) return std::nullopt;
+  const std::vector<RankedPlan> ranking = loop_.Ranking(1);
+  if (ranking.empty()) return std::nullopt;
+  return CandidateOf(ranking.front());
+}
+
+v1::Recommendation StudySearch::Recommendation() const {
+  v1::Recommendation answer;
+  *answer.mutable_counts() = Counts();
+  answer.set_reused_op_times(reused_op_times_);
+  answer.set_nothing_fits(NothingFits());
+  if (!calibrated_) return answer;
+  const std::vector<RankedPlan> ranking = loop_.Ranking(1 + kRunnersUp);
+  for (std::size_t i = 0; i < ranking.size(); ++i) {
+    *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
+  }
+  if (answer.has_best()) {
+    // The time of a slice is not the plan's step time, which remains a prediction.
+    const bool measured = answer.best().has_measured() && !answer.best().measured().slice();
+    answer.set_provenance(measured ? "measured" : "predicted");
+  }
+  // the caller adds the device time used so far
+  answer.set_exhaustive_device_s(loop_.UnmeasuredDeviceSeconds());
+  if (const std::int64_t left = loop_.PlansLeft(); left > 0) {
+    answer.set_stopped(stopped_ ? "time_budget" : "max_trials");
+    answer.set_plans_left(left);
+  }
+  return answer;
+}
+
+std::string StudySearch::NothingFits() const {
+  const SearchCounts& counts = loop_.counts();
+  if (counts.predicted > 0) {
+    if (!calibrated_ || loop_.phase() != SearchPhase::kDone || !loop_.Ranking(1).empty()) return "";
+    return fmt::format("none of the {} plans that should fit could run: see the trials", counts.predicted);
+  }
+  if (counts.enumerated == 0) return "the space contains no plan that uses all ranks";
+  std::string reasons;
+  for (const auto& [reason, count] : counts.rejected)
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
+  if (counts.out_of_memory == 0)
+    return fmt::format("none of the {} plans is legal: {}", counts.enumerated, reasons);
+  // Names the plan that comes closest, and why it does not fit.
+  const std::optional<ParallelPlan> smallest = loop_.Smallest();
+  if (!smallest) return fmt::format("none of the {} plans fits: {}", counts.enumerated, reasons);
+  const CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes(),
+                        device_overhead_bytes_);
+  return fmt::format("none of the {} legal plans fits in memory; the smallest is {}: {}",
+                     counts.out_of_memory, PlanText(*smallest), costs.PredictMemory(*smallest).reason);
+}
+
+double StudySearch::EtaSeconds() const {
+  if (trials_timed_ == 0) return 0;
+  return trial_wall_s_ / static_cast<double>(trials_timed_) * static_cast<double>(loop_.TrialsLeft());
+}
+
+absl::StatusOr<StoredOutcomes> StoredOutcomes::Load(Store& store, std::int64_t study) {
+  StoredOutcomes outcomes;
+  auto calibration = store.GetCalibration(study);
+  if (!calibration.ok()) return calibration.status();
+  outcomes.calibration_ = *std::move(calibration);
+  std::int64_t after = 0;
+  while (true) {
+    auto trials = store.ListTrials(study, after, kTrialsAtOnce);
+    if (!trials.ok()) return trials.status();
+    if (trials->empty()) return outcomes;
+    for (v1::Trial& trial : *trials) {
+      const auto id = ParseTrialName(trial.name());
+      if (!id.ok()) return id.status();
+      after = id->number;
+      outcomes.numbers_[{trial.plan_text(), trial.repeat()}] = after;
+      outcomes.trials_[after] = std::move(trial);
+    }
+  }
+}
+
+absl::StatusOr<std::optional<Store::Calibration>> StoredOutcomes::Calibrate(const SearchLoop& /*loop*/) {
+  return calibration_;
+}
+
+absl::StatusOr<std::optional<std::int64_t>> StoredOutcomes::Ask(const TrialRequest& request) {
+  const auto found = numbers_.find({PlanText(request.plan), request.repeat});
+  if (found == numbers_.end()) return std::optional<std::int64_t>();
+  return std::optional<std::int64_t>(found->second);
+}
+
+absl::StatusOr<std::optional<v1::Trial>> StoredOutcomes::Await(std::int64_t number) {
+  const v1::Trial& trial = trials_.at(number);
+  if (!IsEnd(trial.state())) return std::optional<v1::Trial>();
+  return std::optional<v1::Trial>(trial);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,80 @@
+#include "server/studies/study_states.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "server/names/state_name.h"
+#include "spdlog/spdlog.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kMaxRequestId = 200;
+
+absl::Status NotFrom(const v1::Study& study, const char* wanted) {
+  return absl::FailedPreconditionError(
+      fmt::format("{} is in state {} and cannot be {}", study.name(), StateName(study.state()), wanted));
+}
+
+absl::Status ToRunning(v1::Study& study, double /*now_s*/) {
+  if (IsEnd(study.state())) return NotFrom(study, "started");
+  if (study.state() == v1::STUDY_STATE_PAUSED) study.clear_message();  // why it was paused
+  study.set_state(v1::STUDY_STATE_RUNNING);
+  return absl::OkStatus();
+}
+
+absl::Status ToPaused(v1::Study& study, double /*now_s*/) {
+  if (IsEnd(study.state())) return NotFrom(study, "paused");
+  study.set_state(v1::STUDY_STATE_PAUSED);
+  study.set_eta_s(0);
+  return absl::OkStatus();
+}
+
+absl::Status ToResumed(v1::Study& study, double /*now_s*/) {
+  if (study.state() == v1::STUDY_STATE_RUNNING) return absl::OkStatus();
+  if (study.state() != v1::STUDY_STATE_PAUSED) return NotFrom(study, "resumed");
+  study.clear_message();  // why it was paused
+  study.set_state(v1::STUDY_STATE_RUNNING);
+  return absl::OkStatus();
+}
+
+absl::Status ToCancelled(v1::Study& study, double now_s) {
+  if (study.state() == v1::STUDY_STATE_CANCELLED) return absl::OkStatus();
+  if (IsEnd(study.state())) return NotFrom(study, "cancelled");
+  study.set_state(v1::STUDY_STATE_CANCELLED);
+  study.set_message("cancelled by the user");
+  study.set_phase("done");
+  study.set_eta_s(0);
+  study.set_end_time_s(now_s);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const StudyMove kStartStudy{"start", ToRunning};
+const StudyMove kPauseStudy{"pause", ToPaused};
+const StudyMove kResumeStudy{"resume", ToResumed};
+const StudyMove kCancelStudy{"cancel", ToCancelled};
+
+void LogState(std::int64_t study, v1::StudyState state, std::string message) {
+  std::replace_if(
+      message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  spdlog::info("{} is {}{}{}", StudyName(study), StateName(state), message.empty() ? "" : ": ", message);
+}
+
+absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
+                                      double now_s, const StudyMove& move) {
+  const auto id = ParseStudyName(name);
+  if (!id.ok()) return id.status();
+  if (request_id.size() > kMaxRequestId) {
+    return absl::InvalidArgumentError(fmt::format("request_id is longer than {} bytes", kMaxRequestId));
+  }
+  StudyEdit extra;
+  extra.request_id = request_id;
+  extra.verb = move.verb;
+  return store.ModifyStudy(
+      *id, [&](v1::Study& study) { return move.edit(study, now_s); }, extra);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,39 @@
+// State changes of a study that users request. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/names/resource_names.h"
+#include "server/store/store.h"
+
+namespace autocfg {
+
+// An edit of a study. FailedPrecondition if its state does not allow the move. No effect if the study already
+// has the target state.
+struct StudyMove {
+  const char* verb;
+  absl::Status (*edit)(v1::Study& study, double now_s);
+};
+extern const StudyMove kStartStudy;   // from CREATED, PAUSED
+extern const StudyMove kPauseStudy;   // from RUNNING, CREATED
+extern const StudyMove kResumeStudy;  // from PAUSED
+extern const StudyMove kCancelStudy;  // from all but DONE and FAILED
+
+absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
+                                      double now_s, const StudyMove& move);
+
+// Logs one line. Cleans `message` for the log, because others may have written it.
+void LogState(std::int64_t study, v1::StudyState state, std::string message);
+
+// `request` has a study name and a request_id.
+template <typename Request>
+absl::StatusOr<v1::Study> ChangeState(Store& store, const Request& request, double now_s,
+                                      const StudyMove& move) {
+  return ChangeState(store, request.name(), request.request_id(), now_s, move);
+}
+
+}  // namespace autocfg

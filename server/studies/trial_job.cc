@@ -1,0 +1,119 @@
+#include "server/studies/trial_job.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "proto/convert/model_convert.h"
+#include "proto/convert/op_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/train_spec_convert.h"
+#include "proto/convert/workload_convert.h"
+#include "search/cost/cluster_op_times.h"
+#include "search/cost/plan_op_times.h"
+#include "search/plan/legality.h"
+#include "search/schedule/program.h"
+
+namespace autocfg {
+namespace {
+
+constexpr double kCalibrationSeconds = 10;
+constexpr double kCalibrationShare = 0.2;  // of the time budget
+constexpr double kMeasuringSeconds = 1;    // of a trial
+constexpr double kShortStepSeconds = 0.1;
+constexpr double kLeastLimitSeconds = 30;
+constexpr double kLimitFactor = 20;
+constexpr double kStartSeconds = 20;  // starting processes, initializing weights, rendezvous
+// The same on GPUs, which open contexts, load libraries, compile kernels, time matrix-product algorithms and
+// create communicators; the host initializes weights of models as large as a GPU's memory. A limit for
+// hanging jobs, not an estimate: nothing waits for it.
+constexpr double kGpuStartSeconds = 180;
+constexpr std::uint64_t kSeed = 1;
+
+// An emulated step takes the time of its control messages, far less than this per microbatch and rank.
+constexpr double kPacedLimitPerMicrobatch = 5e-3;
+constexpr std::int64_t kPacedSteps = 2;  // all steps take the same time
+
+// Returns the number of ranks that one machine runs at once.
+std::int64_t RanksHere(const SearchProblem& problem) {
+  const std::int64_t machine = MeasurableRanks(problem);
+  const std::int64_t all = RankCount(problem.cluster);
+  return machine > 0 ? std::min(machine, all) : all;
+}
+
+double StartSeconds(const SearchProblem& problem) {
+  return problem.device == "cuda" ? kGpuStartSeconds : kStartSeconds;
+}
+
+// Returns true if plans exceed one machine, so that their ranks run alone.
+bool InSlices(const SearchProblem& problem) {
+  const std::int64_t machine = MeasurableRanks(problem);
+  return machine > 0 && RankCount(problem.cluster) > machine;
+}
+
+}  // namespace
+
+v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops) {
+  v1::Job job;
+  job.set_ranks(static_cast<std::int32_t>(RanksHere(problem)));
+  job.set_fewer_ranks(InSlices(problem));
+  job.set_device(problem.device);
+  v1::CalibrateSpec& spec = *job.mutable_calibrate();
+  for (const OpDesc& op : ops) {
+    if (problem.cluster.local || !IsCommunication(op.kind)) *spec.add_ops() = ToProto(op);
+  }
+  double budget = kCalibrationSeconds;
+  if (problem.time_budget_s > 0) budget = std::min(budget, kCalibrationShare * problem.time_budget_s);
+  spec.set_time_budget_s(budget);
+  // The budget limits the repetitions; each op runs at least once.
+  job.set_time_limit_s(kLimitFactor * budget + 2 * StartSeconds(problem));
+  return job;
+}
+
+double BudgetOfWholeCalibration() { return kCalibrationSeconds / kCalibrationShare; }
+
+StepCounts StepsFor(double predicted_step_s) {
+  StepCounts steps;
+  const double wanted = predicted_step_s > 0 ? std::ceil(kMeasuringSeconds / predicted_step_s) : 3;
+  steps.timed = static_cast<std::int64_t>(std::clamp(wanted, 3.0, 20.0));
+  steps.untimed = predicted_step_s < kShortStepSeconds ? 2 : 1;
+  return steps;
+}
+
+absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialRequest& request) {
+  const ParallelPlan& plan = request.plan;
+  const double predicted_step_s = request.predicted.step_time_s;
+  v1::Job job;
+  job.set_ranks(static_cast<std::int32_t>(request.slice ? RanksHere(problem) : RankCount(plan)));
+  job.set_fewer_ranks(request.slice.has_value());
+  job.set_device(problem.device);
+  v1::TrainSpec& spec = *job.mutable_train();
+  spec = MakeTrainSpec(problem.model, problem.workload, plan);
+  const bool paced = EvidenceOf(problem) == Evidence::kPaced;
+  const StepCounts steps =
+      paced ? StepCounts{.untimed = 1, .timed = kPacedSteps} : StepsFor(predicted_step_s);
+  spec.set_steps(steps.untimed + steps.timed);
+  spec.set_warmup_steps_untimed(steps.untimed);
+  spec.set_seed(kSeed);
+  spec.set_memory_capacity_bytes(MemoryCapacity(problem.cluster));
+  if (request.slice) {
+    spec.mutable_slice()->set_tensor(request.slice->tensor);
+    spec.mutable_slice()->set_pipeline(request.slice->pipeline);
+  }
+  const auto step_count = static_cast<double>(spec.steps());
+  double expected_s = kLimitFactor * predicted_step_s * step_count;
+  if (paced) {
+    const auto times = ClusterOpTimes::Create(problem.cluster, problem.workload.precision);
+    if (!times.ok()) return times.status();
+    for (const OpTime& time : PlanOpTimes(problem.model, problem.workload, plan, **times)) {
+      *spec.add_op_times() = ToProto(time);
+    }
+    spec.set_host_op_s((*times)->HostOpSeconds());
+    const std::int64_t microbatches =
+        MicrobatchCount(problem.workload, plan) * plan.virtual_stages * RankCount(plan);
+    expected_s = kPacedLimitPerMicrobatch * static_cast<double>(microbatches) * step_count;
+  }
+  job.set_time_limit_s(std::max(kLeastLimitSeconds, StartSeconds(problem) + expected_s));
+  return job;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,42 @@
+// Builds the jobs of a study: its calibration and its trials. Pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "autocfg/v1/worker_service.pb.h"
+#include "search/ops/op_desc.h"
+#include "server/studies/search_problem.h"
+
+namespace autocfg {
+
+// Maximum number of attempts of a job that end without an answer (such as a worker that disappears).
+inline constexpr std::int64_t kMaxAttempts = 3;
+
+// Times `ops` on all ranks of one machine at once, within 10 s or a fifth of the study's time budget. If the
+// cluster is more than one machine, communication ops are left out, because its links are described;
+// fewer_ranks is then set, and the worker runs one rank per core.
+v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops);
+
+// Returns the smallest time budget that does not shorten the calibration, whose share is a fifth. Calibrations
+// of large models take longer, because each op runs at least once.
+double BudgetOfWholeCalibration();
+
+struct StepCounts {
+  std::int64_t untimed = 0;
+  std::int64_t timed = 0;
+};
+
+// Chooses counts for about one second of measuring: 3 to 20 timed steps after one untimed step, or two if
+// steps are short.
+StepCounts StepsFor(double predicted_step_s);
+
+// Runs the plan with the default optimizer of `autocfg train`. A slice runs in as many copies as one machine
+// has ranks, so that they load it as the whole plan would; a worker with fewer cores runs fewer. An emulated
+// plan carries the modelled time of every op. The time limit is a generous multiple of the prediction, at
+// least 30 s. Requires a legal, resolved plan that the engine supports. InvalidArgument if a described
+// cluster lacks a figure.
+absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialRequest& request);
+
+}  // namespace autocfg

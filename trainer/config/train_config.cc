@@ -1,0 +1,136 @@
+#include "trainer/config/train_config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "proto/convert/model_convert.h"
+#include "proto/convert/op_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/workload_convert.h"
+#include "search/plan/legality.h"
+#include "search/plan/rank_mesh.h"
+#include "search/schedule/program_size.h"
+#include "trainer/layout/errors.h"
+
+namespace autocfg {
+namespace {
+
+void ThrowUnlessOk(const absl::Status& status) {
+  if (status.ok()) return;
+  const std::string message(status.message());
+  if (status.code() == absl::StatusCode::kUnimplemented) throw NotSupported(message);
+  throw BadInput(message);
+}
+
+template <typename T>
+T ValueOrThrow(absl::StatusOr<T> value) {
+  ThrowUnlessOk(value.status());
+  return *std::move(value);
+}
+
+// Throws unless low <= value <= high. The condition also fails for NaN.
+void RequireRange(const char* field, double value, double low, double high) {
+  if (!(value >= low && value <= high)) {
+    throw BadInput(fmt::format("{} is {}; it must be a number from {} to {}", field, value, low, high));
+  }
+}
+
+LrDecay ParseDecay(const std::string& name) {
+  if (name.empty() || name == "constant") return LrDecay::kConstant;
+  if (name == "cosine") return LrDecay::kCosine;
+  throw BadInput(fmt::format("lr_schedule \"{}\" is unknown; use constant or cosine", name));
+}
+
+OpTimeTable ParseOpTimes(const v1::TrainSpec& spec) {
+  OpTimeTable table;
+  table.reserve(static_cast<std::size_t>(spec.op_times_size()));
+  for (int i = 0; i < spec.op_times_size(); ++i) {
+    const auto time = FromProto(spec.op_times(i));
+    if (!time.ok()) throw BadInput(fmt::format("op_times[{}]: {}", i, std::string(time.status().message())));
+    if (!table.emplace(time->op, time->seconds).second) {
+      throw BadInput(fmt::format("op_times[{}]: duplicate time for {}", i, ToString(time->op)));
+    }
+  }
+  return table;
+}
+
+void CheckSlice(const TrainConfig& c) {
+  const auto check = [](const char* axis, std::int64_t coordinate, std::int64_t size) {
+    if (coordinate < 0 || coordinate >= size) {
+      throw BadInput(fmt::format("slice: {} {} is outside 0 to {} of the plan", axis, coordinate, size - 1));
+    }
+  };
+  check("tensor", c.slice->tensor, c.plan.tp);
+  check("pipeline", c.slice->pipeline, c.plan.pp);
+  if (!c.save_path.empty()) throw BadInput("a slice has no whole model to save; leave out --save or --slice");
+}
+
+}  // namespace
+
+TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
+  TrainConfig c;
+  c.workload = ValueOrThrow(FromProto(spec.workload()));
+  c.model = ValueOrThrow(FromProto(spec.model()));
+  FillDefaults(c.model, c.workload.seq_len);
+  c.plan = ValueOrThrow(FromProto(spec.plan()));
+  c.program_fingerprint = spec.program_fingerprint();
+  const v1::OptimizerSpec& o = spec.optimizer();
+  c.adamw = {o.beta1(), o.beta2(), o.adam_eps(), o.weight_decay()};
+  c.lr = {o.lr(), o.min_lr(), ParseDecay(o.lr_schedule()), o.warmup_steps(), spec.steps()};
+  c.clip_norm = o.clip_norm();
+  c.untimed_steps = spec.warmup_steps_untimed();
+  c.seed = spec.seed();
+  c.data_path = spec.data_path();
+  c.init_path = spec.init_path();
+  c.save_path = spec.save_path();
+  c.memory_capacity_bytes = spec.memory_capacity_bytes();
+  c.trace = spec.trace();
+  if (spec.has_slice()) c.slice = SliceSpec{spec.slice().tensor(), spec.slice().pipeline()};
+  c.op_times = ParseOpTimes(spec);
+  c.host_op_s = spec.host_op_s();
+  return c;
+}
+
+void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
+  ThrowUnlessOk(Validate(c.model));
+  ThrowUnlessOk(Validate(c.workload, c.model));
+  ThrowUnlessOk(CheckEngineSupports(c.model));
+  ThrowUnlessOk(CheckEngineSupports(c.plan));
+  const std::int64_t max_ranks = c.slice ? std::numeric_limits<std::int64_t>::max() : world_size;
+  if (const auto illegal = ExplainIllegality(c.model, c.workload, max_ranks, c.plan)) {
+    throw BadInput(fmt::format("the plan is illegal: {}", illegal->detail));
+  }
+  if (c.plan.split == SplitMode::kAuto) {
+    throw BadInput(
+        "the plan's layer split is not resolved (split=auto); resolve it before the trainer starts");
+  }
+  ThrowUnlessOk(CheckProgramSize(c.workload, c.plan));
+  if (c.slice) {
+    CheckSlice(c);
+  } else if (RankCount(c.plan) != world_size) {
+    throw BadInput(
+        fmt::format("the plan is for {} ranks, but {} were started", RankCount(c.plan), world_size));
+  }
+  constexpr double kLarge = 1e9;
+  RequireRange("steps", static_cast<double>(c.lr.steps), 1, kLarge);
+  RequireRange("warmup_steps", static_cast<double>(c.lr.warmup_steps), 0, kLarge);
+  RequireRange("warmup_steps_untimed", static_cast<double>(c.untimed_steps), 0, kLarge);
+  RequireRange("lr", c.lr.lr, 0, kLarge);
+  RequireRange("min_lr", c.lr.min_lr, 0, kLarge);
+  RequireRange("weight_decay", c.adamw.weight_decay, 0, kLarge);
+  RequireRange("beta1", c.adamw.beta1, 0, std::nextafter(1.0, 0.0));
+  RequireRange("beta2", c.adamw.beta2, 0, std::nextafter(1.0, 0.0));
+  RequireRange("adam_eps", c.adamw.eps, 0, kLarge);
+  RequireRange("clip_norm", c.clip_norm, 0, kLarge);
+  RequireRange("host_op_s", c.host_op_s, 0, 1);
+  RequireRange("memory_capacity_bytes", static_cast<double>(c.memory_capacity_bytes), 0, 1e18);
+}
+
+std::int64_t SliceRank(const TrainConfig& c) {
+  return RankMesh(c.plan).RankAt({c.slice->tensor, 0, c.slice->pipeline});
+}
+
+}  // namespace autocfg

@@ -1,0 +1,121 @@
+// All tensors of a rank, reserved in the arena in the order of docs/engine.md. Construct the layout, commit
+// the arena, call Resolve, then use the tensors: they are views that never change. One rank, one thread. The
+// arena must outlive the layout.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/arena.h"
+#include "trainer/layout/linear_parameters.h"
+#include "trainer/layout/parameters.h"
+#include "trainer/layout/rank_shape.h"
+
+namespace autocfg {
+
+struct ParameterTensors {
+  Tensor value, grad;
+  Tensor master;  // absent if the precision has no master weights
+  Tensor m, v;
+};
+
+// Statistics that a norm stores for T tokens; an RMS norm has no mean.
+struct NormStatistics {
+  Tensor mean, rstd;
+};
+
+// Activations that one layer stores for one microbatch.
+struct LayerActivations {
+  Tensor x;
+  NormStatistics norm1;
+  Tensor ln1, qkv, lse, attn, mid;
+  NormStatistics norm2;
+  Tensor ln2, fc, act;
+};
+
+// Activations that the output layer stores for one microbatch.
+struct HeadActivations {
+  Tensor x_final;
+  NormStatistics norm;
+  Tensor ln, logits;
+  Tensor max, sums;  // if the vocabulary is split
+  Tensor targets;
+};
+
+// Activations that a stage stores for one microbatch.
+struct ActivationSlot {
+  Tensor tokens;  // first stage
+  std::vector<LayerActivations> layers;
+  HeadActivations head;  // last stage
+};
+
+struct Workspace {
+  Tensor grad_b, grad_qkv, grad_attn, grad_ffn;
+  Tensor grad_fc;  // same memory as grad_ffn if the activation is not gated
+  Tensor attention;
+  LayerActivations recompute;  // if a layer of the rank recomputes; x unused
+  Tensor scalars;
+};
+
+// Staging for the collectives of each group of the rank; no memory for groups of one rank.
+struct GroupStaging {
+  Tensor tensor, data, embedding, world;
+};
+
+class MemoryLayout {
+ public:
+  // Reserves all tensors. `slots`: by chunk, the maximum number of in-flight microbatches (MaxInFlight).
+  // Requires that `arena` is empty and not committed.
+  MemoryLayout(const RankShape& shape, std::span<const int> slots, Arena& arena);
+  MemoryLayout(const MemoryLayout&) = delete;
+  MemoryLayout& operator=(const MemoryLayout&) = delete;
+
+  // Turns the reservations into tensors. Requires a committed arena.
+  void Resolve();
+
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<ParameterTensors>& parameter_tensors() const { return tensors_; }
+  const Tensor& all_gradients() const { return all_gradients_; }  // flat, the whole region
+  const Workspace& workspace() const { return workspace_; }
+  const GroupStaging& staging() const { return staging_; }
+
+  // Returns a parameter of the rank (`layer` counts within the model), or an absent Weight if the rank has
+  // none of that kind.
+  Weight Find(ParameterKind kind, std::int64_t layer = kNoLayer) const;
+
+  // The slots of a chunk, and the size of one slot in bytes.
+  const std::vector<ActivationSlot>& slots(std::size_t chunk) const { return slots_.at(chunk); }
+  std::int64_t slot_bytes(std::size_t chunk) const { return slot_bytes_.at(chunk); }
+
+  // grad(j): gradient of the residual stream for the rank's j-th backward of a step. output(i): output of the
+  // rank's i-th forward that sends its output.
+  const Tensor& grad(std::int64_t j) const { return grads_[j % 2]; }
+  const Tensor& output(std::int64_t i) const { return outputs_[i % 2]; }
+
+ private:
+  void Add(Region region, Tensor& target, DType dtype, std::initializer_list<std::int64_t> shape);
+  void AddNorm(Region region, NormStatistics& statistics);
+  void AddLayerOutputs(Region region, LayerActivations& a);  // all except x
+  void AddParameters(Region region, DType dtype, Tensor ParameterTensors::*member);
+  void AddSlot(const StageShape& chunk, ActivationSlot& slot);
+  void AddWorkspace();
+  void AddCommunication();
+
+  RankShape shape_;
+  Arena& arena_;
+  std::vector<Parameter> parameters_;
+  std::vector<ParameterTensors> tensors_;
+  Tensor all_gradients_;
+  std::vector<std::vector<ActivationSlot>> slots_;  // by chunk
+  std::vector<std::int64_t> slot_bytes_;
+  Workspace workspace_;
+  GroupStaging staging_;
+  std::array<Tensor, 2> grads_;
+  std::array<Tensor, 2> outputs_;
+  std::vector<std::pair<Reservation, Tensor*>> pending_;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,152 @@
+#include "trainer/program/trainer_main.h"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/os/build_id.h"
+#include "base/os/cpus.h"
+#include "trainer/calibrate/calibrate.h"
+#include "trainer/comm/communicator.h"
+#include "trainer/layout/errors.h"
+#include "trainer/program/launcher_channel.h"
+#include "trainer/program/result.h"
+#include "trainer/run/train_loop.h"
+
+namespace autocfg {
+namespace {
+
+constexpr char kUsage[] =
+    "usage: autocfg-trainer --launcher-fd=N [--cpu-list=0,1,...]\n"
+    "       autocfg-trainer --version\n"
+    "One rank of a training run. It is started by `autocfg` and `autocfg-worker`, not by hand.\n";
+
+struct Arguments {
+  int launcher_fd = -1;
+  std::vector<int> cpus;
+  bool version = false;
+  bool help = false;
+};
+
+std::optional<int> ParseNumber(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+Arguments ParseArguments(int argc, char** argv) {
+  constexpr std::string_view kFd = "--launcher-fd=";
+  constexpr std::string_view kCpus = "--cpu-list=";
+  Arguments result;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--version") {
+      result.version = true;
+    } else if (argument == "--help" || argument == "-h") {
+      result.help = true;
+    } else if (argument.starts_with(kFd)) {
+      const auto fd = ParseNumber(argument.substr(kFd.size()));
+      if (!fd) throw BadInput(fmt::format("{} is not a file descriptor", argument));
+      result.launcher_fd = *fd;
+    } else if (argument.starts_with(kCpus)) {
+      const auto cpus = ParseCpuList(argument.substr(kCpus.size()));
+      if (!cpus)
+        throw BadInput(fmt::format("{} is not a list of cores; use numbers and commas, e.g. 0,1", argument));
+      result.cpus = *cpus;
+    } else {
+      throw BadInput(fmt::format("unknown argument {}; see --help", argument));
+    }
+  }
+  if (!result.version && !result.help && result.launcher_fd < 0) {
+    throw BadInput("--launcher-fd is missing: this program is started by a launcher; see --help");
+  }
+  return result;
+}
+
+void PinTo(const std::vector<int>& cpus) {
+  if (cpus.empty()) return;
+  try {
+    RunOnCpus(cpus);
+  } catch (const std::system_error& error) {
+    throw BadInput(fmt::format("{}; the machine does not have them or does not grant them", error.what()));
+  }
+}
+
+v1::RankMessage RunJob(LauncherChannel& channel) {
+  const v1::RunSpec& spec = channel.run_spec();
+  v1::RankMessage message;
+  if (!spec.has_train() && !spec.has_calibrate()) throw BadInput("the launcher's run spec has no job");
+  if (spec.has_train()) {
+    const TrainConfig config = ParseTrainSpec(spec.train());
+    CheckTrainConfig(config, spec.world_size());
+    Backend backend = CreateTrainBackend(spec.device(), channel, config);
+    *message.mutable_train_result() =
+        Train(config, spec.rank(), spec.world_size(), backend, [&](const v1::Progress& progress) {
+          v1::RankMessage report;
+          *report.mutable_progress() = progress;
+          channel.Send(report);
+        });
+  } else {
+    Backend backend = CreateBackend(spec.device(), channel);
+    *message.mutable_calibrate_result() =
+        Calibrate(spec.calibrate(), spec.rank(), spec.world_size(), backend);
+  }
+  return message;
+}
+
+// Runs one job and sends its result or error. The only place that catches the engine's exceptions.
+int Serve(const Arguments& arguments) {
+  std::optional<LauncherChannel> channel;
+  try {
+    channel.emplace(arguments.launcher_fd);
+    PinTo(arguments.cpus);
+    channel->Send(RunJob(*channel));
+    return 0;
+  } catch (...) {
+    v1::RankMessage message;
+    *message.mutable_error() = ToRankError(std::current_exception());
+    fmt::print(stderr, "{}: {}\n", message.error().code(), message.error().message());
+    if (!channel) return 1;
+    try {
+      channel->Send(message);
+    } catch (const CommError& e) {
+      fmt::print(stderr, "cannot report the error to the launcher: {}\n", e.what());
+    }
+    return 1;
+  }
+}
+
+}  // namespace
+
+int TrainerMain(int argc, char** argv) {
+  // The launcher keeps the contents of standard error and discards standard output.
+  spdlog::set_default_logger(spdlog::stderr_logger_st("trainer"));
+  Arguments arguments;
+  try {
+    arguments = ParseArguments(argc, argv);
+  } catch (const BadInput& e) {
+    fmt::print(stderr, "autocfg-trainer: {}\n", e.what());
+    return 2;
+  }
+  if (arguments.help) {
+    fmt::print("{}", kUsage);
+    return 0;
+  }
+  if (arguments.version) {
+    fmt::print("autocfg-trainer {}\n", BuildId());
+    return 0;
+  }
+  return Serve(arguments);
+}
+
+}  // namespace autocfg

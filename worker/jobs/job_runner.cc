@@ -1,0 +1,269 @@
+#include "worker/jobs/job_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+
+#include "base/utf8.h"
+#include "fmt/format.h"
+#include "proto/merge_results.h"
+#include "worker/machine/inventory.h"
+
+namespace autocfg {
+namespace {
+
+v1::Outcome ToOutcome(JobOutcome outcome) {
+  switch (outcome) {
+    case JobOutcome::kDone: return v1::OUTCOME_MEASURED;
+    case JobOutcome::kOutOfMemory: return v1::OUTCOME_OUT_OF_MEMORY;
+    case JobOutcome::kBadInput:
+    case JobOutcome::kFailed: return v1::OUTCOME_FAILED;
+    case JobOutcome::kTimedOut: return v1::OUTCOME_TIMED_OUT;
+    case JobOutcome::kCancelled: return v1::OUTCOME_CANCELLED;
+  }
+  return v1::OUTCOME_FAILED;
+}
+
+constexpr char kCuda[] = "cuda";
+
+// A job that would fail on any worker.
+JobReport Failed(std::string message) {
+  JobReport report;
+  report.message = std::move(message);
+  report.failure = v1::FAILURE_KIND_OWN;
+  return report;
+}
+
+// Nothing ran. Another machine, or this one later, may be able to run the job.
+JobReport NotHere(std::string message) {
+  JobReport report;
+  report.outcome = v1::OUTCOME_REFUSED;
+  report.message = std::move(message);
+  return report;
+}
+
+// Returns the lease's share, or a share of the whole job.
+v1::Share ShareOf(const v1::LeaseWorkResponse& lease) {
+  if (lease.has_share()) return lease.share();
+  v1::Share whole;
+  whole.set_ranks(lease.job().ranks());
+  whole.set_workers(1);
+  return whole;
+}
+
+// Describes what is invalid in a lease's job. Empty if it is valid.
+std::string WrongIn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory) {
+  const v1::Job& job = lease.job();
+  if (job.ranks() <= 0) return fmt::format("{}: a job of {} ranks", job.name(), job.ranks());
+  if (job.work_case() == v1::Job::WORK_NOT_SET)
+    return fmt::format("{}: a job of a kind that this worker does not know", job.name());
+  const v1::Share share = ShareOf(lease);
+  if (share.ranks() <= 0 || share.first_rank() < 0 || share.ranks() > job.ranks() - share.first_rank()) {
+    return fmt::format("{}: {} ranks from rank {} are not within its {}", job.name(), share.ranks(),
+                       share.first_rank(), job.ranks());
+  }
+  if (SlotsToTake(lease, inventory) > inventory.slots()) {
+    return fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), share.ranks(),
+                       inventory.slots());
+  }
+  return "";
+}
+
+// Maps slots to their places in `all`. Empty if `all` is empty.
+template <typename Place>
+std::vector<Place> PlacesOf(const std::vector<int>& slots, const std::vector<Place>& all) {
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < slots.size() && !all.empty(); ++i)
+    places.push_back(all[static_cast<std::size_t>(slots[i]) % all.size()]);
+  return places;
+}
+
+// Removes duplicates; keeps the order of first appearance.
+template <typename Place>
+std::vector<Place> Distinct(const std::vector<Place>& places) {
+  std::vector<Place> distinct;
+  std::set<Place> seen;
+  for (const Place& place : places) {
+    if (seen.insert(place).second) distinct.push_back(place);
+  }
+  return distinct;
+}
+
+// The first failing ranks share the space equally.
+std::string LogOf(const JobResult& result, int first_rank) {
+  constexpr std::size_t kMostRanks = 8;
+  constexpr std::size_t kHeadingBytes = 32;
+  std::vector<std::size_t> failing;
+  for (std::size_t place = 0; place < result.ranks.size() && failing.size() < kMostRanks; ++place) {
+    if (result.ranks[place].failed && !result.ranks[place].log_tail.empty()) failing.push_back(place);
+  }
+  std::string log;
+  for (const std::size_t place : failing) {
+    log +=
+        fmt::format("rank {}:\n{}", first_rank + static_cast<int>(place),
+                    CleanUtf8(result.ranks[place].log_tail, kMaxLogBytes / failing.size() - kHeadingBytes));
+    if (log.back() != '\n') log += '\n';
+  }
+  return log;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores) {
+  if (cores.empty()) return {};
+  std::vector<std::vector<int>> pins;
+  for (int rank = 0; rank < ranks; ++rank) {
+    pins.push_back({cores[static_cast<std::size_t>(rank) % cores.size()]});
+  }
+  return pins;
+}
+
+std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gpus) {
+  if (gpus.empty()) return {};
+  std::vector<std::string> pins;
+  for (int rank = 0; rank < ranks; ++rank) pins.push_back(gpus[static_cast<std::size_t>(rank) % gpus.size()]);
+  return pins;
+}
+
+std::vector<std::string> UsableGpus(const v1::Inventory& inventory) {
+  std::vector<std::string> uuids;
+  for (const v1::Gpu& gpu : inventory.gpus()) {
+    if (gpu.left_out().empty()) uuids.push_back(gpu.uuid());
+  }
+  return uuids;
+}
+
+int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory) {
+  const std::int64_t ranks = ShareOf(lease).ranks();
+  return static_cast<int>(lease.job().fewer_ranks() && !lease.has_share() ? std::min(ranks, inventory.slots())
+                                                                          : ranks);
+}
+
+std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
+                            const std::vector<int>& slots) {
+  const auto places = job.device() == kCuda ? static_cast<std::int64_t>(UsableGpus(inventory).size())
+                                            : inventory.physical_cores();
+  if (!job.fewer_ranks() || places <= 0) return slots;
+  std::vector<int> used;
+  std::set<std::int64_t> seen;
+  for (const int slot : slots) {
+    if (seen.insert(slot % places).second) used.push_back(slot);
+  }
+  return used;
+}
+
+JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
+                          const std::vector<std::string>& gpus) {
+  JobRequest request;
+  for (int rank = 0; rank < job.ranks(); ++rank) {
+    v1::RunSpec spec;
+    spec.set_rank(rank);
+    spec.set_world_size(job.ranks());
+    spec.set_device(job.device());
+    if (job.has_train()) *spec.mutable_train() = job.train();
+    if (job.has_calibrate()) *spec.mutable_calibrate() = job.calibrate();
+    request.ranks.push_back(std::move(spec));
+  }
+  request.time_limit = std::chrono::duration<double>(job.time_limit_s());
+  if (job.device() == kCuda) {
+    request.gpus = PinToGpus(job.ranks(), gpus);
+  } else {
+    request.cores = PinRanks(job.ranks(), cores);
+  }
+  return request;
+}
+
+std::optional<v1::Measurement> MeasurementOf(const JobResult& result) {
+  if (result.ranks.empty()) return std::nullopt;
+  std::vector<v1::Measurement> ranks;
+  for (const auto& rank : result.ranks) {
+    if (!rank.last.has_train_result()) return std::nullopt;
+    const auto& train = rank.last.train_result();
+    v1::Measurement& measurement = ranks.emplace_back();
+    *measurement.mutable_step_time_s() = train.step_time_s();
+    measurement.set_planned_memory_bytes(train.planned_memory_bytes().total());
+    measurement.set_peak_memory_bytes(train.peak_memory_bytes());
+    measurement.set_device_overhead_bytes(train.device_overhead_bytes());
+    measurement.set_slice(train.has_slice());
+    if (!train.losses().empty()) {
+      measurement.set_first_loss(train.losses()[0]);
+      measurement.set_last_loss(train.losses()[train.losses().size() - 1]);
+    }
+  }
+  auto measurement = MergeMeasurements(ranks);
+  if (measurement) measurement->set_device_s(static_cast<double>(ranks.size()) * result.wall_s);
+  return measurement;
+}
+
+v1::CalibrateResult CalibrationOf(const JobResult& result) {
+  std::vector<ShareCalibration> ranks;
+  for (const auto& rank : result.ranks) ranks.push_back({rank.last.calibrate_result(), 1});
+  return ranks.empty() ? v1::CalibrateResult() : MergeCalibrations(ranks);
+}
+
+JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory,
+                 const std::vector<int>& cores, const std::vector<int>& slots, ProcessLauncher& launcher,
+                 const LaunchHooks& hooks, std::chrono::duration<double> patience) {
+  if (std::string wrong = WrongIn(lease, inventory); !wrong.empty()) return Failed(std::move(wrong));
+  v1::Job job = lease.job();
+  const v1::Share share = ShareOf(lease);
+  const std::vector<int> used = lease.has_share() ? slots : SlotsToUse(job, inventory, slots);
+  if (!lease.has_share()) job.set_ranks(static_cast<std::int32_t>(used.size()));
+  const std::vector<std::string> gpus = PlacesOf(used, UsableGpus(inventory));
+  if (job.device() == kCuda) {
+    if (gpus.empty())
+      return NotHere(fmt::format("{}: it needs GPUs, but this worker offers none", job.name()));
+    if (const std::string shortage = WaitForFreeGpus(Distinct(gpus), patience, hooks.cancel);
+        !shortage.empty())
+      return NotHere(fmt::format("{}: {}", job.name(), shortage));
+  } else if (job.device() == "cpu" && inventory.device_kind() == kCuda) {
+    return NotHere(fmt::format("{}: it needs CPUs, but this worker offers GPUs", job.name()));
+  }
+  JobRequest request = MakeJobRequest(job, {}, {});
+  if (lease.has_share()) {
+    request.ranks.erase(request.ranks.begin() + share.first_rank() + share.ranks(), request.ranks.end());
+    request.ranks.erase(request.ranks.begin(), request.ranks.begin() + share.first_rank());
+  }
+  const auto ranks = static_cast<int>(used.size());
+  const std::vector<int> places = PlacesOf(used, cores);
+  if (job.device() == kCuda) {
+    request.gpus = PinToGpus(ranks, gpus);
+  } else {
+    request.cores = PinRanks(ranks, places);
+  }
+  const JobResult result = launcher.Run(request, hooks);
+  JobReport report;
+  report.outcome = ToOutcome(result.outcome);
+  report.message = CleanUtf8(result.message, kMaxMessageBytes);
+  if (report.outcome == v1::OUTCOME_FAILED) report.failure = result.failure;
+  if (result.outcome != JobOutcome::kDone) {
+    report.log = LogOf(result, share.first_rank());
+    return report;
+  }
+  if (job.has_calibrate()) {
+    report.calibration = CalibrationOf(result);
+    if (report.calibration->ops().empty() && !job.calibrate().ops().empty()) {
+      return Failed(fmt::format("{}: the ranks ended without a calibration", job.name()));
+    }
+    return report;
+  }
+  auto measurement = MeasurementOf(result);
+  if (!measurement) {
+    return Failed(fmt::format("{}: the ranks' results do not match, or no step was timed", job.name()));
+  }
+  measurement->set_build_id(inventory.build_id());
+  // Emulated results do not depend on this machine's hardware.
+  measurement->set_device_fingerprint(job.device() == "paced" ? "paced" : inventory.device_fingerprint());
+  // If the slots' places are unknown, they are the machine's cores.
+  const double core_count = std::max(1.0, places.empty() ? static_cast<double>(inventory.physical_cores())
+                                                         : static_cast<double>(Distinct(places).size()));
+  measurement->set_ranks_per_core(std::max(1.0, ranks / core_count));
+  if (job.device() == kCuda)
+    measurement->set_ranks_per_device(static_cast<double>(RanksPerGpu(ranks, Distinct(gpus).size())));
+  report.measurement = std::move(measurement);
+  return report;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,77 @@
+// Runs a leased job: builds the run specs of the ranks, pins them to cores and GPUs, runs them with the
+// launcher, and merges their results into one report. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autocfg/v1/worker_service.pb.h"
+#include "worker/launcher/process_launcher.h"
+#include "worker/machine/gpu_health.h"
+
+namespace autocfg {
+
+// The result of a job, or of a worker's share of one, for the coordinator.
+struct JobReport {
+  v1::Outcome outcome = v1::OUTCOME_FAILED;
+  std::string message;                                     // the failing rank's own error; UTF-8
+  v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED;  // with OUTCOME_FAILED
+  // last stderr output of the failing ranks, each under a heading with its number; UTF-8, at most
+  // kMaxLogBytes
+  std::string log;
+  std::optional<v1::Measurement> measurement;
+  std::optional<v1::CalibrateResult> calibration;
+};
+
+inline constexpr std::size_t kMaxLogBytes = 32 << 10;
+inline constexpr std::size_t kMaxMessageBytes = 8 << 10;
+
+// Returns the core of each rank: rank mod cores, so each rank has its own core if there are enough. Empty if
+// `cores` is empty.
+std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores);
+
+// Returns the GPU visible to each rank: rank mod GPUs, so surplus ranks share GPUs. Empty if `gpus` is empty.
+std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gpus);
+
+// Returns the UUIDs of the GPUs that ranks run on, in rank order.
+std::vector<std::string> UsableGpus(const v1::Inventory& inventory);
+
+// Returns the number of slots that the job occupies on a worker: the ranks of its share, else job.ranks. If
+// fewer_ranks is set, limited by the worker's slots.
+int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory);
+
+// Selects, from the slots given to a job, those that run a rank, in their order. Normally all. If fewer_ranks
+// is set, the first on each core (device cuda: each GPU), so that copies of one rank do not contend. Slot i
+// is core i mod cores, and GPU i mod GPUs.
+std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
+                            const std::vector<int>& slots);
+
+// A job on device cuda is pinned to `gpus` and not to `cores`: its ranks also run driver and NCCL threads,
+// and initialize weights with one thread per core. Other jobs are pinned to cores only. Requires: job.ranks >
+// 0 and a kind of work; RunJob checks both.
+JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
+                          const std::vector<std::string>& gpus = {});
+
+// Merges the ranks of a training job into one measurement. The ranks are synchronized, so a step takes as
+// long as its slowest rank; the ranks already exclude warm-up steps. Memory values are the worst rank's. The
+// interval is that of search/stats; for a single step, which shows no spread, it is the step time itself.
+// device_s = ranks * wall. Returns nullopt if the ranks' results do not match or no step was timed.
+std::optional<v1::Measurement> MeasurementOf(const JobResult& result);
+
+// Merges the ranks of a calibration job. A compute op takes the mean of the ranks, as the cost model's ranks
+// do on average. A communication op takes the slowest rank's time, because it ends when all ranks are done.
+// Ops are in order of first appearance.
+v1::CalibrateResult CalibrationOf(const JobResult& result);
+
+// Runs the job, or the lease's share of it, on these slots and waits for its end. The results cover the ranks
+// that run here. Adds the build ID, fingerprint, ranks per core and ranks per GPU of `inventory` to the
+// measurement. A GPU job first waits up to `patience` for its GPUs to be free. Returns OUTCOME_REFUSED,
+// without running anything, if they are not free or the worker has none. Requires: as many slots as
+// SlotsToTake returns; hooks.exchange if the lease has a share.
+JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory,
+                 const std::vector<int>& cores, const std::vector<int>& slots, ProcessLauncher& launcher,
+                 const LaunchHooks& hooks, std::chrono::duration<double> patience = kGpuPatience);
+
+}  // namespace autocfg

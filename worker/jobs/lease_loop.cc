@@ -1,0 +1,122 @@
+#include "worker/jobs/lease_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "spdlog/spdlog.h"
+
+namespace autocfg {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kPollSeconds = 15;  // how long a call for work is parked
+constexpr double kFirstPauseSeconds = 0.1;
+constexpr double kLongestPauseSeconds = 2;
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+}  // namespace
+
+LeaseLoop::LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory,
+                     const std::vector<int>& cores, ProcessLauncher& launcher)
+    : calls_(calls),
+      boot_id_(std::move(boot_id)),
+      inventory_(inventory),
+      slots_(static_cast<int>(inventory.slots())),
+      setting_{calls, inventory_, cores, slots_, launcher, stopping_, [this] { polls_.Cancel(); }} {}
+
+absl::Status LeaseLoop::Run(Registration session) {
+  session_ = session;
+  const absl::Status end = TakeWork();
+  if (!end.ok()) {
+    spdlog::error("{}: another worker has registered under this name; its jobs here are ended ({})",
+                  calls_.worker(), Text(end));
+    for (const auto& job : Jobs()) job->Lose();
+  }
+  for (const auto& job : Jobs()) job->Wait();
+  if (!end.ok()) return end;
+  CallGroup own;
+  // A failure is harmless if the coordinator is gone: the next registration releases this worker's leases.
+  if (const absl::Status status = calls_.Deregister(session_, own); !status.ok()) {
+    spdlog::warn("{}: not deregistered: {}", calls_.worker(), Text(status));
+  }
+  return absl::OkStatus();
+}
+
+void LeaseLoop::Stop() {
+  stopping_.Cancel();
+  polls_.Cancel();
+  for (const auto& job : Jobs()) job->Stop();
+}
+
+// Returns when no more work is to be taken. FailedPrecondition: another session has this worker's name.
+absl::Status LeaseLoop::TakeWork() {
+  bool answers = true;
+  for (double pause_s = kFirstPauseSeconds; !polls_.cancelled();) {
+    const auto asked = Clock::now();
+    auto response = calls_.LeaseWork(session_, HeldLeases(), kPollSeconds, polls_);
+    if (response.ok()) {
+      if (!std::exchange(answers, true)) spdlog::info("{}: the coordinator answers again", calls_.worker());
+      pause_s = kFirstPauseSeconds;
+      if (response->drain()) {
+        spdlog::info("{}: drained; it takes no more work", calls_.worker());
+        polls_.Cancel();
+      }
+      if (response->has_job()) {
+        Begin(*std::move(response));
+      } else if (Clock::now() - asked < std::chrono::duration<double>(kFirstPauseSeconds)) {
+        polls_.WaitUntilCancelled(
+            kFirstPauseSeconds);  // limits the request rate if the coordinator does not park calls
+      }
+      continue;
+    }
+    if (polls_.cancelled()) break;
+    if (absl::IsFailedPrecondition(response.status())) return response.status();
+    if (absl::IsNotFound(response.status())) {
+      RegisterAgain();
+    } else if (std::exchange(answers, false)) {
+      spdlog::warn("{}: no answer from the coordinator; what runs goes on while its leases last ({})",
+                   calls_.worker(), Text(response.status()));
+    }
+    calls_.Pause(pause_s, polls_);
+    pause_s = std::min(kLongestPauseSeconds, pause_s * 2);
+  }
+  return absl::OkStatus();
+}
+
+void LeaseLoop::Begin(v1::LeaseWorkResponse lease) {
+  absl::MutexLock lock(&mutex_);
+  if (stopping_.cancelled()) return;  // deregistering returns the lease
+  jobs_.push_back(std::make_shared<RunningJob>(setting_, session_, std::move(lease)));
+}
+
+// The coordinator does not know this worker or its leases (any more).
+void LeaseLoop::RegisterAgain() {
+  for (const auto& job : Jobs()) job->Lose();
+  const auto session = calls_.Register(boot_id_, inventory_, polls_);
+  if (!session.ok()) {
+    spdlog::warn("{}: cannot register again: {}", calls_.worker(), Text(session.status()));
+    return;
+  }
+  spdlog::info("{}: registered again", calls_.worker());
+  session_ = *session;
+}
+
+std::vector<std::string> LeaseLoop::HeldLeases() {
+  std::vector<std::string> held;
+  for (const auto& job : Jobs()) {
+    if (job->holds_lease()) held.push_back(job->lease_id());
+  }
+  return held;
+}
+
+// Returns the jobs that are not over.
+std::vector<std::shared_ptr<RunningJob>> LeaseLoop::Jobs() {
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(jobs_, [](const auto& job) { return job->over(); });
+  return jobs_;
+}
+
+}  // namespace autocfg

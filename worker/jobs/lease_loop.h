@@ -1,0 +1,52 @@
+// Main loop of a registered worker: keeps one call for work parked at the coordinator and runs the jobs it
+// gets, until it is stopped, drained or superseded. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "autocfg/v1/worker_service.pb.h"
+#include "worker/jobs/running_job.h"
+#include "worker/jobs/slot_pool.h"
+#include "worker/jobs/worker_calls.h"
+#include "worker/launcher/process_launcher.h"
+
+namespace autocfg {
+
+class LeaseLoop {
+ public:
+  // All references must outlive this object. `boot_id` is used when the worker registers again.
+  LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory,
+            const std::vector<int>& cores, ProcessLauncher& launcher);
+
+  // Call once. Returns OK if stopped or drained (and deregistered), FailedPrecondition if another worker
+  // registered under this name. No job runs after it returns.
+  absl::Status Run(Registration session);
+
+  // Ends Run and its jobs, including their processes. Idempotent.
+  void Stop();
+
+ private:
+  absl::Status TakeWork();
+  void Begin(v1::LeaseWorkResponse lease);
+  void RegisterAgain();
+  std::vector<std::string> HeldLeases();
+  std::vector<std::shared_ptr<RunningJob>> Jobs();
+
+  const WorkerCalls& calls_;
+  const std::string boot_id_;
+  const v1::Inventory& inventory_;
+  SlotPool slots_;
+  CallGroup stopping_;  // Stop()
+  CallGroup polls_;     // cancelled when the worker takes no more work
+  const JobSetting setting_;
+  Registration session_;  // used only by Run's thread
+  absl::Mutex mutex_;
+  std::vector<std::shared_ptr<RunningJob>> jobs_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace autocfg

@@ -1,0 +1,153 @@
+#include "worker/jobs/worker_calls.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "fmt/format.h"
+#include "proto/rpc/channel.h"
+
+namespace autocfg {
+namespace {
+
+using Stub = v1::WorkerService::Stub;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kCallSeconds = 5;  // deadline of a short call
+constexpr double kLogSeconds = 2;   // deadline of optional calls
+constexpr double kDefaultBarrierSeconds = 30;
+constexpr double kFirstPauseSeconds = 0.1;
+constexpr double kLongestPauseSeconds = 2;
+
+// Extra reply time of a renewal beyond its wait. Long enough for a busy coordinator, and short enough for a
+// second attempt before the lease expires.
+double RenewalSlack(double lease_s) { return std::max(lease_s / 6, std::min(2.0, lease_s / 3)); }
+
+}  // namespace
+
+bool MayPass(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:  // by a coordinator that shuts down
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kResourceExhausted:  // its disk is full, or it has too many calls
+    case absl::StatusCode::kPermissionDenied:   // it cannot write to its database
+    case absl::StatusCode::kDataLoss: return true;
+    default: return false;
+  }
+}
+
+WorkerCalls::WorkerCalls(std::shared_ptr<grpc::Channel> channel, std::string worker)
+    : worker_(std::move(worker)), channel_(std::move(channel)), stub_(v1::WorkerService::NewStub(channel_)) {}
+
+absl::StatusOr<Registration> WorkerCalls::Register(const std::string& boot_id, const v1::Inventory& inventory,
+                                                   CallGroup& group) const {
+  v1::RegisterWorkerRequest request;
+  request.set_worker(worker_);
+  request.set_boot_id(boot_id);
+  *request.mutable_inventory() = inventory;
+  v1::RegisterWorkerResponse response;
+  const absl::Status status = Call(*stub_, &Stub::RegisterWorker, request, response, group,
+                                   {.deadline_s = kCallSeconds, .wait_for_ready = true});
+  if (!status.ok()) return status;
+  if (!(response.lease_duration_s() > 0))
+    return absl::InternalError("the coordinator granted leases without a duration");
+  return Registration{response.session_epoch(), response.lease_duration_s()};
+}
+
+absl::StatusOr<v1::LeaseWorkResponse> WorkerCalls::LeaseWork(const Registration& session,
+                                                             const std::vector<std::string>& held_leases,
+                                                             double wait_s, CallGroup& group) const {
+  v1::LeaseWorkRequest request;
+  request.set_worker(worker_);
+  request.set_session_epoch(session.epoch);
+  request.set_wait_s(wait_s);
+  request.set_lists_held_leases(true);
+  request.mutable_held_leases()->Assign(held_leases.begin(), held_leases.end());
+  v1::LeaseWorkResponse response;
+  const absl::Status status =
+      Call(*stub_, &Stub::LeaseWork, request, response, group, {.deadline_s = wait_s + kCallSeconds});
+  if (!status.ok()) return status;
+  return response;
+}
+
+absl::StatusOr<v1::LeaseCommand> WorkerCalls::RenewLease(const Registration& session,
+                                                         const v1::LeaseWorkResponse& lease, double wait_s,
+                                                         double limit_s, CallGroup& group) const {
+  v1::RenewLeaseRequest request;
+  request.set_worker(worker_);
+  request.set_session_epoch(session.epoch);
+  request.set_lease_id(lease.lease_id());
+  request.set_fencing_token(lease.fencing_token());
+  request.set_wait_s(wait_s);
+  v1::RenewLeaseResponse response;
+  const absl::Status status =
+      Call(*stub_, &Stub::RenewLease, request, response, group,
+           {.deadline_s = std::min(wait_s + RenewalSlack(session.lease_s), limit_s), .wait_for_ready = true});
+  if (!status.ok()) return status;
+  return response.command();
+}
+
+absl::StatusOr<std::vector<std::string>> WorkerCalls::Rendezvous(const v1::LeaseWorkResponse& lease,
+                                                                 const std::string& name,
+                                                                 std::int64_t sequence,
+                                                                 const std::vector<std::string>& values,
+                                                                 CallGroup& group) const {
+  v1::RendezvousRequest request;
+  request.set_lease_id(lease.lease_id());
+  request.set_fencing_token(lease.fencing_token());
+  request.set_name(name);
+  request.set_sequence(sequence);
+  request.mutable_values()->Assign(values.begin(), values.end());
+  const double barrier_s = lease.share().barrier_s() > 0 ? lease.share().barrier_s() : kDefaultBarrierSeconds;
+  const auto end = Clock::now() + std::chrono::duration<double>(barrier_s + kCallSeconds);
+  for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
+    const double left_s = std::chrono::duration<double>(end - Clock::now()).count();
+    v1::RendezvousResponse response;
+    const absl::Status status = Call(*stub_, &Stub::Rendezvous, request, response, group,
+                                     {.deadline_s = left_s, .wait_for_ready = true});
+    if (status.ok()) return std::vector<std::string>(response.values().begin(), response.values().end());
+    // A coordinator that shuts down cancels parked calls; retry at the next one.
+    const bool may_pass = absl::IsUnavailable(status) || absl::IsCancelled(status);
+    if (!may_pass || left_s <= pause_s || group.WaitUntilCancelled(pause_s)) return status;
+  }
+}
+
+absl::Status WorkerCalls::AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text,
+                                         CallGroup& group) const {
+  v1::AppendTrialLogRequest request;
+  request.set_lease_id(lease.lease_id());
+  request.set_fencing_token(lease.fencing_token());
+  request.set_text(text);
+  v1::AppendTrialLogResponse response;
+  return Call(*stub_, &Stub::AppendTrialLog, request, response, group,
+              {.deadline_s = kLogSeconds, .wait_for_ready = true});
+}
+
+absl::Status WorkerCalls::ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const {
+  // gRPC would fail with RESOURCE_EXHAUSTED on every retry.
+  if (report.ByteSizeLong() > static_cast<std::size_t>(kMaxSentBytes)) {
+    return absl::InvalidArgumentError(
+        fmt::format("it has {} bytes; the limit of a call is {}", report.ByteSizeLong(), kMaxSentBytes));
+  }
+  v1::ReportTrialResponse response;
+  return Call(*stub_, &Stub::ReportTrial, report, response, group,
+              {.deadline_s = kCallSeconds, .wait_for_ready = true});
+}
+
+absl::Status WorkerCalls::Deregister(const Registration& session, CallGroup& group) const {
+  v1::DeregisterWorkerRequest request;
+  request.set_worker(worker_);
+  request.set_session_epoch(session.epoch);
+  v1::DeregisterWorkerResponse response;
+  return Call(*stub_, &Stub::DeregisterWorker, request, response, group, {.deadline_s = kCallSeconds});
+}
+
+void WorkerCalls::Pause(double seconds, CallGroup& group) const {
+  PauseBeforeRetry(*channel_, seconds, [&] { return group.cancelled(); });
+}
+
+}  // namespace autocfg

@@ -1,0 +1,344 @@
+#include "worker/launcher/job_watch.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Longest sleep of the loop. Bounds the delay for events that do not wake it: cancellation, and the end of a
+// process whose descriptors stay open.
+constexpr int kPollMs = 20;
+
+// Grace period after the first failure, in which other ranks may still send errors. Short if the cause is
+// known, longer if only consequences are known.
+constexpr milliseconds kGraceWithCause{200};
+constexpr milliseconds kGraceWithoutCause{1000};
+// Time between SIGTERM and SIGKILL.
+constexpr milliseconds kTerminateLimit{500};
+// Time for a rank to exit after every rank has sent its result.
+constexpr std::chrono::seconds kEndLimit{30};
+
+}  // namespace
+
+JobWatch::JobWatch(const JobRequest& request, const LaunchHooks& hooks)
+    : request_(request), hooks_(hooks), states_(request.ranks.size()) {}
+
+JobResult JobWatch::Run(const std::string& trainer_path) {
+  if (Start(trainer_path) && hooks_.started) {
+    std::vector<int> pids;
+    for (const RankLink& link : links_) pids.push_back(link.pid());
+    hooks_.started(pids);
+  }
+  while (!AllEnded()) {
+    PollOnce();
+    JudgeEnds();
+    CheckForgottenGathering();
+    Advance();
+  }
+  Finish();
+  return std::move(result_);
+}
+
+// Returns false, with the job stopped, if a process cannot start. No process is reaped before the end, so the
+// first rank's process group stays valid.
+bool JobWatch::Start(const std::string& trainer_path) {
+  for (std::size_t rank = 0; rank < request_.ranks.size(); ++rank) {
+    static const std::vector<int> kAnyCore;
+    std::vector<std::string> environment = directory_.Environment();
+    if (!request_.gpus.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + request_.gpus[rank]);
+    absl::StatusOr<SpawnedRank> spawned =
+        SpawnRank(trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank],
+                  links_.empty() ? 0 : links_.front().pid(), environment);
+    if (!spawned.ok()) {
+      Stop(JobOutcome::kFailed,
+           fmt::format("rank {}: {}", NumberOf(rank), std::string(spawned.status().message())));
+      result_.first_failed_rank = NumberOf(rank);
+      result_.failure = v1::FAILURE_KIND_PROCESS;
+      return false;
+    }
+    links_.emplace_back(*std::move(spawned));
+  }
+  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
+    v1::LauncherMessage message;
+    *message.mutable_run_spec() = request_.ranks[rank];
+    if (absl::Status status = links_[rank].Queue(message); !status.ok()) {
+      Stop(JobOutcome::kBadInput, fmt::format("rank {}: {}", NumberOf(rank), std::string(status.message())));
+      result_.failure = v1::FAILURE_KIND_OWN;
+      return false;
+    }
+  }
+  return true;
+}
+
+void JobWatch::PollOnce() {
+  std::vector<pollfd> fds;
+  for (const RankLink& link : links_) {
+    const short events = link.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
+    fds.push_back({link.socket_fd(), events, 0});
+    fds.push_back({link.log_fd(), POLLIN, 0});
+  }
+  if (exchange_) fds.push_back({exchange_->ready_fd(), POLLIN, 0});
+  // The result does not matter: everything below is tried without blocking.
+  ::poll(fds.data(), fds.size(), kPollMs);
+  for (std::size_t place = 0; place < links_.size(); ++place) {
+    links_[place].Flush();
+    links_[place].DrainLog();
+    TakeMessages(place);
+  }
+  TakeExchange();
+}
+
+void JobWatch::TakeMessages(std::size_t place) {
+  links_[place].Receive();
+  for (;;) {
+    v1::RankMessage message;
+    const absl::StatusOr<bool> next = links_[place].Next(message);
+    if (!next.ok()) {
+      Fail(place, fmt::format("its messages are invalid: {}", std::string(next.status().message())));
+      return;
+    }
+    if (!*next) return;
+    Take(place, message);
+  }
+}
+
+void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
+  RankState& state = states_[place];
+  switch (message.message_case()) {
+    case v1::RankMessage::kGatherRequest:
+      if (state.gather) return Fail(place, "asks for two gatherings at once");
+      state.gather = std::move(*message.mutable_gather_request());
+      return CompleteGathering();
+    case v1::RankMessage::kProgress:
+      if (hooks_.progress && phase_ == Phase::kRunning) hooks_.progress(NumberOf(place), message.progress());
+      return;
+    case v1::RankMessage::kError: {
+      state.last = message;
+      const bool peer_gone = message.error().code() == "UNAVAILABLE";
+      return Fail(place, RankFailure{.rank = NumberOf(place),
+                                     .weight = peer_gone ? FailureWeight::kPeerGone : FailureWeight::kCause,
+                                     .message = message.error().message(),
+                                     .error = message.error(),
+                                     .kind = peer_gone ? v1::FAILURE_KIND_PEER : v1::FAILURE_KIND_OWN});
+    }
+    case v1::RankMessage::kTrainResult:
+    case v1::RankMessage::kCalibrateResult:
+      state.last = std::move(message);
+      state.has_result = true;
+      return;
+    case v1::RankMessage::MESSAGE_NOT_SET: return Fail(place, "sent an empty message");
+  }
+}
+
+// Acts once all ranks here have joined a gathering under one name: answers them, or starts the exchange with
+// the other workers.
+void JobWatch::CompleteGathering() {
+  for (const RankState& state : states_) {
+    if (!state.gather) return;
+  }
+  const std::string& name = states_.front().gather->name();
+  std::vector<std::string> values;
+  for (std::size_t place = 0; place < states_.size(); ++place) {
+    v1::GatherRequest& request = *states_[place].gather;
+    if (request.name() != name) {
+      return Fail(place,
+                  fmt::format("gathers '{}' where rank {} gathers '{}'", request.name(), NumberOf(0), name));
+    }
+    values.push_back(std::move(*request.mutable_value()));
+  }
+  const std::int64_t sequence = gatherings_++;
+  if (!SpansWorkers()) return AnswerGathering(std::string(name), std::move(values));
+  exchange_.emplace(hooks_.exchange, name, sequence, std::move(values));
+}
+
+void JobWatch::TakeExchange() {
+  if (!exchange_ || !exchange_->over()) return;
+  auto answer = exchange_->Take();
+  const std::string name = exchange_->name();
+  exchange_.reset();
+  if (answer.ok() && answer->size() == static_cast<std::size_t>(request_.ranks.front().world_size()))
+    return AnswerGathering(name, *std::move(answer));
+  const absl::Status status =
+      answer.ok() ? absl::InternalError(fmt::format("{} values came back", answer->size())) : answer.status();
+  RankFailure failure;
+  failure.message = fmt::format("the gathering of '{}' with the job's other workers: {}", name,
+                                std::string(status.message()));
+  if (!absl::IsInvalidArgument(status)) {
+    failure.weight = FailureWeight::kPeerGone;
+    failure.kind = v1::FAILURE_KIND_PEER;
+  }
+  Conclude(std::move(failure));
+}
+
+void JobWatch::AnswerGathering(const std::string& name, std::vector<std::string> values) {
+  v1::LauncherMessage message;
+  message.mutable_gather_reply()->set_name(name);
+  for (std::string& value : values) message.mutable_gather_reply()->add_values(std::move(value));
+  for (std::size_t place = 0; place < states_.size(); ++place) {
+    states_[place].gather.reset();
+    if (absl::Status status = links_[place].Queue(message); !status.ok()) {
+      return Fail(place, std::string(status.message()));
+    }
+  }
+}
+
+// A rank that exited normally never joins a gathering, so the others would wait forever. During an exchange,
+// all ranks here have joined.
+void JobWatch::CheckForgottenGathering() {
+  if (phase_ != Phase::kRunning || exchange_) return;
+  for (std::size_t gone = 0; gone < states_.size(); ++gone) {
+    if (!states_[gone].judged) continue;
+    for (std::size_t place = 0; place < states_.size(); ++place) {
+      if (!states_[place].gather || states_[place].failed) continue;
+      Fail(place, fmt::format("gathers '{}', but rank {} has ended without it", states_[place].gather->name(),
+                              NumberOf(gone)));
+    }
+  }
+}
+
+void JobWatch::JudgeEnds() {
+  for (std::size_t place = 0; place < links_.size(); ++place) {
+    if (states_[place].judged || !links_[place].PollEnded()) continue;
+    links_[place].DrainLog();
+    TakeMessages(place);  // its last messages
+    states_[place].judged = true;
+    JudgeEnd(place);
+  }
+}
+
+void JobWatch::JudgeEnd(std::size_t place) {
+  RankLink& link = links_[place];
+  const RankState& state = states_[place];
+  if (state.failed) return;
+  if (state.has_result && link.exit_status() == 0) return;
+  std::string message;
+  if (link.reaped_elsewhere()) {
+    message = "ended without a result and with an unknown status: this program reaps its children elsewhere";
+  } else if (link.exit_status() == 0) {
+    message = "ended without a result";
+  } else {
+    message = DescribeExit(link.exit_status());
+    if (state.has_result) message += " after its result";
+  }
+  if (const std::string line = link.LastLogLine(); !line.empty()) message += ": " + line;
+  const bool aborted = WIFSIGNALED(link.exit_status()) && WTERMSIG(link.exit_status()) == SIGABRT;
+  Fail(place, RankFailure{.rank = NumberOf(place),
+                          .weight = aborted ? FailureWeight::kAborted : FailureWeight::kCause,
+                          .message = std::move(message),
+                          .kind = v1::FAILURE_KIND_PROCESS});
+}
+
+void JobWatch::Fail(std::size_t place, RankFailure failure) {
+  RankState& state = states_[place];
+  if (state.failed) return;
+  state.failed = true;
+  state.failed_first = phase_ == Phase::kRunning || phase_ == Phase::kFailing;
+  Conclude(std::move(failure));
+}
+
+// Ignores failures of ranks that the launcher is already ending.
+void JobWatch::Conclude(RankFailure failure) {
+  if (phase_ == Phase::kTerminating || phase_ == Phase::kKilling) return;
+  verdict_.Add(std::move(failure));
+  if (phase_ == Phase::kRunning) SetPhase(Phase::kFailing, kGraceWithoutCause);
+  if (verdict_.cause_known()) phase_end_ = std::min(phase_end_, Clock::now() + kGraceWithCause);
+}
+
+void JobWatch::Advance() {
+  const Clock::time_point now = Clock::now();
+  if (phase_ == Phase::kRunning) {
+    if (hooks_.cancel != nullptr && hooks_.cancel->load()) {
+      return Stop(JobOutcome::kCancelled, "cancelled");
+    }
+    if (request_.time_limit.count() > 0 && now - start_ > request_.time_limit) {
+      return Stop(JobOutcome::kTimedOut,
+                  fmt::format("not finished within the time limit of {:g} s", request_.time_limit.count()));
+    }
+    const bool all = std::all_of(states_.begin(), states_.end(), [](const auto& s) { return s.has_result; });
+    if (all && !all_results_) all_results_ = now;
+    if (all_results_ && now - *all_results_ > kEndLimit) {
+      for (std::size_t place = 0; place < links_.size(); ++place) {
+        if (links_[place].ended()) continue;
+        Fail(place, RankFailure{.rank = NumberOf(place),
+                                .message = "does not end after its result",
+                                .kind = v1::FAILURE_KIND_PROCESS});
+      }
+    }
+    return;
+  }
+  if (now < phase_end_) return;
+  if (phase_ == Phase::kFailing) {
+    Signal(SIGTERM);
+    SetPhase(Phase::kTerminating, kTerminateLimit);
+  } else {
+    Signal(SIGKILL);
+    SetPhase(Phase::kKilling, kTerminateLimit);
+  }
+}
+
+void JobWatch::Stop(JobOutcome outcome, std::string message) {
+  stopped_ = true;
+  result_.outcome = outcome;
+  result_.message = std::move(message);
+  Signal(SIGTERM);
+  SetPhase(Phase::kTerminating, kTerminateLimit);
+}
+
+void JobWatch::SetPhase(Phase phase, milliseconds limit) {
+  phase_ = phase;
+  phase_end_ = Clock::now() + limit;
+}
+
+// Signals the whole process group, including processes that the ranks started. Its ID stays valid while one
+// rank is not reaped.
+void JobWatch::Signal(int signal) {
+  const bool ours = std::any_of(links_.begin(), links_.end(), [](RankLink& link) {
+    link.PollEnded();
+    return !link.reaped_elsewhere();
+  });
+  if (ours) ::kill(-links_.front().pid(), signal);
+}
+
+bool JobWatch::AllEnded() const {
+  return std::all_of(links_.begin(), links_.end(), [](const RankLink& link) { return link.ended(); }) &&
+         std::all_of(states_.begin(), states_.begin() + static_cast<std::ptrdiff_t>(links_.size()),
+                     [](const RankState& state) { return state.judged; });
+}
+
+void JobWatch::Finish() {
+  exchange_.reset();
+  Signal(SIGKILL);  // the ranks have ended, but processes that they started may remain
+  for (std::size_t rank = 0; rank < states_.size(); ++rank) {
+    RankOutcome outcome;
+    outcome.last = std::move(states_[rank].last);
+    if (rank < links_.size()) {
+      RankLink& link = links_[rank];
+      link.DrainLog();
+      link.Reap();
+      outcome.exit_status = link.exit_status();
+      outcome.log_tail = link.log_tail();
+      outcome.failed = states_[rank].failed_first;
+      outcome.finished = states_[rank].has_result && !states_[rank].failed && link.exit_status() == 0;
+    }
+    result_.ranks.push_back(std::move(outcome));
+  }
+  if (!stopped_) {
+    if (verdict_.failed()) {
+      verdict_.Tell(result_);
+    } else {
+      result_.outcome = JobOutcome::kDone;
+    }
+  }
+  result_.wall_s = std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+}  // namespace autocfg

@@ -1,0 +1,90 @@
+// Runs a job's ranks in the calling thread: starts them, relays their gathered values, forwards progress,
+// finds the first failure, ends the remaining ranks and reaps all. Not thread-safe, but several may run in
+// one program, because each handles only its own processes.
+//
+// Ranks have two indexes: the place, from 0, among the ranks that run here, and the number in the whole job.
+// They differ if the job spans workers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/launcher/exchange.h"
+#include "worker/launcher/failure_verdict.h"
+#include "worker/launcher/job_directory.h"
+#include "worker/launcher/process_launcher.h"
+#include "worker/launcher/rank_link.h"
+
+namespace autocfg {
+
+class JobWatch {
+ public:
+  JobWatch(const JobRequest& request, const LaunchHooks& hooks);
+
+  // Call once. Returns when every process has ended and been reaped.
+  JobResult Run(const std::string& trainer_path);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // The launcher's state of a rank, beyond its link.
+  struct RankState {
+    bool judged = false;  // its end was examined
+    bool has_result = false;
+    bool failed = false;
+    bool failed_first = false;                // before the launcher began to end the ranks
+    v1::RankMessage last;                     // result or error
+    std::optional<v1::GatherRequest> gather;  // waits for the other ranks
+  };
+
+  enum class Phase { kRunning, kFailing, kTerminating, kKilling };
+
+  bool Start(const std::string& trainer_path);
+  void PollOnce();
+  void TakeMessages(std::size_t place);
+  void Take(std::size_t place, v1::RankMessage& message);
+  void CompleteGathering();
+  void TakeExchange();
+  void AnswerGathering(const std::string& name, std::vector<std::string> values);
+  void CheckForgottenGathering();
+  void JudgeEnds();
+  void JudgeEnd(std::size_t place);
+  int NumberOf(std::size_t place) const { return request_.ranks[place].rank(); }
+  bool SpansWorkers() const {
+    return static_cast<int>(states_.size()) != request_.ranks.front().world_size();
+  }
+  // Records a failure that the rank itself caused.
+  void Fail(std::size_t place, std::string message) {
+    Fail(place, RankFailure{.rank = NumberOf(place), .message = std::move(message)});
+  }
+  void Fail(std::size_t place, RankFailure failure);
+  void Conclude(RankFailure failure);
+  void Advance();
+  void Stop(JobOutcome outcome, std::string message);
+  void SetPhase(Phase phase, std::chrono::milliseconds limit);
+  void Signal(int signal);
+  bool AllEnded() const;
+  void Finish();
+
+  const JobRequest& request_;
+  const LaunchHooks& hooks_;
+  const JobDirectory directory_;  // must outlive the ranks
+  const Clock::time_point start_ = Clock::now();
+  std::vector<RankLink> links_;
+  std::vector<RankState> states_;
+  std::optional<Exchange> exchange_;  // in-flight
+  std::int64_t gatherings_ = 0;       // that all ranks here have joined
+  FailureVerdict verdict_;
+  Phase phase_ = Phase::kRunning;
+  Clock::time_point phase_end_ = Clock::time_point::max();
+  std::optional<Clock::time_point> all_results_;  // when the last rank sent its result
+  // by the time limit, by the caller, or because a process could not start; not by a rank's failure
+  bool stopped_ = false;
+  JobResult result_;
+};
+
+}  // namespace autocfg

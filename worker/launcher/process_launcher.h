@@ -1,0 +1,77 @@
+// Starts one trainer process per rank, relays their rendezvous, watches and kills them (docs/architecture.md,
+// "A rank talks only to its launcher and its peers"). Thread-safe: several threads may call Run, and each job
+// has its own processes.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autocfg/v1/trainer.pb.h"
+#include "autocfg/v1/worker_service.pb.h"
+#include "worker/launcher/exchange.h"
+
+namespace autocfg {
+
+enum class JobOutcome : std::uint8_t { kDone, kOutOfMemory, kBadInput, kFailed, kTimedOut, kCancelled };
+
+struct RankOutcome {
+  bool finished = false;          // sent its result and exited with status 0
+  bool failed = false;            // before the launcher began to end the ranks
+  autocfg::v1::RankMessage last;  // result or error; unset if it sent neither
+  int exit_status = 0;            // as from waitpid
+  std::string log_tail;           // end of its standard error output
+};
+
+struct JobResult {
+  JobOutcome outcome = JobOutcome::kFailed;
+  std::string message;           // the first failing rank's own error, one line: "rank 3: ..."
+  int first_failed_rank = -1;    // in the whole job, as in messages
+  autocfg::v1::RankError error;  // from that rank, if it sent one
+  // set if a rank failed or could not start
+  autocfg::v1::FailureKind failure = autocfg::v1::FAILURE_KIND_UNSPECIFIED;
+  std::vector<RankOutcome> ranks;  // ranks that ran here, in order
+  double wall_s = 0;
+};
+
+struct JobRequest {
+  // One per rank that runs here, with consecutive numbers. world_size is that of the whole job.
+  std::vector<autocfg::v1::RunSpec> ranks;
+  std::chrono::duration<double> time_limit{0};  // 0 = no limit
+  std::vector<std::vector<int>> cores;          // cores of each rank, by place in `ranks`; empty = not pinned
+  // UUID of the one GPU visible to each rank, by place in `ranks`; empty = the GPUs of this program
+  std::vector<std::string> gpus;
+};
+
+struct LaunchHooks {
+  std::function<void(int rank, const autocfg::v1::Progress&)> progress;  // rank: in the whole job
+  const std::atomic<bool>* cancel = nullptr;  // when it becomes true, the job is killed: kCancelled
+  // Called with the pids once all processes have started; for tests and the log.
+  std::function<void(const std::vector<int>& pids)> started;
+  ExchangeHook exchange;  // required if other workers run ranks of the job
+};
+
+class ProcessLauncher {
+ public:
+  // `trainer_path`: the autocfg-trainer program. Started as
+  //   autocfg-trainer --launcher-fd=3 [--cpu-list=0,1,...]
+  // with its socket as descriptor 3. The program pins itself to the given cores; CUDA_VISIBLE_DEVICES selects
+  // its GPU.
+  explicit ProcessLauncher(std::string trainer_path);
+
+  // Returns when every process has ended and been reaped. The first failing rank makes the launcher end the
+  // others within seconds: SIGTERM, then SIGKILL to the whole process group. Leaves no process and no
+  // shared-memory segment behind.
+  JobResult Run(const JobRequest& request, const LaunchHooks& hooks = {});
+
+ private:
+  std::string trainer_path_;
+};
+
+// Returns $AUTOCFG_TRAINER, or else the trainer beside this program's executable.
+std::string FindTrainer();
+
+}  // namespace autocfg

@@ -1,0 +1,68 @@
+// The launcher's side of a running rank: non-blocking messages in both directions, the end of its log, its
+// exit status. Not thread-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "autocfg/v1/trainer.pb.h"
+#include "proto/frame_buffer.h"
+#include "worker/launcher/spawn_rank.h"
+
+namespace autocfg {
+
+// Bytes kept of the end of each rank's standard error.
+inline constexpr std::size_t kLogTailBytes = 8 << 10;
+
+class RankLink {
+ public:
+  explicit RankLink(SpawnedRank rank) : rank_(std::move(rank)) {}
+
+  pid_t pid() const { return rank_.pid; }
+
+  // For poll; -1 after the end of input.
+  int socket_fd() const { return input_ended_ ? -1 : rank_.socket.get(); }
+  int log_fd() const { return rank_.log.get(); }
+  bool wants_to_write() const { return !out_.empty(); }
+
+  // Sends what fits and keeps the rest for Flush. Drops messages to a rank that is gone; its end is detected
+  // elsewhere.
+  absl::Status Queue(const v1::LauncherMessage& message);
+  void Flush();
+
+  // Reads what has arrived. The socket stays open until the end, because closing it would end the rank.
+  void Receive();
+  // Returns false if no whole message has arrived. DataLoss: the rank sent invalid data; nothing more can be
+  // read.
+  absl::StatusOr<bool> Next(v1::RankMessage& message) { return in_.Next(message); }
+
+  // Reads the available standard error output. Closes it at its end.
+  void DrainLog();
+  const std::string& log_tail() const { return log_tail_; }
+  // Returns the last line that may explain why the rank ended: it contains a word and is not an informational
+  // log line. Empty if there is none.
+  std::string LastLogLine() const;
+
+  // Checks whether the process has ended, without reaping it, so its pid stays reserved until Reap. Returns
+  // true once ended.
+  bool PollEnded();
+  bool ended() const { return exit_status_.has_value(); }
+  int exit_status() const { return exit_status_.value_or(0); }  // as from waitpid
+  // True if other code reaped the process (or the program ignores SIGCHLD), so its exit status is unknown.
+  bool reaped_elsewhere() const { return reaped_elsewhere_; }
+  void Reap();
+
+ private:
+  SpawnedRank rank_;
+  FrameBuffer in_;
+  std::string out_;
+  bool input_ended_ = false;
+  std::string log_tail_;
+  std::optional<int> exit_status_;
+  bool reaped_elsewhere_ = false;
+};
+
+}  // namespace autocfg

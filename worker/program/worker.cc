@@ -1,0 +1,121 @@
+#include "worker/program/worker.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/os/random_id.h"
+#include "fmt/format.h"
+#include "proto/rpc/channel.h"
+#include "worker/jobs/lease_loop.h"
+#include "worker/jobs/worker_calls.h"
+#include "worker/launcher/process_launcher.h"
+#include "worker/machine/inventory.h"
+
+namespace autocfg {
+namespace {
+
+using SystemClock = std::chrono::system_clock;
+
+constexpr double kLookSeconds = 0.05;  // Start notices a cancellation within this time
+constexpr double kPauseSeconds = 0.2;
+
+}  // namespace
+
+struct Worker::Impl {
+  Impl(const WorkerOptions& worker_options, std::shared_ptr<grpc::Channel> given)
+      : options(worker_options),
+        boot_id(RandomId()),
+        cores(options.cores.empty() ? PhysicalCores() : options.cores),
+        launcher(options.trainer_path),
+        channel(std::move(given)),
+        calls(channel, options.name),
+        loop(calls, boot_id, options.inventory, cores, launcher) {}
+
+  bool Cancelled() const { return options.cancel != nullptr && *options.cancel; }
+
+  // Returns false if no coordinator was reachable until `end`, or if cancelled.
+  bool Connect(SystemClock::time_point end) {
+    while (!Cancelled() && SystemClock::now() < end) {
+      if (channel->WaitForConnected(std::min(end, DeadlineIn(kLookSeconds)))) return true;
+    }
+    return false;
+  }
+
+  absl::StatusOr<Registration> Register() {
+    const SystemClock::time_point end = DeadlineIn(options.wait_s);
+    CallGroup own;
+    for (absl::Status last = absl::UnavailableError("no coordinator answers");;) {
+      const bool connected = Connect(end);
+      if (Cancelled()) return absl::CancelledError("cancelled");
+      if (!connected) return last;
+      auto session = calls.Register(boot_id, options.inventory, own);
+      // A coordinator that is starting, ending or temporarily full may accept later.
+      if (session.ok() || !MayPass(session.status()) || DeadlineIn(kPauseSeconds) > end) return session;
+      last = session.status();
+      own.WaitUntilCancelled(kPauseSeconds);
+    }
+  }
+
+  void Begin(Registration session) {
+    thread = std::thread([this, session] {
+      const absl::Status end = loop.Run(session);
+      absl::MutexLock lock(&mutex);
+      ended = true;
+      status = end;
+    });
+  }
+
+  absl::Status WaitUntilEnded() {
+    absl::MutexLock lock(&mutex, absl::Condition(&ended));
+    return status;
+  }
+
+  void Stop() {
+    loop.Stop();
+    absl::MutexLock lock(&join_mutex);
+    if (thread.joinable()) thread.join();
+  }
+
+  const WorkerOptions options;
+  const std::string boot_id;
+  const std::vector<int> cores;
+  ProcessLauncher launcher;
+  const std::shared_ptr<grpc::Channel> channel;
+  const WorkerCalls calls;
+  LeaseLoop loop;
+  absl::Mutex mutex;
+  bool ended ABSL_GUARDED_BY(mutex) = false;
+  absl::Status status ABSL_GUARDED_BY(mutex);
+  absl::Mutex join_mutex;
+  std::thread thread ABSL_GUARDED_BY(join_mutex);
+};
+
+Worker::Worker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options) {
+  if (options.inventory.slots() <= 0) return absl::InvalidArgumentError("a worker needs at least one slot");
+  auto channel = OpenChannel(options.coordinator, options.insecure);
+  if (!channel.ok()) return channel.status();
+  auto impl = std::make_unique<Impl>(options, *std::move(channel));
+  const auto session = impl->Register();
+  if (!session.ok()) {
+    const absl::Status& why = session.status();
+    const auto code = absl::IsDeadlineExceeded(why) ? absl::StatusCode::kUnavailable : why.code();
+    return absl::Status(code, fmt::format("cannot register {} with {}: {}", options.name, options.coordinator,
+                                          std::string(why.message())));
+  }
+  impl->Begin(*session);
+  return std::unique_ptr<Worker>(new Worker(std::move(impl)));
+}
+
+Worker::~Worker() { Stop(); }
+
+void Worker::Stop() { impl_->Stop(); }
+
+absl::Status Worker::WaitUntilEnded() { return impl_->WaitUntilEnded(); }
+
+}  // namespace autocfg
