@@ -26,7 +26,7 @@ constexpr double kShortestBudgetSeconds = 1e-9;  // above 0
 
 // What the server says of a field of the request, said of the option that it came from; what a cluster lacks,
 // of what was given as one.
-absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
+absl::Status OfSearchOption(const absl::Status& status, std::string_view cluster) {
   struct Field {
     std::string_view name, option, subject;
   };
@@ -179,7 +179,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   spec.set_device(question.device);
   // As the server will judge it, before there is a database.
   if (const auto problem = ParseSearchSpec(spec); !problem.ok())
-    return OfOption(problem.status(), args.cluster);
+    return OfSearchOption(problem.status(), args.cluster);
   if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
   return request;
 }

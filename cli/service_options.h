@@ -18,7 +18,7 @@ struct ServiceOptions {
 void AddServiceOptions(CLI::App* verb, ServiceOptions& options);
 
 // InvalidArgument where they exclude each other.
-absl::Status Check(const ServiceOptions& options);
+absl::Status CheckServiceOptions(const ServiceOptions& options);
 
 // " --coordinator ADDR", " --db FILE" or nothing: what another command has to say for the same place.
 std::string AsWritten(const ServiceOptions& options);

@@ -20,7 +20,7 @@ constexpr double kMaxFlopsPerSecond = 1e18;
 constexpr double kMinFraction = 1e-3;
 constexpr double kMaxSeconds = 1;
 constexpr double kMaxMatmulKHalf = 1e6;
-constexpr std::size_t kMaxNameBytes = 256;
+constexpr std::size_t kMaxClusterNameBytes = 256;
 
 // Of several node groups, the one at fault by its index.
 absl::Status Invalid(std::string_view group, std::string_view field, std::string_view problem) {
@@ -138,9 +138,9 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
 
 // Names are printed as they are.
 absl::Status ValidateName(std::string_view field, std::string_view name) {
-  if (name.size() > kMaxNameBytes) {
+  if (name.size() > kMaxClusterNameBytes) {
     return Invalid("", field,
-                   fmt::format("has {} bytes; at most {} are allowed", name.size(), kMaxNameBytes));
+                   fmt::format("has {} bytes; at most {} are allowed", name.size(), kMaxClusterNameBytes));
   }
   if (std::any_of(name.begin(), name.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
     return Invalid("", field, "has a control character, such as a line break; leave it out");

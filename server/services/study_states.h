@@ -1,6 +1,7 @@
 // The states that a user moves a study between. Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -11,6 +12,9 @@
 #include "server/store/store.h"
 
 namespace autocfg {
+
+// The longest request_id accepted, in bytes.
+inline constexpr std::size_t kMaxRequestId = 200;
 
 // An edit of a study; FailedPrecondition where its state does not allow the move. One that has been made
 // already changes nothing.

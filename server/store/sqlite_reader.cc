@@ -19,7 +19,7 @@
 namespace autocfg {
 namespace {
 
-constexpr int kBusyTimeoutMs = 5000;
+constexpr int kReaderBusyTimeoutMs = 5000;
 
 // The file's size in bytes. Asked before SQLite opens the file: closing a descriptor would drop its locks.
 absl::StatusOr<std::int64_t> ReadableSize(const std::string& path) {
@@ -84,8 +84,8 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string
   file.path = path;
   const char* const immutable = IsWholeWithoutLog(path) ? "?immutable=1" : "";
   try {
-    file.db = std::make_unique<SQLite::Database>(Uri(path, immutable),
-                                                 SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyTimeoutMs);
+    file.db = std::make_unique<SQLite::Database>(
+        Uri(path, immutable), SQLite::OPEN_READONLY | SQLite::OPEN_URI, kReaderBusyTimeoutMs);
     if (absl::Status status = Check(*file.db, path); !status.ok()) return status;
     // Made, but its first transaction is still to come.
     if (file.db->execAndGet("PRAGMA user_version").getInt64() == 0) return OpenMemoryStore();
