@@ -11,7 +11,7 @@ shift
 # estimate and the proportions: the estimate follows the measured speed as soon as steps finish.
 cost_of() {  # of the step described by $1, in $cost
   case "$1" in
-    *"Building CUDA object"*) cost=45 ;;
+    *"Building CUDA object"*) cost=10 ;;
     *"Building CXX object"*/Unity/*) cost=9 ;;
     *"Building CXX object"*) cost=3 ;;
     *Linking*) cost=1 ;;

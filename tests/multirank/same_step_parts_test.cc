@@ -20,12 +20,12 @@
 namespace autocfg {
 namespace {
 
-using testing::Case;
-using testing::ExpectSameSteps;
-using testing::ExpectSameWeights;
-using testing::JobOutcome;
-using testing::ModelStyles;
-using testing::RunAsThreads;
+using test::Case;
+using test::ExpectSameSteps;
+using test::ExpectSameWeights;
+using test::JobOutcome;
+using test::ModelStyles;
+using test::RunAsThreads;
 
 // Two steps with clipping, decay and a moving learning rate.
 TrainConfig ShortRun(const ModelSpec& model) {
@@ -116,7 +116,7 @@ void ExpectSame(const TrainConfig& config, const JobOutcome& one) {
   }
 }
 
-std::vector<Case> Cases() { return testing::PairwiseCases(kSizes, IsLegal, Cost); }
+std::vector<Case> Cases() { return test::PairwiseCases(kSizes, IsLegal, Cost); }
 
 // One rank's run of each model and workload that the cases have.
 const JobOutcome& CachedOneRank(const TrainConfig& c) {
@@ -143,8 +143,8 @@ INSTANTIATE_TEST_SUITE_P(Pairwise, SameStepOfEveryPair, ::testing::ValuesIn(Case
 // What the cases are worth: 16 ranks, deep interleaving and each style with each size are among them, and an
 // uneven split is uneven.
 TEST(SameStepSetup, TheCasesCoverWhatTheyShould) {
-  std::set<testing::ChoicePair> pairs;
-  for (const Case& c : Cases()) pairs.merge(testing::PairsOf(c));
+  std::set<test::ChoicePair> pairs;
+  for (const Case& c : Cases()) pairs.merge(test::PairsOf(c));
   for (int style = 0; style < kSizes[kStyle]; ++style) {
     for (std::size_t axis = 1; axis < kSizes.size(); ++axis) {
       for (int value = 0; value < kSizes[axis]; ++value) {

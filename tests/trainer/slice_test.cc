@@ -14,8 +14,8 @@
 namespace autocfg {
 namespace {
 
-using testing::RunThreads;
-using testing::SmallConfig;
+using test::RunThreads;
+using test::SmallConfig;
 
 TrainConfig SliceConfig(const ModelSpec& model, const ParallelPlan& plan) {
   TrainConfig c = SmallConfig();
@@ -30,7 +30,7 @@ TrainConfig SliceConfig(const ModelSpec& model, const ParallelPlan& plan) {
 
 void ExpectFinite(const Tensor& tensor, const std::string& what) {
   if (tensor.Elements() == 0 || tensor.data == nullptr) return;
-  for (const double value : testing::ToDoubles(tensor)) ASSERT_TRUE(std::isfinite(value)) << what;
+  for (const double value : test::ToDoubles(tensor)) ASSERT_TRUE(std::isfinite(value)) << what;
 }
 
 // What the rank reserves on the dry device, where all ranks of the plan are there by their sizes.
@@ -74,7 +74,7 @@ TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
       {.tp = 2, .pp = 2, .dp = 1, .virtual_stages = 2, .schedule = Schedule::kInterleaved},
       {.tp = 2, .pp = 1, .dp = 2},
   };
-  for (const ModelSpec& model : testing::ModelStyles()) {
+  for (const ModelSpec& model : test::ModelStyles()) {
     for (const ParallelPlan& plan : plans) {
       TrainConfig c = SliceConfig(model, plan);
       for (c.slice->pipeline = 0; c.slice->pipeline < plan.pp; ++c.slice->pipeline) {
@@ -89,7 +89,7 @@ TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
 // A rank whose part of the vocabulary is padding alone has no column to take a maximum over, and no peer that
 // has one.
 TEST(Slice, ValuesStayFiniteWhereAllOfTheVocabularyIsPadding) {
-  for (ModelSpec model : testing::ModelStyles()) {
+  for (ModelSpec model : test::ModelStyles()) {
     model.vocab = 2;
     for (const std::int64_t pp : {1, 2}) {
       TrainConfig c = SliceConfig(model, {.tp = 2, .pp = pp});
@@ -100,7 +100,7 @@ TEST(Slice, ValuesStayFiniteWhereAllOfTheVocabularyIsPadding) {
 }
 
 TEST(Slice, CopiesTakeTimeTogetherAndSayWhatTheyAre) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {.tp = 2, .pp = 2, .dp = 2});
+  TrainConfig c = SliceConfig(test::ModelStyles().front(), {.tp = 2, .pp = 2, .dp = 2});
   c.slice = SliceSpec{.tensor = 1, .pipeline = 1};
   c.untimed_steps = 1;
   c.trace = true;
@@ -128,14 +128,14 @@ TEST(Slice, CopiesTakeTimeTogetherAndSayWhatTheyAre) {
 }
 
 TEST(Slice, IsNotMarkedWhereThereIsNone) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {});
+  TrainConfig c = SliceConfig(test::ModelStyles().front(), {});
   c.slice.reset();
   Backend backend = CreateDryBackend(0, 1);
   EXPECT_FALSE(Train(c, 0, 1, backend, {}).has_slice());
 }
 
 TEST(Slice, RunsOnDevicesThatComputeNothing) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {.tp = 2, .pp = 2, .dp = 2});
+  TrainConfig c = SliceConfig(test::ModelStyles().front(), {.tp = 2, .pp = 2, .dp = 2});
   c.slice = SliceSpec{.tensor = 0, .pipeline = 1};
   auto rendezvous = CreateLocalRendezvous(1);
   Backend dry = CreateTrainBackend("dry", *rendezvous[0], c);
@@ -164,7 +164,7 @@ std::string Refusal(const TrainConfig& c) {
 }
 
 TEST(Slice, RefusesCoordinatesOutsideThePlanAndSaving) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {.tp = 2, .pp = 4});
+  TrainConfig c = SliceConfig(test::ModelStyles().front(), {.tp = 2, .pp = 4});
   c.slice = SliceSpec{.tensor = 1, .pipeline = 3};
   EXPECT_EQ(Refusal(c), "");
   EXPECT_EQ(SliceRank(c), 7);

@@ -15,7 +15,7 @@
 namespace autocfg {
 namespace {
 
-using testing::RandomRuns;
+using test::RandomRuns;
 
 constexpr Schedule kSchedules[] = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
 
@@ -141,8 +141,7 @@ TEST(SteadyState, OfAMillionMicrobatches) {
 
 // When each rank's last backward ends, by the program and the simulator.
 std::vector<double> SimulatedEnds(const SteadyPipeline& p) {
-  const Program program =
-      Lower(testing::SmallGpt(StageCount(p.plan)), testing::Fp32(p.microbatches, 16), p.plan);
+  const Program program = Lower(test::SmallGpt(StageCount(p.plan)), test::Fp32(p.microbatches, 16), p.plan);
   const auto step = SimulateProgram(program, [&](std::int32_t rank, const Action& action) -> double {
     switch (action.kind) {
       case ActionKind::kZeroGradients: return p.begin[static_cast<std::size_t>(rank)];

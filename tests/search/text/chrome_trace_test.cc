@@ -22,8 +22,8 @@ namespace autocfg {
 namespace {
 
 using TraceJson = nlohmann::json;
-using testing::Interleaved;
-using testing::Make;
+using test::Interleaved;
+using test::Make;
 
 SimulatedStep Simulate(const Program& program) {
   const auto step = SimulateProgram(program, [](std::int32_t rank, const Action& action) {
