@@ -10,10 +10,10 @@
 namespace autocfg {
 namespace {
 
-using Stub = v1::StudyService::Stub;
+using StudyStub = v1::StudyService::Stub;
 
-constexpr int kPageSize = 200;
-constexpr double kDeadlineSeconds = 20;
+constexpr int kStudyPageSize = 200;
+constexpr double kStudyDeadlineSeconds = 20;
 // Longer: the call enumerates the study's plans.
 constexpr double kCreateDeadlineSeconds = 60;
 // Longer: the call may go through all outcomes of an inactive study.
@@ -29,27 +29,27 @@ absl::StatusOr<v1::Study> StudyClient::CallByName(Method method, const std::stri
   Request request;
   request.set_name(name);
   request.set_request_id(RandomId());
-  return Ask<v1::Study>(connection_, *stub_, method, request, kDeadlineSeconds);
+  return Ask<v1::Study>(connection_, *stub_, method, request, kStudyDeadlineSeconds);
 }
 
 absl::StatusOr<v1::Study> StudyClient::CreateStudy(const v1::CreateStudyRequest& request) {
-  return Ask<v1::Study>(connection_, *stub_, &Stub::CreateStudy, request, kCreateDeadlineSeconds);
+  return Ask<v1::Study>(connection_, *stub_, &StudyStub::CreateStudy, request, kCreateDeadlineSeconds);
 }
 
 absl::StatusOr<v1::Study> StudyClient::StartStudy(const std::string& name) {
-  return CallByName<v1::StartStudyRequest>(&Stub::StartStudy, name);
+  return CallByName<v1::StartStudyRequest>(&StudyStub::StartStudy, name);
 }
 
 absl::StatusOr<v1::Study> StudyClient::ResumeStudy(const std::string& name) {
-  return CallByName<v1::ResumeStudyRequest>(&Stub::ResumeStudy, name);
+  return CallByName<v1::ResumeStudyRequest>(&StudyStub::ResumeStudy, name);
 }
 
 absl::StatusOr<v1::Study> StudyClient::PauseStudy(const std::string& name) {
-  return CallByName<v1::PauseStudyRequest>(&Stub::PauseStudy, name);
+  return CallByName<v1::PauseStudyRequest>(&StudyStub::PauseStudy, name);
 }
 
 absl::StatusOr<v1::Study> StudyClient::CancelStudy(const std::string& name) {
-  return CallByName<v1::CancelStudyRequest>(&Stub::CancelStudy, name);
+  return CallByName<v1::CancelStudyRequest>(&StudyStub::CancelStudy, name);
 }
 
 void StudyClient::Pause(double seconds, const std::function<bool()>& stop) {
@@ -59,23 +59,23 @@ void StudyClient::Pause(double seconds, const std::function<bool()>& stop) {
 absl::StatusOr<v1::Study> StudyClient::GetStudy(const std::string& name) {
   v1::GetStudyRequest request;
   request.set_name(name);
-  return Ask<v1::Study>(connection_, *stub_, &Stub::GetStudy, request, kDeadlineSeconds);
+  return Ask<v1::Study>(connection_, *stub_, &StudyStub::GetStudy, request, kStudyDeadlineSeconds);
 }
 
 absl::StatusOr<v1::Recommendation> StudyClient::GetRecommendation(const std::string& study) {
   v1::GetRecommendationRequest request;
   request.set_study(study);
-  return Ask<v1::Recommendation>(connection_, *stub_, &Stub::GetRecommendation, request,
+  return Ask<v1::Recommendation>(connection_, *stub_, &StudyStub::GetRecommendation, request,
                                  kRecommendDeadlineSeconds);
 }
 
 absl::StatusOr<std::vector<v1::Study>> StudyClient::ListStudies() {
   std::vector<v1::Study> studies;
   v1::ListStudiesRequest request;
-  request.set_page_size(kPageSize);
+  request.set_page_size(kStudyPageSize);
   do {
-    auto page =
-        Ask<v1::ListStudiesResponse>(connection_, *stub_, &Stub::ListStudies, request, kDeadlineSeconds);
+    auto page = Ask<v1::ListStudiesResponse>(connection_, *stub_, &StudyStub::ListStudies, request,
+                                             kStudyDeadlineSeconds);
     if (!page.ok()) return page.status();
     for (auto& study : *page->mutable_studies()) studies.push_back(std::move(study));
     request.set_page_token(page->next_page_token());
@@ -87,10 +87,10 @@ absl::StatusOr<std::vector<v1::Trial>> StudyClient::ListTrials(const std::string
   std::vector<v1::Trial> trials;
   v1::ListTrialsRequest request;
   request.set_parent(study);
-  request.set_page_size(kPageSize);
+  request.set_page_size(kStudyPageSize);
   do {
-    auto page =
-        Ask<v1::ListTrialsResponse>(connection_, *stub_, &Stub::ListTrials, request, kDeadlineSeconds);
+    auto page = Ask<v1::ListTrialsResponse>(connection_, *stub_, &StudyStub::ListTrials, request,
+                                            kStudyDeadlineSeconds);
     if (!page.ok()) return page.status();
     for (auto& trial : *page->mutable_trials()) trials.push_back(std::move(trial));
     request.set_page_token(page->next_page_token());

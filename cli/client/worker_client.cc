@@ -8,10 +8,10 @@
 namespace autocfg {
 namespace {
 
-using Stub = v1::WorkerService::Stub;
+using WorkerStub = v1::WorkerService::Stub;
 
-constexpr int kPageSize = 200;
-constexpr double kDeadlineSeconds = 20;
+constexpr int kWorkerPageSize = 200;
+constexpr double kWorkerDeadlineSeconds = 20;
 
 }  // namespace
 
@@ -21,11 +21,11 @@ WorkerClient::WorkerClient(const std::string& target)
 absl::StatusOr<std::vector<v1::Worker>> WorkerClient::ListWorkers(bool gone) {
   std::vector<v1::Worker> workers;
   v1::ListWorkersRequest request;
-  request.set_page_size(kPageSize);
+  request.set_page_size(kWorkerPageSize);
   request.set_gone(gone);
   do {
-    auto page =
-        Ask<v1::ListWorkersResponse>(connection_, *stub_, &Stub::ListWorkers, request, kDeadlineSeconds);
+    auto page = Ask<v1::ListWorkersResponse>(connection_, *stub_, &WorkerStub::ListWorkers, request,
+                                             kWorkerDeadlineSeconds);
     if (!page.ok()) return page.status();
     for (auto& worker : *page->mutable_workers()) workers.push_back(std::move(worker));
     request.set_page_token(page->next_page_token());
@@ -37,7 +37,8 @@ absl::Status WorkerClient::DrainWorker(const std::string& name) {
   v1::DrainWorkerRequest request;
   request.set_worker(name);
   request.set_request_id(RandomId());
-  return Ask<v1::DrainWorkerResponse>(connection_, *stub_, &Stub::DrainWorker, request, kDeadlineSeconds)
+  return Ask<v1::DrainWorkerResponse>(connection_, *stub_, &WorkerStub::DrainWorker, request,
+                                      kWorkerDeadlineSeconds)
       .status();
 }
 

@@ -66,7 +66,7 @@ absl::Status NotRegular(const std::string& path) {
 }
 
 // Resolved destination of a path that is to be written.
-struct Target {
+struct WriteTarget {
   std::string path;         // symbolic links resolved, so that the links are kept
   int descriptor = -1;      // of this process, if the path names one (/dev/stdout, /dev/fd/3)
   bool is_special = false;  // a device or a pipe: written in place, never replaced
@@ -83,7 +83,7 @@ int NamedDescriptor(const std::filesystem::path& path) {
   return failed == std::errc() && end == name.data() + name.size() ? number : -1;
 }
 
-Target Resolve(const std::string& given) {
+WriteTarget Resolve(const std::string& given) {
   int descriptor = -1;
   const std::filesystem::path path = FollowLinks(given, [&](const std::filesystem::path& link) {
     descriptor = NamedDescriptor(link);
@@ -109,7 +109,7 @@ absl::Status WriteAll(const std::string& path, int fd, std::string_view content)
   return absl::OkStatus();
 }
 
-absl::Status WriteSpecial(const std::string& path, const Target& target, std::string_view content) {
+absl::Status WriteSpecial(const std::string& path, const WriteTarget& target, std::string_view content) {
   Descriptor file(target.descriptor >= 0
                       ? fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0)
                       : open(target.path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
@@ -120,7 +120,7 @@ absl::Status WriteSpecial(const std::string& path, const Target& target, std::st
   return WriteAll(path, file.get(), content);
 }
 
-absl::Status CheckSpecial(const std::string& path, const Target& target) {
+absl::Status CheckSpecial(const std::string& path, const WriteTarget& target) {
   if (target.descriptor >= 0) {
     const int flags = fcntl(target.descriptor, F_GETFL);
     const int error = flags < 0 ? errno : (flags & O_ACCMODE) == O_RDONLY ? EBADF : 0;
@@ -178,7 +178,7 @@ absl::Status CheckReadable(const std::string& path) {
 
 absl::Status CheckWritable(const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("an empty file name; name a file to write");
-  const Target target = Resolve(path);
+  const WriteTarget target = Resolve(path);
   std::error_code ignored;
   if (std::filesystem::is_directory(target.path, ignored)) {
     return absl::InvalidArgumentError(fmt::format("{}: is a directory; name a file to write", path));
@@ -193,13 +193,13 @@ absl::Status CheckWritable(const std::string& path) {
 
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
   if (auto status = CheckWritable(path); !status.ok()) return status;
-  const Target target = Resolve(path);
+  const WriteTarget target = Resolve(path);
   if (target.is_special) return NotRegular(path);
   return target.path;
 }
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
-  const Target target = Resolve(path);
+  const WriteTarget target = Resolve(path);
   if (target.is_special) return WriteSpecial(path, target, content);
   AtomicFile file(target.path);
   std::error_code error = file.Open();

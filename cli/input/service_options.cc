@@ -13,7 +13,7 @@ void AddServiceOptions(CLI::App* verb, ServiceOptions& options) {
   verb->add_flag("--insecure", options.insecure, "use plain text with a --coordinator on another machine");
 }
 
-absl::Status Check(const ServiceOptions& options) {
+absl::Status CheckServiceOptions(const ServiceOptions& options) {
   if (options.remote() && !options.database.empty()) {
     return absl::InvalidArgumentError(
         "--coordinator and --db exclude each other: a coordinator has a database of its own");

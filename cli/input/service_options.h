@@ -18,7 +18,7 @@ struct ServiceOptions {
 void AddServiceOptions(CLI::App* verb, ServiceOptions& options);
 
 // InvalidArgument if the options exclude each other.
-absl::Status Check(const ServiceOptions& options);
+absl::Status CheckServiceOptions(const ServiceOptions& options);
 
 // Returns " --coordinator ADDR", " --db FILE" or "": the options that another command needs for the same
 // place.

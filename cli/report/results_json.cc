@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double TokensPerSecond(const Workload& workload, double step_time_s) {
+double PredictedTokensPerSecond(const Workload& workload, double step_time_s) {
   const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
   return step_time_s > 0 ? tokens / step_time_s : 0;
 }
@@ -78,9 +78,10 @@ Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& q
               {"steps", measurement.step_time_s_size()},
               {"build_id", measurement.build_id()},
               {"device_fingerprint", measurement.device_fingerprint()},
-              {"tokens_per_s", measurement.slice() ? Json(nullptr)  // one rank's time is not the step's
-                                                   : Json(TokensPerSecond(question.workload,
-                                                                          measurement.median_step_time_s()))},
+              {"tokens_per_s",
+               measurement.slice()
+                   ? Json(nullptr)  // one rank's time is not the step's
+                   : Json(PredictedTokensPerSecond(question.workload, measurement.median_step_time_s()))},
               {"planned_memory_bytes", measurement.planned_memory_bytes()},
               {"peak_memory_bytes", measurement.peak_memory_bytes()},
               {"device_overhead_bytes", measurement.device_overhead_bytes()},

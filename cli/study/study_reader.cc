@@ -21,7 +21,7 @@ constexpr int kPage = 200;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOptions& options) {
-  if (auto status = Check(options); !status.ok()) return status;
+  if (auto status = CheckServiceOptions(options); !status.ok()) return status;
   if (options.remote())
     return std::unique_ptr<StudyReader>(new StudyReader("", nullptr, options.coordinator));
   const std::string& database = options.database;

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double TokensPerSecond(const Workload& workload, double seconds) {
+double MeasuredTokensPerSecond(const Workload& workload, double seconds) {
   return seconds > 0
              ? static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len) / seconds
              : 0;
@@ -84,7 +84,7 @@ absl::StatusOr<TrainSummary> SummaryOf(const JobResult& result, const Workload& 
   }
   std::vector<double> steady = summary.step_time_s;
   if (steady.size() > 1) steady.erase(steady.begin());
-  if (!steady.empty()) summary.tokens_per_s = TokensPerSecond(workload, Median(steady));
+  if (!steady.empty()) summary.tokens_per_s = MeasuredTokensPerSecond(workload, Median(steady));
   return summary;
 }
 
@@ -163,7 +163,7 @@ void TrainDisplay::Step(int rank, const v1::Progress& progress) {
   begun_ = true;
   fmt::print("{:>8}  {:>12}  {:>12}  {:>10}  {:>12}\n", progress.step(), NumberText(progress.loss(), 6),
              NumberText(progress.grad_norm(), 6), SecondsText(progress.step_time_s()),
-             CountText(std::llround(TokensPerSecond(workload_, progress.step_time_s()))));
+             CountText(std::llround(MeasuredTokensPerSecond(workload_, progress.step_time_s()))));
   std::fflush(stdout);
 }
 

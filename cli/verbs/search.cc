@@ -193,7 +193,7 @@ auto Patiently(StudyClient& client, Call call) {
   return answer;
 }
 
-Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watcher) {
+Ended ConcludeSearch(const SearchArgs& args, StudyClient& client, StudyWatcher& watcher) {
   const v1::Study study = watcher.Latest();
   if (const absl::Status status = watcher.status(); !status.ok()) {
     if (!args.service.remote()) return {{}, Fail(Where("the embedded coordinator", status))};
@@ -277,7 +277,7 @@ int SearchHere(const SearchArgs& args, SearchRequest& request) {
                 fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
                             LastPart(study->name())));
   }
-  const Ended ended = Conclude(args, client, watcher);
+  const Ended ended = ConcludeSearch(args, client, watcher);
   service->Stop();
   return PresentEnded(args, ended, request);
 }
@@ -300,11 +300,11 @@ int SearchThere(const SearchArgs& args, SearchRequest& request) {
             "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
             where));
   }
-  return PresentEnded(args, Conclude(args, client, watcher), request);
+  return PresentEnded(args, ConcludeSearch(args, client, watcher), request);
 }
 
 int RunSearch(const SearchArgs& args) {
-  if (auto status = Check(args.service); !status.ok()) return Fail(status);
+  if (auto status = CheckServiceOptions(args.service); !status.ok()) return Fail(status);
   std::optional<WorkerPool> pool;
   if (args.service.remote()) {
     auto listed = ListPool(args.service);

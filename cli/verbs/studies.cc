@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kNoteBytes = 160;
+constexpr std::size_t kStudyNoteBytes = 160;
 
 struct StudiesArgs {
   ServiceOptions service;
@@ -84,7 +84,7 @@ int RunStudies(const StudiesArgs& args) {
          measured ? fmt::format("{}  {}", SecondsText(study.best().measured().median_step_time_s()),
                                 study.best().plan_text())
                   : "-",
-         Shown(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(), kNoteBytes)});
+         Shown(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(), kStudyNoteBytes)});
   }
   if (studies->empty()) Note("no studies yet; autocfg search creates one");
   return Answer(Table(rows));

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kNoteBytes = 200;
+constexpr std::size_t kTrialNoteBytes = 200;
 
 struct TrialsArgs {
   ServiceOptions service;
@@ -104,7 +104,7 @@ int RunTrials(const TrialsArgs& args) {
       note = fmt::format("repeat {}{}{}", trial.repeat(), note.empty() ? "" : "; ", note);
     rows.push_back({LastPart(trial.name()), StateText(trial.state()), measured,
                     SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
-                    trial.plan_text(), Shown(note, kNoteBytes)});
+                    trial.plan_text(), Shown(note, kTrialNoteBytes)});
   }
   return Answer(Table(rows));
 }

@@ -77,7 +77,7 @@ Json EventJson(const v1::StudyEvent& event) {
 }
 
 // Prints the study's outcome as the last line and returns the exit code.
-int Conclude(const WatchArgs& args, const v1::Study& study) {
+int ConcludeWatch(const WatchArgs& args, const v1::Study& study) {
   std::string text = fmt::format("study {} {}", LastPart(study.name()), StateText(study.state()));
   if (study.best().has_measured())
     text += fmt::format(": {}  {}", MeasuredText(study.best().measured()), study.best().plan_text());
@@ -102,7 +102,7 @@ int RunWatch(const WatchArgs& args) {
       if (args.json) {
         if (const int code = Answer(EventJson(event).dump() + "\n"); code != kExitDone) return code;
       }
-      return Conclude(args, *study);
+      return ConcludeWatch(args, *study);
     }
     return Fail(kExitNegative,
                 fmt::format("study {} is {}, and no process works on it; run its search again to resume it",
@@ -135,7 +135,7 @@ int RunWatch(const WatchArgs& args) {
     return Fail(kExitNegative, fmt::format("interrupted; study {} continues", number));
   if (output != kExitDone) return output;
   if (const absl::Status status = watcher.status(); !status.ok()) return Fail(status);
-  return Conclude(args, watcher.Latest());
+  return ConcludeWatch(args, watcher.Latest());
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ std::string SeenText(double last_seen_s) {
 
 // Returns --coordinator, or the address of the search that has the database open.
 absl::StatusOr<std::string> Target(const ServiceOptions& options) {
-  if (auto status = Check(options); !status.ok()) return status;
+  if (auto status = CheckServiceOptions(options); !status.ok()) return status;
   if (options.remote()) return options.coordinator;
   const auto path = DatabasePath(options.database);
   if (!path.ok()) return path.status();

@@ -12,10 +12,10 @@
 namespace autocfg {
 namespace {
 
-class Walk {
+class PipelineWalk {
  public:
   // Skips what is steady unless every compute's end is asked for.
-  Walk(const WalkedPipeline& pipeline, std::int64_t microbatches, std::vector<ComputeEnds>* ends)
+  PipelineWalk(const WalkedPipeline& pipeline, std::int64_t microbatches, std::vector<ComputeEnds>* ends)
       : p_(pipeline),
         count_(static_cast<std::int32_t>(pipeline.begin_s.size())),
         stages_(static_cast<std::int32_t>(pipeline.stages.size())),
@@ -205,12 +205,12 @@ class Walk {
 }  // namespace
 
 PipelineEnds WalkPipeline(const WalkedPipeline& pipeline, std::int64_t microbatches) {
-  return Walk(pipeline, microbatches, nullptr).Run();
+  return PipelineWalk(pipeline, microbatches, nullptr).Run();
 }
 
 std::vector<ComputeEnds> WalkEveryCompute(const WalkedPipeline& pipeline, std::int64_t microbatches) {
   std::vector<ComputeEnds> ends;
-  Walk(pipeline, microbatches, &ends).Run();
+  PipelineWalk(pipeline, microbatches, &ends).Run();
   return ends;
 }
 

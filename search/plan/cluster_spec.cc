@@ -21,7 +21,7 @@ constexpr double kMaxFlopsPerSecond = 1e18;
 constexpr double kMinFraction = 1e-3;
 constexpr double kMaxSeconds = 1;
 constexpr double kMaxMatmulKHalf = 1e6;
-constexpr std::size_t kMaxNameBytes = 256;
+constexpr std::size_t kMaxClusterNameBytes = 256;
 
 // Returns the error. `group` names the faulty group by its index if there are several.
 absl::Status Invalid(std::string_view group, std::string_view field, std::string_view problem) {
@@ -139,9 +139,9 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
 
 // Names are printed verbatim.
 absl::Status ValidateName(std::string_view field, std::string_view name) {
-  if (name.size() > kMaxNameBytes) {
+  if (name.size() > kMaxClusterNameBytes) {
     return Invalid("", field,
-                   fmt::format("has {} bytes; at most {} are allowed", name.size(), kMaxNameBytes));
+                   fmt::format("has {} bytes; at most {} are allowed", name.size(), kMaxClusterNameBytes));
   }
   if (std::any_of(name.begin(), name.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
     return Invalid("", field, "has a control character, such as a line break; leave it out");

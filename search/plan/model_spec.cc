@@ -29,10 +29,10 @@ constexpr std::int64_t kMaxHidden = 10'000'000;
 constexpr std::int64_t kMaxHeads = 100'000;
 constexpr std::int64_t kMaxFfnHidden = 100'000'000;
 constexpr std::int64_t kMaxVocab = 100'000'000;
-constexpr std::int64_t kMaxSeqLen = 100'000'000;
+constexpr std::int64_t kMaxModelSeqLen = 100'000'000;
 constexpr std::int64_t kMaxVocabMultiple = 65'536;
 constexpr double kMaxParameters = 1e15;
-constexpr std::size_t kMaxNameBytes = 200;
+constexpr std::size_t kMaxModelNameBytes = 200;
 
 absl::Status Invalid(std::string_view field, std::string_view problem) {
   return InvalidArgument("model", fmt::format("{} {}", field, problem));
@@ -97,7 +97,7 @@ absl::Status Validate(const ModelSpec& model) {
        {Bound{"layers", model.layers, kMaxLayers}, Bound{"hidden", model.hidden, kMaxHidden},
         Bound{"heads", model.heads, kMaxHeads}, Bound{"kv_heads", model.kv_heads, kMaxHeads},
         Bound{"head_dim", model.head_dim, kMaxHidden}, Bound{"ffn_hidden", model.ffn_hidden, kMaxFfnHidden},
-        Bound{"vocab", model.vocab, kMaxVocab}, Bound{"max_seq_len", model.max_seq_len, kMaxSeqLen},
+        Bound{"vocab", model.vocab, kMaxVocab}, Bound{"max_seq_len", model.max_seq_len, kMaxModelSeqLen},
         Bound{"vocab_multiple", model.vocab_multiple, kMaxVocabMultiple}}) {
     if (bound.value < 1 || bound.value > bound.most) {
       return Invalid(bound.field, fmt::format("is {}; it must be from 1 to {}", bound.value, bound.most));
@@ -126,9 +126,9 @@ absl::Status Validate(const ModelSpec& model) {
                                               range.least, range.most));
     }
   }
-  if (model.name.size() > kMaxNameBytes) {
-    return Invalid("name",
-                   fmt::format("has {} bytes; at most {} are allowed", model.name.size(), kMaxNameBytes));
+  if (model.name.size() > kMaxModelNameBytes) {
+    return Invalid(
+        "name", fmt::format("has {} bytes; at most {} are allowed", model.name.size(), kMaxModelNameBytes));
   }
   if (std::any_of(model.name.begin(), model.name.end(),
                   [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {

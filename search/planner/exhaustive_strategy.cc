@@ -8,7 +8,7 @@ namespace autocfg {
 namespace {
 
 // Between rounds, predictions are recalibrated and progress is shown.
-constexpr std::size_t kRound = 8;
+constexpr std::size_t kExhaustiveRound = 8;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ std::vector<std::size_t> ExhaustiveStrategy::Suggest(const std::vector<Candidate
   std::vector<std::size_t> round;
   if (ConfirmationsDone(candidates) == 0) round = Untried(candidates);
   if (round.empty()) return SuggestConfirmation(candidates);
-  round.resize(std::min(round.size(), kRound));
+  round.resize(std::min(round.size(), kExhaustiveRound));
   return round;
 }
 

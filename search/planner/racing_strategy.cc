@@ -12,7 +12,7 @@ namespace autocfg {
 namespace {
 
 constexpr std::size_t kFirstRound = 6;
-constexpr std::size_t kRound = 4;
+constexpr std::size_t kRacingRound = 4;
 constexpr double kWorthwhile = 0.01;
 // How many standard deviations below its prediction a plan's time may plausibly be. In 1000 synthetic studies
 // (search_loop_studies_test), 1.645 loses the best plan by more than 2% in 5% of them, 2 in 2.7%, 2.4 in
@@ -111,7 +111,7 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
   std::sort(by_gain.begin(), by_gain.end());
   std::vector<std::size_t> round;
   std::set<Layout> seen;
-  const std::size_t most = std::min(kRound, static_cast<std::size_t>(left));
+  const std::size_t most = std::min(kRacingRound, static_cast<std::size_t>(left));
   // A second plan of the same layout waits for the first one's measurement, unless the round has room.
   for (const auto& [gain, i] : by_gain) {
     if (round.size() < most && seen.insert(LayoutOf(candidates[i])).second) round.push_back(i);

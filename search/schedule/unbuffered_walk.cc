@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::int32_t kNone = -1;
 
-class Walk {
+class UnbufferedWalk {
  public:
-  Walk(const Program& program, const RankMesh& mesh)
+  UnbufferedWalk(const Program& program, const RankMesh& mesh)
       : program_(program), mesh_(mesh), ranks_(program.ranks.size()) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) ranks_[r].complete.assign(program.ranks[r].size(), false);
   }
@@ -131,6 +131,8 @@ class Walk {
 
 }  // namespace
 
-absl::Status CheckEnds(const Program& program, const RankMesh& mesh) { return Walk(program, mesh).Run(); }
+absl::Status CheckEnds(const Program& program, const RankMesh& mesh) {
+  return UnbufferedWalk(program, mesh).Run();
+}
 
 }  // namespace autocfg

@@ -12,7 +12,7 @@
 namespace autocfg {
 namespace {
 
-absl::Status Closing() {
+absl::Status DispatcherClosing() {
   return absl::UnavailableError("the coordinator is shutting down: call again later");
 }
 
@@ -28,7 +28,7 @@ std::string WhatBecame(const EndedLease& lease) {
   return fmt::format("the job has ended {}", StateName(lease.state));
 }
 
-void Run(const std::vector<std::function<void()>>& answers) {
+void RunAnswers(const std::vector<std::function<void()>>& answers) {
   for (const auto& answer : answers) answer();
 }
 
@@ -78,7 +78,7 @@ CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      refused = Closing();
+      refused = DispatcherClosing();
     } else if (!presence_.Heard(request.session, clock_())) {
       refused = Superseded(request.session);
     } else if (worker->draining && presence_.TellDrainToPoll(request.session)) {
@@ -117,7 +117,7 @@ CallId Dispatcher::Renew(const RenewRequest& request, RenewAnswer answer) {
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      now = Closing();
+      now = DispatcherClosing();
     } else if (!presence_.Heard(request.session, clock_())) {
       now = Superseded(request.session);
     } else if (request.wait > absl::ZeroDuration() && *command != v1::LEASE_COMMAND_CANCEL &&
@@ -197,7 +197,7 @@ void Dispatcher::Registered(const WorkerSession& session) {
         over, over);
     look_ = true;
   }
-  Run(answers);
+  RunAnswers(answers);
 }
 
 void Dispatcher::Deregistered(const WorkerSession& session) {
@@ -209,7 +209,7 @@ void Dispatcher::Deregistered(const WorkerSession& session) {
     presence_.Forget(session);
     look_ = true;
   }
-  Run(answers);
+  RunAnswers(answers);
 }
 
 void Dispatcher::Drains(const std::string& worker) {
@@ -225,7 +225,7 @@ void Dispatcher::Drains(const std::string& worker) {
     answers = EndCalls([&](const WorkerSession& each) { return each.worker == worker; },
                        Work{.lease = std::nullopt, .drain = true}, v1::LEASE_COMMAND_DRAIN);
   }
-  Run(answers);
+  RunAnswers(answers);
 }
 
 void Dispatcher::Heard(const WorkerSession& session) {
@@ -254,9 +254,9 @@ void Dispatcher::Close() {
   {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(closed_, true)) return;
-    answers = EndCalls([](const WorkerSession&) { return true; }, Closing(), Closing());
+    answers = EndCalls([](const WorkerSession&) { return true; }, DispatcherClosing(), DispatcherClosing());
   }
-  Run(answers);
+  RunAnswers(answers);
   thread_.join();
 }
 
@@ -334,7 +334,7 @@ void Dispatcher::EndDue(absl::Time now) {
       answers.push_back([call = std::move(renewal)] { call.answer(call.otherwise); });
     }
   }
-  Run(answers);
+  RunAnswers(answers);
 }
 
 Dispatcher::Answers Dispatcher::DismissPolls(const std::vector<EndedLease>& lost) {
@@ -364,7 +364,7 @@ absl::Status Dispatcher::ExpireLeases(bool away) {
     spdlog::warn("{}: its lease on {} expired{}; {}", lease.session.worker, lease.job,
                  away ? " while no coordinator was running" : "", WhatBecame(lease));
   }
-  Run(answers);
+  RunAnswers(answers);
   return absl::OkStatus();
 }
 
@@ -386,7 +386,7 @@ void Dispatcher::LoseBroken(const std::vector<WorkerSession>& lost) {
     for (const EndedLease& share : *shares)
       spdlog::warn("{}: its connection broke, and its share of {} is lost; {}", session.worker, share.job,
                    WhatBecame(share));
-    Run(answers);
+    RunAnswers(answers);
   }
 }
 
@@ -436,7 +436,7 @@ Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
 void Dispatcher::HandOut() {
   Answers failed;
   const HandedOut handed_out = Assign(failed);
-  Run(failed);
+  RunAnswers(failed);
   for (std::size_t i = 0; i < handed_out.leases.size(); ++i) Give(handed_out.polls[i], handed_out.leases[i]);
   if (handed_out.other_waiting) options_.on_waiting();
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxName = 200;
 
-absl::Status Closing() {
+absl::Status RendezvousClosing() {
   return absl::UnavailableError("the coordinator is shutting down: call again later");
 }
 
@@ -32,7 +32,7 @@ std::string Ranks(std::int32_t first, std::size_t ranks) {
   return last == first ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
 }
 
-void Run(const std::vector<std::function<void()>>& answers) {
+void RunAll(const std::vector<std::function<void()>>& answers) {
   for (const auto& answer : answers) answer();
 }
 
@@ -150,7 +150,7 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      answers.push_back([answer = std::move(answer)] { answer(Closing()); });
+      answers.push_back([answer = std::move(answer)] { answer(RendezvousClosing()); });
     } else {
       Attempt& attempt = attempts_[key];
       attempt.ranks = share->job_ranks;
@@ -175,7 +175,7 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
       }
     }
   }
-  Run(answers);
+  RunAll(answers);
   return id;
 }
 
@@ -209,7 +209,7 @@ void Rendezvous::Close() {
     if (std::exchange(closed_, true)) return;
     calls = waiting_.TakeAll();
   }
-  for (const Waiting& call : calls) call.answer(Closing());
+  for (const Waiting& call : calls) call.answer(RendezvousClosing());
   thread_.join();
 }
 
@@ -251,7 +251,7 @@ void Rendezvous::EndLate() {
                     [&](const auto& each) { return !each.second.complete && each.second.deadline <= now; });
     }
   }
-  Run(answers);
+  RunAll(answers);
 }
 
 void Rendezvous::EndBroken() {
@@ -284,7 +284,7 @@ void Rendezvous::EndBroken() {
     }
     std::erase_if(attempts_, [](const auto& each) { return each.second.shares.empty(); });
   }
-  Run(answers);
+  RunAll(answers);
 }
 
 }  // namespace autocfg

@@ -17,8 +17,6 @@
 namespace autocfg {
 namespace {
 
-constexpr std::size_t kMaxRequestId = 200;
-
 absl::Status CheckRequestId(const std::string& request_id) {
   if (request_id.size() <= kMaxRequestId) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("request_id is longer than {} bytes", kMaxRequestId));

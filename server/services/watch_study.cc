@@ -7,7 +7,7 @@
 namespace autocfg {
 namespace {
 
-constexpr int kTrialsAtOnce = 100;
+constexpr int kTrialsPerEvent = 100;
 // Longest time until a departed caller is noticed.
 constexpr absl::Duration kLook = absl::Milliseconds(200);
 
@@ -30,7 +30,7 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
   while (true) {
     const std::uint64_t version = notifier.Version();
     if (watcher.gone()) return gone();
-    auto changes = store.ChangesAfter(study, cursor, kTrialsAtOnce);
+    auto changes = store.ChangesAfter(study, cursor, kTrialsPerEvent);
     if (!changes.ok()) return changes.status();
     if (changes->study.state() == v1::STUDY_STATE_RUNNING) changes->study.set_waiting(watcher.waiting());
     for (auto& [change, trial] : changes->trials) {
@@ -41,7 +41,7 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
       if (!watcher.send(event)) return gone();
       cursor = change;
     }
-    if (changes->trials.size() == kTrialsAtOnce) continue;
+    if (changes->trials.size() == kTrialsPerEvent) continue;
     if (changes->cursor > cursor || changes->study.waiting() != waiting) {
       v1::StudyEvent event;
       event.set_cursor(changes->cursor);

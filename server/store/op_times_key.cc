@@ -9,7 +9,7 @@
 namespace autocfg {
 namespace {
 
-constexpr char kCuda[] = "cuda";
+constexpr char kCudaDevice[] = "cuda";
 
 bool NamesABuild(const std::string& build) {
   return !build.empty() && !build.ends_with("-dirty") && !build.ends_with("+unknown");
@@ -35,7 +35,8 @@ std::int64_t RanksPerDevice(const CalibratedShare& share) {
 
 std::optional<OpTimesKey> OpTimesKeyOf(std::span<const CalibratedShare> shares, bool fewer_ranks) {
   const v1::Inventory& first = shares.front().inventory;
-  if (first.device_kind() != kCuda || first.device_fingerprint().empty() || !NamesABuild(first.build_id()))
+  if (first.device_kind() != kCudaDevice || first.device_fingerprint().empty() ||
+      !NamesABuild(first.build_id()))
     return std::nullopt;
   OpTimesKey key;
   key.device = DeviceOf(first);
@@ -50,22 +51,22 @@ std::optional<OpTimesKey> OpTimesKeyOf(std::span<const CalibratedShare> shares, 
 }
 
 std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const WorkerRecord> workers) {
-  if (job.device() != kCuda) return std::nullopt;
+  if (job.device() != kCudaDevice) return std::nullopt;
   std::vector<const WorkerRecord*> able;
   std::vector<PlacementWorker> idle;
   for (const WorkerRecord& worker : workers) {
     const v1::Inventory& inventory = worker.inventory;
-    if (!worker.active || worker.draining || inventory.device_kind() != kCuda) continue;
+    if (!worker.active || worker.draining || inventory.device_kind() != kCudaDevice) continue;
     if (!able.empty() && !Alike(inventory, able.front()->inventory)) return std::nullopt;
     able.push_back(&worker);
     idle.push_back({.host = worker.session.worker,
-                    .device_kind = kCuda,
+                    .device_kind = kCudaDevice,
                     .slots = inventory.slots(),
                     .free = inventory.slots(),
                     .waiting = true});
   }
-  const Placement placement =
-      Place({.ranks = job.ranks(), .device = kCuda, .fewer_ranks = job.fewer_ranks(), .avoid = {}}, idle);
+  const Placement placement = Place(
+      {.ranks = job.ranks(), .device = kCudaDevice, .fewer_ranks = job.fewer_ranks(), .avoid = {}}, idle);
   if (placement.shares.empty()) return std::nullopt;
   std::vector<CalibratedShare> shares;
   for (const PlacedShare& share : placement.shares)

@@ -11,7 +11,7 @@
 namespace autocfg {
 namespace {
 
-constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
+constexpr int kTrialRunning = v1::TRIAL_STATE_RUNNING;
 
 }  // namespace
 
@@ -87,7 +87,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     row.executeStep();
     study = row.getColumn(0).getInt64();
     trial = row.getColumn(1).getInt64();
-    wanted = row.getColumn(2).getInt() == kRunning && row.getColumn(3).getInt64() == attempt;
+    wanted = row.getColumn(2).getInt() == kTrialRunning && row.getColumn(3).getInt64() == attempt;
   }
   const std::vector<EndedShare> shares = ReadShares(job, attempt);
   std::vector<ShareEnd> ends;

@@ -19,7 +19,7 @@
 namespace autocfg {
 namespace {
 
-constexpr int kBusyTimeoutMs = 5000;
+constexpr int kReaderBusyTimeoutMs = 5000;
 
 // Returns the file's size in bytes. Call before SQLite opens the file: closing a descriptor would drop its
 // locks.
@@ -85,8 +85,8 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string
   file.path = path;
   const char* const immutable = IsWholeWithoutLog(path) ? "?immutable=1" : "";
   try {
-    file.db = std::make_unique<SQLite::Database>(Uri(path, immutable),
-                                                 SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyTimeoutMs);
+    file.db = std::make_unique<SQLite::Database>(
+        Uri(path, immutable), SQLite::OPEN_READONLY | SQLite::OPEN_URI, kReaderBusyTimeoutMs);
     if (absl::Status status = Check(*file.db, path); !status.ok()) return status;
     // Created, but its first transaction is not committed yet.
     if (file.db->execAndGet("PRAGMA user_version").getInt64() == 0) return OpenMemoryStore();

@@ -19,7 +19,7 @@ namespace autocfg {
 namespace {
 
 constexpr std::size_t kRunnersUp = 10;
-constexpr int kTrialsAtOnce = 500;  // trials per read of the store
+constexpr int kTrialsPerRead = 500;  // trials per read of the store
 
 absl::StatusOr<TrialOutcome> OutcomeOf(const v1::Trial& trial) {
   switch (trial.state()) {
@@ -254,7 +254,7 @@ absl::StatusOr<StoredOutcomes> StoredOutcomes::Load(Store& store, std::int64_t s
   outcomes.calibration_ = *std::move(calibration);
   std::int64_t after = 0;
   while (true) {
-    auto trials = store.ListTrials(study, after, kTrialsAtOnce);
+    auto trials = store.ListTrials(study, after, kTrialsPerRead);
     if (!trials.ok()) return trials.status();
     if (trials->empty()) return outcomes;
     for (v1::Trial& trial : *trials) {

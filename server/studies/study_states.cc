@@ -10,8 +10,6 @@
 namespace autocfg {
 namespace {
 
-constexpr std::size_t kMaxRequestId = 200;
-
 absl::Status NotFrom(const v1::Study& study, const char* wanted) {
   return absl::FailedPreconditionError(
       fmt::format("{} is in state {} and cannot be {}", study.name(), StateName(study.state()), wanted));

@@ -1,6 +1,7 @@
 // State changes of a study that users request. Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -11,6 +12,9 @@
 #include "server/store/store.h"
 
 namespace autocfg {
+
+// The longest request_id accepted, in bytes.
+inline constexpr std::size_t kMaxRequestId = 200;
 
 // An edit of a study. FailedPrecondition if its state does not allow the move. No effect if the study already
 // has the target state.

@@ -15,7 +15,7 @@
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
 
-namespace autocfg::testing {
+namespace autocfg::test {
 
 // Sizes and TFLOP/s of table 1, on A100 80 GB, eight per node, in fp16 with all activations recomputed.
 // Microbatches and virtual stages are those of the authors' script for that table (NVIDIA/Megatron-LM,
@@ -76,4 +76,4 @@ inline double PublishedSeconds(const PublishedRun& run) {
   return flops / static_cast<double>(run.gpus) / (run.tflops_per_gpu * 1e12);
 }
 
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

@@ -17,8 +17,8 @@
 namespace autocfg {
 namespace {
 
-using testing::kSc21Runs;
-using testing::PublishedRun;
+using test::kSc21Runs;
+using test::PublishedRun;
 
 CostModel CostsOf(const PublishedRun& run) {
   const ClusterSpec cluster = ClusterOf(run);

@@ -28,15 +28,15 @@ std::vector<std::string> Ask(const std::string& verb, const std::string& option 
   return args;
 }
 
-struct Case {
+struct PredictionCase {
   const char* name;
   const char* option;
   const char* value;
   std::vector<std::string> says;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const PredictionCase& c, std::ostream* out) { *out << c.name; }
 
-class PredictionBadInputTest : public testing::TestWithParam<std::tuple<const char*, Case>> {};
+class PredictionBadInputTest : public testing::TestWithParam<std::tuple<const char*, PredictionCase>> {};
 
 TEST_P(PredictionBadInputTest, OneClearLine) {
   const auto& [verb, bad] = GetParam();
@@ -48,29 +48,30 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(
         testing::Values("predict", "explain"),
         testing::Values(
-            Case{"NoModel", "--model", "", {"--model is missing"}},
-            Case{"NoCluster", "--cluster", "", {"--cluster is missing", "preset"}},
-            Case{"NoBatch", "--global-batch", "", {"--global-batch is missing"}},
-            Case{"NoPlan", "--plan", "", {"--plan is missing"}},
-            Case{"Local",
-                 "--cluster",
-                 "local",
-                 {"--cluster: local has no figures to predict from", "autocfg search"}},
-            Case{"LocalSized", "--cluster", "local:1x4", {"--cluster: local has no figures to predict from"}},
-            Case{"UnknownModel", "--model", "gpt2-124k", {"--model", "gpt2-124m"}},
-            Case{"UnknownCluster", "--cluster", "a100-80gb:1x8", {"--cluster", "a100-80gb-sxm"}},
-            Case{"BadSize", "--cluster", "a100-80gb-sxm:8", {"--cluster", "NODESxRANKS"}},
-            Case{"ZeroNodes", "--cluster", "a100-80gb-sxm:0x8", {"--cluster", "0x8"}},
-            Case{"IllegalHeads", "--plan", "tp=7", {"illegal plan tp=7", "heads"}},
-            Case{"TooManyRanks", "--plan", "dp=64", {"more than the 8 ranks"}},
-            Case{"Split", "--plan", "pp=2,split=6+5", {"split", "add up to 12"}},
-            Case{"LaterOption", "--plan", "tp=2,sp=1", {"sp=1 is not supported yet"}},
-            Case{"LaterZero", "--plan", "dp=2,zero=1", {"zero=1 is not supported yet"}},
-            Case{"IllegalBatch", "--global-batch", "63", {"63", "not divisible"}},
-            Case{"HugeBatch", "--global-batch", "99999999999", {"--global-batch"}},
-            Case{"LongSequence", "--seq-len", "2048", {"2048", "1024", "learned positions"}},
-            Case{"UnknownPrecision", "--precision", "fp8", {"--precision", "fp8", "bf16"}},
-            Case{"Fp64OnAGpu", "--precision", "fp64", {"--cluster", "fp64 is for CPUs only"}})),
+            PredictionCase{"NoModel", "--model", "", {"--model is missing"}},
+            PredictionCase{"NoCluster", "--cluster", "", {"--cluster is missing", "preset"}},
+            PredictionCase{"NoBatch", "--global-batch", "", {"--global-batch is missing"}},
+            PredictionCase{"NoPlan", "--plan", "", {"--plan is missing"}},
+            PredictionCase{"Local",
+                           "--cluster",
+                           "local",
+                           {"--cluster: local has no figures to predict from", "autocfg search"}},
+            PredictionCase{
+                "LocalSized", "--cluster", "local:1x4", {"--cluster: local has no figures to predict from"}},
+            PredictionCase{"UnknownModel", "--model", "gpt2-124k", {"--model", "gpt2-124m"}},
+            PredictionCase{"UnknownCluster", "--cluster", "a100-80gb:1x8", {"--cluster", "a100-80gb-sxm"}},
+            PredictionCase{"BadSize", "--cluster", "a100-80gb-sxm:8", {"--cluster", "NODESxRANKS"}},
+            PredictionCase{"ZeroNodes", "--cluster", "a100-80gb-sxm:0x8", {"--cluster", "0x8"}},
+            PredictionCase{"IllegalHeads", "--plan", "tp=7", {"illegal plan tp=7", "heads"}},
+            PredictionCase{"TooManyRanks", "--plan", "dp=64", {"more than the 8 ranks"}},
+            PredictionCase{"Split", "--plan", "pp=2,split=6+5", {"split", "add up to 12"}},
+            PredictionCase{"LaterOption", "--plan", "tp=2,sp=1", {"sp=1 is not supported yet"}},
+            PredictionCase{"LaterZero", "--plan", "dp=2,zero=1", {"zero=1 is not supported yet"}},
+            PredictionCase{"IllegalBatch", "--global-batch", "63", {"63", "not divisible"}},
+            PredictionCase{"HugeBatch", "--global-batch", "99999999999", {"--global-batch"}},
+            PredictionCase{"LongSequence", "--seq-len", "2048", {"2048", "1024", "learned positions"}},
+            PredictionCase{"UnknownPrecision", "--precision", "fp8", {"--precision", "fp8", "bf16"}},
+            PredictionCase{"Fp64OnAGpu", "--precision", "fp64", {"--cluster", "fp64 is for CPUs only"}})),
     [](const auto& info) { return std::string(std::get<0>(info.param)) + std::get<1>(info.param).name; });
 
 // An empty value is rejected for every verb, not treated as a missing option.

@@ -32,6 +32,8 @@ class Dev(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.root = pathlib.Path(directory.name)
         shutil.copy(fake_bundle.SOURCE / "dev", self.root)
+        (self.root / "deploy").mkdir()
+        shutil.copy(fake_bundle.SOURCE / "deploy" / "build.sh", self.root / "deploy")
         self.tools = self.root / "tools"
         for path, body in (("tools/cmake", CMAKE), ("tools/ninja", RECORD), ("tools/ctest", RECORD), ("deploy/dependencies.sh", ""),
                            ("deploy/gpu_bundle.sh", RECORD), ("build/gpu_bundle/gpu_check", RECORD), ("build/bin/autocfg", "")):

@@ -7,13 +7,13 @@
 namespace autocfg {
 namespace {
 
-std::vector<DeviceUnderTest> Implementations() {
+std::vector<DeviceUnderTest> DeviceImplementations() {
   if (!WhyNoGpu().empty()) return {};
   return {{"cuda", CreateFirstGpu, true}};
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceSuite);
-INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSuite, testing::ValuesIn(Implementations()),
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSuite, testing::ValuesIn(DeviceImplementations()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

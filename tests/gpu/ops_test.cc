@@ -9,7 +9,7 @@
 namespace autocfg {
 namespace {
 
-std::vector<OpsUnderTest> Implementations() {
+std::vector<OpsUnderTest> OpsImplementations() {
   if (!WhyNoGpu().empty()) return {};
   return {GpuF32(), GpuBF16()};
 }
@@ -20,13 +20,13 @@ TEST(Gpu, IsThere) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsSuite);
-INSTANTIATE_TEST_SUITE_P(Gpu, OpsSuite, testing::ValuesIn(Implementations()),
+INSTANTIATE_TEST_SUITE_P(Gpu, OpsSuite, testing::ValuesIn(OpsImplementations()),
                          [](const auto& info) { return info.param.name; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsCrossEntropySuite);
-INSTANTIATE_TEST_SUITE_P(Gpu, OpsCrossEntropySuite, testing::ValuesIn(Implementations()),
+INSTANTIATE_TEST_SUITE_P(Gpu, OpsCrossEntropySuite, testing::ValuesIn(OpsImplementations()),
                          [](const auto& info) { return info.param.name; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsEpilogueSuite);
-INSTANTIATE_TEST_SUITE_P(Gpu, OpsEpilogueSuite, testing::ValuesIn(Implementations()),
+INSTANTIATE_TEST_SUITE_P(Gpu, OpsEpilogueSuite, testing::ValuesIn(OpsImplementations()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

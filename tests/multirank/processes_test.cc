@@ -25,8 +25,8 @@ class Processes : public ::testing::Test {
 };
 
 TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
-  TrainConfig c = testing::SmallConfig();
-  const testing::JobOutcome one = testing::RunAsThreads(c);
+  TrainConfig c = test::SmallConfig();
+  const test::JobOutcome one = test::RunAsThreads(c);
   c.save_path = directory_.File("saved.safetensors");
   for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{{.tp = 2}}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
@@ -71,7 +71,7 @@ TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
 }
 
 TEST_F(Processes, CountBytesOnTheDryDevice) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   c.plan = {{.tp = 2, .pp = 2}};
   const JobResult job = RunProcesses(c, "dry");
   ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
@@ -84,7 +84,7 @@ TEST_F(Processes, CountBytesOnTheDryDevice) {
 // Many more ranks than cores, with modelled step times: only attention takes time, 1 s per layer in a forward
 // and 2 s in a backward.
 TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   c.plan = {{.tp = 2, .pp = 4, .dp = 2}, {}, {.schedule = Schedule::kGPipe}};
   c.lr.steps = 2;
   c.trace = true;
@@ -114,7 +114,7 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
 }
 
 TEST_F(Processes, RunCopiesOfASlice) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   c.plan = {{.tp = 4, .pp = 4, .dp = 8}, {.micro_batch = 1}};
   c.lr.steps = 3;
   c.slice = SliceSpec{.tensor = 3, .pipeline = 2};
@@ -138,13 +138,13 @@ TEST_F(Processes, RunCopiesOfASlice) {
 }
 
 TEST_F(Processes, ReportInvalidInput) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   c.plan = {{.tp = 2}};
   c.data_path = directory_.File("no_such_data.u16");
   const JobResult job = RunProcesses(c);
   EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
   EXPECT_THAT(job.message, HasSubstr("no_such_data.u16: No such file"));
-  EXPECT_EQ(RunProcesses(testing::SmallConfig(), "cuda").error.code(), "UNIMPLEMENTED");
+  EXPECT_EQ(RunProcesses(test::SmallConfig(), "cuda").error.code(), "UNIMPLEMENTED");
 }
 
 // The error occurs in the middle of a step, while the other rank waits for this one.
@@ -154,7 +154,7 @@ TEST_F(Processes, EndIfOneRankReadsAnInvalidToken) {
   tokens[8 * 8 + 4] = 999;  // sequence 8: the first of step 1
   std::ofstream(data, std::ios::binary)
       .write(reinterpret_cast<const char*>(tokens.data()), 2 * tokens.size());
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   c.plan = {{.tp = 1, .pp = 2, .dp = 2}};
   c.data_path = data;
   const JobResult job = RunProcesses(c);
@@ -164,7 +164,7 @@ TEST_F(Processes, EndIfOneRankReadsAnInvalidToken) {
 }
 
 TEST_F(Processes, ReportByHowMuchAPlanDoesNotFit) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   c.plan = {{.dp = 2}};
   c.memory_capacity_bytes = 1000;
   const JobResult job = RunProcesses(c);

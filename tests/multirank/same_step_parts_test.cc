@@ -20,12 +20,12 @@
 namespace autocfg {
 namespace {
 
-using testing::Case;
-using testing::ExpectSameSteps;
-using testing::ExpectSameWeights;
-using testing::JobOutcome;
-using testing::ModelStyles;
-using testing::RunAsThreads;
+using test::Case;
+using test::ExpectSameSteps;
+using test::ExpectSameWeights;
+using test::JobOutcome;
+using test::ModelStyles;
+using test::RunAsThreads;
 
 // Two steps with clipping, decay and a changing learning rate.
 TrainConfig ShortRun(const ModelSpec& model) {
@@ -116,7 +116,7 @@ void ExpectSame(const TrainConfig& config, const JobOutcome& one) {
   }
 }
 
-std::vector<Case> Cases() { return testing::PairwiseCases(kSizes, IsLegal, Cost); }
+std::vector<Case> Cases() { return test::PairwiseCases(kSizes, IsLegal, Cost); }
 
 // Returns the one-rank run of the model and workload of a case, computed once for each.
 const JobOutcome& CachedOneRank(const TrainConfig& c) {
@@ -143,8 +143,8 @@ INSTANTIATE_TEST_SUITE_P(Pairwise, SameStepOfEveryPair, ::testing::ValuesIn(Case
 // Checks that the cases are meaningful: they include 16 ranks, deep interleaving and each style with each
 // size, and uneven splits are uneven.
 TEST(SameStepSetup, CasesCoverRequiredCombinations) {
-  std::set<testing::ChoicePair> pairs;
-  for (const Case& c : Cases()) pairs.merge(testing::PairsOf(c));
+  std::set<test::ChoicePair> pairs;
+  for (const Case& c : Cases()) pairs.merge(test::PairsOf(c));
   for (int style = 0; style < kSizes[kStyle]; ++style) {
     for (std::size_t axis = 1; axis < kSizes.size(); ++axis) {
       for (int value = 0; value < kSizes[axis]; ++value) {

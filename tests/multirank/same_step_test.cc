@@ -14,11 +14,11 @@
 namespace autocfg {
 namespace {
 
-using testing::ExpectSameSteps;
-using testing::ExpectSameWeights;
-using testing::JobOutcome;
-using testing::RunAsThreads;
-using testing::SmallConfig;
+using test::ExpectSameSteps;
+using test::ExpectSameWeights;
+using test::JobOutcome;
+using test::RunAsThreads;
+using test::SmallConfig;
 
 // The reference run.
 const JobOutcome& OneRank(const char* precision) {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace autocfg::testing {
+namespace autocfg::test {
 
 using Case = std::vector<int>;  // by axis: the index of its value
 
@@ -87,4 +87,4 @@ inline std::vector<Case> PairwiseCases(const std::vector<int>& sizes,
   return chosen;
 }
 
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

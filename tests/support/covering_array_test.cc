@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace autocfg::testing {
+namespace autocfg::test {
 namespace {
 
 const auto kAnything = [](const Case&) { return true; };
@@ -64,4 +64,4 @@ TEST(PairwiseCases, AreEmptyIfNothingIsLegal) {
 }
 
 }  // namespace
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

@@ -38,7 +38,7 @@ void ExpectTimes(const std::vector<TimedOp>& times, const std::vector<OpDesc>& o
 
 TEST(Calibrate, TimesEveryOpOfAStep) {
   for (const char* precision : {"fp32", "fp64"}) {
-    TrainConfig c = testing::SmallConfig();
+    TrainConfig c = test::SmallConfig();
     c.workload.precision = *ParsePrecision(precision);
     c.plan = {{.tp = 2, .pp = 2}};
     std::vector<OpDesc> ops = OpsOf(c);
@@ -50,8 +50,8 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
       const auto kind = static_cast<OpKind>(i);
       EXPECT_NE(kinds.contains(kind), IsPredictedOnly(kind)) << Name(kind);
     }
-    testing::RunThreads(4, [&, rendezvous = std::make_shared<std::vector<std::unique_ptr<Rendezvous>>>(
-                                   CreateLocalRendezvous(4))](int rank) {
+    test::RunThreads(4, [&, rendezvous = std::make_shared<std::vector<std::unique_ptr<Rendezvous>>>(
+                                CreateLocalRendezvous(4))](int rank) {
       Backend backend = CreateBackend("cpu", *(*rendezvous)[rank]);
       ExpectTimes(TimeOps(ops, 0, rank, 4, backend), ops);
     });
@@ -140,7 +140,7 @@ TEST(Calibrate, RepeatsShortOpsWithinASample) {
 }
 
 TEST(Calibrate, TimesComputeOnOneRank) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   const std::vector<OpDesc> ops = OpsOf(c);
   auto rendezvous = CreateLocalRendezvous(1);
   Backend backend = CreateBackend("cpu", *rendezvous[0]);
@@ -159,7 +159,7 @@ TEST(Calibrate, SupportsGroupsThatDoNotDivideTheWorld) {
     ops.push_back(op);
   }
   auto rendezvous = CreateLocalRendezvous(3);
-  testing::RunThreads(3, [&](int rank) {
+  test::RunThreads(3, [&](int rank) {
     Backend backend = CreateBackend("cpu", *rendezvous[rank]);
     const auto times = TimeOps(ops, 0, rank, 3, backend);
     if (rank == 0) ExpectTimes(times, ops);
@@ -225,7 +225,7 @@ TEST(Calibrate, RejectsInvalidOps) {
 
 TEST(Calibrate, RejectsPredictedOnlyOpsByName) {
   auto rendezvous = CreateLocalRendezvous(2);
-  testing::RunThreads(2, [&](int rank) {
+  test::RunThreads(2, [&](int rank) {
     Backend backend = CreateBackend("cpu", *rendezvous[rank]);
     for (const OpKind kind :
          {OpKind::kUnfusedAttentionForward, OpKind::kUnfusedAttentionBackward, OpKind::kAllGather}) {
@@ -345,7 +345,7 @@ TEST(Calibrate, OverheadIncludesCommunicatorsOfARun) {
   add(OpKind::kFill, CommGroup::kNone, 1);
   add(OpKind::kRecv, CommGroup::kPipeline, 4);  // messages are between neighbours, whatever the group
   auto rendezvous = CreateLocalRendezvous(4);
-  testing::RunThreads(4, [&](int rank) {
+  test::RunThreads(4, [&](int rank) {
     Backend backend;
     auto device = std::make_unique<CountingDevice>();
     auto world =

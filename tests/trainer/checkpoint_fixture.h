@@ -15,7 +15,7 @@
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg::testing {
+namespace autocfg::test {
 
 class Checkpoint : public ::testing::Test {
  protected:
@@ -93,4 +93,4 @@ inline TrainConfig LlamaConfig() {
   return c;
 }
 
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

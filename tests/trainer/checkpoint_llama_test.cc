@@ -12,11 +12,11 @@
 namespace autocfg {
 namespace {
 
-using testing::Checkpoint;
+using test::Checkpoint;
+using test::LlamaConfig;
+using test::Rewriter;
+using test::ShortConfig;
 using ::testing::HasSubstr;
-using testing::LlamaConfig;
-using testing::Rewriter;
-using testing::ShortConfig;
 
 TEST_F(Checkpoint, HasLlamaNamesAndShapes) {
   TrainAndSave(LlamaConfig(), "a.safetensors");
@@ -104,7 +104,7 @@ TEST_F(Checkpoint, SavesMixedModelsUnderLlamaNames) {
   c.init_path = Path("a.safetensors");
   c.lr.lr = c.lr.min_lr = 0;
   c.plan = {{.pp = 2, .dp = 2}};
-  EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
+  EXPECT_EQ(test::RunAsThreads(c).weights, saved);
 }
 
 TEST_F(Checkpoint, AcceptsLlamaNamesWithoutPrefixAndIgnoresRotaryBuffers) {
@@ -124,7 +124,7 @@ TEST_F(Checkpoint, AcceptsLlamaNamesWithoutPrefixAndIgnoresRotaryBuffers) {
   TrainConfig c = LlamaConfig();
   c.init_path = Path("b.safetensors");
   c.lr.lr = c.lr.min_lr = 0;
-  EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
+  EXPECT_EQ(test::RunAsThreads(c).weights, saved);
 }
 
 TEST_F(Checkpoint, NamesMissingWrongOrUnknownLlamaTensor) {

@@ -22,12 +22,12 @@ namespace autocfg {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::Checkpoint;
+using test::Checkpoint;
+using test::LlamaConfig;
+using test::Rewriter;
+using test::ShortConfig;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::LlamaConfig;
-using testing::Rewriter;
-using testing::ShortConfig;
 
 TEST_F(Checkpoint, NamesMissingWrongOrUnknownTensor) {
   TrainAndSave(ShortConfig(), "a.safetensors");
@@ -124,7 +124,7 @@ TEST_F(Checkpoint, DivergedRunSavesNothing) {
       const int ranks = static_cast<int>(RankCount(plan));
       auto rendezvous = CreateLocalRendezvous(ranks);
       std::vector<v1::TrainResult> results(static_cast<std::size_t>(ranks));
-      testing::RunThreads(ranks, [&](int rank) {
+      test::RunThreads(ranks, [&](int rank) {
         Backend backend = CreateBackend("cpu", *rendezvous[static_cast<std::size_t>(rank)]);
         results[static_cast<std::size_t>(rank)] = Train(c, rank, ranks, backend, {});
       });

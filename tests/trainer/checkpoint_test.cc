@@ -17,9 +17,9 @@ namespace autocfg {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::Checkpoint;
-using testing::Rewriter;
-using testing::ShortConfig;
+using test::Checkpoint;
+using test::Rewriter;
+using test::ShortConfig;
 
 TEST_F(Checkpoint, HasHuggingFaceNamesAndShapes) {
   TrainAndSave(ShortConfig(), "a.safetensors");
@@ -41,7 +41,7 @@ TEST_F(Checkpoint, EveryLayoutSavesItsWeights) {
         ParallelPlan{{.pp = 4, .dp = 2}}}) {
     TrainConfig c = ShortConfig();
     c.plan = plan;
-    const testing::JobOutcome saved = TrainAndSave(c, "a.safetensors");
+    const test::JobOutcome saved = TrainAndSave(c, "a.safetensors");
     const SafetensorsFile file(Path("a.safetensors"));
     for (const auto& [name, values] : saved.weights) {
       std::vector<double> stored(values.size());
@@ -58,7 +58,7 @@ TEST_F(Checkpoint, SavesPartsLargerThanTheStaging) {
   c.model.vocab = 9001;
   c.plan.tp = 2;
   ASSERT_GT(c.model.vocab / 2 * c.model.hidden * 8, kCollectiveStagingBytes);
-  const testing::JobOutcome saved = TrainAndSave(c, "a.safetensors");
+  const test::JobOutcome saved = TrainAndSave(c, "a.safetensors");
   const SafetensorsFile file(Path("a.safetensors"));
   std::vector<double> stored(saved.weights.at("transformer.wte.weight").size());
   file.Read("transformer.wte.weight", 0, stored);
@@ -74,7 +74,7 @@ TEST_F(Checkpoint, LoadsBitExactlyIntoAnotherLayout) {
   for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{{.tp = 4, .dp = 2}}, ParallelPlan{{.pp = 4}}}) {
     c.plan = plan;
-    EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
+    EXPECT_EQ(test::RunAsThreads(c).weights, saved);
   }
 }
 
@@ -86,7 +86,7 @@ TEST_F(Checkpoint, SavesSinglePrecisionAndConvertsBothWays) {
   c.init_path = Path("a.safetensors");
   c.lr.lr = c.lr.min_lr = 0;
   c.workload.precision = *ParsePrecision("fp64");
-  EXPECT_EQ(testing::RunAsThreads(c).weights, saved) << "fp32 to fp64 is exact";
+  EXPECT_EQ(test::RunAsThreads(c).weights, saved) << "fp32 to fp64 is exact";
 }
 
 TEST_F(Checkpoint, AcceptsNamesWithoutPrefixAndIgnoresTiedTensorsAndBuffers) {
@@ -107,7 +107,7 @@ TEST_F(Checkpoint, AcceptsNamesWithoutPrefixAndIgnoresTiedTensorsAndBuffers) {
   TrainConfig c = ShortConfig();
   c.init_path = Path("b.safetensors");
   c.lr.lr = c.lr.min_lr = 0;
-  EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
+  EXPECT_EQ(test::RunAsThreads(c).weights, saved);
 }
 
 TEST_F(Checkpoint, ReadsHalfPrecisionTypes) {

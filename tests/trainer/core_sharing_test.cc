@@ -58,7 +58,7 @@ std::array<bool, 2> OnOneCore(bool elsewhere) {
     if (elsewhere) one = std::make_unique<Elsewhere>(std::move(one));
   }
   std::array<bool, 2> shares{};
-  testing::RunThreads(2, [&](int rank) {
+  test::RunThreads(2, [&](int rank) {
     RunOnCpus({AllowedCpus().front()});
     const Backend backend = CreateBackend("cpu", *rendezvous[rank]);
     shares[rank] = backend.shares_cores();

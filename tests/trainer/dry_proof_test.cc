@@ -19,8 +19,8 @@
 namespace autocfg {
 namespace {
 
-using testing::RandomRun;
-using testing::RandomRuns;
+using test::RandomRun;
+using test::RandomRuns;
 
 TrainConfig ConfigOf(const RandomRun& run) {
   TrainConfig c;
@@ -32,7 +32,7 @@ TrainConfig ConfigOf(const RandomRun& run) {
 }
 
 // Returns the choices of a run: by axis, the index of its value.
-testing::Case ChoicesOf(const RandomRun& run) {
+test::Case ChoicesOf(const RandomRun& run) {
   const ParallelPlan& p = run.plan;
   const ModelSpec& m = run.model;
   const int recompute = p.recompute == Recompute::kNone ? 0 : p.recompute_layers == 0 ? 1 : 2;
@@ -128,12 +128,12 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
                                .layers_per_stage = 3,
                                .microbatches = 12,
                                .predicted_only = false});
-  std::set<testing::ChoicePair> pairs;
+  std::set<test::ChoicePair> pairs;
   int runs = 0, ranks = 0;
   for (int i = 0; i < 20500; ++i) {
     const RandomRun run = random.Next();
     const std::size_t before = pairs.size();
-    pairs.merge(testing::PairsOf(ChoicesOf(run)));
+    pairs.merge(test::PairsOf(ChoicesOf(run)));
     if (i >= 500 && pairs.size() == before) continue;
     const TrainConfig c = ConfigOf(run);
     ++runs;

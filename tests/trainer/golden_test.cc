@@ -95,8 +95,8 @@ void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
   c.plan = plan;
   const TempDir directory;
   const std::string saved = directory.File("saved.safetensors");
-  const testing::JobOutcome outcome =
-      testing::RunAsThreads(c, testing::World::kUcx, [&](RankTrainer& trainer) { trainer.Save(saved); });
+  const test::JobOutcome outcome =
+      test::RunAsThreads(c, test::World::kUcx, [&](RankTrainer& trainer) { trainer.Save(saved); });
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
   const std::vector<double> losses = golden.at("losses"), norms = golden.at("grad_norms");
   ASSERT_EQ(outcome.steps.size(), losses.size());

@@ -86,7 +86,7 @@ TEST(GpuBackend, OverheadIsDividedAmongRanksOfAGpu) {
   for (const int gpus : {1, 3}) {
     const GpuEngine engine = EngineOf(gpus);
     auto rendezvous = CreateLocalRendezvous(3);
-    testing::RunThreads(3, [&](int rank) {
+    test::RunThreads(3, [&](int rank) {
       const Backend backend =
           CreateGpuBackend(engine, *rendezvous[static_cast<std::size_t>(rank)], CreateNullWorld(0, 1));
       EXPECT_EQ(backend.ranks_on_device, gpus == 1 ? 3 : 1);

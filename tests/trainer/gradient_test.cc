@@ -54,12 +54,12 @@ TEST_P(GradientOf, EveryParameterMatchesFiniteDifferences) {
   here.LossWith(0, 0, {});
   const std::vector<Parameter>& parameters = here.layout().parameters();
   for (std::size_t p = 0; p < parameters.size(); ++p) {
-    std::vector<double> direction(testing::ToDoubles(here.layout().parameter_tensors()[p].value).size(), 0.0);
+    std::vector<double> direction(test::ToDoubles(here.layout().parameter_tensors()[p].value).size(), 0.0);
     ForEachRun(parameters[p], [&](std::int64_t local, std::int64_t, std::int64_t count) {
       for (std::int64_t k = 0; k < count; ++k)
         direction[static_cast<std::size_t>(local + k)] = normal(random);
     });
-    const std::vector<double> gradient = testing::ToDoubles(here.layout().parameter_tensors()[p].grad);
+    const std::vector<double> gradient = test::ToDoubles(here.layout().parameter_tensors()[p].grad);
     double expected = 0;
     for (std::size_t k = 0; k < gradient.size(); ++k) expected += gradient[k] * direction[k];
     constexpr double kDistance = 1e-5;
@@ -71,7 +71,7 @@ TEST_P(GradientOf, EveryParameterMatchesFiniteDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Styles, GradientOf, ::testing::ValuesIn(testing::ModelStyles()),
+INSTANTIATE_TEST_SUITE_P(Styles, GradientOf, ::testing::ValuesIn(test::ModelStyles()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

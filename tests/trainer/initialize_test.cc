@@ -86,21 +86,21 @@ TEST(InitializeParameter, ElementsDoNotDependOnTheSplit) {
 }
 
 std::map<std::string, std::vector<double>> InitialWeights(const ParallelPlan& plan, const char* precision) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   c.plan = plan;
   c.workload.precision = *ParsePrecision(precision);
   c.lr.steps = 0;
   const int ranks = static_cast<int>(RankCount(plan));
-  std::vector<testing::RankPart> parts;
+  std::vector<test::RankPart> parts;
   for (int rank = 0; rank < ranks; ++rank) {
     c.lr.steps = 1;
     auto rendezvous = CreateLocalRendezvous(1);
     Backend backend = CreateBackend("cpu", *rendezvous[0]);
     backend.comm = CreateNullWorld(rank, ranks);  // no step is run, so no peers are needed
     RankTrainer trainer(c, rank, ranks, backend);
-    parts.push_back(testing::TakePart(trainer, {}, *backend.device));
+    parts.push_back(test::TakePart(trainer, {}, *backend.device));
   }
-  const testing::JobOutcome outcome = testing::Assemble(parts);
+  const test::JobOutcome outcome = test::Assemble(parts);
   EXPECT_TRUE(outcome.differences.empty());
   return outcome.weights;
 }
@@ -120,17 +120,17 @@ TEST(InitialWeights, DependOnlyOnTheModel) {
 
 // bf16 parameters and their master copies start from the same numbers, each rounded to its type.
 TEST(InitialWeights, MasterCopiesStartFromTheSameNumbers) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   c.workload.precision = *ParsePrecision("bf16");
   auto rendezvous = CreateLocalRendezvous(1);
-  Backend backend = testing::MakeBackend(*rendezvous[0], testing::World::kStaged);
+  Backend backend = test::MakeBackend(*rendezvous[0], test::World::kStaged);
   RankTrainer trainer(c, 0, 1, backend);
   const auto single = InitialWeights({}, "fp32");
   for (std::size_t i = 0; i < trainer.layout().parameters().size(); ++i) {
     const Parameter& p = trainer.layout().parameters()[i];
     const ParameterTensors& t = trainer.layout().parameter_tensors()[i];
-    const std::vector<double> masters = testing::ToDoubles(t.master, *backend.device);
-    const std::vector<double> values = testing::ToDoubles(t.value, *backend.device);
+    const std::vector<double> masters = test::ToDoubles(t.master, *backend.device);
+    const std::vector<double> values = test::ToDoubles(t.value, *backend.device);
     ASSERT_EQ(values.size(), masters.size());
     const std::vector<double>& want = single.at(p.name);
     for (std::size_t k = 0; k < masters.size(); ++k) {

@@ -6,7 +6,7 @@
 
 #include "search/plan/model_spec.h"
 
-namespace autocfg::testing {
+namespace autocfg::test {
 
 // Sizes that tp = 1, 2 and 4 divide, and a vocabulary that needs padding. The test sets `layers`.
 inline ModelSpec SmallModel(const std::string& name) {
@@ -65,4 +65,4 @@ inline std::vector<ModelSpec> ModelStyles() {
   return styles;
 }
 
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

@@ -40,7 +40,7 @@ TEST(ClipFactor, OnlyScalesDown) {
 
 // Checks two steps of a whole rank element by element, with gradients set by hand.
 TEST(UpdateParameters, FollowsAdamWWithDecayOnMatricesOnly) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   auto rendezvous = CreateLocalRendezvous(1);
   Backend backend = CreateBackend("cpu", *rendezvous[0]);
   RankTrainer trainer(c, 0, 1, backend);
@@ -52,7 +52,7 @@ TEST(UpdateParameters, FollowsAdamWWithDecayOnMatricesOnly) {
   const AdamWOptions options{.beta1 = 0.8, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.3};
 
   std::vector<std::vector<double>> want;
-  for (const ParameterTensors& t : layout.parameter_tensors()) want.push_back(testing::ToDoubles(t.value));
+  for (const ParameterTensors& t : layout.parameter_tensors()) want.push_back(test::ToDoubles(t.value));
   std::vector<std::vector<double>> m(want.size()), v(want.size());
   for (int step = 0; step < 2; ++step) {
     const double lr = 0.1 / (step + 1), norm = 2 - step, scale = step == 0 ? 3 / (4 + 2e-6) : 1;
@@ -76,7 +76,7 @@ TEST(UpdateParameters, FollowsAdamWWithDecayOnMatricesOnly) {
     SetClipping(1.5, layout, params);
     UpdateParameters(run, layout, params, options.weight_decay);
     for (std::size_t i = 0; i < want.size(); ++i) {
-      const std::vector<double> got = testing::ToDoubles(layout.parameter_tensors()[i].value);
+      const std::vector<double> got = test::ToDoubles(layout.parameter_tensors()[i].value);
       for (std::size_t k = 0; k < got.size(); ++k) {
         ASSERT_NEAR(got[k], want[i][k], 1e-12)
             << layout.parameters()[i].name << " element " << k << " step " << step;

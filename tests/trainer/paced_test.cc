@@ -24,10 +24,10 @@
 namespace autocfg {
 namespace {
 
-using testing::Fp32;
-using testing::LocalRanks;
-using testing::RunThreads;
-using testing::SmallGpt;
+using test::Fp32;
+using test::LocalRanks;
+using test::RunThreads;
+using test::SmallGpt;
 
 // Times between 1 us and 1 ms, different for every op and the same in every run. A rank that sums fewer
 // squares takes less time for it, as the simulator assumes.
@@ -140,7 +140,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
   plan.micro_batch = Pick(random, {1, 2});
   plan.recompute = random() % 2 ? Recompute::kFull : Recompute::kNone;
   const std::int64_t stages = plan.pp * plan.virtual_stages;
-  const std::vector<ModelSpec> styles = testing::ModelStyles();
+  const std::vector<ModelSpec> styles = test::ModelStyles();
   ModelSpec model = styles[random() % styles.size()];
   model.layers = stages * Pick(random, {1, 2});
   if (plan.recompute == Recompute::kFull) plan.recompute_layers = Pick(random, {0, 1});

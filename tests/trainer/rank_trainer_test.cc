@@ -17,10 +17,10 @@
 namespace autocfg {
 namespace {
 
-using testing::JobOutcome;
-using testing::RunAsThreads;
-using testing::SmallConfig;
-using testing::World;
+using test::JobOutcome;
+using test::RunAsThreads;
+using test::SmallConfig;
+using test::World;
 
 void ExpectSameRun(const JobOutcome& a, const JobOutcome& b, double tolerance) {
   ASSERT_EQ(a.steps.size(), b.steps.size());
@@ -200,7 +200,7 @@ TEST(Train, ReportsTheTimeOfTheSlowestRank) {
     std::vector<double> reported;
     std::vector<double> losses;
     std::vector<v1::TrainResult> results(2);
-    testing::RunThreads(2, [&](int rank) {
+    test::RunThreads(2, [&](int rank) {
       Backend backend = CreateBackend("cpu", *rendezvous[static_cast<std::size_t>(rank)]);
       backend.clock = std::make_unique<WrittenClock>(times[rank]);
       results[static_cast<std::size_t>(rank)] = Train(c, rank, 2, backend, [&](const v1::Progress& p) {

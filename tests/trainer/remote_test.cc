@@ -21,11 +21,11 @@
 namespace autocfg {
 namespace {
 
-using testing::JobOutcome;
-using testing::RunAsThreads;
-using testing::RunThreads;
-using testing::SmallConfig;
-using testing::World;
+using test::JobOutcome;
+using test::RunAsThreads;
+using test::RunThreads;
+using test::SmallConfig;
+using test::World;
 
 TrainConfig ShortConfig(const ParallelPlan& plan) {
   TrainConfig c = SmallConfig();
@@ -71,7 +71,7 @@ TEST(Remote, SynchronizesOncePerStep) {
     const auto ranks = static_cast<int>(RankCount(plan));
     auto rendezvous = CreateLocalRendezvous(ranks);
     RunThreads(ranks, [&](int rank) {
-      Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], World::kStreamed);
+      Backend backend = test::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], World::kStreamed);
       RankTrainer trainer(c, rank, ranks, backend);
       const std::int64_t& waits = static_cast<const RemoteDevice&>(*backend.device).engine()->host_waits;
       for (int step = 0; step < 3; ++step) {
@@ -91,7 +91,7 @@ TEST(Remote, ReleasesMemoryBetweenSteps) {
     const TrainConfig c = ShortConfig({{.tp = 2, .pp = 2}});
     auto rendezvous = CreateLocalRendezvous(4);
     RunThreads(4, [&](int rank) {
-      Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], world);
+      Backend backend = test::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], world);
       RankTrainer trainer(c, rank, 4, backend);
       for (int step = 1; step <= 3; ++step) {
         trainer.Step();
@@ -110,8 +110,8 @@ TEST(Remote, MatchesStepsOnTheCpuWithItsOwnStreams) {
     const TrainConfig c = ShortConfig(plan);
     const JobOutcome got = RunAsThreads(c, World::kStreamed), want = RunAsThreads(c);
     EXPECT_THAT(got.differences, ::testing::IsEmpty());
-    testing::ExpectSameSteps(want, got, 1e-12);
-    testing::ExpectSameWeights(c.model, want, got, 1e-10);
+    test::ExpectSameSteps(want, got, 1e-12);
+    test::ExpectSameWeights(c.model, want, got, 1e-10);
   }
 }
 
@@ -165,22 +165,22 @@ struct Started {
 Started Start(const TrainConfig& config, World world, const std::string& save_path = "") {
   const int ranks = static_cast<int>(RankCount(config.plan));
   auto rendezvous = CreateLocalRendezvous(ranks);
-  std::vector<testing::RankPart> parts(static_cast<std::size_t>(ranks));
+  std::vector<test::RankPart> parts(static_cast<std::size_t>(ranks));
   std::vector<std::set<std::string>> others(static_cast<std::size_t>(ranks));
   RunThreads(ranks, [&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    Backend backend = testing::MakeBackend(*rendezvous[r], world);
+    Backend backend = test::MakeBackend(*rendezvous[r], world);
     RankTrainer trainer(config, rank, ranks, backend);
     if (!save_path.empty()) trainer.Save(save_path);
-    parts[r] = testing::TakePart(trainer, {}, *backend.device);
+    parts[r] = test::TakePart(trainer, {}, *backend.device);
     for (std::size_t i = 0; i < parts[r].parameters.size(); ++i) {
       const ParameterTensors& t = trainer.layout().parameter_tensors()[i];
-      if (testing::ToDoubles(t.master, *backend.device) != parts[r].values[i])
+      if (test::ToDoubles(t.master, *backend.device) != parts[r].values[i])
         others[r].insert(parts[r].parameters[i].name);
     }
     trainer.Barrier();
   });
-  JobOutcome outcome = testing::Assemble(parts);
+  JobOutcome outcome = test::Assemble(parts);
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
   Started started{std::move(outcome.weights), {}};
   for (const auto& names : others) started.other_masters.insert(names.begin(), names.end());
@@ -233,7 +233,7 @@ TEST_P(RemoteWorlds, RejectsValuesTooLargeForBf16) {
     file.write(reinterpret_cast<const char*>(&first), sizeof(first));
     file.close();
     auto rendezvous = CreateLocalRendezvous(1);
-    Backend backend = testing::MakeBackend(*rendezvous[0], GetParam());
+    Backend backend = test::MakeBackend(*rendezvous[0], GetParam());
     try {
       RankTrainer trainer(c, 0, 1, backend);
     } catch (const BadInput& e) {
@@ -255,7 +255,7 @@ TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
   std::vector<v1::TrainResult> results(4);
   auto rendezvous = CreateLocalRendezvous(4);
   RunThreads(4, [&](int rank) {
-    Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
+    Backend backend = test::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
     results[static_cast<std::size_t>(rank)] = Train(c, rank, 4, backend, {});
   });
   c.trace = false;
@@ -280,7 +280,7 @@ TEST_P(RemoteWorlds, FindsTheLargestOverRanks) {
   fitting.workload.global_batch = 9;
   auto rendezvous = CreateLocalRendezvous(3);
   RunThreads(3, [&](int rank) {
-    Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
+    Backend backend = test::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
     RankTrainer trainer(fitting, rank, 3, backend);
     EXPECT_EQ(trainer.LargestOverRanks(rank == 1 ? 5.5 : -rank), 5.5);
     EXPECT_EQ(trainer.LargestOverRanks(-2.0 - rank), -2.0);
@@ -302,7 +302,7 @@ TEST_P(RemoteWorlds, TimesOps) {
   send.dims = {1000};
   auto rendezvous = CreateLocalRendezvous(2);
   RunThreads(2, [&](int rank) {
-    Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
+    Backend backend = test::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
     const auto times = TimeOps({matmul, reduce, send}, 0.01, rank, 2, backend);
     for (const TimedOp& timed : times) EXPECT_GT(timed.seconds, 0) << ToString(timed.op);
     EXPECT_EQ(static_cast<const RemoteOps&>(*backend.ops).releases(), 3) << "after each of them";

@@ -12,7 +12,7 @@ namespace autocfg {
 namespace {
 
 RankShape ShapeOf(const ParallelPlan& plan, std::int64_t rank, std::int64_t microbatches) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   c.model.layers = plan.pp * plan.virtual_stages;
   c.workload.global_batch = microbatches;
   return MakeRankShape(c.model, c.workload, plan, rank);
@@ -103,7 +103,7 @@ void ExpectProperEvents(const RankProgram& program, const std::vector<Recorder::
 }
 
 TEST(Runner, NotifiesObserverOfEveryAction) {
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   c.lr.steps = 1;
   std::mutex mutex;
   int ranks_seen = 0;
@@ -111,7 +111,7 @@ TEST(Runner, NotifiesObserverOfEveryAction) {
        {ParallelPlan{{.tp = 2, .dp = 2}}, ParallelPlan{{.pp = 4}},
         ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
     c.plan = plan;
-    testing::RunAsThreads(c, testing::World::kUcx, [&](RankTrainer& trainer) {
+    test::RunAsThreads(c, test::World::kUcx, [&](RankTrainer& trainer) {
       Recorder recorder;
       trainer.SetObserver(&recorder);
       trainer.Step();

@@ -8,7 +8,7 @@
 
 #include "tests/trainer/thread_ranks.h"
 
-namespace autocfg::testing {
+namespace autocfg::test {
 
 inline void ExpectSameSteps(const JobOutcome& one, const JobOutcome& other, double tolerance) {
   ASSERT_EQ(other.steps.size(), one.steps.size());
@@ -50,4 +50,4 @@ inline void ExpectSameWeights(const ModelSpec& model, const JobOutcome& one, con
   }
 }
 
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

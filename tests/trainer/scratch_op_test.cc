@@ -31,7 +31,7 @@ TEST(ScratchOp, StaysFiniteWhenRepeated) {
   const auto device = CreateCpuDevice();
   const auto stream = device->CreateStream();
   const auto ops = CreateCpuOps();
-  TrainConfig c = testing::SmallConfig();
+  TrainConfig c = test::SmallConfig();
   std::vector<OpDesc> all = OtherOps(c.workload.precision.compute);
   for (const int tp : {1, 2}) {
     c.plan = {{.tp = tp, .pp = 2}};

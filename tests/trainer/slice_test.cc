@@ -14,8 +14,8 @@
 namespace autocfg {
 namespace {
 
-using testing::RunThreads;
-using testing::SmallConfig;
+using test::RunThreads;
+using test::SmallConfig;
 
 TrainConfig SliceConfig(const ModelSpec& model, const ParallelPlan& plan) {
   TrainConfig c = SmallConfig();
@@ -30,7 +30,7 @@ TrainConfig SliceConfig(const ModelSpec& model, const ParallelPlan& plan) {
 
 void ExpectFinite(const Tensor& tensor, const std::string& what) {
   if (tensor.Elements() == 0 || tensor.data == nullptr) return;
-  for (const double value : testing::ToDoubles(tensor)) ASSERT_TRUE(std::isfinite(value)) << what;
+  for (const double value : test::ToDoubles(tensor)) ASSERT_TRUE(std::isfinite(value)) << what;
 }
 
 // Returns the bytes that the rank reserves on the dry device, where all ranks of the plan exist by their
@@ -75,7 +75,7 @@ TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
       {{.tp = 2, .pp = 2, .dp = 1}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
       {{.tp = 2, .pp = 1, .dp = 2}},
   };
-  for (const ModelSpec& model : testing::ModelStyles()) {
+  for (const ModelSpec& model : test::ModelStyles()) {
     for (const ParallelPlan& plan : plans) {
       TrainConfig c = SliceConfig(model, plan);
       for (c.slice->pipeline = 0; c.slice->pipeline < plan.pp; ++c.slice->pipeline) {
@@ -90,7 +90,7 @@ TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
 // A rank whose part of the vocabulary is only padding has no column to take a maximum over, and no peer that
 // has one.
 TEST(Slice, ValuesStayFiniteIfTheVocabularyIsOnlyPadding) {
-  for (ModelSpec model : testing::ModelStyles()) {
+  for (ModelSpec model : test::ModelStyles()) {
     model.vocab = 2;
     for (const std::int64_t pp : {1, 2}) {
       TrainConfig c = SliceConfig(model, {{.tp = 2, .pp = pp}});
@@ -101,7 +101,7 @@ TEST(Slice, ValuesStayFiniteIfTheVocabularyIsOnlyPadding) {
 }
 
 TEST(Slice, CopiesRunTogetherAndAreMarkedAsSlices) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
+  TrainConfig c = SliceConfig(test::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
   c.slice = SliceSpec{.tensor = 1, .pipeline = 1};
   c.untimed_steps = 1;
   c.trace = true;
@@ -129,14 +129,14 @@ TEST(Slice, CopiesRunTogetherAndAreMarkedAsSlices) {
 }
 
 TEST(Slice, RunsWithoutASliceAreNotMarked) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {});
+  TrainConfig c = SliceConfig(test::ModelStyles().front(), {});
   c.slice.reset();
   Backend backend = CreateDryBackend(0, 1);
   EXPECT_FALSE(Train(c, 0, 1, backend, {}).has_slice());
 }
 
 TEST(Slice, RunsOnDevicesThatComputeNothing) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
+  TrainConfig c = SliceConfig(test::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
   c.slice = SliceSpec{.tensor = 0, .pipeline = 1};
   auto rendezvous = CreateLocalRendezvous(1);
   Backend dry = CreateTrainBackend("dry", *rendezvous[0], c);
@@ -165,7 +165,7 @@ std::string Refusal(const TrainConfig& c) {
 }
 
 TEST(Slice, RejectsCoordinatesOutsideThePlanAndSaving) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{.tp = 2, .pp = 4}});
+  TrainConfig c = SliceConfig(test::ModelStyles().front(), {{.tp = 2, .pp = 4}});
   c.slice = SliceSpec{.tensor = 1, .pipeline = 3};
   EXPECT_EQ(Refusal(c), "");
   EXPECT_EQ(SliceRank(c), 7);

@@ -26,7 +26,7 @@
 #include "trainer/run/rank_trainer.h"
 #include "trainer/run/runner.h"
 
-namespace autocfg::testing {
+namespace autocfg::test {
 
 enum class World {
   kUcx,
@@ -207,4 +207,4 @@ inline JobOutcome RunAsThreads(const TrainConfig& config, World world = World::k
   return Assemble(parts);
 }
 
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

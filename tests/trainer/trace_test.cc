@@ -11,8 +11,8 @@
 namespace autocfg {
 namespace {
 
-using testing::RunThreads;
-using testing::SmallConfig;
+using test::RunThreads;
+using test::SmallConfig;
 
 TEST(Trace, HasEveryActionOfTheLastStepOnce) {
   TrainConfig c = SmallConfig();

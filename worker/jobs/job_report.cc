@@ -11,8 +11,8 @@
 namespace autocfg {
 namespace {
 
-constexpr double kFirstPauseSeconds = 0.1;
-constexpr double kLongestPauseSeconds = 2;
+constexpr double kFirstReportPauseSeconds = 0.1;
+constexpr double kLongestReportPauseSeconds = 2;
 
 }  // namespace
 
@@ -41,7 +41,8 @@ absl::Status SendUntilAnswered(const WorkerCalls& calls, const std::string& job,
                                const std::function<bool()>& give_up) {
   CallGroup own;  // not cancelled by `stopping`: an in-flight report may finish
   bool said = false;
-  for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
+  for (double pause_s = kFirstReportPauseSeconds;;
+       pause_s = std::min(kLongestReportPauseSeconds, pause_s * 2)) {
     absl::Status status = calls.ReportTrial(request, own);
     if (status.ok() || !MayPass(status) || give_up()) return status;
     if (!std::exchange(said, true))

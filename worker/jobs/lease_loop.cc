@@ -12,8 +12,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kPollSeconds = 15;  // how long a call for work is parked
-constexpr double kFirstPauseSeconds = 0.1;
-constexpr double kLongestPauseSeconds = 2;
+constexpr double kFirstLeasePauseSeconds = 0.1;
+constexpr double kLongestLeasePauseSeconds = 2;
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -54,21 +54,21 @@ void LeaseLoop::Stop() {
 // Returns when no more work is to be taken. FailedPrecondition: another session has this worker's name.
 absl::Status LeaseLoop::TakeWork() {
   bool answers = true;
-  for (double pause_s = kFirstPauseSeconds; !polls_.cancelled();) {
+  for (double pause_s = kFirstLeasePauseSeconds; !polls_.cancelled();) {
     const auto asked = Clock::now();
     auto response = calls_.LeaseWork(session_, HeldLeases(), kPollSeconds, polls_);
     if (response.ok()) {
       if (!std::exchange(answers, true)) spdlog::info("{}: the coordinator answers again", calls_.worker());
-      pause_s = kFirstPauseSeconds;
+      pause_s = kFirstLeasePauseSeconds;
       if (response->drain()) {
         spdlog::info("{}: drained; it takes no more work", calls_.worker());
         polls_.Cancel();
       }
       if (response->has_job()) {
         Begin(*std::move(response));
-      } else if (Clock::now() - asked < std::chrono::duration<double>(kFirstPauseSeconds)) {
+      } else if (Clock::now() - asked < std::chrono::duration<double>(kFirstLeasePauseSeconds)) {
         polls_.WaitUntilCancelled(
-            kFirstPauseSeconds);  // limits the request rate if the coordinator does not park calls
+            kFirstLeasePauseSeconds);  // limits the request rate if the coordinator does not park calls
       }
       continue;
     }
@@ -81,7 +81,7 @@ absl::Status LeaseLoop::TakeWork() {
                    calls_.worker(), Text(response.status()));
     }
     calls_.Pause(pause_s, polls_);
-    pause_s = std::min(kLongestPauseSeconds, pause_s * 2);
+    pause_s = std::min(kLongestLeasePauseSeconds, pause_s * 2);
   }
   return absl::OkStatus();
 }

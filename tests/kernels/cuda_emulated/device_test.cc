@@ -11,9 +11,9 @@
 namespace autocfg {
 namespace {
 
-std::unique_ptr<Device> Create() { return cuda::CreateCudaDevice(0); }
+std::unique_ptr<Device> CreateEmulated() { return cuda::CreateCudaDevice(0); }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceSuite, testing::Values(DeviceUnderTest{"cuda", Create, true}),
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceSuite, testing::Values(DeviceUnderTest{"cuda", CreateEmulated, true}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(EmulatedCudaDevice, IsNamedByItsOrdinal) {
@@ -26,7 +26,7 @@ TEST(EmulatedCudaDevice, IsNamedByItsOrdinal) {
 }
 
 TEST(EmulatedCudaDevice, ReportsInsufficientMemory) {
-  const auto device = Create();
+  const auto device = CreateEmulated();
   void* some = device->Allocate(std::int64_t{1} << 20);
   try {
     device->Allocate(std::int64_t{1} << 40);
@@ -46,7 +46,7 @@ TEST(EmulatedCudaDevice, ReportsInsufficientMemory) {
 // block.
 TEST(EmulatedCudaDevice, DoesNotBlockInTheDriver) {
   constexpr std::int64_t kLarge = std::int64_t{17} << 20;  // too large for the pinned memory
-  const auto device = Create();
+  const auto device = CreateEmulated();
   const auto stream = device->CreateStream();
   void* data = device->Allocate(kLarge);
   std::vector<char> pageable(kLarge, 7);
@@ -72,7 +72,7 @@ TEST(EmulatedCudaDevice, DoesNotBlockInTheDriver) {
 TEST(EmulatedCudaDevice, PinsNoMemoryDuringAStep) {
   constexpr std::int64_t kBytes = std::int64_t{1} << 20, kCopies = 100;
   const int before = cuda_emulator::Waits().pinned;
-  const auto device = Create();
+  const auto device = CreateEmulated();
   EXPECT_EQ(cuda_emulator::Waits().pinned, before + 1);
   const auto stream = device->CreateStream();
   char* data = static_cast<char*>(device->Allocate(kCopies * kBytes));

@@ -11,8 +11,8 @@ namespace {
 
 template <typename T>
 class FillTest : public testing::Test {};
-using Types = testing::Types<float, double, __nv_bfloat16>;
-TYPED_TEST_SUITE(FillTest, Types);
+using FillTypes = testing::Types<float, double, __nv_bfloat16>;
+TYPED_TEST_SUITE(FillTest, FillTypes);
 
 TYPED_TEST(FillTest, FillsOnlyItsRange) {
   cuda_emulator::SetOrder(cuda_emulator::Order::kCompared);

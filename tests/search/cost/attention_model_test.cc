@@ -11,12 +11,12 @@ constexpr MatmulDevice kDevice = {.flops_per_s = kFlopsPerS, .bytes_per_s = kByt
 constexpr double kBatch = 2, kSeq = 512, kHeads = 10, kGroups = 5;
 constexpr double kScores = kBatch * kHeads * kSeq * kSeq;
 
-OpDesc Attention(OpKind kind, std::int64_t head_dim, DType dtype = DType::kBF16) {
+OpDesc AttentionOp(OpKind kind, std::int64_t head_dim, DType dtype = DType::kBF16) {
   return {.kind = kind, .dtype = dtype, .dims = {2, 512, 10, head_dim, 5}};
 }
 
 double Seconds(OpKind kind, std::int64_t head_dim, DType dtype = DType::kBF16) {
-  return UnfusedAttentionSeconds(Attention(kind, head_dim, dtype), kDevice, kOverhead);
+  return UnfusedAttentionSeconds(AttentionOp(kind, head_dim, dtype), kDevice, kOverhead);
 }
 
 // Each product moves the scores, one tensor of all heads and one of all groups once each, as operands or
@@ -48,7 +48,7 @@ TEST(UnfusedAttention, ComputeBoundTimeCountsTwoAndFourProducts) {
 
 // One kernel takes the longer of its arithmetic and its bytes.
 TEST(FusedAttention, TakesTheLongerOfArithmeticAndBytes) {
-  const OpDesc op = Attention(OpKind::kAttentionForward, 64);
+  const OpDesc op = AttentionOp(OpKind::kAttentionForward, 64);
   const double flops = 4 * kScores * 64;
   const double rows = kBatch * kSeq * 64 * 2;  // q, k and v read once, the output written once
   EXPECT_DOUBLE_EQ(FusedAttentionSeconds(op, 1e12, kBytesPerS, kOverhead), flops / 1e12 + kOverhead);

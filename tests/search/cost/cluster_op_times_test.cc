@@ -46,13 +46,14 @@ ClusterSpec RoundCluster() {
   return {.name = "round", .groups = {group}};
 }
 
-std::shared_ptr<const ClusterOpTimes> Times(const ClusterSpec& cluster, std::string_view precision = "bf16") {
+std::shared_ptr<const ClusterOpTimes> TimesOf(const ClusterSpec& cluster,
+                                              std::string_view precision = "bf16") {
   auto times = ClusterOpTimes::Create(cluster, *ParsePrecision(precision));
   EXPECT_TRUE(times.ok()) << times.status();
   return *times;
 }
 
-OpDesc Matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
+OpDesc ClusterMatmul(std::int64_t m, std::int64_t n, std::int64_t k) {
   return {.kind = OpKind::kMatmul, .dtype = DType::kBF16, .dims = {m, n, k}};
 }
 
@@ -66,44 +67,44 @@ OpDesc Collective(OpKind kind, CommGroup group, std::int64_t size, std::int64_t 
 
 TEST(ClusterOpTimes, HaveTheHostTime) {
   ClusterSpec cluster = RoundCluster();
-  const OpDesc op = Matmul(128, 128, 128);
-  const double seconds = Times(cluster)->Seconds(op, {});
-  EXPECT_EQ(Times(cluster)->HostOpSeconds(), 0) << "not given, not counted";
+  const OpDesc op = ClusterMatmul(128, 128, 128);
+  const double seconds = TimesOf(cluster)->Seconds(op, {});
+  EXPECT_EQ(TimesOf(cluster)->HostOpSeconds(), 0) << "not given, not counted";
   cluster.groups[0].host_op_s = 1e-3;
-  EXPECT_EQ(Times(cluster)->HostOpSeconds(), 1e-3);
-  EXPECT_EQ(Times(cluster)->Seconds(op, {}), seconds) << "the device is as fast as it was";
+  EXPECT_EQ(TimesOf(cluster)->HostOpSeconds(), 1e-3);
+  EXPECT_EQ(TimesOf(cluster)->Seconds(op, {}), seconds) << "the device is as fast as it was";
 }
 
 TEST(ClusterOpTimes, MatrixProductsByHand) {
-  const auto times = Times(RoundCluster());
+  const auto times = TimesOf(RoundCluster());
   // 10 x 10 tiles of 128 x 256, in one wave: the full rate.
-  EXPECT_DOUBLE_EQ(times->Seconds(Matmul(1280, 2560, 4096), {}), 2.0 * 1280 * 2560 * 4096 / 5e13);
+  EXPECT_DOUBLE_EQ(times->Seconds(ClusterMatmul(1280, 2560, 4096), {}), 2.0 * 1280 * 2560 * 4096 / 5e13);
   // One more row of tiles needs a second wave, or smaller tiles that reach less of the rate.
   const double ratio =
-      times->Seconds(Matmul(1281, 2560, 4096), {}) / times->Seconds(Matmul(1280, 2560, 4096), {});
+      times->Seconds(ClusterMatmul(1281, 2560, 4096), {}) / times->Seconds(ClusterMatmul(1280, 2560, 4096), {});
   EXPECT_GT(ratio, 1.4);
   EXPECT_LE(ratio, 2);
   // With a small inner dimension the bytes dominate: 2 for each of 8192 x 8192 results, plus the operands.
-  EXPECT_DOUBLE_EQ(times->Seconds(Matmul(8192, 8192, 16), {}), 2.0 * (8192.0 * 8192 + 2 * 8192 * 16) / 5e11);
+  EXPECT_DOUBLE_EQ(times->Seconds(ClusterMatmul(8192, 8192, 16), {}), 2.0 * (8192.0 * 8192 + 2 * 8192 * 16) / 5e11);
   ClusterSpec deep = RoundCluster();
   deep.groups[0].device.efficiency.matmul_k_half = 4096;
   deep.groups[0].device.efficiency.op_overhead_s = 1e-3;
-  EXPECT_DOUBLE_EQ(Times(deep)->Seconds(Matmul(1280, 2560, 4096), {}),
+  EXPECT_DOUBLE_EQ(TimesOf(deep)->Seconds(ClusterMatmul(1280, 2560, 4096), {}),
                    2 * 2.0 * 1280 * 2560 * 4096 / 5e13 + 1e-3);
   // A CPU has no tiles.
   ClusterSpec plain = RoundCluster();
   plain.groups[0].device.multiprocessors = 0;
-  EXPECT_DOUBLE_EQ(Times(plain)->Seconds(Matmul(1000, 1000, 1000), {}), 2e9 / 5e13);
+  EXPECT_DOUBLE_EQ(TimesOf(plain)->Seconds(ClusterMatmul(1000, 1000, 1000), {}), 2e9 / 5e13);
 }
 
 // An epilogue adds its bytes, without a second launch.
 TEST(ClusterOpTimes, EpiloguesByHand) {
   ClusterSpec cluster = RoundCluster();
   cluster.groups[0].device.efficiency.op_overhead_s = 1e-3;
-  const auto times = Times(cluster);
+  const auto times = TimesOf(cluster);
   const double m = 1280, n = 2560;
   const auto beyond_product = [&](Epilogue epilogue, bool bias = false) {
-    OpDesc op = Matmul(1280, 2560, 4096);
+    OpDesc op = ClusterMatmul(1280, 2560, 4096);
     SetEpilogue(op, epilogue);
     op.bias = bias;
     OpDesc plain = op;
@@ -120,7 +121,7 @@ TEST(ClusterOpTimes, EpiloguesByHand) {
 }
 
 TEST(ClusterOpTimes, AttentionByHand) {
-  const auto times = Times(RoundCluster());
+  const auto times = TimesOf(RoundCluster());
   const double b = 2, s = 2048, n = 10, d = 128;
   OpDesc op{.kind = OpKind::kAttentionForward, .dtype = DType::kBF16, .dims = {2, 2048, 10, 128, 10}};
   EXPECT_DOUBLE_EQ(times->Seconds(op, {}), 4 * b * n * s * s * d / 5e13);
@@ -139,13 +140,13 @@ TEST(ClusterOpTimes, AttentionByHand) {
 
 TEST(ClusterOpTimes, MemoryBoundByHand) {
   const OpDesc op{.kind = OpKind::kResidualAdd, .dtype = DType::kBF16, .dims = {1000, 1000}};
-  EXPECT_DOUBLE_EQ(Times(RoundCluster())->Seconds(op, {}), 3 * 2e6 / 5e11);
+  EXPECT_DOUBLE_EQ(TimesOf(RoundCluster())->Seconds(op, {}), 3 * 2e6 / 5e11);
 }
 
 // As nccl-tests defines it: bus bandwidth = payload / time x 2(n-1)/n for an all-reduce, (n-1)/n for an
 // all-gather.
 TEST(ClusterOpTimes, CollectivesByHand) {
-  const auto times = Times(RoundCluster());
+  const auto times = TimesOf(RoundCluster());
   const double bytes = 2e9;
   const auto seconds = [&](OpKind kind, CommGroup group, std::int64_t size, const ParallelPlan& plan) {
     return times->Seconds(Collective(kind, group, size, 1'000'000'000), plan);
@@ -232,8 +233,8 @@ TEST(SpanOf, LargerNodesAreNotSlower) {
     ClusterSpec cluster = RoundCluster();
     cluster.groups[0].nodes = nodes;
     cluster.groups[0].gpus_per_node = per_node;
-    return Times(cluster)->Seconds(Collective(OpKind::kAllReduceSum, CommGroup::kTensor, 16, 1'000'000'000),
-                                   plan);
+    return TimesOf(cluster)->Seconds(Collective(OpKind::kAllReduceSum, CommGroup::kTensor, 16, 1'000'000'000),
+                                     plan);
   };
   EXPECT_DOUBLE_EQ(seconds(2, 72), seconds(18, 8));
   EXPECT_LT(seconds(9, 16), seconds(18, 8));
@@ -252,7 +253,7 @@ TEST(SpanOf, ManyRanks) {
 }
 
 TEST(ClusterOpTimes, GroupsOfOneTakeNoTime) {
-  const auto times = Times(RoundCluster());
+  const auto times = TimesOf(RoundCluster());
   for (const OpKind kind : {OpKind::kAllReduceSum, OpKind::kAllReduceMax, OpKind::kAllGather}) {
     for (const CommGroup group :
          {CommGroup::kTensor, CommGroup::kData, CommGroup::kEmbedding, CommGroup::kWorld})

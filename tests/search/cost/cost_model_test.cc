@@ -16,14 +16,14 @@
 namespace autocfg {
 namespace {
 
-using testing::AllOps;
-using testing::Fp32;
+using test::AllOps;
+using test::Fp32;
+using test::LocalRanks;
+using test::RandomRun;
+using test::RandomRuns;
+using test::SmallGpt;
+using test::SyntheticDevice;
 using ::testing::HasSubstr;
-using testing::LocalRanks;
-using testing::RandomRun;
-using testing::RandomRuns;
-using testing::SmallGpt;
-using testing::SyntheticDevice;
 
 // Seconds of an action by the pipeline's costs, on ranks that do not share cores.
 double SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank, const Action& action) {

@@ -17,10 +17,10 @@
 namespace autocfg {
 namespace {
 
-using testing::Fp32;
-using testing::LocalRanks;
-using testing::RandomRuns;
-using testing::SmallGpt;
+using test::Fp32;
+using test::LocalRanks;
+using test::RandomRuns;
+using test::SmallGpt;
 
 // Attention takes 10 s forward and 20 s backward, each message a second, all else nothing.
 class RoundTimes final : public OpTimeModel {

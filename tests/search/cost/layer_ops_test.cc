@@ -14,13 +14,13 @@
 namespace autocfg {
 namespace {
 
+using test::Fp32;
+using test::RandomRun;
+using test::RandomRuns;
+using test::SmallGpt;
 using ::testing::ElementsAre;
-using testing::Fp32;
-using testing::RandomRun;
-using testing::RandomRuns;
-using testing::SmallGpt;
 
-std::vector<std::string> Text(const std::vector<OpDesc>& ops) {
+std::vector<std::string> OpsText(const std::vector<OpDesc>& ops) {
   std::vector<std::string> text;
   for (const OpDesc& op : ops) text.push_back(ToString(op));
   return text;
@@ -34,8 +34,8 @@ class LayerOpsTest : public ::testing::Test {
     plan.micro_batch = 2;
   }
   std::vector<std::string> Of(ActionKind kind, std::int64_t stage) const {
-    return Text(ActionOps(model, workload, plan, PipelineRankOf(plan, stage),
-                          Action{.kind = kind, .stage = static_cast<std::int32_t>(stage)}));
+    return OpsText(ActionOps(model, workload, plan, PipelineRankOf(plan, stage),
+                             Action{.kind = kind, .stage = static_cast<std::int32_t>(stage)}));
   }
   ModelSpec model = SmallGpt(2, 128, 8, 1000);
   Workload workload = Fp32(8, 32);
@@ -43,7 +43,7 @@ class LayerOpsTest : public ::testing::Test {
 };
 
 TEST_F(LayerOpsTest, LayerForward) {
-  EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn bias 64x192x128",
                           "attention_forward fp32 2x32x4x16x4", "matmul fp32 nn 64x128x64",
                           "all_reduce_sum fp32 tensor/2 8192", "bias_residual fp32 64x128",
@@ -55,7 +55,7 @@ TEST_F(LayerOpsTest, LayerForward) {
 // Without a sum over a tensor group in between, the products add the residual themselves.
 TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
   plan.tp = 1;
-  EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn bias 64x384x128",
                           "attention_forward fp32 2x32x8x16x8", "matmul fp32 nn residual bias 64x128x128",
                           "layer_norm_forward fp32 64x128", "matmul fp32 nn activation gelu bias 64x512x128",
@@ -63,7 +63,7 @@ TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
 }
 
 TEST_F(LayerOpsTest, LayerBackward) {
-  EXPECT_THAT(Text(LayerBackwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan)),
               ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",
                           "matmul fp32 nt activation_gradient gelu 64x256x128",
                           "matmul fp32 tn acc bias_gradient 128x256x64", "matmul fp32 nt 64x128x256",
@@ -83,17 +83,17 @@ TEST_F(LayerOpsTest, RecomputationRunsTheForwardWithoutItsLastThreeOps) {
 }
 
 TEST_F(LayerOpsTest, EmbeddingAndHead) {
-  EXPECT_THAT(Text(EmbeddingForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(EmbeddingForwardOps(model, workload, plan)),
               ElementsAre("embedding_forward fp32 64x128x512", "all_reduce_sum fp32 tensor/2 8192",
                           "position_forward fp32 64x128"));
-  EXPECT_THAT(Text(EmbeddingBackwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(EmbeddingBackwardOps(model, workload, plan)),
               ElementsAre("position_backward fp32 64x128", "embedding_backward fp32 64x128x512"));
-  EXPECT_THAT(Text(HeadForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(HeadForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x512x128",
                           "cross_entropy_forward fp32 64x512", "all_reduce_max fp32 tensor/2 64",
                           "cross_entropy_rescale fp32 64", "all_reduce_sum fp32 tensor/2 128",
                           "cross_entropy_loss fp32 64"));
-  EXPECT_THAT(Text(HeadBackwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(HeadBackwardOps(model, workload, plan)),
               ElementsAre("cross_entropy_backward fp32 64x512", "matmul fp32 nn 64x128x512",
                           "matmul fp32 tn acc 512x128x64", "all_reduce_sum fp32 tensor/2 8192",
                           "layer_norm_backward fp32 64x128"));
@@ -101,10 +101,10 @@ TEST_F(LayerOpsTest, EmbeddingAndHead) {
 
 TEST_F(LayerOpsTest, WholeRowsComputeTheirGradientInTheForward) {
   plan.tp = 1;
-  EXPECT_THAT(Text(HeadForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(HeadForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x1024x128",
                           "cross_entropy fp32 64x1024"));
-  EXPECT_THAT(Text(HeadBackwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(HeadBackwardOps(model, workload, plan)),
               ElementsAre("matmul fp32 nn 64x128x1024", "matmul fp32 tn acc 1024x128x64",
                           "layer_norm_backward fp32 64x128"));
 }
@@ -147,16 +147,16 @@ TEST_F(LayerOpsTest, ParametersOfEachStage) {
 TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
   model.bias = false;
   model.activation = Activation::kRelu;
-  const std::vector<std::string> forward = Text(LayerForwardOps(model, workload, plan)),
-                                 backward = Text(LayerBackwardOps(model, workload, plan));
+  const std::vector<std::string> forward = OpsText(LayerForwardOps(model, workload, plan)),
+                                 backward = OpsText(LayerBackwardOps(model, workload, plan));
   EXPECT_EQ(forward[1], "matmul fp32 nn 64x192x128");
   EXPECT_EQ(forward[7], "matmul fp32 nn activation relu 64x256x128");
   EXPECT_EQ(backward[0], "matmul fp32 tn acc 256x128x64");
   EXPECT_EQ(backward[1], "matmul fp32 nt activation_gradient relu 64x256x128");
   model.bias = true;
   model.activation = Activation::kGeGlu;
-  const std::vector<std::string> gated = Text(LayerForwardOps(model, workload, plan)),
-                                 back = Text(LayerBackwardOps(model, workload, plan));
+  const std::vector<std::string> gated = OpsText(LayerForwardOps(model, workload, plan)),
+                                 back = OpsText(LayerBackwardOps(model, workload, plan));
   EXPECT_EQ(gated[7], "matmul fp32 nn 64x512x128");
   EXPECT_EQ(gated[8], "activation_forward fp32 geglu bias 64x256");
   EXPECT_EQ(back[1], "matmul fp32 nt 64x256x128");
@@ -214,14 +214,14 @@ class LlamaOpsTest : public LayerOpsTest {
 };
 
 TEST_F(LlamaOpsTest, Layer) {
-  EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
               ElementsAre("rms_norm_forward bf16 48x96", "matmul bf16 nn 48x64x96", "rope bf16 48x3x16",
                           "attention_forward bf16 3x16x2x16x1", "matmul bf16 nn 48x96x32",
                           "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96",
                           "rms_norm_forward bf16 48x96", "matmul bf16 nn 48x80x96",
                           "activation_forward bf16 swiglu 48x40", "matmul bf16 nn 48x96x40",
                           "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96"));
-  EXPECT_THAT(Text(LayerBackwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan)),
               ElementsAre("matmul bf16 tn acc 40x96x48", "matmul bf16 nt 48x40x96",
                           "activation_backward bf16 swiglu 48x40", "matmul bf16 tn acc 96x80x48",
                           "matmul bf16 nt 48x96x80", "all_reduce_sum bf16 tensor/2 4608",
@@ -232,7 +232,7 @@ TEST_F(LlamaOpsTest, Layer) {
 }
 
 TEST_F(LlamaOpsTest, StagesAndParameters) {
-  EXPECT_THAT(Text(EmbeddingForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(EmbeddingForwardOps(model, workload, plan)),
               ElementsAre("embedding_forward bf16 48x96x128", "all_reduce_sum bf16 tensor/2 4608"));
   EXPECT_EQ(Of(ActionKind::kForward, 0).size(), 2u + 13);
   EXPECT_EQ(Of(ActionKind::kForward, 1).size(), 2u * 13);
@@ -260,10 +260,10 @@ TEST_F(LlamaOpsTest, StagesAndParameters) {
 
 TEST_F(LlamaOpsTest, PredictedOnly) {
   plan.attention = Attention::kUnfused;
-  EXPECT_EQ(Text(LayerForwardOps(model, workload, plan))[3], "unfused_attention_forward bf16 3x16x2x16x1");
+  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[3], "unfused_attention_forward bf16 3x16x2x16x1");
   EXPECT_TRUE(LayerRecomputeOps(model, workload, plan).empty());
   plan.recompute = Recompute::kSelective;
-  EXPECT_THAT(Text(LayerRecomputeOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerRecomputeOps(model, workload, plan)),
               ElementsAre("unfused_attention_forward bf16 3x16x2x16x1"));
   const std::vector<std::string> backward = Of(ActionKind::kBackward, 2);
   EXPECT_EQ(backward.front(), "unfused_attention_forward bf16 3x16x2x16x1");
@@ -310,7 +310,7 @@ TEST(PlanOps, CoverAllActions) {
             ParameterOp(run.model, run.workload, run.plan, rank, OpKind::kSumOfSquares, run.plan.tp - 1));
     }
     EXPECT_EQ(PlanOps(run.model, run.workload, run.plan), std::vector<OpDesc>(all.begin(), all.end())) << i;
-    const testing::SyntheticDevice device;
+    const test::SyntheticDevice device;
     const OpTimes times = device.Measure(PlanOps(run.model, run.workload, run.plan));
     for (const OpTime& time : PlanOpTimes(run.model, run.workload, run.plan, times)) {
       EXPECT_TRUE(all.contains(time.op));

@@ -12,10 +12,10 @@
 namespace autocfg {
 namespace {
 
-using testing::Fp32;
-using testing::RandomRun;
-using testing::RandomRuns;
-using testing::SmallGpt;
+using test::Fp32;
+using test::RandomRun;
+using test::RandomRuns;
+using test::SmallGpt;
 
 constexpr std::int64_t kMiB = 1 << 20;
 

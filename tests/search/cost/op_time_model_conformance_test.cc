@@ -46,14 +46,14 @@ OpTimes Measured() {
        {ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}}, ParallelPlan{{}, {.micro_batch = 4}},
         ParallelPlan{{.tp = 4}, {.recompute = Recompute::kFull}},
         ParallelPlan{{.tp = 8}, {.micro_batch = 2}}}) {
-    const auto of_plan = testing::AllOps(testing::SmallGpt(), testing::Fp32(16, 64), plan);
+    const auto of_plan = test::AllOps(test::SmallGpt(), test::Fp32(16, 64), plan);
     ops.insert(ops.end(), of_plan.begin(), of_plan.end());
   }
-  return testing::SyntheticDevice().Measure(ops);
+  return test::SyntheticDevice().Measure(ops);
 }
 
 ClusterSpec Machines() {
-  ClusterSpec cluster = testing::LocalRanks(8);
+  ClusterSpec cluster = test::LocalRanks(8);
   cluster.local = false;
   NodeGroup& group = cluster.groups[0];
   group.nodes = 64;

@@ -11,7 +11,7 @@
 namespace autocfg {
 namespace {
 
-using testing::SyntheticDevice;
+using test::SyntheticDevice;
 
 OpDesc Matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
   return {.kind = OpKind::kMatmul, .dims = {m, n, k, 0}};

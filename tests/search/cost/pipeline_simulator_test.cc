@@ -10,9 +10,9 @@
 namespace autocfg {
 namespace {
 
-using testing::Fp32;
+using test::Fp32;
+using test::SmallGpt;
 using ::testing::HasSubstr;
-using testing::SmallGpt;
 
 struct Times {
   double forward = 1, backward = 2, message = 0, rest = 0;

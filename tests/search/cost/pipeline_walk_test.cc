@@ -14,7 +14,7 @@ namespace {
 // The walk gives what the simulator gives for the program that Lower makes, whatever the stages and messages
 // cost.
 TEST(PipelineWalk, IsWhatTheSimulatorGives) {
-  testing::RandomRuns random(59);
+  test::RandomRuns random(59);
   for (int i = 0; i < 500; ++i) {
     ParallelPlan plan;
     plan.pp = random.Pick({1, 2, 3, 4, 8});
@@ -32,7 +32,7 @@ TEST(PipelineWalk, IsWhatTheSimulatorGives) {
     for (StageSeconds& s : stages) s = {random.Uniform(), 2 * random.Uniform()};
     for (double& b : begin) b = random.Uniform();
 
-    const Program program = Lower(testing::SmallGpt(StageCount(plan)), testing::Fp32(m, 16), plan);
+    const Program program = Lower(test::SmallGpt(StageCount(plan)), test::Fp32(m, 16), plan);
     const auto step = SimulateProgram(program, [&](std::int32_t rank, const Action& action) -> double {
       switch (action.kind) {
         case ActionKind::kZeroGradients: return begin[static_cast<std::size_t>(rank)];

@@ -13,7 +13,7 @@
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 
-namespace autocfg::testing {
+namespace autocfg::test {
 
 struct RandomRun {
   ModelSpec model;
@@ -119,4 +119,4 @@ class RandomRuns {
   RunLimits limits_;
 };
 
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

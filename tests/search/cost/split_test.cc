@@ -17,11 +17,11 @@
 namespace autocfg {
 namespace {
 
-using testing::Fp32;
-using testing::LocalRanks;
-using testing::RandomRuns;
-using testing::SmallGpt;
-using testing::SyntheticDevice;
+using test::Fp32;
+using test::LocalRanks;
+using test::RandomRuns;
+using test::SmallGpt;
+using test::SyntheticDevice;
 
 class DeviceTimes final : public OpTimeModel {
  public:

@@ -15,11 +15,11 @@
 namespace autocfg {
 namespace {
 
-using testing::RandomRuns;
+using test::RandomRuns;
 
 constexpr Schedule kSchedules[] = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
 
-struct Pipeline {
+struct SteadyPipeline {
   ParallelPlan plan;
   std::int64_t microbatches = 0;
   std::vector<StageSeconds> stages;
@@ -36,8 +36,8 @@ struct Pipeline {
 };
 
 // A pipeline bound by any of its ranks, by a few that are nearly as slow, or by messages.
-Pipeline RandomPipeline(RandomRuns& random, Schedule schedule) {
-  Pipeline p;
+SteadyPipeline RandomPipeline(RandomRuns& random, Schedule schedule) {
+  SteadyPipeline p;
   p.plan.pp = random.Pick({2, 3, 4, 5, 6, 8, 16});
   p.plan.schedule = schedule;
   if (schedule == Schedule::kInterleaved) p.plan.virtual_stages = random.Pick({2, 3, 4});
@@ -59,8 +59,8 @@ Pipeline RandomPipeline(RandomRuns& random, Schedule schedule) {
 // Equal layers, an embedding in front and a head behind, messages short beside them, as large models have
 // them. Interleaved, ranks that drain free those behind them, whose last computes are never like those
 // before.
-Pipeline LargeModel(RandomRuns& random, Schedule schedule) {
-  Pipeline p;
+SteadyPipeline LargeModel(RandomRuns& random, Schedule schedule) {
+  SteadyPipeline p;
   p.plan.pp = random.Pick({8, 16, 32});
   p.plan.schedule = schedule;
   if (schedule == Schedule::kInterleaved) p.plan.virtual_stages = random.Pick({2, 3, 6});
@@ -75,7 +75,7 @@ Pipeline LargeModel(RandomRuns& random, Schedule schedule) {
 }
 
 // Every rank's last backward ends when it does in the walk of all computes.
-void ExpectAsTheWholeWalk(const Pipeline& p, const PipelineEnds& ends, int i) {
+void ExpectAsTheWholeWalk(const SteadyPipeline& p, const PipelineEnds& ends, int i) {
   const std::vector<ComputeEnds> whole = WalkEveryCompute(p.Walked(), p.microbatches);
   ASSERT_EQ(ends.last_backward_s.size(), whole.size());
   for (std::size_t r = 0; r < whole.size(); ++r) {
@@ -92,7 +92,7 @@ TEST(SteadyState, IsSkippedExactly) {
   std::map<Schedule, int> mostly_skipped;
   for (int i = 0; i < 3600; ++i) {
     const Schedule schedule = kSchedules[i % 3];
-    const Pipeline p = RandomPipeline(random, schedule);
+    const SteadyPipeline p = RandomPipeline(random, schedule);
     const PipelineEnds ends = WalkPipeline(p.Walked(), p.microbatches);
     ExpectAsTheWholeWalk(p, ends, i);
     if (HasFatalFailure()) return;
@@ -110,7 +110,7 @@ TEST(SteadyState, OfLargeModelsIsFoundAtOnce) {
   RandomRuns random(41);
   int at_once = 0;
   for (int i = 0; i < 120; ++i) {
-    const Pipeline p = LargeModel(random, kSchedules[1 + i % 2]);
+    const SteadyPipeline p = LargeModel(random, kSchedules[1 + i % 2]);
     const PipelineEnds ends = WalkPipeline(p.Walked(), p.microbatches);
     ExpectAsTheWholeWalk(p, ends, i);
     if (HasFatalFailure()) return;
@@ -124,7 +124,7 @@ TEST(SteadyState, OfLargeModelsIsFoundAtOnce) {
 TEST(SteadyState, OfAMillionMicrobatches) {
   RandomRuns random(43);
   for (const Schedule schedule : kSchedules) {
-    Pipeline p = LargeModel(random, schedule);
+    SteadyPipeline p = LargeModel(random, schedule);
     p.microbatches = 1024 * 1024;
     const PipelineEnds many = WalkPipeline(p.Walked(), p.microbatches);
     p.microbatches = 1024;
@@ -140,9 +140,8 @@ TEST(SteadyState, OfAMillionMicrobatches) {
 }
 
 // When each rank's last backward ends, by the program and the simulator.
-std::vector<double> SimulatedEnds(const Pipeline& p) {
-  const Program program =
-      Lower(testing::SmallGpt(StageCount(p.plan)), testing::Fp32(p.microbatches, 16), p.plan);
+std::vector<double> SimulatedEnds(const SteadyPipeline& p) {
+  const Program program = Lower(test::SmallGpt(StageCount(p.plan)), test::Fp32(p.microbatches, 16), p.plan);
   const auto step = SimulateProgram(program, [&](std::int32_t rank, const Action& action) -> double {
     switch (action.kind) {
       case ActionKind::kZeroGradients: return p.begin[static_cast<std::size_t>(rank)];
@@ -166,7 +165,7 @@ TEST(SteadyState, IsThatOfSimulatedPrograms) {
   int mostly_skipped = 0;
   for (int i = 0; i < 48; ++i) {
     const Schedule schedule = kSchedules[i % 3];
-    Pipeline p = i % 2 == 0 ? RandomPipeline(random, schedule) : LargeModel(random, schedule);
+    SteadyPipeline p = i % 2 == 0 ? RandomPipeline(random, schedule) : LargeModel(random, schedule);
     p.microbatches = std::min<std::int64_t>(p.microbatches, 10 * p.plan.pp);
     const PipelineEnds ends = WalkPipeline(p.Walked(), p.microbatches);
     const std::vector<double> simulated = SimulatedEnds(p);

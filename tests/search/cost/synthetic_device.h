@@ -15,7 +15,7 @@
 #include "search/plan/model_spec.h"
 #include "search/plan/workload.h"
 
-namespace autocfg::testing {
+namespace autocfg::test {
 
 struct SyntheticDevice {
   double flops_per_s = 5e10;
@@ -79,4 +79,4 @@ inline std::vector<OpDesc> AllOps(const ModelSpec& model, const Workload& worklo
   return PlanOps(model, workload, plan);
 }
 
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

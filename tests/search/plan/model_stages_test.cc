@@ -11,7 +11,7 @@
 namespace autocfg {
 namespace {
 
-ParallelPlan Plan(std::string_view text) {
+ParallelPlan StagesPlan(std::string_view text) {
   auto plan = ParsePlanText(text);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *plan;
@@ -26,7 +26,7 @@ ModelSpec Layers(std::int64_t layers) {
 // Narayanan et al. 2021, section 2.2.2: four ranks with two stages of two layers each; the first rank has
 // layers 1, 2, 9 and 10.
 TEST(ModelStages, AsPublished) {
-  const ParallelPlan plan = Plan("pp=4,vpp=2");
+  const ParallelPlan plan = StagesPlan("pp=4,vpp=2");
   EXPECT_EQ(StageCount(plan), 8);
   EXPECT_EQ(StageOf(plan, 0, 0), 0);
   EXPECT_EQ(StageOf(plan, 0, 1), 4);
@@ -63,7 +63,7 @@ TEST(ModelStages, StagesAndChunksRoundTrip) {
 
 TEST(ModelStages, EvenAndExplicit) {
   const auto layers = [](std::string_view text, std::int64_t stage) {
-    const LayerRange range = StageLayers(Layers(12), Plan(text), stage);
+    const LayerRange range = StageLayers(Layers(12), StagesPlan(text), stage);
     return std::pair{range.first, range.count};
   };
   using Range = std::pair<std::int64_t, std::int64_t>;
@@ -76,25 +76,25 @@ TEST(ModelStages, EvenAndExplicit) {
 
 TEST(ModelStages, RanksCoverAllLayers) {
   for (const char* text : {"pp=3", "pp=2,vpp=3", "pp=3,split=5+4+3", "pp=2,vpp=2,split=1+2+3+6"}) {
-    const ParallelPlan plan = Plan(text);
+    const ParallelPlan plan = StagesPlan(text);
     std::int64_t sum = 0;
     for (std::int64_t rank = 0; rank < plan.pp; ++rank) sum += RankLayers(Layers(12), plan, rank);
     EXPECT_EQ(sum, 12) << text;
   }
-  EXPECT_EQ(RankLayers(Layers(12), Plan("pp=2,vpp=2,split=1+2+3+6"), 0), 4);
-  EXPECT_EQ(RankLayers(Layers(12), Plan("pp=2,vpp=2,split=1+2+3+6"), 1), 8);
+  EXPECT_EQ(RankLayers(Layers(12), StagesPlan("pp=2,vpp=2,split=1+2+3+6"), 0), 4);
+  EXPECT_EQ(RankLayers(Layers(12), StagesPlan("pp=2,vpp=2,split=1+2+3+6"), 1), 8);
 }
 
 TEST(ModelStages, RecomputedLayers) {
-  EXPECT_EQ(RecomputedLayers(Plan("tp=1"), 4), 0);
-  EXPECT_EQ(RecomputedLayers(Plan("recompute=selective"), 4), 0);
-  EXPECT_EQ(RecomputedLayers(Plan("recompute=full"), 4), 4);
-  EXPECT_EQ(RecomputedLayers(Plan("recompute=full:3"), 4), 3);
-  EXPECT_EQ(RecomputedLayers(Plan("recompute=full:3"), 2), 2) << "all, where there are fewer";
+  EXPECT_EQ(RecomputedLayers(StagesPlan("tp=1"), 4), 0);
+  EXPECT_EQ(RecomputedLayers(StagesPlan("recompute=selective"), 4), 0);
+  EXPECT_EQ(RecomputedLayers(StagesPlan("recompute=full"), 4), 4);
+  EXPECT_EQ(RecomputedLayers(StagesPlan("recompute=full:3"), 4), 3);
+  EXPECT_EQ(RecomputedLayers(StagesPlan("recompute=full:3"), 2), 2) << "all, where there are fewer";
 }
 
 TEST(MicrobatchCount, CountsOneDataParallelRank) {
-  EXPECT_EQ(MicrobatchCount({.global_batch = 24, .seq_len = 64, .precision = {}}, Plan("dp=2,mbs=3")), 4);
+  EXPECT_EQ(MicrobatchCount({.global_batch = 24, .seq_len = 64, .precision = {}}, StagesPlan("dp=2,mbs=3")), 4);
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 namespace autocfg {
 namespace {
 
-using testing::AllOps;
-using testing::Fp32;
-using testing::SmallGpt;
+using test::AllOps;
+using test::Fp32;
+using test::SmallGpt;
 
 std::vector<ParallelPlan> Plans(const ModelSpec& model, const Workload& workload, std::int64_t ranks) {
   std::vector<ParallelPlan> plans;

@@ -15,9 +15,9 @@
 namespace autocfg {
 namespace {
 
-using testing::Fp32;
-using testing::LocalRanks;
-using testing::SmallGpt;
+using test::Fp32;
+using test::LocalRanks;
+using test::SmallGpt;
 
 constexpr std::int64_t kAnyMemory = std::int64_t{1} << 50;
 

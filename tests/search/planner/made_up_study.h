@@ -16,7 +16,7 @@
 #include "search/planner/search_loop.h"
 #include "tests/search/cost/synthetic_device.h"
 
-namespace autocfg::testing {
+namespace autocfg::test {
 
 inline constexpr std::size_t kAll = 1000000;
 
@@ -121,4 +121,4 @@ inline std::vector<Step> RunStudy(SearchLoop& loop, HiddenTruth& truth) {
   return log;
 }
 
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

@@ -17,16 +17,16 @@
 namespace autocfg {
 namespace {
 
-using testing::Calibrated;
-using testing::FlatTimes;
-using testing::Fp32;
-using testing::HiddenTruth;
-using testing::kAll;
-using testing::LocalRanks;
-using testing::Loop;
-using testing::RunStudy;
-using testing::SmallGpt;
-using testing::Step;
+using test::Calibrated;
+using test::FlatTimes;
+using test::Fp32;
+using test::HiddenTruth;
+using test::kAll;
+using test::LocalRanks;
+using test::Loop;
+using test::RunStudy;
+using test::SmallGpt;
+using test::Step;
 
 // All plans shown, measured and recommended are complete, and no two are equal.
 TEST(SearchLoop, SplitsAreDefinite) {

@@ -15,13 +15,13 @@
 namespace autocfg {
 namespace {
 
-using testing::Calibrated;
-using testing::Fp32;
-using testing::kAll;
-using testing::LocalRanks;
-using testing::Loop;
-using testing::SmallGpt;
-using testing::SyntheticDevice;
+using test::Calibrated;
+using test::Fp32;
+using test::kAll;
+using test::LocalRanks;
+using test::Loop;
+using test::SmallGpt;
+using test::SyntheticDevice;
 
 // A slice takes its own ops' times, times a hidden factor. The whole step adds messages and bubbles as
 // predicted.

@@ -11,15 +11,15 @@
 namespace autocfg {
 namespace {
 
-using testing::Calibrated;
-using testing::Fp32;
-using testing::HiddenTruth;
-using testing::kAll;
-using testing::LocalRanks;
-using testing::Loop;
-using testing::RunStudy;
-using testing::SmallGpt;
-using testing::SyntheticDevice;
+using test::Calibrated;
+using test::Fp32;
+using test::HiddenTruth;
+using test::kAll;
+using test::LocalRanks;
+using test::Loop;
+using test::RunStudy;
+using test::SmallGpt;
+using test::SyntheticDevice;
 
 TEST(SearchLoop, ExhaustiveMeasuresEveryPlan) {
   SearchLoop loop = Calibrated({.exhaustive = true}, {{"recompute", {"none", "full"}}, {"vpp", {"1", "3"}}});

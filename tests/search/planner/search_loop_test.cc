@@ -19,17 +19,17 @@
 namespace autocfg {
 namespace {
 
-using testing::Calibrated;
-using testing::Fp32;
+using test::Calibrated;
+using test::Fp32;
+using test::HiddenTruth;
+using test::kAll;
+using test::LocalRanks;
+using test::Loop;
+using test::RunStudy;
+using test::SmallGpt;
+using test::Step;
+using test::SyntheticDevice;
 using ::testing::HasSubstr;
-using testing::HiddenTruth;
-using testing::kAll;
-using testing::LocalRanks;
-using testing::Loop;
-using testing::RunStudy;
-using testing::SmallGpt;
-using testing::Step;
-using testing::SyntheticDevice;
 
 TEST(SearchLoop, CountsAddUp) {
   SearchLoop loop = Loop();

@@ -10,9 +10,9 @@
 namespace autocfg {
 namespace {
 
-using testing::Fp32;
-using testing::LocalRanks;
-using testing::SmallGpt;
+using test::Fp32;
+using test::LocalRanks;
+using test::SmallGpt;
 
 // Nominal op times; every message takes the same given time.
 class TimesWithMessages final : public OpTimeModel {

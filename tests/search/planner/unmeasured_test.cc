@@ -11,9 +11,9 @@
 namespace autocfg {
 namespace {
 
-using testing::Fp32;
-using testing::LocalRanks;
-using testing::SmallGpt;
+using test::Fp32;
+using test::LocalRanks;
+using test::SmallGpt;
 
 constexpr double kStart = 2, kSlope = 3;  // a trial's start-up time, and its length in steps
 

@@ -11,10 +11,10 @@
 namespace autocfg {
 namespace {
 
-using testing::Erase;
-using testing::Interleaved;
-using testing::Make;
-using testing::Text;
+using test::Erase;
+using test::Interleaved;
+using test::Make;
+using test::Text;
 
 std::vector<Program> SomePrograms() {
   std::vector<Program> programs;

@@ -8,10 +8,10 @@
 namespace autocfg {
 namespace {
 
+using test::Interleaved;
+using test::Make;
+using test::Text;
 using ::testing::HasSubstr;
-using testing::Interleaved;
-using testing::Make;
-using testing::Text;
 
 TEST(Lower, EveryActionAndWhatItWaitsFor) {
   const Program program = Make(1, 2, 2, 3);

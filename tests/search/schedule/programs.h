@@ -11,7 +11,7 @@
 #include "search/plan/model_stages.h"
 #include "search/schedule/program.h"
 
-namespace autocfg::testing {
+namespace autocfg::test {
 
 // A model with one layer a stage.
 inline ModelSpec ModelOfStages(const ParallelPlan& plan, bool tied = true) {
@@ -90,4 +90,4 @@ inline Action& At(RankProgram& list, const std::string& text) {
   return list[static_cast<std::size_t>(Find(list, text))];
 }
 
-}  // namespace autocfg::testing
+}  // namespace autocfg::test

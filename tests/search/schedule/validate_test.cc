@@ -11,13 +11,13 @@
 namespace autocfg {
 namespace {
 
-using testing::At;
-using testing::Erase;
-using testing::Find;
+using test::At;
+using test::Erase;
+using test::Find;
+using test::Interleaved;
+using test::Make;
+using test::Move;
 using ::testing::HasSubstr;
-using testing::Interleaved;
-using testing::Make;
-using testing::Move;
 
 TEST(ValidateProgram, AcceptsEverySmallLayout) {
   int programs = 0;

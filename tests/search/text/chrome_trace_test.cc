@@ -21,9 +21,9 @@
 namespace autocfg {
 namespace {
 
-using Json = nlohmann::json;
-using testing::Interleaved;
-using testing::Make;
+using TraceJson = nlohmann::json;
+using test::Interleaved;
+using test::Make;
 
 SimulatedStep Simulate(const Program& program) {
   const auto step = SimulateProgram(program, [](std::int32_t rank, const Action& action) {
@@ -39,18 +39,20 @@ SimulatedStep Simulate(const Program& program) {
   return *step;
 }
 
-std::int64_t Nanoseconds(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1e3); }
+std::int64_t Nanoseconds(const TraceJson& microseconds) {
+  return std::llround(microseconds.get<double>() * 1e3);
+}
 
 struct Event {
   std::string name;
   std::int64_t begin, end;  // nanoseconds
-  Json args;
+  TraceJson args;
 };
 
 // Returns the events by rank and lane, in text order.
-std::map<std::pair<int, int>, std::vector<Event>> Events(const Json& trace) {
+std::map<std::pair<int, int>, std::vector<Event>> Events(const TraceJson& trace) {
   std::map<std::pair<int, int>, std::vector<Event>> events;
-  for (const Json& event : trace.at("traceEvents")) {
+  for (const TraceJson& event : trace.at("traceEvents")) {
     if (event.at("ph") != "X") continue;
     const std::int64_t begin = Nanoseconds(event.at("ts"));
     events[{event.at("pid"), event.at("tid")}].push_back(
@@ -61,7 +63,7 @@ std::map<std::pair<int, int>, std::vector<Event>> Events(const Json& trace) {
 
 void ExpectWhole(const Program& program) {
   const SimulatedStep step = Simulate(program);
-  const Json trace = Json::parse(ChromeTrace(program, step.rows, {}));
+  const TraceJson trace = TraceJson::parse(ChromeTrace(program, step.rows, {}));
   const auto step_ns = std::llround(step.step_time_s * 1e9);
   std::set<std::pair<int, int>> found;  // rank, action
   for (const auto& [where, events] : Events(trace)) {
@@ -115,10 +117,10 @@ TEST(ChromeTrace, WholeSteps) {
 
 TEST(ChromeTrace, NamesOfRanksAndLanes) {
   const Program program = Interleaved(2, 2, 1, 2, 2);
-  const Json trace = Json::parse(ChromeTrace(program, Simulate(program).rows, {}));
+  const TraceJson trace = TraceJson::parse(ChromeTrace(program, Simulate(program).rows, {}));
   std::map<int, std::string> ranks;
   std::map<std::pair<int, int>, std::string> lanes;
-  for (const Json& event : trace.at("traceEvents")) {
+  for (const TraceJson& event : trace.at("traceEvents")) {
     if (event.at("ph") != "M") continue;
     const int pid = event.at("pid"), tid = event.at("tid");
     if (event.at("name") == "process_name") ranks[pid] = event.at("args").at("name");
@@ -136,7 +138,7 @@ TEST(ChromeTrace, NamesOfRanksAndLanes) {
   EXPECT_EQ((lanes[{3, 2}]), "pp_recv");
   EXPECT_EQ((lanes[{3, 3}]), "reduce");
   EXPECT_EQ(trace.at("otherData").at("plan"), "tp=2,pp=2,dp=1,mbs=1,vpp=2");
-  const Json one = Json::parse(ChromeTrace(Make(1, 1, 1, 1), Simulate(Make(1, 1, 1, 1)).rows, {}));
+  const TraceJson one = TraceJson::parse(ChromeTrace(Make(1, 1, 1, 1), Simulate(Make(1, 1, 1, 1)).rows, {}));
   EXPECT_EQ(one.at("traceEvents").at(0).at("args").at("name"), "rank 0 (stage 0)");
 }
 
@@ -149,7 +151,7 @@ TEST(ChromeTrace, GapsAndOverlapsByHand) {
       {0, Lane::kCompute, 3, 4e-6, 6e-6},  // 0F1, issued while 0B0 still ran
       {0, Lane::kReduce, 5, 6e-6, 9e-6},   // SCALARS
   };
-  const Json trace = Json::parse(ChromeTrace(program, rows, {}));
+  const TraceJson trace = TraceJson::parse(ChromeTrace(program, rows, {}));
   std::string text;
   for (const auto& [where, events] : Events(trace)) {
     for (const Event& event : events)
@@ -164,31 +166,31 @@ TEST(ChromeTrace, GapsAndOverlapsByHand) {
 TEST(ChromeTrace, RecordsTheOriginOfItsTimes) {
   const Program program = Make(2, 2, 1, 2);
   const std::vector<TraceRow> rows = Simulate(program).rows;
-  const auto labels = [](const Json& trace) {
+  const auto labels = [](const TraceJson& trace) {
     std::set<std::string> found;
-    for (const Json& event : trace.at("traceEvents")) {
+    for (const TraceJson& event : trace.at("traceEvents")) {
       if (event.at("name") == "process_labels")
         found.insert(event.at("args").at("labels").get<std::string>());
     }
     return found;
   };
-  const Json predicted = Json::parse(ChromeTrace(
+  const TraceJson predicted = TraceJson::parse(ChromeTrace(
       program, rows,
       {.kind = TraceKind::kPredicted, .device = "", .cluster = "my \"best\"\n", .slice = std::nullopt}));
-  EXPECT_EQ(predicted.at("otherData"), (Json{{"plan", "tp=2,pp=2,dp=1,mbs=1"},
-                                             {"kind", "predicted"},
-                                             {"device", nullptr},
-                                             {"cluster", "my \"best\"\n"},
-                                             {"slice", nullptr}}));
+  EXPECT_EQ(predicted.at("otherData"), (TraceJson{{"plan", "tp=2,pp=2,dp=1,mbs=1"},
+                                                  {"kind", "predicted"},
+                                                  {"device", nullptr},
+                                                  {"cluster", "my \"best\"\n"},
+                                                  {"slice", nullptr}}));
   EXPECT_EQ(labels(predicted), std::set<std::string>{"predicted"});
-  const Json slice = Json::parse(
+  const TraceJson slice = TraceJson::parse(
       ChromeTrace(program, rows,
                   {.kind = TraceKind::kEmulated, .device = "paced", .cluster = "a100", .slice = {{1, 0}}}));
   EXPECT_EQ(slice.at("otherData").at("kind"), "emulated");
   EXPECT_EQ(slice.at("otherData").at("device"), "paced");
-  EXPECT_EQ(slice.at("otherData").at("slice"), (Json{{"tensor", 1}, {"pipeline", 0}}));
+  EXPECT_EQ(slice.at("otherData").at("slice"), (TraceJson{{"tensor", 1}, {"pipeline", 0}}));
   EXPECT_EQ(labels(slice), std::set<std::string>{"emulated, a slice: it ran alone"});
-  const Json measured = Json::parse(ChromeTrace(
+  const TraceJson measured = TraceJson::parse(ChromeTrace(
       program, rows, {.kind = TraceKind::kMeasured, .device = "cpu", .cluster = "", .slice = std::nullopt}));
   EXPECT_EQ(measured.at("otherData").at("kind"), "measured");
   EXPECT_EQ(measured.at("otherData").at("cluster"), nullptr);
@@ -198,9 +200,9 @@ TEST(ChromeTrace, RowsOfSomeRanks) {
   const Program program = Make(1, 4, 1, 4);
   std::vector<TraceRow> rows = Simulate(program).rows;
   std::erase_if(rows, [](const TraceRow& row) { return row.rank != 2; });
-  for (const auto& [where, events] : Events(Json::parse(ChromeTrace(program, rows, {}))))
+  for (const auto& [where, events] : Events(TraceJson::parse(ChromeTrace(program, rows, {}))))
     EXPECT_EQ(where.first, 2);
-  EXPECT_TRUE(Json::parse(ChromeTrace(program, {}, {})).at("traceEvents").empty());
+  EXPECT_TRUE(TraceJson::parse(ChromeTrace(program, {}, {})).at("traceEvents").empty());
 }
 
 TEST(ChromeTrace, RejectsRowsOfAnotherProgram) {

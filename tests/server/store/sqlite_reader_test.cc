@@ -15,7 +15,7 @@
 namespace autocfg {
 namespace {
 
-v1::Study Sample(const std::string& fingerprint) {
+v1::Study SampleStudy(const std::string& fingerprint) {
   v1::Study study;
   study.set_fingerprint(fingerprint);
   return study;
@@ -32,22 +32,22 @@ TEST(SqliteReader, SeesCommitsWithoutDisturbingTheWriter) {
   const std::string path = dir.File("a b%.db");
   auto writer = OpenSqliteStore(path);
   ASSERT_TRUE(writer.ok()) << writer.status();
-  ASSERT_TRUE((*writer)->CreateStudy("", Sample("x"), 1).ok());
+  ASSERT_TRUE((*writer)->CreateStudy("", SampleStudy("x"), 1).ok());
   auto first = OpenSqliteStoreReadOnly(path);
   auto second = OpenSqliteStoreReadOnly(path);
   ASSERT_TRUE(first.ok()) << first.status();
   ASSERT_TRUE(second.ok()) << second.status();
   for (std::size_t n = 2; n < 6; ++n) {
-    ASSERT_TRUE((*writer)->CreateStudy("", Sample("x"), 1).ok());
+    ASSERT_TRUE((*writer)->CreateStudy("", SampleStudy("x"), 1).ok());
     EXPECT_EQ(Count(**first), n);
     EXPECT_EQ(Count(**second), n);
   }
-  EXPECT_TRUE(absl::IsPermissionDenied((*first)->CreateStudy("", Sample("y"), 1).status()));
+  EXPECT_TRUE(absl::IsPermissionDenied((*first)->CreateStudy("", SampleStudy("y"), 1).status()));
   // A search starts while readers are active.
   writer->reset();
   auto next = OpenSqliteStore(path);
   ASSERT_TRUE(next.ok()) << next.status();
-  ASSERT_TRUE((*next)->CreateStudy("", Sample("x"), 1).ok());
+  ASSERT_TRUE((*next)->CreateStudy("", SampleStudy("x"), 1).ok());
   EXPECT_EQ(Count(**first), 6u);
 }
 
@@ -55,7 +55,7 @@ TEST(SqliteReader, NeverCheckpoints) {
   TempDir dir;
   const std::string path = dir.File("a.db");
   auto writer = OpenSqliteStore(path);
-  ASSERT_TRUE((*writer)->CreateStudy("", Sample("x"), 1).ok());
+  ASSERT_TRUE((*writer)->CreateStudy("", SampleStudy("x"), 1).ok());
   // As after a kill: the log exists and no process has the file open.
   const std::string copy = dir.File("copy.db");
   for (const char* suffix : {"", "-wal"}) std::filesystem::copy_file(path + suffix, copy + suffix);
@@ -77,7 +77,7 @@ TEST(SqliteReader, NeverCheckpoints) {
 TEST(SqliteReader, WorksWithoutWritePermission) {
   TempDir dir;
   const std::string path = dir.File("a.db");
-  ASSERT_TRUE((*OpenSqliteStore(path))->CreateStudy("", Sample("x"), 1).ok());
+  ASSERT_TRUE((*OpenSqliteStore(path))->CreateStudy("", SampleStudy("x"), 1).ok());
   ASSERT_EQ(chmod(path.c_str(), 0444), 0);
   ASSERT_EQ(chmod(dir.path().c_str(), 0555), 0);
   const bool root = geteuid() == 0;

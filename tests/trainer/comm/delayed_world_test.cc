@@ -5,14 +5,14 @@
 namespace autocfg {
 namespace {
 
-std::unique_ptr<CommWorld> CreateDelayedUcx(Rendezvous& rendezvous) {
+std::unique_ptr<CommWorld> DelayedUcxWorld(Rendezvous& rendezvous) {
   return CreateDelayedWorld(CreateUcxWorld(rendezvous));
 }
 
 // A send uses the buffer's content at the time of the wait, so a program that overwrites the buffer earlier
 // is detected.
 TEST(DelayedWorld, StartsWhenWaitedFor) {
-  RunRanks(2, CreateDelayedUcx, [](RankContext& c) {
+  RunRanks(2, DelayedUcxWorld, [](RankContext& c) {
     Group group(c, CommGroup::kWorld, AllRanks(2));
     Buffer<float> buffer(1, 1.0f);
     auto work = group->AllReduce(buffer.tensor(), ReduceOp::kSum, c.stream);
@@ -33,7 +33,7 @@ TEST(DelayedWorld, StartsWhenWaitedFor) {
 }
 
 TEST(DelayedWorld, FailureToStartIsThrownByWait) {
-  RunRanks(2, CreateDelayedUcx, [](RankContext& c) {
+  RunRanks(2, DelayedUcxWorld, [](RankContext& c) {
     Group group(c, CommGroup::kWorld, AllRanks(2));
     Buffer<float> buffer(1);
     auto work = group->Send(buffer.tensor(), c.rank, 0, c.stream);
