@@ -5,6 +5,9 @@ if(AUTOCFG_WERROR)
   list(APPEND AUTOCFG_WARNINGS -Werror)
 endif()
 
+# What sources include and the build makes: all that clang-tidy needs of a build.
+add_custom_target(generated_sources)
+
 add_library(autocfg_flags INTERFACE)
 target_include_directories(autocfg_flags INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
 target_compile_options(autocfg_flags INTERFACE

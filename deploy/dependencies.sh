@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that autocfg builds with, where any is missing. Debian 12, Ubuntu 24.04; as root or with sudo.
 # Usage: deploy/dependencies.sh [--bench | --lint | --gpu] [--list]
-#   --bench  also what the benchmarks compare with     --lint  also clang-format and clang-tidy
+#   --bench  also what the benchmarks compare with     --lint  also the tools of ./dev lint
 #   --gpu    also what packs a bundle for a machine with a GPU
 #   --list   print the packages instead
 set -euo pipefail
@@ -25,7 +25,7 @@ list=0
 for arg in "$@"; do
   case "$arg" in
     --bench) packages+=(python3-torch) ;;
-    --lint) packages+=(clang-format clang-tidy) ;;
+    --lint) packages+=(clang-format clang-tidy shellcheck pyflakes3) ;;
     --gpu) packages+=(binutils xz-utils) ;;
     --list) list=1 ;;
     *) echo "autocfg: dependencies.sh knows --bench, --lint, --gpu and --list, not '$arg'" >&2; exit 2 ;;
