@@ -32,7 +32,7 @@ struct ParallelPlan {
   bool p2p_overlap = false;
   bool scatter_gather = false;
 
-  auto operator<=>(const ParallelPlan&) const = default;
+  auto operator<=>(const ParallelPlan&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 // Ranks that the plan uses.

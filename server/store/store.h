@@ -27,6 +27,7 @@ struct TrialKey {
 struct WorkerSession {
   std::string worker;
   std::int64_t epoch = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): false positive
   friend auto operator<=>(const WorkerSession&, const WorkerSession&) = default;
 };
 
@@ -105,6 +106,7 @@ struct OpTimesKey {
   std::int64_t ranks = 0;             // that ran each op at once
   std::int64_t ranks_per_device = 1;  // of these, at most
   std::int64_t workers = 1;           // that they were on
+  // NOLINTNEXTLINE(modernize-use-nullptr): false positive
   friend auto operator<=>(const OpTimesKey&, const OpTimesKey&) = default;
 };
 

@@ -36,7 +36,7 @@ struct GroupKey {
   CommGroup name = CommGroup::kNone;  // kNone: compute, which needs none
   std::int64_t size = 0;
 
-  auto operator<=>(const GroupKey&) const = default;
+  auto operator<=>(const GroupKey&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 // A message is timed between neighbours, however many stages there are.
