@@ -74,7 +74,7 @@ class Dispatcher {
   // Renews at once; answers CANCEL as soon as the lease is to be given up, DRAIN when the worker is told to
   // drain, else CONTINUE once `wait` is over or the lease is renewed again. Errors: those of
   // Store::RenewLease, and as above.
-  CallId Renew(const RenewRequest& request, RenewAnswer answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  CallId Renew(const RenewRequest& request, const RenewAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The caller of a parked call has gone: its answer is called with Cancelled. `broke`: not because its time
   // was over. Nothing for calls that have their answer.
