@@ -76,7 +76,7 @@ std::string DidYouMean(std::string_view name, const std::vector<std::string>& kn
 }
 
 std::string DidYouMeanPreset(std::string_view name, const std::vector<std::string>& presets) {
-  const std::string near = Question(NearNames(name, presets));
+  std::string near = Question(NearNames(name, presets));
   if (!near.empty()) return near;
   return fmt::format("; give one of {}, or a file whose name ends in .json", fmt::join(presets, ", "));
 }

@@ -47,9 +47,8 @@ int UnknownVerb(const std::string& verb) {
     return Fail(kExitUsage,
                 fmt::format("autocfg {} is not supported yet; this version has {}", verb, VerbList()));
   }
-  std::vector<std::string> known = SupportedVerbs();
-  return Fail(kExitUsage,
-              fmt::format("no verb '{}'{}; give one of {}", verb, DidYouMean(verb, known), VerbList()));
+  return Fail(kExitUsage, fmt::format("no verb '{}'{}; give one of {}", verb,
+                                      DidYouMean(verb, SupportedVerbs()), VerbList()));
 }
 
 // Returns the subcommand named on the command line, or `app` if none is named.

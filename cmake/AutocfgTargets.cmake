@@ -5,14 +5,20 @@ if(AUTOCFG_WERROR)
   list(APPEND AUTOCFG_WARNINGS -Werror)
 endif()
 
+# What sources include and the build makes: all that clang-tidy needs of a build.
+add_custom_target(generated_sources)
+# The programs of the tests labelled unit, and what those run.
+add_custom_target(unit_tests)
+
 add_library(autocfg_flags INTERFACE)
 target_include_directories(autocfg_flags INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
 target_compile_options(autocfg_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${AUTOCFG_WARNINGS}>" "$<$<COMPILE_LANGUAGE:CXX>:-march=x86-64-v3>")
 if(AUTOCFG_SANITIZE)
-  set(sanitizer -fsanitize=${AUTOCFG_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  list(JOIN AUTOCFG_SANITIZE "," sanitizers)
+  set(sanitizer -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_compile_options(autocfg_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${sanitizer}>")
-  target_link_options(autocfg_flags INTERFACE -fsanitize=${AUTOCFG_SANITIZE})
+  target_link_options(autocfg_flags INTERFACE -fsanitize=${sanitizers})
 endif()
 if(AUTOCFG_SANITIZE STREQUAL "thread")
   # These objects make absl's mutexes visible to ThreadSanitizer and hide gRPC's core from it. They come first
@@ -85,7 +91,8 @@ function(autocfg_library name)
 endfunction()
 
 # autocfg_tests(NAME DIR dir LABEL label DEPS target... [TIMEOUT s]): builds one test program from every
-# *_test.cc directly in DIR. ctest runs it as one test with the given label.
+# *_test.cc directly in DIR. ctest runs it as one test with the given label. The target unit_tests builds those
+# of the label unit.
 function(autocfg_tests name)
   cmake_parse_arguments(ARG "" "DIR;LABEL;TIMEOUT" "DEPS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DIR}/*_test.cc")
@@ -104,6 +111,9 @@ function(autocfg_tests name)
     # With sanitizers, g++ gives false warnings about std::regex and std::function in the standard library's
     # headers.
     target_compile_options(${name} PRIVATE -Wno-maybe-uninitialized)
+  endif()
+  if(ARG_LABEL STREQUAL "unit")
+    add_dependencies(unit_tests ${name})
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})

@@ -10,7 +10,7 @@ Connection Connect(const std::string& target) {
 }
 
 absl::Status ErrorOf(const Connection& connection, const grpc::Status& status) {
-  const absl::Status said = ToAbsl(status);
+  absl::Status said = ToAbsl(status);
   const bool unreachable = absl::IsUnavailable(said) || absl::IsDeadlineExceeded(said);
   if (!unreachable || connection.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY)
     return said;

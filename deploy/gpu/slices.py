@@ -2,7 +2,6 @@
 the real plan."""
 import statistics
 
-from gpu.context import seconds_left
 from gpu.outcome import Failure, OutOfTime
 
 MODEL, PLAN, MICRO_BATCHES, STEPS = "gpt3-175b", "tp=8,pp=16,dp=1,mbs=1,schedule=1f1b", 16, 6

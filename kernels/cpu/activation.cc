@@ -56,6 +56,7 @@ void Forward(std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y) {
   for (std::int64_t row = 0; row < rows; ++row) {
     T* xr = x + row * width;
     T* yr = y + row * width;
+    // NOLINTNEXTLINE(bugprone-branch-clone): they differ; statements under `omp simd` are not compared
     if (bias == nullptr) {
 #pragma omp simd
       for (std::int64_t i = 0; i < width; ++i) yr[i] = F::At(xr[i]).value;
@@ -82,6 +83,7 @@ void GatedForward(std::int64_t rows, std::int64_t width, T* x, const T* bias, T*
     T* gate = x + row * 2 * width;
     T* up = gate + width;
     T* yr = y + row * width;
+    // NOLINTNEXTLINE(bugprone-branch-clone): they differ; statements under `omp simd` are not compared
     if (bias == nullptr) {
 #pragma omp simd
       for (std::int64_t i = 0; i < width; ++i) yr[i] = F::At(gate[i]).value * up[i];

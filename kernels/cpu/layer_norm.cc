@@ -46,6 +46,7 @@ void LayerNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const
       dbeta[i] += dyr[i];
     }
     const T mean_g = sum_g / static_cast<T>(width), mean_gn = sum_gn / static_cast<T>(width);
+    // NOLINTNEXTLINE(bugprone-branch-clone): they differ; statements under `omp simd` are not compared
     if (add) {
 #pragma omp simd
       for (std::int64_t i = 0; i < width; ++i) {

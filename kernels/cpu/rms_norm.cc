@@ -36,6 +36,7 @@ void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T
       dgamma[i] += dyr[i] * n;
     }
     const T along = s * sum_gn / static_cast<T>(width);
+    // NOLINTNEXTLINE(bugprone-branch-clone): they differ; statements under `omp simd` are not compared
     if (add) {
 #pragma omp simd
       for (std::int64_t i = 0; i < width; ++i) dxr[i] += s * (dyr[i] * gamma[i] - xr[i] * along);

@@ -101,6 +101,7 @@ GpuList ListGpus() {
   list.driver = nvml->Driver();
   const int count = nvml->Count();
   std::vector<std::string> uuids;
+  uuids.reserve(static_cast<std::size_t>(count));
   for (int index = 0; index < count; ++index) uuids.push_back(nvml->Uuid(index));
   const auto variable = VisibleDevices();
   for (const std::size_t place : VisiblePlaces(variable, uuids)) {

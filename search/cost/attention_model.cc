@@ -1,6 +1,7 @@
 #include "search/cost/attention_model.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace autocfg {
 
@@ -10,7 +11,8 @@ double FusedAttentionSeconds(const OpDesc& op, double fused_flops_per_s, double 
 }
 
 double UnfusedAttentionSeconds(const OpDesc& op, const MatmulDevice& device, double overhead_s) {
-  const auto [batch, seq, heads, head_dim, kv_heads] = op.dims;
+  const std::int64_t batch = op.dims[0], seq = op.dims[1], heads = op.dims[2], head_dim = op.dims[3],
+                     kv_heads = op.dims[4];
   const double element = static_cast<double>(SizeOf(op.dtype));
   const double scores = static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(seq) *
                         static_cast<double>(seq);

@@ -41,7 +41,7 @@ absl::Status CheckLinks(const ClusterSpec& cluster) {
   const NodeGroup& group = cluster.groups.front();
   const DeviceEfficiency& efficiency = group.device.efficiency;
   if (group.gpus_per_node > 1) {
-    const absl::Status within =
+    absl::Status within =
         CheckAllThere({"intra_node_bytes_per_s", group.intra_node_bytes_per_s, "intra_node_latency_s",
                        group.intra_node_latency_s, "efficiency.intra_node", efficiency.intra_node});
     if (!within.ok()) return within;

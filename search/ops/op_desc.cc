@@ -109,7 +109,7 @@ double MinElements(const OpDesc& op) {
     case OpKind::kCrossEntropyRescale: return 3 * a;
     case OpKind::kCrossEntropyLoss: return 4 * a;
     case OpKind::kCrossEntropyBackward: return 2 * a * b + 3 * a;
-    case OpKind::kFill: return a;
+    case OpKind::kFill:
     case OpKind::kSumOfSquares: return a;
     // Reads weight, gradient and two moments; writes weight and moments (see MinBytes).
     case OpKind::kAdamW: return 7 * a;

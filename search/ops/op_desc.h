@@ -95,7 +95,7 @@ struct OpDesc {
   std::int32_t group_size = 1;
   std::array<std::int64_t, 5> dims{};
 
-  auto operator<=>(const OpDesc&) const = default;
+  auto operator<=>(const OpDesc&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 std::string_view Name(OpKind kind);      // "matmul", "layer_norm_forward", ...

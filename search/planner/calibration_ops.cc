@@ -74,6 +74,7 @@ std::vector<OpDesc> ListCalibrationOps(const ModelSpec& model, const Workload& w
   }
 
   std::vector<std::pair<double, OpDesc>> order;
+  order.reserve(share.size());
   for (const auto& [op, weight] : share) order.emplace_back(-weight, op);
   std::sort(order.begin(), order.end());
   if (order.size() > most) {
@@ -92,6 +93,7 @@ std::vector<OpDesc> ListCalibrationOps(const ModelSpec& model, const Workload& w
     order = std::move(kept);
   }
   std::vector<OpDesc> ops;
+  ops.reserve(order.size());
   for (const auto& entry : order) ops.push_back(entry.second);
   return ops;
 }

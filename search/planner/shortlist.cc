@@ -102,6 +102,7 @@ absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& fea
   SimulatedPlans simulated;
   Simulations simulations(costs, feasible, simulated);
   std::vector<std::pair<double, std::size_t>> by_closed_form;
+  by_closed_form.reserve(least.size());
   for (const std::size_t i : least) by_closed_form.emplace_back(plans[i].step_time_s, i);
   std::sort(by_closed_form.begin(), by_closed_form.end());
   for (std::size_t n = 0; n < std::min(kFirstSimulated, by_closed_form.size()); ++n) {

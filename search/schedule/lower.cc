@@ -145,6 +145,7 @@ Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPl
   const RankMesh mesh(plan);
   Program program{plan, MicrobatchCount(workload, plan), {}};
   std::vector<ComputeOrder> orders;
+  orders.reserve(static_cast<std::size_t>(plan.pp));
   for (int pipeline_rank = 0; pipeline_rank < plan.pp; ++pipeline_rank) {
     orders.push_back(MakeComputeOrder(plan, pipeline_rank, static_cast<int>(program.microbatches)));
   }

@@ -133,7 +133,8 @@ std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows, 
 
   Writer writer(2 * rows.size());
   for (auto& [where, of_lane] : lanes) {
-    const auto& [rank, lane] = where;
+    const std::int32_t rank = where.first;
+    const Lane lane = where.second;
     const int thread = static_cast<int>(lane);
     if (lane == Lane::kCompute) {
       writer.Metadata("process_name", rank, thread,

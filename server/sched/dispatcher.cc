@@ -99,7 +99,7 @@ CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
   return id;
 }
 
-CallId Dispatcher::Renew(const RenewRequest& request, RenewAnswer answer) {
+CallId Dispatcher::Renew(const RenewRequest& request, const RenewAnswer& answer) {
   std::uint64_t changes = 0;
   {
     absl::MutexLock lock(&mutex_);

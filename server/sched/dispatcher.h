@@ -73,7 +73,7 @@ class Dispatcher {
   // Renews immediately. Answers CANCEL as soon as the lease must be given up, DRAIN when the worker is told
   // to drain, else CONTINUE after `wait` or when the lease is renewed again. Errors: those of
   // Store::RenewLease, and as above.
-  CallId Renew(const RenewRequest& request, RenewAnswer answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  CallId Renew(const RenewRequest& request, const RenewAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The caller of a parked call is gone: calls its answer with Cancelled. `broke`: the connection broke
   // before the call's deadline. No effect on calls that were answered.

@@ -53,6 +53,7 @@ class ParkedCalls {
       if (predicate(entry.call, entry.deadline)) keys.push_back(key);
     }
     std::vector<Call> taken;
+    taken.reserve(keys.size());
     for (const Key& key : keys) taken.push_back(*Take(key));
     return taken;
   }

@@ -73,6 +73,7 @@ class Rendezvous {
   struct LeaseKey {
     std::string lease_id;
     std::int64_t fencing_token = 0;
+    // NOLINTNEXTLINE(modernize-use-nullptr): false positive
     friend auto operator<=>(const LeaseKey&, const LeaseKey&) = default;
   };
   using AttemptKey = std::pair<std::int64_t, std::int64_t>;  // job, attempt

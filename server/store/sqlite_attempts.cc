@@ -91,6 +91,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   }
   const std::vector<EndedShare> shares = ReadShares(job, attempt);
   std::vector<ShareEnd> ends;
+  ends.reserve(shares.size());
   for (const EndedShare& share : shares) ends.push_back(share.end);
   AttemptVerdict verdict = VerdictOf(ends);
   const EndedShare& decisive = shares[verdict.decisive];
@@ -100,6 +101,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   std::optional<v1::Measurement> measurement;
   if (verdict.end == ShareEnd::kMeasured && trial > 0) {
     std::vector<v1::Measurement> parts;
+    parts.reserve(shares.size());
     for (const EndedShare& share : shares) parts.push_back(*share.measurement);
     measurement = MergeMeasurements(parts);
     if (!measurement) {

@@ -75,7 +75,7 @@ absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_page
 }
 
 // The index of the write-ahead log grows by 32 KiB at a time; allow for a few of these and some pages.
-constexpr std::uintmax_t kLeastFreeBytes = 128 * 1024;
+constexpr std::uintmax_t kLeastFreeBytes = std::uintmax_t{128} * 1024;
 
 // Returns the free space of the file's file system; the largest number if unknown.
 std::uintmax_t FreeBytes(const std::string& path) {

@@ -198,7 +198,7 @@ absl::Status SqliteStore::KeepOnly(const WorkerSession& session, const std::vect
                                    double now_s) {
   const std::set<std::string> kept(held.begin(), held.end());
   std::vector<std::string> gone;
-  const absl::Status status = Read([&]() -> absl::Status {
+  absl::Status status = Read([&]() -> absl::Status {
     SQLite::Statement rows =
         Query("SELECT lease_id FROM shares WHERE ending = 0 AND worker = ? AND epoch = ?", session.worker,
               session.epoch);

@@ -79,7 +79,7 @@ absl::Status SqliteStore::CheckSession(const WorkerSession& session) {
 absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64_t session_epoch,
                                            double now_s) {
   return Write([&]() -> absl::Status {
-    const absl::Status status = SessionStatus({worker, session_epoch});
+    absl::Status status = SessionStatus({worker, session_epoch});
     if (absl::IsNotFound(status) && LastEpoch(worker) == session_epoch) return absl::OkStatus();
     if (!status.ok()) return status;
     Execute("UPDATE workers SET active = 0 WHERE worker = ?", worker);

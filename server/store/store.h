@@ -27,6 +27,7 @@ struct TrialKey {
 struct WorkerSession {
   std::string worker;
   std::int64_t epoch = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): false positive
   friend auto operator<=>(const WorkerSession&, const WorkerSession&) = default;
 };
 

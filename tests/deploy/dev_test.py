@@ -83,6 +83,12 @@ class Dev(unittest.TestCase):
         self.assertIn("-LE ^(slow|gpu)$ -R x", log)
         self.assertIn("-LE ^(gpu)$\n", self.dev("test", "--all")[2])
 
+    def test_unit_builds_and_runs_the_unit_tests_alone(self):
+        log = self.dev("test", "--unit", "--stop-on-failure")[2]
+        self.assertIn("ninja -C build unit_tests\n", log)
+        self.assertRegex(log, r"ctest .* -L \^unit\$ --stop-on-failure\n")
+        self.assertIn("ninja -C build all\n", self.dev("test")[2])
+
     def test_gpu_tests_run_with_a_gpu(self):
         _, said, log = self.dev("test", gpu=True)
         self.assertNotIn("gpu", said)

@@ -36,7 +36,7 @@ struct GroupKey {
   CommGroup name = CommGroup::kNone;  // kNone: compute, no communicator
   std::int64_t size = 0;
 
-  auto operator<=>(const GroupKey&) const = default;
+  auto operator<=>(const GroupKey&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 // A message is timed between two neighbours, whatever the number of stages.
@@ -214,6 +214,7 @@ class OpTimer {
     const int samples = static_cast<int>(std::clamp(share_s_ / std::max(once * repetitions, 1e-9),
                                                     double{kFewestSamples}, double{kMostSamples}));
     std::vector<double> seconds;
+    seconds.reserve(static_cast<std::size_t>(samples));
     Barrier();
     for (int i = 0; i < samples; ++i) seconds.push_back(SampleSeconds(run, repetitions) * part);
     Barrier();

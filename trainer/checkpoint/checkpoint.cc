@@ -64,11 +64,13 @@ std::map<std::string, std::string> MatchNames(const SafetensorsFile& file, const
     }
   }
   if (wanted.size() < stored_as.size()) {
-    for (const auto& [full, name] : stored_as) {
+    for (const auto& stored : stored_as) {
       const bool known =
-          std::ranges::any_of(wanted, [&](const StoredPart& part) { return part.name == full; });
-      if (!known)
-        throw BadInput(fmt::format("{} holds tensor {}, which the model does not have", file.path(), name));
+          std::ranges::any_of(wanted, [&](const StoredPart& part) { return part.name == stored.first; });
+      if (!known) {
+        throw BadInput(
+            fmt::format("{} holds tensor {}, which the model does not have", file.path(), stored.second));
+      }
     }
   }
   return stored_as;
@@ -197,7 +199,9 @@ std::map<std::string, std::vector<Part>> PartsByName(const RankShape& shape) {
     const RankShape other = MakeRankShape(shape.model, shape.workload, shape.plan, rank);
     if (other.data != 0) continue;
     for (Parameter& p : RankParameters(other)) {
-      if (p.counted) parts[p.name].push_back({rank, std::move(p)});
+      if (!p.counted) continue;
+      std::vector<Part>& of_name = parts[p.name];
+      of_name.push_back({rank, std::move(p)});
     }
   }
   return parts;

@@ -81,6 +81,7 @@ class LocalRendezvous final : public Rendezvous {
 std::vector<std::unique_ptr<Rendezvous>> CreateLocalRendezvous(int size) {
   auto meeting = std::make_shared<Meeting>(size);
   std::vector<std::unique_ptr<Rendezvous>> endpoints;
+  endpoints.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     endpoints.push_back(std::make_unique<LocalRendezvous>(rank, meeting));
   }

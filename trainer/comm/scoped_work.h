@@ -20,7 +20,7 @@ class ScopedWork : public Work {
   }
 
  private:
-  const Unwinding unwinding_;
+  const Unwinding unwinding_{};
 };
 
 }  // namespace autocfg

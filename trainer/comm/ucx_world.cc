@@ -134,6 +134,7 @@ class UcxWorld final : public CommWorld {
     const int position = GroupPosition(ranks, rank_, size_);
     if (ranks.size() == 1) return CreateNullCommunicator(0, 1);
     std::vector<std::uint32_t> ids;
+    ids.reserve(ranks.size());
     for (std::int64_t rank : ranks) ids.push_back(groups_with_[rank]++);
     return std::make_unique<UcxCommunicator>(*transport_, ranks, position, std::move(ids), staging);
   }

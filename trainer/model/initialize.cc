@@ -152,7 +152,7 @@ void NormalNumbers(std::array<std::uint32_t, 2> key, std::int64_t first, std::sp
     const auto words =
         Philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0}, key);
     double normal[4];
-    for (int pair = 0; pair < 2; ++pair) {
+    for (std::size_t pair = 0; pair < 2; ++pair) {
       const double u = (words[2 * pair] + 0.5) * 0x1p-32;  // in (0, 1)
       const double v = (words[2 * pair + 1] + 0.5) * 0x1p-32;
       const double radius = std::sqrt(-2.0 * std::log(u));

@@ -11,7 +11,7 @@ inline constexpr std::int64_t kMostHeadDim = 256;
 struct AttentionShape {
   std::int64_t batch = 0, seq_len = 0, heads = 0, kv_heads = 0, head_dim = 0;
 
-  auto operator<=>(const AttentionShape&) const = default;
+  auto operator<=>(const AttentionShape&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 
   // Width of a row of qkv: q heads, then k heads, then v heads.
   constexpr std::int64_t RowWidth() const { return (heads + 2 * kv_heads) * head_dim; }

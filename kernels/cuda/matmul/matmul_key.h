@@ -34,7 +34,7 @@ struct MatmulKey {
   LtEpilogue epilogue = LtEpilogue::kNone;
   int alignment = 16;  // power of two, at most 16, that divides the addresses of all operands
 
-  auto operator<=>(const MatmulKey&) const = default;
+  auto operator<=>(const MatmulKey&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 std::string ToString(const MatmulKey& key);  // "matmul bf16->fp32 nt 512x768x3072 acc gelu_bias align 16"

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -123,8 +124,8 @@ class StreamedCommunicator final : public Communicator {
         .data = host_staging_.data(), .dtype = DType::kI32, .rank = 1, .shape = {kHostStagingBytes / 4}};
     host_ = host.CreateGroup(name, ranks, staging);
     if (!reduces) return;
-    std::vector<int> all;
-    for (int i = 0; i < size(); ++i) all.push_back(i);
+    std::vector<int> all(static_cast<std::size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
     reductions_ = std::make_unique<WorldLane>(lanes, *host_, std::move(all), rank(), kReductionChannel,
                                               LinkUse::kReductions,
                                               fmt::format("{} group of {} ranks", Name(name), size()));
