@@ -20,15 +20,15 @@ namespace autocfg {
 namespace {
 
 const std::vector<std::string>& SupportedVerbs() {
-  static const std::vector<std::string> verbs = {"search",  "predict", "explain", "train",
-                                                 "studies", "trials",  "workers", "watch",
-                                                 "cancel",  "doctor",  "version"};
+  static const std::vector<std::string> verbs = {"search",  "predict", "explain",    "train",
+                                                 "studies", "trials",  "workers",    "watch",
+                                                 "cancel",  "doctor",  "completion", "version"};
   return verbs;
 }
 
 // Verbs that are reserved for a later version.
 const std::vector<std::string>& UnsupportedVerbs() {
-  static const std::vector<std::string> verbs = {"calibrate", "export", "report"};
+  static const std::vector<std::string> verbs = {"calibrate", "size", "export", "import", "report"};
   return verbs;
 }
 
@@ -123,6 +123,7 @@ int Parse(int argc, char** argv) {
   AddWatch(app, chosen);
   AddCancel(app, chosen);
   AddDoctor(app, chosen);
+  AddCompletion(app, chosen);
   AddVersion(app, chosen);
   if (argc > 1 && std::string_view(argv[1]) == "help") return Help(argc, argv);
   if (argc > 1 && argv[1][0] != '-' && !Contains(SupportedVerbs(), argv[1])) return UnknownVerb(argv[1]);

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_question.h"
+#include "search/text/plan_json.h"
 
 namespace autocfg {
 
@@ -19,6 +20,7 @@ void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
                    "a preset with its size, such as a100-80gb-sxm:64x8 (64 nodes of 8), or a file");
   verb->add_option("--global-batch", args.global_batch, "sequences per step");
   verb->add_option("--plan", args.plan, "such as tp=8,pp=8,dp=8,mbs=1,recompute=full");
+  verb->footer("Options of a plan:\n" + PlanOptionsHelp());
   verb->add_option("--seq-len", args.seq_len, "tokens per sequence (default: the model's max_seq_len)");
   verb->add_option("--precision", args.precision, "bf16 (default; on CPUs fp32), fp16, fp32 or fp64");
 }

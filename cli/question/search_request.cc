@@ -155,7 +155,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   spec.set_device(question.device);
   // Runs the server's own validation before a database is created.
   if (const auto problem = ParseSearchSpec(spec); !problem.ok())
-    return OfSearchOption(problem.status(), args.cluster);
+    return OfOption(problem.status(), args.cluster);
   if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
   return request;
 }

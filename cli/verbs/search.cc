@@ -28,6 +28,7 @@
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "search/question/prediction_json.h"
+#include "search/text/plan_json.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg {
@@ -340,6 +341,7 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
                    "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; "
                    "repeatable")
       ->allow_extra_args(false);
+  verb->footer("Axes of --space, which are the options of a plan:\n" + PlanOptionsHelp());
   verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
   verb->add_option("--max-trials", args->max_trials, "measure at most this many plans");
   verb->add_option("--time-budget", args->time_budget, "such as 90s, 10m, 1h");

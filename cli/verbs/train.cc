@@ -8,6 +8,7 @@
 #include "cli/train/train_run.h"
 #include "cli/train/train_runner.h"
 #include "cli/verbs/verbs.h"
+#include "search/text/plan_json.h"
 
 namespace autocfg {
 namespace {
@@ -28,6 +29,7 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   const auto args = std::make_shared<TrainArgs>();
   verb->add_option("--model", args->model, "a preset, or a model's JSON file");
   verb->add_option("--plan", args->plan, "such as tp=2,pp=1,dp=1,mbs=4,recompute=full");
+  verb->footer("Options of a plan:\n" + PlanOptionsHelp());
   verb->add_option("--input", args->input, "a file of search --output: its model, plan and workload");
   verb->add_option("--steps", args->steps, "steps to train");
   verb->add_option("--global-batch", args->global_batch, "sequences per step (default: dp*mbs)");

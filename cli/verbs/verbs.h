@@ -24,6 +24,7 @@ void AddWorkers(CLI::App& app, Verb& chosen);
 void AddWatch(CLI::App& app, Verb& chosen);
 void AddCancel(CLI::App& app, Verb& chosen);
 void AddDoctor(CLI::App& app, Verb& chosen);
+void AddCompletion(CLI::App& app, Verb& chosen);
 void AddVersion(CLI::App& app, Verb& chosen);
 
 // Runs the whole program: parses the command line, runs the verb and reports errors.

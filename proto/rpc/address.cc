@@ -72,7 +72,7 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   const std::string_view host = std::string_view(text).substr(0, colon);
   if (host.starts_with('[')) {
     if (host.size() < 3 || !host.ends_with(']'))
-      return Wrong(text, "the closing bracket of the host is missing");
+      return Wrong(text, "the brackets hold no host or are not closed");
     address.host = host.substr(1, host.size() - 2);
     in6_addr six{};
     if (inet_pton(AF_INET6, address.host.c_str(), &six) != 1)

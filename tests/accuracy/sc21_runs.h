@@ -59,13 +59,12 @@ inline ClusterSpec ClusterOf(const PublishedRun& run) {
 
 // Returns the canonical plan: scatter_gather is set if a pipeline has tensor groups.
 inline ParallelPlan PlanOf(const PublishedRun& run) {
-  return Canonical({{.tp = run.tp, .pp = run.pp, .dp = run.gpus / run.tp / run.pp},
-                    {.micro_batch = run.micro_batch},
-                    {.virtual_stages = run.virtual_stages,
-                     .schedule = run.virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
-                     .recompute = Recompute::kFull,
-                     .attention = Attention::kUnfused,
-                     .scatter_gather = true}});
+  return Canonical(
+      {{.tp = run.tp, .pp = run.pp, .dp = run.gpus / run.tp / run.pp},
+       {.micro_batch = run.micro_batch, .recompute = Recompute::kFull, .attention = Attention::kUnfused},
+       {.virtual_stages = run.virtual_stages,
+        .schedule = run.virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB},
+       {.scatter_gather = true}});
 }
 
 // Returns the seconds of a step, from the published rate and the FLOPs of equation 3.

@@ -67,7 +67,7 @@ TEST_F(DescribedSearchTest, PredictOnlyNeedsNoHardware) {
 // A coordinator without workers predicts too, without asking any.
 TEST_F(DescribedSearchTest, PredictOnlyNeedsNoWorkers) {
   const std::string address = "unix:" + home_ / "head.sock";
-  const Program server(home_, {"--listen", address, "--db", home_ / "head.db"}, "/dev/null",
+  const ProgramProcess server(home_, {"--listen", address, "--db", home_ / "head.db"}, "/dev/null",
                        "autocfg-server");
   for (int i = 0; i < 1000 && server.err_so_far().find("listening on ") == std::string::npos; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -23,7 +23,7 @@ namespace {
 using test::Case;
 using test::ExpectSameSteps;
 using test::ExpectSameWeights;
-using test::JobOutcome;
+using test::TrainedRun;
 using test::ModelStyles;
 using test::RunAsThreads;
 
@@ -100,13 +100,13 @@ std::string Describe(const TrainConfig& c) {
   return text;
 }
 
-JobOutcome OneRank(TrainConfig config) {
+TrainedRun OneRank(TrainConfig config) {
   config.plan = {};
   return RunAsThreads(config);
 }
 
-void ExpectSame(const TrainConfig& config, const JobOutcome& one) {
-  const JobOutcome outcome = RunAsThreads(config);
+void ExpectSame(const TrainConfig& config, const TrainedRun& one) {
+  const TrainedRun outcome = RunAsThreads(config);
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
   if (config.workload.precision.compute == DType::kF64) {
     ExpectSameSteps(one, outcome, 1e-9);
@@ -119,9 +119,9 @@ void ExpectSame(const TrainConfig& config, const JobOutcome& one) {
 std::vector<Case> Cases() { return test::PairwiseCases(kSizes, IsLegal, Cost); }
 
 // Returns the one-rank run of the model and workload of a case, computed once for each.
-const JobOutcome& CachedOneRank(const TrainConfig& c) {
+const TrainedRun& CachedOneRank(const TrainConfig& c) {
   using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::string_view>;
-  static auto& runs = *new std::map<Key, JobOutcome>();
+  static auto& runs = *new std::map<Key, TrainedRun>();
   const Key key{c.model.name, c.model.layers, c.workload.global_batch, Name(c.workload.precision)};
   const auto found = runs.find(key);
   return found != runs.end() ? found->second : runs.emplace(key, OneRank(c)).first->second;

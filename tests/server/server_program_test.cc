@@ -23,9 +23,9 @@ namespace {
 using testing::HasSubstr;
 
 // Runs the program with its standard error on a pipe. The destructor ends it.
-class Program {
+class ProgramProcess {
  public:
-  explicit Program(const std::vector<std::string>& args) {
+  explicit ProgramProcess(const std::vector<std::string>& args) {
     std::array<int, 2> pipe{};
     EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
     std::vector<std::string> words = args;
@@ -42,15 +42,15 @@ class Program {
     ::close(pipe[1]);
     errors_ = pipe[0];
   }
-  ~Program() {
+  ~ProgramProcess() {
     if (pid_ > 0) {
       ::kill(pid_, SIGKILL);
       Wait();
     }
     ::close(errors_);
   }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
+  ProgramProcess(const ProgramProcess&) = delete;
+  ProgramProcess& operator=(const ProgramProcess&) = delete;
 
   // Returns the next line of standard error; empty at its end.
   std::string Line() {
@@ -88,7 +88,7 @@ class ServerProgram : public testing::Test {
   }
   // Expects that the program exits immediately with this status and one line that contains `words`.
   void ExpectRefused(const std::vector<std::string>& args, const std::string& words) const {
-    Program program(args);
+    ProgramProcess program(args);
     const std::string line = program.Line();
     EXPECT_THAT(line, HasSubstr(words));
     EXPECT_EQ(program.Line(), "") << "after: " << line;
@@ -108,7 +108,7 @@ class ServerProgram : public testing::Test {
 
 TEST_F(ServerProgram, ReportsItsPortAndStopsCleanly) {
   for (const int signal : {SIGTERM, SIGINT}) {
-    Program program(With("127.0.0.1:0"));
+    ProgramProcess program(With("127.0.0.1:0"));
     const std::string address = program.Address();
     EXPECT_THAT(address, testing::MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]*"));
     const grpc::Status status = List(address);
@@ -119,7 +119,7 @@ TEST_F(ServerProgram, ReportsItsPortAndStopsCleanly) {
 }
 
 TEST_F(ServerProgram, SocketAndDatabaseArePrivateToTheUser) {
-  Program program(With("unix:" + dir_.File("s")));
+  ProgramProcess program(With("unix:" + dir_.File("s")));
   EXPECT_TRUE(List(program.Address()).ok());
   for (const char* name : {"s", "autocfg.db"}) {
     struct stat info {};
@@ -143,11 +143,11 @@ TEST_F(ServerProgram, StartFailureIsOneLineAndExit2) {
 }
 
 TEST_F(ServerProgram, ReportsAddressAndDatabaseInUse) {
-  Program first(With("127.0.0.1:0"));
+  ProgramProcess first(With("127.0.0.1:0"));
   const std::string address = first.Address();
   ExpectRefused(With("127.0.0.1:0"), "autocfg.db");  // the database is in use
   ExpectRefused(With(address, "other.db"), "Address already in use");
-  Program second(With("unix:" + dir_.File("s"), "second.db"));
+  ProgramProcess second(With("unix:" + dir_.File("s"), "second.db"));
   const std::string socket = second.Address();
   ExpectRefused(With(socket, "third.db"), "another coordinator listens there");
   EXPECT_TRUE(List(address).ok());
@@ -157,7 +157,7 @@ TEST_F(ServerProgram, ReportsAddressAndDatabaseInUse) {
 TEST_F(ServerProgram, InsecureAllowsNonLocalAddresses) {
   std::vector<std::string> args = With("0.0.0.0:0");
   args.push_back("--insecure");
-  Program program(args);
+  ProgramProcess program(args);
   const std::string address = program.Address();
   EXPECT_TRUE(List("127.0.0.1" + address.substr(address.rfind(':'))).ok());
 }

@@ -22,7 +22,7 @@ class Checkpoint : public ::testing::Test {
   std::string Path(const std::string& name) const { return directory_.File(name); }
 
   // Trains for the configured steps, saves, and returns the weights.
-  JobOutcome TrainAndSave(TrainConfig c, const std::string& name) {
+  TrainedRun TrainAndSave(TrainConfig c, const std::string& name) {
     return RunAsThreads(c, World::kUcx, [&](RankTrainer& trainer) { trainer.Save(Path(name)); });
   }
 

@@ -35,7 +35,7 @@ enum class World {
   kStreamed,  // on the remote device, ordered on its streams
 };
 
-struct JobOutcome {
+struct TrainedRun {
   std::vector<StepResult> steps;
   std::map<std::string, std::vector<double>> weights;  // every parameter of the model, assembled
   std::set<std::string> differences;                   // between ranks that should be equal
@@ -151,8 +151,8 @@ inline RankPart TakePart(const RankTrainer& trainer, std::vector<StepResult> ste
   return part;
 }
 
-inline JobOutcome Assemble(const std::vector<RankPart>& parts) {
-  JobOutcome outcome;
+inline TrainedRun Assemble(const std::vector<RankPart>& parts) {
+  TrainedRun outcome;
   outcome.steps = parts[0].steps;
   std::map<std::string, std::vector<bool>> seen;
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
@@ -190,7 +190,7 @@ inline JobOutcome Assemble(const std::vector<RankPart>& parts) {
 }
 
 // Runs config.lr.steps steps. Each rank's thread calls `at_end` after its last step.
-inline JobOutcome RunAsThreads(const TrainConfig& config, World world = World::kUcx,
+inline TrainedRun RunAsThreads(const TrainConfig& config, World world = World::kUcx,
                                const std::function<void(RankTrainer&)>& at_end = {}) {
   const int ranks = static_cast<int>(RankCount(config.plan));
   auto rendezvous = CreateLocalRendezvous(ranks);

@@ -107,8 +107,8 @@ TEST(CudaOps, ReportTheImplementationOfEachShape) {
       testing::ElementsAre(
           is(true, "matmul bf16->bf16 nn 16x12x32 align 16: the fastest of 3 algorithms"),
           is(false,
-             "matmul bf16->bf16 nn 16x12x32 gelu_bias align 16: not by cuBLASLt: rows of what is kept "
-             "beside the result must be multiples of 8 elements"),
+             "matmul bf16->bf16 nn 16x12x32 gelu_bias align 16: not by cuBLASLt: rows of the auxiliary "
+             "matrix must be multiples of 8 elements"),
           is(true, "matmul bf16->bf16 nn 16x24x32 align 16: the fastest of 3 algorithms"),
           is(true, "matmul bf16->bf16 nn 16x24x32 gelu_bias align 16: the fastest of 3 algorithms")));
   emulated_cublaslt::Slow(false, false);

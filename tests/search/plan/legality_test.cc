@@ -254,5 +254,45 @@ TEST(CheckEngineSupports, WhatIsPredictedOnly) {
   }
 }
 
+TEST(LegalityRules, ReadOptionsOfTheTable) {
+  for (const LegalityRule& rule : LegalityRules()) {
+    EXPECT_FALSE(rule.reads.empty()) << rule.name;
+    for (const std::string_view name : rule.reads) {
+      const PlanOption* option = FindPlanOption(name);
+      ASSERT_NE(option, nullptr) << rule.name << " reads " << name;
+      EXPECT_EQ(option->name, name);
+    }
+  }
+}
+
+// A rule that depends on an option that it does not list would be checked too early by the enumeration.
+TEST(LegalityRules, DependOnNoOtherOptions) {
+  const ModelSpec model = Model();
+  std::mt19937_64 random(7);
+  const auto pick = [&](const auto& values) { return values[random() % values.size()]; };
+  const auto plan_of = [&] {
+    ParallelPlan plan;
+    for (const PlanOption& option : PlanOptions()) {
+      std::vector<std::string> values(option.choices.begin(), option.choices.end());
+      if (option.form == OptionForm::kSize) values = {"1", "2", "3", "4", "6"};
+      if (option.name == "split") values = {"even", "auto", "6+6", "4+4+4", "5+7"};
+      if (option.name == "recompute") values = {"none", "full", "full:2", "full:5"};
+      EXPECT_TRUE(option.parse(option, pick(values), plan).ok());
+    }
+    return plan;
+  };
+  for (int i = 0; i < 2000; ++i) {
+    const ParallelPlan plan = plan_of();
+    const ParallelPlan other = plan_of();
+    const std::optional<IllegalReason> reason = FindIllegality(model, kWorkload, 64, plan);
+    for (const LegalityRule& rule : LegalityRules()) {
+      if (reason && rule.reason > *reason) break;  // requires the rules before it
+      ParallelPlan mixed = other;
+      for (const std::string_view name : rule.reads) FindPlanOption(name)->copy(plan, mixed);
+      EXPECT_EQ(rule.broken({model, kWorkload, 64, mixed}), rule.broken({model, kWorkload, 64, plan})) << rule.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace autocfg
