@@ -111,7 +111,10 @@ class Lint(unittest.TestCase):
         code, _, said, _ = self.lint("--changed", "nowhere")
         self.assertEqual(code, 2)
         self.assertIn("'nowhere' is no commit", said)
-        self.assertEqual(self.lint("--changed")[0], 2)
+
+    def test_a_clone_of_one_commit_is_read_whole(self):
+        code, _, said, tidied = self.lint("--changed")
+        self.assertEqual((code, tidied), (0, ["a/one.cc", "a/two.cc", "b/user.cc"]), said)
 
     def test_what_no_time_is_left_for_is_named(self):
         code, _, said, tidied = self.lint("--tidy-limit", "0")

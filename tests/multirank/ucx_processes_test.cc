@@ -59,8 +59,8 @@ JobResult StrikeInTheMiddle(int size, const std::function<void(const std::vector
     if (++under_way == size) strike(pids);
   };
   const auto before = SharedMemory();
-  const JobResult result = ProcessLauncher(FakeTrainerPath())
-                               .Run(FakeJob(std::vector<std::string>(size, "reduce_forever")), hooks);
+  JobResult result = ProcessLauncher(FakeTrainerPath())
+                         .Run(FakeJob(std::vector<std::string>(size, "reduce_forever")), hooks);
   EXPECT_EQ(under_way, size) << result.message;
   for (int pid : pids) EXPECT_EQ(ProcessState(pid), '\0') << "process " << pid << " is still there";
   EXPECT_EQ(SharedMemory(), before);
