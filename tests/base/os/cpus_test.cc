@@ -10,7 +10,7 @@ namespace autocfg {
 namespace {
 
 // Simulates the kernel of a machine with `cpus` CPUs, which rejects smaller masks.
-GetAffinity Machine(int cpus, std::vector<int> allowed, std::vector<std::size_t>* sizes = nullptr) {
+GetAffinity Machine(int cpus, const std::vector<int>& allowed, std::vector<std::size_t>* sizes = nullptr) {
   return [=](std::size_t bytes, cpu_set_t* mask) {
     if (sizes != nullptr) sizes->push_back(bytes);
     if (bytes * 8 < static_cast<std::size_t>(cpus)) {
