@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 v1::Study Study() {
@@ -106,4 +106,4 @@ TEST(Progress, DrawsNothingWithoutATerminal) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

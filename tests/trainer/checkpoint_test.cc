@@ -13,7 +13,7 @@
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/safetensors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -141,4 +141,4 @@ TEST_F(Checkpoint, WritesTypeNameOfHalfPrecision) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

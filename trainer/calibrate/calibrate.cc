@@ -15,7 +15,7 @@
 #include "trainer/calibrate/scratch_op.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // Minimum duration of a sample, so that the cost of reading the clock is negligible.
@@ -285,4 +285,4 @@ v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, 
   return result;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

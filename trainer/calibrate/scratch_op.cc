@@ -8,7 +8,7 @@
 #include "trainer/layout/element_copy.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 constexpr std::int64_t kMaxDim = std::int64_t{1} << 40;
@@ -373,4 +373,4 @@ void ScratchOp::PrepareFlat(const OpDesc& op) {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

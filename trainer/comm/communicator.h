@@ -10,7 +10,7 @@
 #include "kernels/device.h"
 #include "kernels/tensor.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 struct CommError : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -60,4 +60,4 @@ class Communicator {
 // arrive during a reduction.
 inline constexpr std::int64_t kCollectiveStagingBytes = std::int64_t{1} << 20;
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

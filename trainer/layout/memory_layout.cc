@@ -7,7 +7,7 @@
 #include "search/plan/rank_mesh.h"
 #include "trainer/comm/communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 bool AnyRecomputes(const RankShape& shape) {
@@ -178,4 +178,4 @@ void MemoryLayout::AddCommunication() {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

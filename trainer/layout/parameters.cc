@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
@@ -159,4 +159,4 @@ std::int64_t ElementCount(const std::vector<std::int64_t>& shape) {
   return n;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

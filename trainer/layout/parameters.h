@@ -9,7 +9,7 @@
 
 #include "trainer/layout/rank_shape.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // The role of a parameter. docs/engine.md says which of them a model has.
 enum class ParameterKind : std::uint8_t {
@@ -74,4 +74,4 @@ void ForEachRun(const Parameter& parameter,
 
 std::int64_t ElementCount(const std::vector<std::int64_t>& shape);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -11,7 +11,7 @@
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // One stage of the model, which is a chunk of its rank.
 struct StageShape {
@@ -62,4 +62,4 @@ struct RankShape {
 RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                         std::int64_t rank);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

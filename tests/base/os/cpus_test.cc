@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 // Simulates the kernel of a machine with `cpus` CPUs, which rejects smaller masks.
@@ -77,4 +77,4 @@ TEST(CpuList, RoundTrips) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -6,7 +6,7 @@
 #include "tests/conformance/rank_threads.h"
 #include "tests/support/remote_device.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // One rank's device and its staged world.
@@ -108,4 +108,4 @@ TEST(StagedWorld, RejectsInvalidOperations) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer
