@@ -300,7 +300,7 @@ TEST(BadInput, PipesThatNobodyWritesToHoldNothingUp) {
                                                           Search({"--cluster", pipe}),
                                                           {"studies", "--db", pipe}};
   for (const auto& command : commands) {
-    const auto finished = Program(home, command).Wait(std::chrono::seconds(8));
+    const auto finished = ProgramProcess(home, command).Wait(std::chrono::seconds(8));
     EXPECT_EQ(finished.exit_code, 2) << finished.err;
     EXPECT_NE(finished.err.find("pipe.json"), std::string::npos) << finished.err;
   }

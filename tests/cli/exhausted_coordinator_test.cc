@@ -78,7 +78,7 @@ class ExhaustedCoordinatorTest : public CoordinatorFixture {
     return args;
   }
   // Until the program has said so, or `limit` is over.
-  static bool Says(const Program& program, const std::string& part) {
+  static bool Says(const ProgramProcess& program, const std::string& part) {
     const auto limit = std::chrono::steady_clock::now() + seconds(30);
     while (program.running() && std::chrono::steady_clock::now() < limit) {
       if (program.err_so_far().find(part) != std::string::npos) return true;
@@ -101,7 +101,7 @@ TEST_F(ExhaustedCoordinatorTest, ASearchIsFollowedThoughNoStreamIsTaken) {
     while (!go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return FakeWorker::ByFormula(job);
   });
-  Program search(home_, SearchArgs({"--max-trials", "2", "--json"}));
+  ProgramProcess search(home_, SearchArgs({"--max-trials", "2", "--json"}));
   EXPECT_TRUE(Says(search, kRefused)) << search.err_so_far();
   go = true;
   const Finished finished = search.Wait(seconds(60));
@@ -118,7 +118,7 @@ TEST_F(ExhaustedCoordinatorTest, AWatcherWaitsForAStreamAndMissesNothing) {
   ASSERT_TRUE(Start(study.name()).ok());
   ASSERT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
   TakeAllStreams();
-  Program watch(home_, {"watch", "--study", study.name(), "--coordinator", coordinator_->address()});
+  ProgramProcess watch(home_, {"watch", "--study", study.name(), "--coordinator", coordinator_->address()});
   EXPECT_TRUE(Says(watch, kRefused)) << watch.err_so_far();
   EndStreams();
   const Finished finished = watch.Wait(seconds(60));

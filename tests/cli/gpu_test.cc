@@ -22,13 +22,13 @@ using testing::StartsWith;
 
 using nlohmann::json;
 
-std::vector<std::string> Train(const std::string& plan, std::vector<std::string> more = {}) {
+std::vector<std::string> GpuTrain(const std::string& plan, std::vector<std::string> more = {}) {
   std::vector<std::string> args = {"train", "--model", "gpt2-tiny", "--steps", "2", "--json", "--plan", plan};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }
 
-std::vector<std::string> Search(std::vector<std::string> more = {}) {
+std::vector<std::string> GpuSearch(std::vector<std::string> more = {}) {
   std::vector<std::string> args = {"search", "--model",      "gpt2-tiny", "--global-batch",
                                    "8",      "--max-trials", "2",         "--json"};
   args.insert(args.end(), more.begin(), more.end());
@@ -46,7 +46,7 @@ TEST(GpuTrain, EachRankHasAGpu) {
   const GpuMachine machine(EqualGpus(2));
   for (const std::vector<std::string>& device : {std::vector<std::string>{}, {"--device", "cuda"}}) {
     std::filesystem::remove(machine.home() / "ranks.log");
-    const auto finished = machine.Run(Train("dp=2", device));
+    const auto finished = machine.Run(GpuTrain("dp=2", device));
     ASSERT_EQ(finished.exit_code, 0) << finished.err;
     EXPECT_EQ(finished.err, "") << "nothing to note";
     EXPECT_EQ(json::parse(finished.out)["device"], "cuda");
@@ -71,13 +71,13 @@ TEST(GpuTrain, RanksAreBoundToGpusAndNotToCores) {
 
 TEST(GpuTrain, MaySaveWeights) {
   const GpuMachine machine(EqualGpus(1));
-  const auto finished = machine.Run(Train("tp=1", {"--save", machine.home() / "weights.safetensors"}));
+  const auto finished = machine.Run(GpuTrain("tp=1", {"--save", machine.home() / "weights.safetensors"}));
   EXPECT_EQ(finished.exit_code, 0) << finished.err;
 }
 
 TEST(GpuTrain, MoreRanksThanGpusShareThem) {
   const GpuMachine machine(EqualGpus(1));
-  const auto finished = machine.Run(Train("tp=2,dp=2", {"--precision", "fp32"}));
+  const auto finished = machine.Run(GpuTrain("tp=2,dp=2", {"--precision", "fp32"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("4 ranks share 1 GPU"));
   EXPECT_EQ(machine.Ranks().size(), 4u);
@@ -87,7 +87,7 @@ TEST(GpuTrain, MoreRanksThanGpusShareThem) {
 
 TEST(GpuTrain, ABusyGpuIsSaid) {
   const GpuMachine machine(EqualGpus(1, ",used=75161927680,pid=4321"));
-  const auto finished = machine.Run(Train("tp=1"));
+  const auto finished = machine.Run(GpuTrain("tp=1"));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, testing::AllOf(HasSubstr("70.0 GiB of its 141.0 GiB are in use"),
                                            HasSubstr("process 4321"), HasSubstr("not those of a free GPU")));
@@ -95,8 +95,8 @@ TEST(GpuTrain, ABusyGpuIsSaid) {
 
 TEST(GpuTrain, OtherDevicesLeaveGpusAlone) {
   const GpuMachine machine(EqualGpus(1));
-  ASSERT_EQ(machine.Run(Train("tp=1", {"--device", "cpu"})).exit_code, 0);
-  const auto fp64 = machine.Run(Train("tp=1", {"--precision", "fp64"}));
+  ASSERT_EQ(machine.Run(GpuTrain("tp=1", {"--device", "cpu"})).exit_code, 0);
+  const auto fp64 = machine.Run(GpuTrain("tp=1", {"--precision", "fp64"}));
   EXPECT_THAT(fp64.err, HasSubstr("on the CPU, though there is a GPU: fp64"));
   EXPECT_THAT(machine.Ranks(), ElementsAre("train fp32 on cpu: rank 0 of 1, CUDA_VISIBLE_DEVICES not set",
                                            "train fp64 on cpu: rank 0 of 1, CUDA_VISIBLE_DEVICES not set"));
@@ -116,8 +116,8 @@ TEST(GpuTrain, PrecisionsThatGpusDoNotHave) {
   const GpuMachine machine(EqualGpus(1));
   for (const auto& [precision, says] :
        {std::pair("fp64", "fp64 is for CPUs only"), {"fp16", "fp16 on a GPU is not supported yet"}}) {
-    for (const auto& args : {Train("tp=1", {"--device", "cuda", "--precision", precision}),
-                             Search({"--device", "cuda", "--precision", precision})}) {
+    for (const auto& args : {GpuTrain("tp=1", {"--device", "cuda", "--precision", precision}),
+                             GpuSearch({"--device", "cuda", "--precision", precision})}) {
       const auto finished = machine.Run(args);
       EXPECT_EQ(finished.exit_code, 2);
       EXPECT_THAT(finished.err, testing::AllOf(StartsWith("autocfg: --precision: "), HasSubstr(says)));
@@ -129,7 +129,7 @@ TEST(GpuTrain, PrecisionsThatGpusDoNotHave) {
 
 TEST(GpuSearch, LocalIsTheGpus) {
   const GpuMachine machine(EqualGpus(2) + ";" + EqualGpus(1, ",mig=1"));
-  const auto finished = machine.Run(Search());
+  const auto finished = machine.Run(GpuSearch());
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("GPU 2 (NVIDIA H200) is left out: MIG is on"));
   const auto answer = json::parse(finished.out);
@@ -149,7 +149,7 @@ TEST(GpuSearch, LocalIsTheGpus) {
 
 TEST(GpuSearch, FourRanksOfOneGpu) {
   const GpuMachine machine(EqualGpus(1));
-  const auto finished = machine.Run(Search({"--cluster", "local:1x4"}));
+  const auto finished = machine.Run(GpuSearch({"--cluster", "local:1x4"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("4 ranks share 1 GPU"));
   const auto answer = json::parse(finished.out);
@@ -162,7 +162,7 @@ TEST(GpuSearch, SlicesOfALargerCluster) {
   const GpuMachine machine(EqualGpus(1));
   for (const char* cluster : {"h200-sxm:1x8", "h200-sxm:2x8"}) {
     std::filesystem::remove(machine.home() / "ranks.log");
-    const auto finished = machine.Run(Search({"--cluster", cluster, "--device", "cuda"}));
+    const auto finished = machine.Run(GpuSearch({"--cluster", cluster, "--device", "cuda"}));
     ASSERT_EQ(finished.exit_code, 0) << finished.err;
     EXPECT_THAT(finished.err, HasSubstr("this machine has 1 of the 8 GPUs of a node"));
     EXPECT_THAT(finished.err, Not(HasSubstr("share")));
@@ -176,7 +176,7 @@ TEST(GpuSearch, SlicesOfALargerCluster) {
 
 TEST(GpuSearch, OtherGpusSayNothingOfACluster) {
   const GpuMachine machine(EqualGpus(1));
-  const auto finished = machine.Run(Search({"--cluster", "a100-80gb-sxm:2x8"}));
+  const auto finished = machine.Run(GpuSearch({"--cluster", "a100-80gb-sxm:2x8"}));
   EXPECT_EQ(finished.exit_code, 2);
   EXPECT_THAT(finished.err, testing::AllOf(HasSubstr("NVIDIA H200"), HasSubstr("--predict-only")));
   EXPECT_EQ(machine
@@ -188,11 +188,11 @@ TEST(GpuSearch, OtherGpusSayNothingOfACluster) {
 
 TEST(GpuSearch, WithoutTheEngineTheCpuMeasures) {
   const GpuMachine machine(EqualGpus(1), /*engine=*/false);
-  const auto finished = machine.Run(Search({"--cluster", "local:1x1"}));
+  const auto finished = machine.Run(GpuSearch({"--cluster", "local:1x1"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("on the CPU, though there is a GPU: this build has no GPU engine"));
   EXPECT_EQ(json::parse(finished.out)["device"], "cpu");
-  const auto asked = machine.Run(Search({"--device", "cuda"}));
+  const auto asked = machine.Run(GpuSearch({"--device", "cuda"}));
   EXPECT_EQ(asked.exit_code, 2);
   EXPECT_EQ(std::count(asked.err.begin(), asked.err.end(), '\n'), 1) << asked.err;
   EXPECT_THAT(asked.err, HasSubstr("--device: cuda: this build has no GPU engine"));
@@ -201,7 +201,7 @@ TEST(GpuSearch, WithoutTheEngineTheCpuMeasures) {
 TEST(GpuSearch, HiddenGpusAreNone) {
   const GpuMachine machine(EqualGpus(2));
   const ScopedVariable visible("CUDA_VISIBLE_DEVICES", "");
-  const auto finished = machine.Run(Search({"--device", "cuda"}));
+  const auto finished = machine.Run(GpuSearch({"--device", "cuda"}));
   EXPECT_EQ(finished.exit_code, 2);
   EXPECT_THAT(finished.err, HasSubstr("no GPU: CUDA_VISIBLE_DEVICES=\"\" shows none of 2"));
 }

@@ -60,12 +60,12 @@ struct Finished {
   std::string err;
 };
 
-class Program {
+class ProgramProcess {
  public:
   // `autocfg`, or another program, of this build with these arguments; XDG_STATE_HOME is `home`, so that no
   // test touches a real database, and the locale C. Standard input is the file `input`.
-  Program(const ScratchDirectory& home, const std::vector<std::string>& args,
-          const std::string& input = "/dev/null", const std::string& program = "autocfg") {
+  ProgramProcess(const ScratchDirectory& home, const std::vector<std::string>& args,
+                 const std::string& input = "/dev/null", const std::string& program = "autocfg") {
     static int count = 0;
     const std::string stem = home / ("run" + std::to_string(++count));
     out_path_ = stem + ".out";
@@ -91,14 +91,14 @@ class Program {
       _exit(127);
     }
   }
-  ~Program() {
+  ~ProgramProcess() {
     if (pid_ > 0) {
       Signal(SIGKILL);
       Wait();
     }
   }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
+  ProgramProcess(const ProgramProcess&) = delete;
+  ProgramProcess& operator=(const ProgramProcess&) = delete;
 
   void Signal(int signal) const { kill(pid_, signal); }
   pid_t pid() const { return pid_; }
@@ -175,7 +175,7 @@ inline bool AllEnd(const std::vector<pid_t>& processes, std::chrono::seconds lim
 }
 
 inline Finished RunAutocfg(const ScratchDirectory& home, const std::vector<std::string>& args) {
-  return Program(home, args).Wait();
+  return ProgramProcess(home, args).Wait();
 }
 
 }  // namespace autocfg

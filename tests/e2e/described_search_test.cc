@@ -67,8 +67,8 @@ TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
 // Nor where a coordinator has no worker at all: it predicts, and asks nobody.
 TEST_F(DescribedSearchTest, PredictionAloneNeedsNoWorkers) {
   const std::string address = "unix:" + home_ / "head.sock";
-  const Program server(home_, {"--listen", address, "--db", home_ / "head.db"}, "/dev/null",
-                       "autocfg-server");
+  const ProgramProcess server(home_, {"--listen", address, "--db", home_ / "head.db"}, "/dev/null",
+                              "autocfg-server");
   for (int i = 0; i < 1000 && server.err_so_far().find("listening on ") == std::string::npos; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   const auto ask = [&](const std::string& cluster) {

@@ -63,7 +63,7 @@ TEST(Documents, PredictionsShownAreThosePrinted) {
     for (const Example& example : ExamplesOf(document)) {
       SCOPED_TRACE(example.where);
       ++examples;
-      const Finished finished = Program(home, example.args).Wait();
+      const Finished finished = ProgramProcess(home, example.args).Wait();
       ASSERT_EQ(finished.exit_code, 0) << finished.err;
       std::vector<std::string> printed;
       std::istringstream lines(finished.out);

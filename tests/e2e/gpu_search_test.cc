@@ -28,8 +28,8 @@ TEST(GpuSearch, PredictsWithTheOverheadThatItMeasured) {
       "model.json",
       R"({"name": "smallest", "layers": 2, "hidden": 64, "heads": 2, "vocab": 128, "max_seq_len": 16})");
   const auto finished =
-      Program(home, {"search", "--model", model, "--cluster", "local:1x1", "--global-batch", "2", "--device",
-                     "cuda", "--max-trials", "1", "--db", home / "search.db", "--json"})
+      ProgramProcess(home, {"search", "--model", model, "--cluster", "local:1x1", "--global-batch", "2",
+                            "--device", "cuda", "--max-trials", "1", "--db", home / "search.db", "--json"})
           .Wait(std::chrono::seconds(240));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   const Json answer = Json::parse(finished.out);

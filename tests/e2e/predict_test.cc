@@ -68,7 +68,7 @@ TEST(PredictRequests, BrokenLinesInTheMiddleAndTheRestAnswered) {
     }
   }
   EXPECT_THAT(finished.err, HasSubstr("12 of 60 requests"));
-  const auto piped = Program(home, {"predict", "--requests", "-"}, file).Wait();
+  const auto piped = ProgramProcess(home, {"predict", "--requests", "-"}, file).Wait();
   EXPECT_EQ(piped.exit_code, 0) << piped.err;
   EXPECT_EQ(piped.out, finished.out);
 }

@@ -116,7 +116,7 @@ std::map<std::string, int> Measured(const Json& trials) {
 }
 
 // Waits until the running search has measured `count` trials; through its socket.
-void AwaitMeasured(const ScratchDirectory& home, const std::string& database, const Program& search,
+void AwaitMeasured(const ScratchDirectory& home, const std::string& database, const ProgramProcess& search,
                    std::size_t count) {
   for (int i = 0; i < 600 && search.running(); ++i) {
     if (std::filesystem::exists(database)) {
@@ -131,7 +131,7 @@ TEST_F(SearchTest, KilledSearchGoesOnFromWhatWasStored) {
   const auto args = SearchArgs({"--exhaustive", "--json"});
   std::map<std::string, int> before;
   {
-    Program search(home_, args);
+    ProgramProcess search(home_, args);
     AwaitMeasured(home_, database_, search, 2);
     ASSERT_TRUE(search.running()) << "the search was over before it could be killed: " << search.err_so_far();
     const auto ranks = Descendants(search.pid());
@@ -157,7 +157,7 @@ TEST_F(SearchTest, KilledSearchGoesOnFromWhatWasStored) {
 
 TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
   const auto args = SearchArgs({"--exhaustive", "--json"});
-  Program search(home_, args);
+  ProgramProcess search(home_, args);
   AwaitMeasured(home_, database_, search, 1);
   ASSERT_TRUE(search.running()) << search.err_so_far();
   search.Signal(SIGINT);
@@ -182,7 +182,7 @@ TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
 }
 
 TEST_F(SearchTest, SecondSearchOnTheSameFileIsRefusedAndNamesTheFirst) {
-  Program first(home_, SearchArgs({"--exhaustive"}));
+  ProgramProcess first(home_, SearchArgs({"--exhaustive"}));
   AwaitMeasured(home_, database_, first, 1);
   ASSERT_TRUE(first.running()) << first.err_so_far();
   ExpectOneError(Run(SearchArgs()), 2, {database_, std::to_string(first.pid())});
@@ -293,14 +293,14 @@ TEST_F(SearchTest, FailedCalibrationIsShown) {
 }
 
 TEST_F(SearchTest, ReadersDisturbNobody) {
-  Program search(home_, SearchArgs({"--exhaustive"}));
+  ProgramProcess search(home_, SearchArgs({"--exhaustive"}));
   AwaitMeasured(home_, database_, search, 1);
   ASSERT_TRUE(search.running()) << search.err_so_far();
   const auto states = [&] {
-    std::vector<std::unique_ptr<Program>> readers;
+    std::vector<std::unique_ptr<ProgramProcess>> readers;
     for (int i = 0; i < 3; ++i)
-      readers.push_back(
-          std::make_unique<Program>(home_, std::vector<std::string>{"studies", "--db", database_, "--json"}));
+      readers.push_back(std::make_unique<ProgramProcess>(
+          home_, std::vector<std::string>{"studies", "--db", database_, "--json"}));
     std::vector<std::string> found;
     for (auto& reader : readers) {
       const auto finished = reader->Wait();
@@ -337,7 +337,8 @@ TEST_F(SearchTest, TruncatedWeightsAreRefused) {
 }
 
 TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {
-  Program train(home_, {"train", "--model", model_, "--plan", "dp=2", "--steps", "100000000", "--json"});
+  ProgramProcess train(home_,
+                       {"train", "--model", model_, "--plan", "dp=2", "--steps", "100000000", "--json"});
   std::this_thread::sleep_for(seconds(1));
   ASSERT_TRUE(train.running()) << train.err_so_far();
   const auto ranks = Descendants(train.pid());

@@ -90,7 +90,7 @@ std::vector<ParallelPlan> Plans() {
 
 TEST_F(EmulatedGpu, MakesTheStepsOfTheCpuInF32) {
   for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
-    const test::JobOutcome cpu = test::RunAsThreads(c);
+    const test::ThreadsOutcome cpu = test::RunAsThreads(c);
     for (const ParallelPlan& plan : Plans()) {
       SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp
                                         << " vpp=" << plan.virtual_stages);
@@ -102,7 +102,7 @@ TEST_F(EmulatedGpu, MakesTheStepsOfTheCpuInF32) {
 
 TEST_F(EmulatedGpu, MakesNearlyTheStepsOfTheCpuInBf16) {
   for (const auto& make : {Gpt2, Llama}) {
-    const test::JobOutcome cpu = test::RunAsThreads(make("fp32"));
+    const test::ThreadsOutcome cpu = test::RunAsThreads(make("fp32"));
     TrainConfig c = make("bf16");
     for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .pp = 2},
                                      ParallelPlan{.dp = 2, .recompute = Recompute::kFull}}) {

@@ -26,7 +26,7 @@ class Processes : public ::testing::Test {
 
 TEST_F(Processes, MakeTheStepsOfOneRankAndSaveItsWeights) {
   TrainConfig c = test::SmallConfig();
-  const test::JobOutcome one = test::RunAsThreads(c);
+  const test::ThreadsOutcome one = test::RunAsThreads(c);
   c.save_path = directory_.File("saved.safetensors");
   for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{.tp = 2}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},

@@ -23,9 +23,9 @@ namespace {
 using test::Case;
 using test::ExpectSameSteps;
 using test::ExpectSameWeights;
-using test::JobOutcome;
 using test::ModelStyles;
 using test::RunAsThreads;
+using test::ThreadsOutcome;
 
 // Two steps with clipping, decay and a moving learning rate.
 TrainConfig ShortRun(const ModelSpec& model) {
@@ -100,13 +100,13 @@ std::string Describe(const TrainConfig& c) {
   return text;
 }
 
-JobOutcome OneRank(TrainConfig config) {
+ThreadsOutcome OneRank(TrainConfig config) {
   config.plan = {};
   return RunAsThreads(config);
 }
 
-void ExpectSame(const TrainConfig& config, const JobOutcome& one) {
-  const JobOutcome outcome = RunAsThreads(config);
+void ExpectSame(const TrainConfig& config, const ThreadsOutcome& one) {
+  const ThreadsOutcome outcome = RunAsThreads(config);
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
   if (config.workload.precision.compute == DType::kF64) {
     ExpectSameSteps(one, outcome, 1e-9);
@@ -119,9 +119,9 @@ void ExpectSame(const TrainConfig& config, const JobOutcome& one) {
 std::vector<Case> Cases() { return test::PairwiseCases(kSizes, IsLegal, Cost); }
 
 // One rank's run of each model and workload that the cases have.
-const JobOutcome& CachedOneRank(const TrainConfig& c) {
+const ThreadsOutcome& CachedOneRank(const TrainConfig& c) {
   using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::string_view>;
-  static auto& runs = *new std::map<Key, JobOutcome>();
+  static auto& runs = *new std::map<Key, ThreadsOutcome>();
   const Key key{c.model.name, c.model.layers, c.workload.global_batch, Name(c.workload.precision)};
   const auto found = runs.find(key);
   return found != runs.end() ? found->second : runs.emplace(key, OneRank(c)).first->second;

@@ -16,19 +16,19 @@ namespace {
 
 using test::ExpectSameSteps;
 using test::ExpectSameWeights;
-using test::JobOutcome;
 using test::RunAsThreads;
 using test::SmallConfig;
+using test::ThreadsOutcome;
 
 // What each run is compared with.
-const JobOutcome& OneRank(const char* precision) {
+const ThreadsOutcome& OneRank(const char* precision) {
   static const auto make = [](const char* name) {
     TrainConfig c = SmallConfig();
     c.workload.precision = *ParsePrecision(name);
     return RunAsThreads(c);
   };
-  static const JobOutcome fp64 = make("fp64");
-  static const JobOutcome fp32 = make("fp32");
+  static const ThreadsOutcome fp64 = make("fp64");
+  static const ThreadsOutcome fp32 = make("fp32");
   return std::string(precision) == "fp64" ? fp64 : fp32;
 }
 
@@ -73,7 +73,7 @@ TEST_P(SameStep, InDoublePrecision) {
   ForEachPlan([](const ParallelPlan& plan) {
     TrainConfig c = SmallConfig();
     c.plan = plan;
-    const JobOutcome outcome = RunAsThreads(c);
+    const ThreadsOutcome outcome = RunAsThreads(c);
     EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
     ExpectSameSteps(OneRank("fp64"), outcome, 1e-9);
     ExpectSameWeights(c.model, OneRank("fp64"), outcome, 1e-9);
@@ -85,7 +85,7 @@ TEST_P(SameStep, InSinglePrecision) {
     TrainConfig c = SmallConfig();
     c.workload.precision = *ParsePrecision("fp32");
     c.plan = plan;
-    const JobOutcome outcome = RunAsThreads(c);
+    const ThreadsOutcome outcome = RunAsThreads(c);
     EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
     ExpectSameSteps(OneRank("fp32"), outcome, 1e-5);
   });
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, SameStep, ::testing::ValuesIn(Layouts()), Layo
 
 // What makes the comparison worth something: clipping is at work, and the weights move.
 TEST(SameStepSetup, ClipsAndMoves) {
-  const JobOutcome& one = OneRank("fp64");
+  const ThreadsOutcome& one = OneRank("fp64");
   const auto clipped = std::count_if(one.steps.begin(), one.steps.end(), [](const StepResult& s) {
     return s.grad_norm > SmallConfig().clip_norm;
   });

@@ -22,7 +22,7 @@ class Checkpoint : public ::testing::Test {
   std::string Path(const std::string& name) const { return directory_.File(name); }
 
   // Trains `steps` steps under a plan, saves, and returns the weights.
-  JobOutcome TrainAndSave(TrainConfig c, const std::string& name) {
+  ThreadsOutcome TrainAndSave(TrainConfig c, const std::string& name) {
     return RunAsThreads(c, World::kUcx, [&](RankTrainer& trainer) { trainer.Save(Path(name)); });
   }
 

@@ -40,7 +40,7 @@ TEST_F(Checkpoint, EveryLayoutSavesTheWeightsThatItHolds) {
                                    ParallelPlan{.tp = 2, .pp = 2, .dp = 2}, ParallelPlan{.pp = 4, .dp = 2}}) {
     TrainConfig c = ShortConfig();
     c.plan = plan;
-    const test::JobOutcome saved = TrainAndSave(c, "a.safetensors");
+    const test::ThreadsOutcome saved = TrainAndSave(c, "a.safetensors");
     const SafetensorsFile file(Path("a.safetensors"));
     for (const auto& [name, values] : saved.weights) {
       std::vector<double> stored(values.size());
@@ -57,7 +57,7 @@ TEST_F(Checkpoint, PartsArriveInSeveralPieces) {
   c.model.vocab = 9001;
   c.plan.tp = 2;
   ASSERT_GT(c.model.vocab / 2 * c.model.hidden * 8, kCollectiveStagingBytes);
-  const test::JobOutcome saved = TrainAndSave(c, "a.safetensors");
+  const test::ThreadsOutcome saved = TrainAndSave(c, "a.safetensors");
   const SafetensorsFile file(Path("a.safetensors"));
   std::vector<double> stored(saved.weights.at("transformer.wte.weight").size());
   file.Read("transformer.wte.weight", 0, stored);

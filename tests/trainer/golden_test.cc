@@ -95,7 +95,7 @@ void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
   c.plan = plan;
   const TempDir directory;
   const std::string saved = directory.File("saved.safetensors");
-  const test::JobOutcome outcome =
+  const test::ThreadsOutcome outcome =
       test::RunAsThreads(c, test::World::kUcx, [&](RankTrainer& trainer) { trainer.Save(saved); });
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
   const std::vector<double> losses = golden.at("losses"), norms = golden.at("grad_norms");

@@ -100,7 +100,7 @@ std::map<std::string, std::vector<double>> InitialWeights(const ParallelPlan& pl
     RankTrainer trainer(c, rank, ranks, backend);
     parts.push_back(test::TakePart(trainer, {}, *backend.device));
   }
-  const test::JobOutcome outcome = test::Assemble(parts);
+  const test::ThreadsOutcome outcome = test::Assemble(parts);
   EXPECT_TRUE(outcome.differences.empty());
   return outcome.weights;
 }

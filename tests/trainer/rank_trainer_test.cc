@@ -17,12 +17,12 @@
 namespace autocfg {
 namespace {
 
-using test::JobOutcome;
 using test::RunAsThreads;
 using test::SmallConfig;
+using test::ThreadsOutcome;
 using test::World;
 
-void ExpectSameRun(const JobOutcome& a, const JobOutcome& b, double tolerance) {
+void ExpectSameRun(const ThreadsOutcome& a, const ThreadsOutcome& b, double tolerance) {
   ASSERT_EQ(a.steps.size(), b.steps.size());
   for (std::size_t i = 0; i < a.steps.size(); ++i) {
     EXPECT_NEAR(a.steps[i].loss, b.steps[i].loss, tolerance * a.steps[i].loss) << "step " << i;
@@ -35,7 +35,7 @@ TEST(RankTrainer, StartsAtTheLossOfAGuessAndLearns) {
   c.lr.steps = 120;
   c.lr.lr = 2e-2;
   c.clip_norm = 1.0;
-  const JobOutcome outcome = RunAsThreads(c);
+  const ThreadsOutcome outcome = RunAsThreads(c);
   EXPECT_NEAR(outcome.steps.front().loss, std::log(61.0), 0.05);
   EXPECT_LT(outcome.steps.back().loss, 0.5 * outcome.steps.front().loss);
   EXPECT_TRUE(outcome.differences.empty());
@@ -45,7 +45,7 @@ TEST(RankTrainer, StartsAtTheLossOfAGuessAndLearns) {
 TEST(RankTrainer, RunsWhereOperationsStartAsLateAsTheyMay) {
   TrainConfig c = SmallConfig();
   c.lr.steps = 2;
-  const JobOutcome alone = RunAsThreads(c);
+  const ThreadsOutcome alone = RunAsThreads(c);
   for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
     for (const auto& [tp, pp, dp] : {std::tuple{2, 2, 1}, {1, 4, 1}, {1, 2, 2}, {2, 2, 2}, {4, 1, 1}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << tp << " pp=" << pp << " dp=" << dp);

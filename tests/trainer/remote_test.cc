@@ -21,10 +21,10 @@
 namespace autocfg {
 namespace {
 
-using test::JobOutcome;
 using test::RunAsThreads;
 using test::RunThreads;
 using test::SmallConfig;
+using test::ThreadsOutcome;
 using test::World;
 
 TrainConfig ShortConfig(const ParallelPlan& plan) {
@@ -44,7 +44,7 @@ std::vector<ParallelPlan> Plans() {
           {.tp = 2, .pp = 2, .dp = 2}};
 }
 
-void ExpectSameOutcome(const JobOutcome& got, const JobOutcome& want) {
+void ExpectSameOutcome(const ThreadsOutcome& got, const ThreadsOutcome& want) {
   EXPECT_THAT(got.differences, ::testing::IsEmpty());
   ASSERT_EQ(got.steps.size(), want.steps.size());
   for (std::size_t s = 0; s < got.steps.size(); ++s) {
@@ -108,7 +108,7 @@ TEST(Remote, MakesTheStepsOfTheCpuOnItsOwnStreams) {
   for (const ParallelPlan& plan : Plans()) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
     const TrainConfig c = ShortConfig(plan);
-    const JobOutcome got = RunAsThreads(c, World::kStreamed), want = RunAsThreads(c);
+    const ThreadsOutcome got = RunAsThreads(c, World::kStreamed), want = RunAsThreads(c);
     EXPECT_THAT(got.differences, ::testing::IsEmpty());
     test::ExpectSameSteps(want, got, 1e-12);
     test::ExpectSameWeights(c.model, want, got, 1e-10);
@@ -126,7 +126,7 @@ TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
   const std::string path = directory.File("a.safetensors");
   TrainConfig c = ShortConfig({.tp = 2, .pp = 2});
   c.lr.steps = 1;
-  const JobOutcome saved = RunAsThreads(c, GetParam(), [&](RankTrainer& trainer) { trainer.Save(path); });
+  const ThreadsOutcome saved = RunAsThreads(c, GetParam(), [&](RankTrainer& trainer) { trainer.Save(path); });
   {
     const SafetensorsFile file(path);
     for (const auto& [name, values] : saved.weights) {
@@ -180,7 +180,7 @@ Started Start(const TrainConfig& config, World world, const std::string& save_pa
     }
     trainer.Barrier();
   });
-  JobOutcome outcome = test::Assemble(parts);
+  ThreadsOutcome outcome = test::Assemble(parts);
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
   Started started{std::move(outcome.weights), {}};
   for (const auto& names : others) started.other_masters.insert(names.begin(), names.end());
@@ -260,7 +260,7 @@ TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
   });
   c.trace = false;
   c.save_path.clear();
-  const JobOutcome want = RunAsThreads(c);
+  const ThreadsOutcome want = RunAsThreads(c);
   double earliest_s = 1e9;
   for (const v1::TrainResult& result : results) {
     ASSERT_EQ(result.losses_size(), 4);

@@ -10,7 +10,7 @@
 
 namespace autocfg::test {
 
-inline void ExpectSameSteps(const JobOutcome& one, const JobOutcome& other, double tolerance) {
+inline void ExpectSameSteps(const ThreadsOutcome& one, const ThreadsOutcome& other, double tolerance) {
   ASSERT_EQ(other.steps.size(), one.steps.size());
   for (std::size_t s = 0; s < one.steps.size(); ++s) {
     EXPECT_NEAR(other.steps[s].loss, one.steps[s].loss, tolerance * one.steps[s].loss)
@@ -22,7 +22,7 @@ inline void ExpectSameSteps(const JobOutcome& one, const JobOutcome& other, doub
 
 // Each tensor within `tolerance` of its largest magnitude. Without rotary positions the gradient of key
 // biases is zero in theory, so they hold nothing but rounding: they are compared absolutely.
-inline void ExpectSameWeights(const ModelSpec& model, const JobOutcome& one, const JobOutcome& other,
+inline void ExpectSameWeights(const ModelSpec& model, const ThreadsOutcome& one, const ThreadsOutcome& other,
                               double tolerance) {
   ASSERT_EQ(other.weights.size(), one.weights.size());
   const auto q = static_cast<std::size_t>(model.heads * model.head_dim);

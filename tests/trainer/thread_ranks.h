@@ -35,7 +35,7 @@ enum class World {
   kStreamed,  // on the remote device, ordered on its streams
 };
 
-struct JobOutcome {
+struct ThreadsOutcome {
   std::vector<StepResult> steps;
   std::map<std::string, std::vector<double>> weights;  // every parameter of the model, put together
   std::set<std::string> differences;                   // between ranks, where there should be none
@@ -151,8 +151,8 @@ inline RankPart TakePart(const RankTrainer& trainer, std::vector<StepResult> ste
   return part;
 }
 
-inline JobOutcome Assemble(const std::vector<RankPart>& parts) {
-  JobOutcome outcome;
+inline ThreadsOutcome Assemble(const std::vector<RankPart>& parts) {
+  ThreadsOutcome outcome;
   outcome.steps = parts[0].steps;
   std::map<std::string, std::vector<bool>> seen;
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
@@ -190,8 +190,8 @@ inline JobOutcome Assemble(const std::vector<RankPart>& parts) {
 }
 
 // Runs config.lr.steps steps. `at_end` is called by each rank's thread after its last step.
-inline JobOutcome RunAsThreads(const TrainConfig& config, World world = World::kUcx,
-                               const std::function<void(RankTrainer&)>& at_end = {}) {
+inline ThreadsOutcome RunAsThreads(const TrainConfig& config, World world = World::kUcx,
+                                   const std::function<void(RankTrainer&)>& at_end = {}) {
   const int ranks = static_cast<int>(RankCount(config.plan));
   auto rendezvous = CreateLocalRendezvous(ranks);
   std::vector<RankPart> parts(ranks);

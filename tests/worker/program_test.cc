@@ -27,8 +27,8 @@ class WorkerProgramTest : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  std::unique_ptr<Program> Start(const std::vector<std::string>& words) const {
-    return std::make_unique<Program>(home_, words, "/dev/null", "autocfg-worker");
+  std::unique_ptr<ProgramProcess> Start(const std::vector<std::string>& words) const {
+    return std::make_unique<ProgramProcess>(home_, words, "/dev/null", "autocfg-worker");
   }
 
   // One line of error, and nothing else.
@@ -51,7 +51,7 @@ class WorkerProgramTest : public testing::Test {
     return job;
   }
   // The ranks of the running worker, once there are so many.
-  static std::vector<pid_t> AwaitRanks(const Program& program, std::size_t count) {
+  static std::vector<pid_t> AwaitRanks(const ProgramProcess& program, std::size_t count) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     std::vector<pid_t> ranks;
     do {
