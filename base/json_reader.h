@@ -1,5 +1,5 @@
-// Parses JSON documents from untrusted bytes and reads the fields of an object with checked types. No function
-// throws. Thread-safe.
+// Parses JSON documents from untrusted bytes and reads the fields of an object with checked types. No
+// function throws. Thread-safe.
 #pragma once
 
 #include <cstdint>

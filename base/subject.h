@@ -37,8 +37,8 @@ std::string ProblemOf(const absl::Status& status);
 // Returns the same error about another subject: "SUBJECT: PROBLEM". OK statuses stay OK.
 absl::Status WithSubject(std::string_view subject, const absl::Status& status);
 
-// Returns the error with `outer` in front: "OUTER: MESSAGE". Its subject is `outer`; its problem and option are
-// those of `status`, so that WithSubject replaces both subjects. OK statuses stay OK.
+// Returns the error with `outer` in front: "OUTER: MESSAGE". Its subject is `outer`; its problem and option
+// are those of `status`, so that WithSubject replaces both subjects. OK statuses stay OK.
 absl::Status Within(std::string_view outer, const absl::Status& status);
 
 }  // namespace autocfg::base

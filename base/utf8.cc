@@ -28,8 +28,8 @@ std::size_t CharacterAt(std::string_view bytes) {
   return too_long || surrogate || code > 0x10FFFF ? 0 : length;
 }
 
-// Returns the length in bytes of the visible UTF-8 character that starts `text`; 0 if it starts with a control
-// character, a direction mark, a joiner or invalid UTF-8. Requires a non-empty text.
+// Returns the length in bytes of the visible UTF-8 character that starts `text`; 0 if it starts with a
+// control character, a direction mark, a joiner or invalid UTF-8. Requires a non-empty text.
 std::size_t LetterBytes(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));

@@ -1,6 +1,6 @@
 // Merges what several ranks or workers measured of one job. Pure, thread-safe. A worker merges its ranks
-// (worker/jobs/job_runner.h); the coordinator merges the workers of a job that spans several. The result equals
-// that of one worker with all the ranks.
+// (worker/jobs/job_runner.h); the coordinator merges the workers of a job that spans several. The result
+// equals that of one worker with all the ranks.
 #pragma once
 
 #include <optional>

@@ -23,8 +23,8 @@ struct WorkerPool {
 // of them.
 std::int64_t SlotsOf(const WorkerPool& pool, std::string_view device);
 
-// As ChooseDevice of cli/input/devices.h, but from what the workers offer: auto is cuda if a worker offers GPUs.
-// `machine` holds all their GPUs. FailedPrecondition if no worker offers what is asked for.
+// As ChooseDevice of cli/input/devices.h, but from what the workers offer: auto is cuda if a worker offers
+// GPUs. `machine` holds all their GPUs. FailedPrecondition if no worker offers what is asked for.
 absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, const std::string& asked,
                                        std::string_view precision);
 
@@ -33,8 +33,8 @@ bool IsLocalName(std::string_view cluster);
 
 // Returns `local` (all slots of the device's workers) or `local:NxM` (N*M of them) as one node group,
 // regardless of their nodes: links between ranks are measured, not described. A rank's memory is the smallest
-// per-slot memory of any worker, as LocalCluster (worker/machine/inventory.h) counts it; workers of one host share
-// its memory. InvalidArgument if there are fewer slots.
+// per-slot memory of any worker, as LocalCluster (worker/machine/inventory.h) counts it; workers of one host
+// share its memory. InvalidArgument if there are fewer slots.
 absl::StatusOr<ClusterSpec> PoolCluster(const WorkerPool& pool, const RunDevice& device,
                                         const std::string& text);
 

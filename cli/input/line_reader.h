@@ -13,8 +13,8 @@ namespace autocfg::cli {
 
 class LineReader {
  public:
-  // Opens `path`; "-" is standard input. Errors as of OpenToRead (cli/input/files.h). Lines longer than `most`
-  // bytes are dropped.
+  // Opens `path`; "-" is standard input. Errors as of OpenToRead (cli/input/files.h). Lines longer than
+  // `most` bytes are dropped.
   static absl::StatusOr<std::unique_ptr<LineReader>> Open(const std::string& path, std::size_t most);
   ~LineReader();
   LineReader(const LineReader&) = delete;

@@ -28,8 +28,8 @@ int Fail(int code, std::string_view message);
 int Fail(const absl::Status& status);
 void Note(std::string_view message);
 
-// Returns the status with "WHERE: " before its message. An error about `subject` (base/subject.h) loses its own
-// subject, so that the message names the place once.
+// Returns the status with "WHERE: " before its message. An error about `subject` (base/subject.h) loses its
+// own subject, so that the message names the place once.
 absl::Status Where(std::string_view where, const absl::Status& status, std::string_view subject = "");
 
 // Writes the answer to standard output. Returns kExitDone, or prints an error line and returns kExitNegative

@@ -10,7 +10,8 @@ namespace autocfg::cli {
 // InvalidArgument if options contradict each other.
 absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run);
 
-// Checks that input files are readable and output files can be written at the end. Errors as in cli/input/files.h.
+// Checks that input files are readable and output files can be written at the end. Errors as in
+// cli/input/files.h.
 absl::Status CheckFiles(const TrainArgs& args);
 
 // FailedPrecondition, with the bytes and the region, if a rank's arena exceeds its capacity. The dry device

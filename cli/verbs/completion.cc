@@ -1,5 +1,5 @@
-// autocfg completion: prints a bash script that completes verbs, options, presets and plan options. It is made
-// from the verbs themselves and from the table of plan options.
+// autocfg completion: prints a bash script that completes verbs, options, presets and plan options. It is
+// made from the verbs themselves and from the table of plan options.
 #include <string>
 #include <vector>
 

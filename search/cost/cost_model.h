@@ -176,8 +176,8 @@ class CostModel {
   double host_op_s_;
   std::int64_t device_overhead_bytes_;
   std::int64_t capacity_bytes_;
-  // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group is part
-  // of it.
+  // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group is
+  // part of it.
   struct ComputeKey {  // sizes and kinds of the ops of a layer
     std::int64_t tp;
     LayerOptions layer;

@@ -17,8 +17,8 @@ std::optional<std::int64_t> StagesWithLayers(const ParallelPlan& plan, std::int6
   return plan.pp * plan.virtual_stages;
 }
 
-// The most layers that any stage has. Under split=auto: of an even spread, rounded up, which the largest stage
-// of every split has at least, so that the resolved plan is legal too. Requires a split that adds up.
+// The most layers that any stage has. Under split=auto: of an even spread, rounded up, which the largest
+// stage of every split has at least, so that the resolved plan is legal too. Requires a split that adds up.
 std::int64_t MostLayers(const ModelSpec& model, const ParallelPlan& plan) {
   switch (plan.split) {
     case SplitMode::kEven: return model.layers / (plan.pp * plan.virtual_stages);

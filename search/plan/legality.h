@@ -1,5 +1,5 @@
-// The law of plans: which plans are legal, and why the others are not. One table of rules serves the check, the
-// explanation and the enumeration of search spaces (search/space). Pure functions, thread-safe.
+// The law of plans: which plans are legal, and why the others are not. One table of rules serves the check,
+// the explanation and the enumeration of search spaces (search/space). Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>

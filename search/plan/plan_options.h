@@ -3,7 +3,8 @@
 // notes, help, completion and docs derive from it. Immutable, thread-safe.
 //
 // To add an option: add its field to a group of parallel_plan.h, its row here, its field in model.proto, its
-// row in docs/formats.md, and its legality rules in legality.cc. Tests fail for each of these that is missing.
+// row in docs/formats.md, and its legality rules in legality.cc. Tests fail for each of these that is
+// missing.
 #pragma once
 
 #include <cstdint>
@@ -85,7 +86,8 @@ std::string SplitText(const ParallelPlan& plan);      // even, auto, 9+8+8+7
 std::vector<std::string> Notes(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
 
 // Returns the plan with every such option at its default. Requires a legal plan. Options that only the model
-// can judge stay: full:K for stages of at most K layers means full, but a search never has both (search/space).
+// can judge stay: full:K for stages of at most K layers means full, but a search never has both
+// (search/space).
 ParallelPlan Canonical(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
 
 // Unimplemented, naming the first option whose value the cost model does not predict yet, or the engine does

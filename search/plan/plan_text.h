@@ -1,5 +1,5 @@
-// The text form of plans: "tp=8,pp=8,dp=8,mbs=1,recompute=full" (docs/formats.md, "Plan"). It follows from the
-// table of plan_options.h. Pure functions, thread-safe.
+// The text form of plans: "tp=8,pp=8,dp=8,mbs=1,recompute=full" (docs/formats.md, "Plan"). It follows from
+// the table of plan_options.h. Pure functions, thread-safe.
 #pragma once
 
 #include <set>
@@ -13,8 +13,8 @@
 
 namespace autocfg {
 
-// Parses the text form. Options that are not named take their defaults. Blanks around an option are ignored, as
-// in "tp=2, pp=2". Does not check legality. InvalidArgument: an unknown option or value (with the nearest
+// Parses the text form. Options that are not named take their defaults. Blanks around an option are ignored,
+// as in "tp=2, pp=2". Does not check legality. InvalidArgument: an unknown option or value (with the nearest
 // names), an option named twice, a size that is not a number in [0, 2^31).
 absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTable options = PlanOptions());
 

@@ -18,8 +18,8 @@ struct CompactPlan {
   bool operator==(const CompactPlan&) const = default;
 };
 
-// Packs plans and unpacks them again. Each distinct combination of options other than the sizes above is stored
-// once, whole, so that no option can be left out.
+// Packs plans and unpacks them again. Each distinct combination of options other than the sizes above is
+// stored once, whole, so that no option can be left out.
 class PlanTable {
  public:
   // Requires sizes below 2^31.

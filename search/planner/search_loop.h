@@ -1,7 +1,7 @@
 // The search: decides which plans to measure next and when the evidence suffices. A state machine without
-// clock, threads or I/O: its driver (server/studies/study_runner) runs what Next() asks for and reports the outcomes.
-// The same outcomes in the same order lead to the same decisions, so a stored study is resumed by replaying
-// it. Not thread-safe.
+// clock, threads or I/O: its driver (server/studies/study_runner) runs what Next() asks for and reports the
+// outcomes. The same outcomes in the same order lead to the same decisions, so a stored study is resumed by
+// replaying it. Not thread-safe.
 //
 // Steps: enumerate plans and predict their memory. The driver calibrates, or supplies the model of a
 // described cluster. Predict all plans by the closed form and the shortlist by the simulator. Run rounds of

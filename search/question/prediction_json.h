@@ -1,5 +1,5 @@
-// Predictions as JSON, and the requests for them, one a line (docs/formats.md, "Prediction request and answer").
-// Thread-safe with one cache per thread.
+// Predictions as JSON, and the requests for them, one a line (docs/formats.md, "Prediction request and
+// answer"). Thread-safe with one cache per thread.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace autocfg {
 // Returns the regions, `total` and `capacity` of the worst rank.
 nlohmann::ordered_json MemoryJson(const MemoryBytes& memory, std::int64_t capacity_bytes);
 
-// Returns feasible, reason (empty if the plan fits), times, rates, memory_bytes and breakdown_s. `mfu` is null
-// if the device's peak is unknown.
+// Returns feasible, reason (empty if the plan fits), times, rates, memory_bytes and breakdown_s. `mfu` is
+// null if the device's peak is unknown.
 nlohmann::ordered_json PredictionJson(const Prediction& prediction, const Throughput& throughput);
 
-// Parses a request. InvalidArgument or NotFound names the field: missing, unknown, of the wrong type or out of
-// range.
+// Parses a request. InvalidArgument or NotFound names the field: missing, unknown, of the wrong type or out
+// of range.
 absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const nlohmann::ordered_json& json);
 
-// The answer to one line of requests, without line breaks: {"id", ...the prediction} with "notes" if there are
-// any, or {"id", "error"} for a wrong or illegal request.
+// The answer to one line of requests, without line breaks: {"id", ...the prediction} with "notes" if there
+// are any, or {"id", "error"} for a wrong or illegal request.
 struct AnsweredLine {
   std::string text;
   bool ok = false;

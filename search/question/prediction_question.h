@@ -1,5 +1,5 @@
-// A complete question for a prediction: model, cluster, workload and plan. The command line, a line of requests
-// and the Predict RPC all build it here. Pure, thread-safe.
+// A complete question for a prediction: model, cluster, workload and plan. The command line, a line of
+// requests and the Predict RPC all build it here. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace autocfg {
 // Returns the error for the cluster "local", which describes no machine to predict from.
 absl::Status LocalHasNoFigures();
 
-// Returns the precision that predictions use by default: bf16; fp16 on devices that have a rate in it and none
-// in bf16 (V100); fp32 on CPUs.
+// Returns the precision that predictions use by default: bf16; fp16 on devices that have a rate in it and
+// none in bf16 (V100); fp32 on CPUs.
 std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster);
 
 // Returns a note on why the default precision is not bf16; empty if it is.

@@ -23,29 +23,30 @@ using AxisValues = std::vector<std::pair<std::string, std::vector<std::string>>>
 
 struct SpaceOptions {
   bool predict_only = false;  // nothing will be run: values that can only be predicted are allowed
-  // With predict_only: options that are searched only when predicted take all their values by default. Set for
-  // described clusters; plans for this machine must be ones that it can run next.
+  // With predict_only: options that are searched only when predicted take all their values by default. Set
+  // for described clusters; plans for this machine must be ones that it can run next.
   bool described = false;
   PlanOptionTable table = PlanOptions();
 };
 
-// Parses "AXIS=V1,V2", such as "tp=1,2". InvalidArgument, with the subject "space": a text of another form, an
-// empty value, an axis named twice. Axes and values are checked by SearchSpace::Create.
+// Parses "AXIS=V1,V2", such as "tp=1,2". InvalidArgument, with the subject "space": a text of another form,
+// an empty value, an axis named twice. Axes and values are checked by SearchSpace::Create.
 absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts);
 
 class SearchSpace {
  public:
   // Axes are the options of the table, by their text or JSON names. Axes that are not named take: tp, pp, dp
-  // the divisors of `ranks`; mbs the divisors of the global batch; schedule gpipe, 1f1b and interleaved; vpp 1
-  // (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto; recompute none,
-  // full and full:K for every K below the layers of the plan's largest stage (of an even spread, rounded up,
-  // under split=auto); every other option its default, or more values as its row says (SearchedByDefault).
+  // the divisors of `ranks`; mbs the divisors of the global batch; schedule gpipe, 1f1b and interleaved; vpp
+  // 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto; recompute
+  // none, full and full:K for every K below the layers of the plan's largest stage (of an even spread,
+  // rounded up, under split=auto); every other option its default, or more values as its row says
+  // (SearchedByDefault).
   //
   // InvalidArgument, with the subject "space", names an unknown axis (with the nearest names), an axis named
   // twice, a value that it does not take, sizes none of which make up `ranks`, or schedules none of which go
-  // with the vpp and pp allowed. A size that does not divide `ranks` beside ones that do is counted as illegal
-  // (ranks_not_divisible), so that one space serves clusters of any size. Unimplemented names a value that is
-  // not predicted or, unless `options.predict_only`, not run yet.
+  // with the vpp and pp allowed. A size that does not divide `ranks` beside ones that do is counted as
+  // illegal (ranks_not_divisible), so that one space serves clusters of any size. Unimplemented names a value
+  // that is not predicted or, unless `options.predict_only`, not run yet.
   static absl::StatusOr<SearchSpace> Create(const ModelSpec& model, const Workload& workload,
                                             std::int64_t ranks, const AxisValues& values,
                                             const SpaceOptions& options = {});
@@ -69,8 +70,8 @@ class SearchSpace {
   // explicit split of equal stages for even. If a split cannot be laid out at all, K is not gone through.
   Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const;
 
-  // Returns whether the split of `plan` (even or explicit) is among those of the space at the plan's number of
-  // stages.
+  // Returns whether the split of `plan` (even or explicit) is among those of the space at the plan's number
+  // of stages.
   bool HoldsSplit(const ParallelPlan& plan) const;
 
  private:

@@ -1,5 +1,5 @@
-// Plans as JSON (docs/formats.md, "Plan"), and the help and documentation of their options. All follow from the
-// table of search/plan/plan_options.h. Pure functions, thread-safe.
+// Plans as JSON (docs/formats.md, "Plan"), and the help and documentation of their options. All follow from
+// the table of search/plan/plan_options.h. Pure functions, thread-safe.
 #pragma once
 
 #include <string>

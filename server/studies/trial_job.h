@@ -19,8 +19,8 @@ inline constexpr std::int64_t kMaxAttempts = 3;
 // fewer_ranks is then set, and the worker runs one rank per core.
 v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops);
 
-// Returns the smallest time budget that does not shorten the calibration, whose share is a fifth. Calibrations
-// of large models take longer, because each op runs at least once.
+// Returns the smallest time budget that does not shorten the calibration, whose share is a fifth.
+// Calibrations of large models take longer, because each op runs at least once.
 double BudgetOfWholeCalibration();
 
 struct StepCounts {

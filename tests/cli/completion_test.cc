@@ -1,4 +1,5 @@
-// The completion script and the help of plan options, which follow from the verbs and from the table of options.
+// The completion script and the help of plan options, which follow from the verbs and from the table of
+// options.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

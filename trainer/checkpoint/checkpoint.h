@@ -1,6 +1,6 @@
-// Reads and writes weights as safetensors files with Hugging Face's names (trainer/checkpoint/stored_names.h), for
-// any layout: each rank reads its own parts; rank 0 writes the whole model, tensor by tensor. One rank, one
-// thread. Errors are thrown as BadInput, which names the tensor.
+// Reads and writes weights as safetensors files with Hugging Face's names
+// (trainer/checkpoint/stored_names.h), for any layout: each rank reads its own parts; rank 0 writes the whole
+// model, tensor by tensor. One rank, one thread. Errors are thrown as BadInput, which names the tensor.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The module that trainer/backend/gpu_engine.h loads: the GPU's device, ops and communication, exported through
-// one symbol.
+// The module that trainer/backend/gpu_engine.h loads: the GPU's device, ops and communication, exported
+// through one symbol.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// Internal to kernels/cuda/attention/attention.h: the two paths behind it. Both require a shape that CheckAttention
-// accepts; the tensor core path also requires OnTensorCores.
+// Internal to kernels/cuda/attention/attention.h: the two paths behind it. Both require a shape that
+// CheckAttention accepts; the tensor core path also requires OnTensorCores.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,6 +1,6 @@
 // Causal grouped-query attention in bf16 by cuDNN's fused graphs (cudnn_attention_graph.h). Layouts and
-// meaning as in kernels/cuda/attention/attention.h. Plans are built at the first use of a shape, which takes up to
-// seconds, and kept. One rank, one thread.
+// meaning as in kernels/cuda/attention/attention.h. Plans are built at the first use of a shape, which takes
+// up to seconds, and kept. One rank, one thread.
 //
 // Not confirmed on a GPU yet: the numbers that plans compute, and their speed. Confirmed without one, with
 // cuDNN 9.19: on a described A100, H200 and B200, both graphs become plans of the fused kernels for exactly
