@@ -52,6 +52,24 @@ class Build(unittest.TestCase):
         self.assertEqual(code, 3)
         self.assertEqual(said[-2:], ["FAILED: x.o", "x.cc:1:2: error: '%s\\n' \\ is wrong"])
 
+    def test_real_ninja_with_globbed_sources_is_announced(self):
+        with tempfile.TemporaryDirectory() as name:
+            build = pathlib.Path(name) / "build"
+            build.mkdir()
+            # The part that CMake writes for globs: a step that always runs and rarely changes its output.
+            rules = ["rule VERIFY_GLOBS", "  command = true", "  restat = 1", "  generator = 1",
+                     "rule RERUN_CMAKE", "  command = touch build.ninja", "  generator = 1",
+                     "rule SLOW", "  command = touch $out", "  description = Building CUDA object $out",
+                     "build force: phony", "build globs: VERIFY_GLOBS force", "",
+                     "build build.ninja: RERUN_CMAKE globs", "",
+                     "build all: phony " + " ".join(f"x{i}.o" for i in range(200))]
+            (build / "globs").touch()
+            rules += [f"build x{i}.o: SLOW" for i in range(200)]
+            (build / "build.ninja").write_text("\n".join(rules) + "\n")
+            done = subprocess.run([fake_bundle.SOURCE / "deploy" / "build.sh", build, "all"], capture_output=True, text=True, timeout=100, check=False)
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            self.assertIn("autocfg: building all (200 steps", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
