@@ -1,5 +1,7 @@
 #include "search/cost/stage_shapes.h"
 
+#include "search/ops/memory_sizes.h"
+
 namespace autocfg {
 namespace {
 
@@ -10,7 +12,7 @@ void AddNorm(ParameterList& list, const StepShapes& s, const ModelSpec& model) {
 
 std::int64_t RegionBytes(const ParameterList& list, std::int64_t element) {
   std::int64_t bytes = 0;
-  for (const ParameterShape& p : list) bytes += PaddedBytes(p.elements * element);
+  for (const ParameterShape& p : list) bytes += AlignedBytes(p.elements * element);
   return bytes;
 }
 

@@ -81,9 +81,6 @@ ParameterList ParametersBeforeLayers(const StepShapes& shapes, const ModelSpec& 
 ParameterList LayerParameters(const StepShapes& shapes, const ModelSpec& model);
 ParameterList ParametersAfterLayers(const StepShapes& shapes, const ModelSpec& model, RankPlace place);
 
-// Returns the bytes a tensor takes in a region.
-constexpr std::int64_t PaddedBytes(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // Returns the bytes of the region with one tensor of `type` for each parameter of a rank that has `layers`
 // layers in total.
 std::int64_t ParameterRegionBytes(const StepShapes& shapes, const ModelSpec& model, RankPlace place,

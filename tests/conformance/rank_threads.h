@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/bf16.h"
+#include "search/ops/memory_sizes.h"
 #include "trainer/comm/comm_world.h"
 
 namespace autocfg {

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "search/ops/memory_sizes.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/program/launcher_channel.h"
 
