@@ -1,9 +1,11 @@
 #include "search/cost/memory_model.h"
 
-#include "search/cost/stage_shapes.h"
+#include "search/cost/rank_parameters.h"
 #include "search/ops/memory_sizes.h"
 #include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 #include "search/schedule/in_flight.h"
+#include "search/shapes/local_dims.h"
 
 namespace autocfg {
 namespace {
@@ -15,19 +17,19 @@ class PlanMemory {
       : model_(model),
         plan_(plan),
         types_(workload.precision),
-        s_(ShapesOf(model, workload, plan)),
+        s_(LocalDimsOf(model, workload, plan)),
         microbatches_(MicrobatchCount(workload, plan)) {
     const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
     const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
     const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
     const std::int64_t statistics = (model.norm == Norm::kLayerNorm ? 2 : 1) * per_token;  // of one norm
-    const std::int64_t probabilities = AlignedBytes(s_.batch * s_.heads * s_.seq * s_.seq * e);
+    const std::int64_t probabilities = AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * s_.seq_len * e);
     hidden_ = rows(s_.hidden);
     ids_ = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
 
     // One layer's tensors except its input x: as computed, and as kept in a slot.
     const std::int64_t kept_by_attention =
-        IsUnfused(plan) ? probabilities : AlignedBytes(s_.batch * s_.heads * s_.seq * st);
+        IsUnfused(plan) ? probabilities : AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * st);
     inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
              rows(s_.fc) + rows(s_.ffn);
     kept_ = inner_ - (RecomputesScores(plan) ? probabilities : 0);
@@ -36,7 +38,7 @@ class PlanMemory {
 
     workspace_ =
         hidden_ + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) + AlignedBytes(2 * SizeOf(DType::kF64));
-    workspace_ += IsUnfused(plan) ? probabilities : AlignedBytes(AttentionWorkspaceElements(s_.seq, s_.head_dim) * st);
+    workspace_ += IsUnfused(plan) ? probabilities : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
     if (RecomputesScores(plan)) workspace_ += probabilities;
     if (IsGated(model.activation)) workspace_ += rows(s_.fc);
     if (plan.pp == 1) workspace_ += hidden_;
@@ -79,7 +81,7 @@ class PlanMemory {
   const ModelSpec& model_;
   const ParallelPlan& plan_;
   const Precision& types_;
-  StepShapes s_;
+  LocalDims s_;
   std::int64_t microbatches_;
   std::int64_t hidden_ = 0;  // [T,H e]
   std::int64_t ids_ = 0;     // [T int32]
