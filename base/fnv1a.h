@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace autocfg {
+namespace autocfg::base {
 
 inline constexpr std::uint64_t kFnv1aOfNothing = 0xcbf29ce484222325u;
 
@@ -16,4 +16,4 @@ constexpr std::uint64_t Fnv1a(std::string_view bytes, std::uint64_t before = kFn
   return hash;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -217,4 +217,4 @@ absl::Status FieldReader::Finish() {
   return absl::OkStatus();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

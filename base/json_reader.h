@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
 
-namespace autocfg {
+namespace autocfg::base {
 
 // Parses one JSON document. InvalidArgument, starting with `what` and with line and column: invalid JSON, a
 // number too large for a double, a duplicate key in an object, or nesting deeper than 64.
@@ -70,4 +70,4 @@ class FieldReader {
   absl::Status status_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::base

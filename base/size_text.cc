@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::base {
 
 std::string BytesText(std::int64_t bytes) {
   constexpr std::array<std::string_view, 7> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -47,4 +47,4 @@ std::string CountText(std::int64_t count) {
   return text;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

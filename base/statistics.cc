@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 double MedianOfSorted(const std::vector<double>& sorted) {
@@ -61,4 +61,4 @@ std::optional<double> MedianCi95(std::span<const double> values) {
   return std::max(median - interval->low, interval->high - median);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

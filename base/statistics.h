@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-namespace autocfg {
+namespace autocfg::base {
 
 // Returns the middle value, or the mean of the two middle values. Requires at least one value.
 double Median(std::span<const double> values);
@@ -28,4 +28,4 @@ std::optional<Interval> MedianInterval95(std::span<const double> values);
 // Returns the larger distance from the median to an end of that interval.
 std::optional<double> MedianCi95(std::span<const double> values);
 
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -5,7 +5,7 @@
 #include "absl/strings/cord.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 constexpr char kSubject[] = "autocfg/subject";
@@ -85,4 +85,4 @@ absl::Status Within(std::string_view outer, const absl::Status& status) {
   return wrapped;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

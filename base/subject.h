@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 
-namespace autocfg {
+namespace autocfg::base {
 
 // Returns an error of `code` about `subject` ("plan", "model", "spec.cluster"): "SUBJECT: PROBLEM".
 absl::Status SubjectError(absl::StatusCode code, std::string_view subject, std::string_view problem);
@@ -41,4 +41,4 @@ absl::Status WithSubject(std::string_view subject, const absl::Status& status);
 // those of `status`, so that WithSubject replaces both subjects. OK statuses stay OK.
 absl::Status Within(std::string_view outer, const absl::Status& status);
 
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 constexpr std::size_t kFew = 6;       // lists all names if none is near and there are at most this many
@@ -85,4 +85,4 @@ std::string DidYouMeanOfListed(std::string_view name, const std::vector<std::str
   return Question(NearNames(name, known));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

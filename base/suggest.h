@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace autocfg {
+namespace autocfg::base {
 
 // Returns at most three names by edit distance, nearest first: those within half the length of `name`, or
 // that begin with it. Returns all names if none is near and there are at most six. Ignores case, hyphens,
@@ -22,4 +22,4 @@ std::string DidYouMeanPreset(std::string_view name, const std::vector<std::strin
 // others.
 std::string DidYouMeanOfListed(std::string_view name, const std::vector<std::string>& known);
 
-}  // namespace autocfg
+}  // namespace autocfg::base

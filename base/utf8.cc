@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 constexpr std::size_t kMaxShown = 60;
@@ -88,4 +88,4 @@ std::string CleanUtf8(std::string_view bytes, std::size_t most) {
   return text;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace autocfg {
+namespace autocfg::base {
 
 // Returns `text` for one line of a message: control characters, invisible characters and bytes that are not
 // UTF-8 become \xNN; text longer than about 60 bytes is cut and ends in "...".
@@ -15,4 +15,4 @@ std::string Printable(std::string_view text);
 // tab and line feed become '?'.
 std::string CleanUtf8(std::string_view bytes, std::size_t most);
 
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -70,7 +70,7 @@ class LayerTimes final : public OpTimeModel {
 // Returns the step time of the trainer.
 double Run(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
            const OpTimeModel& times) {
-  TrainConfig config;
+  trainer::TrainConfig config;
   config.model = model;
   config.workload = workload;
   config.plan = plan;
@@ -79,15 +79,15 @@ double Run(const ModelSpec& model, const Workload& workload, const ParallelPlan&
     config.op_times.emplace(time.op, time.seconds);
 
   const int ranks = static_cast<int>(RankCount(plan));
-  const auto rendezvous = CreateLocalRendezvous(ranks);
+  const auto rendezvous = trainer::CreateLocalRendezvous(ranks);
   std::vector<double> step_s(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
         const auto r = static_cast<std::size_t>(rank);
-        Backend backend = CreateTrainBackend("paced", *rendezvous[r], config);
-        step_s[r] = Train(config, rank, ranks, backend, {}).step_time_s(0);
+        trainer::Backend backend = trainer::CreateTrainBackend("paced", *rendezvous[r], config);
+        step_s[r] = trainer::Train(config, rank, ranks, backend, {}).step_time_s(0);
       } catch (const std::exception& e) {
         std::cerr << "autocfg_bubble_bench: rank " << rank << ": " << e.what() << std::endl;
         std::_Exit(1);  // its peers would wait for it forever

@@ -80,7 +80,7 @@ class AttentionProducts {
 // Every matrix product of one step, with its number of occurrences.
 class StepProducts {
  public:
-  StepProducts(const TrainConfig& config, const RankProgram& program, Device& device, Ops& ops,
+  StepProducts(const trainer::TrainConfig& config, const RankProgram& program, Device& device, Ops& ops,
                Stream& stream) {
     for (const Action& action : program) {
       for (const OpDesc& op : ActionOps(config.model, config.workload, config.plan, 0, action)) {
@@ -92,7 +92,7 @@ class StepProducts {
     }
     for (const auto& [op, count] : count_) {
       if (op.kind == OpKind::kMatmul) {
-        auto scratch = std::make_shared<ScratchOp>(op, device, ops, stream);
+        auto scratch = std::make_shared<trainer::ScratchOp>(op, device, ops, stream);
         run_[op] = [scratch] { scratch->Run(); };
       } else {
         auto products = std::make_shared<AttentionProducts>(op);
@@ -121,7 +121,7 @@ class StepProducts {
 };
 
 int Main(int steps) {
-  TrainConfig config;
+  trainer::TrainConfig config;
   config.model = ModelPreset("gpt2-124m").value();
   FillDefaults(config.model);
   config.workload = {.global_batch = 4, .seq_len = 256, .precision = ParsePrecision("fp32").value()};
@@ -129,9 +129,9 @@ int Main(int steps) {
   config.lr.steps = steps + 1;
   config.seed = 1;
 
-  const auto rendezvous = CreateLocalRendezvous(1);
-  Backend backend = CreateBackend("cpu", *rendezvous[0]);
-  RankTrainer trainer(config, 0, 1, backend);
+  const auto rendezvous = trainer::CreateLocalRendezvous(1);
+  trainer::Backend backend = trainer::CreateBackend("cpu", *rendezvous[0]);
+  trainer::RankTrainer trainer(config, 0, 1, backend);
   const auto stream = backend.device->CreateStream();
   StepProducts products(config, trainer.program(), *backend.device, *backend.ops, *stream);
 
@@ -139,7 +139,7 @@ int Main(int steps) {
                            {"matrix_products_s", nlohmann::json::array()},
                            {"loss", nlohmann::json::array()}};
   for (int step = 0; step <= steps; ++step) {
-    StepResult outcome;
+    trainer::StepResult outcome;
     const double step_s = Seconds([&] { outcome = trainer.Step(); });
     const double products_s = Seconds([&] { products.Run(); });
     if (step == 0) continue;

@@ -244,13 +244,13 @@ int Run(int argc, char** argv) {
   spdlog::set_level(spdlog::level::err);  // standard output is reserved for the result
   std::string directory = "/tmp/autocfg_lease_bench_XXXXXX";
   if (mkdtemp(directory.data()) == nullptr) Die("no temporary directory");
-  auto opened = OpenSqliteStore(directory + "/bench.db");
+  auto opened = server::OpenSqliteStore(directory + "/bench.db");
   if (!opened.ok()) Die(std::string(opened.status().message()));
-  Store& store = **opened;
-  CoordinatorOptions options;
+  server::Store& store = **opened;
+  server::CoordinatorOptions options;
   options.address = "localhost:0";
   options.lease_duration_s = kLeaseSeconds;
-  auto coordinator = Coordinator::Start(*std::move(opened), options);
+  auto coordinator = server::Coordinator::Start(*std::move(opened), options);
   if (!coordinator.ok()) Die(std::string(coordinator.status().message()));
 
   // A running study that no runner works on: this program creates the jobs.
@@ -258,7 +258,7 @@ int Run(int argc, char** argv) {
   made.set_fingerprint("bench");
   const auto study = store.CreateStudy("bench", made, 0);
   if (!study.ok()) Die(std::string(study.status().message()));
-  const auto running = store.ModifyStudy(*ParseStudyName(study->name()), [](v1::Study& edited) {
+  const auto running = store.ModifyStudy(*server::ParseStudyName(study->name()), [](v1::Study& edited) {
     edited.set_state(v1::STUDY_STATE_RUNNING);
     return absl::OkStatus();
   });

@@ -16,7 +16,7 @@
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 const std::vector<std::string>& SupportedVerbs() {
@@ -48,7 +48,7 @@ int UnknownVerb(const std::string& verb) {
                 fmt::format("autocfg {} is not supported yet; this version has {}", verb, VerbList()));
   }
   return Fail(kExitUsage, fmt::format("no verb '{}'{}; give one of {}", verb,
-                                      DidYouMean(verb, SupportedVerbs()), VerbList()));
+                                      base::DidYouMean(verb, SupportedVerbs()), VerbList()));
 }
 
 // Returns the subcommand named on the command line, or `app` if none is named.
@@ -91,7 +91,7 @@ int UsageError(const CLI::App& app, const CLI::ParseError& error) {
       if (!option->get_group().empty()) options.push_back(option->get_name());
     }
     what = fmt::format("unexpected '{}'", extras.front());
-    hint = DidYouMean(extras.front(), options);
+    hint = base::DidYouMean(extras.front(), options);
   }
   return Fail(kExitUsage, fmt::format("{}{}{}; see {} --help", where, InOurWords(what), hint, name));
 }
@@ -110,7 +110,7 @@ int Help(int argc, char** argv) {
 int Parse(int argc, char** argv) {
   CLI::App app("autocfg: the fastest way to split a model's training over a cluster, by measurement",
                "autocfg");
-  app.set_version_flag("--version", fmt::format("autocfg {} (build {})", Version(), BuildId()));
+  app.set_version_flag("--version", fmt::format("autocfg {} (build {})", base::Version(), base::BuildId()));
   app.require_subcommand(0, 1);
   Verb chosen;
   AddSearch(app, chosen, ProgramName(argc > 0 ? argv[0] : ""));
@@ -146,7 +146,7 @@ int Parse(int argc, char** argv) {
 
 int Main(int argc, char** argv) {
   // Sends the log to standard error: standard output carries only the answer.
-  SetUpLog("autocfg", spdlog::level::err);
+  base::SetUpLog("autocfg", spdlog::level::err);
   try {
     return Parse(argc, argv);
   } catch (const std::bad_alloc&) {
@@ -156,4 +156,4 @@ int Main(int argc, char** argv) {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

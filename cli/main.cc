@@ -1,3 +1,3 @@
 #include "cli/verbs/verbs.h"
 
-int main(int argc, char** argv) { return autocfg::Main(argc, argv); }
+int main(int argc, char** argv) { return autocfg::cli::Main(argc, argv); }

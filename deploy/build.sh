@@ -28,11 +28,11 @@ duration() {
   fi
 }
 
-# A batch of sources takes up to 1.5 GB to compile: no more at once than the memory holds.
+# A batch of sources takes up to 1.7 GB to compile: no more at once than the memory holds.
 cores=$(nproc)
 jobs=$cores
 memory_kb=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)
-if ((memory_kb / 1500000 < jobs)); then jobs=$((memory_kb / 1500000)); fi
+if ((memory_kb / 1700000 < jobs)); then jobs=$((memory_kb / 1700000)); fi
 if ((jobs < 1)); then jobs=1; fi
 
 # Brings the build's own files up to date, so that the dry run lists all steps.

@@ -10,7 +10,7 @@ namespace autocfg {
 
 std::string FindGpuEngine(const std::string& trainer) {
   std::error_code error;
-  if (std::string named = Environment("AUTOCFG_GPU_MODULE"); !named.empty()) {
+  if (std::string named = base::Environment("AUTOCFG_GPU_MODULE"); !named.empty()) {
     const bool for_the_loader = named.find('/') == std::string::npos;
     return for_the_loader || std::filesystem::exists(named, error) ? named : "";
   }
@@ -23,7 +23,7 @@ std::string FindGpuEngine(const std::string& trainer) {
 }
 
 std::string NoGpuEngine(const std::string& trainer) {
-  if (const std::string named = Environment("AUTOCFG_GPU_MODULE"); !named.empty())
+  if (const std::string named = base::Environment("AUTOCFG_GPU_MODULE"); !named.empty())
     return fmt::format("the GPU engine {} that AUTOCFG_GPU_MODULE names does not exist", named);
   return fmt::format("this build has no GPU engine: {} is not beside {}", kGpuEngine, trainer);
 }

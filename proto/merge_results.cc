@@ -49,9 +49,9 @@ std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement
     AddText(devices, share.device_fingerprint());
   }
   merged.mutable_step_time_s()->Assign(steps.begin(), steps.end());
-  const double median = Median(steps);
+  const double median = base::Median(steps);
   merged.set_median_step_time_s(median);
-  merged.set_ci95_s(MedianCi95(steps).value_or(median));
+  merged.set_ci95_s(base::MedianCi95(steps).value_or(median));
   merged.set_build_id(Joined(builds));
   merged.set_device_fingerprint(Joined(devices));
   return merged;

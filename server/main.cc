@@ -22,7 +22,7 @@
 #include "server/store/sqlite_store.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr int kExitDone = 0;
@@ -81,12 +81,13 @@ int Main(int argc, char** argv) {
   sigaddset(&ends, SIGTERM);
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-  SetUpLog("autocfg-server", spdlog::level::info);
+  base::SetUpLog("autocfg-server", spdlog::level::info);
   gpr_set_log_function(LogGrpc);
 
   CLI::App app("autocfg-server: assigns the jobs of searches to workers and stores their results",
                "autocfg-server");
-  app.set_version_flag("--version", fmt::format("autocfg-server {} (build {})", Version(), BuildId()));
+  app.set_version_flag("--version",
+                       fmt::format("autocfg-server {} (build {})", base::Version(), base::BuildId()));
   Args args;
   app.add_option("--listen", args.listen,
                  "listen address: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any free port)")
@@ -113,11 +114,11 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server
 
 int main(int argc, char** argv) {
   try {
-    return autocfg::Main(argc, argv);
+    return autocfg::server::Main(argc, argv);
   } catch (const std::exception& error) {
     fmt::print(stderr, "autocfg-server: internal error: {}; please report it\n", error.what());
     return 1;

@@ -1,3 +1,3 @@
 #include "trainer/program/trainer_main.h"
 
-int main(int argc, char** argv) { return autocfg::TrainerMain(argc, argv); }
+int main(int argc, char** argv) { return autocfg::trainer::TrainerMain(argc, argv); }

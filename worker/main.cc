@@ -1,3 +1,3 @@
 #include "worker/program/program.h"
 
-int main(int argc, char** argv) { return autocfg::WorkerMain(argc, argv); }
+int main(int argc, char** argv) { return autocfg::worker::WorkerMain(argc, argv); }

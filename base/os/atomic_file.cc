@@ -11,7 +11,7 @@
 #include "base/os/random_id.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 constexpr int kMaxLinks = 40;  // the kernel's own limit
@@ -86,4 +86,4 @@ std::error_code AtomicFile::Finish() {
   return error == 0 ? std::error_code() : ErrorOf(error);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

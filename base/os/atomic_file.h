@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace autocfg {
+namespace autocfg::base {
 
 // Returns the target of `path` after following symbolic links. The target need not exist. Stops at the first
 // path for which `ends_at` is true.
@@ -39,4 +39,4 @@ class AtomicFile {
   int fd_ = -1;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::base

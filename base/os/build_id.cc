@@ -2,10 +2,10 @@
 
 #include "build_id_generated.h"
 
-namespace autocfg {
+namespace autocfg::base {
 
 std::string Version() { return AUTOCFG_VERSION; }
 
 std::string BuildId() { return AUTOCFG_VERSION "+" AUTOCFG_REVISION; }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

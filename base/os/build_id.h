@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace autocfg {
+namespace autocfg::base {
 
 // Returns the project's version, "0.1.0".
 std::string Version();
@@ -13,4 +13,4 @@ std::string Version();
 // git, the revision is "unknown".
 std::string BuildId();
 
-}  // namespace autocfg
+}  // namespace autocfg::base

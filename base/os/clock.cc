@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-namespace autocfg {
+namespace autocfg::base {
 
 Clock SystemClock() {
   return [] {
@@ -10,4 +10,4 @@ Clock SystemClock() {
   };
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -3,10 +3,10 @@
 
 #include <functional>
 
-namespace autocfg {
+namespace autocfg::base {
 
 using Clock = std::function<double()>;
 
 Clock SystemClock();
 
-}  // namespace autocfg
+}  // namespace autocfg::base

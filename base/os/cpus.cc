@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 // Size of the fixed cpu_set_t. Larger machines need larger masks.
@@ -88,4 +88,4 @@ std::optional<std::vector<int>> ParseCpuList(std::string_view text) {
 
 std::string CpuListText(const std::vector<int>& cpus) { return fmt::format("{}", fmt::join(cpus, ",")); }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

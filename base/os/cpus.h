@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace autocfg {
+namespace autocfg::base {
 
 // Above any Linux CPU number (CONFIG_NR_CPUS is at most 8192).
 inline constexpr int kMostCpus = 8192;
@@ -32,4 +32,4 @@ void RunOnCpus(const std::vector<int>& cpus);
 std::optional<std::vector<int>> ParseCpuList(std::string_view text);
 std::string CpuListText(const std::vector<int>& cpus);
 
-}  // namespace autocfg
+}  // namespace autocfg::base

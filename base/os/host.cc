@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-namespace autocfg {
+namespace autocfg::base {
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -25,4 +25,4 @@ std::string KernelId() {
   return id.empty() ? HostName() : id;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace autocfg {
+namespace autocfg::base {
 
 // Returns the environment variable `name`; empty if unset.
 std::string Environment(const char* name);
@@ -16,4 +16,4 @@ std::string HostName();
 // machine share it. Falls back to the host name if the kernel provides none.
 std::string KernelId();
 
-}  // namespace autocfg
+}  // namespace autocfg::base

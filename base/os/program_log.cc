@@ -6,7 +6,7 @@
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::base {
 
 void SetUpLog(const std::string& program, spdlog::level::level_enum level) {
   auto logger = std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -26,4 +26,4 @@ void SetUpLog(const std::string& program, spdlog::level::level_enum level) {
   spdlog::set_default_logger(std::move(logger));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

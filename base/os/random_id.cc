@@ -4,11 +4,11 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::base {
 
 std::string RandomId() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::base

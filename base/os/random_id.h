@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace autocfg {
+namespace autocfg::base {
 
 // Returns 128 bits of the system's randomness as 32 hexadecimal digits.
 std::string RandomId();
 
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace autocfg {
+namespace autocfg::base {
 
 class UniqueFd {
  public:
@@ -31,4 +31,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::base

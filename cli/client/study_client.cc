@@ -7,7 +7,7 @@
 #include "grpcpp/grpcpp.h"
 #include "proto/rpc/channel.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using StudyStub = v1::StudyService::Stub;
@@ -28,7 +28,7 @@ template <typename Request, typename Method>
 absl::StatusOr<v1::Study> StudyClient::CallByName(Method method, const std::string& name) {
   Request request;
   request.set_name(name);
-  request.set_request_id(RandomId());
+  request.set_request_id(base::RandomId());
   return Ask<v1::Study>(connection_, *stub_, method, request, kStudyDeadlineSeconds);
 }
 
@@ -121,4 +121,4 @@ std::string LastPart(const std::string& name) {
   return slash == std::string::npos ? name : name.substr(slash + 1);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -13,7 +13,7 @@
 #include "cli/client/rpc.h"
 #include "grpcpp/client_context.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 class StudyClient {
  public:
@@ -52,4 +52,4 @@ absl::StatusOr<std::int64_t> ParseStudyId(const std::string& text);
 // Returns "3" of "studies/3" and "7" of "studies/3/trials/7"; the whole name if it has no such number.
 std::string LastPart(const std::string& name);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -5,7 +5,7 @@
 #include "base/os/random_id.h"
 #include "cli/client/study_client.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using WorkerStub = v1::WorkerService::Stub;
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<v1::Worker>> WorkerClient::ListWorkers(bool gone) {
 absl::Status WorkerClient::DrainWorker(const std::string& name) {
   v1::DrainWorkerRequest request;
   request.set_worker(name);
-  request.set_request_id(RandomId());
+  request.set_request_id(base::RandomId());
   return Ask<v1::DrainWorkerResponse>(connection_, *stub_, &WorkerStub::DrainWorker, request,
                                       kWorkerDeadlineSeconds)
       .status();
@@ -52,4 +52,4 @@ absl::StatusOr<WorkerPool> ListPool(const ServiceOptions& options) {
   return pool;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "cli/client/worker_pool.h"
 #include "cli/input/service_options.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 class WorkerClient {
  public:
@@ -29,4 +29,4 @@ class WorkerClient {
 // Returns the workers of --coordinator that accept work.
 absl::StatusOr<WorkerPool> ListPool(const ServiceOptions& options);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

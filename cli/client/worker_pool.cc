@@ -11,7 +11,7 @@
 #include "search/text/cluster_json.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 bool Offers(const v1::Worker& worker, std::string_view device) {
@@ -19,7 +19,7 @@ bool Offers(const v1::Worker& worker, std::string_view device) {
   return device == "paced" || (kind.empty() ? "cpu" : kind) == device;
 }
 
-GpuInfo FromProto(const v1::Gpu& gpu) {
+GpuInfo GpuOf(const v1::Gpu& gpu) {
   GpuInfo info;
   info.index = gpu.index();
   info.name = gpu.name();
@@ -38,10 +38,10 @@ RunDevice OnGpus(const WorkerPool& pool) {
     device.machine.driver = worker.inventory().driver();
     for (const v1::Gpu& gpu : worker.inventory().gpus()) {
       if (gpu.left_out().empty()) {
-        device.machine.gpus.push_back(FromProto(gpu));
+        device.machine.gpus.push_back(GpuOf(gpu));
       } else {
         device.notes.push_back(
-            fmt::format("{}: {} is left out: {}", worker.name(), TextOf(FromProto(gpu)), gpu.left_out()));
+            fmt::format("{}: {} is left out: {}", worker.name(), TextOf(GpuOf(gpu)), gpu.left_out()));
       }
     }
   }
@@ -85,7 +85,7 @@ absl::StatusOr<NodeGroup> GpuRank(const WorkerPool& pool) {
   NodeGroup group;
   group.device.kind = DeviceKind::kCuda;
   group.device.memory_bytes = std::numeric_limits<std::int64_t>::max();
-  group.device.overhead_bytes = kGpuOverheadBytes;
+  group.device.overhead_bytes = worker::kGpuOverheadBytes;
   group.nodes = 1;
   group.ranks_per_core = 1;
   for (const v1::Worker& worker : pool.workers) {
@@ -93,7 +93,7 @@ absl::StatusOr<NodeGroup> GpuRank(const WorkerPool& pool) {
     const WorkerPool alone{.coordinator = pool.coordinator, .workers = {worker}};
     const GpuList list = OnGpus(alone).machine;
     if (list.gpus.empty()) continue;
-    const auto cluster = LocalCluster(worker.inventory().slots(), list);
+    const auto cluster = worker::LocalCluster(worker.inventory().slots(), list);
     if (!cluster.ok()) return Where(worker.name(), cluster.status());
     const NodeGroup& one = cluster->groups.front();
     if (one.device.memory_bytes < group.device.memory_bytes) {
@@ -182,4 +182,4 @@ absl::StatusOr<ClusterSpec> MeasuredOn(const WorkerPool& pool, const std::string
   return there;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -12,7 +12,7 @@
 #include "cli/input/devices.h"
 #include "search/plan/cluster_spec.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 struct WorkerPool {
   std::string coordinator;          // for messages
@@ -43,4 +43,4 @@ absl::StatusOr<ClusterSpec> PoolCluster(const WorkerPool& pool, const RunDevice&
 absl::StatusOr<ClusterSpec> MeasuredOn(const WorkerPool& pool, const std::string& text,
                                        const ClusterSpec& cluster, const RunDevice& device);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -9,7 +9,7 @@
 #include "proto/gpu_engine_file.h"
 #include "worker/launcher/process_launcher.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 std::vector<std::string> LeftOutNotes(const GpuList& list) {
@@ -49,7 +49,7 @@ RunDevice ChooseForAuto(GpuList list, std::string_view precision, const std::str
 absl::StatusOr<RunDevice> ChooseDevice(const std::string& asked, std::string_view precision) {
   if (asked != "auto" && asked != "cuda") return RunDevice{.name = asked};
   GpuList list = ListGpus();
-  const std::string trainer = FindTrainer();
+  const std::string trainer = worker::FindTrainer();
   if (asked == "auto") return ChooseForAuto(std::move(list), precision, trainer);
   if (list.gpus.empty())
     return absl::FailedPreconditionError(
@@ -83,4 +83,4 @@ bool IsLike(std::string_view described, const GpuInfo& gpu) {
   return false;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/nvml/gpus.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 struct RunDevice {
   std::string name;                     // cpu, cuda, dry or paced
@@ -29,4 +29,4 @@ std::string SharedGpusNote(std::int64_t ranks, const GpuList& list);
 // before the first '-', such as h200) is a word of the GPU's name.
 bool IsLike(std::string_view described, const GpuInfo& gpu);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -14,7 +14,7 @@
 #include "base/os/atomic_file.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 constexpr std::int64_t kMaxTextBytes = 16 << 20;
@@ -85,7 +85,7 @@ int NamedDescriptor(const std::filesystem::path& path) {
 
 WriteTarget Resolve(const std::string& given) {
   int descriptor = -1;
-  const std::filesystem::path path = FollowLinks(given, [&](const std::filesystem::path& link) {
+  const std::filesystem::path path = base::FollowLinks(given, [&](const std::filesystem::path& link) {
     descriptor = NamedDescriptor(link);
     return descriptor >= 0;
   });
@@ -184,7 +184,7 @@ absl::Status CheckWritable(const std::string& path) {
     return absl::InvalidArgumentError(fmt::format("{}: is a directory; name a file to write", path));
   }
   if (target.is_special) return CheckSpecial(path, target);
-  AtomicFile file(target.path);  // never finished, so nothing is replaced
+  base::AtomicFile file(target.path);  // never finished, so nothing is replaced
   std::error_code failed = file.Open();
   if (!failed) failed = file.Append("autocfg\n");
   if (!failed) failed = file.Sync();
@@ -201,7 +201,7 @@ absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
   const WriteTarget target = Resolve(path);
   if (target.is_special) return WriteSpecial(path, target, content);
-  AtomicFile file(target.path);
+  base::AtomicFile file(target.path);
   std::error_code error = file.Open();
   if (!error) error = file.Append(content);
   if (error) return FileError(path, "cannot be written", error.value());
@@ -209,4 +209,4 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
   return error ? FileError(path, "cannot be replaced", error.value()) : absl::OkStatus();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // Reads a whole text file of at most 16 MiB, or a pipe until its end. Does not block if a pipe has no writer.
 // Errors: NotFound, PermissionDenied, or InvalidArgument (a directory, a device, too large, or a pipe silent
@@ -35,4 +35,4 @@ absl::StatusOr<std::string> ReplaceablePath(const std::string& path);
 // written in place.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -24,7 +24,7 @@
 #include "search/text/plan_json.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -38,7 +38,7 @@ bool LooksLikeFile(const std::string& text) {
 absl::StatusOr<Json> ReadJson(const std::string& path) {
   const auto text = ReadTextFile(path);
   if (!text.ok()) return text.status();
-  auto json = ParseJson(path, *text);
+  auto json = base::ParseJson(path, *text);
   if (json.ok() && !json->is_object())
     return absl::InvalidArgumentError(fmt::format("{}: not a JSON object; give a file that holds one", path));
   return json;
@@ -57,7 +57,7 @@ absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
   if (!json.ok()) return json.status();
   auto cluster = ParseClusterJson(*json);
   if (!cluster.ok()) return Where(path, cluster.status(), "cluster");
-  if (cluster->name.empty()) cluster->name = Printable(std::filesystem::path(path).stem().string());
+  if (cluster->name.empty()) cluster->name = base::Printable(std::filesystem::path(path).stem().string());
   return *cluster;
 }
 
@@ -98,7 +98,7 @@ absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text, const GpuList& 
       return absl::InvalidArgumentError(
           fmt::format("--cluster: {}: this machine is one node; give local:1x{}", text, name->gpus_per_node));
     }
-    auto cluster = LocalCluster(name->nodes == 0 ? 0 : name->gpus_per_node, machine);
+    auto cluster = worker::LocalCluster(name->nodes == 0 ? 0 : name->gpus_per_node, machine);
     if (!cluster.ok()) return Where("--cluster", cluster.status());
     return *cluster;
   }
@@ -144,7 +144,7 @@ absl::StatusOr<ClusterSpec> MeasuredOnGpus(const std::string& text, const Cluste
     }
     for (const GpuInfo& gpu : machine.gpus)
       device.memory_bytes = std::min(device.memory_bytes, gpu.memory_bytes);
-    if (!device.overhead_bytes) device.overhead_bytes = kGpuOverheadBytes;
+    if (!device.overhead_bytes) device.overhead_bytes = worker::kGpuOverheadBytes;
     group.ranks_per_core = 1;
   }
   return here;
@@ -168,7 +168,7 @@ absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterS
   ClusterSpec here = cluster;
   here.local = cluster.groups.size() == 1 && cluster.groups.front().nodes == 1;
   for (NodeGroup& group : here.groups) {
-    const auto machine = LocalCluster(group.gpus_per_node);
+    const auto machine = worker::LocalCluster(group.gpus_per_node);
     if (!machine.ok()) return Where(fmt::format("--cluster: {}", text), machine.status());
     const NodeGroup& most = machine->groups.front();
     std::int64_t& memory = group.device.memory_bytes;
@@ -223,7 +223,7 @@ absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const 
 absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {
   absl::StatusOr<ParallelPlan> plan;
   if (text.starts_with('{')) {
-    const auto json = ParseJson("--plan", text);
+    const auto json = base::ParseJson("--plan", text);
     if (!json.ok()) return json.status();
     plan = ParsePlanJson(*json);
   } else {
@@ -260,4 +260,4 @@ absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {
   return space;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

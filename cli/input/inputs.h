@@ -17,7 +17,7 @@
 #include "search/plan/workload.h"
 #include "search/space/search_space.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // Parses --seq-len. Returns 0 if `text` is empty; the model's own length applies then.
 absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text);
@@ -69,4 +69,4 @@ absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry);
 // Parses texts of the form "AXIS=V1,V2".
 absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

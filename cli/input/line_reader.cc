@@ -10,7 +10,7 @@
 #include "cli/input/files.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 absl::StatusOr<std::unique_ptr<LineReader>> LineReader::Open(const std::string& path, std::size_t most) {
   if (path == "-")
@@ -74,4 +74,4 @@ absl::StatusOr<LineReader::Got> LineReader::Next(std::string& line) {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

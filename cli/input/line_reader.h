@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 class LineReader {
  public:
@@ -43,4 +43,4 @@ class LineReader {
   bool skipping_ = false;  // inside a line that is too long
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

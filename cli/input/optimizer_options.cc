@@ -5,7 +5,7 @@
 #include "cli/terminal/numbers.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 void AddOptimizerOptions(CLI::App* verb, OptimizerOptions& options) {
   verb->add_option("--lr", options.lr, "learning rate")->capture_default_str();
@@ -64,4 +64,4 @@ std::string UnusedNote(const v1::OptimizerSpec& optimizer) {
   return "--min-lr has no effect with --lr-schedule constant; give cosine, or leave it out";
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

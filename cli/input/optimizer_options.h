@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/trainer.pb.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // The defaults equal those of DefaultOptimizer (proto/convert/train_spec_convert.h), in the form that --help
 // shows.
@@ -24,4 +24,4 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options)
 // Returns a note about options that were given but have no effect; empty if there are none.
 std::string UnusedNote(const v1::OptimizerSpec& optimizer);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

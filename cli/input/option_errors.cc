@@ -6,7 +6,7 @@
 #include "base/subject.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
   static constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
@@ -20,14 +20,14 @@ absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
       {"spec.space", "--space"},
       {"spec.device", "--device"},
   };
-  const std::string subject = SubjectOf(status);
+  const std::string subject = base::SubjectOf(status);
   if (subject == "cluster" || subject == "spec.cluster")
-    return WithSubject(cluster.empty() ? "--cluster" : fmt::format("--cluster: {}", cluster), status);
-  if (OptionOf(status) == "precision") return WithSubject("--precision", status);
+    return base::WithSubject(cluster.empty() ? "--cluster" : fmt::format("--cluster: {}", cluster), status);
+  if (base::OptionOf(status) == "precision") return base::WithSubject("--precision", status);
   for (const auto& [known, option] : kOptions) {
-    if (subject == known) return WithSubject(option, status);
+    if (subject == known) return base::WithSubject(option, status);
   }
   return status;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

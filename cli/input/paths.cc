@@ -18,7 +18,7 @@
 #include "base/os/host.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 bool IsPlain(const std::string& path) {
@@ -29,7 +29,7 @@ bool IsPlain(const std::string& path) {
 
 // Returns a directory for the socket that other users can neither write to nor replace.
 absl::StatusOr<std::string> RuntimeDirectory() {
-  const std::string runtime = Environment("XDG_RUNTIME_DIR");
+  const std::string runtime = base::Environment("XDG_RUNTIME_DIR");
   if (!runtime.empty() && runtime.size() < 60 && IsPlain(runtime) &&
       access(runtime.c_str(), W_OK | X_OK) == 0)
     return runtime;
@@ -58,7 +58,7 @@ absl::StatusOr<std::string> SocketPath(const std::string& database) {
   if (beside.size() < sizeof(sockaddr_un::sun_path) && IsPlain(beside)) return beside;
   const auto dir = RuntimeDirectory();
   if (!dir.ok()) return dir.status();
-  return fmt::format("{}/autocfg-{:016x}.sock", *dir, Fnv1a(path.string()));
+  return fmt::format("{}/autocfg-{:016x}.sock", *dir, base::Fnv1a(path.string()));
 }
 
 std::string ShellWord(const std::string& word) {
@@ -74,7 +74,7 @@ std::string ShellWord(const std::string& word) {
 
 std::string ProgramName(const std::string& argv0) {
   if (argv0.find('/') == std::string::npos) return "autocfg";  // found on PATH by the shell
-  const std::string path = Environment("PATH");
+  const std::string path = base::Environment("PATH");
   for (std::size_t start = 0; start < path.size();) {
     const std::size_t end = std::min(path.find(':', start), path.size());
     const std::filesystem::path found = std::filesystem::path(path.substr(start, end - start)) / "autocfg";
@@ -99,4 +99,4 @@ bool IsListening(const std::string& socket_path) {
   return ok;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "server/coordinator/database_path.h"  // DatabasePath, shared with the server
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // Returns the Unix socket of the server that has this database open: the database's path plus ".sock". If
 // that exceeds a socket's limit (107 bytes) or has characters that a gRPC address does not accept, returns a
@@ -25,4 +25,4 @@ std::string ShellWord(const std::string& word);
 // Returns true if a process listens on the socket.
 bool IsListening(const std::string& socket_path);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -5,7 +5,7 @@
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 void AddServiceOptions(CLI::App* verb, ServiceOptions& options) {
   verb->add_option("--coordinator", options.coordinator, "an autocfg-server: HOST:PORT, or unix:PATH");
@@ -33,4 +33,4 @@ std::string AsWritten(const ServiceOptions& options) {
   return options.database.empty() ? "" : fmt::format(" --db {}", ShellWord(options.database));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

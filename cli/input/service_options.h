@@ -6,7 +6,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 struct ServiceOptions {
   std::string coordinator;  // --coordinator; empty: not given
@@ -24,4 +24,4 @@ absl::Status CheckServiceOptions(const ServiceOptions& options);
 // place.
 std::string AsWritten(const ServiceOptions& options);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

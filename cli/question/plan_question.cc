@@ -12,7 +12,7 @@
 #include "search/question/prediction_question.h"
 #include "search/text/plan_json.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
   verb->add_option("--model", args.model, "a preset, such as gpt3-175b, or a model's JSON file");
@@ -95,4 +95,4 @@ std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::stri
   return lines;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

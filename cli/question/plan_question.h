@@ -11,7 +11,7 @@
 #include "cli/report/results_json.h"
 #include "search/cost/predict_plan.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 struct PlanQuestionArgs {
   std::string model, cluster, global_batch, seq_len, precision, plan;
@@ -41,4 +41,4 @@ int EndOf(const PlanPrediction& predicted);
 // Otherwise prints them at once and returns an empty string.
 std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -21,7 +21,7 @@
 #include "server/studies/search_problem.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 constexpr double kShortestBudgetSeconds = 1e-9;  // above 0
@@ -48,7 +48,7 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::st
   // With a pool, `local` means its workers on all their nodes. Which workers these are follows from the
   // device.
   const bool pooled = pool != nullptr && IsLocalName(args.cluster) && asked != "paced";
-  auto cluster = pooled             ? LocalCluster()
+  auto cluster = pooled             ? worker::LocalCluster()
                  : asked == "paced" ? LoadDescribedCluster(args.cluster)
                                     : LoadCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
@@ -154,10 +154,10 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   spec.set_predict_only(args.predict_only);
   spec.set_device(question.device);
   // Runs the server's own validation before a database is created.
-  if (const auto problem = ParseSearchSpec(spec); !problem.ok())
+  if (const auto problem = server::ParseSearchSpec(spec); !problem.ok())
     return OfOption(problem.status(), args.cluster);
   if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
   return request;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "cli/report/results_json.h"
 #include "kernels/nvml/gpus.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 struct SearchArgs {
   std::string model, cluster = "local", global_batch, seq_len, precision, device, max_trials, time_budget,
@@ -36,4 +36,4 @@ bool IsDescribed(const SearchQuestion& question);
 // `pool`: the workers of --coordinator, which measure; null if this machine measures. Errors name the option.
 absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPool* pool);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -14,7 +14,7 @@
 #include "search/plan/plan_text.h"
 #include "search/schedule/in_flight.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 constexpr std::size_t kMostChunksShown = 3;
@@ -101,13 +101,13 @@ std::string Row(std::string_view label, double value, double whole, const std::s
 }
 
 std::string StepText(const Prediction& p) {
-  return fmt::format("time of a step: {} ({} to {}, 90% interval)", SecondsText(p.step_time_s),
-                     SecondsText(p.step_time_low_s), SecondsText(p.step_time_high_s));
+  return fmt::format("time of a step: {} ({} to {}, 90% interval)", base::SecondsText(p.step_time_s),
+                     base::SecondsText(p.step_time_low_s), base::SecondsText(p.step_time_high_s));
 }
 
 std::string MemoryText(const Prediction& p) {
-  return fmt::format("memory of the worst rank: {} of {}{}", BytesText(p.memory.Total()),
-                     BytesText(p.capacity_bytes), p.feasible ? "" : ", which does not fit");
+  return fmt::format("memory of the worst rank: {} of {}{}", base::BytesText(p.memory.Total()),
+                     base::BytesText(p.capacity_bytes), p.feasible ? "" : ", which does not fit");
 }
 
 std::string RankTable(const Explanation& plan, const BarStyle& style) {
@@ -130,9 +130,9 @@ std::string RankTable(const Explanation& plan, const BarStyle& style) {
     expected = i + 1;
     text +=
         fmt::format("  {:>4}  {:<{}}  {:>{}}  {} {:>{}}  {} {:>{}}\n", i, rank.layers, layers, rank.in_flight,
-                    in_flight, Bar(rank.busy_s, p.step_time_s, width, style), SecondsText(rank.busy_s),
+                    in_flight, Bar(rank.busy_s, p.step_time_s, width, style), base::SecondsText(rank.busy_s),
                     kNumber, Bar(Number(rank.memory_bytes), Number(capacity), width, style),
-                    BytesText(rank.memory_bytes), kNumber);
+                    base::BytesText(rank.memory_bytes), kNumber);
   }
   return text;
 }
@@ -157,15 +157,16 @@ std::string CompareRow(std::string_view label, double a, double b, double whole,
 }
 
 std::string CompareSeconds(std::string_view label, double a, double b, double whole, const BarStyle& style) {
-  const std::string difference = fmt::format("{}{}", a < b ? "-" : "+", SecondsText(std::abs(a - b)));
-  return CompareRow(label, a, b, whole, SecondsText(a), SecondsText(b), difference, style);
+  const std::string difference = fmt::format("{}{}", a < b ? "-" : "+", base::SecondsText(std::abs(a - b)));
+  return CompareRow(label, a, b, whole, base::SecondsText(a), base::SecondsText(b), difference, style);
 }
 
 std::string CompareBytes(std::string_view label, std::int64_t a, std::int64_t b, std::int64_t whole,
                          const BarStyle& style) {
-  const std::string difference = fmt::format("{}{}", a < b ? "-" : "+", BytesText(a < b ? b - a : a - b));
-  return CompareRow(label, Number(a), Number(b), Number(whole), BytesText(a), BytesText(b), difference,
-                    style);
+  const std::string difference =
+      fmt::format("{}{}", a < b ? "-" : "+", base::BytesText(a < b ? b - a : a - b));
+  return CompareRow(label, Number(a), Number(b), Number(whole), base::BytesText(a), base::BytesText(b),
+                    difference, style);
 }
 
 double Busiest(const Explanation& plan) {
@@ -210,10 +211,10 @@ std::string WhatBounds(const PlanPrediction& predicted) {
     text += fmt::format(", {} {}", parts[1].name, PercentText(parts[1].seconds, p.step_time_s));
   const std::int64_t left = p.capacity_bytes - p.memory.Total();
   if (left >= 0) {
-    text += fmt::format("; {} ({}) of a rank's memory stay free.", BytesText(left),
+    text += fmt::format("; {} ({}) of a rank's memory stay free.", base::BytesText(left),
                         PercentText(Number(left), Number(p.capacity_bytes)));
   } else {
-    text += fmt::format("; it needs {} ({}) more memory than a rank has.", BytesText(-left),
+    text += fmt::format("; it needs {} ({}) more memory than a rank has.", base::BytesText(-left),
                         PercentText(Number(-left), Number(p.capacity_bytes)));
   }
   return text;
@@ -224,15 +225,15 @@ std::string ExplanationText(const Explanation& plan, const SearchQuestion& quest
   std::string text = fmt::format("plan: {}  (predicted)\n\n", PlanText(plan.predicted.plan));
   text += Heading(StepText(p), style);
   for (const TimePart& part : TimeParts(p.breakdown))
-    text += Row(part.name, part.seconds, p.step_time_s, SecondsText(part.seconds), style);
+    text += Row(part.name, part.seconds, p.step_time_s, base::SecondsText(part.seconds), style);
   text += "\n";
   text += Heading(MemoryText(p), style);
   const double whole = Number(std::max(p.capacity_bytes, p.memory.Total()));
   for (const MemoryPart& part : MemoryParts(p.memory))
-    text += Row(part.name, Number(part.bytes), whole, BytesText(part.bytes), style);
+    text += Row(part.name, Number(part.bytes), whole, base::BytesText(part.bytes), style);
   const std::int64_t left = p.capacity_bytes - p.memory.Total();
-  text +=
-      Row(left >= 0 ? "free" : "too much", Number(std::abs(left)), whole, BytesText(std::abs(left)), style);
+  text += Row(left >= 0 ? "free" : "too much", Number(std::abs(left)), whole, base::BytesText(std::abs(left)),
+              style);
   text += "\n";
   text +=
       Heading(plan.ranks.size() == 1 ? "the one rank of the pipeline" : "the ranks of the pipeline", style);
@@ -255,7 +256,7 @@ std::string ComparisonText(const Explanation& plan, const Explanation& against,
     text += CompareSeconds(a_times[i].name, a_times[i].seconds, b_times[i].seconds, slower, style);
   text += CompareSeconds("in all", a.step_time_s, b.step_time_s, slower, style);
   text += "\n";
-  text += Heading(fmt::format("memory of the worst rank, of {}", BytesText(a.capacity_bytes)), style);
+  text += Heading(fmt::format("memory of the worst rank, of {}", base::BytesText(a.capacity_bytes)), style);
   const std::int64_t whole = std::max({a.capacity_bytes, a.memory.Total(), b.memory.Total()});
   const auto a_regions = MemoryParts(a.memory), b_regions = MemoryParts(b.memory);
   for (std::size_t i = 0; i < a_regions.size(); ++i)
@@ -277,4 +278,4 @@ std::string ComparisonText(const Explanation& plan, const Explanation& against,
   return text + fmt::format("\n{}\n", WorkloadText(question));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

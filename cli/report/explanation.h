@@ -10,7 +10,7 @@
 #include "cli/terminal/bars.h"
 #include "search/cost/predict_plan.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // One rank of the pipeline. Ranks that differ only in their tensor or data coordinate are identical.
 struct PipelineRank {
@@ -36,4 +36,4 @@ std::string ExplanationText(const Explanation& plan, const SearchQuestion& quest
 std::string ComparisonText(const Explanation& plan, const Explanation& against,
                            const SearchQuestion& question, const BarStyle& style);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

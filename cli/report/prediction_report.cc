@@ -9,7 +9,7 @@
 #include "search/plan/hardware_flops.h"
 #include "search/plan/plan_text.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 std::array<TimePart, 8> TimeParts(const Breakdown& parts) {
   return {{{"compute", parts.compute},
@@ -45,14 +45,15 @@ std::string WorkloadText(const SearchQuestion& question) {
   const Workload& workload = question.workload;
   return fmt::format("model: {}, {} sequences of {} tokens a step, {}",
                      question.model.name.empty() ? "unnamed" : question.model.name,
-                     CountText(workload.global_batch), CountText(workload.seq_len), Name(workload.precision));
+                     base::CountText(workload.global_batch), base::CountText(workload.seq_len),
+                     Name(workload.precision));
 }
 
 std::string ClusterText(const ClusterSpec& cluster, std::int64_t used) {
   const std::int64_t ranks = RankCount(cluster);
   std::string text = fmt::format("cluster: {}, {} rank{}", cluster.name.empty() ? "unnamed" : cluster.name,
-                                 CountText(ranks), ranks == 1 ? "" : "s");
-  if (used != ranks) text += fmt::format("; the plan uses {}", CountText(used));
+                                 base::CountText(ranks), ranks == 1 ? "" : "s");
+  if (used != ranks) text += fmt::format("; the plan uses {}", base::CountText(used));
   return text;
 }
 
@@ -61,18 +62,19 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
   const Throughput& rates = predicted.throughput;
   std::string text = fmt::format("plan: {}  (predicted)\n", PlanText(predicted.plan));
   const auto total = static_cast<double>(p.memory.Total());
-  text += p.feasible ? fmt::format("fits: {} of {} a rank, {}\n", BytesText(p.memory.Total()),
-                                   BytesText(p.capacity_bytes),
+  text += p.feasible ? fmt::format("fits: {} of {} a rank, {}\n", base::BytesText(p.memory.Total()),
+                                   base::BytesText(p.capacity_bytes),
                                    PercentText(total, static_cast<double>(p.capacity_bytes)))
                      : fmt::format("does not fit: {}\n", p.reason);
   text += "\n";
   std::vector<std::vector<std::string>> figures;
+  figures.push_back({"step time", fmt::format("{} ({} to {}, 90% interval)", base::SecondsText(p.step_time_s),
+                                              base::SecondsText(p.step_time_low_s),
+                                              base::SecondsText(p.step_time_high_s))});
   figures.push_back(
-      {"step time", fmt::format("{} ({} to {}, 90% interval)", SecondsText(p.step_time_s),
-                                SecondsText(p.step_time_low_s), SecondsText(p.step_time_high_s))});
-  figures.push_back({"tokens per second",
-                     fmt::format("{} a rank, {} in all", CountText(std::llround(rates.tokens_per_s_per_gpu)),
-                                 CountText(std::llround(rates.tokens_per_s)))});
+      {"tokens per second",
+       fmt::format("{} a rank, {} in all", base::CountText(std::llround(rates.tokens_per_s_per_gpu)),
+                   base::CountText(std::llround(rates.tokens_per_s)))});
   const auto peak = PeakFlops(question.cluster.groups.front().device, question.workload.precision);
   std::string model_flops = fmt::format("{} a rank", FlopsText(rates.model_flops_per_s_per_gpu));
   if (peak && rates.mfu)
@@ -89,17 +91,17 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
   const auto times = TimeParts(p.breakdown);
   const auto regions = MemoryParts(p.memory);
   for (std::size_t i = 0; i < times.size(); ++i) {
-    std::vector<std::string> row = {fmt::format("  {}", times[i].name), SecondsText(times[i].seconds),
+    std::vector<std::string> row = {fmt::format("  {}", times[i].name), base::SecondsText(times[i].seconds),
                                     PercentText(times[i].seconds, p.step_time_s)};
     if (i < regions.size()) {
       row.push_back(fmt::format("  {}", regions[i].name));
-      row.push_back(BytesText(regions[i].bytes));
+      row.push_back(base::BytesText(regions[i].bytes));
       row.push_back(
           PercentText(static_cast<double>(regions[i].bytes), static_cast<double>(p.capacity_bytes)));
     } else {
       const std::int64_t left = p.capacity_bytes - p.memory.Total();
       row.push_back(left >= 0 ? "  free" : "  too much");
-      row.push_back(BytesText(left >= 0 ? left : -left));
+      row.push_back(base::BytesText(left >= 0 ? left : -left));
       row.push_back(
           PercentText(static_cast<double>(left >= 0 ? left : -left), static_cast<double>(p.capacity_bytes)));
     }
@@ -110,4 +112,4 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
   return text;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -9,7 +9,7 @@
 #include "cli/report/results_json.h"
 #include "search/cost/predict_plan.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 std::string PredictionReport(const PlanPrediction& predicted, const SearchQuestion& question);
 
@@ -35,4 +35,4 @@ std::string PercentText(double part, double whole);
 // "312 TFLOP/s".
 std::string FlopsText(double flops_per_s);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 // Keeps a row of the runners-up within 120 columns.
@@ -28,19 +28,20 @@ std::string Enumerator(std::string name, std::string_view prefix) {
 
 std::string MeasuredTime(const v1::Candidate& candidate) {
   if (!candidate.has_measured()) return "-";
-  return fmt::format("{} +- {}", SecondsText(candidate.measured().median_step_time_s()),
-                     SecondsText(candidate.measured().ci95_s()));
+  return fmt::format("{} +- {}", base::SecondsText(candidate.measured().median_step_time_s()),
+                     base::SecondsText(candidate.measured().ci95_s()));
 }
 
 std::string PredictedTime(const v1::Prediction& predicted) {
-  return fmt::format("{} ({} to {})", SecondsText(predicted.step_time_s()),
-                     SecondsText(predicted.step_time_low_s()), SecondsText(predicted.step_time_high_s()));
+  return fmt::format("{} ({} to {})", base::SecondsText(predicted.step_time_s()),
+                     base::SecondsText(predicted.step_time_low_s()),
+                     base::SecondsText(predicted.step_time_high_s()));
 }
 
 std::string Tokens(const Workload& workload, double step_time_s) {
   if (!(step_time_s > 0)) return "-";
   const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
-  return CountText(std::llround(tokens / step_time_s));
+  return base::CountText(std::llround(tokens / step_time_s));
 }
 
 // Returns the rejection counts as lines; empty if nothing was rejected.
@@ -54,7 +55,7 @@ std::string Rejected(const v1::Counts& counts) {
   std::string text, line(kTitle);
   for (const auto& [reason, count] : reasons) {
     if (count == 0) continue;
-    const std::string entry = fmt::format("{} {}", reason, CountText(count));
+    const std::string entry = fmt::format("{} {}", reason, base::CountText(count));
     if (line.size() > kTitle.size() && line.size() + entry.size() + 1 > kColumns) {
       text += line.substr(0, line.size() - 1) + "\n";
       line = std::string(kTitle.size(), ' ');
@@ -72,8 +73,8 @@ std::string MeasuredHow(const v1::Candidate& candidate, const SearchQuestion& qu
 }
 
 std::string MemoryOf(const v1::Prediction& predicted) {
-  return fmt::format("{} of {}", BytesText(predicted.memory_bytes().total()),
-                     BytesText(predicted.memory_bytes().capacity()));
+  return fmt::format("{} of {}", base::BytesText(predicted.memory_bytes().total()),
+                     base::BytesText(predicted.memory_bytes().capacity()));
 }
 
 std::string PlanLine(const v1::Candidate& best, std::string_view how) {
@@ -101,8 +102,8 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
                   measured.slice() ? "-" : Tokens(question.workload, measured.median_step_time_s()),
                   Tokens(question.workload, predicted.step_time_s())});
   rows.push_back({"memory per rank",
-                  fmt::format("{} peak, {} beside it", BytesText(measured.peak_memory_bytes()),
-                              BytesText(measured.device_overhead_bytes())),
+                  fmt::format("{} peak, {} beside it", base::BytesText(measured.peak_memory_bytes()),
+                              base::BytesText(measured.device_overhead_bytes())),
                   MemoryOf(predicted)});
   std::string text = PlanLine(best, MeasuredHow(best, question)) + Table(rows);
   text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
@@ -124,12 +125,12 @@ std::string MachineText(const SearchQuestion& question) {
   const bool here = question.coordinator.empty();
   text += fmt::format("{}, {} rank{}",
                       here ? "machine: this one" : "machines: the workers of " + question.coordinator,
-                      CountText(ranks), ranks == 1 ? "" : "s");
+                      base::CountText(ranks), ranks == 1 ? "" : "s");
   if (!cluster.groups.empty()) {
     const NodeGroup& group = cluster.groups.front();
     text += fmt::format(" on {} {}, {} a rank", here ? "its" : "their",
                         group.device.name.empty() ? "cpu" : group.device.name,
-                        BytesText(group.device.memory_bytes));
+                        base::BytesText(group.device.memory_bytes));
     if (group.ranks_per_core > 1)
       text += fmt::format(", {:g} ranks per {}", group.ranks_per_core,
                           group.device.kind == DeviceKind::kCuda ? "GPU" : "core");
@@ -146,7 +147,7 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   for (const auto& candidate : answer.runners_up()) {
     auto& row = rows.emplace_back(std::vector<std::string>{ShortPlan(candidate.plan_text(), kPlanColumn)});
     if (!predict_only) row.push_back(MeasuredTime(candidate));
-    row.push_back(SecondsText(candidate.predicted().step_time_s()));
+    row.push_back(base::SecondsText(candidate.predicted().step_time_s()));
   }
   if (!slices) return Table(rows);
   return Table(rows) +
@@ -163,14 +164,14 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
   const bool by_time = answer.stopped() == "time_budget";
   const std::string limit = by_time ? fmt::format("the time budget of {:g} s", time_budget_s)
                                     : fmt::format("--max-trials {}", max_trials);
-  const std::string plans = fmt::format("{} plan{}", CountText(left), left == 1 ? "" : "s");
+  const std::string plans = fmt::format("{} plan{}", base::CountText(left), left == 1 ? "" : "s");
   const std::string_view more =
       by_time ? "give more time to have them measured" : "allow more trials to have them measured";
   if (measured == 0)
     return fmt::format("nothing was measured: {} ended the search before the first of {}; {}", limit, plans,
                        more);
   return fmt::format("{} ended the search with {} left that it would have measured, {} measured; {}", limit,
-                     plans, CountText(measured), more);
+                     plans, base::CountText(measured), more);
 }
 
 std::string ShortPlan(const std::string& plan_text, std::size_t most) {
@@ -239,25 +240,26 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   text += MachineText(question);
   const auto& counts = answer.counts();
   text += fmt::format("plans: {} enumerated = {} illegal + {} out of memory + {} predicted",
-                      CountText(counts.enumerated()), CountText(counts.illegal()),
-                      CountText(counts.out_of_memory()), CountText(counts.predicted()));
+                      base::CountText(counts.enumerated()), base::CountText(counts.illegal()),
+                      base::CountText(counts.out_of_memory()), base::CountText(counts.predicted()));
   text += question.predict_only ? std::string("\n")
-                                : fmt::format("; {} measured\n", CountText(counts.measured()));
+                                : fmt::format("; {} measured\n", base::CountText(counts.measured()));
   text += Rejected(counts);
-  text += fmt::format("search: {} of wall time, {} of it planning on one core", SecondsText(answer.wall_s()),
-                      SecondsText(answer.plan_cpu_s()));
+  text += fmt::format("search: {} of wall time, {} of it planning on one core",
+                      base::SecondsText(answer.wall_s()), base::SecondsText(answer.plan_cpu_s()));
   if (!question.predict_only) {
-    text += fmt::format("; {} of rank time\n        (measuring every plan: {}, predicted)",
-                        SecondsText(answer.device_s()), SecondsText(answer.exhaustive_device_s()));
+    text +=
+        fmt::format("; {} of rank time\n        (measuring every plan: {}, predicted)",
+                    base::SecondsText(answer.device_s()), base::SecondsText(answer.exhaustive_device_s()));
   }
   if (const std::int64_t reused = answer.reused_op_times(); reused > 0) {
     text += fmt::format("\n  {} op time{} from an earlier study on the same GPUs with the same build",
-                        CountText(reused), reused == 1 ? " is" : "s are");
+                        base::CountText(reused), reused == 1 ? " is" : "s are");
   }
   if (!answer.stopped().empty()) {
     text += fmt::format("\n  ended by {}, with {} plan{} left that it would have measured",
                         answer.stopped() == "time_budget" ? "its time budget" : "--max-trials",
-                        CountText(answer.plans_left()), answer.plans_left() == 1 ? "" : "s");
+                        base::CountText(answer.plans_left()), answer.plans_left() == 1 ? "" : "s");
   }
   text += "\n";
   text += fmt::format("study: {}\n", LastPart(answer.study()));
@@ -265,4 +267,4 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   return text;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "autocfg/v1/study_service.pb.h"
 #include "cli/report/results_json.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // `next`: the command that runs the best plan.
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
@@ -40,4 +40,4 @@ std::string Table(const std::vector<std::vector<std::string>>& rows);
 std::string StateText(v1::StudyState state);
 std::string StateText(v1::TrialState state);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -16,7 +16,7 @@
 #include "search/text/model_json.h"
 #include "search/text/plan_json.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -60,7 +60,9 @@ Json WorkloadJson(const Workload& workload) {
 }
 
 Json VersionsJson(const std::string& device) {
-  return Json{{"autocfg", Version()}, {"build_id", BuildId()}, {"engine", device == "cuda" ? "cuda" : "cpu"}};
+  return Json{{"autocfg", base::Version()},
+              {"build_id", base::BuildId()},
+              {"engine", device == "cuda" ? "cuda" : "cpu"}};
 }
 
 Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
@@ -147,7 +149,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
 }
 
 absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
-  const auto parsed = ParseJson("answer", text);
+  const auto parsed = base::ParseJson("answer", text);
   if (!parsed.ok()) return parsed.status();
   const Json& json = *parsed;
   for (const char* part : {"model", "workload", "best"}) {
@@ -181,4 +183,4 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
   return best;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

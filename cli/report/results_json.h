@@ -14,7 +14,7 @@
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // The inputs of a search.
 struct SearchQuestion {
@@ -52,4 +52,4 @@ struct BestPlan {
 // InvalidArgument names the field. FailedPrecondition if the search found nothing that fits.
 absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -3,7 +3,7 @@
 #include "cli/report/report.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 TrialEnds EndsOf(const std::vector<v1::Trial>& trials) {
   TrialEnds ends;
@@ -35,4 +35,4 @@ std::string TextOf(const TrialEnds& ends) {
                      states, ends.first.empty() ? "" : ": " + ends.first);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

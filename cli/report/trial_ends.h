@@ -8,7 +8,7 @@
 
 #include "autocfg/v1/study_service.pb.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 struct TrialEnds {
   std::int64_t answered = 0;                        // measured, or found not to fit
@@ -22,4 +22,4 @@ TrialEnds EndsOf(const std::vector<v1::Trial>& trials);
 // Returns "2 of 5 trials gave no answer (failed 1, timed out 1): rank 0: ..."; empty if all gave one.
 std::string TextOf(const TrialEnds& ends);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -12,7 +12,7 @@
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const std::string& database) {
   const auto socket = SocketPath(database);
@@ -20,14 +20,14 @@ absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const st
   // Write access to the socket lets a process run programs as this user. The socket and the database are
   // therefore created accessible to this user only.
   const mode_t before = umask(0077);
-  auto store = OpenSqliteStore(database);
+  auto store = server::OpenSqliteStore(database);
   if (!store.ok()) {
     umask(before);
     return store.status();
   }
-  CoordinatorOptions options;
+  server::CoordinatorOptions options;
   options.address = "unix:" + *socket;
-  auto coordinator = Coordinator::Start(*std::move(store), options);
+  auto coordinator = server::Coordinator::Start(*std::move(store), options);
   umask(before);
   if (!coordinator.ok()) return Where("the embedded coordinator", coordinator.status());
   return std::unique_ptr<EmbeddedService>(new EmbeddedService(*std::move(coordinator)));
@@ -36,17 +36,17 @@ absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const st
 EmbeddedService::~EmbeddedService() { Stop(); }
 
 absl::Status EmbeddedService::StartWorker(std::int64_t slots, const GpuList& machine) {
-  WorkerOptions options;
+  worker::WorkerOptions options;
   options.coordinator = address();
   options.name = "workers/local";
-  options.trainer_path = FindTrainer();
+  options.trainer_path = worker::FindTrainer();
   if (access(options.trainer_path.c_str(), X_OK) != 0) {
     return absl::NotFoundError(fmt::format(
         "{}: the training engine is missing; build autocfg-trainer beside autocfg or set AUTOCFG_TRAINER",
         options.trainer_path.empty() ? "autocfg-trainer" : options.trainer_path));
   }
-  options.inventory = LocalInventory(machine, slots);
-  auto worker = Worker::Start(options);
+  options.inventory = worker::LocalInventory(machine, slots);
+  auto worker = worker::Worker::Start(options);
   if (!worker.ok()) return worker.status();
   worker_ = *std::move(worker);
   return absl::OkStatus();
@@ -57,4 +57,4 @@ void EmbeddedService::Stop() {
   if (coordinator_) coordinator_->Shutdown();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "server/coordinator/coordinator.h"
 #include "worker/program/worker.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 class EmbeddedService {
  public:
@@ -31,10 +31,11 @@ class EmbeddedService {
   void Stop();
 
  private:
-  explicit EmbeddedService(std::unique_ptr<Coordinator> coordinator) : coordinator_(std::move(coordinator)) {}
+  explicit EmbeddedService(std::unique_ptr<server::Coordinator> coordinator)
+      : coordinator_(std::move(coordinator)) {}
 
-  std::unique_ptr<Coordinator> coordinator_;
-  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<server::Coordinator> coordinator_;
+  std::unique_ptr<worker::Worker> worker_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -7,7 +7,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 std::string Cut(std::string line, int width) {
@@ -22,7 +22,7 @@ std::string RejectedText(const v1::Counts& counts) {
   std::sort(reasons.begin(), reasons.end());
   std::string text;
   for (const auto& [count, reason] : reasons)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", reason, CountText(-count));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", reason, base::CountText(-count));
   return text.empty() ? "none" : text;
 }
 
@@ -30,25 +30,26 @@ std::string RejectedText(const v1::Counts& counts) {
 
 std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s, double budget_s, int width) {
   const auto& counts = study.counts();
-  std::string time = SecondsText(elapsed_s);
+  std::string time = base::SecondsText(elapsed_s);
   if (study.eta_s() > 0) {
-    time += fmt::format(", about {} left (predicted)", SecondsText(study.eta_s()));
+    time += fmt::format(", about {} left (predicted)", base::SecondsText(study.eta_s()));
   } else if (budget_s > 0) {
-    time += fmt::format(", at most {} left", SecondsText(std::max(0.0, budget_s - elapsed_s)));
+    time += fmt::format(", at most {} left", base::SecondsText(std::max(0.0, budget_s - elapsed_s)));
   } else {
     time += ", time left unknown";
   }
-  if (budget_s > 0) time += fmt::format(", budget {}", SecondsText(budget_s));
+  if (budget_s > 0) time += fmt::format(", budget {}", base::SecondsText(budget_s));
   std::vector<std::string> lines;
   lines.push_back(fmt::format("study {}: {}  {}", LastPart(study.name()),
                               study.phase().empty() ? "starting" : study.phase(), time));
-  lines.push_back(fmt::format("  enumerated {}, fit {}, measured {}", CountText(counts.enumerated()),
-                              CountText(counts.predicted()), CountText(counts.measured())));
+  lines.push_back(fmt::format("  enumerated {}, fit {}, measured {}", base::CountText(counts.enumerated()),
+                              base::CountText(counts.predicted()), base::CountText(counts.measured())));
   lines.push_back(fmt::format("  rejected: {}", RejectedText(counts)));
   if (study.best().has_measured()) {
     lines.push_back(fmt::format("  best so far: {} +- {} (measured)  {}",
-                                SecondsText(study.best().measured().median_step_time_s()),
-                                SecondsText(study.best().measured().ci95_s()), study.best().plan_text()));
+                                base::SecondsText(study.best().measured().median_step_time_s()),
+                                base::SecondsText(study.best().measured().ci95_s()),
+                                study.best().plan_text()));
   } else {
     lines.emplace_back("  best so far: nothing measured yet");
   }
@@ -81,4 +82,4 @@ void ProgressDisplay::Clear() {
 
 int ProgressDisplay::Width() const { return Columns(fileno(out_)); }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -8,7 +8,7 @@
 
 #include "autocfg/v1/study_service.pb.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // Returns the block's lines, each of at most `width` characters. `elapsed_s` counts from the start of the
 // command; `budget_s` is 0 without a time budget.
@@ -34,4 +34,4 @@ class ProgressDisplay {
   std::size_t drawn_ = 0;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

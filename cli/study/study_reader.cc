@@ -13,7 +13,7 @@
 #include "server/store/sqlite_reader.h"
 #include "server/store/sqlite_store.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 constexpr int kPage = 200;
@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOpti
   if (options.remote())
     return std::unique_ptr<StudyReader>(new StudyReader("", nullptr, options.coordinator));
   const std::string& database = options.database;
-  const auto path = DatabasePath(database);
+  const auto path = server::DatabasePath(database);
   if (!path.ok()) return path.status();
   std::error_code error;
   if (!std::filesystem::exists(*path, error)) {
@@ -33,19 +33,19 @@ absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOpti
     if (!database.empty())
       return absl::NotFoundError(
           fmt::format("{}: no such database; name one that a search has created", *path));
-    auto empty = OpenMemoryStore();
+    auto empty = server::OpenMemoryStore();
     if (!empty.ok()) return empty.status();
     return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(empty), ""));
   }
   const auto socket = SocketPath(*path);
   if (socket.ok() && IsListening(*socket))
     return std::unique_ptr<StudyReader>(new StudyReader(*path, nullptr, "unix:" + *socket));
-  auto store = OpenSqliteStoreReadOnly(*path);
+  auto store = server::OpenSqliteStoreReadOnly(*path);
   if (!store.ok()) return store.status();
   return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(store), ""));
 }
 
-StudyReader::StudyReader(std::string path, std::unique_ptr<Store> store, const std::string& target)
+StudyReader::StudyReader(std::string path, std::unique_ptr<server::Store> store, const std::string& target)
     : path_(std::move(path)), target_(target), store_(std::move(store)) {
   if (!target.empty()) client_ = std::make_unique<StudyClient>(target);
 }
@@ -58,9 +58,9 @@ bool StudyReader::HasGone(const absl::Status& status) {
   return true;
 }
 
-absl::StatusOr<Store*> StudyReader::File() {
+absl::StatusOr<server::Store*> StudyReader::File() {
   if (!store_) {
-    auto store = OpenSqliteStoreReadOnly(path_);
+    auto store = server::OpenSqliteStoreReadOnly(path_);
     if (!store.ok()) return store.status();
     store_ = *std::move(store);
   }
@@ -134,7 +134,7 @@ absl::StatusOr<std::string> StudyReader::CalibrationFailure(std::int64_t study) 
   if (!store.ok()) return store.status();
   const auto state = (*store)->CalibrationState(study);
   if (!state.ok()) return state.status();
-  if (!IsEnd(state->first) || state->first == v1::TRIAL_STATE_MEASURED) return std::string();
+  if (!server::IsEnd(state->first) || state->first == v1::TRIAL_STATE_MEASURED) return std::string();
   const std::string text = StateText(state->first);
   return state->second.empty() || state->second == text ? text : fmt::format("{}: {}", text, state->second);
 }
@@ -144,4 +144,4 @@ std::string StudyReader::StateOf(const v1::Study& study) const {
   return StateText(study.state());
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -13,7 +13,7 @@
 #include "cli/input/service_options.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 class StudyReader {
  public:
@@ -38,15 +38,15 @@ class StudyReader {
   std::string target() const { return client_ ? target_ : ""; }
 
  private:
-  StudyReader(std::string path, std::unique_ptr<Store> store, const std::string& target);
-  absl::StatusOr<Store*> File();
+  StudyReader(std::string path, std::unique_ptr<server::Store> store, const std::string& target);
+  absl::StatusOr<server::Store*> File();
   // Returns true if the search that had the database open has ended. The file is read from then on.
   bool HasGone(const absl::Status& status);
 
   const std::string path_;  // empty: read from --coordinator
   const std::string target_;
-  std::unique_ptr<Store> store_;         // opened on first use
-  std::unique_ptr<StudyClient> client_;  // of the running search; null without one
+  std::unique_ptr<server::Store> store_;  // opened on first use
+  std::unique_ptr<StudyClient> client_;   // of the running search; null without one
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

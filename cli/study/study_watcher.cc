@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 constexpr double kPauseSeconds = 0.25;
@@ -105,7 +105,7 @@ bool StudyWatcher::GoesOn(const absl::Status& status, const absl::StatusOr<v1::S
   refused_ = exhausted && known.ok() ? std::string(status.message()) : "";
   if (!refused_.empty()) latest_ = *known;
   // A caller with a `visit` function needs another stream, which also delivers the last events.
-  if (IsEnd(latest_.state()) && (refused_.empty() || visit_ == nullptr)) {
+  if (server::IsEnd(latest_.state()) && (refused_.empty() || visit_ == nullptr)) {
     ended_ = true;
     return false;
   }
@@ -123,4 +123,4 @@ bool StudyWatcher::GoesOn(const absl::Status& status, const absl::StatusOr<v1::S
   return true;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

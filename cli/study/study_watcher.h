@@ -16,7 +16,7 @@
 #include "cli/client/study_client.h"
 #include "grpcpp/client_context.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // For a remote coordinator: it owns the study, so a search loses nothing by waiting for it.
 inline constexpr double kRemotePatienceSeconds = 600;
@@ -62,4 +62,4 @@ class StudyWatcher {
   std::thread thread_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

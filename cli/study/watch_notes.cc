@@ -6,7 +6,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 void WatchNotes::Say(StudyWatcher& watcher) {
   const v1::Study study = watcher.Latest();
@@ -34,4 +34,4 @@ void WatchNotes::Say(StudyWatcher& watcher) {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

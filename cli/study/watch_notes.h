@@ -7,7 +7,7 @@
 
 #include "cli/study/study_watcher.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 class WatchNotes {
  public:
@@ -24,4 +24,4 @@ class WatchNotes {
   bool paused_ = false;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -9,7 +9,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 // Uses the first of these variables that is set and not empty (POSIX, "Environment Variables").
@@ -55,4 +55,4 @@ std::string Toned(std::string_view text, Tone tone, const BarStyle& style) {
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace autocfg {
+namespace autocfg::cli {
 
 struct BarStyle {
   int columns = 80;
@@ -25,4 +25,4 @@ enum class Tone { kPlain, kGood, kBad, kStrong };
 // Returns the text in that tone if colour is on. Does not change the displayed width.
 std::string Toned(std::string_view text, Tone tone, const BarStyle& style);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "base/subject.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 std::string OneLine(std::string_view text) {
@@ -67,8 +67,8 @@ int Fail(const absl::Status& status) { return Fail(ExitCodeOf(status), Text(stat
 void Note(std::string_view message) { Say(fmt::format("note: {}", message)); }
 
 absl::Status Where(std::string_view where, const absl::Status& status, std::string_view subject) {
-  return !subject.empty() && SubjectOf(status) == subject ? WithSubject(where, status)
-                                                          : Within(where, status);
+  return !subject.empty() && base::SubjectOf(status) == subject ? base::WithSubject(where, status)
+                                                                : base::Within(where, status);
 }
 
 int Answer(std::string_view text) {
@@ -95,4 +95,4 @@ bool WantsColor(int fd) {
   return CanDraw(fd) && (no_color == nullptr || *no_color == '\0');
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

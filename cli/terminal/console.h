@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // Exit codes of every verb.
 inline constexpr int kExitDone = 0;
@@ -45,4 +45,4 @@ bool CanDraw(int fd);
 // Returns true if CanDraw(fd) and NO_COLOR is not set (no-color.org).
 bool WantsColor(int fd);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 // A signal handler can reach only globals, and signals belong to the process. This is the only global state
@@ -33,4 +33,4 @@ Interrupt::~Interrupt() {
 
 const std::atomic<bool>& Interrupt::flag() const { return interrupted; }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

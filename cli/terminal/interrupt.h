@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-namespace autocfg {
+namespace autocfg::cli {
 
 class Interrupt {
  public:
@@ -19,4 +19,4 @@ class Interrupt {
   bool requested() const { return flag(); }
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -7,7 +7,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 template <typename T>
@@ -46,4 +46,4 @@ absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, d
   return value;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

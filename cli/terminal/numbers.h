@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 inline constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
 
@@ -18,4 +18,4 @@ absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view 
 // Rejects NaN and infinity; requires least <= value <= most.
 absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, double least, double most);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -17,7 +17,7 @@
 #include "search/cost/memory_model.h"
 #include "search/plan/plan_text.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 // Returns the remaining ways to save activation memory in `plan`, such as "a smaller mbs, recompute=full or
@@ -85,9 +85,9 @@ absl::Status CheckFits(const TrainRun& train) {
   return absl::FailedPreconditionError(fmt::format(
       "does not fit: plan {} needs {} bytes a rank ({}), {} bytes over the {} that a rank may use ({}); "
       "largest region: {} ({}); use {}more ranks",
-      ShortPlanText(run.plan), memory.Arena(), BytesText(memory.Arena()), memory.Arena() - capacity, capacity,
-      BytesText(std::max<std::int64_t>(capacity, 0)), largest.first, BytesText(largest.second),
-      WhatElseSavesMemory(run.plan)));
+      ShortPlanText(run.plan), memory.Arena(), base::BytesText(memory.Arena()), memory.Arena() - capacity,
+      capacity, base::BytesText(std::max<std::int64_t>(capacity, 0)), largest.first,
+      base::BytesText(largest.second), WhatElseSavesMemory(run.plan)));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "cli/train/train_run.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // InvalidArgument if options contradict each other.
 absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run);
@@ -17,4 +17,4 @@ absl::Status CheckFiles(const TrainArgs& args);
 // has no limit.
 absl::Status CheckFits(const TrainRun& train);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

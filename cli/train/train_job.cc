@@ -4,7 +4,7 @@
 
 #include "proto/convert/train_spec_convert.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                      const std::string& device) {
@@ -15,4 +15,4 @@ v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const Par
   return job;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -9,11 +9,11 @@
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // Sets the number of ranks, the model, the workload, the plan and its program's fingerprint. Requires a plan
 // that the engine runs, with a resolved split and a program of allowed size.
 v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                      const std::string& device);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

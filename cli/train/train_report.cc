@@ -13,7 +13,7 @@
 #include "fmt/format.h"
 #include "search/text/model_json.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -39,16 +39,16 @@ std::string SliceReport(const TrainSummary& summary, const RunDescription& run) 
         "plan: {} on {}; {} alone, a slice: tensor {}, pipeline {}; nothing was computed\n"
         "memory of this rank: {} planned\n",
         run.plan, run.device, whole, run.slice->tensor(), run.slice->pipeline(),
-        BytesText(summary.planned_memory_bytes));
+        base::BytesText(summary.planned_memory_bytes));
   }
   return fmt::format(
       "\nplan: {} on {}{}; {} ran alone, a slice: tensor {}, pipeline {}\n"
       "step: {} (the slice's, median step{}; its losses are meaningless)\n"
       "memory of this rank: {} planned, {} of them used, {} beside them\n",
       run.plan, run.device, emulated, whole, run.slice->tensor(), run.slice->pipeline(),
-      SecondsText(Median(steady)), summary.step_time_s.size() > 1 ? ", without the first" : "",
-      BytesText(summary.planned_memory_bytes), BytesText(summary.peak_memory_bytes),
-      BytesText(summary.device_overhead_bytes));
+      base::SecondsText(base::Median(steady)), summary.step_time_s.size() > 1 ? ", without the first" : "",
+      base::BytesText(summary.planned_memory_bytes), base::BytesText(summary.peak_memory_bytes),
+      base::BytesText(summary.device_overhead_bytes));
 }
 
 // Drops the sign that a NaN may have.
@@ -58,7 +58,7 @@ std::string NumberText(double value, int digits) {
 
 }  // namespace
 
-absl::StatusOr<TrainSummary> SummaryOf(const JobResult& result, const Workload& workload) {
+absl::StatusOr<TrainSummary> SummaryOf(const worker::JobResult& result, const Workload& workload) {
   TrainSummary summary;
   for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
     const auto& last = result.ranks[rank].last;
@@ -84,7 +84,7 @@ absl::StatusOr<TrainSummary> SummaryOf(const JobResult& result, const Workload& 
   }
   std::vector<double> steady = summary.step_time_s;
   if (steady.size() > 1) steady.erase(steady.begin());
-  if (!steady.empty()) summary.tokens_per_s = MeasuredTokensPerSecond(workload, Median(steady));
+  if (!steady.empty()) summary.tokens_per_s = MeasuredTokensPerSecond(workload, base::Median(steady));
   return summary;
 }
 
@@ -123,22 +123,24 @@ std::string TrainReport(const TrainSummary& summary, const RunDescription& run) 
         "tokens per second: {} (emulated: every op took its modelled time)\n"
         "memory of the worst rank: {} planned\n",
         run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s", run.emulated,
-        CountText(std::llround(*summary.tokens_per_s)), BytesText(summary.planned_memory_bytes));
+        base::CountText(std::llround(*summary.tokens_per_s)), base::BytesText(summary.planned_memory_bytes));
   }
   if (!summary.tokens_per_s) {
     return fmt::format(
         "plan: {} on {}, {} rank{}; nothing was computed\n"
         "memory of the worst rank: {} planned\n",
-        run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s", BytesText(summary.planned_memory_bytes));
+        run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s",
+        base::BytesText(summary.planned_memory_bytes));
   }
   return fmt::format(
       "\nplan: {} on {}, {} rank{}\n"
       "tokens per second: {} (measured, median step{})\n"
       "memory of the worst rank: {} planned, {} of them used, {} beside them\n",
       run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s",
-      CountText(std::llround(*summary.tokens_per_s)),
-      summary.step_time_s.size() > 1 ? ", without the first" : "", BytesText(summary.planned_memory_bytes),
-      BytesText(summary.peak_memory_bytes), BytesText(summary.device_overhead_bytes));
+      base::CountText(std::llround(*summary.tokens_per_s)),
+      summary.step_time_s.size() > 1 ? ", without the first" : "",
+      base::BytesText(summary.planned_memory_bytes), base::BytesText(summary.peak_memory_bytes),
+      base::BytesText(summary.device_overhead_bytes));
 }
 
 TrainDisplay::TrainDisplay(bool json, bool computes, std::int64_t steps, const Workload& workload)
@@ -162,8 +164,8 @@ void TrainDisplay::Step(int rank, const v1::Progress& progress) {
     fmt::print("{:>8}  {:>12}  {:>12}  {:>10}  {:>12}\n", "step", "loss", "grad norm", "time", "tokens/s");
   begun_ = true;
   fmt::print("{:>8}  {:>12}  {:>12}  {:>10}  {:>12}\n", progress.step(), NumberText(progress.loss(), 6),
-             NumberText(progress.grad_norm(), 6), SecondsText(progress.step_time_s()),
-             CountText(std::llround(MeasuredTokensPerSecond(workload_, progress.step_time_s()))));
+             NumberText(progress.grad_norm(), 6), base::SecondsText(progress.step_time_s()),
+             base::CountText(std::llround(MeasuredTokensPerSecond(workload_, progress.step_time_s()))));
   std::fflush(stdout);
 }
 
@@ -171,4 +173,4 @@ void TrainDisplay::End() {
   if (json_ && begun_) fmt::print(stderr, "\r\x1b[K");
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

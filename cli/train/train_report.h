@@ -15,7 +15,7 @@
 #include "search/plan/workload.h"
 #include "worker/launcher/process_launcher.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 struct RunDescription {
   ModelSpec model;
@@ -39,7 +39,7 @@ struct TrainSummary {
 
 // Internal if a rank sent no result, or if ranks timed different numbers of steps. On the dry device no step
 // has a loss, a norm or a time, and there are no tokens per second.
-absl::StatusOr<TrainSummary> SummaryOf(const JobResult& result, const Workload& workload);
+absl::StatusOr<TrainSummary> SummaryOf(const worker::JobResult& result, const Workload& workload);
 
 // Returns the first step whose loss or gradient norm is not finite, as "step 3: the loss is nan"; empty if
 // all are finite.
@@ -66,4 +66,4 @@ class TrainDisplay {
   bool begun_ = false;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

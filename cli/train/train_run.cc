@@ -22,7 +22,7 @@
 #include "search/text/typical_figures.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 // Returns the default cluster of an emulated run: the smallest a100-80gb-sxm preset with enough GPUs.
@@ -191,7 +191,7 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> OpTimesOf(const TrainRun& run
 
 absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
   const std::int64_t processes = run.slice ? 1 : RankCount(run.what.plan);
-  const auto here = LocalCluster(processes, run.machine);
+  const auto here = worker::LocalCluster(processes, run.machine);
   if (!here.ok()) return Where("--plan", here.status());
   if (run.device == "dry") return Capacity{};
   if (!run.emulated) return Capacity{MemoryCapacity(*here), DeviceOverheadBytes(*here)};
@@ -232,4 +232,4 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
   return loaded;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -16,7 +16,7 @@
 #include "search/cost/op_time_model.h"
 #include "search/plan/cluster_spec.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 struct TrainArgs {
   std::string model, plan, input, global_batch, seq_len, precision, data, device, cluster, init, save, trace,
@@ -49,4 +49,4 @@ struct TrainRun {
 // Errors name the option or the file.
 absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

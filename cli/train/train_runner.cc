@@ -29,7 +29,7 @@
 #include "worker/machine/gpu_health.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
@@ -70,15 +70,15 @@ void AddLoadNotes(TrainRun& run, std::int64_t ranks, std::size_t cores) {
   std::vector<std::string> used = UuidsOf(run.machine);
   used.resize(std::min(used.size(), static_cast<std::size_t>(ranks)));
   const std::chrono::seconds now{0};
-  if (const std::string shortage = WaitForFreeGpus(used, now, nullptr); !shortage.empty())
+  if (const std::string shortage = worker::WaitForFreeGpus(used, now, nullptr); !shortage.empty())
     run.notes.push_back(shortage + "; times are not those of a free GPU");
 }
 
-int ExitOf(const JobResult& result) {
+int ExitOf(const worker::JobResult& result) {
   switch (result.outcome) {
-    case JobOutcome::kDone: return kExitDone;
-    case JobOutcome::kBadInput: return Fail(kExitUsage, result.message);
-    case JobOutcome::kOutOfMemory: {
+    case worker::JobOutcome::kDone: return kExitDone;
+    case worker::JobOutcome::kBadInput: return Fail(kExitUsage, result.message);
+    case worker::JobOutcome::kOutOfMemory: {
       std::string message = fmt::format("does not fit: {}", result.message);
       if (result.error.over_bytes() > 0) {
         message += fmt::format("; {} bytes over, largest region: {}", result.error.over_bytes(),
@@ -86,17 +86,18 @@ int ExitOf(const JobResult& result) {
       }
       return Fail(kExitNegative, message);
     }
-    case JobOutcome::kCancelled:
-    case JobOutcome::kTimedOut:
-    case JobOutcome::kFailed: return Fail(kExitNegative, fmt::format("the run failed: {}", result.message));
+    case worker::JobOutcome::kCancelled:
+    case worker::JobOutcome::kTimedOut:
+    case worker::JobOutcome::kFailed:
+      return Fail(kExitNegative, fmt::format("the run failed: {}", result.message));
   }
   return Fail(kExitNegative, result.message);
 }
 
 // Writes the trace rows of all ranks as a Chrome trace.
-absl::Status WriteTrace(const std::string& file, const TrainRun& run, const JobResult& result) {
+absl::Status WriteTrace(const std::string& file, const TrainRun& run, const worker::JobResult& result) {
   std::vector<TraceRow> rows;
-  for (const RankOutcome& rank : result.ranks) {
+  for (const worker::RankOutcome& rank : result.ranks) {
     for (const auto& message : rank.last.train_result().trace()) {
       auto row = FromProto(message);
       if (!row.ok()) return row.status();
@@ -114,7 +115,7 @@ absl::Status WriteTrace(const std::string& file, const TrainRun& run, const JobR
 }
 
 // Prints the answer of a finished run: the summary, the trace if asked for, and whether the run diverged.
-int AnswerRun(const TrainRun& run, const TrainArgs& args, const JobResult& result) {
+int AnswerRun(const TrainRun& run, const TrainArgs& args, const worker::JobResult& result) {
   auto summary = SummaryOf(result, run.what.workload);
   if (!summary.ok()) return Fail(summary.status());
   if (run.slice) summary->tokens_per_s = std::nullopt;  // one rank's time is not the step's
@@ -143,10 +144,10 @@ int AnswerRun(const TrainRun& run, const TrainArgs& args, const JobResult& resul
 int CarryOut(TrainRun run, const TrainArgs& args) {
   const auto job = JobOf(run, args);
   if (!job.ok()) return Fail(job.status());
-  const std::vector<int> cores = PhysicalCores();
+  const std::vector<int> cores = worker::PhysicalCores();
   AddLoadNotes(run, job->ranks(), cores.size());
 
-  const std::string trainer = FindTrainer();
+  const std::string trainer = worker::FindTrainer();
   if (access(trainer.c_str(), X_OK) != 0) {
     return Fail(
         kExitUsage,
@@ -157,7 +158,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   const Interrupt interrupt;
   TrainDisplay display(args.json, (run.device == "cpu" || run.device == "cuda") && !run.slice, run.steps,
                        run.what.workload);
-  LaunchHooks hooks;
+  worker::LaunchHooks hooks;
   hooks.cancel = &interrupt.flag();
   // Notes are printed once the ranks run, so that an error at their start is a single line.
   const auto say_notes = [&run] {
@@ -167,10 +168,11 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
     say_notes();
     display.Step(rank, progress);
   };
-  ProcessLauncher launcher(trainer);
-  const JobResult result = launcher.Run(MakeJobRequest(*job, cores, UuidsOf(run.machine)), hooks);
+  worker::ProcessLauncher launcher(trainer);
+  const worker::JobResult result =
+      launcher.Run(worker::MakeJobRequest(*job, cores, UuidsOf(run.machine)), hooks);
   display.End();
-  if (result.outcome == JobOutcome::kCancelled && interrupt.requested()) {
+  if (result.outcome == worker::JobOutcome::kCancelled && interrupt.requested()) {
     return Fail(kExitNegative, "interrupted; the ranks have ended, nothing was saved");
   }
   if (const int code = ExitOf(result); code != kExitDone) return code;
@@ -178,4 +180,4 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   return AnswerRun(run, args, result);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -4,9 +4,9 @@
 
 #include "cli/train/train_run.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // Requires a run that passed train_checks.h. Prints any error itself and returns the exit code.
 int CarryOut(TrainRun run, const TrainArgs& args);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -15,7 +15,7 @@
 #include "server/store/sqlite_store.h"
 #include "server/studies/study_states.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 struct CancelArgs {
@@ -25,12 +25,12 @@ struct CancelArgs {
 
 // Cancels a study directly in the database file. Used if no process has the database open.
 absl::StatusOr<v1::Study> CancelInFile(const std::string& database, const std::string& name) {
-  const auto path = DatabasePath(database);
+  const auto path = server::DatabasePath(database);
   if (!path.ok()) return path.status();
-  auto store = OpenSqliteStore(*path);
+  auto store = server::OpenSqliteStore(*path);
   if (!store.ok()) return store.status();
-  return ChangeState(**store, name, RandomId(), absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()),
-                     kCancelStudy);
+  return server::ChangeState(**store, name, base::RandomId(),
+                             absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()), server::kCancelStudy);
 }
 
 int RunCancel(const CancelArgs& args) {
@@ -60,4 +60,4 @@ void AddCancel(CLI::App& app, Verb& chosen) {
   verb->callback([args, &chosen] { chosen = [args] { return RunCancel(*args); }; });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

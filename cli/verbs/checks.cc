@@ -31,7 +31,7 @@
 #include "worker/machine/cgroup.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using std::filesystem::path;
@@ -139,9 +139,9 @@ path Existing(path directory) {
 }
 
 // Runs one training step of gpt2-tiny.
-JobResult RunSmallStep(const std::string& trainer, const std::string& device, const ParallelPlan& plan,
-                       const std::vector<std::string>& gpus) {
-  JobResult failed;
+worker::JobResult RunSmallStep(const std::string& trainer, const std::string& device,
+                               const ParallelPlan& plan, const std::vector<std::string>& gpus) {
+  worker::JobResult failed;
   auto model = ModelPreset("gpt2-tiny");
   if (!model.ok()) {
     failed.message = Text(model.status());
@@ -153,8 +153,8 @@ JobResult RunSmallStep(const std::string& trainer, const std::string& device, co
   job.mutable_train()->set_steps(1);
   job.mutable_train()->set_seed(1);
   job.set_time_limit_s(kEngineTimeLimitS);
-  ProcessLauncher launcher(trainer);
-  return launcher.Run(MakeJobRequest(job, PhysicalCores(), gpus));
+  worker::ProcessLauncher launcher(trainer);
+  return launcher.Run(worker::MakeJobRequest(job, worker::PhysicalCores(), gpus));
 }
 
 }  // namespace
@@ -164,19 +164,20 @@ std::string_view Name(CheckState state) {
 }
 
 Check CheckCores() {
-  const auto cores = PhysicalCores().size();
-  std::string found =
-      fmt::format("{} physical core{} to run ranks on, {} hardware thread{} in all; {}", cores,
-                  cores == 1 ? "" : "s", std::thread::hardware_concurrency(),
-                  std::thread::hardware_concurrency() == 1 ? "" : "s", LocalInventory().device_fingerprint());
-  if (const auto limit = ReadCgroupLimits().cpus) found += fmt::format("; control group: {:g} CPUs", *limit);
+  const auto cores = worker::PhysicalCores().size();
+  std::string found = fmt::format("{} physical core{} to run ranks on, {} hardware thread{} in all; {}",
+                                  cores, cores == 1 ? "" : "s", std::thread::hardware_concurrency(),
+                                  std::thread::hardware_concurrency() == 1 ? "" : "s",
+                                  worker::LocalInventory().device_fingerprint());
+  if (const auto limit = worker::ReadCgroupLimits().cpus)
+    found += fmt::format("; control group: {:g} CPUs", *limit);
   return Ok("cores", found);
 }
 
 Check CheckMemory() {
-  const std::int64_t limit = MemoryLimitBytes();
-  std::string found = fmt::format("{} for all ranks, of which they use at most 80%", BytesText(limit));
-  if (const auto group = ReadCgroupLimits().memory_bytes; group && *group == limit)
+  const std::int64_t limit = worker::MemoryLimitBytes();
+  std::string found = fmt::format("{} for all ranks, of which they use at most 80%", base::BytesText(limit));
+  if (const auto group = worker::ReadCgroupLimits().memory_bytes; group && *group == limit)
     found += "; the limit of the control group";
   if (limit < kLittleMemory)
     return Warning("memory", found, "only the smallest models fit; give this machine or container more");
@@ -193,13 +194,14 @@ Check CheckSharedMemory(const std::string& directory) {
   const auto block = static_cast<std::int64_t>(info.f_frsize);
   const std::int64_t whole = block * static_cast<std::int64_t>(info.f_blocks),
                      left = block * static_cast<std::int64_t>(info.f_bavail);
-  std::string found = fmt::format("{}: {} free of {}", directory, BytesText(left), BytesText(whole));
+  std::string found =
+      fmt::format("{}: {} free of {}", directory, base::BytesText(left), base::BytesText(whole));
   if (left < kLittleSharedMemory) {
     return Warning(
         "shared memory", found,
         fmt::format(
             "ranks may fail to connect; free some or make it larger (docker run --shm-size 1g), at least {}",
-            BytesText(kLittleSharedMemory)));
+            base::BytesText(kLittleSharedMemory)));
   }
   return Ok("shared memory", found);
 }
@@ -232,8 +234,8 @@ std::vector<Check> CheckGpus(const GpuList& list, const std::string& root) {
     checks.push_back(Ok("gpu driver", fmt::format("{}; plans are measured on the CPU", list.why_none)));
   }
   for (const GpuInfo& gpu : list.gpus) {
-    std::string found = fmt::format("{}, {}, {} of {} free", gpu.name, gpu.uuid, BytesText(gpu.free_bytes),
-                                    BytesText(gpu.memory_bytes));
+    std::string found = fmt::format("{}, {}, {} of {} free", gpu.name, gpu.uuid,
+                                    base::BytesText(gpu.free_bytes), base::BytesText(gpu.memory_bytes));
     if (gpu.nvlinks > 0) found += fmt::format(", {} NVLink{}", gpu.nvlinks, gpu.nvlinks == 1 ? "" : "s");
     if (!gpu.farthest.empty()) found += fmt::format(", farthest GPU reached by {}", gpu.farthest);
     checks.push_back(Ok(fmt::format("gpu {}", gpu.index), std::move(found)));
@@ -258,16 +260,16 @@ Check CheckCudaEngine(const std::string& trainer, const GpuList& list) {
         "install a CUDA toolkit with cuDNN and NCCL, then ./dev build");
   }
   if (list.gpus.empty()) return Ok(kName, module + "; no GPU to test it on");
-  const JobResult result = RunSmallStep(trainer, "cuda", {}, UuidsOf(list));
-  if (result.outcome != JobOutcome::kDone)
+  const worker::JobResult result = RunSmallStep(trainer, "cuda", {}, UuidsOf(list));
+  if (result.outcome != worker::JobOutcome::kDone)
     return Missing(kName, fmt::format("{}: a step of gpt2-tiny failed: {}", module, result.message),
                    "run ./dev gpu for details");
   return Ok(kName, fmt::format("{}: a step of gpt2-tiny ran on {}; {} in all", module,
-                               TextOf(list.gpus.front()), SecondsText(result.wall_s)));
+                               TextOf(list.gpus.front()), base::SecondsText(result.wall_s)));
 }
 
 std::vector<Check> CheckStorage(const std::string& database) {
-  const auto file = DatabasePath(database);
+  const auto file = server::DatabasePath(database);
   if (!file.ok())
     return {Missing("state directory", Text(file.status()), "set HOME or XDG_STATE_HOME, or give --db")};
   std::error_code error;
@@ -290,7 +292,7 @@ std::vector<Check> CheckStorage(const std::string& database) {
         Ok("database", fmt::format("{}: does not exist yet; the first search creates it", *file)));
     return checks;
   }
-  const auto store = OpenSqliteStoreReadOnly(*file);
+  const auto store = server::OpenSqliteStoreReadOnly(*file);
   checks.push_back(store.ok()
                        ? Ok("database", fmt::format("{} opens", *file))
                        : Warning("database", Text(store.status()), "move it away, or give another --db"));
@@ -307,16 +309,16 @@ Check CheckTrainer(const std::string& trainer) {
 
 Check CheckEngine(const std::string& trainer) {
   constexpr const char* kAdvice = "run ./dev build, then ./dev test for details";
-  const JobResult result = RunSmallStep(trainer, "cpu", {{.dp = 2}}, {});
-  if (result.outcome != JobOutcome::kDone)
+  const worker::JobResult result = RunSmallStep(trainer, "cpu", {{.dp = 2}}, {});
+  if (result.outcome != worker::JobOutcome::kDone)
     return Missing("cpu engine", fmt::format("a step of gpt2-tiny on two ranks failed: {}", result.message),
                    kAdvice);
   return Ok("cpu engine",
-            fmt::format("a step of gpt2-tiny on two ranks ran; {} in all", SecondsText(result.wall_s)));
+            fmt::format("a step of gpt2-tiny on two ranks ran; {} in all", base::SecondsText(result.wall_s)));
 }
 
 std::vector<Check> CheckMachine(const std::string& database) {
-  const std::string trainer = FindTrainer();
+  const std::string trainer = worker::FindTrainer();
   std::vector<Check> checks = {CheckCores(), CheckMemory(), CheckSharedMemory(), CheckDescriptors()};
   for (auto& check : CheckStorage(database)) checks.push_back(std::move(check));
   const GpuList gpus = ListGpus();
@@ -332,4 +334,4 @@ std::vector<Check> CheckMachine(const std::string& database) {
   return checks;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

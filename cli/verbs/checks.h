@@ -9,7 +9,7 @@
 
 #include "kernels/nvml/gpus.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 enum class CheckState : std::uint8_t { kOk, kWarning, kMissing };
 std::string_view Name(CheckState state);  // "ok", "warning", "missing"
@@ -41,4 +41,4 @@ Check CheckEngine(const std::string& trainer);
 // Runs all checks, the engine check last.
 std::vector<Check> CheckMachine(const std::string& database);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 // "--model --cluster ...": the options of a verb that `--help` shows.
@@ -83,4 +83,4 @@ void AddCompletion(CLI::App& app, Verb& chosen) {
   verb->callback([&app, &chosen] { chosen = [text = BashScript(app)] { return Answer(text); }; });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 struct DoctorArgs {
@@ -70,4 +70,4 @@ void AddDoctor(CLI::App& app, Verb& chosen) {
   verb->callback([args, &chosen] { chosen = [args] { return RunDoctor(*args); }; });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

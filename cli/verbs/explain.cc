@@ -14,7 +14,7 @@
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 struct ExplainArgs {
@@ -25,9 +25,9 @@ struct ExplainArgs {
 
 // Attributes an error in the second plan to --against.
 absl::Status OfAgainst(const absl::Status& status) {
-  const std::string subject = SubjectOf(status);
-  return subject == "plan" || subject == "--plan" ? WithSubject("--against", status)
-                                                  : Within("--against", status);
+  const std::string subject = base::SubjectOf(status);
+  return subject == "plan" || subject == "--plan" ? base::WithSubject("--against", status)
+                                                  : base::Within("--against", status);
 }
 
 int RunExplain(const ExplainArgs& args) {
@@ -72,4 +72,4 @@ void AddExplain(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -22,7 +22,7 @@
 #include "search/text/chrome_trace.h"
 #include "search/text/plan_json.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
@@ -134,4 +134,4 @@ void AddPredict(CLI::App& app, Verb& chosen) {
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -31,7 +31,7 @@
 #include "search/text/plan_json.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 // Number of times, one second apart, that a restarting or overloaded coordinator is asked for the answer of a
@@ -42,7 +42,7 @@ constexpr int kReadAgain = 60;
 // unfinished studies are paused, so that nothing else is measured meanwhile.
 absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec, bool alone) {
   v1::CreateStudyRequest create;
-  create.set_request_id(RandomId());
+  create.set_request_id(base::RandomId());
   *create.mutable_spec() = spec;
   create.set_reuse_unfinished(true);
   auto study = client.CreateStudy(create);
@@ -140,7 +140,7 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
       notes.push_back(std::move(note));
     return notes;
   }
-  const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
+  const auto cores = static_cast<std::int64_t>(worker::PhysicalCores().size());
   if (slots > cores && slots < ranks) {
     notes.push_back(
         fmt::format("{} rank{} run{} at once, one on each core, in place of a node's {}: what is timed is a "
@@ -251,7 +251,7 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
 
 // Runs the search with a coordinator and a worker inside this process.
 int SearchHere(const SearchArgs& args, SearchRequest& request) {
-  const auto database = DatabasePath(args.service.database);
+  const auto database = server::DatabasePath(args.service.database);
   if (!database.ok()) return Fail(database.status());
   const SearchQuestion& question = request.question;
   const std::int64_t slots = RanksAtOnce(request);
@@ -356,4 +356,4 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->callback([args, &chosen] { chosen = [args] { return RunSearch(*args); }; });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

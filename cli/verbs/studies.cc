@@ -15,7 +15,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -81,7 +81,7 @@ int RunStudies(const StudiesArgs& args) {
          spec.model().name(), spec.cluster().name(), std::to_string(spec.workload().global_batch()),
          std::to_string(spec.workload().seq_len()), spec.workload().precision(),
          fmt::format("{} of {}", study.counts().measured(), study.counts().predicted()),
-         measured ? fmt::format("{}  {}", SecondsText(study.best().measured().median_step_time_s()),
+         measured ? fmt::format("{}  {}", base::SecondsText(study.best().measured().median_step_time_s()),
                                 study.best().plan_text())
                   : "-",
          Shown(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(), kStudyNoteBytes)});
@@ -100,4 +100,4 @@ void AddStudies(CLI::App& app, Verb& chosen) {
   verb->callback([args, &chosen] { chosen = [args] { return RunStudies(*args); }; });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -10,7 +10,7 @@
 #include "cli/verbs/verbs.h"
 #include "search/text/plan_json.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 int RunTrain(const TrainArgs& args) {
@@ -56,4 +56,4 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->callback([args, &chosen] { chosen = [args] { return RunTrain(*args); }; });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -15,7 +15,7 @@
 #include "search/plan/plan_text.h"
 #include "search/text/plan_json.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -96,14 +96,15 @@ int RunTrials(const TrialsArgs& args) {
       {"trial", "state", "measured", "predicted", "tries", "plan", "note"}};
   for (const auto& trial : *trials) {
     const std::string measured =
-        trial.has_measured() ? fmt::format("{} +- {}", SecondsText(trial.measured().median_step_time_s()),
-                                           SecondsText(trial.measured().ci95_s()))
-                             : "-";
+        trial.has_measured()
+            ? fmt::format("{} +- {}", base::SecondsText(trial.measured().median_step_time_s()),
+                          base::SecondsText(trial.measured().ci95_s()))
+            : "-";
     std::string note = trial.message();
     if (trial.repeat() > 0)
       note = fmt::format("repeat {}{}{}", trial.repeat(), note.empty() ? "" : "; ", note);
     rows.push_back({LastPart(trial.name()), StateText(trial.state()), measured,
-                    SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
+                    base::SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
                     trial.plan_text(), Shown(note, kTrialNoteBytes)});
   }
   return Answer(Table(rows));
@@ -120,4 +121,4 @@ void AddTrials(CLI::App& app, Verb& chosen) {
   verb->callback([args, &chosen] { chosen = [args] { return RunTrials(*args); }; });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

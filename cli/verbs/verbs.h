@@ -8,7 +8,7 @@
 
 #include "CLI/CLI.hpp"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // Returns the exit code.
 using Verb = std::function<int()>;
@@ -30,4 +30,4 @@ void AddVersion(CLI::App& app, Verb& chosen);
 // Runs the whole program: parses the command line, runs the verb and reports errors.
 int Main(int argc, char** argv);
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -7,7 +7,7 @@
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 void AddVersion(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("version", "print the version and the build");
@@ -16,9 +16,9 @@ void AddVersion(CLI::App& app, Verb& chosen) {
   verb->callback([json, &chosen] {
     chosen = [json] {
       if (*json) return Answer(VersionsJson("cpu").dump(2) + "\n");
-      return Answer(fmt::format("autocfg {} (build {})\n", Version(), BuildId()));
+      return Answer(fmt::format("autocfg {} (build {})\n", base::Version(), base::BuildId()));
     };
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

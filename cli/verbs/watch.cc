@@ -20,7 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -34,8 +34,8 @@ struct WatchArgs {
 };
 
 std::string MeasuredText(const v1::Measurement& measured) {
-  return fmt::format("{} +- {} (measured)", SecondsText(measured.median_step_time_s()),
-                     SecondsText(measured.ci95_s()));
+  return fmt::format("{} +- {} (measured)", base::SecondsText(measured.median_step_time_s()),
+                     base::SecondsText(measured.ci95_s()));
 }
 
 // Returns one line about a trial that has changed.
@@ -96,7 +96,7 @@ int RunWatch(const WatchArgs& args) {
   const std::string number = LastPart(study->name());
   const std::string target = (*reader)->target();
   if (target.empty()) {
-    if (IsEnd(study->state())) {
+    if (server::IsEnd(study->state())) {
       v1::StudyEvent event;
       *event.mutable_study() = *study;
       if (args.json) {
@@ -150,4 +150,4 @@ void AddWatch(CLI::App& app, Verb& chosen) {
   verb->callback([args, &chosen] { chosen = [args] { return RunWatch(*args); }; });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -17,7 +17,7 @@
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -71,14 +71,14 @@ Json WorkerJson(const v1::Worker& worker) {
 std::string SeenText(double last_seen_s) {
   if (last_seen_s <= 0) return "-";
   const double ago_s = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()) - last_seen_s;
-  return ago_s < 1 ? "now" : fmt::format("{} ago", SecondsText(std::floor(ago_s)));
+  return ago_s < 1 ? "now" : fmt::format("{} ago", base::SecondsText(std::floor(ago_s)));
 }
 
 // Returns --coordinator, or the address of the search that has the database open.
 absl::StatusOr<std::string> Target(const ServiceOptions& options) {
   if (auto status = CheckServiceOptions(options); !status.ok()) return status;
   if (options.remote()) return options.coordinator;
-  const auto path = DatabasePath(options.database);
+  const auto path = server::DatabasePath(options.database);
   if (!path.ok()) return path.status();
   const auto socket = SocketPath(*path);
   if (!socket.ok()) return socket.status();
@@ -129,4 +129,4 @@ void AddWorkers(CLI::App& app, Verb& chosen) {
   verb->callback([args, &chosen] { chosen = [args] { return RunWorkers(*args); }; });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -79,8 +79,8 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
     group.device.name = in.device().name();
     const std::string& kind = in.device().kind();
     if (kind != "cpu" && kind != "cuda") {
-      return InvalidArgument("cluster",
-                             fmt::format("unknown device kind '{}'; expected cpu or cuda", Printable(kind)));
+      return base::InvalidArgument(
+          "cluster", fmt::format("unknown device kind '{}'; expected cpu or cuda", base::Printable(kind)));
     }
     group.device.kind = kind == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
     group.device.memory_bytes = in.device().memory_bytes();
@@ -95,9 +95,9 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
       } else if (name == "fp16") {
         group.device.flops_per_s_fp16 = rate;
       } else {
-        return InvalidArgument(
+        return base::InvalidArgument(
             "cluster", fmt::format("unknown precision '{}' in flops_per_s; expected fp64, fp32, bf16 or fp16",
-                                   Printable(name)));
+                                   base::Printable(name)));
       }
     }
     group.device.multiprocessors = in.device().multiprocessors();

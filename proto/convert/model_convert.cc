@@ -10,7 +10,7 @@ namespace autocfg {
 namespace {
 
 absl::Status Unknown(std::string_view field, std::string_view value) {
-  return InvalidArgument("model", fmt::format("unknown {} '{}'", field, Printable(value)));
+  return base::InvalidArgument("model", fmt::format("unknown {} '{}'", field, base::Printable(value)));
 }
 
 }  // namespace

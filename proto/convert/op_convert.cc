@@ -13,7 +13,7 @@ absl::Status Invalid(std::string_view field, std::string_view value, std::string
 }
 
 absl::Status Unknown(std::string_view field, const std::string& name) {
-  return absl::InvalidArgumentError(fmt::format("op: unknown {} '{}'", field, Printable(name)));
+  return absl::InvalidArgumentError(fmt::format("op: unknown {} '{}'", field, base::Printable(name)));
 }
 
 }  // namespace

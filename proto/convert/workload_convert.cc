@@ -17,17 +17,17 @@ v1::Workload ToProto(const Workload& workload) {
 absl::StatusOr<Workload> FromProto(const v1::Workload& message) {
   const auto precision = ParsePrecision(message.precision());
   if (!precision) {
-    return InvalidArgument("workload",
-                           fmt::format("unknown precision '{}'; expected fp64, fp32, bf16 or fp16",
-                                       Printable(message.precision())));
+    return base::InvalidArgument("workload",
+                                 fmt::format("unknown precision '{}'; expected fp64, fp32, bf16 or fp16",
+                                             base::Printable(message.precision())));
   }
   if (message.global_batch() < 1) {
-    return InvalidArgument("workload",
-                           fmt::format("global_batch is {}; it must be at least 1", message.global_batch()));
+    return base::InvalidArgument(
+        "workload", fmt::format("global_batch is {}; it must be at least 1", message.global_batch()));
   }
   if (message.seq_len() < 1) {
-    return InvalidArgument("workload",
-                           fmt::format("seq_len is {}; it must be at least 1", message.seq_len()));
+    return base::InvalidArgument("workload",
+                                 fmt::format("seq_len is {}; it must be at least 1", message.seq_len()));
   }
   return Workload{message.global_batch(), message.seq_len(), *precision};
 }

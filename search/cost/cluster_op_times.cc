@@ -14,7 +14,7 @@ namespace {
 absl::Status Invalid(const ClusterSpec& cluster, std::string_view problem) {
   const std::string& device = cluster.groups.front().device.name;
   const std::string label = device.empty() ? "cluster" : fmt::format("cluster of {}", device);
-  return SubjectError(absl::StatusCode::kInvalidArgument, "cluster", label, problem);
+  return base::SubjectError(absl::StatusCode::kInvalidArgument, "cluster", label, problem);
 }
 
 absl::Status Missing(const ClusterSpec& cluster, std::string_view figure, std::string_view what_to_do) {
@@ -40,8 +40,8 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
                                                                              const Precision& precision) {
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
   if (cluster.groups.size() > 1) {
-    return Unimplemented("cluster",
-                         "predictions over several node groups are not supported yet; give one group");
+    return base::Unimplemented("cluster",
+                               "predictions over several node groups are not supported yet; give one group");
   }
   const NodeGroup& group = cluster.groups.front();
   const DeviceEfficiency& efficiency = group.device.efficiency;

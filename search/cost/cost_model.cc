@@ -44,8 +44,8 @@ std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity) {
   const std::int64_t over = memory.Total() - capacity;
   return fmt::format(
       "needs {} ({} bytes) more than the {} ({} bytes) a rank has; {} the largest region ({}, {} bytes)",
-      BytesText(over), over, BytesText(capacity), capacity, largest.words, BytesText(largest.bytes),
-      largest.bytes);
+      base::BytesText(over), over, base::BytesText(capacity), capacity, largest.words,
+      base::BytesText(largest.bytes), largest.bytes);
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ struct LinkFigures {
 };
 
 absl::Status Missing(const char* field) {
-  return InvalidArgument("cluster",
-                         fmt::format("{} is missing; predictions across its ranks need it", field));
+  return base::InvalidArgument("cluster",
+                               fmt::format("{} is missing; predictions across its ranks need it", field));
 }
 
 absl::Status CheckAllThere(const LinkFigures& link) {
@@ -35,7 +35,7 @@ absl::Status CheckAllThere(const LinkFigures& link) {
 
 absl::Status CheckLinks(const ClusterSpec& cluster) {
   if (cluster.groups.size() != 1) {
-    return Unimplemented(
+    return base::Unimplemented(
         "cluster", fmt::format("{} node groups are not supported yet; describe one", cluster.groups.size()));
   }
   const NodeGroup& group = cluster.groups.front();

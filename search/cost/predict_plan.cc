@@ -104,7 +104,7 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   }
   const double seconds = result.prediction.step_time_s;
   if (!std::isfinite(seconds) || !(seconds > 0)) {
-    return InvalidArgument(
+    return base::InvalidArgument(
         "cluster",
         fmt::format("its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
   }

@@ -21,12 +21,12 @@ constexpr std::string_view kFile = "config.json";
 constexpr std::size_t kMaxFields = 1000;
 
 absl::Status NotYet(std::string_view field, const Json& value, std::string_view instead) {
-  return Unimplemented(kSubject, fmt::format("{}: {} = {} is not supported yet; {}", kFile, field,
-                                             Printable(value.dump()), instead));
+  return base::Unimplemented(kSubject, fmt::format("{}: {} = {} is not supported yet; {}", kFile, field,
+                                                   base::Printable(value.dump()), instead));
 }
 
 absl::Status Contradiction(std::string_view problem) {
-  return InvalidArgument(kSubject, fmt::format("{}: {}", kFile, problem));
+  return base::InvalidArgument(kSubject, fmt::format("{}: {}", kFile, problem));
 }
 
 // Reads the fields of a configuration. A null value counts as absent, as in Python.
@@ -106,7 +106,7 @@ class ConfigReader {
   }
 
   Json json_;
-  FieldReader fields_;
+  base::FieldReader fields_;
 };
 
 // Older files use n_ctx, which meant the same as n_positions.
@@ -155,7 +155,7 @@ absl::Status ReadRope(ConfigReader& reader, ModelSpec& model) {
       } else if (key == "partial_rotary_factor") {
         return NotYet(fmt::format("{}.{}", name, key), value, "use 1, which rotates whole heads");
       } else if (model.rope_scaling.empty()) {
-        return NotYet(fmt::format("{}.{}", name, Printable(key)), value,
+        return NotYet(fmt::format("{}.{}", name, base::Printable(key)), value,
                       "remove it to train with the frequencies of rope_theta alone");
       }
     }

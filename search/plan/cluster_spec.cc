@@ -25,7 +25,7 @@ constexpr std::size_t kMaxClusterNameBytes = 256;
 
 // Returns the error. `group` names the faulty group by its index if there are several.
 absl::Status Invalid(std::string_view group, std::string_view field, std::string_view problem) {
-  return InvalidArgument("cluster", fmt::format("{}{} {}", group, field, problem));
+  return base::InvalidArgument("cluster", fmt::format("{}{} {}", group, field, problem));
 }
 
 absl::Status CheckCount(std::string_view group, std::string_view field, std::int64_t value) {
@@ -173,11 +173,11 @@ std::int64_t DeviceOverheadBytes(const ClusterSpec& cluster) {
 
 absl::Status Validate(const ClusterSpec& cluster) {
   if (cluster.groups.empty()) {
-    return InvalidArgument("cluster", "it has no node groups; give a device and its node count");
+    return base::InvalidArgument("cluster", "it has no node groups; give a device and its node count");
   }
   if (cluster.groups.size() > 1000) {
-    return InvalidArgument("cluster",
-                           fmt::format("{} node groups; at most 1000 are allowed", cluster.groups.size()));
+    return base::InvalidArgument(
+        "cluster", fmt::format("{} node groups; at most 1000 are allowed", cluster.groups.size()));
   }
   if (absl::Status status = ValidateName("name", cluster.name); !status.ok()) return status;
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) {

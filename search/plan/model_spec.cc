@@ -35,7 +35,7 @@ constexpr double kMaxParameters = 1e15;
 constexpr std::size_t kMaxModelNameBytes = 200;
 
 absl::Status Invalid(std::string_view field, std::string_view problem) {
-  return InvalidArgument("model", fmt::format("{} {}", field, problem));
+  return base::InvalidArgument("model", fmt::format("{} {}", field, problem));
 }
 
 // Returns the number of weights in one layer's matrix products.
@@ -146,7 +146,7 @@ absl::Status Validate(const ModelSpec& model) {
     }
   }
   if (const double parameters = Parameters<double>(model); parameters > kMaxParameters) {
-    return InvalidArgument(
+    return base::InvalidArgument(
         "model", fmt::format("its sizes make {:.3g} parameters; at most {:.0e} are allowed", parameters,
                              kMaxParameters));
   }
@@ -159,7 +159,7 @@ bool IsRopeScaling(std::string_view name) {
 
 absl::Status CheckPredictable(const ModelSpec& model) {
   if (model.position == Position::kAlibi) {
-    return Unimplemented("model", "position alibi is not supported yet; use learned, rope or none");
+    return base::Unimplemented("model", "position alibi is not supported yet; use learned, rope or none");
   }
   return absl::OkStatus();
 }
@@ -167,7 +167,7 @@ absl::Status CheckPredictable(const ModelSpec& model) {
 absl::Status CheckEngineSupports(const ModelSpec& model) {
   if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
   if (!model.rope_scaling.empty()) {
-    return Unimplemented(
+    return base::Unimplemented(
         "model",
         fmt::format("rope_scaling {} can be predicted, but running it is not supported yet; remove it "
                     "to train with the "

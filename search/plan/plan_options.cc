@@ -35,8 +35,9 @@ constexpr Choices kOnlyZero = Choices(kFlags).first(1);
 constexpr Choices kOnlyOne = Choices(kChunks).first(1);
 
 absl::Status NotValid(const PlanOption& option, std::string_view value, std::string_view wanted) {
-  return OptionError(absl::StatusCode::kInvalidArgument, "plan", option.name,
-                     fmt::format("{}={} is not valid; it must be {}", option.name, Printable(value), wanted));
+  return base::OptionError(
+      absl::StatusCode::kInvalidArgument, "plan", option.name,
+      fmt::format("{}={} is not valid; it must be {}", option.name, base::Printable(value), wanted));
 }
 
 // A number in [0, 2^31), digits only.
@@ -83,10 +84,10 @@ absl::Status FindChoice(const PlanOption& option, std::string_view value, std::s
   if (found == option.choices.end() || value.ends_with(":K")) {
     std::vector<std::string> known(option.choices.begin(), option.choices.end());
     std::erase_if(known, [](const std::string& choice) { return choice.ends_with(":K"); });
-    return OptionError(
+    return base::OptionError(
         absl::StatusCode::kInvalidArgument, "plan", option.name,
-        fmt::format("{}={} is not known; it must be one of {}{}", option.name, Printable(value),
-                    fmt::join(known, ", "), DidYouMeanOfListed(value, known)));
+        fmt::format("{}={} is not known; it must be one of {}{}", option.name, base::Printable(value),
+                    fmt::join(known, ", "), base::DidYouMeanOfListed(value, known)));
   }
   index = static_cast<std::size_t>(found - option.choices.begin());
   return absl::OkStatus();
@@ -345,7 +346,7 @@ absl::Status CheckSupported(const ParallelPlan& plan, PlanOptionTable options, b
       if ((option.*values).empty() || option.equal(canonical, Defaults())) continue;
       const std::string value = option.print(canonical);
       if (Holds(option.*values, value)) continue;
-      return OptionError(
+      return base::OptionError(
           absl::StatusCode::kUnimplemented, "plan", option.name,
           fmt::format("{}={} {}; {}", option.name, value, problem, Instead(option, option.*values)));
     }

@@ -12,11 +12,11 @@ namespace autocfg {
 namespace {
 
 absl::Status Bad(std::string_view problem) {
-  return SubjectError(absl::StatusCode::kInvalidArgument, "plan", problem);
+  return base::SubjectError(absl::StatusCode::kInvalidArgument, "plan", problem);
 }
 
 absl::Status BadOption(std::string_view name, std::string_view problem) {
-  return OptionError(absl::StatusCode::kInvalidArgument, "plan", name, problem);
+  return base::OptionError(absl::StatusCode::kInvalidArgument, "plan", name, problem);
 }
 
 using Column = std::string_view PlanOption::*;
@@ -44,8 +44,8 @@ std::string SuggestOption(std::string_view name, Column own, Column other, PlanO
     return "";
   };
   if (std::string exact = of_option(name); !exact.empty()) return exact;
-  if (std::string near = DidYouMean(name, NamesIn(own, options)); !near.empty()) return near;
-  const std::vector<std::string> near = NearestNames(name, NamesIn(other, options));
+  if (std::string near = base::DidYouMean(name, NamesIn(own, options)); !near.empty()) return near;
+  const std::vector<std::string> near = base::NearestNames(name, NamesIn(other, options));
   return near.empty() ? "" : of_option(near.front());
 }
 
@@ -60,7 +60,7 @@ absl::Status SetPlanOption(ParallelPlan& plan, std::string_view name, std::strin
     if (option.name == name) return option.parse(option, value, plan);
   }
   return BadOption(name,
-                   fmt::format("unknown option {}{}", Printable(name),
+                   fmt::format("unknown option {}{}", base::Printable(name),
                                SuggestOption(name, &PlanOption::name, &PlanOption::json_name, options)));
 }
 
@@ -75,7 +75,7 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTabl
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) {
       return Bad(fmt::format("{} is not of the form option=value",
-                             part.empty() ? "an empty part" : Printable(part)));
+                             part.empty() ? "an empty part" : base::Printable(part)));
     }
     const std::string_view name = part.substr(0, equals);
     if (absl::Status status = SetPlanOption(plan, name, part.substr(equals + 1), options); !status.ok())
@@ -110,8 +110,8 @@ absl::Status CheckLegal(const ModelSpec& model, const Workload& workload, std::i
                         const ParallelPlan& plan) {
   const auto illegal = ExplainIllegality(model, workload, max_ranks, plan);
   if (!illegal) return absl::OkStatus();
-  return InvalidArgument("plan", fmt::format("illegal plan {}: {} ({})", ShortPlanText(plan), illegal->detail,
-                                             Name(illegal->reason)));
+  return base::InvalidArgument("plan", fmt::format("illegal plan {}: {} ({})", ShortPlanText(plan),
+                                                   illegal->detail, Name(illegal->reason)));
 }
 
 }  // namespace autocfg

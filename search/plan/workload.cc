@@ -13,15 +13,15 @@ constexpr double kMaxElements = 5e16;
 
 absl::Status Validate(const Workload& workload, const ModelSpec& model) {
   if (workload.global_batch < 1 || workload.global_batch > kMaxGlobalBatch) {
-    return InvalidArgument("workload", fmt::format("global_batch is {}; it must be from 1 to {}",
-                                                   workload.global_batch, kMaxGlobalBatch));
+    return base::InvalidArgument("workload", fmt::format("global_batch is {}; it must be from 1 to {}",
+                                                         workload.global_batch, kMaxGlobalBatch));
   }
   if (workload.seq_len < 1 || workload.seq_len > kMaxSeqLen) {
-    return InvalidArgument(
+    return base::InvalidArgument(
         "workload", fmt::format("seq_len is {}; it must be from 1 to {}", workload.seq_len, kMaxSeqLen));
   }
   if (model.position == Position::kLearned && workload.seq_len > model.max_seq_len) {
-    return InvalidArgument(
+    return base::InvalidArgument(
         "workload",
         fmt::format("seq_len is {}, but the model's learned positions reach only to {} (max_seq_len)",
                     workload.seq_len, model.max_seq_len));
@@ -32,7 +32,7 @@ absl::Status Validate(const Workload& workload, const ModelSpec& model) {
   const double elements =
       d(workload.global_batch) * d(workload.seq_len) * (d(model.layers) * layer + padded_vocab);
   if (elements > kMaxElements) {
-    return InvalidArgument(
+    return base::InvalidArgument(
         "workload",
         fmt::format("global_batch {} of seq_len {} makes {:.3g} activation elements of this model; "
                     "at most {:.0e} are "

@@ -66,10 +66,10 @@ std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit) {
       ranked.plan = c.plan;
       ranked.predicted = c.slice ? CorrectedBySlice(s, i) : c.predicted;
       ranked.step_time_s = s.records[i].steps;
-      ranked.ci95_s = MedianCi95(ranked.step_time_s);
+      ranked.ci95_s = base::MedianCi95(ranked.step_time_s);
       ranked.slice = c.slice;
       if (tier == 0) ranked.median_step_time_s = c.measured_s;
-      if (c.slice) ranked.slice_step_time_s = Median(ranked.step_time_s);
+      if (c.slice) ranked.slice_step_time_s = base::Median(ranked.step_time_s);
     }
   }
   for (const auto& [seconds, i] : tiers[2]) {

@@ -138,9 +138,9 @@ void SearchState::Measured(std::size_t i, const Sample& sample) {
   r.steps.insert(r.steps.end(), sample.step_time_s.begin(), sample.step_time_s.end());
   c.samples = r.steps.size();
   c.slice = sample.slice;
-  const double median = Median(r.steps);
+  const double median = base::Median(r.steps);
   c.measured_s = median;
-  c.measured_ci95_s = MedianCi95(r.steps).value_or(0);
+  c.measured_ci95_s = base::MedianCi95(r.steps).value_or(0);
   r.noise_sigma = std::max(kLeastNoise, c.measured_ci95_s / 1.96 / median);
   if (c.slice) {
     // The slice is part of the step, so the step takes at least as long.

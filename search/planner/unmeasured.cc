@@ -29,7 +29,7 @@ double UnmeasuredDeviceSeconds(const SearchState& s) {
   // far.
   std::vector<TimedSize> trials;
   for (const SearchState::Record& r : s.records) {
-    if (r.first_steps > 0) trials.push_back({Median(r.steps), r.first_device_s});
+    if (r.first_steps > 0) trials.push_back({base::Median(r.steps), r.first_device_s});
   }
   if (trials.empty()) return 0;
   const LinkModel trial = FitLine(trials);

@@ -54,7 +54,7 @@ std::string_view NumberAsWritten(std::string_view line, std::string_view field) 
 absl::StatusOr<ModelSpec> ParseModel(const Json& json) {
   if (json.is_string()) return ModelPreset(json.get_ref<const std::string&>());
   if (json.is_object() && json.contains("model_type")) {
-    return InvalidArgument(
+    return base::InvalidArgument(
         "model",
         "it is a Hugging Face config.json, which `--model FILE` reads and a request does not; give "
         "its "
@@ -107,7 +107,7 @@ Json PredictionJson(const Prediction& prediction, const Throughput& throughput) 
 }
 
 absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
-  FieldReader reader("request", json);
+  base::FieldReader reader("request", json);
   for (const std::string_view name : {"model", "cluster", "global_batch", "plan"}) reader.Require(name);
   QuestionParts parts;
   reader.Find("id");
@@ -138,7 +138,7 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   if (line.find_first_not_of(" \t") == std::string_view::npos) {
     return PredictionLineError("request: the line is empty; give one JSON object a line");
   }
-  const auto json = ParseJson("request", line, JsonPosition::kColumn);
+  const auto json = base::ParseJson("request", line, base::JsonPosition::kColumn);
   if (!json.ok()) return PredictionLineError(std::string(json.status().message()));
   std::string id = "null";
   if (json->is_object() && json->contains("id")) {

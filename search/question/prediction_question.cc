@@ -11,10 +11,11 @@
 namespace autocfg {
 
 absl::Status LocalHasNoFigures() {
-  return InvalidArgument("cluster",
-                         "local has no figures to predict from; give a preset such as a100-80gb-sxm:1x8 or a "
-                         "description, or let `autocfg search` "
-                         "measure this machine");
+  return base::InvalidArgument(
+      "cluster",
+      "local has no figures to predict from; give a preset such as a100-80gb-sxm:1x8 or a "
+      "description, or let `autocfg search` "
+      "measure this machine");
 }
 
 std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster) {
@@ -57,9 +58,9 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
     question.notes.push_back(std::move(note));
   const std::optional<Precision> precision = ParsePrecision(parts.precision);
   if (!precision) {
-    return OptionError(absl::StatusCode::kInvalidArgument, "request", "precision",
-                       fmt::format("precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
-                                   Printable(parts.precision)));
+    return base::OptionError(absl::StatusCode::kInvalidArgument, "request", "precision",
+                             fmt::format("precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
+                                         base::Printable(parts.precision)));
   }
   question.workload.precision = *precision;
   return question;

@@ -8,8 +8,8 @@
 namespace autocfg {
 
 std::uint64_t Fingerprint(const Program& program) {
-  std::uint64_t hash = kFnv1aOfNothing;
-  const auto add = [&hash](std::string_view text) { hash = Fnv1a(text, hash); };
+  std::uint64_t hash = base::kFnv1aOfNothing;
+  const auto add = [&hash](std::string_view text) { hash = base::Fnv1a(text, hash); };
   for (const RankProgram& rank : program.ranks) {
     for (const Action& action : rank) {
       add(ToString(action));

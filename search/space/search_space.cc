@@ -18,7 +18,7 @@ namespace autocfg {
 namespace {
 
 absl::Status Bad(std::string_view problem) {
-  return SubjectError(absl::StatusCode::kInvalidArgument, "space", problem);
+  return base::SubjectError(absl::StatusCode::kInvalidArgument, "space", problem);
 }
 
 std::vector<std::int64_t> Divisors(std::int64_t n) {
@@ -115,13 +115,13 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     ParallelPlan plan;
     plan.tp = plan.pp = plan.dp = 2;
     if (absl::Status status = option.parse(option, value, plan); !status.ok())
-      return WithSubject("space", status);
+      return base::WithSubject("space", status);
     const LegalityRule& positive = LegalityRules()[static_cast<std::size_t>(IllegalReason::kSizeNotPositive)];
     if (positive.broken({model_, workload_, ranks_, plan}))
-      return Bad(fmt::format("{}={} must be at least 1", option.name, Printable(value)));
+      return Bad(fmt::format("{}={} must be at least 1", option.name, base::Printable(value)));
     const absl::Status allowed = options_.predict_only ? CheckPredictable(plan, options_.table)
                                                        : CheckEngineSupports(plan, options_.table);
-    if (!allowed.ok()) return WithSubject("space", allowed);
+    if (!allowed.ok()) return base::WithSubject("space", allowed);
     plans.push_back(std::move(plan));
   }
   if (IsVariant(option)) {
@@ -239,8 +239,8 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
   for (const auto& [axis, axis_values] : values) {
     const PlanOption* option = FindPlanOption(axis, options.table);
     if (option == nullptr)
-      return Bad(
-          fmt::format("unknown axis {}{}", Printable(axis), DidYouMean(axis, TextNames(options.table))));
+      return Bad(fmt::format("unknown axis {}{}", base::Printable(axis),
+                             base::DidYouMean(axis, TextNames(options.table))));
     if (!named.insert(option).second) return Bad(fmt::format("{} is named twice", option->name));
     if (axis_values.empty())
       return Bad(fmt::format("{} has no values; give them as {}=V1,V2", option->name, option->name));

@@ -65,7 +65,7 @@ constexpr std::array<RateField, 4> kRates = {{{"fp64", &DeviceSpec::flops_per_s_
                                               {"fp16", &DeviceSpec::flops_per_s_fp16}}};
 
 // Reads a number that must be positive if present.
-void Positive(FieldReader& reader, const char* name, double& value) {
+void Positive(base::FieldReader& reader, const char* name, double& value) {
   const bool given = reader.Find(name) != nullptr;
   reader.Number(name, value);
   if (given && value == 0) {
@@ -74,7 +74,7 @@ void Positive(FieldReader& reader, const char* name, double& value) {
 }
 
 // Reads a number for which absence and 0 differ.
-void Optional(FieldReader& reader, const char* name, std::optional<double>& value) {
+void Optional(base::FieldReader& reader, const char* name, std::optional<double>& value) {
   if (reader.Find(name) == nullptr) return;
   double given = 0;
   reader.Number(name, given);
@@ -83,14 +83,14 @@ void Optional(FieldReader& reader, const char* name, std::optional<double>& valu
 
 absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   DeviceSpec device;
-  FieldReader reader("cluster", json, "device");
+  base::FieldReader reader("cluster", json, "device");
   reader.Require("memory_bytes");
   reader.String("name", device.name);
   reader.Named("kind", device.kind, ParseDeviceKind, {"cpu", "cuda"});
   reader.Size("memory_bytes", device.memory_bytes);
   Positive(reader, "memory_bytes_per_s", device.memory_bytes_per_s);
   if (const Json* rates = reader.Find("flops_per_s"); rates != nullptr) {
-    FieldReader rate("cluster", *rates, "device: flops_per_s");
+    base::FieldReader rate("cluster", *rates, "device: flops_per_s");
     for (const RateField& field : kRates) Positive(rate, field.name, device.*field.member);
     reader.Fail(rate.Finish());
   }
@@ -99,7 +99,7 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
     reader.Size("overhead_bytes", device.overhead_bytes.emplace(), 0);
   }
   if (const Json* efficiency = reader.Find("efficiency"); efficiency != nullptr) {
-    FieldReader fractions("cluster", *efficiency, "device: efficiency");
+    base::FieldReader fractions("cluster", *efficiency, "device: efficiency");
     for (const EfficiencyField& field : kEfficiencies)
       Positive(fractions, field.name, device.efficiency.*field.member);
     fractions.Number("matmul_k_half", device.efficiency.matmul_k_half);
@@ -170,7 +170,7 @@ std::optional<std::int64_t> ParseCount(std::string_view text) {
 absl::StatusOr<NodeGroup> PresetGroup(std::string_view name) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     if (preset.kind != "devices" || preset.name != name) continue;
-    absl::StatusOr<Json> json = ParseJson("cluster", preset.json);
+    absl::StatusOr<Json> json = base::ParseJson("cluster", preset.json);
     if (!json.ok()) return json.status();
     absl::StatusOr<ClusterSpec> cluster = ParseClusterJson(*json);
     if (!cluster.ok()) return cluster.status();
@@ -178,8 +178,8 @@ absl::StatusOr<NodeGroup> PresetGroup(std::string_view name) {
   }
   std::vector<std::string> known = DevicePresetNames();
   known.emplace_back("local");
-  return NotFound(
-      "cluster", fmt::format("no preset is called \"{}\"{}", Printable(name), DidYouMeanPreset(name, known)));
+  return base::NotFound("cluster", fmt::format("no preset is called \"{}\"{}", base::Printable(name),
+                                               base::DidYouMeanPreset(name, known)));
 }
 
 }  // namespace
@@ -187,10 +187,10 @@ absl::StatusOr<NodeGroup> PresetGroup(std::string_view name) {
 absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
   ClusterSpec cluster;
   NodeGroup group;
-  FieldReader reader("cluster", json);
+  base::FieldReader reader("cluster", json);
   for (const std::string_view later : {"groups", "calibration"}) {
     if (reader.Find(later) != nullptr) {
-      return Unimplemented("cluster", fmt::format("{} is not supported yet; leave it out", later));
+      return base::Unimplemented("cluster", fmt::format("{} is not supported yet; leave it out", later));
     }
   }
   for (const std::string_view name : {"device", "nodes"}) reader.Require(name);
@@ -251,7 +251,8 @@ absl::StatusOr<ClusterName> ParseClusterName(std::string_view text) {
   const std::size_t colon = text.find(':');
   name.preset = std::string(text.substr(0, colon));
   if (name.preset.empty()) {
-    return InvalidArgument("cluster", "the name is empty; give local, a preset such as NAME:2x8, or a file");
+    return base::InvalidArgument("cluster",
+                                 "the name is empty; give local, a preset such as NAME:2x8, or a file");
   }
   if (colon == std::string_view::npos) return name;
   const std::string_view size = text.substr(colon + 1);
@@ -260,10 +261,11 @@ absl::StatusOr<ClusterName> ParseClusterName(std::string_view text) {
   const std::optional<std::int64_t> gpus =
       cross == std::string_view::npos ? std::nullopt : ParseCount(size.substr(cross + 1));
   if (!nodes || !gpus) {
-    return InvalidArgument(
+    return base::InvalidArgument(
         "cluster",
         fmt::format("the size \"{}\" is not NODESxRANKS, two numbers from 1 to 1000000, as in {}:{}",
-                    Printable(size), Printable(name.preset), name.preset == "local" ? "1x8" : "2x8"));
+                    base::Printable(size), base::Printable(name.preset),
+                    name.preset == "local" ? "1x8" : "2x8"));
   }
   name.nodes = *nodes;
   name.gpus_per_node = *gpus;

@@ -13,7 +13,7 @@ namespace autocfg {
 
 absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   ModelSpec model;
-  FieldReader reader("model", json);
+  base::FieldReader reader("model", json);
   for (const std::string_view name : {"layers", "hidden", "heads", "vocab"}) reader.Require(name);
   reader.String("name", model.name);
   reader.Size("layers", model.layers);
@@ -38,7 +38,7 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   if (model.position != Position::kRope && model.rope_theta != ModelSpec{}.rope_theta) {
-    return InvalidArgument(
+    return base::InvalidArgument(
         "model",
         fmt::format("rope_theta is {}, but position is {}; leave rope_theta out or set position to rope",
                     model.rope_theta, Name(model.position)));
@@ -52,7 +52,7 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
 }
 
 absl::StatusOr<ModelSpec> ParseModelText(std::string_view text) {
-  absl::StatusOr<nlohmann::ordered_json> json = ParseJson("model", text);
+  absl::StatusOr<nlohmann::ordered_json> json = base::ParseJson("model", text);
   if (!json.ok()) return json.status();
   return ParseModelJson(*json);
 }
@@ -98,8 +98,8 @@ absl::StatusOr<ModelSpec> ModelPreset(std::string_view name) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     if (preset.kind == "models" && preset.name == name) return ParseModelText(preset.json);
   }
-  return NotFound("model", fmt::format("no preset is called \"{}\"{}", Printable(name),
-                                       DidYouMeanPreset(name, ModelPresetNames())));
+  return base::NotFound("model", fmt::format("no preset is called \"{}\"{}", base::Printable(name),
+                                             base::DidYouMeanPreset(name, ModelPresetNames())));
 }
 
 }  // namespace autocfg

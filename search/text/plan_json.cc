@@ -21,11 +21,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 absl::Status Bad(std::string_view problem) {
-  return SubjectError(absl::StatusCode::kInvalidArgument, "plan", problem);
+  return base::SubjectError(absl::StatusCode::kInvalidArgument, "plan", problem);
 }
 
 absl::Status BadOption(std::string_view name, std::string_view problem) {
-  return OptionError(absl::StatusCode::kInvalidArgument, "plan", name, problem);
+  return base::OptionError(absl::StatusCode::kInvalidArgument, "plan", name, problem);
 }
 
 const PlanOption* FindByJsonName(std::string_view name, PlanOptionTable options) {
@@ -37,11 +37,12 @@ const PlanOption* FindByJsonName(std::string_view name, PlanOptionTable options)
 // Returns the text form of an option's JSON value. InvalidArgument says what the value must be.
 absl::StatusOr<std::string> TextOfJson(const PlanOption& option, const Json& value) {
   const auto bad = [&](std::string_view wanted) {
-    return BadOption(option.json_name,
-                     fmt::format("{} must be {}, not {}", option.json_name, wanted,
-                                 Printable(value.dump(-1, ' ', false, Json::error_handler_t::replace))));
+    return BadOption(
+        option.json_name,
+        fmt::format("{} must be {}, not {}", option.json_name, wanted,
+                    base::Printable(value.dump(-1, ' ', false, Json::error_handler_t::replace))));
   };
-  const std::optional<std::int64_t> whole = WholeNumber(value);
+  const std::optional<std::int64_t> whole = base::WholeNumber(value);
   switch (option.form) {
     case OptionForm::kSplit: {
       if (value.is_string()) return value.get<std::string>();
@@ -52,7 +53,7 @@ absl::StatusOr<std::string> TextOfJson(const PlanOption& option, const Json& val
       }
       std::vector<std::int64_t> layers;
       for (const Json& entry : value) {
-        const std::optional<std::int64_t> count = WholeNumber(entry);
+        const std::optional<std::int64_t> count = base::WholeNumber(entry);
         if (!count) return bad("a list of whole numbers, the layers of each stage");
         layers.push_back(*count);
       }
@@ -100,7 +101,7 @@ absl::StatusOr<ParallelPlan> ParsePlanJson(const Json& json, PlanOptionTable opt
     const PlanOption* option = FindByJsonName(key, options);
     if (option == nullptr) {
       return BadOption(key,
-                       fmt::format("unknown field {}{}", Printable(key),
+                       fmt::format("unknown field {}{}", base::Printable(key),
                                    SuggestOption(key, &PlanOption::json_name, &PlanOption::name, options)));
     }
     const absl::StatusOr<std::string> text = TextOfJson(*option, value);

@@ -8,7 +8,7 @@
 
 namespace autocfg {
 
-void ReadSources(FieldReader& reader, const nlohmann::ordered_json& json) {
+void ReadSources(base::FieldReader& reader, const nlohmann::ordered_json& json) {
   std::string source;
   reader.String("source", source);
   const nlohmann::ordered_json* sources = reader.Find("sources");
@@ -18,12 +18,12 @@ void ReadSources(FieldReader& reader, const nlohmann::ordered_json& json) {
   for (const auto& [field, text] : sources->items()) {
     if (!text.is_string()) {
       return reader.Fail(
-          absl::InvalidArgumentError(fmt::format("sources: {} must be a string", Printable(field))));
+          absl::InvalidArgumentError(fmt::format("sources: {} must be a string", base::Printable(field))));
     }
     for (const std::string& name : SourcedFields(field)) {
       if (!json.contains(name)) {
         return reader.Fail(absl::InvalidArgumentError(
-            fmt::format("sources: {} is not a field of this object", Printable(name))));
+            fmt::format("sources: {} is not a field of this object", base::Printable(name))));
       }
     }
   }

@@ -12,7 +12,7 @@ namespace autocfg {
 
 // Reads both fields of `reader`'s object `json`, if present. Fails `reader` if `source` is not a string, or
 // if `sources` is not an object of strings whose keys name fields of `json`.
-void ReadSources(FieldReader& reader, const nlohmann::ordered_json& json);
+void ReadSources(base::FieldReader& reader, const nlohmann::ordered_json& json);
 
 // Returns the fields that a key of "sources" names: "a, b" -> a and b.
 std::vector<std::string> SourcedFields(const std::string& key);

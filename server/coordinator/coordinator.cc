@@ -26,7 +26,7 @@
 #include "server/services/worker_service.h"
 #include "server/studies/study_runner.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr int kMaxReceivedBytes = 16 << 20;
@@ -197,4 +197,4 @@ void Coordinator::Shutdown() {
   impl_->runners.Stop();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -10,14 +10,14 @@
 #include "base/os/clock.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct CoordinatorOptions {
   std::string address;    // server/listen/listen_address.h
   bool insecure = false;  // allow plain text to leave the machine
   double lease_duration_s = 10;
   std::string owner = "local";  // principal of callers who reach the server (server/services/caller.h)
-  Clock clock = SystemClock();
+  base::Clock clock = base::SystemClock();
 };
 
 class Coordinator {
@@ -40,4 +40,4 @@ class Coordinator {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

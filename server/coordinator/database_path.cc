@@ -2,13 +2,13 @@
 
 #include "base/os/host.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 absl::StatusOr<std::string> DatabasePath(const std::string& option) {
   if (!option.empty()) return option;
-  std::string state = Environment("XDG_STATE_HOME");
+  std::string state = base::Environment("XDG_STATE_HOME");
   if (state.empty() || state[0] != '/') {  // the XDG specification requires that relative paths are ignored
-    const std::string home = Environment("HOME");
+    const std::string home = base::Environment("HOME");
     if (home.empty()) {
       return absl::FailedPreconditionError(
           "no place for the database: neither XDG_STATE_HOME nor HOME is set; give --db FILE");
@@ -18,4 +18,4 @@ absl::StatusOr<std::string> DatabasePath(const std::string& option) {
   return state + "/autocfg/autocfg.db";
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -6,10 +6,10 @@
 
 #include "absl/status/statusor.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Returns `option` (--db) if not empty, else $XDG_STATE_HOME/autocfg/autocfg.db, else
 // ~/.local/state/autocfg/autocfg.db. FailedPrecondition if there is no home directory either.
 absl::StatusOr<std::string> DatabasePath(const std::string& option);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

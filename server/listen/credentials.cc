@@ -1,6 +1,6 @@
 #include "server/listen/credentials.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
                                                                         bool insecure) {
@@ -8,4 +8,4 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const Li
   return grpc::InsecureServerCredentials();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -13,7 +13,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
@@ -97,4 +97,4 @@ std::string WhyNotListening(const ListenAddress& address) {
   return why;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

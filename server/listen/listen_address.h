@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "proto/rpc/address.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 using ListenAddress = Address;
 
@@ -32,4 +32,4 @@ std::string WhyOutOfReach(const ListenAddress& address);
 // listen there" if the new attempt succeeds.
 std::string WhyNotListening(const ListenAddress& address);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "server/store/lock_file.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 bool SomebodyListens(const std::string& path) {
@@ -64,4 +64,4 @@ absl::Status CloseToOthers(const std::string& path) {
   return absl::OkStatus();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

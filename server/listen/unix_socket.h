@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Removes a socket at `path` that nobody listens on. InvalidArgument: the path is empty or too long for a
 // socket. FailedPrecondition: a server listens there, or the file is not a socket or belongs to another user.
@@ -15,4 +15,4 @@ absl::Status ClearSocketPath(const std::string& path);
 // Restricts access to the owner (mode 0600).
 absl::Status CloseToOthers(const std::string& path);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -8,7 +8,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr std::string_view kStudies = "studies/";
@@ -75,4 +75,4 @@ absl::Status CheckWorkerName(const std::string& name) {
       "invalid worker name '{}'; expected workers/ID with letters, digits, '-', '_' and '.'", Shown(name)));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct TrialId {
   std::int64_t study = 0;
@@ -26,4 +26,4 @@ absl::StatusOr<TrialId> ParseTrialName(const std::string& name);
 // or '.'.
 absl::Status CheckWorkerName(const std::string& name);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 std::string Without(std::string_view prefix, std::string_view name, int number) {
@@ -21,4 +21,4 @@ std::string StateName(v1::TrialState state) {
   return Without("TRIAL_STATE_", v1::TrialState_Name(state), state);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

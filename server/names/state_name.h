@@ -5,10 +5,10 @@
 
 #include "autocfg/v1/study_service.pb.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Returns, for example, "DONE"; for a value unknown to this build, the number.
 std::string StateName(v1::StudyState state);
 std::string StateName(v1::TrialState state);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -9,7 +9,7 @@
 #include "server/names/state_name.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 absl::Status DispatcherClosing() {
@@ -34,7 +34,7 @@ void RunAnswers(const std::vector<std::function<void()>>& answers) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(Store& store, Clock clock, DispatcherOptions options)
+Dispatcher::Dispatcher(Store& store, base::Clock clock, DispatcherOptions options)
     : store_(store),
       clock_(std::move(clock)),
       options_(std::move(options)),
@@ -461,4 +461,4 @@ void Dispatcher::StopLeases() {
   for (const ParkedRenewal& renewal : told) renewal.answer(v1::LEASE_COMMAND_CANCEL);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -24,7 +24,7 @@
 #include "server/sched/presence.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct DispatcherOptions {
   double lease_duration_s = 10;
@@ -59,7 +59,7 @@ using RenewAnswer = std::function<void(absl::StatusOr<v1::LeaseCommand>)>;
 class Dispatcher {
  public:
   // The store must outlive this object.
-  Dispatcher(Store& store, Clock clock, DispatcherOptions options);
+  Dispatcher(Store& store, base::Clock clock, DispatcherOptions options);
   ~Dispatcher();  // calls Close()
 
   // Call after a change of the store: there may be work to assign or leases to stop.
@@ -145,7 +145,7 @@ class Dispatcher {
   bool Wake() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return closed_ || look_; }
 
   Store& store_;
-  const Clock clock_;
+  const base::Clock clock_;
   const DispatcherOptions options_;
   // Held from reading the waiting polls until they are answered, and while leases are lost, so that no poll
   // from before a loss gets work.
@@ -162,4 +162,4 @@ class Dispatcher {
   std::thread thread_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

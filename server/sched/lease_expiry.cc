@@ -4,7 +4,7 @@
 
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 LeaseExpiry::LeaseExpiry(Dispatcher& dispatcher, absl::Duration first, absl::Duration period)
     : dispatcher_(dispatcher), thread_([this, first, period] { Loop(first, period); }) {}
@@ -37,4 +37,4 @@ void LeaseExpiry::Loop(absl::Duration first, absl::Duration period) {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

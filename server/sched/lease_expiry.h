@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "server/sched/dispatcher.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class LeaseExpiry {
  public:
@@ -29,4 +29,4 @@ class LeaseExpiry {
   std::thread thread_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -1,6 +1,6 @@
 #include "server/sched/notifier.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 std::uint64_t Notifier::Version() {
   absl::MutexLock lock(&mutex_);
@@ -31,4 +31,4 @@ bool Notifier::closed() {
   return closed_;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -8,7 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class Notifier {
  public:
@@ -28,4 +28,4 @@ class Notifier {
   bool closed_ = false;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -12,7 +12,7 @@
 
 #include "absl/time/time.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Identifies a parked call; never reused. 0: the call was answered immediately.
 using CallId = std::uint64_t;
@@ -92,4 +92,4 @@ class ParkedCalls {
   std::map<CallId, Key> keys_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace autocfg {
+namespace autocfg::server {
 
 Presence::Entry* Presence::Current(const WorkerSession& session) {
   const auto at = workers_.find(session.worker);
@@ -121,4 +121,4 @@ bool Presence::TellDrainToRenewal(const WorkerSession& session) {
   return entry != nullptr && !std::exchange(entry->renewal_told, true);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

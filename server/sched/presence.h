@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class Presence {
  public:
@@ -75,4 +75,4 @@ class Presence {
   std::map<std::string, Entry> workers_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -7,7 +7,7 @@
 #include "absl/time/clock.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr std::size_t kMaxName = 200;
@@ -287,4 +287,4 @@ void Rendezvous::EndBroken() {
   RunAll(answers);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

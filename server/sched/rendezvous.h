@@ -23,7 +23,7 @@
 #include "server/sched/parked_calls.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct RendezvousOptions {
   absl::Duration barrier = absl::Seconds(30);  // time limit for all shares to join
@@ -119,4 +119,4 @@ class Rendezvous {
   std::thread thread_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -1,9 +1,9 @@
 #include "server/services/caller.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 Caller CallerOf(const grpc::ServerContextBase& context, const std::string& local_principal) {
   return Caller{.principal = local_principal, .peer = context.peer()};
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -6,7 +6,7 @@
 
 #include "grpcpp/server_context.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct Caller {
   std::string principal;  // owner of what the caller creates
@@ -16,4 +16,4 @@ struct Caller {
 // `local_principal`: principal of callers without credentials. Accepts the contexts of both gRPC interfaces.
 Caller CallerOf(const grpc::ServerContextBase& context, const std::string& local_principal);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

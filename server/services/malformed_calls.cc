@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using grpc::experimental::InterceptionHookPoints;
@@ -69,4 +69,4 @@ std::vector<std::unique_ptr<ServerInterceptorFactoryInterface>> MalformedCallsSa
   return factories;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -8,10 +8,10 @@
 
 #include "grpcpp/support/server_interceptor.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // For grpc::ServerBuilder. Requests that do not parse get INVALID_ARGUMENT, unknown methods UNIMPLEMENTED,
 // both with a sentence. Errors of a service itself always have a text and stay unchanged.
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> MalformedCallsSaySo();
 
-}  // namespace autocfg
+}  // namespace autocfg::server

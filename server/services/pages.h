@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 inline constexpr int kDefaultPage = 50;
 inline constexpr int kLargestPage = 200;
@@ -18,4 +18,4 @@ inline absl::StatusOr<int> PageSize(int asked) {
   return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -13,7 +13,7 @@
 #include "server/sched/parked_calls.h"
 #include "server/services/status.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class ParkedReactor final : public grpc::ServerUnaryReactor {
  public:
@@ -47,4 +47,4 @@ class ParkedReactor final : public grpc::ServerUnaryReactor {
   std::atomic<bool> gone_already_ = false;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

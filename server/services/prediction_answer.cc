@@ -14,7 +14,7 @@
 #include "search/plan/workload.h"
 #include "search/question/prediction_question.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
@@ -34,7 +34,7 @@ absl::StatusOr<PlanPrediction> AnswerRequest(const v1::PredictRequest& message, 
   if (!cluster.ok()) return cluster.status();
   parts.cluster = *std::move(cluster);
   if (message.workload().seq_len() < 0)
-    return InvalidArgument(
+    return base::InvalidArgument(
         "workload", fmt::format("seq_len is {}; it must not be negative", message.workload().seq_len()));
   parts.global_batch = message.workload().global_batch();
   parts.seq_len = message.workload().seq_len();
@@ -75,4 +75,4 @@ v1::PredictResponse AnswerPrediction(const v1::PredictRequest& request, Predicto
   return response;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

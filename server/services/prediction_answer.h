@@ -5,10 +5,10 @@
 #include "autocfg/v1/study_service.pb.h"
 #include "search/cost/predict_plan.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Returns the request's ID with a prediction or an error. A request of more than 1 MiB is an error, returned
 // without an ID.
 v1::PredictResponse AnswerPrediction(const v1::PredictRequest& request, PredictorCache& predictors);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

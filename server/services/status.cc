@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
@@ -15,4 +15,4 @@ grpc::Status NotSupportedYet(const char* what) {
   return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, fmt::format("{} is not supported yet", what));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

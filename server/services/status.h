@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "grpcpp/support/status.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Keeps code and message. Both libraries use the same code numbers and meanings.
 grpc::Status ToGrpc(const absl::Status& status);
@@ -12,4 +12,4 @@ grpc::Status ToGrpc(const absl::Status& status);
 // Returns UNIMPLEMENTED: "`what` is not supported yet".
 grpc::Status NotSupportedYet(const char* what);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

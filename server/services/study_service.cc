@@ -14,7 +14,7 @@
 #include "server/studies/study_search.h"
 #include "server/studies/study_states.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 absl::Status CheckRequestId(const std::string& request_id) {
@@ -316,4 +316,4 @@ grpc::Status StudyServiceImpl::Predict(
   return grpc::Status::OK;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

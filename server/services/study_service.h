@@ -15,7 +15,7 @@
 #include "server/store/store.h"
 #include "server/studies/study_runner.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Maximum numbers of concurrent WatchStudy and Predict streams. Each takes a server thread; the server has
 // far more (coordinator.cc), and the rest remain for unary calls.
@@ -28,7 +28,7 @@ struct StudyServiceParts {
   Notifier& notifier;
   StudyRunners& runners;
   Dispatcher& dispatcher;
-  Clock clock;
+  base::Clock clock;
   // principal of callers who reach the server (caller.h); owner of the studies they create
   std::string local_principal;
 };
@@ -87,4 +87,4 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   int predictors_ = 0;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr int kTrialsPerEvent = 100;
@@ -60,4 +60,4 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

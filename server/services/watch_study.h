@@ -10,7 +10,7 @@
 #include "server/sched/notifier.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct Watcher {
   std::function<bool(const v1::StudyEvent&)> send;  // false: the caller is gone
@@ -26,4 +26,4 @@ struct Watcher {
 absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::int64_t resume_cursor,
                    const Watcher& watcher);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "server/names/resource_names.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr double kLongestWait = 60;
@@ -219,4 +219,4 @@ std::string Shortened(const std::string& message) {
   return message.substr(0, end) + "...";
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

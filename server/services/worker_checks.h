@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "autocfg/v1/worker_service.pb.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 absl::Status Check(const v1::RegisterWorkerRequest& request);
 absl::Status Check(const v1::LeaseWorkRequest& request);
@@ -27,4 +27,4 @@ absl::StatusOr<absl::Duration> WaitOf(double wait_s);
 // lost.
 std::string Shortened(const std::string& message);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -12,7 +12,7 @@
 #include "server/services/worker_checks.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
@@ -46,7 +46,7 @@ absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& reques
   parts_.dispatcher.Registered({request.worker(), *epoch});
   const v1::Inventory& inventory = definite.inventory();
   spdlog::info("{} has registered (session {}): host {}, {} slots, {}", request.worker(), *epoch,
-               inventory.hostname().empty() ? "not named" : Printable(inventory.hostname()),
+               inventory.hostname().empty() ? "not named" : base::Printable(inventory.hostname()),
                inventory.slots(), inventory.device_kind());
   response.set_worker(request.worker());
   response.set_session_epoch(*epoch);
@@ -241,4 +241,4 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::ListWorkers(grpc::CallbackServerCon
   return Answer(context, List(*request, *response));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

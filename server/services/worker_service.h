@@ -8,14 +8,14 @@
 #include "server/sched/rendezvous.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Dependencies of a WorkerServiceImpl; all must outlive it.
 struct WorkerServiceParts {
   Store& store;
   Dispatcher& dispatcher;
   Rendezvous& rendezvous;
-  Clock clock;
+  base::Clock clock;
   double lease_duration_s = 0;
   double barrier_s = 0;
 };
@@ -52,4 +52,4 @@ class WorkerServiceImpl final : public v1::WorkerService::CallbackService {
   const WorkerServiceParts parts_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace autocfg {
+namespace autocfg::server {
 
 ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure, bool stopping) {
   switch (outcome) {
@@ -64,4 +64,4 @@ AttemptVerdict VerdictOf(std::span<const ShareEnd> ends) {
   return verdict;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -7,7 +7,7 @@
 #include "autocfg/v1/study_service.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // In order of precedence: an attempt's result is the first of these ends that any of its shares has. The
 // numbers are stored.
@@ -51,4 +51,4 @@ struct AttemptVerdict {
 // Requires: at least one share, and all have ended.
 AttemptVerdict VerdictOf(std::span<const ShareEnd> ends);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

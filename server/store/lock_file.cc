@@ -10,7 +10,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 absl::Status FileError(int error_number, const std::string& what) {
   const std::string message = fmt::format("{}: {}", what, std::strerror(error_number));
@@ -63,4 +63,4 @@ LockFile::~LockFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

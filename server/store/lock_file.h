@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class LockFile {
  public:
@@ -27,4 +27,4 @@ class LockFile {
 // InvalidArgument or Unavailable.
 absl::Status FileError(int error_number, const std::string& what);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

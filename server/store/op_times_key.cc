@@ -6,7 +6,7 @@
 #include "fmt/format.h"
 #include "server/store/placement.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr char kCudaDevice[] = "cuda";
@@ -74,4 +74,4 @@ std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const Work
   return OpTimesKeyOf(shares, job.fewer_ranks());
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -10,7 +10,7 @@
 #include "autocfg/v1/worker_service.pb.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // A worker's part of a calibration.
 struct CalibratedShare {
@@ -29,4 +29,4 @@ std::optional<OpTimesKey> OpTimesKeyOf(std::span<const CalibratedShare> shares, 
 // because any of them may get the job.
 std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const WorkerRecord> workers);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr char kCpu[] = "cpu";
@@ -97,4 +97,4 @@ Placement Place(const PlacementJob& job, std::span<const PlacementWorker> worker
   return placement;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace autocfg {
+namespace autocfg::server {
 
 // A worker that is present, in its current session.
 struct PlacementWorker {
@@ -45,4 +45,4 @@ struct Placement {
 // Implements the rules of LeaseJobs (server/store/store.h). Ties go to the first worker.
 Placement Place(const PlacementJob& job, std::span<const PlacementWorker> workers);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

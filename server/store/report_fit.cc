@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement& measurement) {
@@ -36,7 +36,7 @@ absl::Status CheckCalibration(const v1::CalibrateSpec& asked, const v1::Calibrat
     if (missing.erase(time.op().SerializeAsString()) == 0) {
       return absl::InvalidArgumentError(
           fmt::format("calibration.ops: {} is a duplicate, or the job does not ask for it",
-                      Printable(time.op().ShortDebugString())));
+                      base::Printable(time.op().ShortDebugString())));
     }
   }
   if (!missing.empty()) {
@@ -59,4 +59,4 @@ absl::Status CheckFits(const v1::Job& asked, const Report& report) {
   return CheckMeasurement(asked.train(), *report.measurement);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

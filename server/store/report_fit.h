@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Checks a report with a result (MEASURED). Returns InvalidArgument, in one line, if the job's result is
 // missing or does not fit:
@@ -13,4 +13,4 @@ namespace autocfg {
 // - calibration: its ops are not exactly those asked for, each once
 absl::Status CheckFits(const autocfg::v1::Job& asked, const Report& report);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

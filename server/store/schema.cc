@@ -7,7 +7,7 @@
 #include "autocfg/v1/worker_service.pb.h"
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 // States are the API's numbers of StudyState and TrialState. A `change` column holds the value of the counter
@@ -310,4 +310,4 @@ absl::Status Migrate(SQLite::Database& db, std::span<const char* const> migratio
   return absl::OkStatus();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

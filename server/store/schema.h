@@ -8,7 +8,7 @@
 #include "SQLiteCpp/Database.h"
 #include "absl/status/status.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // "acfg" in ASCII; identifies our files (PRAGMA application_id).
 inline constexpr std::int32_t kApplicationId = 0x61636667;
@@ -22,4 +22,4 @@ std::span<const char* const> StoreMigrations();
 // afterwards. Throws SQLite::Exception.
 absl::Status Migrate(SQLite::Database& db, std::span<const char* const> migrations, const std::string& path);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -8,7 +8,7 @@
 #include "server/names/resource_names.h"
 #include "server/store/sqlite_store_impl.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr int kTrialRunning = v1::TRIAL_STATE_RUNNING;
@@ -135,4 +135,4 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : LastStateOf(verdict.end), message);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

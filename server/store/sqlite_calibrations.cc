@@ -12,7 +12,7 @@
 #include "server/store/op_times_key.h"
 #include "server/store/sqlite_store_impl.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr double kOpTimesKeptSeconds = 365.0 * 24 * 3600;
@@ -244,4 +244,4 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

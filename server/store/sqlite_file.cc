@@ -15,7 +15,7 @@
 #include "fmt/format.h"
 #include "server/store/schema.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr int kBusyTimeoutMs = 5000;
@@ -178,4 +178,4 @@ absl::StatusOr<SqliteFile> OpenSqliteMemory() {
   return file;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "server/store/lock_file.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // The process's only connection, and the lock that excludes other processes. The connection closes before the
 // lock is released.
@@ -32,4 +32,4 @@ absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path);
 
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& path);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -9,7 +9,7 @@
 #include "server/store/placement.h"
 #include "server/store/sqlite_store_impl.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr int kQueued = v1::TRIAL_STATE_QUEUED;
@@ -324,4 +324,4 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::LoseGangShares(const Worker
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -16,7 +16,7 @@
 #include "server/store/sqlite_store.h"
 #include "server/store/sqlite_store_impl.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr int kReaderBusyTimeoutMs = 5000;
@@ -96,4 +96,4 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string
   return std::make_unique<SqliteStore>(std::move(file));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

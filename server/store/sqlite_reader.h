@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Opens a query-only connection that never checkpoints; only the writer does. Each call reads committed data;
 // calls that write return PermissionDenied. A file that has never been written reads as an empty store.
@@ -17,4 +17,4 @@ namespace autocfg {
 // database, or damaged. PermissionDenied, Unavailable: cannot read.
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string& path);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -8,7 +8,7 @@
 #include "server/store/report_fit.h"
 #include "server/store/sqlite_store_impl.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr const char* kReport = "report";
@@ -29,7 +29,7 @@ std::string SubjectOf(const struct Report& report) {
   if (report.calibration) *all.mutable_calibration() = *report.calibration;
   if (report.out_of_memory) *all.mutable_out_of_memory() = *report.out_of_memory;
   // Deterministic, because the messages contain no maps.
-  return fmt::format("{}/{:016x}", report.lease_id, Fnv1a(all.SerializeAsString()));
+  return fmt::format("{}/{:016x}", report.lease_id, base::Fnv1a(all.SerializeAsString()));
 }
 
 // Version 2 and earlier stored only the lease.
@@ -175,4 +175,4 @@ absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fe
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

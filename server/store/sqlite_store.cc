@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "server/store/sqlite_store_impl.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 bool IsEnd(v1::StudyState state) {
   return state == v1::STUDY_STATE_DONE || state == v1::STUDY_STATE_FAILED ||
@@ -94,4 +94,4 @@ void SqliteStore::RememberRequest(const std::string& request_id, const std::stri
   if (!request_id.empty()) Execute("INSERT INTO requests VALUES (?, ?, ?)", request_id, kind, subject);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

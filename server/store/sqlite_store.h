@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct SqliteOptions {
   // Size limit of the file in pages of 4096 bytes, beyond which writes fail with ResourceExhausted; 0 = no
@@ -25,4 +25,4 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path,
 // Opens an in-memory store, for tests and temporary data.
 absl::StatusOr<std::unique_ptr<Store>> OpenMemoryStore();
 
-}  // namespace autocfg
+}  // namespace autocfg::server

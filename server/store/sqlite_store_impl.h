@@ -19,7 +19,7 @@
 #include "server/store/sqlite_file.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class SqliteStore final : public Store {
  public:
@@ -283,4 +283,4 @@ class SqliteStore final : public Store {
   std::function<void()> listener_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -6,7 +6,7 @@
 #include "server/names/state_name.h"
 #include "server/store/sqlite_store_impl.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr const char* kCreate = "create_study";
@@ -251,4 +251,4 @@ absl::StatusOr<StudyChanges> SqliteStore::ChangesAfter(std::int64_t id, std::int
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

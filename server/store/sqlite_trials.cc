@@ -6,7 +6,7 @@
 #include "server/names/state_name.h"
 #include "server/store/sqlite_store_impl.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr const char* kRetry = "retry_trial";
@@ -209,4 +209,4 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

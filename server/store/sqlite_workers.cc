@@ -5,7 +5,7 @@
 #include "server/names/resource_names.h"
 #include "server/store/sqlite_store_impl.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr const char* kWorkerColumns =
@@ -167,4 +167,4 @@ absl::StatusOr<WorkerRecord> SqliteStore::GetWorker(const std::string& worker) {
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -16,7 +16,7 @@
 #include "autocfg/v1/study_service.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct TrialKey {
   std::int64_t study = 0;
@@ -337,4 +337,4 @@ class Store {
   virtual absl::StatusOr<StudyChanges> ChangesAfter(std::int64_t study, std::int64_t after, int limit) = 0;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -22,7 +22,7 @@
 #include "search/space/search_space.h"
 #include "search/text/typical_figures.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 // Limits for measured studies. Beyond them, programs and queues exceed memory, and a step takes hours.
@@ -42,7 +42,7 @@ constexpr std::int64_t kMostPredictedRanks = 1 << 20;
 constexpr std::int64_t kMostPredictedSequences = 1 << 24;
 
 absl::Status In(const char* field, const absl::Status& status) {
-  return Within(fmt::format("spec.{}", field), status);
+  return base::Within(fmt::format("spec.{}", field), status);
 }
 
 absl::Status CheckName(const char* field, const std::string& name) {
@@ -63,15 +63,16 @@ absl::Status CheckSizes(const v1::SearchSpec& spec) {
         fmt::format("spec.space has {} axes; the limit is {}", spec.space_size(), kMostAxes));
   for (const v1::SpaceAxis& axis : spec.space()) {
     if (axis.values_size() > kMostAxisValues) {
-      return InvalidArgument("spec.space",
-                             fmt::format("axis {} has {} values; the limit is {}", Printable(axis.name()),
-                                         axis.values_size(), kMostAxisValues));
+      return base::InvalidArgument(
+          "spec.space", fmt::format("axis {} has {} values; the limit is {}", base::Printable(axis.name()),
+                                    axis.values_size(), kMostAxisValues));
     }
     std::size_t bytes = 0;
     for (const std::string& value : axis.values()) bytes += value.size();
     if (bytes > kMostAxisBytes) {
-      return InvalidArgument("spec.space", fmt::format("the values of axis {} have {} bytes; the limit is {}",
-                                                       Printable(axis.name()), bytes, kMostAxisBytes));
+      return base::InvalidArgument("spec.space",
+                                   fmt::format("the values of axis {} have {} bytes; the limit is {}",
+                                               base::Printable(axis.name()), bytes, kMostAxisBytes));
     }
   }
   return absl::OkStatus();
@@ -84,13 +85,14 @@ bool OnGpus(const v1::ClusterSpec& cluster) {
 absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, std::int64_t most_sequences,
                          const char* what) {
   if (const std::int64_t ranks = RankCount(problem.cluster); ranks > most_ranks) {
-    return InvalidArgument("spec.cluster", fmt::format("{} ranks are too many to be {} here: at most {}",
-                                                       ranks, what, most_ranks));
+    return base::InvalidArgument(
+        "spec.cluster",
+        fmt::format("{} ranks are too many to be {} here: at most {}", ranks, what, most_ranks));
   }
   if (problem.workload.global_batch > most_sequences) {
-    return InvalidArgument("spec.workload.global_batch",
-                           fmt::format("{} is too large to be {}: at most {}", problem.workload.global_batch,
-                                       what, most_sequences));
+    return base::InvalidArgument("spec.workload.global_batch",
+                                 fmt::format("{} is too large to be {}: at most {}",
+                                             problem.workload.global_batch, what, most_sequences));
   }
   return absl::OkStatus();
 }
@@ -115,22 +117,24 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
   for (const NodeGroup& group : problem.cluster.groups) {
     if ((group.device.kind == DeviceKind::kCuda) == on_gpus) continue;
     if (on_gpus)
-      return InvalidArgument("spec.device",
-                             "cuda measures on GPUs, but the cluster's devices are CPUs; give cpu");
-    return InvalidArgument(
+      return base::InvalidArgument("spec.device",
+                                   "cuda measures on GPUs, but the cluster's devices are CPUs; give cpu");
+    return base::InvalidArgument(
         "spec.cluster",
         "its devices are GPUs, which device cpu cannot measure; use device cuda, predict_only "
         "or device paced");
   }
   const std::string_view name = Name(problem.workload.precision);
   if (on_gpus && name == "fp64")
-    return InvalidArgument("spec.workload.precision", "fp64 is for CPUs only; on a GPU use bf16 or fp32");
+    return base::InvalidArgument("spec.workload.precision",
+                                 "fp64 is for CPUs only; on a GPU use bf16 or fp32");
   if (on_gpus && name == "fp16") {
-    return Unimplemented("spec.workload.precision", "fp16 on a GPU is not supported yet: use bf16 or fp32");
+    return base::Unimplemented("spec.workload.precision",
+                               "fp16 on a GPU is not supported yet: use bf16 or fp32");
   }
   if (!on_gpus && name != "fp32" && name != "fp64") {
-    return Unimplemented("spec.workload.precision",
-                         fmt::format("{} on the CPU is not supported yet: use fp32 or fp64", name));
+    return base::Unimplemented("spec.workload.precision",
+                               fmt::format("{} on the CPU is not supported yet: use fp32 or fp64", name));
   }
   return absl::OkStatus();
 }
@@ -139,15 +143,16 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
 absl::Status CheckEvidence(const SearchProblem& problem) {
   const ClusterSpec& cluster = problem.cluster;
   if (problem.device != "cpu" && problem.device != "cuda" && problem.device != "paced") {
-    return InvalidArgument("spec.device", fmt::format("unknown device '{}'; expected cpu, cuda or paced",
-                                                      Printable(problem.device)));
+    return base::InvalidArgument(
+        "spec.device",
+        fmt::format("unknown device '{}'; expected cpu, cuda or paced", base::Printable(problem.device)));
   }
   if (problem.machine_ranks < 0)
     return absl::InvalidArgumentError(
         fmt::format("spec.machine_ranks is {}; it must not be negative", problem.machine_ranks));
   if (problem.device == "paced" && cluster.local) {
-    return InvalidArgument("spec.device",
-                           "paced emulates a described cluster; give a preset or a file instead of local");
+    return base::InvalidArgument(
+        "spec.device", "paced emulates a described cluster; give a preset or a file instead of local");
   }
   // Predictions need all of the cluster's figures.
   if (!cluster.local && (problem.options.predict_only || problem.device == "paced")) {
@@ -161,7 +166,7 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
     if (absl::Status status = CheckLimits(problem, kMostPacedRanks, kMostSequences, "emulated"); !status.ok())
       return status;
     if (RankCount(cluster) * problem.workload.global_batch > kMostPacedMicrobatches) {
-      return InvalidArgument(
+      return base::InvalidArgument(
           "spec.workload.global_batch",
           fmt::format("{} sequences on {} ranks are too many to be emulated: "
                       "their product may be {} at most",
@@ -246,7 +251,8 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   std::sort(problem.space.begin(), problem.space.end());
   for (std::size_t i = 1; i < problem.space.size(); ++i) {
     if (problem.space[i].first == problem.space[i - 1].first) {
-      return InvalidArgument("spec.space", fmt::format("axis {} is named twice", problem.space[i].first));
+      return base::InvalidArgument("spec.space",
+                                   fmt::format("axis {} is named twice", problem.space[i].first));
     }
   }
   auto space = SearchSpace::Create(
@@ -296,7 +302,7 @@ std::string SpecFingerprint(const v1::SearchSpec& normal_form) {
     coded.SetSerializationDeterministic(true);
     normal_form.SerializeToCodedStream(&coded);
   }
-  return fmt::format("{:016x}", Fnv1a(bytes));
+  return fmt::format("{:016x}", base::Fnv1a(bytes));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

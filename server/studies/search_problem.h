@@ -12,7 +12,7 @@
 #include "search/plan/workload.h"
 #include "search/planner/search_loop.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct SearchProblem {
   ModelSpec model;
@@ -61,4 +61,4 @@ v1::SearchSpec ToProto(const SearchProblem& problem);
 // Returns the fingerprint of the normal form, 16 hexadecimal digits, the same on every machine.
 std::string SpecFingerprint(const v1::SearchSpec& normal_form);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

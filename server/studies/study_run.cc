@@ -20,7 +20,7 @@
 #include "server/studies/trial_job.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 // Interval for storing the used time while nothing else happens.
@@ -34,7 +34,7 @@ absl::Status Interrupted() { return absl::CancelledError("the study is no longer
 
 }  // namespace
 
-StudyRun::StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers,
+StudyRun::StudyRun(Store& store, Notifier& notifier, const base::Clock& clock, const WorkersAtWork& workers,
                    std::int64_t study, StudyRunEvents events, const std::atomic<bool>& outdated)
     : store_(store),
       notifier_(notifier),
@@ -366,4 +366,4 @@ absl::Status StudyRun::Run() {
   return status;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -16,7 +16,7 @@
 #include "server/studies/search_problem.h"
 #include "server/studies/study_search.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Returns the workers that are registered and were heard of recently.
 using WorkersAtWork = std::function<absl::StatusOr<std::vector<WorkerRecord>>()>;
@@ -31,7 +31,7 @@ struct StudyRunEvents {
 class StudyRun final : private OutcomeSource {
  public:
   // `outdated` is set when an outcome that the run has already processed has changed.
-  StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers,
+  StudyRun(Store& store, Notifier& notifier, const base::Clock& clock, const WorkersAtWork& workers,
            std::int64_t study, StudyRunEvents events, const std::atomic<bool>& outdated);
 
   // Returns OK if the study reached an end state. Returns Cancelled if it is no longer RUNNING, the notifier
@@ -66,7 +66,7 @@ class StudyRun final : private OutcomeSource {
 
   Store& store_;
   Notifier& notifier_;
-  const Clock& clock_;
+  const base::Clock& clock_;
   const WorkersAtWork& workers_;
   const std::int64_t study_;
   const StudyRunEvents events_;
@@ -82,4 +82,4 @@ class StudyRun final : private OutcomeSource {
   absl::Status store_error_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

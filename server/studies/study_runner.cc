@@ -10,7 +10,7 @@
 #include "server/studies/study_states.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using std::chrono::steady_clock;
@@ -26,7 +26,7 @@ bool MayPass(const absl::Status& status) {
 
 }  // namespace
 
-StudyRunners::StudyRunners(Store& store, Notifier& notifier, Clock clock, WorkersAtWork workers,
+StudyRunners::StudyRunners(Store& store, Notifier& notifier, base::Clock clock, WorkersAtWork workers,
                            StudyRunnersOptions options)
     : store_(store),
       notifier_(notifier),
@@ -264,4 +264,4 @@ std::string StudyRunners::Waiting(std::int64_t study) {
                      no_thread_);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

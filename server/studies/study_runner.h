@@ -27,7 +27,7 @@
 #include "server/store/store.h"
 #include "server/studies/study_run.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct StudyRunnersOptions {
   // Maximum number of concurrent studies; more wait in the order in which they were started.
@@ -46,7 +46,7 @@ class StudyRunners {
  public:
   // All references must outlive this object; what `workers` uses must remain valid until Stop(). `notifier`
   // must be notified of every change of the store. `workers` returns the workers at work.
-  StudyRunners(Store& store, Notifier& notifier, Clock clock, WorkersAtWork workers,
+  StudyRunners(Store& store, Notifier& notifier, base::Clock clock, WorkersAtWork workers,
                StudyRunnersOptions options = {});
   ~StudyRunners();  // calls Stop()
 
@@ -108,7 +108,7 @@ class StudyRunners {
 
   Store& store_;
   Notifier& notifier_;
-  const Clock clock_;
+  const base::Clock clock_;
   const WorkersAtWork workers_;
   const StudyRunnersOptions options_;
   absl::Mutex mutex_;
@@ -126,4 +126,4 @@ class StudyRunners {
   std::thread keeper_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -15,7 +15,7 @@
 #include "server/names/resource_names.h"
 #include "server/studies/thread_cpu_timer.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr std::size_t kRunnersUp = 10;
@@ -283,4 +283,4 @@ absl::StatusOr<std::optional<v1::Trial>> StoredOutcomes::Await(std::int64_t numb
   return std::optional<v1::Trial>(trial);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

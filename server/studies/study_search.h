@@ -18,7 +18,7 @@
 #include "server/store/store.h"
 #include "server/studies/search_problem.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Source of outcomes. An error ends Drive, which returns it.
 class OutcomeSource {
@@ -97,4 +97,4 @@ class StoredOutcomes final : public OutcomeSource {
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> numbers_;  // by plan text and repeat
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

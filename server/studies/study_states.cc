@@ -7,7 +7,7 @@
 #include "server/names/state_name.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 absl::Status NotFrom(const v1::Study& study, const char* wanted) {
@@ -75,4 +75,4 @@ absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, con
       *id, [&](v1::Study& study) { return move.edit(study, now_s); }, extra);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -11,7 +11,7 @@
 #include "server/names/resource_names.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // The longest request_id accepted, in bytes.
 inline constexpr std::size_t kMaxRequestId = 200;
@@ -40,4 +40,4 @@ absl::StatusOr<v1::Study> ChangeState(Store& store, const Request& request, doub
   return ChangeState(store, request.name(), request.request_id(), now_s, move);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-namespace autocfg {
+namespace autocfg::server {
 
 class ThreadCpuTimer {
  public:
@@ -23,4 +23,4 @@ class ThreadCpuTimer {
   double start_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -13,7 +13,7 @@
 #include "search/plan/legality.h"
 #include "search/schedule/program.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr double kCalibrationSeconds = 10;
@@ -116,4 +116,4 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   return job;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

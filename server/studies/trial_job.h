@@ -9,7 +9,7 @@
 #include "search/ops/op_desc.h"
 #include "server/studies/search_problem.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // Maximum number of attempts of a job that end without an answer (such as a worker that disappears).
 inline constexpr std::int64_t kMaxAttempts = 3;
@@ -39,4 +39,4 @@ StepCounts StepsFor(double predicted_step_s);
 // cluster lacks a figure.
 absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialRequest& request);
 
-}  // namespace autocfg
+}  // namespace autocfg::server

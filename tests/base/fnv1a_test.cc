@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 // Test vectors of the 64-bit FNV-1a reference (Fowler, Noll and Vo).
@@ -20,4 +20,4 @@ TEST(Fnv1a, ContinuesFromAHash) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 TEST(Statistics, Median) {
@@ -87,4 +87,4 @@ TEST(Statistics, CoverageWithoutNormality) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::base

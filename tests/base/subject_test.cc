@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
@@ -53,4 +53,4 @@ TEST(Subject, StatusesWithoutOneAreTakenWhole) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::base

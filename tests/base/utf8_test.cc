@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 TEST(CleanUtf8, KeepsValidText) {
@@ -30,4 +30,4 @@ TEST(CleanUtf8, KeepsTheEndAtCharacterBoundaries) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::base

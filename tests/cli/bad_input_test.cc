@@ -4,7 +4,7 @@
 
 #include "tests/cli/one_clear_line.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 struct Case {
@@ -358,4 +358,4 @@ TEST(GoodInput, StudiesWithoutADatabase) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

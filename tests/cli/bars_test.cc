@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 constexpr BarStyle kPlain = {.columns = 80, .unicode = false, .color = false};
@@ -57,4 +57,4 @@ TEST(StyleOf, FollowsTheLocale) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "tests/support/build_paths.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -161,4 +161,4 @@ TEST(Doctor, ReportsABrokenEngine) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

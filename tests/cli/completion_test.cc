@@ -10,7 +10,7 @@
 #include "search/text/plan_json.h"
 #include "tests/cli/program.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using ::testing::HasSubstr;
@@ -64,4 +64,4 @@ TEST(Help, ListsEveryOptionOfAPlan) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -7,7 +7,7 @@
 #include "tests/cli/gpu_machine.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using testing::ElementsAre;
@@ -89,8 +89,8 @@ TEST(SharedGpusNote, CountsRanksAndGpus) {
 
 TEST(LoadCluster, LocalUsesTheGpus) {
   const GpuMachine machine(EqualGpus(2));
-  EXPECT_EQ(*LoadCluster("local", ListGpus()), *LocalCluster(0, ListGpus()));
-  EXPECT_EQ(*LoadCluster("local:1x4", ListGpus()), *LocalCluster(4, ListGpus()));
+  EXPECT_EQ(*LoadCluster("local", ListGpus()), *worker::LocalCluster(0, ListGpus()));
+  EXPECT_EQ(*LoadCluster("local:1x4", ListGpus()), *worker::LocalCluster(4, ListGpus()));
   EXPECT_EQ(LoadCluster("local")->groups[0].device.kind, DeviceKind::kCpu) << "no GPUs were given";
 }
 
@@ -128,4 +128,4 @@ TEST(LoadGpuPrecision, AcceptsBf16AndFp32) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -16,7 +16,7 @@
 #include "tests/cli/program.h"
 #include "tests/server/coordinator_fixture.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using std::chrono::seconds;
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 constexpr const char* kModel =
     R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})";
 
-class ExhaustedCoordinatorTest : public CoordinatorFixture {
+class ExhaustedCoordinatorTest : public server::CoordinatorFixture {
  protected:
   struct Parked {
     grpc::ClientContext context;
@@ -35,7 +35,7 @@ class ExhaustedCoordinatorTest : public CoordinatorFixture {
   // Opens as many streams as the coordinator accepts, on a study that is not started.
   void TakeAllStreams() {
     v1::WatchStudyRequest request;
-    request.set_name(Create(SmallSpec()).name());
+    request.set_name(Create(server::SmallSpec()).name());
     while (parked_.size() < 1000) {
       auto one = std::make_unique<Parked>();
       one->context.set_deadline(std::chrono::system_clock::now() + seconds(120));
@@ -55,7 +55,7 @@ class ExhaustedCoordinatorTest : public CoordinatorFixture {
   }
   void TearDown() override {
     EndStreams();
-    CoordinatorFixture::TearDown();
+    server::CoordinatorFixture::TearDown();
   }
 
   static v1::Inventory FourCores() {
@@ -97,9 +97,9 @@ TEST_F(ExhaustedCoordinatorTest, SearchPollsIfStreamsAreRejected) {
   Open();
   TakeAllStreams();
   std::atomic<bool> go = false;
-  FakeWorker worker(coordinator_->address(), FourCores(), [&](const v1::Job& job) {
+  server::FakeWorker worker(coordinator_->address(), FourCores(), [&](const v1::Job& job) {
     while (!go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return FakeWorker::ByFormula(job);
+    return server::FakeWorker::ByFormula(job);
   });
   ProgramProcess search(home_, SearchArgs({"--max-trials", "2", "--json"}));
   EXPECT_TRUE(Says(search, kRefused)) << search.err_so_far();
@@ -113,8 +113,8 @@ TEST_F(ExhaustedCoordinatorTest, SearchPollsIfStreamsAreRejected) {
 
 TEST_F(ExhaustedCoordinatorTest, WatchWaitsForAStreamAndMissesNoEvent) {
   Open();
-  const v1::Study study = Create(SmallSpec());
-  FakeWorker worker(coordinator_->address());
+  const v1::Study study = Create(server::SmallSpec());
+  server::FakeWorker worker(coordinator_->address());
   ASSERT_TRUE(Start(study.name()).ok());
   ASSERT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
   TakeAllStreams();
@@ -129,7 +129,7 @@ TEST_F(ExhaustedCoordinatorTest, WatchWaitsForAStreamAndMissesNoEvent) {
 
 TEST_F(ExhaustedCoordinatorTest, SearchOnAFullDiskSaysHowToFollowIt) {
   Open(10, {.max_pages = 40});
-  FakeWorker worker(coordinator_->address(), FourCores(), FakeWorker::ByFormula);
+  server::FakeWorker worker(coordinator_->address(), FourCores(), server::FakeWorker::ByFormula);
   const Finished finished = RunAutocfg(home_, SearchArgs({"--exhaustive"}));
   EXPECT_EQ(finished.exit_code, kExitUnreachable) << finished.err;
   EXPECT_EQ(finished.out, "");
@@ -142,10 +142,10 @@ TEST_F(ExhaustedCoordinatorTest, SearchOnAFullDiskSaysHowToFollowIt) {
 
 TEST_F(ExhaustedCoordinatorTest, FullDiskIsNotAUsageError) {
   Open(10, {.max_pages = 40});
-  FakeWorker worker(coordinator_->address(), FourCores(), FakeWorker::ByFormula);
+  server::FakeWorker worker(coordinator_->address(), FourCores(), server::FakeWorker::ByFormula);
   // Creates studies until the database is full.
   bool room = true;
-  for (int i = 0; i < 1000 && room; ++i) room = CreateStatus(SmallSpec()).ok();
+  for (int i = 0; i < 1000 && room; ++i) room = CreateStatus(server::SmallSpec()).ok();
   ASSERT_FALSE(room);
   const Finished finished = RunAutocfg(home_, SearchArgs({}));
   EXPECT_EQ(finished.exit_code, kExitUnreachable) << finished.err;
@@ -153,4 +153,4 @@ TEST_F(ExhaustedCoordinatorTest, FullDiskIsNotAUsageError) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -145,4 +145,4 @@ TEST(ComparisonText, ShowsDifferencesOfTheFirstToTheSecond) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

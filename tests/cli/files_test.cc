@@ -10,7 +10,7 @@
 #include "cli/terminal/console.h"
 #include "tests/cli/program.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 TEST(Files, ReplacesWholeFiles) {
@@ -138,4 +138,4 @@ TEST(Files, TemporaryFilesDoNotFollowExistingLinks) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

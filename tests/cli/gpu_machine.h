@@ -12,7 +12,7 @@
 #include "tests/support/build_paths.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 class GpuMachine {
  public:
@@ -44,4 +44,4 @@ class GpuMachine {
   const ScopedVariable trainer_, mode_, log_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -9,7 +9,7 @@
 #include "tests/cli/gpu_machine.h"
 #include "worker/jobs/job_runner.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using testing::Each;
@@ -61,11 +61,11 @@ TEST(GpuTrain, RanksAreBoundToGpusAndNotToCores) {
   v1::Job job;
   job.set_ranks(2);
   job.set_device("cuda");
-  const JobRequest request = MakeJobRequest(job, {0, 1}, {"GPU-a", "GPU-b"});
+  const worker::JobRequest request = worker::MakeJobRequest(job, {0, 1}, {"GPU-a", "GPU-b"});
   EXPECT_THAT(request.cores, IsEmpty());
   EXPECT_THAT(request.gpus, ElementsAre("GPU-a", "GPU-b"));
   job.set_device("cpu");
-  EXPECT_THAT(MakeJobRequest(job, {0, 1}, {"GPU-a", "GPU-b"}).cores,
+  EXPECT_THAT(worker::MakeJobRequest(job, {0, 1}, {"GPU-a", "GPU-b"}).cores,
               ElementsAre(ElementsAre(0), ElementsAre(1)));
 }
 
@@ -215,4 +215,4 @@ TEST(GpuDoctor, HasALineForEachGpu) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -8,7 +8,7 @@
 #include "tests/cli/program.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 // Expects the status's message to contain every one of `parts`.
@@ -83,7 +83,7 @@ TEST(LoadModel, HuggingFaceConfig) {
 TEST(LoadCluster, Local) {
   const auto local = LoadCluster("local");
   ASSERT_TRUE(local.ok()) << local.status();
-  EXPECT_EQ(RankCount(*local), static_cast<std::int64_t>(PhysicalCores().size()));
+  EXPECT_EQ(RankCount(*local), static_cast<std::int64_t>(worker::PhysicalCores().size()));
   const auto four = LoadCluster("local:1x4");
   ASSERT_TRUE(four.ok()) << four.status();
   EXPECT_EQ(RankCount(*four), 4);
@@ -127,12 +127,13 @@ TEST(MeasuredHere, MemoryIsLimitedByThisMachine) {
   const auto huge = LoadCluster(CpuCluster(dir, 1, 1, 1'000'000'000'000'000));
   ASSERT_TRUE(huge.ok()) << huge.status();
   EXPECT_EQ(MemoryCapacity(*huge), 1'000'000'000'000'000);
-  EXPECT_LE(MemoryCapacity(*MeasuredHere("cluster.json", *huge, {.name = "cpu"})), MemoryLimitBytes());
+  EXPECT_LE(MemoryCapacity(*MeasuredHere("cluster.json", *huge, {.name = "cpu"})),
+            worker::MemoryLimitBytes());
 }
 
 TEST(MeasuredHere, SingleNodeIsLocal) {
   const ScratchDirectory dir;
-  const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
+  const auto cores = static_cast<std::int64_t>(worker::PhysicalCores().size());
   for (const std::int64_t nodes : {1, 3}) {
     const auto cluster = LoadCluster(CpuCluster(dir, nodes, 2 * cores, 1'000'000'000'000'000));
     ASSERT_TRUE(cluster.ok()) << cluster.status();
@@ -140,7 +141,7 @@ TEST(MeasuredHere, SingleNodeIsLocal) {
     ASSERT_TRUE(here.ok()) << here.status();
     EXPECT_EQ(here->local, nodes == 1);
     EXPECT_EQ(RankCount(*here), nodes * 2 * cores);
-    EXPECT_EQ(MemoryCapacity(*here), MemoryCapacity(*LocalCluster(2 * cores)));
+    EXPECT_EQ(MemoryCapacity(*here), MemoryCapacity(*worker::LocalCluster(2 * cores)));
     EXPECT_EQ(here->groups[0].ranks_per_core, nodes == 1 ? 2 : 1) << "a slice has a core of its own";
     EXPECT_TRUE(Validate(*here).ok()) << Validate(*here);
   }
@@ -243,4 +244,4 @@ TEST(LoadSpace, AxesAndValues) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -8,7 +8,7 @@
 
 #include "tests/cli/program.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Got = LineReader::Got;
@@ -88,4 +88,4 @@ TEST(LineReader, ErrorsNameTheFile) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

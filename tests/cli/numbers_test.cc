@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 TEST(Numbers, Whole) {
@@ -33,4 +33,4 @@ TEST(Numbers, Real) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

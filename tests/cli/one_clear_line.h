@@ -11,7 +11,7 @@
 
 #include "tests/cli/program.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 
 // Expects one error line that contains all of `says`, this exit code, nothing on standard output, and no
 // database.
@@ -32,4 +32,4 @@ inline void ExpectOneClearLine(const std::vector<std::string>& args, int exit_co
     EXPECT_EQ(finished.err.find(part), std::string::npos) << finished.err;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -5,7 +5,7 @@
 
 #include "proto/convert/train_spec_convert.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 TEST(OptimizerOptions, MinLrNeedsTheCosineSchedule) {
@@ -31,4 +31,4 @@ TEST(OptimizerOptions, DefaultsEqualDefaultOptimizer) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -6,7 +6,7 @@
 
 #include "tests/cli/program.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 TEST(Paths, SocketIsBesideTheDatabase) {
@@ -34,13 +34,13 @@ TEST(Paths, MissingSocketIsNotListening) {
 }
 
 TEST(Paths, DatabaseFollowsTheStateDirectory) {
-  EXPECT_EQ(*DatabasePath("mine.db"), "mine.db");
+  EXPECT_EQ(*server::DatabasePath("mine.db"), "mine.db");
   const char* before = std::getenv("XDG_STATE_HOME");
   const std::string kept = before == nullptr ? "" : before;
   setenv("XDG_STATE_HOME", "/some/state", 1);
-  EXPECT_EQ(*DatabasePath(""), "/some/state/autocfg/autocfg.db");
+  EXPECT_EQ(*server::DatabasePath(""), "/some/state/autocfg/autocfg.db");
   setenv("XDG_STATE_HOME", "relative", 1);
-  EXPECT_EQ(DatabasePath("")->find("relative"), std::string::npos);
+  EXPECT_EQ(server::DatabasePath("")->find("relative"), std::string::npos);
   if (before == nullptr) {
     unsetenv("XDG_STATE_HOME");
   } else {
@@ -74,4 +74,4 @@ TEST(ProgramName, IsResolvableByAShell) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

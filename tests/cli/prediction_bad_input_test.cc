@@ -6,7 +6,7 @@
 
 #include "tests/cli/one_clear_line.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 // Returns the arguments with one option changed or added; an empty value removes the option.
@@ -192,4 +192,4 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -65,7 +65,7 @@ class ProgramProcess {
   // Starts `autocfg`, or another program of this build, with these arguments. XDG_STATE_HOME is `home`, so
   // that no test touches a real database; the locale is C. Standard input is the file `input`.
   ProgramProcess(const ScratchDirectory& home, const std::vector<std::string>& args,
-          const std::string& input = "/dev/null", const std::string& program = "autocfg") {
+                 const std::string& input = "/dev/null", const std::string& program = "autocfg") {
     static int count = 0;
     const std::string stem = home / ("run" + std::to_string(++count));
     out_path_ = stem + ".out";

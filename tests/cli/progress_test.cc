@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 v1::Study Study() {
@@ -66,11 +66,14 @@ std::string Drawn(const char* term, const char* no_color) {
     display.Draw({"first", "second"});
     display.Draw({"third", "fourth"});
   }
-  char buffer[4096] = {};
-  const ssize_t got = read(terminal, buffer, sizeof buffer - 1);
   std::fclose(out);
+  // Several reads may be needed. After the last byte, the closed terminal answers with an error.
+  std::string drawn;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = read(terminal, buffer, sizeof buffer)) > 0;)
+    drawn.append(buffer, static_cast<std::size_t>(got));
   close(terminal);
-  return got > 0 ? buffer : "";
+  return drawn;
 }
 
 TEST(Progress, RespectsTermAndNoColor) {
@@ -106,4 +109,4 @@ TEST(Progress, DrawsNothingWithoutATerminal) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -9,7 +9,7 @@
 #include "proto/convert/plan_convert.h"
 #include "search/plan/plan_text.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 SearchQuestion Question() {
@@ -321,4 +321,4 @@ TEST(SearchJson, DescribedClusterIsReadBack) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 TEST(Divergence, NamesTheFirstNonFiniteStep) {
@@ -74,7 +74,7 @@ TEST(TrainReport, DryRunOfASlice) {
 }
 
 TEST(SummaryOf, MedianStepWithoutTheFirst) {
-  JobResult result;
+  worker::JobResult result;
   for (const double slow : {1.0, 2.0}) {
     auto& train = *result.ranks.emplace_back().last.mutable_train_result();
     for (const double s : {9.0, 1.0, 3.0, 2.0}) train.add_step_time_s(s * slow);
@@ -88,4 +88,4 @@ TEST(SummaryOf, MedianStepWithoutTheFirst) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

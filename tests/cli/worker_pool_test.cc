@@ -6,7 +6,7 @@
 
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using ::testing::HasSubstr;
@@ -74,9 +74,9 @@ TEST(WorkerPoolTest, RejectsMoreRanksThanSlots) {
 TEST(WorkerPoolTest, OneWorkerEqualsTheLocalCluster) {
   v1::Worker worker;
   worker.set_name("workers/here");
-  *worker.mutable_inventory() = LocalInventory(4);
+  *worker.mutable_inventory() = worker::LocalInventory(4);
   const auto pooled = PoolCluster(Pool({worker}), {.name = "cpu"}, "local:1x4");
-  const auto here = LocalCluster(4);
+  const auto here = worker::LocalCluster(4);
   ASSERT_TRUE(pooled.ok() && here.ok());
   EXPECT_EQ(*pooled, *here);
 }
@@ -109,4 +109,4 @@ TEST(WorkerPoolTest, RejectsADeviceThatNoWorkerOffers) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -6,7 +6,7 @@
 #include "tests/conformance/communicator_suite.h"
 #include "trainer/comm/group.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class CommunicatorFormSuite : public CommunicatorSuite {
  protected:
@@ -116,4 +116,4 @@ TEST_P(CommunicatorFormSuite, GroupsCanBeRecreated) {
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -24,7 +24,7 @@
 #include "search/ops/memory_sizes.h"
 #include "tests/conformance/rank_threads.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // The contribution of rank `rank` at `i`. Its sums over few ranks are exact in every type.
 inline std::int32_t Contribution(int rank, std::int64_t i) {
@@ -316,4 +316,4 @@ TEST_P(CommunicatorSuite, Barrier) {
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -18,7 +18,7 @@
 
 namespace autocfg {
 
-using WorldFactory = std::function<std::unique_ptr<CommWorld>(Rendezvous&)>;
+using WorldFactory = std::function<std::unique_ptr<trainer::CommWorld>(trainer::Rendezvous&)>;
 
 class HostStream final : public Stream {
  public:
@@ -29,21 +29,21 @@ class HostStream final : public Stream {
 struct RankContext {
   int rank = 0;
   int size = 0;
-  CommWorld& world;
+  trainer::CommWorld& world;
   Stream& stream;
 };
 
 // Runs `body` once per rank, each on its own thread. A rank that throws ends the program, because its peers
 // would wait for it forever.
 inline void RunRanks(int size, const WorldFactory& factory, const std::function<void(RankContext&)>& body) {
-  auto endpoints = CreateLocalRendezvous(size);
+  auto endpoints = trainer::CreateLocalRendezvous(size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
         {
           HostStream stream;
-          std::unique_ptr<CommWorld> world = factory(*endpoints[rank]);
+          std::unique_ptr<trainer::CommWorld> world = factory(*endpoints[rank]);
           RankContext context{rank, size, *world, stream};
           body(context);
         }
@@ -81,14 +81,14 @@ struct Buffer {
 class Group {
  public:
   Group(RankContext& context, CommGroup name, const std::vector<std::int64_t>& ranks)
-      : staging_(kCollectiveStagingBytes / 4),
+      : staging_(trainer::kCollectiveStagingBytes / 4),
         communicator_(context.world.CreateGroup(name, ranks, staging_.tensor())) {}
-  Communicator* operator->() { return communicator_.get(); }
-  Communicator& operator*() { return *communicator_; }
+  trainer::Communicator* operator->() { return communicator_.get(); }
+  trainer::Communicator& operator*() { return *communicator_; }
 
  private:
   Buffer<std::int32_t> staging_;
-  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<trainer::Communicator> communicator_;
 };
 
 inline std::vector<std::int64_t> AllRanks(int size) {
@@ -99,7 +99,7 @@ inline std::vector<std::int64_t> AllRanks(int size) {
 
 // Completes operations that depend on each other. Waiting for one need not advance the rest, so this tests
 // all in turn.
-inline void WaitForAll(std::vector<std::unique_ptr<Work>>& works) {
+inline void WaitForAll(std::vector<std::unique_ptr<trainer::Work>>& works) {
   for (bool all = false; !all;) {
     all = true;
     for (auto& work : works) all = work->Test() && all;

@@ -5,7 +5,7 @@
 #include "server/store/op_times_key.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class StoreCalibrationSuite : public StoreSuite {
  protected:
@@ -347,4 +347,4 @@ TEST_P(StoreSuite, LostCalibrationIsRequeuedWithAllAttempts) {
   EXPECT_EQ(store_->CalibrationState(other)->first, v1::TRIAL_STATE_FAILED);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -17,7 +17,7 @@
 #include "server/store/store.h"
 #include "tests/server/store/study_edits.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 struct StoreMaker {
   std::string name;
@@ -190,4 +190,4 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
   std::shared_ptr<Store> store_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -6,7 +6,7 @@
 #include "base/statistics.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class StoreGangSuite : public StoreSuite {
  protected:
@@ -163,7 +163,7 @@ TEST_P(StoreGangSuite, MeasurementMergesAllShares) {
   const std::vector<double> slowest = {0.6, 0.9, 0.5, 0.7, 0.9, 0.8, 0.4};
   EXPECT_THAT(merged.step_time_s(), testing::ElementsAreArray(slowest));
   EXPECT_EQ(merged.median_step_time_s(), 0.7);
-  EXPECT_EQ(merged.ci95_s(), *MedianCi95(slowest));
+  EXPECT_EQ(merged.ci95_s(), *base::MedianCi95(slowest));
   EXPECT_EQ(merged.planned_memory_bytes(), 200);
   EXPECT_EQ(merged.peak_memory_bytes(), 400);
   EXPECT_EQ(merged.device_overhead_bytes(), 9);
@@ -398,4 +398,4 @@ TEST_P(StoreGangSuite, RetryStopsTheOldAttempt) {
   EXPECT_EQ(State(), v1::TRIAL_STATE_MEASURED);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -3,7 +3,7 @@
 
 #include "tests/conformance/store_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 TEST_P(StoreSuite, LeasesOldestFirstOfRunningStudiesThatFit) {
   const std::int64_t created = Id(NewStudy());
@@ -298,4 +298,4 @@ TEST_P(StoreSuite, JobReturnedUnaskedUsesUpItsAttempts) {
   EXPECT_TRUE(GiveOut({a, b}).leases.empty());
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -3,7 +3,7 @@
 
 #include "tests/conformance/store_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -305,4 +305,4 @@ TEST_P(StoreSuite, OnlyOldestJobsOfRunningStudiesWait) {
   EXPECT_EQ(GiveOut({}, {a}).waiting.size(), 2u) << "now the first study's oldest is too large as well";
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -3,7 +3,7 @@
 
 #include "tests/conformance/store_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 TEST_P(StoreSuite, ReportWritesTrialAttemptAndMeasurement) {
   const std::int64_t id = NewRunning();
@@ -280,4 +280,4 @@ TEST_P(StoreSuite, NewestRejectedReportsAreKept) {
   EXPECT_EQ(Refused(), kKept);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -3,7 +3,7 @@
 
 #include "tests/conformance/store_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 TEST_P(StoreSuite, StudyIsKeptAsCreated) {
   const v1::Study made = NewStudy("abc");
@@ -320,4 +320,4 @@ TEST_P(StoreSuite, ListenerIsOnlyCalledForChanges) {
   EXPECT_EQ(heard, 5);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

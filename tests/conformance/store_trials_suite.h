@@ -3,7 +3,7 @@
 
 #include "tests/conformance/store_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 TEST_P(StoreSuite, TrialIsUniqueByPlanAndRepeat) {
   const std::int64_t id = NewRunning();
@@ -169,4 +169,4 @@ TEST_P(StoreSuite, AnsweredTrialsAndEndedStudiesAreNotRetried) {
   EXPECT_EQ(store_->RetryTrial(other, 1, "taken").status().code(), absl::StatusCode::kAlreadyExists);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -3,7 +3,7 @@
 
 #include "tests/conformance/store_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 TEST_P(StoreSuite, WorkersAreListedByNameWithTheirJobs) {
   const std::int64_t id = NewRunning();
@@ -176,4 +176,4 @@ TEST_P(StoreSuite, ExpiryAndAReportExcludeEachOther) {
   EXPECT_EQ(Refused(), kRounds - reported);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

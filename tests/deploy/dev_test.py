@@ -85,9 +85,9 @@ class Dev(unittest.TestCase):
 
     def test_unit_builds_and_runs_the_unit_tests_alone(self):
         log = self.dev("test", "--unit", "--stop-on-failure")[2]
-        self.assertIn("ninja -C build unit_tests\n", log)
+        self.assertRegex(log, r"ninja -C build -j \d+ unit_tests\n")
         self.assertRegex(log, r"ctest .* -L \^unit\$ --stop-on-failure\n")
-        self.assertIn("ninja -C build all\n", self.dev("test")[2])
+        self.assertRegex(self.dev("test")[2], r"ninja -C build -j \d+ all\n")
 
     def test_gpu_tests_run_with_a_gpu(self):
         _, said, log = self.dev("test", gpu=True)

@@ -8,7 +8,7 @@
 #include "tests/support/build_paths.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::json;
@@ -68,7 +68,7 @@ TEST_F(DescribedSearchTest, PredictOnlyNeedsNoHardware) {
 TEST_F(DescribedSearchTest, PredictOnlyNeedsNoWorkers) {
   const std::string address = "unix:" + home_ / "head.sock";
   const ProgramProcess server(home_, {"--listen", address, "--db", home_ / "head.db"}, "/dev/null",
-                       "autocfg-server");
+                              "autocfg-server");
   for (int i = 0; i < 1000 && server.err_so_far().find("listening on ") == std::string::npos; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   const auto ask = [&](const std::string& cluster) {
@@ -202,7 +202,7 @@ TEST_F(DescribedSearchTest, StopsAtMaxTrials) {
 // With more ranks per node than this machine has cores, no more copies of a slice run than there are cores.
 // More would measure their contention.
 TEST_F(DescribedSearchTest, SlicesDoNotExceedTheCores) {
-  const std::size_t cores = PhysicalCores().size();
+  const std::size_t cores = worker::PhysicalCores().size();
   const auto model = home_.Write(
       "model.json",
       R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
@@ -253,4 +253,4 @@ TEST_F(DescribedSearchTest, RejectsUnsupportedClusters) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

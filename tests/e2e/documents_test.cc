@@ -10,7 +10,7 @@
 
 #include "tests/cli/program.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 // A command that a document shows, and the lines below it without their indentation.
@@ -78,4 +78,4 @@ TEST(Documents, ExamplesMatchTheOutput) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -9,7 +9,7 @@
 #include "tests/support/build_paths.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::json;
@@ -28,8 +28,8 @@ TEST(GpuSearch, PredictsWithTheMeasuredOverhead) {
       "model.json",
       R"({"name": "smallest", "layers": 2, "hidden": 64, "heads": 2, "vocab": 128, "max_seq_len": 16})");
   const auto finished =
-      ProgramProcess(home, {"search", "--model", model, "--cluster", "local:1x1", "--global-batch", "2", "--device",
-                     "cuda", "--max-trials", "1", "--db", home / "search.db", "--json"})
+      ProgramProcess(home, {"search", "--model", model, "--cluster", "local:1x1", "--global-batch", "2",
+                            "--device", "cuda", "--max-trials", "1", "--db", home / "search.db", "--json"})
           .Wait(std::chrono::seconds(240));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   const Json answer = Json::parse(finished.out);
@@ -45,4 +45,4 @@ TEST(GpuSearch, PredictsWithTheMeasuredOverhead) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -8,7 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::json;
@@ -206,4 +206,4 @@ TEST(Predict, ClusterTakesItsFilesName) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -11,7 +11,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/build_paths.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::json;
@@ -299,8 +299,8 @@ TEST_F(SearchTest, ReadersDoNotBlockASearch) {
   const auto states = [&] {
     std::vector<std::unique_ptr<ProgramProcess>> readers;
     for (int i = 0; i < 3; ++i)
-      readers.push_back(
-          std::make_unique<ProgramProcess>(home_, std::vector<std::string>{"studies", "--db", database_, "--json"}));
+      readers.push_back(std::make_unique<ProgramProcess>(
+          home_, std::vector<std::string>{"studies", "--db", database_, "--json"}));
     std::vector<std::string> found;
     for (auto& reader : readers) {
       const auto finished = reader->Wait();
@@ -337,7 +337,8 @@ TEST_F(SearchTest, TruncatedWeightsAreRejected) {
 }
 
 TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {
-  ProgramProcess train(home_, {"train", "--model", model_, "--plan", "dp=2", "--steps", "100000000", "--json"});
+  ProgramProcess train(home_,
+                       {"train", "--model", model_, "--plan", "dp=2", "--steps", "100000000", "--json"});
   std::this_thread::sleep_for(seconds(1));
   ASSERT_TRUE(train.running()) << train.err_so_far();
   const auto ranks = Descendants(train.pid());
@@ -388,4 +389,4 @@ TEST_F(SearchTest, LongDatabasePath) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
 
-namespace autocfg {
+namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::json;
@@ -207,4 +207,4 @@ TEST_F(TrainTest, PacedRunChecksTheEmulatedMemory) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::cli

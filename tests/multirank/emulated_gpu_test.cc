@@ -18,7 +18,7 @@
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/safetensors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -60,9 +60,9 @@ TrainConfig Llama(const char* precision) {
   return c;
 }
 
-void ExpectLosses(const JobResult& job, const std::vector<StepResult>& want, double tolerance) {
-  ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
-  for (const RankOutcome& rank : job.ranks) {
+void ExpectLosses(const worker::JobResult& job, const std::vector<StepResult>& want, double tolerance) {
+  ASSERT_EQ(job.outcome, worker::JobOutcome::kDone) << job.message;
+  for (const worker::RankOutcome& rank : job.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     ASSERT_EQ(result.losses_size(), static_cast<int>(want.size()));
     EXPECT_EQ(result.peak_memory_bytes(), result.planned_memory_bytes().total());
@@ -117,9 +117,9 @@ TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
 TEST_F(EmulatedGpu, UsesThePlannedBytes) {
   TrainConfig c = Gpt2("bf16");
   c.plan = {{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
-  const JobResult dry = RunProcesses(c, "dry"), gpu = RunProcesses(c, "cuda");
-  ASSERT_EQ(dry.outcome, JobOutcome::kDone) << dry.message;
-  ASSERT_EQ(gpu.outcome, JobOutcome::kDone) << gpu.message;
+  const worker::JobResult dry = RunProcesses(c, "dry"), gpu = RunProcesses(c, "cuda");
+  ASSERT_EQ(dry.outcome, worker::JobOutcome::kDone) << dry.message;
+  ASSERT_EQ(gpu.outcome, worker::JobOutcome::kDone) << gpu.message;
   for (std::size_t r = 0; r < dry.ranks.size(); ++r) {
     EXPECT_EQ(gpu.ranks[r].last.train_result().planned_memory_bytes().SerializeAsString(),
               dry.ranks[r].last.train_result().planned_memory_bytes().SerializeAsString());
@@ -135,8 +135,8 @@ TEST_F(EmulatedGpu, CalibrationReportsDeviceOverhead) {
   const OpDesc product{.kind = OpKind::kMatmul, .dtype = DType::kBF16, .dims = {64, 64, 32}};
   const OpDesc large{.kind = OpKind::kFill, .dtype = DType::kF32, .dims = {64 << 20}};  // 256 MiB
   for (const OpDesc& op : {product, large}) *job.mutable_calibrate()->add_ops() = ToProto(op);
-  const JobResult result = RunProcesses(job, 1);
-  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  const worker::JobResult result = RunProcesses(job, 1);
+  ASSERT_EQ(result.outcome, worker::JobOutcome::kDone) << result.message;
   const v1::CalibrateResult& calibration = result.ranks[0].last.calibrate_result();
   ASSERT_EQ(calibration.ops_size(), 2);
   for (const v1::OpTime& time : calibration.ops()) EXPECT_GT(time.seconds(), 0);
@@ -154,8 +154,8 @@ TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
       job.mutable_calibrate();
       for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, NominalTimes()))
         *job.mutable_calibrate()->add_ops() = ToProto(time.op);
-      const JobResult result = RunProcesses(job, 1);
-      ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+      const worker::JobResult result = RunProcesses(job, 1);
+      ASSERT_EQ(result.outcome, worker::JobOutcome::kDone) << result.message;
       const v1::CalibrateResult& calibration = result.ranks[0].last.calibrate_result();
       ASSERT_EQ(calibration.ops_size(), job.calibrate().ops_size());
       ASSERT_GT(calibration.ops_size(), 20);
@@ -174,15 +174,15 @@ TEST_F(EmulatedGpu, SavesTheSameWeightsAsTheCpu) {
     // The gradient of the key bias is only rounding error, which a small eps would turn into an update.
     c.adamw.eps = 1e-3;
     c.save_path = cpu_path;
-    const JobResult cpu = RunProcesses(c, "cpu");
-    ASSERT_EQ(cpu.outcome, JobOutcome::kDone) << cpu.message;
+    const worker::JobResult cpu = RunProcesses(c, "cpu");
+    ASSERT_EQ(cpu.outcome, worker::JobOutcome::kDone) << cpu.message;
     const SafetensorsFile want(cpu_path);
     for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2}}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp);
       c.plan = plan;
       c.save_path = gpu_path;
-      const JobResult gpu = RunProcesses(c, "cuda");
-      ASSERT_EQ(gpu.outcome, JobOutcome::kDone) << gpu.message;
+      const worker::JobResult gpu = RunProcesses(c, "cuda");
+      ASSERT_EQ(gpu.outcome, worker::JobOutcome::kDone) << gpu.message;
       const SafetensorsFile got(gpu_path);
       ASSERT_EQ(got.tensors().size(), want.tensors().size());
       for (const auto& [name, tensor] : want.tensors()) {
@@ -206,8 +206,8 @@ TEST_F(EmulatedGpu, SavesTheSameWeightsAsTheCpu) {
 TEST_F(EmulatedGpu, Bf16RunStartsFromTheWeightsOfAFile) {
   const TempDir directory;
   const auto run = [&](const TrainConfig& c) {
-    const JobResult job = RunProcesses(c, "cuda");
-    EXPECT_EQ(job.outcome, JobOutcome::kDone) << job.message;
+    const worker::JobResult job = RunProcesses(c, "cuda");
+    EXPECT_EQ(job.outcome, worker::JobOutcome::kDone) << job.message;
     std::ifstream in(c.save_path, std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
@@ -229,9 +229,9 @@ TEST_F(EmulatedGpu, LogsUnusualChoices) {
   setenv("AUTOCFG_MATMUL", "heuristic", 1);
   TrainConfig c = Gpt2("bf16");
   c.plan = {{.tp = 2}};
-  const JobResult untimed = RunProcesses(c, "cuda");
+  const worker::JobResult untimed = RunProcesses(c, "cuda");
   unsetenv("AUTOCFG_MATMUL");
-  ASSERT_EQ(untimed.outcome, JobOutcome::kDone) << untimed.message;
+  ASSERT_EQ(untimed.outcome, worker::JobOutcome::kDone) << untimed.message;
   EXPECT_THAT(untimed.ranks[0].log_tail,
               HasSubstr("own kernels, tensor cores (cuDNN refuses: the emulator has no cuDNN)"));
   EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("algorithms, not timed: AUTOCFG_MATMUL=heuristic"));
@@ -239,8 +239,8 @@ TEST_F(EmulatedGpu, LogsUnusualChoices) {
   EXPECT_EQ(untimed.ranks[1].log_tail, "");
 
   c.plan = {};
-  const JobResult timed = RunProcesses(c, "cuda");
-  ASSERT_EQ(timed.outcome, JobOutcome::kDone) << timed.message;
+  const worker::JobResult timed = RunProcesses(c, "cuda");
+  ASSERT_EQ(timed.outcome, worker::JobOutcome::kDone) << timed.message;
   EXPECT_THAT(timed.ranks[0].log_tail, HasSubstr("cuDNN refuses"));
   EXPECT_THAT(timed.ranks[0].log_tail, Not(HasSubstr("algorithm")));
 }
@@ -249,24 +249,24 @@ TEST_F(EmulatedGpu, RejectsNcclForRanksOfOneGpu) {
   setenv("AUTOCFG_GPU_TRANSPORT", "nccl", 1);
   TrainConfig c = Gpt2("fp32");
   c.plan = {{.dp = 2}};
-  const JobResult job = RunProcesses(c, "cuda");
-  EXPECT_NE(job.outcome, JobOutcome::kDone);
+  const worker::JobResult job = RunProcesses(c, "cuda");
+  EXPECT_NE(job.outcome, worker::JobOutcome::kDone);
   EXPECT_THAT(job.message, HasSubstr("ranks share a GPU, which NCCL does not support"));
 }
 
 TEST_F(EmulatedGpu, RejectsUnsupportedTypesByName) {
-  const JobResult job = RunProcesses(Gpt2("fp64"), "cuda");
-  EXPECT_NE(job.outcome, JobOutcome::kDone);
+  const worker::JobResult job = RunProcesses(Gpt2("fp64"), "cuda");
+  EXPECT_NE(job.outcome, worker::JobOutcome::kDone);
   EXPECT_THAT(job.message, HasSubstr("fp64"));
 }
 
 TEST(GpuModule, MissingModuleIsNamed) {
   setenv("AUTOCFG_GPU_MODULE", "/nowhere/libautocfg_cuda.so", 1);
-  const JobResult job = RunProcesses(Gpt2("fp32"), "cuda");
+  const worker::JobResult job = RunProcesses(Gpt2("fp32"), "cuda");
   unsetenv("AUTOCFG_GPU_MODULE");
-  EXPECT_NE(job.outcome, JobOutcome::kDone);
+  EXPECT_NE(job.outcome, worker::JobOutcome::kDone);
   EXPECT_THAT(job.message, HasSubstr("/nowhere/libautocfg_cuda.so that AUTOCFG_GPU_MODULE names"));
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

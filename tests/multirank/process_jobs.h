@@ -14,7 +14,7 @@
 #include "trainer/config/train_config.h"
 #include "worker/launcher/process_launcher.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 inline v1::TrainSpec SpecOf(const TrainConfig& c) {
   v1::TrainSpec spec;
@@ -48,8 +48,9 @@ inline v1::TrainSpec SpecOf(const TrainConfig& c) {
   return spec;
 }
 
-inline JobResult RunProcesses(const v1::RunSpec& job, int ranks, const LaunchHooks& hooks = {}) {
-  JobRequest request;
+inline worker::JobResult RunProcesses(const v1::RunSpec& job, int ranks,
+                                      const worker::LaunchHooks& hooks = {}) {
+  worker::JobRequest request;
   for (int rank = 0; rank < ranks; ++rank) {
     v1::RunSpec spec = job;
     spec.set_rank(rank);
@@ -57,15 +58,15 @@ inline JobResult RunProcesses(const v1::RunSpec& job, int ranks, const LaunchHoo
     request.ranks.push_back(spec);
   }
   request.time_limit = std::chrono::seconds(120);
-  return ProcessLauncher(BuildPath("bin/autocfg-trainer")).Run(request, hooks);
+  return worker::ProcessLauncher(BuildPath("bin/autocfg-trainer")).Run(request, hooks);
 }
 
-inline JobResult RunProcesses(const TrainConfig& c, const char* device = "cpu",
-                              const LaunchHooks& hooks = {}) {
+inline worker::JobResult RunProcesses(const TrainConfig& c, const char* device = "cpu",
+                                      const worker::LaunchHooks& hooks = {}) {
   v1::RunSpec job;
   job.set_device(device);
   *job.mutable_train() = SpecOf(c);
   return RunProcesses(job, static_cast<int>(RankCount(c.plan)), hooks);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

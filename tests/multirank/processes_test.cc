@@ -14,7 +14,7 @@
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/safetensors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -35,15 +35,15 @@ TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     c.plan = plan;
     std::vector<std::int64_t> progress;
-    LaunchHooks hooks;
+    worker::LaunchHooks hooks;
     hooks.progress = [&](int rank, const v1::Progress& p) {
       EXPECT_EQ(rank, 0);
       progress.push_back(p.step());
     };
-    const JobResult job = RunProcesses(c, "cpu", hooks);
-    ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
+    const worker::JobResult job = RunProcesses(c, "cpu", hooks);
+    ASSERT_EQ(job.outcome, worker::JobOutcome::kDone) << job.message;
     EXPECT_EQ(progress, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
-    for (const RankOutcome& rank : job.ranks) {
+    for (const worker::RankOutcome& rank : job.ranks) {
       ASSERT_TRUE(rank.finished);
       const v1::TrainResult& result = rank.last.train_result();
       ASSERT_EQ(result.losses_size(), 10);
@@ -73,9 +73,9 @@ TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
 TEST_F(Processes, CountBytesOnTheDryDevice) {
   TrainConfig c = test::SmallConfig();
   c.plan = {{.tp = 2, .pp = 2}};
-  const JobResult job = RunProcesses(c, "dry");
-  ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
-  for (const RankOutcome& rank : job.ranks) {
+  const worker::JobResult job = RunProcesses(c, "dry");
+  ASSERT_EQ(job.outcome, worker::JobOutcome::kDone) << job.message;
+  for (const worker::RankOutcome& rank : job.ranks) {
     EXPECT_GT(rank.last.train_result().planned_memory_bytes().total(), 0);
     EXPECT_EQ(rank.last.train_result().losses_size(), 0);
   }
@@ -96,10 +96,10 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
   };
   for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, EqualLayers()))
     c.op_times.emplace(time.op, time.seconds);
-  const JobResult job = RunProcesses(c, "paced");
-  ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
+  const worker::JobResult job = RunProcesses(c, "paced");
+  ASSERT_EQ(job.outcome, worker::JobOutcome::kDone) << job.message;
   const double microbatches = 4, layers = 1;  // per rank
-  for (const RankOutcome& rank : job.ranks) {
+  for (const worker::RankOutcome& rank : job.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     ASSERT_EQ(result.step_time_s_size(), 2);
     for (const double step_s : result.step_time_s())
@@ -108,8 +108,8 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
     EXPECT_EQ(result.losses_size(), 0);
   }
   c.op_times.erase(c.op_times.begin());
-  const JobResult refused = RunProcesses(c, "paced");
-  EXPECT_EQ(refused.outcome, JobOutcome::kBadInput);
+  const worker::JobResult refused = RunProcesses(c, "paced");
+  EXPECT_EQ(refused.outcome, worker::JobOutcome::kBadInput);
   EXPECT_THAT(refused.message, HasSubstr("op_times: no time for "));
 }
 
@@ -121,9 +121,9 @@ TEST_F(Processes, RunCopiesOfASlice) {
   v1::RunSpec job;
   job.set_device("cpu");
   *job.mutable_train() = SpecOf(c);
-  const JobResult done = RunProcesses(job, 2);
-  ASSERT_EQ(done.outcome, JobOutcome::kDone) << done.message;
-  for (const RankOutcome& rank : done.ranks) {
+  const worker::JobResult done = RunProcesses(job, 2);
+  ASSERT_EQ(done.outcome, worker::JobOutcome::kDone) << done.message;
+  for (const worker::RankOutcome& rank : done.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     EXPECT_EQ(result.slice().tensor(), 3);
     EXPECT_EQ(result.slice().pipeline(), 2);
@@ -132,8 +132,8 @@ TEST_F(Processes, RunCopiesOfASlice) {
     EXPECT_GT(result.step_time_s(0), 0);
   }
   job.mutable_train()->mutable_slice()->set_pipeline(4);
-  const JobResult refused = RunProcesses(job, 2);
-  EXPECT_EQ(refused.outcome, JobOutcome::kBadInput);
+  const worker::JobResult refused = RunProcesses(job, 2);
+  EXPECT_EQ(refused.outcome, worker::JobOutcome::kBadInput);
   EXPECT_THAT(refused.message, HasSubstr("slice: pipeline 4 is outside 0 to 3 of the plan"));
 }
 
@@ -141,8 +141,8 @@ TEST_F(Processes, ReportInvalidInput) {
   TrainConfig c = test::SmallConfig();
   c.plan = {{.tp = 2}};
   c.data_path = directory_.File("no_such_data.u16");
-  const JobResult job = RunProcesses(c);
-  EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
+  const worker::JobResult job = RunProcesses(c);
+  EXPECT_EQ(job.outcome, worker::JobOutcome::kBadInput);
   EXPECT_THAT(job.message, HasSubstr("no_such_data.u16: No such file"));
   EXPECT_EQ(RunProcesses(test::SmallConfig(), "cuda").error.code(), "UNIMPLEMENTED");
 }
@@ -157,8 +157,8 @@ TEST_F(Processes, EndIfOneRankReadsAnInvalidToken) {
   TrainConfig c = test::SmallConfig();
   c.plan = {{.tp = 1, .pp = 2, .dp = 2}};
   c.data_path = data;
-  const JobResult job = RunProcesses(c);
-  EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
+  const worker::JobResult job = RunProcesses(c);
+  EXPECT_EQ(job.outcome, worker::JobOutcome::kBadInput);
   EXPECT_THAT(job.message, HasSubstr("token 999 at position 68 of data file"));
   EXPECT_LT(job.wall_s, 60);
 }
@@ -167,8 +167,8 @@ TEST_F(Processes, ReportByHowMuchAPlanDoesNotFit) {
   TrainConfig c = test::SmallConfig();
   c.plan = {{.dp = 2}};
   c.memory_capacity_bytes = 1000;
-  const JobResult job = RunProcesses(c);
-  EXPECT_EQ(job.outcome, JobOutcome::kOutOfMemory);
+  const worker::JobResult job = RunProcesses(c);
+  EXPECT_EQ(job.outcome, worker::JobOutcome::kOutOfMemory);
   EXPECT_EQ(job.error.region(), "communication") << "two groups of 1 MiB of staging";
   EXPECT_GT(job.error.over_bytes(), 2 << 20);
 }
@@ -180,9 +180,9 @@ TEST_F(Processes, Calibrate) {
   OpDesc reduce{
       .kind = OpKind::kAllReduceSum, .group = CommGroup::kTensor, .group_size = 2, .dims = {4096, 0, 0, 0}};
   for (const OpDesc& op : {matmul, reduce}) *job.mutable_calibrate()->add_ops() = ToProto(op);
-  const JobResult result = RunProcesses(job, 2);
-  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
-  for (const RankOutcome& rank : result.ranks) {
+  const worker::JobResult result = RunProcesses(job, 2);
+  ASSERT_EQ(result.outcome, worker::JobOutcome::kDone) << result.message;
+  for (const worker::RankOutcome& rank : result.ranks) {
     ASSERT_EQ(rank.last.calibrate_result().ops_size(), 2);
     for (const v1::OpTime& time : rank.last.calibrate_result().ops()) EXPECT_GT(time.seconds(), 0);
     EXPECT_EQ(*FromProto(rank.last.calibrate_result().ops(1).op()), reduce);
@@ -190,4 +190,4 @@ TEST_F(Processes, Calibrate) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -17,15 +17,15 @@
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using test::Case;
 using test::ExpectSameSteps;
 using test::ExpectSameWeights;
-using test::TrainedRun;
 using test::ModelStyles;
 using test::RunAsThreads;
+using test::TrainedRun;
 
 // Two steps with clipping, decay and a changing learning rate.
 TrainConfig ShortRun(const ModelSpec& model) {
@@ -233,4 +233,4 @@ TEST_P(SameStepAtRandom, MatchesOneRank) {
 INSTANTIATE_TEST_SUITE_P(Seeds, SameStepAtRandom, ::testing::Range(1, 11));
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

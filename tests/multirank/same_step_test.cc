@@ -11,14 +11,14 @@
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using test::ExpectSameSteps;
 using test::ExpectSameWeights;
-using test::TrainedRun;
 using test::RunAsThreads;
 using test::SmallConfig;
+using test::TrainedRun;
 
 // The reference run.
 const TrainedRun& OneRank(const char* precision) {
@@ -120,4 +120,4 @@ TEST(SameStepSetup, EveryOptimizerOptionHasAnEffect) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -13,7 +13,7 @@
 
 #include "tests/worker/launch_helpers.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using testing::HasSubstr;
@@ -37,10 +37,10 @@ std::vector<std::string> SharedMemory() {
 TEST(UcxProcesses, ReduceMoreRanksThanCores) {
   const auto before = SharedMemory();
   for (int size : {2, 5, 8}) {
-    const JobResult result =
-        ProcessLauncher(FakeTrainerPath()).Run(FakeJob(std::vector<std::string>(size, "reduce")));
-    ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
-    for (const RankOutcome& rank : result.ranks) {
+    const worker::JobResult result = worker::ProcessLauncher(worker::FakeTrainerPath())
+                                         .Run(worker::FakeJob(std::vector<std::string>(size, "reduce")));
+    ASSERT_EQ(result.outcome, worker::JobOutcome::kDone) << result.message;
+    for (const worker::RankOutcome& rank : result.ranks) {
       EXPECT_EQ(rank.last.train_result().losses(0), size * (size + 1) / 2);
       EXPECT_EQ(rank.log_tail, "");  // UCX logs nothing
     }
@@ -50,28 +50,30 @@ TEST(UcxProcesses, ReduceMoreRanksThanCores) {
 
 // Starts ranks that reduce without end, and calls `strike` with their pids when all are in the middle of a
 // reduction.
-JobResult StrikeInTheMiddle(int size, const std::function<void(const std::vector<int>& pids)>& strike) {
+worker::JobResult StrikeInTheMiddle(int size,
+                                    const std::function<void(const std::vector<int>& pids)>& strike) {
   std::vector<int> pids;
   int under_way = 0;
-  LaunchHooks hooks;
+  worker::LaunchHooks hooks;
   hooks.started = [&](const std::vector<int>& started) { pids = started; };
   hooks.progress = [&](int, const v1::Progress&) {
     if (++under_way == size) strike(pids);
   };
   const auto before = SharedMemory();
-  JobResult result = ProcessLauncher(FakeTrainerPath())
-                         .Run(FakeJob(std::vector<std::string>(size, "reduce_forever")), hooks);
+  worker::JobResult result =
+      worker::ProcessLauncher(worker::FakeTrainerPath())
+          .Run(worker::FakeJob(std::vector<std::string>(size, "reduce_forever")), hooks);
   EXPECT_EQ(under_way, size) << result.message;
-  for (int pid : pids) EXPECT_EQ(ProcessState(pid), '\0') << "process " << pid << " is still there";
+  for (int pid : pids) EXPECT_EQ(worker::ProcessState(pid), '\0') << "process " << pid << " is still there";
   EXPECT_EQ(SharedMemory(), before);
   return result;
 }
 
 TEST(UcxProcesses, DeadRankEndsTheJobAndIsNamed) {
   for (int victim : {0, 2}) {
-    const JobResult result =
+    const worker::JobResult result =
         StrikeInTheMiddle(4, [&](const std::vector<int>& pids) { ::kill(pids[victim], SIGKILL); });
-    EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+    EXPECT_EQ(result.outcome, worker::JobOutcome::kFailed);
     EXPECT_EQ(result.first_failed_rank, victim);
     EXPECT_THAT(result.message, HasSubstr("rank " + std::to_string(victim) + ": killed by signal 9"));
     EXPECT_LT(result.wall_s, 20);
@@ -79,24 +81,25 @@ TEST(UcxProcesses, DeadRankEndsTheJobAndIsNamed) {
 }
 
 TEST(UcxProcesses, KillingAllAtOnceLeavesNothing) {
-  const JobResult result = StrikeInTheMiddle(4, [](const std::vector<int>& pids) {
+  const worker::JobResult result = StrikeInTheMiddle(4, [](const std::vector<int>& pids) {
     for (int pid : pids) ::kill(pid, SIGKILL);
   });
-  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_EQ(result.outcome, worker::JobOutcome::kFailed);
   EXPECT_THAT(result.message, HasSubstr("killed by signal 9"));
 }
 
 TEST(UcxProcesses, CancelledJobLeavesNothing) {
   std::atomic<bool> cancel{false};
-  LaunchHooks hooks;
+  worker::LaunchHooks hooks;
   hooks.cancel = &cancel;
   hooks.progress = [&](int, const v1::Progress&) { cancel = true; };
   const auto before = SharedMemory();
-  const JobResult result =
-      ProcessLauncher(FakeTrainerPath()).Run(FakeJob(std::vector<std::string>(3, "reduce_forever")), hooks);
-  EXPECT_EQ(result.outcome, JobOutcome::kCancelled);
+  const worker::JobResult result =
+      worker::ProcessLauncher(worker::FakeTrainerPath())
+          .Run(worker::FakeJob(std::vector<std::string>(3, "reduce_forever")), hooks);
+  EXPECT_EQ(result.outcome, worker::JobOutcome::kCancelled);
   EXPECT_EQ(SharedMemory(), before);
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

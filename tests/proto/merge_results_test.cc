@@ -18,8 +18,8 @@ v1::Measurement OfRanks(const std::vector<std::vector<double>>& ranks, double wa
     for (std::size_t i = 0; i < steps.size(); ++i) slowest[i] = std::max(slowest[i], steps[i]);
   }
   measurement.mutable_step_time_s()->Assign(slowest.begin(), slowest.end());
-  measurement.set_median_step_time_s(Median(slowest));
-  measurement.set_ci95_s(MedianCi95(slowest).value_or(Median(slowest)));
+  measurement.set_median_step_time_s(base::Median(slowest));
+  measurement.set_ci95_s(base::MedianCi95(slowest).value_or(base::Median(slowest)));
   measurement.set_device_s(static_cast<double>(ranks.size()) * wall_s);
   return measurement;
 }

@@ -18,7 +18,7 @@
 #include "tests/server/fake_worker.h"
 #include "tests/support/temp_dir.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 // A small search: 4 ranks, some dozens of legal plans.
 inline v1::SearchSpec SmallSpec() {
@@ -199,4 +199,4 @@ class CoordinatorFixture : public testing::Test {
   std::unique_ptr<v1::WorkerService::Stub> workers_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/coordinator_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::HasSubstr;
@@ -153,4 +153,4 @@ TEST_F(CoordinatorTest, InvalidCalibrationOfTheOnlyWorkerFailsTheStudy) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

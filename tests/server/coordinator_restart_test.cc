@@ -17,7 +17,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/coordinator_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using CoordinatorTest = CoordinatorFixture;
@@ -229,4 +229,4 @@ TEST_F(CoordinatorTest, WatchContinuesDuringStorageFailure) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/coordinator_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::HasSubstr;
@@ -79,4 +79,4 @@ TEST_F(CoordinatorTest, LoopbackAddressReportsItsPort) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/coordinator_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::HasSubstr;
@@ -143,4 +143,4 @@ TEST_F(CoordinatorTest, SpentTimeBudgetEndsTheStudyWithBestSoFar) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

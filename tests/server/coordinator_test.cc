@@ -11,7 +11,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/server/coordinator_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::HasSubstr;
@@ -209,4 +209,4 @@ TEST_F(CoordinatorTest, HealthAndReflectionAnswer) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -9,7 +9,7 @@
 #include "server/studies/search_problem.h"
 #include "tests/server/coordinator_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::HasSubstr;
@@ -181,4 +181,4 @@ TEST_F(DescribedCluster, LimitErrorsNameTheirValues) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

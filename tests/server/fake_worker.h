@@ -20,7 +20,7 @@
 #include "proto/convert/op_convert.h"
 #include "search/ops/op_desc.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class FakeWorker {
  public:
@@ -198,4 +198,4 @@ class FakeWorker {
   std::thread thread_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -3,7 +3,7 @@
 
 #include "gmock/gmock.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::HasSubstr;
@@ -44,4 +44,4 @@ TEST(ListenAddress, PlainTextErrorExplainsInsecure) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -10,7 +10,7 @@
 #include "spdlog/sinks/base_sink.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class LogLines {
  public:
@@ -48,4 +48,4 @@ class LogLines {
   const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

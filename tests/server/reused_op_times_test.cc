@@ -12,7 +12,7 @@
 #include "server/names/resource_names.h"
 #include "tests/server/coordinator_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 class ReusedOpTimes : public CoordinatorFixture {
@@ -223,4 +223,4 @@ TEST_F(ReusedOpTimes, CalibrationWithUnknownOpsIsRepeated) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

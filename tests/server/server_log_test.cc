@@ -7,7 +7,7 @@
 #include "tests/server/coordinator_fixture.h"
 #include "tests/server/log_lines.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using Stub = v1::WorkerService::Stub;
@@ -97,4 +97,4 @@ TEST_F(ServerLog, CompletedStudyLogsTwoLines) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -17,7 +17,7 @@
 #include "tests/support/build_paths.h"
 #include "tests/support/temp_dir.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::HasSubstr;
@@ -163,4 +163,4 @@ TEST_F(ServerProgram, InsecureAllowsNonLocalAddresses) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

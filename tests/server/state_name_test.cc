@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 TEST(StateName, IsTheApiNameWithoutPrefix) {
@@ -12,4 +12,4 @@ TEST(StateName, IsTheApiNameWithoutPrefix) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -27,7 +27,7 @@
 #include "tests/server/log_lines.h"
 #include "tests/server/store/study_edits.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using std::chrono::milliseconds;
@@ -45,7 +45,7 @@ class StudyRunnersTest : public testing::Test {
   }
   void TearDown() override { runners_.reset(); }
 
-  void Open(StudyRunnersOptions options = {}, Clock clock = SystemClock()) {
+  void Open(StudyRunnersOptions options = {}, base::Clock clock = base::SystemClock()) {
     runners_ = std::make_unique<StudyRunners>(
         *store_, notifier_, std::move(clock), [] { return std::vector<WorkerRecord>(); }, std::move(options));
   }
@@ -323,4 +323,4 @@ TEST_F(StudyRunnersTest, EndedThreadsAreJoined) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -6,7 +6,7 @@
 #include "search/cost/cluster_op_times.h"
 #include "search/text/cluster_json.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 TEST(StepsFor, MeasuresAboutASecondWithinBounds) {
@@ -168,4 +168,4 @@ TEST(TrialJob, EmulatedPlanCarriesTheTimeOfEveryOp) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

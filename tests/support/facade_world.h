@@ -14,10 +14,10 @@
 
 namespace autocfg {
 
-class FacadeWork final : public Work {
+class FacadeWork final : public trainer::Work {
  public:
   FacadeWork(Device& device, Stream& stream, const Tensor& host,
-             const std::function<std::unique_ptr<Work>(const Tensor&)>& start)
+             const std::function<std::unique_ptr<trainer::Work>(const Tensor&)>& start)
       : device_(device), stream_(stream), host_(host), remote_(host) {
     if (host.Bytes() > 0) {
       remote_.data = device.Allocate(host.Bytes());
@@ -57,14 +57,14 @@ class FacadeWork final : public Work {
   Stream& stream_;
   const Tensor host_;
   Tensor remote_;
-  std::unique_ptr<Work> work_;
+  std::unique_ptr<trainer::Work> work_;
   bool complete_ = false;
 };
 
-class FacadeCommunicator final : public Communicator {
+class FacadeCommunicator final : public trainer::Communicator {
  public:
-  FacadeCommunicator(Device& device, Stream& stream, std::unique_ptr<Communicator> inner, void* staging,
-                     std::int64_t bytes)
+  FacadeCommunicator(Device& device, Stream& stream, std::unique_ptr<trainer::Communicator> inner,
+                     void* staging, std::int64_t bytes)
       : device_(device), stream_(stream), inner_(std::move(inner)), staging_(staging), bytes_(bytes) {}
   ~FacadeCommunicator() override {
     inner_.reset();
@@ -73,38 +73,38 @@ class FacadeCommunicator final : public Communicator {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream&) override {
+  std::unique_ptr<trainer::Work> AllReduce(const Tensor& tensor, trainer::ReduceOp op, Stream&) override {
     return Start(tensor, [&](const Tensor& t) { return inner_->AllReduce(t, op, stream_); });
   }
-  std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream&) override {
+  std::unique_ptr<trainer::Work> Send(const Tensor& tensor, int peer, int channel, Stream&) override {
     return Start(tensor, [&](const Tensor& t) { return inner_->Send(t, peer, channel, stream_); });
   }
-  std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream&) override {
+  std::unique_ptr<trainer::Work> Recv(const Tensor& tensor, int peer, int channel, Stream&) override {
     return Start(tensor, [&](const Tensor& t) { return inner_->Recv(t, peer, channel, stream_); });
   }
   void Barrier() override { inner_->Barrier(); }
 
  private:
-  std::unique_ptr<Work> Start(const Tensor& tensor,
-                              const std::function<std::unique_ptr<Work>(const Tensor&)>& start) {
+  std::unique_ptr<trainer::Work> Start(
+      const Tensor& tensor, const std::function<std::unique_ptr<trainer::Work>(const Tensor&)>& start) {
     return std::make_unique<FacadeWork>(device_, stream_, tensor, start);
   }
 
   Device& device_;
   Stream& stream_;
-  std::unique_ptr<Communicator> inner_;
+  std::unique_ptr<trainer::Communicator> inner_;
   void* const staging_;
   const std::int64_t bytes_;
 };
 
-class FacadeWorld final : public CommWorld {
+class FacadeWorld final : public trainer::CommWorld {
  public:
   // `inner` is a world of the device.
-  FacadeWorld(std::unique_ptr<Device> device, std::unique_ptr<CommWorld> inner)
+  FacadeWorld(std::unique_ptr<Device> device, std::unique_ptr<trainer::CommWorld> inner)
       : device_(std::move(device)), stream_(device_->CreateStream()), inner_(std::move(inner)) {}
 
-  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
-                                            const Tensor& staging) override {
+  std::unique_ptr<trainer::Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
+                                                     const Tensor& staging) override {
     Tensor remote = staging;
     const bool present = staging.data != nullptr && staging.Bytes() > 0;
     if (present) remote.data = device_->Allocate(staging.Bytes());
@@ -115,7 +115,7 @@ class FacadeWorld final : public CommWorld {
  private:
   const std::unique_ptr<Device> device_;
   const std::unique_ptr<Stream> stream_;
-  const std::unique_ptr<CommWorld> inner_;
+  const std::unique_ptr<trainer::CommWorld> inner_;
 };
 
 }  // namespace autocfg

@@ -56,9 +56,9 @@ class RemoteEngine {
 
   // Waits until the queue is empty, as a host does. Calls `meanwhile` between rounds.
   void Drain(int queue) {
-    for (Idle idle; !IsIdle(queue);) {
+    for (trainer::Idle idle; !IsIdle(queue);) {
       if (Pump()) {
-        idle = Idle{};
+        idle = trainer::Idle{};
       } else {
         idle();
       }

@@ -67,7 +67,7 @@ class RemoteMeeting {
   }
 
   // Runs the reductions of a link in order, by number.
-  bool Reduce(int rank, std::uint64_t number, const Transfer& transfer, void* data) {
+  bool Reduce(int rank, std::uint64_t number, const trainer::Transfer& transfer, void* data) {
     const std::lock_guard lock(mutex_);
     const auto bytes = static_cast<std::size_t>(transfer.elements * SizeOf(transfer.dtype));
     Sum& sum = sums_[number];
@@ -79,8 +79,9 @@ class RemoteMeeting {
         for (int r = 1; r < size_; ++r) {
           if (sum.parts[static_cast<std::size_t>(r)].size() != bytes)
             throw std::logic_error("the ranks of a reduction differ in size");
-          ReduceInto(transfer.dtype, transfer.op, ReduceOrder::kOwnFirst, sum.parts[0].data(),
-                     sum.parts[static_cast<std::size_t>(r)].data(), transfer.elements);
+          trainer::ReduceInto(transfer.dtype, transfer.op, trainer::ReduceOrder::kOwnFirst,
+                              sum.parts[0].data(), sum.parts[static_cast<std::size_t>(r)].data(),
+                              transfer.elements);
         }
       }
     }
@@ -107,44 +108,47 @@ class RemoteMeeting {
   std::map<std::uint64_t, Sum> sums_;
 };
 
-class RemoteDriver final : public StreamDriver {
+class RemoteDriver final : public trainer::StreamDriver {
  public:
   explicit RemoteDriver(RemoteDevice& device) : device_(device), engine_(device.engine()) {}
 
-  QueueId CreateQueue() override { return QueueId{engine_->AddQueue()}; }
-  void DestroyQueue(QueueId) noexcept override {}
-  QueueId QueueOf(Stream& stream) override { return QueueId{RemoteStream::Of(stream).queue()}; }
+  trainer::QueueId CreateQueue() override { return trainer::QueueId{engine_->AddQueue()}; }
+  void DestroyQueue(trainer::QueueId) noexcept override {}
+  trainer::QueueId QueueOf(Stream& stream) override {
+    return trainer::QueueId{RemoteStream::Of(stream).queue()};
+  }
 
-  EventId Record(QueueId queue) override {
-    const EventId event{next_event_++};
+  trainer::EventId Record(trainer::QueueId queue) override {
+    const trainer::EventId event{next_event_++};
     auto done = std::make_shared<bool>(false);
     events_[event] = done;
     engine_->Push(static_cast<int>(queue), [done] { return *done = true; });
     return event;
   }
-  void Wait(QueueId queue, EventId event) override {
+  void Wait(trainer::QueueId queue, trainer::EventId event) override {
     engine_->Push(static_cast<int>(queue), [done = events_.at(event)] { return *done; });
   }
-  void Release(EventId event) noexcept override { events_.erase(event); }
+  void Release(trainer::EventId event) noexcept override { events_.erase(event); }
 
   std::string NewKey() override {
     static std::atomic<int> next{0};
     std::string key = std::to_string(next++);
-    key.resize(kLinkKeyBytes, ' ');
+    key.resize(trainer::kLinkKeyBytes, ' ');
     return key;
   }
-  LinkId Join(const std::string& key, int rank, int size, LinkUse, const std::string&) override {
-    const LinkId id{static_cast<std::int64_t>(links_.size())};
+  trainer::LinkId Join(const std::string& key, int rank, int size, trainer::LinkUse,
+                       const std::string&) override {
+    const trainer::LinkId id{static_cast<std::int64_t>(links_.size())};
     links_.push_back({RemoteMeeting::Of(key, size), rank});
     links_.back().meeting->Come();
     return id;
   }
-  bool IsBusy(LinkId id) override {
+  bool IsBusy(trainer::LinkId id) override {
     Link& link = LinkOf(id);
     if (++asked_ % kPatience == 0) engine_->Pump();
     return !link.meeting->IsComplete() || --link.busy_for > 0;
   }
-  void Enqueue(LinkId id, QueueId queue, const Transfer& transfer) override {
+  void Enqueue(trainer::LinkId id, trainer::QueueId queue, const trainer::Transfer& transfer) override {
     Link& link = LinkOf(id);
     if (link.busy_for > 0) throw std::logic_error("a link that is busy was given a transfer");
     link.busy_for = 4;
@@ -153,18 +157,19 @@ class RemoteDriver final : public StreamDriver {
     engine_->Push(static_cast<int>(queue),
                   [meeting = link.meeting, rank = link.rank, number = link.issued++, transfer, data, bytes] {
                     switch (transfer.kind) {
-                      case Transfer::Kind::kAllReduce: return meeting->Reduce(rank, number, transfer, data);
-                      case Transfer::Kind::kSend:
+                      case trainer::Transfer::Kind::kAllReduce:
+                        return meeting->Reduce(rank, number, transfer, data);
+                      case trainer::Transfer::Kind::kSend:
                         return meeting->Send(rank, transfer.peer, number, data, bytes);
-                      case Transfer::Kind::kRecv:
+                      case trainer::Transfer::Kind::kRecv:
                         return meeting->Receive(transfer.peer, rank, number, data, bytes);
                     }
                     return true;
                   });
   }
-  void BeginLeave(LinkId) noexcept override {}
-  void Leave(LinkId) noexcept override {}
-  void Abort(LinkId) noexcept override {}
+  void BeginLeave(trainer::LinkId) noexcept override {}
+  void Leave(trainer::LinkId) noexcept override {}
+  void Abort(trainer::LinkId) noexcept override {}
   void SetHostWaitHook(std::function<void()> hook) override { engine_->meanwhile = std::move(hook); }
 
  private:
@@ -174,7 +179,7 @@ class RemoteDriver final : public StreamDriver {
     int busy_for = 3;          // queries until it is free
     std::uint64_t issued = 0;  // all messages of a lane have one direction, so one count suffices
   };
-  Link& LinkOf(LinkId id) { return links_.at(static_cast<std::size_t>(id)); }
+  Link& LinkOf(trainer::LinkId id) { return links_.at(static_cast<std::size_t>(id)); }
 
   // A device's streams make progress even if no host waits for them, at the latest after this many queries.
   static constexpr std::uint64_t kPatience = 500;
@@ -182,7 +187,7 @@ class RemoteDriver final : public StreamDriver {
   RemoteDevice& device_;
   const std::shared_ptr<RemoteEngine> engine_;
   std::uint64_t asked_ = 0;
-  std::map<EventId, std::shared_ptr<bool>> events_;
+  std::map<trainer::EventId, std::shared_ptr<bool>> events_;
   std::int64_t next_event_ = 0;
   std::vector<Link> links_;
 };

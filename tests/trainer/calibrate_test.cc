@@ -16,7 +16,7 @@
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using ::testing::Pair;
@@ -368,4 +368,4 @@ TEST(Calibrate, OverheadIncludesCommunicatorsOfARun) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -22,18 +22,18 @@ class Checkpoint : public ::testing::Test {
   std::string Path(const std::string& name) const { return directory_.File(name); }
 
   // Trains for the configured steps, saves, and returns the weights.
-  TrainedRun TrainAndSave(TrainConfig c, const std::string& name) {
-    return RunAsThreads(c, World::kUcx, [&](RankTrainer& trainer) { trainer.Save(Path(name)); });
+  TrainedRun TrainAndSave(trainer::TrainConfig c, const std::string& name) {
+    return RunAsThreads(c, World::kUcx, [&](trainer::RankTrainer& trainer) { trainer.Save(Path(name)); });
   }
 
   // Returns the error message of loading a file into the small model, or into model `c`, on one rank.
-  std::string LoadError(const std::string& path, TrainConfig c = SmallConfig()) {
+  std::string LoadError(const std::string& path, trainer::TrainConfig c = SmallConfig()) {
     c.init_path = path;
-    auto rendezvous = CreateLocalRendezvous(1);
-    Backend backend = CreateBackend("cpu", *rendezvous[0]);
+    auto rendezvous = trainer::CreateLocalRendezvous(1);
+    trainer::Backend backend = trainer::CreateBackend("cpu", *rendezvous[0]);
     try {
-      RankTrainer trainer(c, 0, 1, backend);
-    } catch (const BadInput& e) {
+      trainer::RankTrainer trainer(c, 0, 1, backend);
+    } catch (const trainer::BadInput& e) {
       return e.what();
     }
     return "no error";
@@ -52,8 +52,8 @@ class Checkpoint : public ::testing::Test {
   const TempDir directory_;
 };
 
-inline TrainConfig ShortConfig() {
-  TrainConfig c = SmallConfig();
+inline trainer::TrainConfig ShortConfig() {
+  trainer::TrainConfig c = SmallConfig();
   c.lr.steps = 2;
   return c;
 }
@@ -81,8 +81,8 @@ class Rewriter {
 };
 
 // A small Llama with grouped-query attention.
-inline TrainConfig LlamaConfig() {
-  TrainConfig c = ShortConfig();
+inline trainer::TrainConfig LlamaConfig() {
+  trainer::TrainConfig c = ShortConfig();
   c.model.kv_heads = 2;
   c.model.ffn_hidden = 40;
   c.model.activation = Activation::kSwiGlu;

@@ -9,7 +9,7 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using test::Checkpoint;
@@ -169,4 +169,4 @@ TEST_F(Checkpoint, NamesMissingWrongOrUnknownLlamaTensor) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

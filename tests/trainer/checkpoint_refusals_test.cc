@@ -18,7 +18,7 @@
 #include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -207,4 +207,4 @@ TEST_F(Checkpoint, WritesToTheMissingTargetOfASymbolicLink) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

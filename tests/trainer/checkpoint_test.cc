@@ -14,7 +14,7 @@
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/safetensors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -142,4 +142,4 @@ TEST_F(Checkpoint, WritesTypeNameOfHalfPrecision) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -10,7 +10,7 @@
 #include "base/os/host.h"
 #include "tests/trainer/thread_ranks.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 std::vector<bool> Shares(const std::vector<RankCores>& ranks) {
@@ -41,8 +41,8 @@ class Elsewhere final : public Rendezvous {
   int size() const override { return real_->size(); }
   std::vector<std::string> AllGather(std::string_view name, std::string_view bytes) override {
     std::string said(bytes);
-    if (const auto at = said.find(KernelId()); name == "cores" && rank() > 0 && at != std::string::npos)
-      said.replace(at, KernelId().size(), "another");
+    if (const auto at = said.find(base::KernelId()); name == "cores" && rank() > 0 && at != std::string::npos)
+      said.replace(at, base::KernelId().size(), "another");
     return real_->AllGather(name, said);
   }
 
@@ -59,7 +59,7 @@ std::array<bool, 2> OnOneCore(bool elsewhere) {
   }
   std::array<bool, 2> shares{};
   test::RunThreads(2, [&](int rank) {
-    RunOnCpus({AllowedCpus().front()});
+    base::RunOnCpus({base::AllowedCpus().front()});
     const Backend backend = CreateBackend("cpu", *rendezvous[rank]);
     shares[rank] = backend.shares_cores();
   });
@@ -72,4 +72,4 @@ TEST(CoreSharing, ComparesOnlyRanksOfTheSameMachine) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -135,4 +135,4 @@ TEST(FirstSequence, DistributesSequencesOverRanksAndMicrobatches) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -16,7 +16,7 @@
 #include "tests/support/covering_array.h"
 #include "trainer/run/rank_trainer.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using test::RandomRun;
@@ -179,4 +179,4 @@ TEST(DryProof, EveryParameterCountsOnceInTheNorm) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -11,7 +11,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 class RepeatFromDoubles : public ::testing::Test {
@@ -19,8 +19,8 @@ class RepeatFromDoubles : public ::testing::Test {
   template <typename T>
   std::vector<T> Repeated(const std::vector<double>& values, DType type, std::int64_t elements) {
     std::vector<T> result(static_cast<std::size_t>(elements) + 1, T{});
-    autocfg::RepeatFromDoubles(values, {.data = result.data(), .dtype = type, .rank = 1, .shape = {elements}},
-                               *device_, *stream_);
+    autocfg::trainer::RepeatFromDoubles(
+        values, {.data = result.data(), .dtype = type, .rank = 1, .shape = {elements}}, *device_, *stream_);
     EXPECT_EQ(result.back(), T{}) << "memory after the tensor";
     result.pop_back();
     return result;
@@ -73,9 +73,9 @@ class HostCopies final : public Device {
 TEST_F(RepeatFromDoubles, CopiesFromTheHostOnce) {
   HostCopies device;
   std::vector<float> result(1'000'003);
-  autocfg::RepeatFromDoubles(std::vector<double>{1, 2, 3},
-                             {.data = result.data(), .dtype = DType::kF32, .rank = 1, .shape = {1'000'003}},
-                             device, *stream_);
+  autocfg::trainer::RepeatFromDoubles(
+      std::vector<double>{1, 2, 3},
+      {.data = result.data(), .dtype = DType::kF32, .rank = 1, .shape = {1'000'003}}, device, *stream_);
   EXPECT_EQ(device.bytes, 12);
   EXPECT_EQ(result.back(), 1);
 }
@@ -87,4 +87,4 @@ TEST_F(RepeatFromDoubles, RejectsUnsupportedTypes) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

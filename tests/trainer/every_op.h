@@ -10,7 +10,7 @@
 #include "search/schedule/program.h"
 #include "trainer/config/train_config.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Returns every op of a step under a plan, each once.
 inline std::vector<OpDesc> OpsOf(const TrainConfig& c) {
@@ -62,4 +62,4 @@ inline std::vector<OpDesc> OtherOps(DType type) {
   return ops;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -15,7 +15,7 @@
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/safetensors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 const std::string kGolden = SourcePath("tests/golden/");
@@ -146,4 +146,4 @@ TEST(Golden, RunsExerciseClippingAndWrapping) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -16,7 +16,7 @@
 #include "trainer/backend/gpu_memory.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -127,4 +127,4 @@ TEST(GpuMemory, FormatsUuidsAsTheDriverDoes) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

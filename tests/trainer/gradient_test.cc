@@ -9,7 +9,7 @@
 #include "tests/trainer/model_styles.h"
 #include "tests/trainer/thread_ranks.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // One rank after its first step, from weights moved by `distance` along `direction` in parameter `moved`. Its
@@ -75,4 +75,4 @@ INSTANTIATE_TEST_SUITE_P(Styles, GradientOf, ::testing::ValuesIn(test::ModelStyl
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -11,7 +11,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "tests/trainer/thread_ranks.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // Known answers of philox4x32-10 (Random123's kat_vectors).
@@ -162,4 +162,4 @@ TEST(InitialWeights, HaveTheStandardDeviationsOfGpt2) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -13,7 +13,7 @@
 #include "proto/framing.h"
 #include "trainer/comm/communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 v1::LauncherMessage RunSpecFor(int rank, int size) {
@@ -112,4 +112,4 @@ TEST(LauncherChannel, ReportsMissingLauncher) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -11,7 +11,7 @@
 #include "trainer/optim/clip.h"
 #include "trainer/optim/lr_schedule.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 TEST(LearningRate, WarmsUpThenStaysOrFallsToTheMinimumAtTheLastStep) {
@@ -86,4 +86,4 @@ TEST(UpdateParameters, FollowsAdamWWithDecayOnMatricesOnly) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

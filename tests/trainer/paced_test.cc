@@ -21,7 +21,7 @@
 #include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using test::Fp32;
@@ -37,7 +37,7 @@ class ArbitraryTimes final : public OpTimeModel {
       : scale_of_messages_(scale_of_messages), host_op_s_(host_op_s) {}
   double Seconds(const OpDesc& op, const ParallelPlan&) const override {
     if (op.kind == OpKind::kSumOfSquares) return 1e-8 * static_cast<double>(op.dims[0]);
-    const double seconds = 1e-6 * static_cast<double>(1 + (Fnv1a(ToString(op)) >> 20) % 1000);
+    const double seconds = 1e-6 * static_cast<double>(1 + (base::Fnv1a(ToString(op)) >> 20) % 1000);
     return IsCommunication(op.kind) ? seconds * scale_of_messages_ : seconds;
   }
   double HostOpSeconds() const override { return host_op_s_; }
@@ -281,4 +281,4 @@ TEST(Trace, RejectsTraceOnTheDryDevice) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -8,7 +8,7 @@
 
 #include "tests/trainer/model_styles.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -122,4 +122,4 @@ TEST(ForEachRun, SplitsPartsOfFusedTensorsSeparately) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

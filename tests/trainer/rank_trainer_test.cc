@@ -14,12 +14,12 @@
 #include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
-using test::TrainedRun;
 using test::RunAsThreads;
 using test::SmallConfig;
+using test::TrainedRun;
 using test::World;
 
 void ExpectSameRun(const TrainedRun& a, const TrainedRun& b, double tolerance) {
@@ -226,4 +226,4 @@ TEST(Train, ReportsNoLossesOnADeviceThatComputesNothing) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -18,13 +18,13 @@
 #include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
-using test::TrainedRun;
 using test::RunAsThreads;
 using test::RunThreads;
 using test::SmallConfig;
+using test::TrainedRun;
 using test::World;
 
 TrainConfig ShortConfig(const ParallelPlan& plan) {
@@ -310,4 +310,4 @@ TEST_P(RemoteWorlds, TimesOps) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -12,7 +12,7 @@
 #include "trainer/config/train_config.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 template <typename E>
@@ -147,4 +147,4 @@ TEST(TrainConfig, RejectsTooLargeProgram) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

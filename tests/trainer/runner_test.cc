@@ -8,7 +8,7 @@
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/run/buffer_plan.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 RankShape ShapeOf(const ParallelPlan& plan, std::int64_t rank, std::int64_t microbatches) {
@@ -128,4 +128,4 @@ TEST(Runner, NotifiesObserverOfEveryAction) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

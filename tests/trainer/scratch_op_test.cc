@@ -14,7 +14,7 @@
 #include "tests/trainer/every_op.h"
 #include "tests/trainer/thread_ranks.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 template <typename T>
@@ -77,4 +77,4 @@ TEST(ScratchOp, RowsOfAMatrixDiffer) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

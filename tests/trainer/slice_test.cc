@@ -11,7 +11,7 @@
 #include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using test::RunThreads;
@@ -179,4 +179,4 @@ TEST(Slice, RejectsCoordinatesOutsideThePlanAndSaving) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

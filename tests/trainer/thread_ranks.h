@@ -36,15 +36,15 @@ enum class World {
 };
 
 struct TrainedRun {
-  std::vector<StepResult> steps;
+  std::vector<trainer::StepResult> steps;
   std::map<std::string, std::vector<double>> weights;  // every parameter of the model, assembled
   std::set<std::string> differences;                   // between ranks that should be equal
 };
 
 // A model small enough for hundreds of runs, whose vocabulary needs padding; 10 steps in fp64 with clipping,
 // decay, warm-up and cosine active.
-inline TrainConfig SmallConfig() {
-  TrainConfig c;
+inline trainer::TrainConfig SmallConfig() {
+  trainer::TrainConfig c;
   c.model.name = "small";
   c.model.layers = 4;
   c.model.hidden = 32;
@@ -57,7 +57,7 @@ inline TrainConfig SmallConfig() {
   c.workload.seq_len = 8;
   c.workload.precision = *ParsePrecision("fp64");
   c.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
-  c.lr = {.lr = 1e-2, .min_lr = 1e-3, .decay = LrDecay::kCosine, .warmup_steps = 2, .steps = 10};
+  c.lr = {.lr = 1e-2, .min_lr = 1e-3, .decay = trainer::LrDecay::kCosine, .warmup_steps = 2, .steps = 10};
   c.clip_norm = 0.5;
   c.seed = 17;
   return c;
@@ -104,44 +104,45 @@ inline std::vector<double> ToDoubles(const Tensor& t, Device& device) {
   return ToDoubles(host);
 }
 
-inline Backend MakeRemoteBackend(Rendezvous& rendezvous, World world) {
-  Backend backend;
+inline trainer::Backend MakeRemoteBackend(trainer::Rendezvous& rendezvous, World world) {
+  trainer::Backend backend;
   auto device = std::make_unique<RemoteDevice>();
-  backend.clock = CreateSteadyClock();
+  backend.clock = trainer::CreateSteadyClock();
   backend.ops = std::make_unique<RemoteOps>(*device);
   if (rendezvous.size() == 1) {
-    backend.comm = CreateNullWorld(0, 1);
+    backend.comm = trainer::CreateNullWorld(0, 1);
   } else if (world == World::kStaged) {
-    backend.comm = CreateStagedWorld(CreateUcxWorld(rendezvous), *device);
+    backend.comm = trainer::CreateStagedWorld(trainer::CreateUcxWorld(rendezvous), *device);
   } else {  // in buckets small enough that there are several
-    backend.comm =
-        CreateStreamedWorld(std::make_unique<RemoteDriver>(*device), CreateUcxWorld(rendezvous), 4096);
+    backend.comm = trainer::CreateStreamedWorld(std::make_unique<RemoteDriver>(*device),
+                                                trainer::CreateUcxWorld(rendezvous), 4096);
   }
   backend.device = std::move(device);
   return backend;
 }
 
-inline Backend MakeBackend(Rendezvous& rendezvous, World world) {
+inline trainer::Backend MakeBackend(trainer::Rendezvous& rendezvous, World world) {
   if (world == World::kStaged || world == World::kStreamed) return MakeRemoteBackend(rendezvous, world);
-  Backend backend = CreateBackend("cpu", rendezvous);
-  if (world == World::kDelayedUcx) backend.comm = CreateDelayedWorld(std::move(backend.comm));
+  trainer::Backend backend = trainer::CreateBackend("cpu", rendezvous);
+  if (world == World::kDelayedUcx) backend.comm = trainer::CreateDelayedWorld(std::move(backend.comm));
   return backend;
 }
 
 // One rank's part of the outcome.
 struct RankPart {
-  std::vector<StepResult> steps;
-  std::vector<Parameter> parameters;
+  std::vector<trainer::StepResult> steps;
+  std::vector<trainer::Parameter> parameters;
   std::vector<std::vector<double>> values;
   std::vector<double> padding;  // elements that correspond to no element of the model
 };
 
-inline RankPart TakePart(const RankTrainer& trainer, std::vector<StepResult> steps, Device& device) {
+inline RankPart TakePart(const trainer::RankTrainer& trainer, std::vector<trainer::StepResult> steps,
+                         Device& device) {
   RankPart part{std::move(steps), trainer.layout().parameters(), {}, {}};
   for (std::size_t i = 0; i < part.parameters.size(); ++i) {
     part.values.push_back(ToDoubles(trainer.layout().parameter_tensors()[i].value, device));
     std::vector<bool> used(part.values.back().size(), false);
-    ForEachRun(part.parameters[i], [&](std::int64_t local, std::int64_t, std::int64_t count) {
+    trainer::ForEachRun(part.parameters[i], [&](std::int64_t local, std::int64_t, std::int64_t count) {
       for (std::int64_t k = 0; k < count; ++k) used[local + k] = true;
     });
     for (std::size_t k = 0; k < used.size(); ++k) {
@@ -165,13 +166,13 @@ inline TrainedRun Assemble(const std::vector<RankPart>& parts) {
       if (value != 0) outcome.differences.insert("padding is not zero");
     }
     for (std::size_t i = 0; i < part.parameters.size(); ++i) {
-      const Parameter& p = part.parameters[i];
-      const auto size = static_cast<std::size_t>(ElementCount(p.global_shape));
+      const trainer::Parameter& p = part.parameters[i];
+      const auto size = static_cast<std::size_t>(trainer::ElementCount(p.global_shape));
       std::vector<double>& whole = outcome.weights[p.name];
       std::vector<bool>& written = seen[p.name];
       whole.resize(size);
       written.resize(size);
-      ForEachRun(p, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
+      trainer::ForEachRun(p, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
         for (std::int64_t k = 0; k < count; ++k) {
           const double value = part.values[i][local + k];
           if (written[global + k] && whole[global + k] != value) outcome.differences.insert(p.name);
@@ -190,15 +191,15 @@ inline TrainedRun Assemble(const std::vector<RankPart>& parts) {
 }
 
 // Runs config.lr.steps steps. Each rank's thread calls `at_end` after its last step.
-inline TrainedRun RunAsThreads(const TrainConfig& config, World world = World::kUcx,
-                               const std::function<void(RankTrainer&)>& at_end = {}) {
+inline TrainedRun RunAsThreads(const trainer::TrainConfig& config, World world = World::kUcx,
+                               const std::function<void(trainer::RankTrainer&)>& at_end = {}) {
   const int ranks = static_cast<int>(RankCount(config.plan));
-  auto rendezvous = CreateLocalRendezvous(ranks);
+  auto rendezvous = trainer::CreateLocalRendezvous(ranks);
   std::vector<RankPart> parts(ranks);
   RunThreads(ranks, [&](int rank) {
-    Backend backend = MakeBackend(*rendezvous[rank], world);
-    RankTrainer trainer(config, rank, ranks, backend);
-    std::vector<StepResult> steps;
+    trainer::Backend backend = MakeBackend(*rendezvous[rank], world);
+    trainer::RankTrainer trainer(config, rank, ranks, backend);
+    std::vector<trainer::StepResult> steps;
     for (std::int64_t s = 0; s < config.lr.steps; ++s) steps.push_back(trainer.Step());
     if (at_end) at_end(trainer);
     parts[rank] = TakePart(trainer, std::move(steps), *backend.device);

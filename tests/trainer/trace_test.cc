@@ -8,7 +8,7 @@
 #include "trainer/run/trace_recorder.h"
 #include "trainer/run/train_loop.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using test::RunThreads;
@@ -101,4 +101,4 @@ TEST(Trace, RowsOfALaneDoNotOverlap) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,4 +76,4 @@ TEST_F(CgroupTest, MalformedFilesMeanNoLimit) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -8,7 +8,7 @@
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 TEST(ParseIndexes, ListsAndRanges) {
@@ -48,7 +48,7 @@ TEST_F(ChooseDevicesTest, Cores) {
   EXPECT_EQ(all->cores, PhysicalCores());
   EXPECT_EQ(InventoryOf(*all, 0).slots(), static_cast<std::int64_t>(PhysicalCores().size()));
   EXPECT_EQ(InventoryOf(*all, 7).slots(), 7);
-  const int last = AllowedCpus().back();
+  const int last = base::AllowedCpus().back();
   const auto one = ChooseDevices(fmt::format("cpu:{}", last), Trainer(false));
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(one->cores, (std::vector<int>{last}));
@@ -116,4 +116,4 @@ TEST_F(ChooseDevicesTest, SelectsGpusByIndex) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -23,7 +23,7 @@
 #include "fmt/format.h"
 #include "grpcpp/grpcpp.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 class FakeCoordinator final : public v1::WorkerService::Service {
  public:
@@ -337,4 +337,4 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   bool closing_ = false;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

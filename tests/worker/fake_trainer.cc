@@ -21,7 +21,7 @@
 #include "trainer/comm/comm_world.h"
 #include "trainer/program/launcher_channel.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 class HostStream final : public Stream {
@@ -29,14 +29,14 @@ class HostStream final : public Stream {
   void Synchronize() override {}
 };
 
-void SendResult(LauncherChannel& channel, double loss = 0) {
+void SendResult(trainer::LauncherChannel& channel, double loss = 0) {
   v1::RankMessage message;
   message.mutable_train_result()->add_losses(loss);
   message.mutable_train_result()->add_step_time_s(1);
   channel.Send(message);
 }
 
-int SendError(LauncherChannel& channel, const std::string& code, const std::string& text) {
+int SendError(trainer::LauncherChannel& channel, const std::string& code, const std::string& text) {
   v1::RankMessage message;
   message.mutable_error()->set_code(code);
   message.mutable_error()->set_message(text);
@@ -49,14 +49,14 @@ int SendError(LauncherChannel& channel, const std::string& code, const std::stri
   for (;;) ::pause();
 }
 
-void AskWithoutReading(LauncherChannel& channel, const std::string& name) {
+void AskWithoutReading(trainer::LauncherChannel& channel, const std::string& name) {
   v1::RankMessage message;
   message.mutable_gather_request()->set_name(name);
   message.mutable_gather_request()->set_value(std::string(1000, 'x'));
   channel.Send(message);
 }
 
-int Gather(LauncherChannel& channel) {
+int Gather(trainer::LauncherChannel& channel) {
   double total = 0;
   for (int round = 0; round < 50; ++round) {
     // Includes values larger than socket buffers: all ranks send before any reads.
@@ -78,7 +78,7 @@ int Gather(LauncherChannel& channel) {
 
 // Writes the job and the visible GPUs, one line per rank, to the file in AUTOCFG_FAKE_TRAINER_LOG. Then
 // answers as a rank does: one second per step, one microsecond per op.
-int AnswerAll(LauncherChannel& channel) {
+int AnswerAll(trainer::LauncherChannel& channel) {
   const v1::RunSpec& spec = channel.run_spec();
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const char* file = std::getenv("AUTOCFG_FAKE_TRAINER_LOG");
@@ -116,7 +116,7 @@ int AnswerAll(LauncherChannel& channel) {
 }
 
 // Prints its arguments, inherited descriptors and signal state to standard error.
-int Describe(LauncherChannel& channel, const std::vector<std::string>& arguments) {
+int Describe(trainer::LauncherChannel& channel, const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) std::fprintf(stderr, "argument %s\n", argument.c_str());
   DIR* directory = ::opendir("/proc/self/fd");
   while (const dirent* entry = ::readdir(directory)) {
@@ -142,7 +142,7 @@ int Describe(LauncherChannel& channel, const std::vector<std::string>& arguments
 }
 
 // Finishes once the file in the run spec's init_path exists.
-int AwaitFile(LauncherChannel& channel) {
+int AwaitFile(trainer::LauncherChannel& channel) {
   while (::access(channel.run_spec().train().init_path().c_str(), F_OK) != 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   SendResult(channel);
@@ -150,7 +150,7 @@ int AwaitFile(LauncherChannel& channel) {
 }
 
 // Returns this rank's mode from a list; a single mode applies to all ranks.
-std::string ModeOf(const LauncherChannel& channel, const std::string& modes) {
+std::string ModeOf(const trainer::LauncherChannel& channel, const std::string& modes) {
   if (modes.find(',') == std::string::npos) return modes;
   std::size_t begin = 0;
   for (int rank = 0; rank < channel.rank(); ++rank) begin = modes.find(',', begin) + 1;
@@ -163,7 +163,7 @@ void Flood() {
   std::fprintf(stderr, "the end\n");
 }
 
-int LeaveGrandchild(LauncherChannel& channel) {
+int LeaveGrandchild(trainer::LauncherChannel& channel) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGTERM, SIG_IGN);
@@ -175,20 +175,20 @@ int LeaveGrandchild(LauncherChannel& channel) {
 }
 
 // Performs UCX all-reduces between processes: `rounds` times, or without end.
-int Reduce(LauncherChannel& channel, int rounds) {
+int Reduce(trainer::LauncherChannel& channel, int rounds) {
   HostStream stream;
-  std::vector<std::int32_t> staging(kCollectiveStagingBytes / 4);
+  std::vector<std::int32_t> staging(trainer::kCollectiveStagingBytes / 4);
   Tensor staging_tensor{staging.data(), DType::kI32, 1, {static_cast<std::int64_t>(staging.size())}};
   std::vector<std::int64_t> ranks;
   for (int rank = 0; rank < channel.size(); ++rank) ranks.push_back(rank);
   double last = 0;
   {
-    auto world = CreateUcxWorld(channel);
+    auto world = trainer::CreateUcxWorld(channel);
     auto group = world->CreateGroup(CommGroup::kWorld, ranks, staging_tensor);
     for (int round = 0; rounds == 0 || round < rounds; ++round) {
       const std::int64_t n = round % 3 == 0 ? 100 : round % 3 == 1 ? 100'000 : 1'000'000;
       std::vector<float> data(n, static_cast<float>(channel.rank() + 1));
-      group->AllReduce(Tensor{data.data(), DType::kF32, 1, {n}}, ReduceOp::kSum, stream)->Wait();
+      group->AllReduce(Tensor{data.data(), DType::kF32, 1, {n}}, trainer::ReduceOp::kSum, stream)->Wait();
       last = data.back();
       if (data.front() != last) return SendError(channel, "INTERNAL", "wrong sum");
       if (round == 3) {  // reported once, so that tests know when all ranks are midway
@@ -204,7 +204,7 @@ int Reduce(LauncherChannel& channel, int rounds) {
 }
 
 int Run(const std::vector<std::string>& arguments) {
-  LauncherChannel channel(kLauncherFd);
+  trainer::LauncherChannel channel(trainer::kLauncherFd);
   using Mode = std::function<int()>;
   const std::map<std::string, Mode> kModes = {
       {"ok", [&] { return SendResult(channel), 0; }},
@@ -277,11 +277,11 @@ int Run(const std::vector<std::string>& arguments) {
       {"garbage",
        [] {
          const std::string bytes(64, '\xff');
-         return ::send(kLauncherFd, bytes.data(), bytes.size(), 0) > 0 ? (Hang(), 0) : 1;
+         return ::send(trainer::kLauncherFd, bytes.data(), bytes.size(), 0) > 0 ? (Hang(), 0) : 1;
        }},
       {"close_and_hang",
        [] {
-         ::shutdown(kLauncherFd, SHUT_WR);
+         ::shutdown(trainer::kLauncherFd, SHUT_WR);
          return Hang(), 0;
        }},
       {"grandchild", [&] { return LeaveGrandchild(channel); }},
@@ -296,6 +296,8 @@ int Run(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker
 
-int main(int argc, char** argv) { return autocfg::Run(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) {
+  return autocfg::worker::Run(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -9,7 +9,7 @@
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "worker/jobs/job_runner.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 TEST(Inventory, CoresAreAllowedDistinctAndAscending) {
@@ -43,13 +43,13 @@ TEST(Inventory, DescribesTheMachine) {
   EXPECT_EQ(inventory.device_kind(), "cpu");
   EXPECT_FALSE(inventory.device_fingerprint().empty());
   EXPECT_GT(inventory.memory_bytes(), 0);
-  EXPECT_EQ(inventory.build_id(), BuildId());
+  EXPECT_EQ(inventory.build_id(), base::BuildId());
   EXPECT_EQ(LocalInventory(5).slots(), 5);
 }
 
 TEST(Inventory, BuildIdHoldsTheVersion) {
-  EXPECT_TRUE(BuildId().starts_with(Version() + "+"));
-  EXPECT_GT(BuildId().size(), Version().size() + 1);
+  EXPECT_TRUE(base::BuildId().starts_with(base::Version() + "+"));
+  EXPECT_GT(base::BuildId().size(), base::Version().size() + 1);
 }
 
 TEST(LocalCluster, OneRankPerCoreByDefault) {
@@ -154,4 +154,4 @@ TEST(LocalCluster, RefusesAbsurdCounts) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -79,4 +79,4 @@ TEST_F(JobDirectoryTest, UsersSettingTakesPrecedence) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -13,7 +13,7 @@
 #include "tests/worker/launch_helpers.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 RankOutcome Trained(const std::vector<double>& steps, std::int64_t planned, std::int64_t peak,
@@ -404,4 +404,4 @@ TEST_F(GpuJobTest, RefusesCpuJobs) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -12,7 +12,7 @@
 #include "tests/support/build_paths.h"
 #include "worker/launcher/process_launcher.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 inline std::string FakeTrainerPath() { return BuildPath("tests/fake_trainer"); }
 
@@ -57,4 +57,4 @@ inline bool AllEndWithin(const std::vector<int>& pids, std::chrono::seconds limi
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 using Clock = LeaseKeeper::Clock;
@@ -174,4 +174,4 @@ TEST(LeaseKeeper, LoseMarksTheLeaseAsLost) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -12,7 +12,7 @@
 
 #include "tests/worker/launch_helpers.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 using testing::HasSubstr;
@@ -273,4 +273,4 @@ TEST(FindTrainer, PrefersTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

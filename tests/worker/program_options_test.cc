@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 std::variant<ProgramOptions, ProgramEnd> Parse(std::vector<const char*> words) {
@@ -77,4 +77,4 @@ TEST(WorkerIdOf, IsValidForTheCoordinator) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

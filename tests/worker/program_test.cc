@@ -14,7 +14,7 @@
 #include "tests/worker/fake_coordinator.h"
 #include "tests/worker/launch_helpers.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 class WorkerProgramTest : public testing::Test {
@@ -236,4 +236,4 @@ TEST_F(WorkerProgramTest, PrintsHelpAndVersion) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

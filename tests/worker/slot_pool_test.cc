@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 TEST(SlotPool, GivesTheLowestFreeSlots) {
@@ -63,4 +63,4 @@ TEST(SlotPool, NoSlotIsGivenTwice) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -13,7 +13,7 @@
 #include "proto/rpc/channel.h"
 #include "tests/worker/fake_coordinator.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 constexpr double kLeaseSeconds = 60;
@@ -94,4 +94,4 @@ TEST_F(WorkerCallsTest, PauseEndsWithItsGroup) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -15,7 +15,7 @@
 #include "worker/machine/inventory.h"
 #include "worker/program/worker.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 v1::Job JobOf(const std::string& modes, int ranks = 1) {
@@ -361,4 +361,4 @@ TEST_F(WorkerJobsTest, StopEndsAWaitingGathering) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

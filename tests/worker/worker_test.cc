@@ -12,7 +12,7 @@
 #include "tests/worker/fake_coordinator.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 v1::Job TrainJob(std::int64_t steps, double time_limit_s = 60) {
@@ -173,4 +173,4 @@ TEST_F(WorkerTest, StopEndsTheJobWithoutAReport) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -12,7 +12,7 @@
 #include "trainer/comm/paced_world.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // Creates communication among the ranks of the rendezvous.
@@ -121,4 +121,4 @@ Backend CreateDryBackend(int rank, int world_size) {
   return CreateDryBackend(CreateNullWorld(rank, world_size));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

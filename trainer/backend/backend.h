@@ -16,7 +16,7 @@
 #include "trainer/comm/rendezvous.h"
 #include "trainer/config/train_config.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Members are ordered so that users of an object are destroyed before it.
 struct Backend {
@@ -55,4 +55,4 @@ Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, cons
 // Creates the dry backend of any rank of a world, which need not exist.
 Backend CreateDryBackend(int rank, int world_size);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

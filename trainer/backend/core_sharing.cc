@@ -7,7 +7,7 @@
 #include "base/os/host.h"
 #include "trainer/comm/communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 bool SharesCores(std::span<const RankCores> ranks, int rank) {
   const RankCores& mine = ranks[rank];
@@ -23,11 +23,11 @@ bool SharesCores(std::span<const RankCores> ranks, int rank) {
 }
 
 bool SharesCores(Rendezvous& rendezvous) {
-  const std::string own = KernelId() + " " + CpuListText(AllowedCpus());
+  const std::string own = base::KernelId() + " " + base::CpuListText(base::AllowedCpus());
   std::vector<RankCores> ranks;
   for (const std::string& said : rendezvous.AllGather("cores", own)) {
     const auto space = said.rfind(' ');
-    auto cores = ParseCpuList(std::string_view(said).substr(space + 1));
+    auto cores = base::ParseCpuList(std::string_view(said).substr(space + 1));
     if (space == std::string::npos || !cores || cores->empty())
       throw CommError("a rank reported invalid cores \"" + said + "\"");
     ranks.push_back({said.substr(0, space), *std::move(cores)});
@@ -35,4 +35,4 @@ bool SharesCores(Rendezvous& rendezvous) {
   return SharesCores(ranks, rendezvous.rank());
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -7,7 +7,7 @@
 
 #include "trainer/comm/rendezvous.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // The cores on which a rank may run.
 struct RankCores {
@@ -22,4 +22,4 @@ bool SharesCores(std::span<const RankCores> ranks, int rank);
 // Does the same for the calling thread and those of the other ranks. Collective.
 bool SharesCores(Rendezvous& rendezvous);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

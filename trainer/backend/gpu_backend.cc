@@ -13,7 +13,7 @@
 #include "trainer/backend/gpu_memory.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // Counts the GPUs. A machine without a GPU cannot run this job, so that is NotSupported rather than a device
@@ -30,10 +30,10 @@ int CountGpus(const GpuEngine& engine) {
 // open the GPU. Otherwise returns "". A number does not identify a GPU: two containers of one host name may
 // each have a GPU 0.
 std::string NameOfGpu() {
-  const std::string visible = Environment("CUDA_VISIBLE_DEVICES");
+  const std::string visible = base::Environment("CUDA_VISIBLE_DEVICES");
   return visible.find("GPU-") != 0 || visible.find(',') != std::string::npos
              ? ""
-             : fmt::format("{} {}", HostName(), visible);
+             : fmt::format("{} {}", base::HostName(), visible);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alon
 }
 
 Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone) {
-  const std::string wanted = Environment("AUTOCFG_GPU_TRANSPORT");
+  const std::string wanted = base::Environment("AUTOCFG_GPU_TRANSPORT");
   if (alone == nullptr && MayTalkByNccl(rendezvous.AllGather("gpu name", NameOfGpu()), wanted)) {
     // These settings are required by NCCL's world before the GPU is opened (trainer/comm/nccl/nccl_world.h).
     // The user's settings take precedence. Other runs leave them unset: loading every kernel of cuBLAS and
@@ -86,7 +86,7 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
   backend.choices = [choices = engine.choices, ops = backend.ops.get()] { return choices(*ops); };
   const std::string uuid = engine.device_identity(ordinal);
   backend.kept_back_bytes = KeptBackBytes(uuid, engine.device_memory_bytes(ordinal));
-  const std::string identity = fmt::format("{} {}", HostName(), uuid);
+  const std::string identity = fmt::format("{} {}", base::HostName(), uuid);
   const std::vector<std::string> identities = rendezvous.AllGather("gpu", identity);
   backend.ranks_on_device = static_cast<int>(std::count(identities.begin(), identities.end(), identity));
   // Between the two gatherings all ranks have opened their GPUs, and none has reserved memory for a run.
@@ -97,7 +97,7 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
     return backend;
   }
   const GpuTransport transport =
-      ChooseTransport(identities, wanted, Environment("AUTOCFG_NCCL_SHARE_GPU") == "1");
+      ChooseTransport(identities, wanted, base::Environment("AUTOCFG_NCCL_SHARE_GPU") == "1");
   if (transport == GpuTransport::kNccl) {
     backend.comm = engine.create_nccl_world(rendezvous);
   } else {
@@ -112,4 +112,4 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
   return backend;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -9,7 +9,7 @@
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/rendezvous.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // How ranks on GPUs communicate.
 enum class GpuTransport { kNccl, kHost };
@@ -35,4 +35,4 @@ Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alon
 // Creates the same with a given engine. For tests.
 Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

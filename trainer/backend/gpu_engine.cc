@@ -11,7 +11,7 @@
 #include "proto/gpu_engine_file.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 const GpuEngine& Load() {
@@ -31,9 +31,9 @@ const GpuEngine& Load() {
   if (function == nullptr)
     throw NotSupported(fmt::format("device cuda: {} is not this program's GPU engine", path));
   const GpuEngine& engine = *function();
-  if (engine.build_id != BuildId()) {
+  if (engine.build_id != base::BuildId()) {
     throw NotSupported(fmt::format("device cuda: {} is of build {}, this program of {}; build both together",
-                                   path, engine.build_id, BuildId()));
+                                   path, engine.build_id, base::BuildId()));
   }
   return engine;
 }
@@ -45,4 +45,4 @@ const GpuEngine& LoadGpuEngine() {
   return engine;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

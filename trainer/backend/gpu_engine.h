@@ -14,7 +14,7 @@
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/rendezvous.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // The module's functions. They throw DeviceError, with the reason, if there is no GPU or no driver.
 struct GpuEngine {
@@ -47,4 +47,4 @@ using GpuEngineFunction = const GpuEngine* (*)();
 // loader's text), or if it belongs to another build.
 const GpuEngine& LoadGpuEngine();
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

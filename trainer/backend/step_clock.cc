@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 class SteadyClock final : public StepClock {
@@ -57,4 +57,4 @@ std::unique_ptr<StepClock> CreatePacedStepClock(std::unique_ptr<PacedClock> cloc
   return std::make_unique<PacedStepClock>(std::move(clock));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

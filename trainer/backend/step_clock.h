@@ -9,7 +9,7 @@
 #include "kernels/paced/paced_clock.h"
 #include "search/schedule/action.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 struct TimeSpan {
   double start_s = 0;
@@ -47,4 +47,4 @@ std::unique_ptr<StepClock> CreateSteadyClock();
 // Takes ownership of `clock` and keeps it as long as the result exists.
 std::unique_ptr<StepClock> CreatePacedStepClock(std::unique_ptr<PacedClock> clock);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -16,7 +16,7 @@
 #include "trainer/calibrate/scratch_op.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // Minimum duration of a sample, so that the cost of reading the clock is negligible.
@@ -286,4 +286,4 @@ v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, 
   return result;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -9,7 +9,7 @@
 #include "search/ops/op_desc.h"
 #include "trainer/backend/backend.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 struct TimedOp {
   OpDesc op;
@@ -34,4 +34,4 @@ std::vector<TimedOp> TimeOps(const std::vector<OpDesc>& ops, double budget_s, st
 v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, std::int64_t world_size,
                               Backend& backend);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -9,7 +9,7 @@
 #include "trainer/layout/element_copy.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 constexpr std::int64_t kMaxDim = std::int64_t{1} << 40;
@@ -374,4 +374,4 @@ void ScratchOp::PrepareFlat(const OpDesc& op) {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -10,7 +10,7 @@
 #include "kernels/ops.h"
 #include "search/ops/op_desc.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class ScratchOp {
  public:
@@ -59,4 +59,4 @@ class ScratchOp {
   std::function<void()> run_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

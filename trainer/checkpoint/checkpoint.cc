@@ -21,7 +21,7 @@
 #include "trainer/layout/element_copy.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 constexpr std::int64_t kTile = 1 << 10;  // rows and columns of a matrix tile that is read at once
@@ -330,4 +330,4 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -9,7 +9,7 @@
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Loads the rank's parts of the weights. Names may lack the leading "transformer." or "model.". Ignores
 // "lm_head.weight" if it is tied, and the buffers "attn.bias", "attn.masked_bias" (GPT-2) and
@@ -27,4 +27,4 @@ void CheckSavePath(const std::string& path);
 void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLayout& layout,
                  const Execution& run, Device& device);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -12,7 +12,7 @@
 
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 std::string ErrnoText() { return std::generic_category().message(errno); }
@@ -55,7 +55,7 @@ void File::ReadAt(std::int64_t offset, void* data, std::int64_t bytes) const {
 }
 
 FileReplacement::FileReplacement(std::string path)
-    : path_(FollowLinks(std::move(path)).string()), file_(path_) {
+    : path_(base::FollowLinks(std::move(path)).string()), file_(path_) {
   std::error_code error;
   if (std::filesystem::exists(path_, error) && !std::filesystem::is_regular_file(path_, error))
     throw BadInput(fmt::format("cannot write {}: it is not a regular file", path_));
@@ -72,4 +72,4 @@ void FileReplacement::Check(const std::error_code& error, const char* what) cons
   if (error) throw BadInput(fmt::format("cannot {} {}: {}", what, path_, error.message()));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -9,7 +9,7 @@
 
 #include "base/os/atomic_file.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class File {
  public:
@@ -48,7 +48,7 @@ class FileReplacement {
   void Check(const std::error_code& error, const char* what) const;
 
   const std::string path_;
-  AtomicFile file_;
+  base::AtomicFile file_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -14,7 +14,7 @@
 
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // limit set by the format
@@ -214,4 +214,4 @@ void WriteSafetensors(const std::string& path, const std::vector<TensorToStore>&
   file.Finish();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

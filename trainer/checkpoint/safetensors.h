@@ -13,7 +13,7 @@
 #include "search/ops/dtype.h"
 #include "trainer/checkpoint/file.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 struct StoredTensor {
   std::string dtype;  // as stored in the file: "F32", "BF16", ...
@@ -53,4 +53,4 @@ struct TensorToStore {
 void WriteSafetensors(const std::string& path, const std::vector<TensorToStore>& tensors,
                       const std::function<std::span<const char>(std::size_t)>& data);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

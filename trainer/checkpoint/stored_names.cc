@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using Kind = ParameterKind;
@@ -90,4 +90,4 @@ bool IsPassedOver(const ModelSpec& model, std::string_view full_name) {
   return full_name.ends_with(".attn.bias") || full_name.ends_with(".attn.masked_bias");
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

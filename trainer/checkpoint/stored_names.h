@@ -9,7 +9,7 @@
 #include "search/plan/model_spec.h"
 #include "trainer/layout/parameters.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // kGpt2: "transformer.h.0.attn.c_attn.weight", matrices as ours, [in, out]. kLlama:
 // "model.layers.0.self_attn.q_proj.weight", matrices of linear layers [out, in]; q, k and v, and gate and up,
@@ -42,4 +42,4 @@ std::string FullName(NameStyle style, std::string_view name);
 // layer if it is tied.
 bool IsPassedOver(const ModelSpec& model, std::string_view full_name);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

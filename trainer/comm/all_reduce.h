@@ -9,7 +9,7 @@
 #include "kernels/tensor.h"
 #include "trainer/comm/ucx_group.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class CollectiveTask {
  public:
@@ -33,4 +33,4 @@ std::unique_ptr<CollectiveTask> CreateDoublingAllReduce(UcxGroup& group, const T
 std::unique_ptr<CollectiveTask> CreateRingAllReduce(UcxGroup& group, const Tensor& tensor, ReduceOp op,
                                                     const Tensor& staging);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -11,7 +11,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/rendezvous.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class CommWorld {
  public:
@@ -49,4 +49,4 @@ std::unique_ptr<CommWorld> CreateDelayedWorld(std::unique_ptr<CommWorld> inner);
 // Wraps `inner` and records each operation into `log`, which must outlive the world.
 std::unique_ptr<CommWorld> CreateRecordingWorld(std::unique_ptr<CommWorld> inner, OpLog& log);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

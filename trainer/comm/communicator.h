@@ -10,7 +10,7 @@
 #include "kernels/device.h"
 #include "kernels/tensor.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 struct CommError : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -56,4 +56,4 @@ class Communicator {
   virtual void Barrier() = 0;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -10,7 +10,7 @@
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/scoped_work.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // One operation: first not started, then running in the inner world.
@@ -119,4 +119,4 @@ std::unique_ptr<CommWorld> CreateDelayedWorld(std::unique_ptr<CommWorld> inner) 
   return std::make_unique<DelayedWorld>(std::move(inner));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -4,7 +4,7 @@
 #include "trainer/comm/all_reduce.h"
 #include "trainer/comm/reduce.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 class DoublingAllReduce final : public CollectiveTask {
@@ -87,4 +87,4 @@ std::unique_ptr<CollectiveTask> CreateDoublingAllReduce(UcxGroup& group, const T
   return std::make_unique<DoublingAllReduce>(group, tensor, op, staging);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

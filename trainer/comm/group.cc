@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 int GroupPosition(const std::vector<std::int64_t>& ranks, int world_rank, int world_size) {
   int position = -1;
@@ -43,4 +43,4 @@ void CheckReducible(const Tensor& tensor) {
                               Name(tensor.dtype)));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -6,7 +6,7 @@
 
 #include "trainer/comm/communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Point-to-point channels are 0 .. kUserChannels - 1.
 inline constexpr int kUserChannels = 60;
@@ -21,4 +21,4 @@ void CheckPeer(const Communicator& group, int peer, int channel);
 // Checks that the tensor's type supports reduction: kF32, kF64, kBF16 or kI32.
 void CheckReducible(const Tensor& tensor);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -4,11 +4,11 @@
 
 #include "kernels/device.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class HostStream final : public Stream {
  public:
   void Synchronize() override {}
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class Idle {
  public:
@@ -27,4 +27,4 @@ class Idle {
   std::chrono::steady_clock::time_point since_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -7,7 +7,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/rendezvous.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // State shared by the endpoints. One gathering runs at a time; the last rank to arrive completes it.
@@ -88,4 +88,4 @@ std::vector<std::unique_ptr<Rendezvous>> CreateLocalRendezvous(int size) {
   return endpoints;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -6,11 +6,11 @@
 
 #include "trainer/comm/communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 std::unique_ptr<Communicator> CreateNullCommunicator(int rank, int size);
 
 // Returns work that is already complete.
 std::unique_ptr<Work> CompleteWork();
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

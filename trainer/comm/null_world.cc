@@ -3,7 +3,7 @@
 #include "trainer/comm/group.h"
 #include "trainer/comm/null_communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 class DoneWork final : public Work {
@@ -74,4 +74,4 @@ std::unique_ptr<CommWorld> CreateNullWorld(int rank, int size, Rendezvous* copie
   return std::make_unique<NullWorld>(rank, size, copies);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

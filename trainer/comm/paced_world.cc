@@ -13,7 +13,7 @@
 #include "trainer/comm/null_communicator.h"
 #include "trainer/comm/scoped_work.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // Staging that the inner world needs to reduce a few numbers.
@@ -266,4 +266,4 @@ std::unique_ptr<CommWorld> CreatePacedWorld(std::unique_ptr<CommWorld> inner, Pa
   return std::make_unique<PacedWorld>(std::move(inner), clock);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -21,11 +21,11 @@
 #include "kernels/paced/paced_clock.h"
 #include "trainer/comm/comm_world.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // `clock` supplies the time of each operation and must outlive the world. Valid channels are 0 ..
 // kUserChannels / 2 - 1; each uses two channels of the inner world. With an inner null world the rank runs
 // alone: it never waits for others, and only its own times count.
 std::unique_ptr<CommWorld> CreatePacedWorld(std::unique_ptr<CommWorld> inner, PacedClock& clock);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -2,7 +2,7 @@
 
 #include "trainer/comm/comm_world.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 class RecordingCommunicator final : public Communicator {
@@ -68,4 +68,4 @@ std::unique_ptr<CommWorld> CreateRecordingWorld(std::unique_ptr<CommWorld> inner
   return std::make_unique<RecordingWorld>(std::move(inner), log);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

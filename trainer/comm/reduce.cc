@@ -5,7 +5,7 @@
 #include "fmt/format.h"
 #include "kernels/bf16.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 template <typename T>
@@ -71,4 +71,4 @@ void ReduceInto(DType dtype, ReduceOp op, ReduceOrder order, void* own, const vo
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

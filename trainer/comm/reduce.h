@@ -6,7 +6,7 @@
 #include "search/ops/dtype.h"
 #include "trainer/comm/communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Order of the operands. It affects only the bits of a NaN, but must be the same on every rank.
 enum class ReduceOrder : std::uint8_t { kOwnFirst, kOtherFirst };
@@ -16,4 +16,4 @@ enum class ReduceOrder : std::uint8_t { kOwnFirst, kOtherFirst };
 // not overlap.
 void ReduceInto(DType dtype, ReduceOp op, ReduceOrder order, void* own, const void* other, std::int64_t n);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class Rendezvous {
  public:
@@ -24,4 +24,4 @@ class Rendezvous {
 // Creates endpoints for `size` ranks within one process, for tests.
 std::vector<std::unique_ptr<Rendezvous>> CreateLocalRendezvous(int size);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

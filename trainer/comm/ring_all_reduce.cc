@@ -4,7 +4,7 @@
 #include "trainer/comm/all_reduce.h"
 #include "trainer/comm/reduce.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // Number of slots in the staging buffer, and of pieces in flight in each direction.
@@ -133,4 +133,4 @@ std::unique_ptr<CollectiveTask> CreateRingAllReduce(UcxGroup& group, const Tenso
   return std::make_unique<RingAllReduce>(group, tensor, op, staging);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -4,7 +4,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/unwinding.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class ScopedWork : public Work {
  protected:
@@ -23,4 +23,4 @@ class ScopedWork : public Work {
   const Unwinding unwinding_{};
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

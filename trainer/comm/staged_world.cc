@@ -12,7 +12,7 @@
 #include "trainer/comm/null_communicator.h"
 #include "trainer/comm/scoped_work.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // Size of the pieces of a reduction. It limits the host memory that a large tensor needs.
@@ -275,4 +275,4 @@ std::unique_ptr<CommWorld> CreateStagedWorld(std::unique_ptr<CommWorld> inner, D
   return std::make_unique<StagedWorld>(std::move(inner), device);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // A tag holds, from the highest bits down: group id, channel, source rank (of the world), sequence number.
@@ -56,4 +56,4 @@ UcxRequest UcxGroup::Recv(int peer, int channel, void* data, std::size_t bytes) 
   return transport_.Recv(static_cast<int>(ranks_[peer]), Tag(peer, channel, peer, sequence), data, bytes);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

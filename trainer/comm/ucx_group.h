@@ -9,7 +9,7 @@
 #include "trainer/comm/group.h"
 #include "trainer/comm/ucx_transport.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Internal channels, numbered after the user's channels.
 inline constexpr int kCollectiveChannel = kUserChannels;
@@ -42,4 +42,4 @@ class UcxGroup {
   std::vector<std::uint32_t> received_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -12,7 +12,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // All bits of the tag are compared.
@@ -239,4 +239,4 @@ void UcxTransport::Idle(Idling& idling) {
   ::nanosleep(&pause, nullptr);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -16,7 +16,7 @@
 #include "trainer/comm/rendezvous.h"
 #include "trainer/comm/unwinding.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class UcxTransport;
 
@@ -120,4 +120,4 @@ class UcxTransport {
   const Unwinding unwinding_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -12,7 +12,7 @@
 #include "trainer/comm/scoped_work.h"
 #include "trainer/comm/ucx_group.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // Up to this size, latency rather than bandwidth bounds an all-reduce.
@@ -153,4 +153,4 @@ std::unique_ptr<CommWorld> CreateUcxWorld(Rendezvous& rendezvous) {
   return std::make_unique<UcxWorld>(rendezvous);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

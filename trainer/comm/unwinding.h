@@ -4,7 +4,7 @@
 
 #include <exception>
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class Unwinding {
  public:
@@ -16,4 +16,4 @@ class Unwinding {
   const int before_ = std::uncaught_exceptions();
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

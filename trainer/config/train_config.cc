@@ -15,7 +15,7 @@
 #include "search/schedule/program_size.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 void ThrowUnlessOk(const absl::Status& status) {
@@ -133,4 +133,4 @@ std::int64_t SliceRank(const TrainConfig& c) {
   return RankMesh(c.plan).RankAt({c.slice->tensor, 0, c.slice->pipeline});
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

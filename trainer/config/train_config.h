@@ -15,7 +15,7 @@
 #include "trainer/optim/adamw.h"
 #include "trainer/optim/lr_schedule.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Seconds by op.
 using OpTimeTable = std::unordered_map<OpDesc, double, OpDescHash>;
@@ -58,4 +58,4 @@ void CheckTrainConfig(const TrainConfig& config, std::int64_t world_size);
 // Returns the rank of the plan that a slice represents. Requires config.slice, validated.
 std::int64_t SliceRank(const TrainConfig& config);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -14,7 +14,7 @@
 #include "trainer/backend/gpu_memory.h"
 #include "trainer/comm/nccl/nccl_world.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 cudaDeviceProp PropertiesOf(int ordinal) {
@@ -36,16 +36,16 @@ std::int64_t DeviceMemoryBytes(int ordinal) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer
 
-extern "C" __attribute__((visibility("default"))) const autocfg::GpuEngine* autocfg_gpu_engine() {
-  static const autocfg::GpuEngine engine{.build_id = autocfg::BuildId(),
-                                         .device_count = autocfg::cuda::DeviceCount,
-                                         .device_identity = autocfg::DeviceIdentity,
-                                         .device_memory_bytes = autocfg::DeviceMemoryBytes,
-                                         .create_device = autocfg::cuda::CreateCudaDevice,
-                                         .create_ops = autocfg::cuda::CreateCudaOps,
-                                         .choices = autocfg::cuda::ChoicesOf,
-                                         .create_nccl_world = autocfg::CreateNcclWorld};
+extern "C" __attribute__((visibility("default"))) const autocfg::trainer::GpuEngine* autocfg_gpu_engine() {
+  static const autocfg::trainer::GpuEngine engine{.build_id = autocfg::base::BuildId(),
+                                                  .device_count = autocfg::cuda::DeviceCount,
+                                                  .device_identity = autocfg::trainer::DeviceIdentity,
+                                                  .device_memory_bytes = autocfg::trainer::DeviceMemoryBytes,
+                                                  .create_device = autocfg::cuda::CreateCudaDevice,
+                                                  .create_ops = autocfg::cuda::CreateCudaOps,
+                                                  .choices = autocfg::cuda::ChoicesOf,
+                                                  .create_nccl_world = autocfg::trainer::CreateNcclWorld};
   return &engine;
 }

@@ -9,7 +9,7 @@
 #include "kernels/bf16.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 template <typename T, typename Convert>
@@ -62,4 +62,4 @@ void RepeatFromDoubles(std::span<const double> values, const Tensor& tensor, Dev
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -7,7 +7,7 @@
 #include "kernels/device.h"
 #include "kernels/tensor.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Encodes the values into `to` as elements of the given type. Supports kF64; kF32 and kBF16, rounded to
 // nearest (kBF16 by way of float). Throws NotSupported for other types.
@@ -23,4 +23,4 @@ void CopyFromDoubles(std::span<const double> values, const Tensor& tensor, std::
 // supports the types of EncodeDoubles.
 void RepeatFromDoubles(std::span<const double> values, const Tensor& tensor, Device& device, Stream& stream);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // The user's input is invalid: a file, a plan or a size.
 struct BadInput : std::runtime_error {
@@ -27,4 +27,4 @@ struct DoesNotFit : std::runtime_error {
   std::string region;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

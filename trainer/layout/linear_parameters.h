@@ -3,7 +3,7 @@
 
 #include "kernels/tensor.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Absent (tensors of rank 0) if the model has no such parameter.
 struct Weight {
@@ -17,4 +17,4 @@ struct LinearParameters {
   Weight bias;    // [out], the rank's part; absent in a model without biases
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -7,7 +7,7 @@
 #include "search/ops/memory_sizes.h"
 #include "search/plan/rank_mesh.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 bool AnyRecomputes(const RankShape& shape) {
@@ -178,4 +178,4 @@ void MemoryLayout::AddCommunication() {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

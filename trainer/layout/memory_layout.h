@@ -14,7 +14,7 @@
 #include "trainer/layout/parameters.h"
 #include "trainer/layout/rank_shape.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 struct ParameterTensors {
   Tensor value, grad;
@@ -118,4 +118,4 @@ class MemoryLayout {
   std::vector<std::pair<Reservation, Tensor*>> pending_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

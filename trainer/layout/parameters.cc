@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using Kind = ParameterKind;
@@ -134,4 +134,4 @@ std::int64_t ElementCount(const std::vector<std::int64_t>& shape) {
   return n;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -11,7 +11,7 @@
 #include "search/shapes/parameter_shape.h"
 #include "trainer/layout/rank_shape.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 enum class Initial : std::uint8_t { kNormal, kZeros, kOnes };
 
@@ -47,4 +47,4 @@ void ForEachRun(const Parameter& parameter,
 
 std::int64_t ElementCount(const std::vector<std::int64_t>& shape);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

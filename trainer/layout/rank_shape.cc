@@ -4,7 +4,7 @@
 
 #include "search/plan/rank_mesh.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                         std::int64_t rank) {
@@ -32,4 +32,4 @@ RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const 
   return s;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

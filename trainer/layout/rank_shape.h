@@ -12,7 +12,7 @@
 #include "search/plan/workload.h"
 #include "search/shapes/local_dims.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // One stage of the model, which is a chunk of its rank.
 struct StageShape {
@@ -49,4 +49,4 @@ struct RankShape : LocalDims {
 RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                         std::int64_t rank);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

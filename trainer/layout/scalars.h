@@ -3,7 +3,7 @@
 
 #include "trainer/layout/memory_layout.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Returns [1] kF64: the loss summed over the tokens of the rank's microbatches.
 inline Tensor LossScalar(const Workspace& workspace) {
@@ -19,4 +19,4 @@ inline Tensor SquaredNormScalar(const Workspace& workspace) {
   return t;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

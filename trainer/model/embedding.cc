@@ -2,7 +2,7 @@
 
 #include "trainer/parallel/vocab_parallel_embedding.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 Embedding::Embedding(const RankShape& shape, const MemoryLayout& layout)
     : shape_(shape),
@@ -25,4 +25,4 @@ void Embedding::Backward(const Execution& run, const ActivationSlot& slot, const
   VocabParallelEmbeddingBackward(run, wte_, shape_.vocab_start, slot.tokens, grad);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -6,7 +6,7 @@
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class Embedding {
  public:
@@ -24,4 +24,4 @@ class Embedding {
   Weight wpe_;  // absent without learned positions
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

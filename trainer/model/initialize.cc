@@ -9,7 +9,7 @@
 #include "base/fnv1a.h"
 #include "trainer/layout/element_copy.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 constexpr std::size_t kChunk = 1 << 18;  // elements that one thread generates at once: at most 14 bytes each
@@ -137,7 +137,7 @@ std::array<std::uint32_t, 4> Philox4x32(std::array<std::uint32_t, 4> c, std::arr
 }
 
 std::array<std::uint32_t, 2> PhiloxKey(std::uint64_t seed, std::string_view name) {
-  const std::uint64_t hash = Fnv1a(name);
+  const std::uint64_t hash = base::Fnv1a(name);
   // The finalizer of SplitMix64 spreads small seeds over the whole key.
   std::uint64_t z = seed + 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -176,4 +176,4 @@ void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const P
   block.Flush();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

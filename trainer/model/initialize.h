@@ -12,7 +12,7 @@
 #include "trainer/layout/memory_layout.h"
 #include "trainer/layout/parameters.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Returns one block of four random words.
 std::array<std::uint32_t, 4> Philox4x32(std::array<std::uint32_t, 4> counter,
@@ -32,4 +32,4 @@ void NormalNumbers(std::array<std::uint32_t, 2> key, std::int64_t first, std::sp
 void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors,
                          Device& device, Stream& stream);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

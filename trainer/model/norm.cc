@@ -1,6 +1,6 @@
 #include "trainer/model/norm.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 NormLayer::NormLayer(const RankShape& shape, const Weight& weight, const Weight& bias)
     : shape_(shape), weight_(weight), bias_(bias) {}
@@ -26,4 +26,4 @@ void NormLayer::Backward(const Execution& run, const Tensor& dy, const Tensor& x
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -6,7 +6,7 @@
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class NormLayer {
  public:
@@ -27,4 +27,4 @@ class NormLayer {
   Weight weight_, bias_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

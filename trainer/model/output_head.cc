@@ -2,7 +2,7 @@
 
 #include "trainer/parallel/vocab_parallel_cross_entropy.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 using Kind = ParameterKind;
 
@@ -36,4 +36,4 @@ void OutputHead::Backward(const Execution& run, const HeadActivations& head, con
   norm_.Backward(run, grad_ln, head.x_final, head.norm, grad, /*add_to_dx=*/false);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -7,7 +7,7 @@
 #include "trainer/model/norm.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class OutputHead {
  public:
@@ -29,4 +29,4 @@ class OutputHead {
   NormLayer norm_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -2,7 +2,7 @@
 
 #include "trainer/layout/scalars.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 PipelineStage::PipelineStage(const RankShape& shape, const MemoryLayout& layout, std::size_t chunk)
     : loss_(LossScalar(layout.workspace())) {
@@ -34,4 +34,4 @@ void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, c
   if (embedding_) embedding_->Backward(run, slot, grad);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -10,7 +10,7 @@
 #include "trainer/model/output_head.h"
 #include "trainer/model/transformer_layer.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class PipelineStage {
  public:
@@ -34,4 +34,4 @@ class PipelineStage {
   std::optional<OutputHead> head_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -3,7 +3,7 @@
 #include "trainer/parallel/column_parallel_linear.h"
 #include "trainer/parallel/row_parallel_linear.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 using Kind = ParameterKind;
 
@@ -59,4 +59,4 @@ void TransformerLayer::Backward(const Execution& run, const LayerActivations& a,
   norm_1_.Backward(run, ws.grad_b, a.x, a.norm1, grad, /*add_to_dx=*/true);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -8,7 +8,7 @@
 #include "trainer/model/norm.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class TransformerLayer {
  public:
@@ -40,4 +40,4 @@ class TransformerLayer {
   LinearParameters c_fc_, mlp_proj_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step) {
   AdamWParams p;
@@ -28,4 +28,4 @@ void UpdateParameters(const Execution& run, const MemoryLayout& layout, const Ad
   run.ops.AdamW(tensors, params, run.stream);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -7,7 +7,7 @@
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 struct AdamWOptions {
   double beta1 = 0.9;
@@ -24,4 +24,4 @@ AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step
 void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params,
                       double weight_decay);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -4,7 +4,7 @@
 
 #include "trainer/layout/scalars.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLayout& layout) {
   if (shape.data != 0) return;
@@ -20,4 +20,4 @@ void SetClipping(double clip_norm, const MemoryLayout& layout, AdamWParams& para
   params.squared_norm = clip_norm == 0 ? Tensor{} : SquaredNormScalar(layout.workspace());
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -5,7 +5,7 @@
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Adds the squares of the gradients that this rank counts to the layout's squared-norm scalar. Adds nothing
 // unless the data coordinate is 0.
@@ -15,4 +15,4 @@ void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLa
 // clipping if clip_norm is 0.
 void SetClipping(double clip_norm, const MemoryLayout& layout, AdamWParams& params);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

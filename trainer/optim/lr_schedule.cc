@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 double LearningRate(const LrSchedule& s, std::int64_t step) {
   if (step < s.warmup_steps)
@@ -15,4 +15,4 @@ double LearningRate(const LrSchedule& s, std::int64_t step) {
   return s.min_lr + 0.5 * (s.lr - s.min_lr) * (1.0 + std::cos(std::numbers::pi * progress));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 enum class LrDecay : std::uint8_t { kConstant, kCosine };
 
@@ -20,4 +20,4 @@ struct LrSchedule {
 // from lr at step `warmup_steps` to min_lr at the last step.
 double LearningRate(const LrSchedule& schedule, std::int64_t step);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -2,7 +2,7 @@
 
 #include "trainer/parallel/linear_gradient.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 void ColumnParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
                            const Tensor& y) {
@@ -30,4 +30,4 @@ void ColumnParallelBackward(const Execution& run, const LinearParameters& p, con
   run.AllReduce(run.groups.tensor, dx, ReduceOp::kSum);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

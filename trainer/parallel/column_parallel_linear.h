@@ -5,7 +5,7 @@
 #include "trainer/layout/linear_parameters.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Computes y[T, out/tp] = x[T, in] W, plus the bias if there is one.
 void ColumnParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& y);
@@ -19,4 +19,4 @@ void ColumnParallelActivationForward(const Execution& run, Activation activation
 void ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
                             const Tensor& dy, const Tensor& dx);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

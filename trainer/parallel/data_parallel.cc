@@ -1,6 +1,6 @@
 #include "trainer/parallel/data_parallel.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 void ReduceGradients(const Execution& run, const Tensor& all_gradients) {
   run.AllReduce(run.groups.data, all_gradients, ReduceOp::kSum);
@@ -10,4 +10,4 @@ void SumTiedEmbedding(const Execution& run, const Tensor& wte_gradient) {
   run.AllReduce(run.groups.embedding, wte_gradient, ReduceOp::kSum);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -3,7 +3,7 @@
 
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Sums the whole gradient region over the data group. Losses are scaled by the global batch, so the sum is
 // the gradient.
@@ -13,4 +13,4 @@ void ReduceGradients(const Execution& run, const Tensor& all_gradients);
 // embedding.
 void SumTiedEmbedding(const Execution& run, const Tensor& wte_gradient);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -6,7 +6,7 @@
 #include "trainer/parallel/groups.h"
 #include "trainer/parallel/pending_works.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 struct Execution {
   Ops& ops;
@@ -21,4 +21,4 @@ struct Execution {
   }
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -1,6 +1,6 @@
 #include "trainer/parallel/groups.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& staging) {
   const RankMesh mesh(shape.plan);
@@ -17,4 +17,4 @@ Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& 
   return groups;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -8,7 +8,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/layout/memory_layout.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // A member is null if its group has one rank.
 struct Groups {
@@ -19,4 +19,4 @@ struct Groups {
 // must outlive the result.
 Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& staging);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -1,6 +1,6 @@
 #include "trainer/parallel/linear_gradient.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 void LinearGradient(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy) {
   if (p.bias.present()) {
@@ -10,4 +10,4 @@ void LinearGradient(const Execution& run, const LinearParameters& p, const Tenso
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

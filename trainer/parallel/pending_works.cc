@@ -5,7 +5,7 @@
 
 #include "trainer/comm/idle.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 std::int64_t PendingWorks::Add(std::unique_ptr<Work> work, std::function<void()> at_end) {
   entries_.push_back({next_ticket_, std::move(work), std::move(at_end)});
@@ -52,4 +52,4 @@ bool PendingWorks::IsPending(std::int64_t ticket) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.ticket == ticket; });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

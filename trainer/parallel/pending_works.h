@@ -10,7 +10,7 @@
 
 #include "trainer/comm/communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class PendingWorks {
  public:
@@ -52,4 +52,4 @@ class PendingWorks {
   std::int64_t next_ticket_ = 0;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -2,7 +2,7 @@
 
 #include "trainer/parallel/linear_gradient.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
                         const Tensor& residual, const Tensor& y) {
@@ -37,4 +37,4 @@ void RowParallelActivationBackward(const Execution& run, Activation activation, 
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -5,7 +5,7 @@
 #include "trainer/layout/linear_parameters.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Computes y[T, out] = x[T, in/tp] W, summed over the tensor group, plus `residual`[T, out] and the bias if
 // there is one.
@@ -23,4 +23,4 @@ void RowParallelActivationBackward(const Execution& run, Activation activation, 
                                    const Tensor& x, const Tensor& dy, const Tensor& pre, const Tensor& dx,
                                    const Tensor& dpre);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -1,6 +1,6 @@
 #include "trainer/parallel/vocab_parallel_cross_entropy.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 void VocabParallelCrossEntropyForward(const Execution& run, const RankShape& shape,
                                       const HeadActivations& head, double scale, const Tensor& loss) {
@@ -23,4 +23,4 @@ void VocabParallelCrossEntropyBackward(const Execution& run, const RankShape& sh
                                scale, run.stream);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

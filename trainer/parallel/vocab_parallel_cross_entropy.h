@@ -5,7 +5,7 @@
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Adds the summed loss of the T tokens to `loss`[1] (kF64), on every rank of the tensor group. A rank that
 // has whole rows computes the gradient at once and stores it in head.logits. Other ranks store in `head` what
@@ -17,4 +17,4 @@ void VocabParallelCrossEntropyForward(const Execution& run, const RankShape& sha
 void VocabParallelCrossEntropyBackward(const Execution& run, const RankShape& shape,
                                        const HeadActivations& head, double scale);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -1,6 +1,6 @@
 #include "trainer/parallel/vocab_parallel_embedding.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 void VocabParallelEmbeddingForward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
                                    const Tensor& tokens, const Tensor& out) {
@@ -13,4 +13,4 @@ void VocabParallelEmbeddingBackward(const Execution& run, const Weight& wte, std
   run.ops.EmbeddingBackward(tokens, dout, vocab_start, wte.grad, run.stream);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

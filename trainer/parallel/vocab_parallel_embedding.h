@@ -7,7 +7,7 @@
 #include "trainer/layout/linear_parameters.h"
 #include "trainer/parallel/execution.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Computes out[T, H], the embedding rows of tokens[T], summed over the tensor group. `vocab_start` is the
 // rank's first row.
@@ -18,4 +18,4 @@ void VocabParallelEmbeddingForward(const Execution& run, const Weight& wte, std:
 void VocabParallelEmbeddingBackward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
                                     const Tensor& tokens, const Tensor& dout);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

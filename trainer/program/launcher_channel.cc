@@ -13,7 +13,7 @@
 #include "proto/framing.h"
 #include "trainer/comm/communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 [[noreturn]] void ThrowStatus(const char* what, const absl::Status& status) {
@@ -99,4 +99,4 @@ void LauncherChannel::Send(const v1::RankMessage& message) {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

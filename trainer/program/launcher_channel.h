@@ -11,7 +11,7 @@
 #include "autocfg/v1/trainer.pb.h"
 #include "trainer/comm/rendezvous.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Number of the inherited socket in every trainer process.
 inline constexpr int kLauncherFd = 3;
@@ -38,4 +38,4 @@ class LauncherChannel final : public Rendezvous {
   std::unique_ptr<Watcher> watcher_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

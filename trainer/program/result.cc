@@ -9,7 +9,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 v1::RankError Error(const char* code, std::string message) {
@@ -49,4 +49,4 @@ v1::RankError ToRankError(const std::exception_ptr& error) {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -5,9 +5,9 @@
 
 #include "autocfg/v1/trainer.pb.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Returns an error with a code of trainer.proto and a one-line message.
 v1::RankError ToRankError(const std::exception_ptr& error);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

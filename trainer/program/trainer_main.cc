@@ -22,7 +22,7 @@
 #include "trainer/program/result.h"
 #include "trainer/run/train_loop.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 constexpr char kUsage[] =
@@ -59,7 +59,7 @@ Arguments ParseArguments(int argc, char** argv) {
       if (!fd) throw BadInput(fmt::format("{} is not a file descriptor", argument));
       result.launcher_fd = *fd;
     } else if (argument.starts_with(kCpus)) {
-      const auto cpus = ParseCpuList(argument.substr(kCpus.size()));
+      const auto cpus = base::ParseCpuList(argument.substr(kCpus.size()));
       if (!cpus)
         throw BadInput(fmt::format("{} is not a list of cores; use numbers and commas, e.g. 0,1", argument));
       result.cpus = *cpus;
@@ -76,7 +76,7 @@ Arguments ParseArguments(int argc, char** argv) {
 void PinTo(const std::vector<int>& cpus) {
   if (cpus.empty()) return;
   try {
-    RunOnCpus(cpus);
+    base::RunOnCpus(cpus);
   } catch (const std::system_error& error) {
     throw BadInput(fmt::format("{}; the machine does not have them or does not grant them", error.what()));
   }
@@ -143,10 +143,10 @@ int TrainerMain(int argc, char** argv) {
     return 0;
   }
   if (arguments.version) {
-    fmt::print("autocfg-trainer {}\n", BuildId());
+    fmt::print("autocfg-trainer {}\n", base::BuildId());
     return 0;
   }
   return Serve(arguments);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

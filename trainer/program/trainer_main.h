@@ -1,10 +1,10 @@
 // The trainer process: one rank of one job, controlled by its launcher over the inherited socket.
 #pragma once
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Runs autocfg-trainer --launcher-fd=N [--cpu-list=0,1,...] | --version | --help. Returns the exit status: 0
 // if the result was sent, 1 if the job failed and the error was sent, 2 for bad usage.
 int TrainerMain(int argc, char** argv);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class ActionObserver {
  public:
@@ -18,4 +18,4 @@ class ActionObserver {
   virtual void OnEnd(std::size_t action) = 0;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 enum class Progress : std::uint8_t { kNotRun, kInFlight, kDone };
@@ -57,4 +57,4 @@ BufferPlan::BufferPlan(const RankShape& shape, const RankProgram& program)
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

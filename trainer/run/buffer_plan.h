@@ -10,7 +10,7 @@
 #include "search/schedule/program.h"
 #include "trainer/layout/rank_shape.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 struct BufferUse {
   std::size_t slot = 0;       // activation slot of the stage: the lowest slot free at the forward
@@ -32,4 +32,4 @@ class BufferPlan {
   std::vector<std::vector<BufferUse>> uses_;  // by chunk and microbatch
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -15,7 +15,7 @@
 #include "trainer/layout/errors.h"
 #include "trainer/model/initialize.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 class FileSource final : public TokenSource {
@@ -110,4 +110,4 @@ std::int64_t FirstSequence(std::int64_t step, std::int64_t global_batch, std::in
   return step * global_batch + data_rank * (global_batch / data_ranks) + microbatch * micro_batch;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -9,7 +9,7 @@
 
 #include "search/plan/workload.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class TokenSource {
  public:
@@ -34,4 +34,4 @@ std::unique_ptr<TokenSource> CreatePatternSource(std::uint64_t seed, std::int64_
 std::int64_t FirstSequence(std::int64_t step, std::int64_t global_batch, std::int64_t data_rank,
                            std::int64_t data_ranks, std::int64_t microbatch, std::int64_t micro_batch);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

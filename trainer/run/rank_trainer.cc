@@ -12,7 +12,7 @@
 #include "trainer/model/initialize.h"
 #include "trainer/optim/clip.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // Returns the rank's program, after checking that the sender predicted the same one.
@@ -168,4 +168,4 @@ std::int64_t RankTrainer::PeakBytes() const {
   return arena_->TotalBytes() - unused;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -15,7 +15,7 @@
 #include "trainer/run/data.h"
 #include "trainer/run/runner.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class RankTrainer {
  public:
@@ -72,4 +72,4 @@ class RankTrainer {
   std::int64_t step_ = 0;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

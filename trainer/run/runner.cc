@@ -8,7 +8,7 @@
 #include "trainer/optim/clip.h"
 #include "trainer/parallel/data_parallel.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 constexpr int kActivationChannel = 0;
@@ -177,4 +177,4 @@ int Runner::PeerInPipeline(const Action& action) const {
   return static_cast<int>(mesh_.Coordinate(action.peer, Axis::kPipeline));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

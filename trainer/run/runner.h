@@ -17,7 +17,7 @@
 #include "trainer/run/buffer_plan.h"
 #include "trainer/run/data.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 struct StepResult {
   double loss = 0;       // mean over all tokens of the global batch, before the update
@@ -79,4 +79,4 @@ class Runner {
   std::vector<std::int32_t> sequence_, tokens_, targets_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

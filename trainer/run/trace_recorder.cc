@@ -6,7 +6,7 @@
 
 #include "search/schedule/action_kinds.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 TraceRecorder::TraceRecorder(std::int64_t rank, const RankProgram& program, const StepClock& clock)
     : rank_(static_cast<std::int32_t>(rank)), program_(program), clock_(clock), seen_(program.size()) {}
@@ -42,4 +42,4 @@ std::vector<TraceRow> TraceRecorder::Rows(double shift_s) const {
   return rows;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

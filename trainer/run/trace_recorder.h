@@ -15,7 +15,7 @@
 #include "trainer/backend/step_clock.h"
 #include "trainer/run/action_observer.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 class TraceRecorder final : public ActionObserver {
  public:
@@ -37,4 +37,4 @@ class TraceRecorder final : public ActionObserver {
   std::vector<TimeSpan> seen_;  // by action
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -12,7 +12,7 @@
 #include "trainer/run/rank_trainer.h"
 #include "trainer/run/trace_recorder.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 void FillMemory(const RankTrainer& trainer, const Backend& backend, std::int64_t capacity,
@@ -113,4 +113,4 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   return result;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -9,7 +9,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/config/train_config.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 using ProgressFunction = std::function<void(const v1::Progress&)>;
 
@@ -29,4 +29,4 @@ using ProgressFunction = std::function<void(const v1::Progress&)>;
 v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend,
                       const ProgressFunction& progress);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

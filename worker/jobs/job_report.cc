@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 constexpr double kFirstReportPauseSeconds = 0.1;
@@ -71,8 +71,8 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
     JobReport failure;
     failure.failure = v1::FAILURE_KIND_PROCESS;
     failure.message =
-        CleanUtf8(fmt::format("the coordinator refused the result: {}", std::string(status.message())),
-                  kMaxMessageBytes);
+        base::CleanUtf8(fmt::format("the coordinator refused the result: {}", std::string(status.message())),
+                        kMaxMessageBytes);
     request = ReportOf(calls.worker(), session, lease, failure);
     request.set_request_id(lease.lease_id() + "/refused");
     status = SendUntilAnswered(calls, job, request, stopping, give_up);
@@ -85,4 +85,4 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -8,7 +8,7 @@
 #include "worker/jobs/job_runner.h"
 #include "worker/jobs/worker_calls.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // Builds the report message. request_id depends only on the lease, so repeated reports are idempotent.
 v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& session,
@@ -20,4 +20,4 @@ v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& s
 void SendReport(const WorkerCalls& calls, const Registration& session, const v1::LeaseWorkResponse& lease,
                 const JobReport& report, CallGroup& stopping, const std::function<bool()>& give_up);
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -11,7 +11,7 @@
 #include "proto/merge_results.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 v1::Outcome ToOutcome(JobOutcome outcome) {
@@ -101,9 +101,9 @@ std::string LogOf(const JobResult& result, int first_rank) {
   }
   std::string log;
   for (const std::size_t place : failing) {
-    log +=
-        fmt::format("rank {}:\n{}", first_rank + static_cast<int>(place),
-                    CleanUtf8(result.ranks[place].log_tail, kMaxLogBytes / failing.size() - kHeadingBytes));
+    log += fmt::format(
+        "rank {}:\n{}", first_rank + static_cast<int>(place),
+        base::CleanUtf8(result.ranks[place].log_tail, kMaxLogBytes / failing.size() - kHeadingBytes));
     if (log.back() != '\n') log += '\n';
   }
   return log;
@@ -236,7 +236,7 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   const JobResult result = launcher.Run(request, hooks);
   JobReport report;
   report.outcome = ToOutcome(result.outcome);
-  report.message = CleanUtf8(result.message, kMaxMessageBytes);
+  report.message = base::CleanUtf8(result.message, kMaxMessageBytes);
   if (report.outcome == v1::OUTCOME_FAILED) report.failure = result.failure;
   if (result.outcome != JobOutcome::kDone) {
     report.log = LogOf(result, share.first_rank());
@@ -266,4 +266,4 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   return report;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

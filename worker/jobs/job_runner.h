@@ -11,7 +11,7 @@
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/gpu_health.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // The result of a job, or of a worker's share of one, for the coordinator.
 struct JobReport {
@@ -74,4 +74,4 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
                  const std::vector<int>& cores, const std::vector<int>& slots, ProcessLauncher& launcher,
                  const LaunchHooks& hooks, std::chrono::duration<double> patience = kGpuPatience);
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
@@ -86,4 +86,4 @@ void LeaseKeeper::Loop() {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

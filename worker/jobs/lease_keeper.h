@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "autocfg/v1/worker_service.pb.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 class LeaseKeeper {
  public:
@@ -56,4 +56,4 @@ class LeaseKeeper {
   std::thread thread_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -6,7 +6,7 @@
 
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -119,4 +119,4 @@ std::vector<std::shared_ptr<RunningJob>> LeaseLoop::Jobs() {
   return jobs_;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

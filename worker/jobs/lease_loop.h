@@ -15,7 +15,7 @@
 #include "worker/jobs/worker_calls.h"
 #include "worker/launcher/process_launcher.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 class LeaseLoop {
  public:
@@ -49,4 +49,4 @@ class LeaseLoop {
   std::vector<std::shared_ptr<RunningJob>> jobs_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

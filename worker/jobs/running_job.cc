@@ -7,7 +7,7 @@
 #include "spdlog/spdlog.h"
 #include "worker/jobs/job_report.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 // Returns "ranks 2 to 3 of 4", or "4 ranks".
@@ -81,4 +81,4 @@ ExchangeHook RunningJob::ExchangeWithOthers() {
           .cancel = [this] { exchanges_.Cancel(); }};
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

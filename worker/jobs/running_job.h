@@ -15,7 +15,7 @@
 #include "worker/jobs/worker_calls.h"
 #include "worker/launcher/process_launcher.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // Shared by all jobs of a worker. Must outlive them.
 struct JobSetting {
@@ -62,4 +62,4 @@ class RunningJob {
   std::thread thread_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

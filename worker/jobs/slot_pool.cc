@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 // Poll interval for `stop`, which wakes no waiter.
@@ -37,4 +37,4 @@ void SlotPool::Give(const std::vector<int>& slots) {
   for (const int slot : slots) taken_[static_cast<std::size_t>(slot)] = false;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -7,7 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 class SlotPool {
  public:
@@ -24,4 +24,4 @@ class SlotPool {
   std::vector<bool> taken_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

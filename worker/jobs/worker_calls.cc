@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 using Stub = v1::WorkerService::Stub;
@@ -150,4 +150,4 @@ void WorkerCalls::Pause(double seconds, CallGroup& group) const {
   PauseBeforeRetry(*channel_, seconds, [&] { return group.cancelled(); });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -12,7 +12,7 @@
 #include "grpcpp/channel.h"
 #include "proto/rpc/call.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // Result of a registration.
 struct Registration {
@@ -65,4 +65,4 @@ class WorkerCalls {
   const std::unique_ptr<v1::WorkerService::Stub> stub_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // If eventfd fails, the watch sees the end at its next regular poll instead.
 Exchange::Exchange(const ExchangeHook& hook, std::string name, std::int64_t sequence,
@@ -36,4 +36,4 @@ absl::StatusOr<std::vector<std::string>> Exchange::Take() {
   return std::move(answer_);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

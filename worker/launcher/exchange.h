@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/os/unique_fd.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // How a job that spans workers reaches the other workers. Both functions are called from threads of the job's
 // watch.
@@ -48,11 +48,11 @@ class Exchange {
  private:
   const ExchangeHook& hook_;
   const std::string name_;
-  UniqueFd ready_;
+  base::UniqueFd ready_;
   mutable absl::Mutex mutex_;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   absl::StatusOr<std::vector<std::string>> answer_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -8,7 +8,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 JobOutcome OutcomeOf(const v1::RankError& error) {
@@ -44,4 +44,4 @@ std::string DescribeExit(int wait_status) {
   return fmt::format("killed by signal {}{}", signal, description ? fmt::format(" ({})", description) : "");
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

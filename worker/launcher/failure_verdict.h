@@ -10,7 +10,7 @@
 #include "autocfg/v1/worker_service.pb.h"
 #include "worker/launcher/process_launcher.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // How likely a failure is to be the cause, in ascending order.
 enum class FailureWeight : std::uint8_t {
@@ -46,4 +46,4 @@ class FailureVerdict {
 // Describes how a process ended: "killed by signal 9 (Killed)", "exit status 5".
 std::string DescribeExit(int wait_status);
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

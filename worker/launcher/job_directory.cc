@@ -14,7 +14,7 @@
 
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,14 +23,14 @@ constexpr const char* kPrefix = "autocfg-job-";
 constexpr const char* kVariable = "UCX_POSIX_DIR";
 
 // Opens and locks the directory. Returns an empty UniqueFd if another process holds it or it is gone.
-UniqueFd Lock(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.ok() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return UniqueFd();
+base::UniqueFd Lock(const std::string& path) {
+  base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.ok() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return base::UniqueFd();
   // Another launcher may have removed the name between open and lock.
   struct stat held {
   }, named{};
   if (::fstat(fd.get(), &held) != 0 || ::lstat(path.c_str(), &named) != 0 || held.st_ino != named.st_ino) {
-    return UniqueFd();
+    return base::UniqueFd();
   }
   return fd;
 }
@@ -45,7 +45,7 @@ void RemoveAbandoned(const std::string& parent) {
   std::error_code error;
   for (fs::directory_iterator entry(parent, error), end; !error && entry != end; entry.increment(error)) {
     if (entry->path().filename().string().rfind(kPrefix, 0) != 0) continue;
-    const UniqueFd lock = Lock(entry->path().string());
+    const base::UniqueFd lock = Lock(entry->path().string());
     if (lock.ok()) Remove(entry->path().string());
   }
 }
@@ -62,7 +62,7 @@ JobDirectory::JobDirectory(const std::string& parent) {
                     std::strerror(errno));
       return;
     }
-    UniqueFd lock = Lock(path);
+    base::UniqueFd lock = Lock(path);
     if (!lock.ok()) continue;
     path_ = std::move(path);
     lock_ = std::move(lock);
@@ -80,4 +80,4 @@ std::vector<std::string> JobDirectory::Environment() const {
   return {std::string(kVariable) + "=" + path_};
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

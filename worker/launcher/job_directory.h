@@ -11,7 +11,7 @@
 
 #include "base/os/unique_fd.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 class JobDirectory {
  public:
@@ -30,7 +30,7 @@ class JobDirectory {
 
  private:
   std::string path_;
-  UniqueFd lock_;
+  base::UniqueFd lock_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -9,7 +9,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 using std::chrono::milliseconds;
@@ -341,4 +341,4 @@ void JobWatch::Finish() {
   result_.wall_s = std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -19,7 +19,7 @@
 #include "worker/launcher/process_launcher.h"
 #include "worker/launcher/rank_link.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 class JobWatch {
  public:
@@ -87,4 +87,4 @@ class JobWatch {
   JobResult result_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

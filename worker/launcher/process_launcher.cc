@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "worker/launcher/job_watch.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 // Describes what is invalid in a request. Empty if it is valid.
@@ -62,4 +62,4 @@ std::string FindTrainer() {
   return (self.parent_path() / "autocfg-trainer").string();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

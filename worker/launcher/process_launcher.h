@@ -14,7 +14,7 @@
 #include "autocfg/v1/worker_service.pb.h"
 #include "worker/launcher/exchange.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 enum class JobOutcome : std::uint8_t { kDone, kOutOfMemory, kBadInput, kFailed, kTimedOut, kCancelled };
 
@@ -74,4 +74,4 @@ class ProcessLauncher {
 // Returns $AUTOCFG_TRAINER, or else the trainer beside this program's executable.
 std::string FindTrainer();
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

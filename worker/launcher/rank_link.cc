@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <string_view>
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 // Converts waitid's result to a waitpid status.
@@ -111,4 +111,4 @@ void RankLink::Reap() {
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -12,7 +12,7 @@
 #include "proto/frame_buffer.h"
 #include "worker/launcher/spawn_rank.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // Bytes kept of the end of each rank's standard error.
 inline constexpr std::size_t kLogTailBytes = 8 << 10;
@@ -65,4 +65,4 @@ class RankLink {
   bool reaped_elsewhere_ = false;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

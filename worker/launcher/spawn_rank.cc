@@ -18,7 +18,7 @@
 
 extern char** environ;
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 // Descriptor of the trainer's socket (trainer/program/launcher_channel.h).
@@ -33,7 +33,9 @@ absl::Status SystemError(const std::string& what, int error) {
 
 // Duplicates `fd` above the descriptors that the child gets, even if this program's standard descriptors are
 // closed.
-UniqueFd AboveStandard(UniqueFd fd) { return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kChildSocket + 1)); }
+base::UniqueFd AboveStandard(base::UniqueFd fd) {
+  return base::UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kChildSocket + 1));
+}
 
 // Returns the name in NAME=value.
 std::string_view NameOf(std::string_view variable) { return variable.substr(0, variable.find('=')); }
@@ -91,19 +93,19 @@ absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector
     return SystemError("cannot make a socket pair for a rank", errno);
   }
   SpawnedRank rank;
-  rank.socket = UniqueFd(pair[0]);
-  UniqueFd child_socket = AboveStandard(UniqueFd(pair[1]));
+  rank.socket = base::UniqueFd(pair[0]);
+  base::UniqueFd child_socket = AboveStandard(base::UniqueFd(pair[1]));
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) return SystemError("cannot make a pipe for a rank's messages", errno);
-  rank.log = UniqueFd(pipe[0]);
-  UniqueFd child_log = AboveStandard(UniqueFd(pipe[1]));
+  rank.log = base::UniqueFd(pipe[0]);
+  base::UniqueFd child_log = AboveStandard(base::UniqueFd(pipe[1]));
   if (!child_socket.ok() || !child_log.ok() || ::fcntl(rank.log.get(), F_SETFL, O_NONBLOCK) != 0) {
     return SystemError("cannot prepare a rank's descriptors", errno);
   }
 
   std::string program = path;
   std::string launcher_fd = fmt::format("--launcher-fd={}", kChildSocket);
-  std::string cpu_list = "--cpu-list=" + CpuListText(cores);
+  std::string cpu_list = "--cpu-list=" + base::CpuListText(cores);
   char* argv[] = {program.data(), launcher_fd.data(), cores.empty() ? nullptr : cpu_list.data(), nullptr};
   std::vector<std::string> added = environment;
   std::vector<char*> all;
@@ -126,4 +128,4 @@ absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector
   return rank;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -10,13 +10,13 @@
 #include "absl/status/statusor.h"
 #include "base/os/unique_fd.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // A started rank. Destroying this object neither ends nor reaps the process.
 struct SpawnedRank {
   pid_t pid = -1;
-  UniqueFd socket;  // blocking; both directions
-  UniqueFd log;     // non-blocking; the rank's standard error
+  base::UniqueFd socket;  // blocking; both directions
+  base::UniqueFd log;     // non-blocking; the rank's standard error
 };
 
 // Runs `path --launcher-fd=3 [--cpu-list=0,1,...]`. The child gets its end of a socket pair as descriptor 3,
@@ -28,4 +28,4 @@ struct SpawnedRank {
 absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector<int>& cores, pid_t group,
                                       const std::vector<std::string>& environment);
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

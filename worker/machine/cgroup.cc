@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string_view>
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 std::optional<std::string> ReadFirstLine(const std::string& path) {
@@ -99,4 +99,4 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
   return limits;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace autocfg {
+namespace autocfg::worker {
 
 struct CgroupLimits {
   std::optional<double> cpus;  // CPU time per wall time
@@ -17,4 +17,4 @@ struct CgroupLimits {
 // its own group as the root. `root` is prefixed to /proc and /sys; "" except in tests.
 CgroupLimits ReadCgroupLimits(const std::string& root = "");
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

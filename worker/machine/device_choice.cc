@@ -11,7 +11,7 @@
 #include "proto/gpu_engine_file.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 constexpr std::string_view kCpuList = "cpu:";
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<int>> IndexesOf(const std::string& asked, std::string
 absl::StatusOr<DeviceChoice> ChooseCores(const std::string& asked) {
   const auto cores = IndexesOf(asked, kCpuList);
   if (!cores.ok()) return cores.status();
-  const std::vector<int> allowed = AllowedCpus();
+  const std::vector<int> allowed = base::AllowedCpus();
   for (const int core : *cores) {
     if (std::find(allowed.begin(), allowed.end(), core) == allowed.end())
       return absl::FailedPreconditionError(fmt::format(
@@ -144,4 +144,4 @@ v1::Inventory InventoryOf(const DeviceChoice& choice, std::int64_t slots) {
   return inventory;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

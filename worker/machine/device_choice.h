@@ -8,7 +8,7 @@
 #include "autocfg/v1/worker_service.pb.h"
 #include "kernels/nvml/gpus.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 struct DeviceChoice {
   std::vector<int> cores;               // ranks are pinned to them round-robin
@@ -31,4 +31,4 @@ absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::
 // `slots` = 0: one per GPU, or per core.
 v1::Inventory InventoryOf(const DeviceChoice& choice, std::int64_t slots);
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

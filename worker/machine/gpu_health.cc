@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "kernels/nvml/nvml_session.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -67,4 +67,4 @@ std::string WaitForFreeGpus(const std::vector<std::string>& uuids, std::chrono::
   }
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // Time allowed for the memory of an ended job to be released.
 inline constexpr std::chrono::seconds kGpuPatience{10};
@@ -19,4 +19,4 @@ inline constexpr std::chrono::seconds kGpuPatience{10};
 std::string WaitForFreeGpus(const std::vector<std::string>& uuids, std::chrono::duration<double> patience,
                             const std::atomic<bool>* cancel);
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

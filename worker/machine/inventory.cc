@@ -18,7 +18,7 @@
 #include "fmt/format.h"
 #include "worker/machine/cgroup.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 constexpr std::int64_t kMaxRanks = 1024;
@@ -90,7 +90,7 @@ ClusterSpec LocalOf(std::int64_t ranks, NodeGroup group) {
 std::vector<int> PhysicalCores() {
   std::vector<int> cores;
   std::set<std::string> seen;
-  for (const int cpu : AllowedCpus()) {
+  for (const int cpu : base::AllowedCpus()) {
     if (seen.insert(SiblingsOf(cpu)).second) cores.push_back(cpu);
   }
   if (const auto cpus = ReadCgroupLimits().cpus) {
@@ -108,13 +108,13 @@ std::int64_t MemoryLimitBytes() {
 v1::Inventory LocalInventory(std::int64_t slots) {
   v1::Inventory inventory;
   const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
-  inventory.set_hostname(HostName());
+  inventory.set_hostname(base::HostName());
   inventory.set_device_kind("cpu");
   inventory.set_device_fingerprint(CpuFingerprint());
   inventory.set_slots(slots > 0 ? slots : cores);
   inventory.set_physical_cores(cores);
   inventory.set_memory_bytes(MemoryLimitBytes());
-  inventory.set_build_id(BuildId());
+  inventory.set_build_id(base::BuildId());
   return inventory;
 }
 
@@ -177,4 +177,4 @@ std::int64_t RanksPerGpu(std::int64_t ranks, std::size_t gpus) {
   return std::max<std::int64_t>(1, (ranks + count - 1) / count);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

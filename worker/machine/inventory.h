@@ -9,7 +9,7 @@
 #include "kernels/nvml/gpus.h"
 #include "search/plan/cluster_spec.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // Returns one logical CPU per physical core that this process may use, ascending. Respects affinity, cpusets
 // and CPU quotas. Throws as AllowedCpus does (base/os/cpus.h).
@@ -40,4 +40,4 @@ absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks, const GpuList& list
 // Returns the number of ranks on the busiest GPU when `ranks` are distributed round-robin over `gpus`.
 std::int64_t RanksPerGpu(std::int64_t ranks, std::size_t gpus);
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -23,7 +23,7 @@
 #include "worker/program/program_options.h"
 #include "worker/program/worker.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 // Writes one line with a single write, so that lines of several processes do not mix.
@@ -130,7 +130,7 @@ int CatchingAll(const std::function<int()>& program) {
 }
 
 int WorkerMain(int argc, char** argv) {
-  SetUpLog("autocfg-worker", spdlog::level::info);
+  base::SetUpLog("autocfg-worker", spdlog::level::info);
   return CatchingAll([&] {
     const auto parsed = ParseProgramOptions(argc, argv);
     if (const auto* end = std::get_if<ProgramEnd>(&parsed))
@@ -139,4 +139,4 @@ int WorkerMain(int argc, char** argv) {
   });
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

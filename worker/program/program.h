@@ -3,7 +3,7 @@
 
 #include <functional>
 
-namespace autocfg {
+namespace autocfg::worker {
 
 // Exit codes. deploy/systemd/autocfg-worker.service restarts the program after all codes but the first three.
 inline constexpr int kExitDone = 0;         // stopped by SIGTERM or SIGINT, or drained
@@ -17,4 +17,4 @@ int WorkerMain(int argc, char** argv);
 // Returns the result of `program`. If it throws, prints one error line and returns kExitInternal.
 int CatchingAll(const std::function<int()>& program);
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

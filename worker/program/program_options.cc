@@ -15,7 +15,7 @@
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 constexpr std::int64_t kMostSlots = 1024;
@@ -63,7 +63,7 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   if (!texts.slots.empty() &&
       (!ParseAll(texts.slots, options.slots) || options.slots < 1 || options.slots > kMostSlots))
     return Usage(fmt::format("--slots: '{}' is not a whole number from 1 to {}", texts.slots, kMostSlots));
-  const std::string id = texts.name.empty() ? WorkerIdOf(HostName()) : texts.name;
+  const std::string id = texts.name.empty() ? WorkerIdOf(base::HostName()) : texts.name;
   if (id.size() > kMaxId || !std::all_of(id.begin(), id.end(), IsPlain)) {
     return Usage(fmt::format("--name: a name has at most {} letters, digits, '-', '_' and '.'", kMaxId));
   }
@@ -86,7 +86,8 @@ std::string WorkerIdOf(const std::string& hostname) {
 
 std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const char* const* argv) {
   CLI::App app("autocfg-worker: runs the jobs of an autocfg coordinator on this machine", "autocfg-worker");
-  app.set_version_flag("--version", fmt::format("autocfg-worker {} (build {})", Version(), BuildId()));
+  app.set_version_flag("--version",
+                       fmt::format("autocfg-worker {} (build {})", base::Version(), base::BuildId()));
   Texts texts;
   app.add_option("--coordinator", texts.coordinator, "address of the coordinator: unix:PATH or HOST:PORT");
   app.add_option("--devices", texts.devices,
@@ -114,4 +115,4 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   return Check(texts);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-namespace autocfg {
+namespace autocfg::worker {
 
 struct ProgramOptions {
   std::string coordinator;
@@ -28,4 +28,4 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
 // by '-'.
 std::string WorkerIdOf(const std::string& hostname);
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

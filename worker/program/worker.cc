@@ -15,7 +15,7 @@
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/inventory.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 namespace {
 
 using SystemClock = std::chrono::system_clock;
@@ -28,7 +28,7 @@ constexpr double kPauseSeconds = 0.2;
 struct Worker::Impl {
   Impl(const WorkerOptions& worker_options, std::shared_ptr<grpc::Channel> given)
       : options(worker_options),
-        boot_id(RandomId()),
+        boot_id(base::RandomId()),
         cores(options.cores.empty() ? PhysicalCores() : options.cores),
         launcher(options.trainer_path),
         channel(std::move(given)),
@@ -118,4 +118,4 @@ void Worker::Stop() { impl_->Stop(); }
 
 absl::Status Worker::WaitUntilEnded() { return impl_->WaitUntilEnded(); }
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.pb.h"
 
-namespace autocfg {
+namespace autocfg::worker {
 
 struct WorkerOptions {
   std::string coordinator;   // unix:PATH or HOST:PORT
@@ -44,4 +44,4 @@ class Worker {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::worker

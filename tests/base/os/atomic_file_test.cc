@@ -15,7 +15,7 @@
 
 #include "tests/cli/program.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 // Records each sync in order, with the content that `name` had then. Injects the errors that a test sets.
@@ -28,11 +28,11 @@ struct Syncs {
 Syncs* syncs = nullptr;
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::base
 
 // Replaces the C library's function.
 extern "C" int fsync(int fd) {
-  using autocfg::syncs;
+  using autocfg::base::syncs;
   if (syncs != nullptr) {
     struct stat info {};
     fstat(fd, &info);
@@ -46,7 +46,7 @@ extern "C" int fsync(int fd) {
   return static_cast<int>(syscall(SYS_fsync, fd));
 }
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 class AtomicFileTest : public testing::Test {
@@ -154,4 +154,4 @@ TEST_F(AtomicFileTest, FollowsLinksToTheirTarget) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -6,11 +6,11 @@
 #include <cerrno>
 #include <system_error>
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 // Simulates the kernel of a machine with `cpus` CPUs, which rejects smaller masks.
-GetAffinity Machine(int cpus, std::vector<int> allowed, std::vector<std::size_t>* sizes = nullptr) {
+GetAffinity Machine(int cpus, const std::vector<int>& allowed, std::vector<std::size_t>* sizes = nullptr) {
   return [=](std::size_t bytes, cpu_set_t* mask) {
     if (sizes != nullptr) sizes->push_back(bytes);
     if (bytes * 8 < static_cast<std::size_t>(cpus)) {
@@ -77,4 +77,4 @@ TEST(CpuList, RoundTrips) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::base

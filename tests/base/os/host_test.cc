@@ -7,7 +7,7 @@
 
 #include "base/os/random_id.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 TEST(Environment, UnsetVariableIsEmpty) {
@@ -32,4 +32,4 @@ TEST(RandomId, IsUnique) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::base

@@ -8,7 +8,7 @@
 #include "base/os/host.h"
 #include "spdlog/spdlog.h"
 
-namespace autocfg {
+namespace autocfg::base {
 namespace {
 
 // Returns what a program writes with AUTOCFG_LOG=`asked` and a default level of `info`.
@@ -42,4 +42,4 @@ TEST(ProgramLog, EnvironmentSetsTheLevel) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::base

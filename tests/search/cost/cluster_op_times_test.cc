@@ -80,12 +80,13 @@ TEST(ClusterOpTimes, MatrixProductsByHand) {
   // 10 x 10 tiles of 128 x 256, in one wave: the full rate.
   EXPECT_DOUBLE_EQ(times->Seconds(ClusterMatmul(1280, 2560, 4096), {}), 2.0 * 1280 * 2560 * 4096 / 5e13);
   // One more row of tiles needs a second wave, or smaller tiles that reach less of the rate.
-  const double ratio =
-      times->Seconds(ClusterMatmul(1281, 2560, 4096), {}) / times->Seconds(ClusterMatmul(1280, 2560, 4096), {});
+  const double ratio = times->Seconds(ClusterMatmul(1281, 2560, 4096), {}) /
+                       times->Seconds(ClusterMatmul(1280, 2560, 4096), {});
   EXPECT_GT(ratio, 1.4);
   EXPECT_LE(ratio, 2);
   // With a small inner dimension the bytes dominate: 2 for each of 8192 x 8192 results, plus the operands.
-  EXPECT_DOUBLE_EQ(times->Seconds(ClusterMatmul(8192, 8192, 16), {}), 2.0 * (8192.0 * 8192 + 2 * 8192 * 16) / 5e11);
+  EXPECT_DOUBLE_EQ(times->Seconds(ClusterMatmul(8192, 8192, 16), {}),
+                   2.0 * (8192.0 * 8192 + 2 * 8192 * 16) / 5e11);
   ClusterSpec deep = RoundCluster();
   deep.groups[0].device.efficiency.matmul_k_half = 4096;
   deep.groups[0].device.efficiency.op_overhead_s = 1e-3;

@@ -211,7 +211,7 @@ TEST(HuggingFace, AnyBytes) {
         text.erase(at, 1 + random() % 4);
       }
     }
-    const auto json = ParseJson("model", text);
+    const auto json = base::ParseJson("model", text);
     const absl::Status status = json.ok() ? ImportHuggingFace(*json).status() : json.status();
     imported += status.ok() ? 1 : 0;
     for (const char c : status.message())

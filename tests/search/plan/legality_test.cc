@@ -289,7 +289,8 @@ TEST(LegalityRules, DependOnNoOtherOptions) {
       if (reason && rule.reason > *reason) break;  // requires the rules before it
       ParallelPlan mixed = other;
       for (const std::string_view name : rule.reads) FindPlanOption(name)->copy(plan, mixed);
-      EXPECT_EQ(rule.broken({model, kWorkload, 64, mixed}), rule.broken({model, kWorkload, 64, plan})) << rule.name;
+      EXPECT_EQ(rule.broken({model, kWorkload, 64, mixed}), rule.broken({model, kWorkload, 64, plan}))
+          << rule.name;
     }
   }
 }

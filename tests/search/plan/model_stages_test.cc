@@ -94,7 +94,8 @@ TEST(ModelStages, RecomputedLayers) {
 }
 
 TEST(MicrobatchCount, CountsOneDataParallelRank) {
-  EXPECT_EQ(MicrobatchCount({.global_batch = 24, .seq_len = 64, .precision = {}}, StagesPlan("dp=2,mbs=3")), 4);
+  EXPECT_EQ(MicrobatchCount({.global_batch = 24, .seq_len = 64, .precision = {}}, StagesPlan("dp=2,mbs=3")),
+            4);
 }
 
 }  // namespace

@@ -119,8 +119,8 @@ TEST(SearchLoop, RejectsBadCalibrations) {
 }
 
 TEST(SearchLoop, RejectsBadInput) {
-  const auto create = [](ModelSpec model, Workload workload, ClusterSpec cluster,
-                         SearchOptions options = {}) {
+  const auto create = [](const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
+                         const SearchOptions& options = {}) {
     return SearchLoop::Create(model, workload, cluster, {}, options).status();
   };
   ModelSpec bad = SmallGpt();

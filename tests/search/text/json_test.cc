@@ -328,15 +328,15 @@ TEST(ClusterName, Parts) {
 
 // Any bytes give an answer, a model or cluster or one printable line, and never an exception.
 TEST(Printable, KeepsVisibleCharactersOnly) {
-  EXPECT_EQ(Printable("größe 模型 🙂"), "größe 模型 🙂");
-  EXPECT_EQ(Printable("a\tb\x7f"), "a\\x09b\\x7f");
-  EXPECT_EQ(Printable("\xc3"), "\\xc3");                    // an incomplete character
-  EXPECT_EQ(Printable("\xc3("), "\\xc3(");                  // a wrong second byte
-  EXPECT_EQ(Printable("\xc0\x80"), "\\xc0\\x80");           // an overlong encoding
-  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
-  EXPECT_EQ(Printable("\xe2\x80\xae"), "\\xe2\\x80\\xae");  // a right-to-left override
-  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");           // a terminal control character
-  EXPECT_EQ(Printable(std::string(59, 'x') + "üy"), std::string(59, 'x') + "ü...");
+  EXPECT_EQ(base::Printable("größe 模型 🙂"), "größe 模型 🙂");
+  EXPECT_EQ(base::Printable("a\tb\x7f"), "a\\x09b\\x7f");
+  EXPECT_EQ(base::Printable("\xc3"), "\\xc3");                    // an incomplete character
+  EXPECT_EQ(base::Printable("\xc3("), "\\xc3(");                  // a wrong second byte
+  EXPECT_EQ(base::Printable("\xc0\x80"), "\\xc0\\x80");           // an overlong encoding
+  EXPECT_EQ(base::Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(base::Printable("\xe2\x80\xae"), "\\xe2\\x80\\xae");  // a right-to-left override
+  EXPECT_EQ(base::Printable("\xc2\x9b"), "\\xc2\\x9b");           // a terminal control character
+  EXPECT_EQ(base::Printable(std::string(59, 'x') + "üy"), std::string(59, 'x') + "ü...");
 }
 
 TEST(Json, AnyBytes) {
@@ -370,7 +370,7 @@ TEST(Json, AnyBytes) {
     if (is_model) {
       status = ParseModelText(text).status();
     } else {
-      const auto json = ParseJson("cluster", text);
+      const auto json = base::ParseJson("cluster", text);
       status = json.ok() ? ParseClusterJson(*json).status() : json.status();
     }
     parsed += status.ok() ? 1 : 0;

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/sched/sched_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::HasSubstr;
@@ -359,4 +359,4 @@ TEST_F(DispatcherTest, CloseEndsAllCalls) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

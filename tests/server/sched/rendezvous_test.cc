@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/sched/sched_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::ElementsAre;
@@ -166,4 +166,4 @@ TEST_F(RendezvousTest, CloseEndsAllCalls) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -17,7 +17,7 @@
 #include "server/store/sqlite_store.h"
 #include "tests/server/store/study_edits.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 constexpr absl::Duration kLong = absl::Seconds(30);  // longer than any of these tests may take
 
@@ -95,8 +95,8 @@ class SchedFixture : public testing::Test {
 
   std::unique_ptr<Store> store_;
   std::atomic<double> now_ = 100;
-  Clock clock_ = [this] { return now_.load(); };
+  base::Clock clock_ = [this] { return now_.load(); };
   std::int64_t study_ = 0;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -12,7 +12,7 @@
 #include "tests/server/sched/sched_fixture.h"
 #include "tests/server/store/study_edits.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 TEST(Notifier, ChangeBeforeWaitIsNotMissed) {
@@ -79,7 +79,7 @@ class SchedTest : public testing::Test {
   std::unique_ptr<Store> store_;
   Notifier notifier_;
   std::atomic<double> now_ = 100;
-  Clock clock_ = [this] { return now_.load(); };
+  base::Clock clock_ = [this] { return now_.load(); };
   std::int64_t epoch_ = 0;
   std::int64_t study_ = 0;
 };
@@ -130,4 +130,4 @@ TEST_F(SchedTest, ExpiryWithoutCoordinatorDoesNotUseUpAnAttempt) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/services/worker_service_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using grpc::StatusCode;
@@ -173,4 +173,4 @@ TEST_F(GangServiceTest, RejectsMalformedGatherings) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

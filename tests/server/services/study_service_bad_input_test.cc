@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/services/study_service_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using grpc::StatusCode;
@@ -174,4 +174,4 @@ TEST_F(StudyServiceTest, MissingResourcesAreNotFound) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/server/coordinator_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class StudyServiceTest : public CoordinatorFixture {
  protected:
@@ -22,4 +22,4 @@ class StudyServiceTest : public CoordinatorFixture {
   }
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -15,7 +15,7 @@
 #include "server/services/study_service.h"
 #include "tests/server/services/study_service_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using grpc::StatusCode;
@@ -131,4 +131,4 @@ TEST_F(StudyServiceTest, PredictStreamsAreBounded) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

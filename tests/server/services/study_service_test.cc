@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/services/study_service_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using grpc::StatusCode;
@@ -220,4 +220,4 @@ TEST_F(StudyServiceTest, RetriedTrialIsMeasuredAndAffectsTheSearch) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -14,7 +14,7 @@
 #include "server/services/study_service.h"
 #include "tests/server/services/study_service_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using grpc::StatusCode;
@@ -244,4 +244,4 @@ TEST_F(StudyServiceTest, ShutdownEndsStreamsAndParkedCallsWithUnavailable) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

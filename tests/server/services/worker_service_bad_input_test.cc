@@ -11,7 +11,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/server/services/worker_service_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using grpc::StatusCode;
@@ -207,4 +207,4 @@ TEST_F(WorkerServiceTest, RejectsUnparsableAndOversizedMessages) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

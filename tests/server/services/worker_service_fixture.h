@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/server/coordinator_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 class WorkerServiceTest : public CoordinatorFixture {
  protected:
@@ -62,4 +62,4 @@ class WorkerServiceTest : public CoordinatorFixture {
   std::string study_;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::server

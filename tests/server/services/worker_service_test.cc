@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/services/worker_service_fixture.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using grpc::StatusCode;
@@ -214,4 +214,4 @@ TEST_F(WorkerServiceTest, DrainingWorkerIsToldAndListedAsDraining) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

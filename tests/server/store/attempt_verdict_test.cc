@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 // The store's suite tests the verdict for reports. These tests cover ends without a report, and more than two
@@ -85,4 +85,4 @@ TEST(AttemptVerdict, StoredNumbersAreStable) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 WorkerRecord Worker(const std::string& name, int gpus, int slots, const std::string& device = "GPU X") {
@@ -67,4 +67,4 @@ TEST(OpTimesKey, RequiresEqualCandidateWorkers) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

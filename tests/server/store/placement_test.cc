@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 // The store's suite tests each rule. This test checks them on random fleets against all subsets.
@@ -114,4 +114,4 @@ TEST(Placement, WorkerWithoutDeviceKindIsACpuWorker) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(ReportFit, CalibrationHasEachOpOnceInAnyOrder) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -18,7 +18,7 @@
 #include "tests/server/store/study_edits.h"
 #include "tests/support/temp_dir.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::HasSubstr;
@@ -324,4 +324,4 @@ TEST(Migrations, RunInOrderOnceAndAtomically) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

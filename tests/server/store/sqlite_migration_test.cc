@@ -13,7 +13,7 @@
 #include "tests/support/build_paths.h"
 #include "tests/support/temp_dir.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 using testing::ElementsAre;
@@ -210,4 +210,4 @@ TEST_F(MigrationTest, DanglingRowsAreDataLossAndFileIsUnchanged) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -12,7 +12,7 @@
 #include "server/store/sqlite_store.h"
 #include "tests/support/temp_dir.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 v1::Study SampleStudy(const std::string& fingerprint) {
@@ -123,4 +123,4 @@ TEST(SqliteReader, ReportsErrors) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -3,7 +3,7 @@
 #include "tests/conformance/store_suite.h"
 #include "tests/support/temp_dir.h"
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 std::shared_ptr<Store> InFile() {
@@ -33,4 +33,4 @@ INSTANTIATE_TEST_SUITE_P(Sqlite, StoreGangSuite, kStores, StoreMakerName);
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreCalibrationSuite, kStores, StoreMakerName);
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

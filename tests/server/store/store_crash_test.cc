@@ -22,7 +22,7 @@
 
 extern char** environ;  // NOLINT: the name is POSIX's
 
-namespace autocfg {
+namespace autocfg::server {
 namespace {
 
 constexpr const char* kPathVariable = "AUTOCFG_CRASH_TEST_DB";
@@ -167,4 +167,4 @@ TEST(StoreCrash, AcknowledgedWritesSurvive) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::server

@@ -7,7 +7,7 @@
 #include "server/names/resource_names.h"
 #include "server/store/store.h"
 
-namespace autocfg {
+namespace autocfg::server {
 
 inline absl::Status SetStudyState(Store& store, std::int64_t study, v1::StudyState state) {
   return store
@@ -32,4 +32,4 @@ inline absl::Status ReplaceStudy(Store& store, const v1::Study& study) {
       .status();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::server

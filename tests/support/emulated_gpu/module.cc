@@ -23,19 +23,21 @@ std::int64_t DeviceMemoryBytes(int) {
   return static_cast<std::int64_t>(total);
 }
 
-std::unique_ptr<CommWorld> NoNccl(Rendezvous&) { throw CommError("NCCL is not emulated"); }
+std::unique_ptr<trainer::CommWorld> NoNccl(trainer::Rendezvous&) {
+  throw trainer::CommError("NCCL is not emulated");
+}
 
 }  // namespace
 }  // namespace autocfg
 
-extern "C" __attribute__((visibility("default"))) const autocfg::GpuEngine* autocfg_gpu_engine() {
-  static const autocfg::GpuEngine engine{.build_id = autocfg::BuildId(),
-                                         .device_count = autocfg::cuda::DeviceCount,
-                                         .device_identity = autocfg::DeviceIdentity,
-                                         .device_memory_bytes = autocfg::DeviceMemoryBytes,
-                                         .create_device = autocfg::cuda::CreateCudaDevice,
-                                         .create_ops = autocfg::cuda::CreateCudaOps,
-                                         .choices = autocfg::cuda::ChoicesOf,
-                                         .create_nccl_world = autocfg::NoNccl};
+extern "C" __attribute__((visibility("default"))) const autocfg::trainer::GpuEngine* autocfg_gpu_engine() {
+  static const autocfg::trainer::GpuEngine engine{.build_id = autocfg::base::BuildId(),
+                                                  .device_count = autocfg::cuda::DeviceCount,
+                                                  .device_identity = autocfg::DeviceIdentity,
+                                                  .device_memory_bytes = autocfg::DeviceMemoryBytes,
+                                                  .create_device = autocfg::cuda::CreateCudaDevice,
+                                                  .create_ops = autocfg::cuda::CreateCudaOps,
+                                                  .choices = autocfg::cuda::ChoicesOf,
+                                                  .create_nccl_world = autocfg::NoNccl};
   return &engine;
 }

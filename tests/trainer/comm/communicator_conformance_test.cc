@@ -6,7 +6,7 @@
 #include "tests/support/remote_device.h"
 #include "trainer/comm/paced_world.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Ucx, CommunicatorSuite, CommunicatorImplementations("ucx", CreateUcxWorld),
@@ -89,4 +89,4 @@ std::vector<CommunicatorCase> Forms() {
 INSTANTIATE_TEST_SUITE_P(Form, CommunicatorFormSuite, testing::ValuesIn(Forms()), CommunicatorCaseName);
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

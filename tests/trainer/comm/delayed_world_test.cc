@@ -2,7 +2,7 @@
 
 #include "tests/conformance/rank_threads.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 std::unique_ptr<CommWorld> DelayedUcxWorld(Rendezvous& rendezvous) {
@@ -43,4 +43,4 @@ TEST(DelayedWorld, FailureToStartIsThrownByWait) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

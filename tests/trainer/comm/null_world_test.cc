@@ -6,7 +6,7 @@
 
 #include "tests/conformance/rank_threads.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 TEST(NullWorld, LeavesDataInPlace) {
@@ -83,4 +83,4 @@ TEST(NullWorld, RejectsInvalidArguments) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

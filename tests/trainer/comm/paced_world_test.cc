@@ -8,7 +8,7 @@
 
 #include "tests/conformance/rank_threads.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 constexpr double kMessage = 4, kSum = 2;
@@ -205,4 +205,4 @@ TEST(PacedWorld, RejectsInvalidOperations) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

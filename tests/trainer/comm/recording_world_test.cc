@@ -2,7 +2,7 @@
 
 #include "tests/conformance/rank_threads.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 OpDesc Op(OpKind kind, DType dtype, CommGroup group, int size, std::int64_t n) {
@@ -50,4 +50,4 @@ TEST(RecordingWorld, DoesNotRecordRejectedOperations) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

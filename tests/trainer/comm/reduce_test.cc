@@ -8,7 +8,7 @@
 
 #include "kernels/bf16.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 TEST(Reduce, SumsAndMaxima) {
@@ -74,4 +74,4 @@ TEST(Reduce, RejectsOtherTypes) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

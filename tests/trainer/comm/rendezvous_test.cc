@@ -6,7 +6,7 @@
 
 #include "trainer/comm/communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 TEST(LocalRendezvous, GathersFromAllRanks) {
@@ -49,4 +49,4 @@ TEST(LocalRendezvous, DifferentNamesAreAnError) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 class CountedWork final : public ScopedWork {
@@ -56,4 +56,4 @@ TEST(ScopedWork, DestructorWaitsIfCreatedDuringUnwinding) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

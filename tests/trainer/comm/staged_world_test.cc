@@ -7,7 +7,7 @@
 #include "tests/conformance/rank_threads.h"
 #include "tests/support/remote_device.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // One rank's device and its staged world.
@@ -109,4 +109,4 @@ TEST(StagedWorld, RejectsInvalidOperations) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -13,7 +13,7 @@
 // leaks.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libucs\nleak:libuct\nleak:libucp\n"; }
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // An issued all-reduce advances while this rank waits for another operation that depends on it.
@@ -110,4 +110,4 @@ TEST(UcxWorld, ExceptionDoesNotWaitForThePeer) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -6,7 +6,7 @@
 
 #include "trainer/layout/errors.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 NcclApi Open() {
@@ -55,4 +55,4 @@ const NcclApi& Nccl() {
   return api;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/device/loaded_library.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 inline constexpr char kNcclLibrary[] = "libnccl.so.2";
 static_assert(NCCL_MAJOR == 2, "kNcclLibrary does not match the headers");
@@ -35,4 +35,4 @@ NcclApi FindNccl(const cuda::SymbolSource& source);
 // is one line and says what to do. A successful result is cached.
 const NcclApi& Nccl();
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -14,7 +14,7 @@
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/device/cuda_stream.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 static_assert(kLinkKeyBytes == NCCL_UNIQUE_ID_BYTES);
@@ -219,4 +219,4 @@ std::unique_ptr<StreamDriver> CreateNcclDriver(const NcclApi& nccl, std::chrono:
   return std::make_unique<NcclDriver>(nccl, join_timeout);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -9,7 +9,7 @@
 #include "trainer/comm/nccl/nccl_api.h"
 #include "trainer/comm/streamed/stream_driver.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Time limit for the ranks of a link to join it. Ranks arrive at different times, since some may still create
 // or load their weights. The limit is below the 180 s that a job on GPUs has to start, so that this error is
@@ -21,4 +21,4 @@ inline constexpr std::chrono::seconds kJoinTimeout{120};
 std::unique_ptr<StreamDriver> CreateNcclDriver(const NcclApi& nccl,
                                                std::chrono::seconds join_timeout = kJoinTimeout);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -11,7 +11,7 @@
 #include "trainer/comm/nccl/nccl_driver.h"
 #include "trainer/comm/streamed/streamed_world.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // NCCL reads its environment variables at its first call in the process.
@@ -33,4 +33,4 @@ std::unique_ptr<CommWorld> CreateNcclWorld(Rendezvous& rendezvous) {
   return CreateStreamedWorld(std::move(driver), CreateUcxWorld(rendezvous));
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

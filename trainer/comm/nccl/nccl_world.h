@@ -18,7 +18,7 @@
 
 #include "trainer/comm/comm_world.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Collective over the rendezvous, which must outlive the world. Ranks find each other and run barriers over
 // host communication (CreateUcxWorld), because the rendezvous always involves all ranks while a group's
@@ -33,4 +33,4 @@ namespace autocfg {
 // Untested.
 std::unique_ptr<CommWorld> CreateNcclWorld(Rendezvous& rendezvous);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

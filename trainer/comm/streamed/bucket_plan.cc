@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 std::vector<Bucket> PlanBuckets(std::int64_t elements, std::int64_t element_bytes, std::int64_t bucket_bytes,
                                 std::int64_t alignment) {
@@ -22,4 +22,4 @@ std::vector<Bucket> PlanBuckets(std::int64_t elements, std::int64_t element_byte
   return buckets;
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

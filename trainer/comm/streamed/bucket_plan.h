@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // A contiguous range of elements.
 struct Bucket {
@@ -19,4 +19,4 @@ struct Bucket {
 std::vector<Bucket> PlanBuckets(std::int64_t elements, std::int64_t element_bytes, std::int64_t bucket_bytes,
                                 std::int64_t alignment);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -5,7 +5,7 @@
 
 #include "trainer/comm/host_stream.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 LaneOperation::LaneOperation(StreamDriver& driver, EventId ready, std::vector<Transfer> transfers)
     : driver_(driver), ready_(ready), transfers_(std::move(transfers)) {}
 
@@ -86,4 +86,4 @@ void Lane::Abort() noexcept {
   waiting_.clear();
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

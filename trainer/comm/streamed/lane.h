@@ -13,7 +13,7 @@
 #include "trainer/comm/streamed/stream_driver.h"
 #include "trainer/comm/unwinding.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Transfers that were issued together.
 class LaneOperation {
@@ -81,4 +81,4 @@ class Lane {
   std::deque<std::shared_ptr<LaneOperation>> waiting_;  // not completely on the queue, in order of issue
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -11,7 +11,7 @@
 #include "search/ops/dtype.h"
 #include "trainer/comm/communicator.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 enum class QueueId : std::int64_t {};  // an execution queue of the device: a stream
 enum class EventId : std::int64_t {};  // a point in a queue
@@ -75,4 +75,4 @@ class StreamDriver {
   virtual void SetHostWaitHook(std::function<void()> hook) = 0;
 };
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

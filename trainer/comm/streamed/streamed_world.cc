@@ -16,7 +16,7 @@
 #include "trainer/comm/streamed/bucket_plan.h"
 #include "trainer/comm/streamed/lane.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 // The last channel of the host group carries the keys of reductions. The key of a message lane uses the
@@ -233,4 +233,4 @@ std::unique_ptr<CommWorld> CreateStreamedWorld(std::unique_ptr<StreamDriver> dri
   return std::make_unique<StreamedWorld>(std::move(driver), std::move(host), bucket_bytes);
 }
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -17,7 +17,7 @@
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/streamed/stream_driver.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 
 // Larger reductions are split into buckets, with one call each.
 inline constexpr std::int64_t kReductionBucketBytes = std::int64_t{128} << 20;
@@ -28,4 +28,4 @@ std::unique_ptr<CommWorld> CreateStreamedWorld(std::unique_ptr<StreamDriver> dri
                                                std::unique_ptr<CommWorld> host,
                                                std::int64_t bucket_bytes = kReductionBucketBytes);
 
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -183,7 +183,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 
 }  // extern "C"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using ::testing::AllOf;
@@ -387,4 +387,4 @@ TEST(GpuModule, LoadsWithoutNcclAndCudnn) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 TEST(BucketPlan, LastBucketIsSmaller) {
@@ -60,4 +60,4 @@ TEST(BucketPlan, RejectsInvalidSizes) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

@@ -5,7 +5,7 @@
 #include "tests/support/remote_driver.h"
 #include "trainer/comm/streamed/streamed_world.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 std::unique_ptr<CommWorld> CreateStreamed(Rendezvous& rendezvous) {
@@ -21,4 +21,4 @@ INSTANTIATE_TEST_SUITE_P(Streamed, CommunicatorFormSuite,
                          CommunicatorImplementations("streamed", CreateStreamed), CommunicatorCaseName);
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer

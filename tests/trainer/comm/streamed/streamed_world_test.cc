@@ -13,7 +13,7 @@
 
 #include "trainer/comm/group.h"
 
-namespace autocfg {
+namespace autocfg::trainer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -261,4 +261,4 @@ TEST_F(StreamedWorld, IgnoresEmptyTensors) {
 }
 
 }  // namespace
-}  // namespace autocfg
+}  // namespace autocfg::trainer
