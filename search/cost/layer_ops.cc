@@ -79,7 +79,8 @@ class OpLister {
       Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim});
   }
   void Attention(OpKind fused, OpKind unfused) {
-    Add(IsUnfused(plan_) ? unfused : fused, types.compute, {s.micro_batch, s.seq_len, s.heads, s.head_dim, s.kv_heads});
+    Add(IsUnfused(plan_) ? unfused : fused, types.compute,
+        {s.micro_batch, s.seq_len, s.heads, s.head_dim, s.kv_heads});
   }
   void AttentionForward() { Attention(OpKind::kAttentionForward, OpKind::kUnfusedAttentionForward); }
   void AttentionBackward() { Attention(OpKind::kAttentionBackward, OpKind::kUnfusedAttentionBackward); }

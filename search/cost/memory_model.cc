@@ -38,7 +38,8 @@ class PlanMemory {
 
     workspace_ =
         hidden_ + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) + AlignedBytes(2 * SizeOf(DType::kF64));
-    workspace_ += IsUnfused(plan) ? probabilities : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
+    workspace_ += IsUnfused(plan) ? probabilities
+                                  : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
     if (RecomputesScores(plan)) workspace_ += probabilities;
     if (IsGated(model.activation)) workspace_ += rows(s_.fc);
     if (plan.pp == 1) workspace_ += hidden_;
@@ -72,8 +73,8 @@ class PlanMemory {
     const bool sends_output = !place.last || plan_.virtual_stages > 1;
     if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * hidden_;
     const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
-    bytes.communication +=
-        kCollectiveStagingBytes * ((plan_.tp > 1) + (plan_.dp > 1) + embedding_group + (RankCount(plan_) > 1));
+    bytes.communication += kCollectiveStagingBytes *
+                           ((plan_.tp > 1) + (plan_.dp > 1) + embedding_group + (RankCount(plan_) > 1));
     return bytes;
   }
 

@@ -52,8 +52,7 @@ ParameterShape ShapeOf(ParameterKind kind, const ModelSpec& model, const LocalDi
     case ParameterKind::kProjBias: return Replicated({d.hidden});
     case ParameterKind::kQkvWeight: return QkvShape(model, d, true);
     case ParameterKind::kQkvBias: return QkvShape(model, d, false);
-    case ParameterKind::kAttentionOutWeight:
-      return Rows(model.heads * model.head_dim, d.attention, d.hidden);
+    case ParameterKind::kAttentionOutWeight: return Rows(model.heads * model.head_dim, d.attention, d.hidden);
     case ParameterKind::kFcWeight: return FcShape(model, d, true);
     case ParameterKind::kFcBias: return FcShape(model, d, false);
     case ParameterKind::kProjWeight: return Rows(model.ffn_hidden, d.ffn, d.hidden);

@@ -20,7 +20,7 @@ inline constexpr std::int64_t kNoLayer = -1;
 struct Parameter {
   std::string name;  // GPT-2's name, whatever the model: "transformer.h.0.attn.c_attn.weight"
   ParameterKind kind = ParameterKind::kTokenEmbedding;
-  std::int64_t layer = kNoLayer;           // of the model
+  std::int64_t layer = kNoLayer;  // of the model
   // As in ParameterShape.
   std::vector<std::int64_t> global_shape;
   std::vector<std::int64_t> shape;  // of this rank

@@ -21,9 +21,9 @@ TEST(LocalDims, Gpt2OnOneRank) {
                            .ffn = 3072,
                            .fc = 3072,
                            .vocab = 50304};
-  EXPECT_EQ(LocalDimsOf(*ModelPreset("gpt2-124m"), {.global_batch = 8, .seq_len = 1024},
-                        {{}, {.micro_batch = 8}}),
-            expected);
+  EXPECT_EQ(
+      LocalDimsOf(*ModelPreset("gpt2-124m"), {.global_batch = 8, .seq_len = 1024}, {{}, {.micro_batch = 8}}),
+      expected);
 }
 
 // Brown et al. 2020, table 2.1. Over 8 ranks the 50,257 tokens are padded to the 51,200 of Narayanan et al.

@@ -42,8 +42,8 @@ TEST(ParameterShape, Gpt2AsReleased) {
   }
   for (int k = 0; k < kParameterKindCount; ++k) {
     const ParameterShape shape = PresetShape(static_cast<Kind>(k), "gpt2-124m", 1);
-    const bool vocabulary = k == static_cast<int>(Kind::kTokenEmbedding) ||
-                            k == static_cast<int>(Kind::kOutputLayer);
+    const bool vocabulary =
+        k == static_cast<int>(Kind::kTokenEmbedding) || k == static_cast<int>(Kind::kOutputLayer);
     EXPECT_EQ(shape.local, vocabulary ? ParameterDims({50304, 768}) : shape.global) << k;
   }
 }
@@ -60,14 +60,12 @@ TEST(ParameterShape, Llama3OverFourRanks) {
                                                     .local = {4096, 7168},
                                                     .parts = {14336, 14336},
                                                     .sharding = Sharding::kColumns}));
-  EXPECT_EQ(
-      shape(Kind::kAttentionOutWeight),
-      (ParameterShape{
-          .global = {4096, 4096}, .local = {1024, 4096}, .parts = {}, .sharding = Sharding::kRows}));
-  EXPECT_EQ(
-      shape(Kind::kProjWeight),
-      (ParameterShape{
-          .global = {14336, 4096}, .local = {3584, 4096}, .parts = {}, .sharding = Sharding::kRows}));
+  EXPECT_EQ(shape(Kind::kAttentionOutWeight),
+            (ParameterShape{
+                .global = {4096, 4096}, .local = {1024, 4096}, .parts = {}, .sharding = Sharding::kRows}));
+  EXPECT_EQ(shape(Kind::kProjWeight),
+            (ParameterShape{
+                .global = {14336, 4096}, .local = {3584, 4096}, .parts = {}, .sharding = Sharding::kRows}));
   const ParameterShape table{
       .global = {128256, 4096}, .local = {32128, 4096}, .parts = {}, .sharding = Sharding::kRows};
   EXPECT_EQ(shape(Kind::kTokenEmbedding), table);
@@ -85,9 +83,9 @@ TEST(ParameterShape, BiasesOfGpt3OverEightRanks) {
                                                    .local = {4608},
                                                    .parts = {12288, 12288, 12288},
                                                    .sharding = Sharding::kColumns}));
-  EXPECT_EQ(shape(Kind::kFcBias),
-            (ParameterShape{
-                .global = {49152}, .local = {6144}, .parts = {49152}, .sharding = Sharding::kColumns}));
+  EXPECT_EQ(
+      shape(Kind::kFcBias),
+      (ParameterShape{.global = {49152}, .local = {6144}, .parts = {49152}, .sharding = Sharding::kColumns}));
   for (const Kind kind : {Kind::kAttentionOutBias, Kind::kProjBias}) {
     EXPECT_EQ(shape(kind),
               (ParameterShape{
@@ -101,11 +99,11 @@ TEST(ParameterShape, AddUpToThePublishedCounts) {
     const char* model;
     std::int64_t layers, count;
   };
-  const std::set<Kind> once = {Kind::kTokenEmbedding,  Kind::kPositionEmbedding, Kind::kFinalNormWeight,
-                               Kind::kFinalNormBias,   Kind::kOutputLayer};
+  const std::set<Kind> once = {Kind::kTokenEmbedding, Kind::kPositionEmbedding, Kind::kFinalNormWeight,
+                               Kind::kFinalNormBias, Kind::kOutputLayer};
   const std::set<Kind> not_in_gpt2 = {Kind::kOutputLayer};
-  const std::set<Kind> not_in_llama = {Kind::kPositionEmbedding, Kind::kNorm1Bias,  Kind::kQkvBias,
-                                       Kind::kAttentionOutBias,  Kind::kNorm2Bias,  Kind::kFcBias,
+  const std::set<Kind> not_in_llama = {Kind::kPositionEmbedding, Kind::kNorm1Bias,    Kind::kQkvBias,
+                                       Kind::kAttentionOutBias,  Kind::kNorm2Bias,    Kind::kFcBias,
                                        Kind::kProjBias,          Kind::kFinalNormBias};
   for (const auto& [model, layers, count] : {Published{"gpt2-124m", 12, 124'439'808},
                                              {"gpt2-1.5b", 48, 1'557'611'200},
