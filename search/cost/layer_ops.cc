@@ -140,7 +140,8 @@ void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) {
 std::int64_t GradientElements(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank) {
   const DType type = workload.precision.gradients;
-  return ParameterRegionBytes(LocalDimsOf(model, workload, plan), model, PlaceOf(plan, pipeline_rank),
+  const LocalDims dims = LocalDimsOf(model, workload, plan);
+  return ParameterRegionBytes(ParametersOf(dims, model, PlaceOf(plan, pipeline_rank)),
                               RankLayers(model, plan, pipeline_rank), type) /
          SizeOf(type);
 }
@@ -263,7 +264,6 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
 
 OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                    std::int64_t pipeline_rank, OpKind kind, std::int64_t tensor_coordinate) {
-  const LocalDims s = LocalDimsOf(model, workload, plan);
   const RankPlace place = PlaceOf(plan, pipeline_rank);
   const bool with_replicated = tensor_coordinate == 0 || kind != OpKind::kSumOfSquares;
   const auto elements = [&](const ParameterList& list) {
@@ -271,10 +271,11 @@ OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const Paral
     for (const RankParameter& p : list) n += with_replicated || !p.replicated ? p.elements : 0;
     return n;
   };
-  std::int64_t n = RankLayers(model, plan, pipeline_rank) * elements(LayerParameters(s, model));
-  n += elements(ParametersAfterLayers(s, model, place));
+  const ParameterLists parameters = ParametersOf(LocalDimsOf(model, workload, plan), model, place);
+  std::int64_t n = RankLayers(model, plan, pipeline_rank) * elements(parameters.layer);
+  n += elements(parameters.after_layers);
   // The last rank updates its copy of a tied table, but only the first rank's copy counts in the norm.
-  if (place.first || kind != OpKind::kSumOfSquares) n += elements(ParametersBeforeLayers(s, model, place));
+  if (place.first || kind != OpKind::kSumOfSquares) n += elements(parameters.before_layers);
 
   const Precision& types = workload.precision;
   OpDesc op{.kind = kind, .dtype = types.gradients, .dims = {n}};

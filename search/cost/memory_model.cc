@@ -18,6 +18,7 @@ class PlanMemory {
         plan_(plan),
         types_(workload.precision),
         s_(LocalDimsOf(model, workload, plan)),
+        layer_parameters_(LayerParameters(s_, model)),
         microbatches_(MicrobatchCount(workload, plan)) {
     const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
     const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
@@ -59,13 +60,16 @@ class PlanMemory {
       if (IsLastStage(plan_, stage)) slot += head_;
       bytes.activations += slot * InFlight(plan_, microbatches_, stage);
     }
-    bytes.parameters = ParameterRegionBytes(s_, model_, place, layers, types_.parameters);
+    const ParameterLists parameters{.before_layers = ParametersBeforeLayers(s_, model_, place),
+                                    .layer = layer_parameters_,
+                                    .after_layers = ParametersAfterLayers(s_, model_, place)};
+    bytes.parameters = ParameterRegionBytes(parameters, layers, types_.parameters);
     bytes.gradients = types_.gradients == types_.parameters
                           ? bytes.parameters
-                          : ParameterRegionBytes(s_, model_, place, layers, types_.gradients);
+                          : ParameterRegionBytes(parameters, layers, types_.gradients);
     bytes.optimizer = types_.optimizer == types_.gradients
                           ? bytes.gradients
-                          : ParameterRegionBytes(s_, model_, place, layers, types_.optimizer);
+                          : ParameterRegionBytes(parameters, layers, types_.optimizer);
     bytes.optimizer *= types_.master_weights ? 3 : 2;
 
     bytes.workspace = workspace_;
@@ -83,6 +87,7 @@ class PlanMemory {
   const ParallelPlan& plan_;
   const Precision& types_;
   LocalDims s_;
+  ParameterList layer_parameters_;
   std::int64_t microbatches_;
   std::int64_t hidden_ = 0;  // [T,H e]
   std::int64_t ids_ = 0;     // [T int32]

@@ -66,12 +66,16 @@ ParameterList ParametersAfterLayers(const LocalDims& dims, const ModelSpec& mode
   return l.list;
 }
 
-std::int64_t ParameterRegionBytes(const LocalDims& dims, const ModelSpec& model, RankPlace place,
-                                  std::int64_t layers, DType type) {
+ParameterLists ParametersOf(const LocalDims& dims, const ModelSpec& model, RankPlace place) {
+  return {.before_layers = ParametersBeforeLayers(dims, model, place),
+          .layer = LayerParameters(dims, model),
+          .after_layers = ParametersAfterLayers(dims, model, place)};
+}
+
+std::int64_t ParameterRegionBytes(const ParameterLists& parameters, std::int64_t layers, DType type) {
   const std::int64_t element = SizeOf(type);
-  return RegionBytes(ParametersBeforeLayers(dims, model, place), element) +
-         layers * RegionBytes(LayerParameters(dims, model), element) +
-         RegionBytes(ParametersAfterLayers(dims, model, place), element);
+  return RegionBytes(parameters.before_layers, element) + layers * RegionBytes(parameters.layer, element) +
+         RegionBytes(parameters.after_layers, element);
 }
 
 }  // namespace autocfg
