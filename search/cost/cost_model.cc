@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "base/size_text.h"
 #include "fmt/format.h"
 #include "search/cost/closed_form.h"
@@ -180,6 +181,19 @@ CostModel::OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<Op
     }
   }
   return sum;
+}
+
+std::size_t CostModel::KeyHash::operator()(const ComputeKey& key) const {
+  return absl::HashOf(key.tp, key.layer.micro_batch, key.layer.recompute);
+}
+
+std::size_t CostModel::KeyHash::operator()(const PlanPartsKey& key) const {
+  return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
+                      key.messages.scatter_gather);
+}
+
+std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
+  return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layers, key.place);
 }
 
 const CostModel::ComputeParts& CostModel::ComputePartsOf(const ParallelPlan& plan) {

@@ -16,11 +16,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "search/cost/memory_model.h"
 #include "search/cost/op_times.h"
 #include "search/cost/pipeline_simulator.h"
@@ -180,24 +180,30 @@ class CostModel {
   struct ComputeKey {  // sizes and kinds of the ops of a layer
     std::int64_t tp;
     LayerOptions layer;
-    auto operator<=>(const ComputeKey&) const = default;
+    bool operator==(const ComputeKey&) const = default;
   };
   struct PlanPartsKey {  // the same, the ranks of each group, and messages between stages
     MeshOptions mesh;
     LayerOptions layer;
     MessageOptions messages;
-    auto operator<=>(const PlanPartsKey&) const = default;
+    bool operator==(const PlanPartsKey&) const = default;
   };
   struct RegionKey {  // what a rank does with all its parameters
     MeshOptions mesh;
     StateOptions states;
     std::int64_t layers;  // of the rank
     std::size_t place;    // whether it is first and last
-    auto operator<=>(const RegionKey&) const = default;
+    bool operator==(const RegionKey&) const = default;
   };
-  std::map<ComputeKey, ComputeParts> compute_parts_;
-  std::map<PlanPartsKey, PlanParts> plan_parts_;
-  std::map<RegionKey, RankCosts> region_costs_;
+  // Hashes the options that differ most often; equality compares all of them.
+  struct KeyHash {
+    std::size_t operator()(const ComputeKey& key) const;
+    std::size_t operator()(const PlanPartsKey& key) const;
+    std::size_t operator()(const RegionKey& key) const;
+  };
+  absl::flat_hash_map<ComputeKey, ComputeParts, KeyHash> compute_parts_;
+  absl::flat_hash_map<PlanPartsKey, PlanParts, KeyHash> plan_parts_;
+  absl::flat_hash_map<RegionKey, RankCosts, KeyHash> region_costs_;
   PipelineCosts costs_;  // of the plan at hand, kept to spare allocations
 };
 

@@ -144,7 +144,8 @@ TEST_F(Processes, ReportInvalidInput) {
   const worker::JobResult job = RunProcesses(c);
   EXPECT_EQ(job.outcome, worker::JobOutcome::kBadInput);
   EXPECT_THAT(job.message, HasSubstr("no_such_data.u16: No such file"));
-  EXPECT_EQ(RunProcesses(test::SmallConfig(), "cuda").error.code(), "UNIMPLEMENTED");
+  const auto on_gpu = RunProcesses(test::SmallConfig(), "cuda");
+  EXPECT_EQ(on_gpu.error.code(), "UNIMPLEMENTED") << on_gpu.message;
 }
 
 // The error occurs in the middle of a step, while the other rank waits for this one.

@@ -11,9 +11,9 @@
 #include <numeric>
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/nvml/gpu_memory.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/backend/gpu_memory.h"
 #include "trainer/layout/errors.h"
 
 namespace autocfg::trainer {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/os/host.h"
+#include "kernels/nvml/gpu_memory.h"
 #include "trainer/backend/core_sharing.h"
-#include "trainer/backend/gpu_memory.h"
 #include "trainer/layout/errors.h"
 
 namespace autocfg::trainer {

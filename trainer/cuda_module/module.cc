@@ -10,8 +10,8 @@
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/ops/cuda_ops.h"
+#include "kernels/nvml/gpu_memory.h"
 #include "trainer/backend/gpu_engine.h"
-#include "trainer/backend/gpu_memory.h"
 #include "trainer/comm/nccl/nccl_world.h"
 
 namespace autocfg::trainer {

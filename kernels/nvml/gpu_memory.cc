@@ -1,4 +1,4 @@
-#include "trainer/backend/gpu_memory.h"
+#include "kernels/nvml/gpu_memory.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "kernels/nvml/nvml_session.h"
 
-namespace autocfg::trainer {
+namespace autocfg {
 
 std::string GpuUuidText(std::span<const unsigned char, 16> bytes) {
   std::string text = "GPU-";
@@ -29,4 +29,4 @@ std::int64_t KeptBackBytes(const std::string& uuid, std::int64_t visible_bytes) 
   return 0;
 }
 
-}  // namespace autocfg::trainer
+}  // namespace autocfg

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-namespace autocfg::trainer {
+namespace autocfg {
 
 // Formats a GPU's 16-byte UUID as the driver does: "GPU-01234567-89ab-cdef-0123-456789abcdef".
 std::string GpuUuidText(std::span<const unsigned char, 16> bytes);
@@ -15,4 +15,4 @@ std::string GpuUuidText(std::span<const unsigned char, 16> bytes);
 // library is missing or does not know the GPU.
 std::int64_t KeptBackBytes(const std::string& uuid, std::int64_t visible_bytes);
 
-}  // namespace autocfg::trainer
+}  // namespace autocfg
