@@ -33,8 +33,8 @@ class ParameterList {
   std::size_t count_ = 0;
 };
 
-// A rank's parameters in the order of docs/engine.md. With several ranks, the last rank's copy of a tied table
-// comes first of all.
+// A rank's parameters in the order of docs/engine.md. With several ranks, the last rank's copy of a tied
+// table comes first of all.
 struct ParameterLists {
   ParameterList before_layers;
   ParameterList layer;  // of each layer
@@ -42,12 +42,13 @@ struct ParameterLists {
 };
 ParameterLists ParametersOf(const LocalDims& dims, const ModelSpec& model, RankPlace place);
 
-// Returns the same, list by list; only the layer's list does not depend on the rank.
+// Return the same, list by list. Only the list of a layer is the same for all ranks.
 ParameterList ParametersBeforeLayers(const LocalDims& dims, const ModelSpec& model, RankPlace place);
 ParameterList LayerParameters(const LocalDims& dims, const ModelSpec& model);
 ParameterList ParametersAfterLayers(const LocalDims& dims, const ModelSpec& model, RankPlace place);
 
-// Returns the bytes of the region with one tensor of `type` for each parameter of a rank with `layers` layers.
+// Returns the bytes of the region with one tensor of `type` for each parameter of a rank that has `layers`
+// layers in total.
 std::int64_t ParameterRegionBytes(const ParameterLists& parameters, std::int64_t layers, DType type);
 
 }  // namespace autocfg
