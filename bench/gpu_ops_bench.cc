@@ -33,6 +33,7 @@
 #include "kernels/cuda/ops/cuda_ops.h"
 #include "kernels/op_choice.h"
 #include "nlohmann/json.hpp"
+#include "search/ops/memory_sizes.h"
 
 namespace autocfg {
 namespace {

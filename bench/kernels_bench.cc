@@ -11,6 +11,7 @@
 
 #include "kernels/arena.h"
 #include "kernels/cpu/cpu_device.h"
+#include "search/ops/memory_sizes.h"
 
 namespace autocfg {
 namespace {

@@ -6,13 +6,15 @@
 #include <limits>
 #include <stdexcept>
 
+#include "search/ops/memory_sizes.h"
+
 namespace autocfg {
 namespace {
 
 constexpr std::int64_t kMaxBytes = std::numeric_limits<std::int64_t>::max();
 
-// Returns the product of all sizes and the element size, rounded up to the alignment. Throws on overflow.
-std::int64_t AlignedBytes(DType dtype, std::initializer_list<std::int64_t> shape) {
+// Returns the bytes to reserve for a tensor. Throws on overflow.
+std::int64_t TensorBytes(DType dtype, std::initializer_list<std::int64_t> shape) {
   std::int64_t bytes = SizeOf(dtype);
   for (std::int64_t dim : shape) {
     if (dim <= 0)
@@ -24,7 +26,7 @@ std::int64_t AlignedBytes(DType dtype, std::initializer_list<std::int64_t> shape
     throw DeviceOutOfMemory(
         kMaxBytes, -1, "arena: a tensor of more than 2^63 bytes was reserved; use a smaller model or batch");
   }
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  return AlignedBytes(bytes);
 }
 
 }  // namespace
@@ -51,7 +53,7 @@ Reservation Arena::Reserve(Region region, DType dtype, std::initializer_list<std
     throw std::invalid_argument(
         fmt::format("arena: a tensor of rank {} was reserved; at most {}", shape.size(), kMaxRank));
   }
-  const std::int64_t bytes = AlignedBytes(dtype, shape);
+  const std::int64_t bytes = TensorBytes(dtype, shape);
   if (bytes > kMaxBytes - TotalBytes()) {
     throw DeviceOutOfMemory(kMaxBytes, -1,
                             "arena: more than 2^63 bytes were reserved in all; use a smaller model or batch");

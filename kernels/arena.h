@@ -13,9 +13,6 @@
 
 namespace autocfg {
 
-// Every reservation starts at a multiple of this many bytes, and its size is rounded up to one.
-inline constexpr std::int64_t kArenaAlignment = 64;
-
 enum class Region : std::uint8_t {
   kParameters,
   kGradients,
@@ -42,7 +39,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Requires: not committed.
+  // Takes AlignedBytes of the tensor, at a multiple of kArenaAlignment. Requires: not committed.
   Reservation Reserve(Region region, DType dtype, std::initializer_list<std::int64_t> shape);
 
   // Allocates the memory, region after region. Throws DeviceOutOfMemory, naming the largest region, if the

@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-#include "kernels/arena.h"
+#include "search/ops/memory_sizes.h"
 
 namespace autocfg {
 namespace {

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "search/ops/memory_sizes.h"
+
 namespace autocfg::op_check {
 namespace {
 

@@ -114,7 +114,7 @@ class Ops {
   // Causal attention, scale 1/sqrt(D). For each token, qkv[B,S,Q] holds q of all N heads, then k of the G
   // key-value heads, then their v. Head h uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N).
   // Writes out[B,S,N*D] and lse[B,N,S], the log-sum-exp of each row of scaled scores. Stores no scores (Dao
-  // et al. 2022). `workspace` holds at least AttentionWorkspaceElements(S, D) elements.
+  // et al. 2022). `workspace` holds at least AttentionWorkspaceElements(S, D) elements (memory_sizes.h).
   virtual void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
                                 const Tensor& out, const Tensor& lse, const Tensor& workspace,
                                 Stream& stream) = 0;
@@ -181,13 +181,5 @@ class Ops {
   // flight on any stream, that is, call it between steps. Cheap if there is nothing to free.
   virtual void ReleaseSpare() {}
 };
-
-// Returns the elements of the statistics type that attention needs besides its operands: two blocks of scores
-// of min(S, 128) rows, and one row vector. All implementations share it, so that the memory model can count
-// it.
-constexpr std::int64_t AttentionWorkspaceElements(std::int64_t seq_len, std::int64_t /*head_dim*/) {
-  const std::int64_t rows = seq_len < 128 ? seq_len : 128;
-  return 2 * rows * seq_len + seq_len;
-}
 
 }  // namespace autocfg

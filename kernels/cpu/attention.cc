@@ -5,11 +5,11 @@
 
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/vec_math.h"
+#include "search/ops/memory_sizes.h"
 
 namespace autocfg::cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 128;  // of scores; AttentionWorkspaceElements counts two blocks
 constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
 
 // Offsets of one head of one sequence. Its rows are `ld` (qkv) and `ld_out` (out) elements apart.
@@ -61,7 +61,7 @@ template <typename T>
 void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse, T* workspace) {
   const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D,
                      ld = (shape.heads + 2 * shape.kv_heads) * D;
-  const std::int64_t block = std::min(S, kBlockRows);
+  const std::int64_t block = std::min(S, kAttentionBlockRows);
   const T scale = T(1) / std::sqrt(static_cast<T>(D));
   T* scores = workspace;
 
@@ -100,7 +100,7 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, 
                        T* dqkv, T* workspace) {
   const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D,
                      ld = (shape.heads + 2 * shape.kv_heads) * D;
-  const std::int64_t block = std::min(S, kBlockRows);
+  const std::int64_t block = std::min(S, kAttentionBlockRows);
   const T scale = T(1) / std::sqrt(static_cast<T>(D));
   T* scores = workspace;
   T* dscores = scores + block * S;

@@ -11,9 +11,9 @@
 #include "search/cost/closed_form.h"
 #include "search/cost/layer_ops.h"
 #include "search/cost/pipeline_simulator.h"
-#include "search/cost/stage_shapes.h"
 #include "search/cost/walked_step.h"
 #include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
 
 namespace autocfg {

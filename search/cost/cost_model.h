@@ -24,7 +24,6 @@
 #include "search/cost/memory_model.h"
 #include "search/cost/op_times.h"
 #include "search/cost/pipeline_simulator.h"
-#include "search/cost/stage_shapes.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"

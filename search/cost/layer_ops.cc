@@ -3,7 +3,9 @@
 #include <stdexcept>
 
 #include "fmt/format.h"
-#include "search/cost/stage_shapes.h"
+#include "search/cost/rank_parameters.h"
+#include "search/plan/model_stages.h"
+#include "search/shapes/local_dims.h"
 
 namespace autocfg {
 namespace {
@@ -12,7 +14,7 @@ namespace {
 class OpLister {
  public:
   OpLister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
-      : s(ShapesOf(model, workload, plan)), types(workload.precision), model_(model), plan_(plan) {}
+      : s(LocalDimsOf(model, workload, plan)), types(workload.precision), model_(model), plan_(plan) {}
 
   void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false,
               bool accumulate = false) {
@@ -77,7 +79,8 @@ class OpLister {
       Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim});
   }
   void Attention(OpKind fused, OpKind unfused) {
-    Add(IsUnfused(plan_) ? unfused : fused, types.compute, {s.batch, s.seq, s.heads, s.head_dim, s.kv_heads});
+    Add(IsUnfused(plan_) ? unfused : fused, types.compute,
+        {s.micro_batch, s.seq_len, s.heads, s.head_dim, s.kv_heads});
   }
   void AttentionForward() { Attention(OpKind::kAttentionForward, OpKind::kUnfusedAttentionForward); }
   void AttentionBackward() { Attention(OpKind::kAttentionBackward, OpKind::kUnfusedAttentionBackward); }
@@ -120,7 +123,7 @@ class OpLister {
     ActivationForward();
   }
 
-  const StepShapes s;
+  const LocalDims s;
   const Precision types;
   std::vector<OpDesc> ops;
 
@@ -137,7 +140,8 @@ void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) {
 std::int64_t GradientElements(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank) {
   const DType type = workload.precision.gradients;
-  return ParameterRegionBytes(ShapesOf(model, workload, plan), model, PlaceOf(plan, pipeline_rank),
+  const LocalDims dims = LocalDimsOf(model, workload, plan);
+  return ParameterRegionBytes(ParametersOf(dims, model, PlaceOf(plan, pipeline_rank)),
                               RankLayers(model, plan, pipeline_rank), type) /
          SizeOf(type);
 }
@@ -189,7 +193,7 @@ std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& wo
 std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
                                      const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
-  const StepShapes& s = l.s;
+  const LocalDims& s = l.s;
   l.LinearGradient(s.ffn, s.hidden);
   l.ActivationBackward();
   l.LinearGradient(s.hidden, s.fc);
@@ -231,7 +235,7 @@ std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload&
 std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload,
                                    const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
-  const StepShapes& s = l.s;
+  const LocalDims& s = l.s;
   l.NormForward();
   l.Matmul(s.tokens, s.vocab, s.hidden, false, true);
   if (plan.tp == 1) {
@@ -249,7 +253,7 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
 std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
-  const StepShapes& s = l.s;
+  const LocalDims& s = l.s;
   if (plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
   l.Matmul(s.tokens, s.hidden, s.vocab);
   l.WeightGradient(s.vocab, s.hidden);
@@ -260,18 +264,18 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
 
 OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                    std::int64_t pipeline_rank, OpKind kind, std::int64_t tensor_coordinate) {
-  const StepShapes s = ShapesOf(model, workload, plan);
   const RankPlace place = PlaceOf(plan, pipeline_rank);
   const bool with_replicated = tensor_coordinate == 0 || kind != OpKind::kSumOfSquares;
   const auto elements = [&](const ParameterList& list) {
     std::int64_t n = 0;
-    for (const ParameterShape& p : list) n += with_replicated || !p.replicated ? p.elements : 0;
+    for (const RankParameter& p : list) n += with_replicated || !p.replicated ? p.elements : 0;
     return n;
   };
-  std::int64_t n = RankLayers(model, plan, pipeline_rank) * elements(LayerParameters(s, model));
-  n += elements(ParametersAfterLayers(s, model, place));
+  const ParameterLists parameters = ParametersOf(LocalDimsOf(model, workload, plan), model, place);
+  std::int64_t n = RankLayers(model, plan, pipeline_rank) * elements(parameters.layer);
+  n += elements(parameters.after_layers);
   // The last rank updates its copy of a tied table, but only the first rank's copy counts in the norm.
-  if (place.first || kind != OpKind::kSumOfSquares) n += elements(ParametersBeforeLayers(s, model, place));
+  if (place.first || kind != OpKind::kSumOfSquares) n += elements(parameters.before_layers);
 
   const Precision& types = workload.precision;
   OpDesc op{.kind = kind, .dtype = types.gradients, .dims = {n}};

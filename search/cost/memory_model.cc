@@ -1,19 +1,14 @@
 #include "search/cost/memory_model.h"
 
-#include <algorithm>
-
-#include "search/cost/stage_shapes.h"
+#include "search/cost/rank_parameters.h"
+#include "search/ops/memory_sizes.h"
 #include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 #include "search/schedule/in_flight.h"
+#include "search/shapes/local_dims.h"
 
 namespace autocfg {
 namespace {
-
-constexpr std::int64_t kStagingBytes = std::int64_t{1} << 20;
-
-// Returns attention's workspace in elements of the statistics type: two blocks of scores of at most 128 rows,
-// and a row vector.
-std::int64_t AttentionWorkspace(std::int64_t seq) { return 2 * std::min<std::int64_t>(seq, 128) * seq + seq; }
 
 // The values that all ranks of a plan share, computed once.
 class PlanMemory {
@@ -22,28 +17,30 @@ class PlanMemory {
       : model_(model),
         plan_(plan),
         types_(workload.precision),
-        s_(ShapesOf(model, workload, plan)),
+        s_(LocalDimsOf(model, workload, plan)),
+        layer_parameters_(LayerParameters(s_, model)),
         microbatches_(MicrobatchCount(workload, plan)) {
     const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
-    const auto rows = [&](std::int64_t width) { return PaddedBytes(s_.tokens * width * e); };
-    const std::int64_t per_token = PaddedBytes(s_.tokens * st);  // one statistic per token
+    const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
+    const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
     const std::int64_t statistics = (model.norm == Norm::kLayerNorm ? 2 : 1) * per_token;  // of one norm
-    const std::int64_t probabilities = PaddedBytes(s_.batch * s_.heads * s_.seq * s_.seq * e);
+    const std::int64_t probabilities = AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * s_.seq_len * e);
     hidden_ = rows(s_.hidden);
-    ids_ = PaddedBytes(s_.tokens * SizeOf(DType::kI32));
+    ids_ = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
 
     // One layer's tensors except its input x: as computed, and as kept in a slot.
     const std::int64_t kept_by_attention =
-        IsUnfused(plan) ? probabilities : PaddedBytes(s_.batch * s_.heads * s_.seq * st);
+        IsUnfused(plan) ? probabilities : AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * st);
     inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
              rows(s_.fc) + rows(s_.ffn);
     kept_ = inner_ - (RecomputesScores(plan) ? probabilities : 0);
     head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids_;
-    if (plan.tp > 1) head_ += per_token + PaddedBytes(2 * s_.tokens * st);
+    if (plan.tp > 1) head_ += per_token + AlignedBytes(2 * s_.tokens * st);
 
     workspace_ =
-        hidden_ + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) + PaddedBytes(2 * SizeOf(DType::kF64));
-    workspace_ += IsUnfused(plan) ? probabilities : PaddedBytes(AttentionWorkspace(s_.seq) * st);
+        hidden_ + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) + AlignedBytes(2 * SizeOf(DType::kF64));
+    workspace_ += IsUnfused(plan) ? probabilities
+                                  : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
     if (RecomputesScores(plan)) workspace_ += probabilities;
     if (IsGated(model.activation)) workspace_ += rows(s_.fc);
     if (plan.pp == 1) workspace_ += hidden_;
@@ -63,13 +60,16 @@ class PlanMemory {
       if (IsLastStage(plan_, stage)) slot += head_;
       bytes.activations += slot * InFlight(plan_, microbatches_, stage);
     }
-    bytes.parameters = ParameterRegionBytes(s_, model_, place, layers, types_.parameters);
+    const ParameterLists parameters{.before_layers = ParametersBeforeLayers(s_, model_, place),
+                                    .layer = layer_parameters_,
+                                    .after_layers = ParametersAfterLayers(s_, model_, place)};
+    bytes.parameters = ParameterRegionBytes(parameters, layers, types_.parameters);
     bytes.gradients = types_.gradients == types_.parameters
                           ? bytes.parameters
-                          : ParameterRegionBytes(s_, model_, place, layers, types_.gradients);
+                          : ParameterRegionBytes(parameters, layers, types_.gradients);
     bytes.optimizer = types_.optimizer == types_.gradients
                           ? bytes.gradients
-                          : ParameterRegionBytes(s_, model_, place, layers, types_.optimizer);
+                          : ParameterRegionBytes(parameters, layers, types_.optimizer);
     bytes.optimizer *= types_.master_weights ? 3 : 2;
 
     bytes.workspace = workspace_;
@@ -77,8 +77,8 @@ class PlanMemory {
     const bool sends_output = !place.last || plan_.virtual_stages > 1;
     if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * hidden_;
     const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
-    bytes.communication +=
-        kStagingBytes * ((plan_.tp > 1) + (plan_.dp > 1) + embedding_group + (RankCount(plan_) > 1));
+    bytes.communication += kCollectiveStagingBytes *
+                           ((plan_.tp > 1) + (plan_.dp > 1) + embedding_group + (RankCount(plan_) > 1));
     return bytes;
   }
 
@@ -86,7 +86,8 @@ class PlanMemory {
   const ModelSpec& model_;
   const ParallelPlan& plan_;
   const Precision& types_;
-  StepShapes s_;
+  LocalDims s_;
+  ParameterList layer_parameters_;
   std::int64_t microbatches_;
   std::int64_t hidden_ = 0;  // [T,H e]
   std::int64_t ids_ = 0;     // [T int32]

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "search/cost/layer_ops.h"
-#include "search/cost/stage_shapes.h"
+#include "search/plan/model_stages.h"
 #include "search/schedule/action.h"
 
 namespace autocfg {

@@ -8,7 +8,7 @@
 
 #include "fmt/format.h"
 #include "search/cost/layer_ops.h"
-#include "search/cost/stage_shapes.h"
+#include "search/plan/model_stages.h"
 
 namespace autocfg {
 namespace {

@@ -16,7 +16,7 @@ double LayersForwardFlops(const ModelSpec& model, double tokens, double seq_len)
 
 double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double tokens, double seq_len) {
   const double once = ModelFlops(model, tokens, seq_len);
-  if (plan.recompute == Recompute::kSelective && plan.attention == Attention::kUnfused) {
+  if (RecomputesScores(plan)) {
     const auto width = static_cast<double>(model.heads * model.head_dim);
     return once + 4 * tokens * seq_len * width * static_cast<double>(model.layers);
   }

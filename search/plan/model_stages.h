@@ -4,6 +4,7 @@
 // a legal plan; functions that return layers require a split other than auto.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "search/plan/model_spec.h"
@@ -27,6 +28,21 @@ constexpr std::int64_t ChunkOf(const ParallelPlan& plan, std::int64_t stage) { r
 constexpr bool IsFirstStage(std::int64_t stage) { return stage == 0; }
 constexpr bool IsLastStage(const ParallelPlan& plan, std::int64_t stage) {
   return stage == StageCount(plan) - 1;
+}
+
+// The position of a pipeline rank: "the first rank" holds stage 0, "the last rank" the last stage.
+struct RankPlace {
+  bool first = false;
+  bool last = false;
+};
+constexpr RankPlace PlaceOf(const ParallelPlan& plan, std::int64_t pipeline_rank) {
+  return {pipeline_rank == 0, pipeline_rank == plan.pp - 1};
+}
+
+// Returns the number of layers of one stage of the model, in constant time.
+constexpr std::int64_t StageLayerCount(const ModelSpec& model, const ParallelPlan& plan, std::int64_t stage) {
+  if (plan.split == SplitMode::kExplicit) return plan.split_layers[static_cast<std::size_t>(stage)];
+  return model.layers / StageCount(plan);
 }
 
 // Layers [first, first + count) of the model.

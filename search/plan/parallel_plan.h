@@ -87,4 +87,13 @@ struct ParallelPlan : MeshOptions, LayerOptions, StageOptions, MessageOptions, S
 // Ranks that the plan uses.
 constexpr std::int64_t RankCount(const MeshOptions& mesh) { return mesh.tp * mesh.pp * mesh.dp; }
 
+// These return false for options without effect.
+constexpr bool IsUnfused(const LayerOptions& layer) { return layer.attention == Attention::kUnfused; }
+constexpr bool RecomputesScores(const LayerOptions& layer) {
+  return IsUnfused(layer) && layer.recompute == Recompute::kSelective;
+}
+constexpr bool ScattersMessages(const ParallelPlan& plan) {
+  return plan.scatter_gather && plan.tp > 1 && plan.pp > 1;
+}
+
 }  // namespace autocfg

@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/layer_ops.h"
-#include "search/cost/stage_shapes.h"
 #include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 #include "search/planner/nominal_times.h"
 
 namespace autocfg {

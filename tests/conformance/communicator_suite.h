@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "search/ops/memory_sizes.h"
 #include "tests/conformance/rank_threads.h"
 
 namespace autocfg::trainer {

@@ -16,6 +16,7 @@
 
 #include "kernels/arena.h"
 #include "kernels/device.h"
+#include "search/ops/memory_sizes.h"
 
 namespace autocfg {
 

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "search/ops/memory_sizes.h"
 #include "tests/conformance/ops_fixture.h"
 
 namespace autocfg {

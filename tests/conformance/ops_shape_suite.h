@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "search/ops/memory_sizes.h"
 #include "tests/conformance/ops_fixture.h"
 
 namespace autocfg {

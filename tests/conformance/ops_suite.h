@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "search/ops/memory_sizes.h"
 #include "tests/conformance/ops_fixture.h"
 #include "tests/conformance/ops_reference.h"
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/bf16.h"
+#include "search/ops/memory_sizes.h"
 #include "trainer/comm/comm_world.h"
 
 namespace autocfg {
@@ -80,7 +81,7 @@ struct Buffer {
 class Group {
  public:
   Group(RankContext& context, CommGroup name, const std::vector<std::int64_t>& ranks)
-      : staging_(trainer::kCollectiveStagingBytes / 4),
+      : staging_(kCollectiveStagingBytes / 4),
         communicator_(context.world.CreateGroup(name, ranks, staging_.tensor())) {}
   trainer::Communicator* operator->() { return communicator_.get(); }
   trainer::Communicator& operator*() { return *communicator_; }

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/dry/dry_device.h"
+#include "search/ops/memory_sizes.h"
 
 namespace autocfg {
 namespace {

@@ -5,6 +5,8 @@
 #include <array>
 #include <limits>
 
+#include "search/ops/memory_sizes.h"
+
 namespace autocfg {
 namespace {
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "search/ops/memory_sizes.h"
 #include "tests/trainer/checkpoint_fixture.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/safetensors.h"

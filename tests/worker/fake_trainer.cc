@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "search/ops/memory_sizes.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/program/launcher_channel.h"
 
@@ -176,7 +177,7 @@ int LeaveGrandchild(trainer::LauncherChannel& channel) {
 // Performs UCX all-reduces between processes: `rounds` times, or without end.
 int Reduce(trainer::LauncherChannel& channel, int rounds) {
   HostStream stream;
-  std::vector<std::int32_t> staging(trainer::kCollectiveStagingBytes / 4);
+  std::vector<std::int32_t> staging(kCollectiveStagingBytes / 4);
   Tensor staging_tensor{staging.data(), DType::kI32, 1, {static_cast<std::int64_t>(staging.size())}};
   std::vector<std::int64_t> ranks;
   for (int rank = 0; rank < channel.size(); ++rank) ranks.push_back(rank);

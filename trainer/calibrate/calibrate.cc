@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "proto/convert/op_convert.h"
+#include "search/ops/memory_sizes.h"
 #include "trainer/calibrate/scratch_op.h"
 #include "trainer/layout/errors.h"
 

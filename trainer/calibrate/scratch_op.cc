@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "search/ops/memory_sizes.h"
 #include "trainer/layout/element_copy.h"
 #include "trainer/layout/errors.h"
 

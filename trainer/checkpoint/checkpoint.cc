@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "search/ops/memory_sizes.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/stored_names.h"
 #include "trainer/layout/element_copy.h"

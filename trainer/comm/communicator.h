@@ -56,8 +56,4 @@ class Communicator {
   virtual void Barrier() = 0;
 };
 
-// Arena memory that a communicator needs for each group of more than one rank: staging for the pieces that
-// arrive during a reduction.
-inline constexpr std::int64_t kCollectiveStagingBytes = std::int64_t{1} << 20;
-
 }  // namespace autocfg::trainer

@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "kernels/ops.h"
+#include "search/ops/memory_sizes.h"
 #include "search/plan/rank_mesh.h"
-#include "trainer/comm/communicator.h"
 
 namespace autocfg::trainer {
 namespace {

@@ -10,7 +10,7 @@ namespace autocfg::trainer {
 
 class Embedding {
  public:
-  // Requires: shape.holds_embedding. `shape` must outlive the result.
+  // Requires: shape.place.first. `shape` must outlive the result.
   Embedding(const RankShape& shape, const MemoryLayout& layout);
 
   // Computes the first layer's x from slot.tokens.

@@ -11,7 +11,7 @@ namespace autocfg::trainer {
 
 class OutputHead {
  public:
-  // Requires: shape.holds_head. `shape` and `layout` must outlive the result.
+  // Requires: shape.place.last. `shape` and `layout` must outlive the result.
   OutputHead(const RankShape& shape, const MemoryLayout& layout);
 
   // Computes the microbatch's summed loss from head.x_final and head.targets, and adds it to `loss`[1].

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "search/ops/memory_sizes.h"
 #include "tests/conformance/rank_threads.h"
 #include "tests/support/remote_device.h"
 

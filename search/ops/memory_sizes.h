@@ -1,0 +1,31 @@
+// Sizes in device memory that kernels, trainer and memory model share: alignment, attention workspace, and
+// staging of collectives. Pure functions, thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace autocfg {
+
+// Every tensor in the arena starts at a multiple of this many bytes, and its size is rounded up to one.
+inline constexpr std::int64_t kArenaAlignment = 64;
+
+// Returns the bytes that a tensor of `bytes` bytes takes in the arena. Requires 0 <= bytes <= 2^63 - 64.
+constexpr std::int64_t AlignedBytes(std::int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+// Rows of a block of attention scores on devices that compute attention block by block in the workspace.
+inline constexpr std::int64_t kAttentionBlockRows = 128;
+
+// Returns the elements of the statistics type that attention needs besides its operands: two blocks of scores
+// of min(S, kAttentionBlockRows) rows, and one row vector. The same for all devices.
+constexpr std::int64_t AttentionWorkspaceElements(std::int64_t seq_len, std::int64_t /*head_dim*/) {
+  return 2 * std::min(seq_len, kAttentionBlockRows) * seq_len + seq_len;
+}
+
+// Arena memory that a communicator needs for each group of more than one rank: staging for the pieces that
+// arrive during a reduction.
+inline constexpr std::int64_t kCollectiveStagingBytes = std::int64_t{1} << 20;
+
+}  // namespace autocfg

@@ -1,0 +1,33 @@
+// The dims of docs/engine.md that a rank works with under a plan. Predictor and trainer both take them from
+// here. Plain values; pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "search/plan/model_spec.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
+
+namespace autocfg {
+
+struct LocalDims {
+  std::int64_t micro_batch = 0;  // B
+  std::int64_t seq_len = 0;      // S
+  std::int64_t tokens = 0;       // T = B S
+  std::int64_t hidden = 0;       // H
+  std::int64_t heads = 0;        // N, local
+  std::int64_t kv_heads = 0;     // G, local
+  std::int64_t head_dim = 0;     // D
+  std::int64_t attention = 0;    // A = N D
+  std::int64_t qkv = 0;          // Q = (N + 2 G) D
+  std::int64_t ffn = 0;          // F, local
+  std::int64_t fc = 0;           // W: F, or 2 F if the activation is gated
+  std::int64_t vocab = 0;        // V, padded, local
+
+  bool operator==(const LocalDims&) const = default;
+};
+
+// Returns the dims of every rank of a plan. Requires a legal plan.
+LocalDims LocalDimsOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+
+}  // namespace autocfg
