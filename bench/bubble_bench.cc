@@ -1,6 +1,6 @@
 // Pipeline bubbles of the real trainer on the paced device: the idle time of a step over its ideal time, for
 // GPipe, 1F1B and interleaving, against what is published: (p-1)/m (Huang et al. 2019; Narayanan et al. 2021,
-// section 2.2.1) and (p-1)/(v m) (section 2.2.2), with the simulator's value beside each. Every rank is a
+// section 2.2.1) and (p-1)/(v m) (section 2.2.2), with the timer's value beside each. Every rank is a
 // thread; virtual time, so the figures are the same on every machine.
 //
 // usage: autocfg_bubble_bench. Prints one JSON object.

@@ -14,7 +14,7 @@ namespace autocfg {
 namespace {
 
 // Microbatches x ranks, of those that differ in tensor coordinate alone one and in data coordinate at most
-// two, beyond which a step is not simulated: what never becomes steady is walked whole.
+// two, beyond which a step is not timed: a program that never becomes steady is timed whole.
 constexpr std::int64_t kMostSimulated = std::int64_t{1} << 16;
 
 constexpr double kNoticeable = 0.01;  // of a step: what less is not worth a note
@@ -49,7 +49,7 @@ bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const Par
   prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedAbove);
   const NodeGroup& group = costs.cluster().groups.front();
   if (group.host_op_s || group.device.kind != DeviceKind::kCuda) return false;
-  // By the closed form, which differs from the simulator by the same in both.
+  // By the closed form, which differs from the timer by the same in both.
   const double slower =
       costs.PredictedSeconds(plan, kScriptedHostOpSeconds) / costs.PredictedSeconds(plan, 0);
   if (!(slower > 1 + kUncalibratedAbove)) return false;

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
-#include "search/cost/pipeline_simulator.h"
+#include "search/cost/program_timer.h"
 #include "search/cost/throughput.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
@@ -46,7 +46,7 @@ bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const Par
 
 struct PlanPrediction {
   ParallelPlan plan;  // canonical; split=auto resolved
-  // options with nothing to act on; how the time was found where not by the simulator
+  // options with nothing to act on; how the time was found, if not by the timer
   std::vector<std::string> notes;
   Prediction prediction;  // a plan that does not fit is timed all the same
   Throughput throughput;
@@ -69,11 +69,11 @@ class Predictor {
   // cluster has. Unimplemented: an option that is not predicted yet.
   absl::StatusOr<PlanPrediction> Predict(const ParallelPlan& plan);
 
-  // What every rank does when, by the simulator, and the program that it does. InvalidArgument also where the
-  // program is too large to be shown (search/schedule/program_size.h).
+  // The plan's program, and when every action of it begins and ends. InvalidArgument also if the program is too
+  // large to be shown (search/schedule/program_size.h).
   struct Trace {
     Program program;
-    SimulatedStep step;
+    TracedStep step;
   };
   absl::StatusOr<Trace> TraceOf(const ParallelPlan& plan);
 

@@ -4,7 +4,7 @@
 // resumed by replaying it. Not thread-safe.
 //
 // The course: enumerate; predict memory; the driver calibrates, or hands over the model of a described
-// cluster; closed form for all, the simulator for the shortlist; rounds of trials, predictions recalibrated
+// cluster; closed form for all, the timer for the shortlist; rounds of trials, predictions recalibrated
 // after each; then the plans that are statistically tied with the best are repeated in turns. What is shown,
 // measured and recommended is complete: split=auto is made definite with nominal times before the
 // calibration, and again with the real ones at it.

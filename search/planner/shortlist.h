@@ -1,4 +1,4 @@
-// The times of all plans that fit: the closed form for all, the simulator for those that may be the fastest.
+// The times of all plans that fit: the closed form for all, the timer for those that may be the fastest.
 // Pure; the cost model's caches grow.
 #pragma once
 

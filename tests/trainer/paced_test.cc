@@ -1,4 +1,4 @@
-// The trainer on the paced device against the simulator: both walk the same program, so that with the same
+// The trainer on the paced device against the timer: both walk the same program, so that with the same
 // seconds of every op each action of each rank must start and end at the same time. The rows of both are
 // joined on (rank, action).
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include "proto/convert/op_convert.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/layer_ops.h"
-#include "search/cost/pipeline_simulator.h"
 #include "search/cost/plan_op_times.h"
+#include "search/cost/program_timer.h"
 #include "search/hash/fnv1a.h"
 #include "search/plan/rank_mesh.h"
 #include "tests/search/cost/synthetic_device.h"
@@ -30,7 +30,7 @@ using testing::RunThreads;
 using testing::SmallGpt;
 
 // Some time between 1 us and 1 ms, different for every op and the same on every run; only a rank that sums
-// fewer squares takes less for it, as the simulator takes for granted.
+// fewer squares takes less for it, as the timer takes for granted.
 class ArbitraryTimes final : public OpTimeModel {
  public:
   explicit ArbitraryTimes(double scale_of_messages, double host_op_s = 0)
@@ -71,11 +71,11 @@ std::vector<v1::TrainResult> RunPaced(const TrainConfig& c) {
   return results;
 }
 
-SimulatedStep SimulateOps(const TrainConfig& c) {
+TracedStep SimulateOps(const TrainConfig& c) {
   const RankMesh mesh(c.plan);
   std::map<std::pair<std::int64_t, std::string>, double> known;  // by pipeline rank and action
   const auto step =
-      SimulateProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& action) {
+      TraceProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& action) {
         const std::int64_t pipeline_rank = mesh.Coordinate(rank, Axis::kPipeline);
         Action any = action;
         any.microbatch = 0;
@@ -90,14 +90,14 @@ SimulatedStep SimulateOps(const TrainConfig& c) {
         return it->second;
       });
   EXPECT_TRUE(step.ok()) << step.status();
-  return step.value_or(SimulatedStep{});
+  return step.value_or(TracedStep{});
 }
 
 void ExpectNear(double got, double want, const char* what) {
   ASSERT_NEAR(got, want, 1e-9 * std::max(std::abs(want), 1e-12)) << what;
 }
 
-void ExpectSameRows(const std::vector<v1::TrainResult>& results, const SimulatedStep& simulated,
+void ExpectSameRows(const std::vector<v1::TrainResult>& results, const TracedStep& simulated,
                     const Program& program) {
   std::map<std::pair<std::int32_t, std::int32_t>, TraceRow> rows;
   for (const TraceRow& row : simulated.rows) rows[{row.rank, row.action}] = row;
@@ -156,7 +156,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
   return PacedConfig(model, Fp32(microbatches * plan.micro_batch * plan.dp, 7), plan, times);
 }
 
-TEST(Paced, EveryActionOfRandomPlansRunsWhenTheSimulatorSays) {
+TEST(Paced, EveryActionOfRandomPlansRunsWhenTheTimerSays) {
   std::mt19937_64 random(20260917);
   int interleaved = 0;
   for (int i = 0; i < 40; ++i) {
@@ -165,7 +165,7 @@ TEST(Paced, EveryActionOfRandomPlansRunsWhenTheSimulatorSays) {
                  << "plan " << i << ": tp=" << c.plan.tp << " pp=" << c.plan.pp << " dp=" << c.plan.dp
                  << " vpp=" << c.plan.virtual_stages << " schedule=" << static_cast<int>(c.plan.schedule));
     interleaved += c.plan.schedule == Schedule::kInterleaved;
-    const SimulatedStep simulated = SimulateOps(c);
+    const TracedStep simulated = SimulateOps(c);
     ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(c), simulated, Lower(c.model, c.workload, c.plan)));
   }
   EXPECT_GT(interleaved, 5);
@@ -183,7 +183,7 @@ TEST(Paced, RunsAsTheCostModelTraces) {
     for (const double host_op_s : {0.0, 4e-4, 2e-3}) {
       const auto times = std::make_shared<ArbitraryTimes>(1.0, host_op_s);
       CostModel costs(model, workload, LocalRanks(RankCount(plan)), times);
-      const SimulatedStep traced = costs.Trace(plan);
+      const TracedStep traced = costs.Trace(plan);
       ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced,
                                              Lower(model, workload, plan)));
     }

@@ -1,6 +1,6 @@
 // Communication in virtual time: nothing is moved but the times at which ranks are ready, over an inner
 // world, and every operation takes its modelled seconds on the ranks' clocks. The law is that of
-// search/schedule/program.h and search/cost/pipeline_simulator.cc:
+// search/schedule/program.h and search/cost/program_timer.h:
 //   - messages of a rank run in two lanes, one for sends and one for receives; reductions over the data,
 //     embedding and world group in a third. The operations of a lane run in order of issue;
 //   - a message, or a reduction, starts when it stands at the head of its lane on all its ranks and each lane
