@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -10,21 +11,13 @@
 #include "fmt/format.h"
 #include "search/cost/closed_form.h"
 #include "search/cost/layer_ops.h"
-#include "search/cost/pipeline_simulator.h"
-#include "search/cost/walked_step.h"
+#include "search/cost/step_parts.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
 
 namespace autocfg {
 namespace {
-
-SimulatedStep SimulateOwn(const Program& program, const ActionSeconds& seconds) {
-  absl::StatusOr<SimulatedStep> step = SimulateProgram(program, seconds);
-  // The program is our own and valid by construction; a stuck one is a bug that must not pass as a time.
-  if (!step.ok()) throw std::logic_error(std::string(step.status().message()));
-  return *std::move(step);
-}
 
 std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
 
@@ -76,18 +69,30 @@ Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
   return prediction;
 }
 
+TimedStep CostModel::TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs) {
+  const ProgramTimer& timer = timers_.Find(plan, MicrobatchCount(workload_, plan), model_.tied_embeddings);
+  return TimeStep(timer, costs, RanksPerCore());
+}
+
+Breakdown CostModel::PartsOfStep(const ParallelPlan& plan, const PipelineCosts& costs) {
+  const double shared = RanksPerCore();
+  const std::int64_t microbatches = MicrobatchCount(workload_, plan);
+  if (PipelineBoundIsClose(costs)) {
+    return StepParts(costs, microbatches, shared, PipelineBound(costs, plan.schedule, microbatches, shared));
+  }
+  return StepParts(costs, microbatches, shared, TimeStepOf(plan, costs).worked_s);
+}
+
 Prediction CostModel::Predict(const ParallelPlan& plan) {
   Prediction prediction = PredictMemory(plan);
-  prediction.breakdown =
-      ClosedForm(CostsOf(plan), plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
+  prediction.breakdown = PartsOfStep(plan, CostsOf(plan));
   prediction.step_time_s = prediction.breakdown.Total();
   prediction.step_time_low_s = prediction.step_time_high_s = prediction.step_time_s;
   return prediction;
 }
 
 double CostModel::PredictedSeconds(const ParallelPlan& plan, double host_op_s) {
-  return ClosedForm(CostsOf(plan, host_op_s), plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore())
-      .Total();
+  return PartsOfStep(plan, CostsOf(plan, host_op_s)).Total();
 }
 
 Prediction CostModel::Simulate(const ParallelPlan& plan) {
@@ -95,13 +100,12 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   // Without a pipeline a rank does one thing after the other, and the closed form is their sum.
   if (plan.pp == 1) return prediction;
   const double shared = RanksPerCore();
-  const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-  const std::vector<double> ends = WalkedEnds(costs_, plan.schedule, microbatches, shared);
-  double total = StepEnd(costs_, ends);
+  const TimedStep timed = TimeStepOf(plan, costs_);
+  double total = timed.step_time_s;
   if (shared > 1) {  // the pipeline begins when the gradients are zero
-    const double pipeline_end_s = *std::max_element(ends.begin(), ends.end());
-    total +=
-        std::max(0.0, costs_.ranks.front().zero_s + SharedCoreSeconds(costs_, microbatches) - pipeline_end_s);
+    const double pipeline_end_s = *std::max_element(timed.worked_s.begin(), timed.worked_s.end());
+    const double at_least_s = SharedCoreSeconds(costs_, MicrobatchCount(workload_, plan));
+    total += std::max(0.0, costs_.ranks.front().zero_s + at_least_s - pipeline_end_s);
   }
 
   // The closed form's attribution; what the two differ by is bubble, unless that runs out.
@@ -118,34 +122,16 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   return prediction;
 }
 
-SimulatedStep CostModel::Trace(const ParallelPlan& plan) {
+TracedStep CostModel::Trace(const ParallelPlan& plan) {
   const PipelineCosts& costs = CostsOf(plan);
   const RankMesh mesh(plan);
-  return SimulateOwn(Lower(model_, workload_, plan), [&](std::int32_t rank, const Action& action) {
-    return SecondsOf(costs, mesh.Coordinate(rank, Axis::kPipeline), action);
-  });
-}
-
-double CostModel::SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank,
-                            const Action& action) const {
-  const RankCosts& rank = costs.ranks[static_cast<std::size_t>(pipeline_rank)];
-  const auto stage = [&]() -> const StageCosts& {
-    return costs.stages[static_cast<std::size_t>(action.stage)];
-  };
-  switch (action.kind) {
-    case ActionKind::kZeroGradients: return rank.zero_s;
-    case ActionKind::kForward: return UnloadedForward(stage(), RanksPerCore());
-    case ActionKind::kBackward: return UnloadedBackward(stage(), RanksPerCore());
-    case ActionKind::kSendActivation:
-    case ActionKind::kRecvActivation:
-    case ActionKind::kSendGradient:
-    case ActionKind::kRecvGradient: return costs.p2p_s;
-    case ActionKind::kReduceGradients: return rank.reduce_s;
-    case ActionKind::kSumTiedEmbedding: return costs.tied_s;
-    case ActionKind::kReduceScalars: return rank.norm_s + costs.scalars_s;
-    case ActionKind::kOptimizer: return rank.update_s;
-  }
-  throw std::logic_error("an action of no known kind");
+  absl::StatusOr<TracedStep> step =
+      TraceProgram(Lower(model_, workload_, plan), [&](std::int32_t rank, const Action& action) {
+        return SecondsOf(costs, RanksPerCore(), mesh.Coordinate(rank, Axis::kPipeline), action);
+      });
+  // The program is our own and valid by construction; a stuck one is a bug that must not pass as a time.
+  if (!step.ok()) throw std::logic_error(std::string(step.status().message()));
+  return *std::move(step);
 }
 
 StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first,

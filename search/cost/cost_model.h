@@ -23,7 +23,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/memory_model.h"
 #include "search/cost/op_times.h"
-#include "search/cost/pipeline_simulator.h"
+#include "search/cost/pipeline_costs.h"
+#include "search/cost/program_timer.h"
+#include "search/cost/step_timers.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
@@ -31,22 +33,6 @@
 #include "search/schedule/program.h"
 
 namespace autocfg {
-
-// Seconds of one step; the parts add up to the whole.
-struct Breakdown {
-  double compute = 0;
-  double recompute = 0;  // its tensor-parallel communication included
-  double tp_comm = 0;
-  double pp_comm = 0;
-  double dp_comm = 0;
-  double bubble = 0;
-  double optimizer = 0;
-  double overhead = 0;
-
-  double Total() const {
-    return compute + recompute + tp_comm + pp_comm + dp_comm + bubble + optimizer + overhead;
-  }
-};
 
 struct Prediction {
   bool feasible = false;
@@ -57,41 +43,6 @@ struct Prediction {
   MemoryBytes memory;  // the worst rank's
   std::int64_t capacity_bytes = 0;
   Breakdown breakdown;
-};
-
-// What a microbatch costs on a stage of the model, from layer_ops and op times, all ranks at work; or on a
-// part of a stage.
-struct StageCosts {
-  double forward_s = 0;
-  double backward_s = 0;      // recomputation included
-  double recompute_s = 0;     // of backward_s
-  double tp_forward_s = 0;    // of forward_s: communication over the tensor group
-  double tp_backward_s = 0;   // of backward_s, without tp_recompute_s
-  double tp_recompute_s = 0;  // of recompute_s
-  // Ops that the host issues, messages over the tensor group too. Of a part, the seconds above are those of
-  // the device alone; of a stage, its forward and its backward take as long as the host takes to issue them
-  // where that is longer.
-  double forward_ops = 0;
-  double backward_ops = 0;  // recomputation included
-
-  double Total() const { return forward_s + backward_s; }
-};
-
-// What a rank of the pipeline does once in a step.
-struct RankCosts {
-  double zero_s = 0;    // zeroing of gradients and scalars
-  double reduce_s = 0;  // data-parallel reduction
-  double norm_s = 0;    // the sums of squares
-  double update_s = 0;
-};
-
-struct PipelineCosts {
-  std::vector<StageCosts> stages;  // of the model, in order
-  // of the pipeline, in order; rank r has the stages r, r + ranks, r + 2 ranks, ...
-  std::vector<RankCosts> ranks;
-  double p2p_s = 0;      // one message between stages, until it can be used
-  double tied_s = 0;     // sum of the tied embedding over first and last rank
-  double scalars_s = 0;  // sum of the scalars over all ranks
 };
 
 // What the costs of stages are put together from.
@@ -122,21 +73,20 @@ class CostModel {
   // Memory alone; fills feasible, reason, memory, capacity.
   Prediction PredictMemory(const ParallelPlan& plan) const;
 
-  // Memory and time by the closed form (closed_form.h). Low and high are set to the time itself. A few
-  // microseconds where the costs of the plan's parts are cached. Times are not finite where the op times know
-  // no op of a kind.
+  // Memory and time by the closed form (closed_form.h) if that is close, otherwise by the timer. Low and high
+  // are set to the time itself. A few microseconds if the costs of the plan's parts are cached. Times are not
+  // finite if the op times know no op of a kind.
   Prediction Predict(const ParallelPlan& plan);
 
   // Predict's step time, were the host to issue an op in `host_op_s` (op_time_model.h). About as fast.
   double PredictedSeconds(const ParallelPlan& plan, double host_op_s);
 
-  // Memory, and the time that the simulated program takes, by a walk of the pipeline that makes no program
-  // and skips what is steady (walked_step.h).
+  // Memory, and the time that the plan's program takes (step_timers.h).
   Prediction Simulate(const ParallelPlan& plan);
 
-  // The simulated program of the whole plan: rows of all its ranks. Also requires a program that
+  // The timed program of the whole plan: rows of all its ranks. Also requires a program that
   // CheckProgramSize takes. One that gets stuck would be a bug of Lower: it throws std::logic_error.
-  SimulatedStep Trace(const ParallelPlan& plan);
+  TracedStep Trace(const ParallelPlan& plan);
 
   // These are valid until the next call on this object.
   const PipelineCosts& CostsOf(const ParallelPlan& plan) { return CostsOf(plan, host_op_s_); }
@@ -165,7 +115,8 @@ class CostModel {
   const ComputeParts& ComputePartsOf(const ParallelPlan& plan);
   const PlanParts& PlanPartsOf(const ParallelPlan& plan);
   RankCosts CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank);
-  double SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank, const Action& action) const;
+  Breakdown PartsOfStep(const ParallelPlan& plan, const PipelineCosts& costs);
+  TimedStep TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs);
   double RanksPerCore() const;
 
   ModelSpec model_;
@@ -204,6 +155,7 @@ class CostModel {
   absl::flat_hash_map<ComputeKey, ComputeParts, KeyHash> compute_parts_;
   absl::flat_hash_map<PlanPartsKey, PlanParts, KeyHash> plan_parts_;
   absl::flat_hash_map<RegionKey, RankCosts, KeyHash> region_costs_;
+  StepTimers timers_;
   PipelineCosts costs_;  // of the plan at hand, kept to spare allocations
 };
 

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
-#include "search/cost/pipeline_simulator.h"
+#include "search/cost/program_timer.h"
 #include "search/cost/throughput.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
@@ -76,7 +76,7 @@ class Predictor {
   // to show (search/schedule/program_size.h).
   struct Trace {
     Program program;
-    SimulatedStep step;
+    TracedStep step;
   };
   absl::StatusOr<Trace> TraceOf(const ParallelPlan& plan);
 

@@ -3,29 +3,52 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "absl/container/flat_hash_map.h"
 #include "search/schedule/gpipe.h"
 #include "search/schedule/interleaved.h"
 #include "search/schedule/one_f_one_b.h"
 
 namespace autocfg {
 
-ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int pipeline_rank, int microbatches) {
-  const int ranks = static_cast<int>(plan.pp);
+ComputeLoops MakeComputeLoops(const ParallelPlan& plan, std::int64_t pipeline_rank,
+                              std::int64_t microbatches) {
+  const auto rank = static_cast<std::int32_t>(pipeline_rank);
+  const auto ranks = static_cast<std::int32_t>(plan.pp);
   if (plan.schedule == Schedule::kInterleaved) {
     if (plan.pp < 2 || plan.virtual_stages < 2 || microbatches % plan.pp != 0) {
       throw std::logic_error(
           "interleaved wants several ranks, several stages each, and a multiple of pp microbatches");
     }
-    return InterleavedOrder(pipeline_rank, ranks, static_cast<int>(plan.virtual_stages), microbatches);
+    return InterleavedOrder(rank, ranks, static_cast<std::int32_t>(plan.virtual_stages), microbatches);
   }
   if (plan.virtual_stages != 1) throw std::logic_error("several stages on a rank without interleaved");
   switch (plan.schedule) {
-    case Schedule::kGPipe: return GPipeOrder(pipeline_rank, ranks, microbatches);
-    case Schedule::kOneFOneB: return OneFOneBOrder(pipeline_rank, ranks, microbatches);
+    case Schedule::kGPipe: return GPipeOrder(rank, ranks, microbatches);
+    case Schedule::kOneFOneB: return OneFOneBOrder(rank, ranks, microbatches);
     case Schedule::kInterleaved:
     case Schedule::kZeroBubbleH1: break;
   }
   throw std::logic_error("a schedule without a generator: CheckPredictable was not asked");
+}
+
+ComputeOrder Unroll(const ComputeLoops& loops) {
+  std::int64_t size = 0;
+  for (const ComputeLoop& loop : loops) size += loop.count;
+  ComputeOrder order;
+  order.reserve(static_cast<std::size_t>(size));
+  absl::flat_hash_map<std::int32_t, std::int32_t> forwards, backwards;  // so far, by stage
+  for (const ComputeLoop& loop : loops) {
+    for (std::int64_t i = 0; i < loop.count; ++i) {
+      const auto [kind, stage] = loop.computes[static_cast<std::size_t>(i) % loop.computes.size()];
+      std::int32_t& done = (kind == ActionKind::kForward ? forwards : backwards)[stage];
+      order.push_back({.kind = kind, .lane = Lane::kCompute, .stage = stage, .microbatch = done++});
+    }
+  }
+  return order;
+}
+
+ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int pipeline_rank, int microbatches) {
+  return Unroll(MakeComputeLoops(plan, pipeline_rank, microbatches));
 }
 
 int MaxInFlight(const ComputeOrder& order, int stage) {

@@ -2,14 +2,8 @@
 
 namespace autocfg {
 
-ComputeOrder GPipeOrder(int stage, int /*stages*/, int microbatches) {
-  ComputeOrder order;
-  for (ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
-    for (int k = 0; k < microbatches; ++k) {
-      order.push_back({.kind = kind, .lane = Lane::kCompute, .stage = stage, .microbatch = k});
-    }
-  }
-  return order;
+ComputeLoops GPipeOrder(std::int32_t stage, std::int32_t /*stages*/, std::int64_t microbatches) {
+  return {{{{ActionKind::kForward, stage}}, microbatches}, {{{ActionKind::kBackward, stage}}, microbatches}};
 }
 
 }  // namespace autocfg

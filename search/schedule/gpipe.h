@@ -2,11 +2,11 @@
 // Pure, thread-safe.
 #pragma once
 
-#include "search/schedule/action.h"
+#include "search/schedule/compute_order.h"
 
 namespace autocfg {
 
 // Requires 0 <= stage < stages, microbatches > 0.
-ComputeOrder GPipeOrder(int stage, int stages, int microbatches);
+ComputeLoops GPipeOrder(std::int32_t stage, std::int32_t stages, std::int64_t microbatches);
 
 }  // namespace autocfg

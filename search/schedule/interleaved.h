@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "search/schedule/action.h"
+#include "search/schedule/compute_order.h"
 
 namespace autocfg {
 
@@ -21,6 +21,7 @@ constexpr std::int64_t InterleavedWarmUp(std::int64_t rank, std::int64_t ranks, 
 
 // The actions' stages are those of the model: chunk * ranks + rank. Requires 0 <= rank < ranks, chunks > 0,
 // and microbatches that are a positive multiple of `ranks`.
-ComputeOrder InterleavedOrder(int rank, int ranks, int chunks, int microbatches);
+ComputeLoops InterleavedOrder(std::int32_t rank, std::int32_t ranks, std::int32_t chunks,
+                              std::int64_t microbatches);
 
 }  // namespace autocfg

@@ -4,19 +4,10 @@
 
 namespace autocfg {
 
-ComputeOrder OneFOneBOrder(int stage, int stages, int microbatches) {
-  ComputeOrder order;
-  const auto add = [&](ActionKind kind, int microbatch) {
-    order.push_back({.kind = kind, .lane = Lane::kCompute, .stage = stage, .microbatch = microbatch});
-  };
-  const int ahead = std::min(microbatches, stages - 1 - stage);
-  for (int k = 0; k < ahead; ++k) add(ActionKind::kForward, k);
-  for (int k = ahead; k < microbatches; ++k) {
-    add(ActionKind::kForward, k);
-    add(ActionKind::kBackward, k - ahead);
-  }
-  for (int k = microbatches - ahead; k < microbatches; ++k) add(ActionKind::kBackward, k);
-  return order;
+ComputeLoops OneFOneBOrder(std::int32_t stage, std::int32_t stages, std::int64_t microbatches) {
+  const std::int64_t ahead = std::min<std::int64_t>(microbatches, stages - 1 - stage);
+  const StageCompute forward{ActionKind::kForward, stage}, backward{ActionKind::kBackward, stage};
+  return {{{forward}, ahead}, {{forward, backward}, 2 * (microbatches - ahead)}, {{backward}, ahead}};
 }
 
 }  // namespace autocfg

@@ -4,11 +4,11 @@
 // are in flight. Pure, thread-safe.
 #pragma once
 
-#include "search/schedule/action.h"
+#include "search/schedule/compute_order.h"
 
 namespace autocfg {
 
 // Requires 0 <= stage < stages, microbatches > 0.
-ComputeOrder OneFOneBOrder(int stage, int stages, int microbatches);
+ComputeLoops OneFOneBOrder(std::int32_t stage, std::int32_t stages, std::int64_t microbatches);
 
 }  // namespace autocfg

@@ -1,5 +1,5 @@
 // The program of a plan: the actions of each rank, in the order in which the rank issues them. Everything
-// that needs an order (trainer, simulator, memory model) takes it from here. Immutable once made,
+// that needs an order (trainer, timer, memory model) takes it from here. Immutable once made,
 // thread-safe.
 //
 // Meaning. A rank walks its list. A compute action runs when all it names in `after` are complete. A
@@ -8,8 +8,9 @@
 // two ranks match in order of issue, by kind. A step is over when all actions are complete; the next one
 // starts the list again.
 //
-// Generators make the order of each rank's computes (compute_order.h); Lower (lower.cc) makes the program of
-// a plan, ValidateProgram (validate.cc) proves one right.
+// Generators make the order of each rank's computes (compute_order.h); RankLowering (rank_lowering.h) adds the
+// other actions. Lower (lower.cc) makes the program of a plan that way, LowerLoops (looped_program.h) the same
+// for the timer; ValidateProgram (validate.cc) proves a program right.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a rank did when: the rows that trainer and simulator both write, so that predicted against measured is
+// What a rank did when: the rows that trainer and timer both write, so that predicted against measured is
 // a join on (rank, action). Plain values.
 #pragma once
 

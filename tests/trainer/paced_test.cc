@@ -12,8 +12,8 @@
 #include "proto/convert/op_convert.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/layer_ops.h"
-#include "search/cost/pipeline_simulator.h"
 #include "search/cost/plan_op_times.h"
+#include "search/cost/program_timer.h"
 #include "search/plan/rank_mesh.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/trainer/model_styles.h"
@@ -71,11 +71,11 @@ std::vector<v1::TrainResult> RunPaced(const TrainConfig& c) {
   return results;
 }
 
-SimulatedStep SimulateOps(const TrainConfig& c) {
+TracedStep SimulateOps(const TrainConfig& c) {
   const RankMesh mesh(c.plan);
   std::map<std::pair<std::int64_t, std::string>, double> known;  // by pipeline rank and action
   const auto step =
-      SimulateProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& action) {
+      TraceProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& action) {
         const std::int64_t pipeline_rank = mesh.Coordinate(rank, Axis::kPipeline);
         Action any = action;
         any.microbatch = 0;
@@ -90,14 +90,14 @@ SimulatedStep SimulateOps(const TrainConfig& c) {
         return it->second;
       });
   EXPECT_TRUE(step.ok()) << step.status();
-  return step.value_or(SimulatedStep{});
+  return step.value_or(TracedStep{});
 }
 
 void ExpectNear(double got, double want, const char* what) {
   ASSERT_NEAR(got, want, 1e-9 * std::max(std::abs(want), 1e-12)) << what;
 }
 
-void ExpectSameRows(const std::vector<v1::TrainResult>& results, const SimulatedStep& simulated,
+void ExpectSameRows(const std::vector<v1::TrainResult>& results, const TracedStep& simulated,
                     const Program& program) {
   std::map<std::pair<std::int32_t, std::int32_t>, TraceRow> rows;
   for (const TraceRow& row : simulated.rows) rows[{row.rank, row.action}] = row;
@@ -165,7 +165,7 @@ TEST(Paced, EveryActionOfRandomPlansMatchesTheSimulator) {
                  << "plan " << i << ": tp=" << c.plan.tp << " pp=" << c.plan.pp << " dp=" << c.plan.dp
                  << " vpp=" << c.plan.virtual_stages << " schedule=" << static_cast<int>(c.plan.schedule));
     interleaved += c.plan.schedule == Schedule::kInterleaved;
-    const SimulatedStep simulated = SimulateOps(c);
+    const TracedStep simulated = SimulateOps(c);
     ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(c), simulated, Lower(c.model, c.workload, c.plan)));
   }
   EXPECT_GT(interleaved, 5);
@@ -183,7 +183,7 @@ TEST(Paced, MatchesTheTraceOfTheCostModel) {
     for (const double host_op_s : {0.0, 4e-4, 2e-3}) {
       const auto times = std::make_shared<ArbitraryTimes>(1.0, host_op_s);
       CostModel costs(model, workload, LocalRanks(RankCount(plan)), times);
-      const SimulatedStep traced = costs.Trace(plan);
+      const TracedStep traced = costs.Trace(plan);
       ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced,
                                              Lower(model, workload, plan)));
     }

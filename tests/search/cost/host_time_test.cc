@@ -105,7 +105,7 @@ TEST(HostTime, ByHandInEveryPrediction) {
 }
 
 // Over random plans of random models: each forward and backward is as many issues as the program has ops;
-// never faster for it; the closed form as close to the simulator as without.
+// never faster for it; the closed form as close to the timer as without.
 TEST(HostTime, CountsTheOpsOfTheProgram) {
   RandomRuns random(97);
   int bound = 0, free = 0;

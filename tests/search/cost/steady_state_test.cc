@@ -1,15 +1,17 @@
-#include "search/cost/steady_state.h"
-
+// What the timer skips of programs that repeat: those of all schedules, and others.
 #include <algorithm>
+#include <array>
+#include <deque>
 #include <map>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "search/cost/pipeline_simulator.h"
-#include "search/cost/pipeline_walk.h"
+#include "search/cost/program_timer.h"
 #include "search/plan/model_stages.h"
+#include "search/schedule/looped_program.h"
 #include "search/schedule/program.h"
 #include "tests/search/cost/random_runs.h"
+#include "tests/search/cost/reference_times.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg {
@@ -17,7 +19,12 @@ namespace {
 
 using test::RandomRuns;
 
-constexpr Schedule kSchedules[] = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
+constexpr Schedule kSteadySchedules[] = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
+
+struct StageSeconds {
+  double forward = 0;
+  double backward = 0;
+};
 
 struct SteadyPipeline {
   ParallelPlan plan;
@@ -26,17 +33,29 @@ struct SteadyPipeline {
   std::vector<double> begin;
   double message = 0;
 
-  WalkedPipeline Walked() const {
-    return {.stages = stages,
-            .begin_s = begin,
-            .message_s = message,
-            .forwards_first = plan.schedule == Schedule::kGPipe};
+  double Seconds(std::int32_t rank, const Action& action) const {
+    switch (action.kind) {
+      case ActionKind::kZeroGradients: return begin[static_cast<std::size_t>(rank)];
+      case ActionKind::kForward: return stages[static_cast<std::size_t>(action.stage)].forward;
+      case ActionKind::kBackward: return stages[static_cast<std::size_t>(action.stage)].backward;
+      case ActionKind::kReduceGradients: return 0.1 * rank;
+      default: return action.peer >= 0 ? message : 0.25;
+    }
   }
+  ActionSeconds Durations() const {
+    return [this](std::int32_t rank, const Action& action) { return Seconds(rank, action); };
+  }
+  ProgramTimer Timer() const {
+    auto timer = ProgramTimer::Create(LowerLoops(plan, microbatches, /*tied_embeddings=*/true));
+    EXPECT_TRUE(timer.ok()) << timer.status();
+    return *std::move(timer);
+  }
+  TimedStep Time() const { return Timer().Time(Durations()); }
   std::int64_t Computes() const { return 2 * microbatches * static_cast<std::int64_t>(stages.size()); }
 };
 
 // A pipeline bound by any of its ranks, by a few that are nearly as slow, or by messages.
-SteadyPipeline RandomPipeline(RandomRuns& random, Schedule schedule) {
+SteadyPipeline RandomSteadyPipeline(RandomRuns& random, Schedule schedule) {
   SteadyPipeline p;
   p.plan.pp = random.Pick({2, 3, 4, 5, 6, 8, 16});
   p.plan.schedule = schedule;
@@ -74,16 +93,20 @@ SteadyPipeline LargeModel(RandomRuns& random, Schedule schedule) {
   return p;
 }
 
-// Every rank's last backward ends when it does in the walk of all computes.
-void ExpectAsTheWholeWalk(const SteadyPipeline& p, const PipelineEnds& ends, int i) {
-  const std::vector<ComputeEnds> whole = WalkEveryCompute(p.Walked(), p.microbatches);
-  ASSERT_EQ(ends.last_backward_s.size(), whole.size());
-  for (std::size_t r = 0; r < whole.size(); ++r) {
-    ASSERT_EQ(whole[r].forwards.size() + whole[r].backwards.size(),
-              static_cast<std::size_t>(p.Computes()) / whole.size());
-    const double end = whole[r].backwards.back();
-    ASSERT_NEAR(ends.last_backward_s[r], end, 1e-10 * end) << i << ": rank " << r << " of " << whole.size();
-  }
+void ExpectSame(const TimedStep& a, const TimedStep& b, double rounding, int i) {
+  ASSERT_NEAR(a.step_time_s, b.step_time_s, rounding * b.step_time_s) << i;
+  ASSERT_EQ(a.worked_s.size(), b.worked_s.size());
+  for (std::size_t r = 0; r < b.worked_s.size(); ++r)
+    ASSERT_NEAR(a.worked_s[r], b.worked_s[r], rounding * b.worked_s[r]) << i << ": rank " << r;
+}
+
+// Times the pipeline; every rank's last backward ends when it does if nothing is skipped.
+TimedStep TimeAsTheWhole(const SteadyPipeline& p, int i) {
+  const ProgramTimer timer = p.Timer();
+  const TimedStep whole = timer.TimeAll(p.Durations()), step = timer.Time(p.Durations());
+  EXPECT_EQ(whole.computes, p.Computes());
+  ExpectSame(step, whole, 1e-10, i);
+  return step;
 }
 
 // What is skipped changes nothing, and of most pipelines most is.
@@ -91,15 +114,14 @@ TEST(SteadyState, IsSkippedExactly) {
   RandomRuns random(31);
   std::map<Schedule, int> mostly_skipped;
   for (int i = 0; i < 3600; ++i) {
-    const Schedule schedule = kSchedules[i % 3];
-    const SteadyPipeline p = RandomPipeline(random, schedule);
-    const PipelineEnds ends = WalkPipeline(p.Walked(), p.microbatches);
-    ExpectAsTheWholeWalk(p, ends, i);
-    if (HasFatalFailure()) return;
-    ASSERT_LE(ends.walked, p.Computes());
-    if (2 * ends.walked < p.Computes()) ++mostly_skipped[schedule];
+    const Schedule schedule = kSteadySchedules[i % 3];
+    const SteadyPipeline p = RandomSteadyPipeline(random, schedule);
+    const TimedStep step = TimeAsTheWhole(p, i);
+    if (HasFailure()) return;
+    ASSERT_LE(step.computes, p.Computes());
+    if (2 * step.computes < p.Computes()) ++mostly_skipped[schedule];
   }
-  for (const Schedule schedule : kSchedules)
+  for (const Schedule schedule : kSteadySchedules)
     EXPECT_GT(mostly_skipped[schedule], 600) << static_cast<int>(schedule);
 }
 
@@ -110,70 +132,214 @@ TEST(SteadyState, OfLargeModelsIsFoundAtOnce) {
   RandomRuns random(41);
   int at_once = 0;
   for (int i = 0; i < 120; ++i) {
-    const SteadyPipeline p = LargeModel(random, kSchedules[1 + i % 2]);
-    const PipelineEnds ends = WalkPipeline(p.Walked(), p.microbatches);
-    ExpectAsTheWholeWalk(p, ends, i);
-    if (HasFatalFailure()) return;
+    const SteadyPipeline p = LargeModel(random, kSteadySchedules[1 + i % 2]);
+    const TimedStep step = TimeAsTheWhole(p, i);
+    if (HasFailure()) return;
     const std::int64_t groups = p.microbatches / p.plan.pp;
-    if (ends.walked <= p.Computes() / groups * 4) ++at_once;
+    if (step.computes <= p.Computes() / groups * 4) ++at_once;
   }
   EXPECT_GE(at_once, 115);
 }
 
-// The walk takes as long for a million microbatches as for a thousand.
+// A million microbatches take no longer than a thousand.
 TEST(SteadyState, OfAMillionMicrobatches) {
   RandomRuns random(43);
-  for (const Schedule schedule : kSchedules) {
+  for (const Schedule schedule : kSteadySchedules) {
     SteadyPipeline p = LargeModel(random, schedule);
     p.microbatches = 1024 * 1024;
-    const PipelineEnds many = WalkPipeline(p.Walked(), p.microbatches);
+    const TimedStep many = p.Time();
     p.microbatches = 1024;
-    const PipelineEnds few = WalkPipeline(p.Walked(), p.microbatches);
-    EXPECT_EQ(many.walked, few.walked);
+    const TimedStep few = p.Time();
+    EXPECT_EQ(many.computes, few.computes);
     // once steady, each microbatch adds as much
     p.microbatches = 2048;
-    const double each =
-        (WalkPipeline(p.Walked(), p.microbatches).last_backward_s[0] - few.last_backward_s[0]) / 1024;
-    const double expected = few.last_backward_s[0] + each * (1024 * 1024 - 1024);
-    EXPECT_NEAR(many.last_backward_s[0], expected, 1e-9 * expected);
+    const double each = (p.Time().worked_s[0] - few.worked_s[0]) / 1024;
+    const double expected = few.worked_s[0] + each * (1024 * 1024 - 1024);
+    EXPECT_NEAR(many.worked_s[0], expected, 1e-9 * expected);
   }
 }
 
-// When each rank's last backward ends, by the program and the simulator.
-std::vector<double> SimulatedEnds(const SteadyPipeline& p) {
-  const Program program = Lower(test::SmallGpt(StageCount(p.plan)), test::Fp32(p.microbatches, 16), p.plan);
-  const auto step = SimulateProgram(program, [&](std::int32_t rank, const Action& action) -> double {
-    switch (action.kind) {
-      case ActionKind::kZeroGradients: return p.begin[static_cast<std::size_t>(rank)];
-      case ActionKind::kForward: return p.stages[static_cast<std::size_t>(action.stage)].forward;
-      case ActionKind::kBackward: return p.stages[static_cast<std::size_t>(action.stage)].backward;
-      default: return action.peer >= 0 ? p.message : 0.25;
-    }
-  });
-  std::vector<double> ends(program.ranks.size());
-  for (const TraceRow& row : step->rows) {
+// The step of a program as its trace has it, every row of which is that of the reference.
+TimedStep TracedTimes(const Program& program, const ActionSeconds& seconds) {
+  const auto trace = TraceProgram(program, seconds);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  const test::ReferenceTimes reference(program, seconds);
+  TimedStep step{.step_time_s = trace->step_time_s, .worked_s = std::vector<double>(program.ranks.size())};
+  for (const TraceRow& row : trace->rows) {
     const auto rank = static_cast<std::size_t>(row.rank);
-    if (program.ranks[rank][static_cast<std::size_t>(row.action)].kind == ActionKind::kBackward)
-      ends[rank] = std::max(ends[rank], row.end_s);
+    const auto action = static_cast<std::size_t>(row.action);
+    const double end = reference.End(rank, action);
+    EXPECT_NEAR(row.end_s, end, 1e-12 * end) << rank << ": " << ToString(program.ranks[rank][action]);
+    const ActionKind kind = program.ranks[rank][action].kind;
+    if (kind == ActionKind::kForward || kind == ActionKind::kBackward) step.worked_s[rank] = row.end_s;
   }
-  return ends;
+  return step;
 }
 
-// The same of simulated programs, with pipelines of both kinds.
-TEST(SteadyState, IsThatOfSimulatedPrograms) {
+// Loops and the program that Lower makes are one program, for every schedule and any stages and messages; the
+// timer gives it the times of the reference.
+TEST(SteadyState, IsThatOfTracedPrograms) {
   RandomRuns random(37);
   int mostly_skipped = 0;
-  for (int i = 0; i < 48; ++i) {
-    const Schedule schedule = kSchedules[i % 3];
-    SteadyPipeline p = i % 2 == 0 ? RandomPipeline(random, schedule) : LargeModel(random, schedule);
+  for (int i = 0; i < 600; ++i) {
+    const Schedule schedule = kSteadySchedules[i % 3];
+    SteadyPipeline p = i % 20 == 0 ? LargeModel(random, schedule) : RandomSteadyPipeline(random, schedule);
     p.microbatches = std::min<std::int64_t>(p.microbatches, 10 * p.plan.pp);
-    const PipelineEnds ends = WalkPipeline(p.Walked(), p.microbatches);
-    const std::vector<double> simulated = SimulatedEnds(p);
-    for (std::size_t r = 0; r < simulated.size(); ++r)
-      ASSERT_NEAR(ends.last_backward_s[r], simulated[r], 1e-9 * simulated[r]) << i;
-    if (2 * ends.walked < p.Computes()) ++mostly_skipped;
+    if (schedule != Schedule::kInterleaved && i % 5 == 0) p.microbatches = random.Between(1, 2 * p.plan.pp);
+    const Program program =
+        Lower(test::SmallGpt(StageCount(p.plan)), test::Fp32(p.microbatches, 16), p.plan);
+    const TimedStep step = TimeAsTheWhole(p, i);
+    ExpectSame(step, TracedTimes(program, p.Durations()), 1e-10, i);
+    if (HasFailure()) return;
+    if (2 * step.computes < p.Computes()) ++mostly_skipped;
   }
-  EXPECT_GT(mostly_skipped, 20);
+  EXPECT_GT(mostly_skipped, 200);
+}
+
+// A program that no schedule makes: ranks compute, send to any other rank, receive, and sum scalars together,
+// over and over. Rank r writes several repetitions as one, and has one after them as a loop of its own, so that
+// no two ranks' loops are alike. What is issued is issued in one order by all ranks, so that it never gets
+// stuck.
+class HandMade {
+ public:
+  explicit HandMade(RandomRuns& random) : random_(random) {
+    plan_.pp = random.Between(1, 5);
+    lanes_[0] = random.Coin() ? Lane::kPipelineSend : Lane::kReduce;
+    lanes_[1] = random.Coin() ? Lane::kPipelineRecv : lanes_[0];
+    for (std::int64_t i = random.Between(1, 12); i > 0; --i) events_.push_back(RandomEvent());
+    times_ = 12 * random.Between(1, 20);
+    for (std::int64_t r = 0; r < plan_.pp; ++r) {
+      unroll_.push_back(random.Pick({1, 1, 2, 3}));
+      for (int kind = 0; kind < 4; ++kind) seconds_.push_back(random.Coin() ? random.Uniform() : 1);
+    }
+  }
+
+  ActionSeconds Durations() const {
+    return [this](std::int32_t rank, const Action& action) {
+      const std::size_t kind = action.kind == ActionKind::kForward    ? 0
+                               : action.kind == ActionKind::kBackward ? 1
+                               : action.peer >= 0                     ? 2
+                                                                      : 3;
+      return seconds_[4 * static_cast<std::size_t>(rank) + kind];
+    };
+  }
+
+  LoopedProgram Loops() const {
+    LoopWriter writer(plan_);
+    for (std::int32_t r = 0; r < plan_.pp; ++r) {
+      writer.BeginRank();
+      std::array<LoopWriter::Handle, kUsers> users{};
+      std::size_t next = 0;
+      const auto add = [&](const Action& action, std::span<const std::size_t> waits) {
+        std::vector<LoopWriter::Handle> after;
+        for (const std::size_t ago : waits) after.push_back(users[(next + kUsers - 1 - ago) % kUsers]);
+        const auto handle =
+            writer.Add({action.kind, action.lane, action.stage, action.microbatch, action.peer}, after);
+        users[next++ % kUsers] = handle;
+      };
+      const auto latest_first = [&] {
+        std::vector<LoopWriter::Handle> handles;
+        for (std::size_t ago = 0; ago < kUsers; ++ago)
+          handles.push_back(users[(next + kUsers - 1 - ago) % kUsers]);
+        return handles;
+      };
+      const std::int64_t unroll = unroll_[static_cast<std::size_t>(r)];
+      const auto repetitions = [&](std::int64_t) {
+        for (std::int64_t i = 0; i < unroll; ++i) ForEachAction(r, add);
+      };
+      writer.Repeat(1, times_ / unroll, repetitions, latest_first);
+    }
+    return writer.Take();
+  }
+
+  Program Flat() const {
+    Program program{plan_, 1, {}};
+    for (std::int32_t r = 0; r < plan_.pp; ++r) {
+      RankProgram& list = program.ranks.emplace_back();
+      for (std::int64_t i = 0; i < times_; ++i) {
+        ForEachAction(r, [&](Action action, std::span<const std::size_t> waits) {
+          const auto size = static_cast<std::int64_t>(list.size());
+          for (const std::size_t ago : waits) {
+            if (const std::int64_t index = size - 1 - static_cast<std::int64_t>(ago); index >= 0)
+              action.after.push_back(static_cast<std::int32_t>(index));
+          }
+          list.push_back(std::move(action));
+        });
+      }
+    }
+    return program;
+  }
+
+ private:
+  static constexpr std::size_t kUsers = 6;
+
+  struct Event {
+    ActionKind kind = ActionKind::kForward;
+    std::int32_t rank = 0, peer = 0;
+    std::vector<std::size_t> waits, peer_waits;  // for which of the rank's last actions
+  };
+
+  Event RandomEvent() {
+    Event event;
+    event.rank = static_cast<std::int32_t>(random_.Between(0, plan_.pp - 1));
+    event.peer = static_cast<std::int32_t>(random_.Between(0, plan_.pp - 1));
+    const std::int64_t what = random_.Between(0, 9);
+    if (what < 4 || (what < 9 && event.peer == event.rank)) {
+      event.kind = random_.Coin() ? ActionKind::kForward : ActionKind::kBackward;
+    } else if (what < 9) {
+      event.kind = random_.Coin() ? ActionKind::kSendActivation : ActionKind::kSendGradient;
+    } else {
+      event.kind = ActionKind::kReduceScalars;
+    }
+    for (std::vector<std::size_t>* waits : {&event.waits, &event.peer_waits}) {
+      for (std::int64_t n = random_.Between(0, 2); n > 0; --n)
+        waits->push_back(static_cast<std::size_t>(random_.Between(0, kUsers - 1)));
+    }
+    return event;
+  }
+
+  template <class Add>
+  void ForEachAction(std::int32_t rank, const Add& add) const {
+    for (const Event& e : events_) {
+      const bool sends = e.kind == ActionKind::kSendActivation || e.kind == ActionKind::kSendGradient;
+      if (e.kind == ActionKind::kReduceScalars) {
+        add({.kind = e.kind, .lane = Lane::kReduce}, e.waits);
+      } else if (rank == e.rank) {
+        if (sends) {
+          add({.kind = e.kind, .lane = lanes_[0], .stage = 0, .microbatch = 0, .peer = e.peer}, e.waits);
+        } else {
+          add({.kind = e.kind, .stage = rank, .microbatch = 0}, e.waits);
+        }
+      } else if (sends && rank == e.peer) {
+        add({.kind = ReceiveOf(e.kind), .lane = lanes_[1], .stage = 0, .microbatch = 0, .peer = e.rank},
+            e.peer_waits);
+      }
+    }
+  }
+
+  RandomRuns& random_;
+  ParallelPlan plan_;
+  std::array<Lane, 2> lanes_{};
+  std::vector<Event> events_;
+  std::int64_t times_ = 0;
+  std::vector<std::int64_t> unroll_;  // by rank
+  std::vector<double> seconds_;       // by rank: forward, backward, message, sum
+};
+
+TEST(SteadyState, OfProgramsThatNoScheduleMakes) {
+  RandomRuns random(47);
+  int mostly_skipped = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const HandMade made(random);
+    const auto timer = ProgramTimer::Create(made.Loops());
+    ASSERT_TRUE(timer.ok()) << i << ": " << timer.status();
+    const TimedStep whole = timer->TimeAll(made.Durations()), step = timer->Time(made.Durations());
+    ExpectSame(step, whole, 1e-10, i);
+    ExpectSame(whole, TracedTimes(made.Flat(), made.Durations()), 1e-10, i);
+    if (HasFailure()) return;
+    if (2 * step.computes < whole.computes) ++mostly_skipped;
+  }
+  EXPECT_GT(mostly_skipped, 500);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "search/cost/pipeline_simulator.h"
+#include "search/cost/program_timer.h"
 #include "search/plan/model_stages.h"
 #include "tests/search/schedule/programs.h"
 
@@ -25,8 +25,8 @@ using TraceJson = nlohmann::json;
 using test::Interleaved;
 using test::Make;
 
-SimulatedStep Simulate(const Program& program) {
-  const auto step = SimulateProgram(program, [](std::int32_t rank, const Action& action) {
+TracedStep Simulate(const Program& program) {
+  const auto step = TraceProgram(program, [](std::int32_t rank, const Action& action) {
     const double slower = 1 + 0.01 * rank;  // makes all ranks different
     switch (action.kind) {
       case ActionKind::kForward: return 1.1e-4 * slower;
@@ -62,7 +62,7 @@ std::map<std::pair<int, int>, std::vector<Event>> Events(const TraceJson& trace)
 }
 
 void ExpectWhole(const Program& program) {
-  const SimulatedStep step = Simulate(program);
+  const TracedStep step = Simulate(program);
   const TraceJson trace = TraceJson::parse(ChromeTrace(program, step.rows, {}));
   const auto step_ns = std::llround(step.step_time_s * 1e9);
   std::set<std::pair<int, int>> found;  // rank, action

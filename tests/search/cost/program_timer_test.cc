@@ -1,4 +1,4 @@
-#include "search/cost/pipeline_simulator.h"
+#include "search/cost/program_timer.h"
 
 #include <string>
 
@@ -38,13 +38,13 @@ ParallelPlan Pipeline(std::int64_t pp, Schedule schedule, std::int64_t virtual_s
 
 double StepTime(const ParallelPlan& plan, std::int64_t microbatches, const Times& times) {
   const Program program = Lower(SmallGpt(StageCount(plan)), Fp32(microbatches * plan.dp, 16), plan);
-  const auto step = SimulateProgram(program, Uniform(times));
+  const auto step = TraceProgram(program, Uniform(times));
   EXPECT_TRUE(step.ok()) << step.status();
   return step.ok() ? step->step_time_s : -1;
 }
 
 // Bubble over work is (p - 1) / m for both schedules (Narayanan et al. 2021, section 2.2).
-TEST(PipelineSimulator, UniformStagesHaveTheKnownBubble) {
+TEST(ProgramTimer, UniformStagesHaveTheKnownBubble) {
   for (Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
     for (std::int64_t pp : {1, 2, 4, 8}) {
       for (std::int64_t m : {1, 2, 7, 8, 32}) {
@@ -57,7 +57,7 @@ TEST(PipelineSimulator, UniformStagesHaveTheKnownBubble) {
 
 // Bubble over work is (p - 1) / (v m) where messages are free (Narayanan et al. 2021, section 2.2.2): the
 // work of a rank is that of v m forwards and backwards of a stage, and p - 1 of each are waited for.
-TEST(PipelineSimulator, UniformInterleavedStagesHaveTheKnownBubble) {
+TEST(ProgramTimer, UniformInterleavedStagesHaveTheKnownBubble) {
   for (std::int64_t pp : {2, 3, 4, 5, 8}) {
     for (std::int64_t v : {2, 3, 4, 5}) {
       for (std::int64_t groups : {1, 2, 3, 5}) {
@@ -76,12 +76,12 @@ TEST(PipelineSimulator, UniformInterleavedStagesHaveTheKnownBubble) {
 // (received behind it, by 8) to 9, 3B1 to 11. Rank 0 has 2B0 from 8 to 10, 2B1 from 11.5 to 13.5. Rank 1 has
 // the gradient of 2B0 received behind 3B1, by 11.5: 1B0 to 13.5; that of 2B1 by 14: 1B1 to 16. Rank 0 has 0B0
 // from 14 to 16, and 0B1 from 16.5.
-TEST(PipelineSimulator, InterleavedMessagesByHand) {
+TEST(ProgramTimer, InterleavedMessagesByHand) {
   EXPECT_DOUBLE_EQ(StepTime(Pipeline(2, Schedule::kInterleaved, 2), 2, {.message = 0.5}), 18.5);
 }
 
 // More stages of a rank pay in messages what they win in bubble.
-TEST(PipelineSimulator, InterleavingPaysOffWhileMessagesAreCheap) {
+TEST(ProgramTimer, InterleavingPaysOffWhileMessagesAreCheap) {
   const auto step = [](std::int64_t v, double message) {
     // A rank's work is the same for each v.
     const double part = 1.0 / static_cast<double>(v);
@@ -95,26 +95,26 @@ TEST(PipelineSimulator, InterleavingPaysOffWhileMessagesAreCheap) {
 
 // A receive is not overlapped with the compute before it: on two stages of F = 1, B = 2, message 0.5, GPipe
 // takes (1 + 1.5) + 3 * 1.5 forward, and 2 + 2.5 + 3 * 2.5 backward.
-TEST(PipelineSimulator, MessagesByHand) {
+TEST(ProgramTimer, MessagesByHand) {
   EXPECT_DOUBLE_EQ(StepTime(Pipeline(2, Schedule::kGPipe), 4, {.message = 0.5}), 2.5 + 4.5 + 4.5 + 7.5);
   // 1F1B: F0 m F1 B1 m B0 with one microbatch.
   EXPECT_DOUBLE_EQ(StepTime(Pipeline(2, Schedule::kOneFOneB), 1, {.message = 0.5}),
                    1 + 0.5 + 1 + 2 + 0.5 + 2);
 }
 
-TEST(PipelineSimulator, MessagesThatDominate) {
+TEST(ProgramTimer, MessagesThatDominate) {
   // Message 10: each stage boundary carries 2 * m messages, none of which overlaps with another on two stages
   // of GPipe.
   const double step = StepTime(Pipeline(2, Schedule::kGPipe), 4, {.message = 10});
   EXPECT_DOUBLE_EQ(step, (1 + 11 + 3 * 11) + (2 + 12 + 3 * 12));
 }
 
-TEST(PipelineSimulator, CollectivesWaitForAllRanks) {
+TEST(ProgramTimer, CollectivesWaitForAllRanks) {
   ParallelPlan plan;
   plan.dp = 2;
   const Program program = Lower(SmallGpt(2), Fp32(4, 16), plan);
   // Rank 1 is slow: 2 * (1 + 10) against 2 * (1 + 2); then reduction 5, scalars 1, update 3.
-  const auto step = SimulateProgram(program, [](std::int32_t rank, const Action& action) -> double {
+  const auto step = TraceProgram(program, [](std::int32_t rank, const Action& action) -> double {
     switch (action.kind) {
       case ActionKind::kForward: return 1;
       case ActionKind::kBackward: return rank == 1 ? 10 : 2;
@@ -146,7 +146,7 @@ TEST_P(Rows, FollowProgramAndLanes) {
   plan.dp = 2;
   plan.tp = 2;
   const Program program = Lower(SmallGpt(8), Fp32(16, 16), plan);
-  const auto step = SimulateProgram(program, Uniform({.message = 0.25, .rest = 0.1}));
+  const auto step = TraceProgram(program, Uniform({.message = 0.25, .rest = 0.1}));
   ASSERT_TRUE(step.ok()) << step.status();
   std::size_t next = 0;
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
@@ -167,15 +167,15 @@ TEST_P(Rows, FollowProgramAndLanes) {
   EXPECT_EQ(next, step->rows.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(PipelineSimulator, Rows,
+INSTANTIATE_TEST_SUITE_P(ProgramTimer, Rows,
                          ::testing::Values(Pipeline(4, Schedule::kOneFOneB), Pipeline(2, Schedule::kGPipe),
                                            Pipeline(2, Schedule::kInterleaved, 2),
                                            Pipeline(4, Schedule::kInterleaved, 2)));
 
 // Stages of one rank may differ: two ranks of two stages, two microbatches, and only stage 2 is slow.
-TEST(PipelineSimulator, StagesOfARankOnTheirOwn) {
+TEST(ProgramTimer, StagesOfARankOnTheirOwn) {
   const Program program = Lower(SmallGpt(4), Fp32(2, 16), Pipeline(2, Schedule::kInterleaved, 2));
-  const auto step = SimulateProgram(program, [](std::int32_t, const Action& action) -> double {
+  const auto step = TraceProgram(program, [](std::int32_t, const Action& action) -> double {
     if (action.kind == ActionKind::kForward) return action.stage == 2 ? 10 : 1;
     if (action.kind == ActionKind::kBackward) return action.stage == 2 ? 20 : 2;
     return 0;
@@ -189,7 +189,7 @@ TEST(PipelineSimulator, StagesOfARankOnTheirOwn) {
 
 // Two ranks that each send before they receive: with nothing buffered, and the receive behind the send in
 // `after`, neither moves.
-TEST(PipelineSimulator, StuckProgramsNameTheAction) {
+TEST(ProgramTimer, StuckProgramsNameTheAction) {
   Program program;
   program.plan = Pipeline(2, Schedule::kOneFOneB);
   program.microbatches = 1;
@@ -209,7 +209,7 @@ TEST(PipelineSimulator, StuckProgramsNameTheAction) {
   };
   program.ranks = {exchange(1, ActionKind::kSendActivation, ActionKind::kRecvGradient),
                    exchange(0, ActionKind::kSendGradient, ActionKind::kRecvActivation)};
-  const auto stuck = SimulateProgram(program, Uniform({}));
+  const auto stuck = TraceProgram(program, Uniform({}));
   ASSERT_EQ(stuck.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(stuck.status().message()), HasSubstr("rank 0: action 0"));
   EXPECT_THAT(std::string(stuck.status().message()), HasSubstr(ToString(program.ranks[0][0])));
@@ -217,16 +217,16 @@ TEST(PipelineSimulator, StuckProgramsNameTheAction) {
   // A receive that nobody sends to.
   program.ranks = {{}, {exchange(0, ActionKind::kSendGradient, ActionKind::kRecvActivation)[1]}};
   program.ranks[1][0].after.clear();
-  EXPECT_THAT(std::string(SimulateProgram(program, Uniform({})).status().message()),
+  EXPECT_THAT(std::string(TraceProgram(program, Uniform({})).status().message()),
               HasSubstr("rank 1: action 0"));
 
   // Dependencies on what comes later, and peers that are not there.
   program.ranks[1][0].after = {0};
-  EXPECT_THAT(std::string(SimulateProgram(program, Uniform({})).status().message()),
-              HasSubstr("does not stand before it"));
+  EXPECT_THAT(std::string(TraceProgram(program, Uniform({})).status().message()),
+              HasSubstr("is not before it"));
   program.ranks[1][0].after = {};
   program.ranks[1][0].peer = 7;
-  EXPECT_THAT(std::string(SimulateProgram(program, Uniform({})).status().message()), HasSubstr("no rank"));
+  EXPECT_THAT(std::string(TraceProgram(program, Uniform({})).status().message()), HasSubstr("no rank"));
 }
 
 }  // namespace
