@@ -85,7 +85,9 @@ std::string FindLibrary(const std::string& loaded, std::initializer_list<std::st
 // RAII handle of a dynamically loaded library.
 class Library {
  public:
-  explicit Library(const std::string& file) : handle_(dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL)) {}
+  // Stays loaded: UCX leaks what it has allocated if it is unloaded.
+  explicit Library(const std::string& file)
+      : handle_(dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE)) {}
   ~Library() {
     if (handle_ != nullptr) dlclose(handle_);
   }
