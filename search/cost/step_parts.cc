@@ -12,8 +12,8 @@ Breakdown Parts(const PipelineCosts& costs, std::int64_t microbatches, double ra
   const PipelineStages pipeline(costs, ranks_per_core);
 
   // Only the part of a rank's zeroing counts that the fill does not hide. A rank's last backward ends before
-  // the pipeline does: by the last backwards of the ranks before it, on their first chunks. That hides as much
-  // of its reduction.
+  // the pipeline does: by the last backwards of the ranks before it, on their first chunks. That hides as
+  // much of its reduction.
   double zero_s = 0, fill_s = 0, drain_s = 0, slowest_s = -1;
   double first_ready = 0, last_ready = 0, ready = 0, norm = 0, update = 0;
   std::size_t slowest = 0;

@@ -127,8 +127,8 @@ class OrderFinder {
   absl::StatusOr<TimingOrder> Run() {
     for (std::size_t r = ranks_.size(); r-- > 0;) Wake(static_cast<std::int32_t>(r));
     AdvanceAll();
-    // Where whole repetitions of its loop are left, the held rank stops until no other rank gets on without it.
-    // Where all ranks are then follows from where the held one is.
+    // Where whole repetitions of its loop are left, the held rank stops until no other rank gets on without
+    // it. Where all ranks are then follows from where the held one is.
     while (held_) {
       CompareStates();
       held_ = false;
@@ -405,10 +405,10 @@ class OrderFinder {
     return left;
   }
 
-  // Looks for an earlier stop of the held rank at which all ranks were where they are now: what they did since
-  // then they do again, as long as they stay in their loops. Compares with the last stop that was kept: each
-  // of the first few, then the first, second, fourth, ... after it (Brent 1980), so that a repetition of any
-  // length is found.
+  // Looks for an earlier stop of the held rank at which all ranks were where they are now: what they did
+  // since then they do again, as long as they stay in their loops. Compares with the last stop that was kept:
+  // each of the first few, then the first, second, fourth, ... after it (Brent 1980), so that a repetition of
+  // any length is found.
   void CompareStates() {
     for (RankState& rank : ranks_) Settle(rank);
     std::vector<std::int64_t> state = StateOfRanks();

@@ -1,6 +1,6 @@
-// An order in which the actions of a program can be timed. It is the same for all durations: the program fixes
-// the order of every lane, so no time decides what runs next. An action begins when the latest of a few others
-// ends.
+// An order in which the actions of a program can be timed. It is the same for all durations: the program
+// fixes the order of every lane, so no time decides what runs next. An action begins when the latest of a few
+// others ends.
 #pragma once
 
 #include <array>

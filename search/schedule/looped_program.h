@@ -89,8 +89,8 @@ class LoopWriter {
 
   // Appends what part(0), part(1), ..., part(parts - 1), part(0), ... append: `count` parts in all. `users`
   // returns the handles (a container) that later actions may wait for. What a part appends must follow from
-  // them and from its number. As soon as they are what they were one round ago, the rounds that are left become
-  // a loop.
+  // them and from its number. As soon as they are what they were one round ago, the rounds that are left
+  // become a loop.
   template <class Part, class Users>
   void Repeat(std::int64_t parts, std::int64_t count, const Part& part, const Users& users) {
     struct Mark {

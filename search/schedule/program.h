@@ -8,9 +8,9 @@
 // two ranks match in order of issue, by kind. A step is over when all actions are complete; the next one
 // starts the list again.
 //
-// Generators make the order of each rank's computes (compute_order.h); RankLowering (rank_lowering.h) adds the
-// other actions. Lower (lower.cc) makes the program of a plan that way, LowerLoops (looped_program.h) the same
-// for the timer; ValidateProgram (validate.cc) proves a program right.
+// Generators make the order of each rank's computes (compute_order.h); RankLowering (rank_lowering.h) adds
+// the other actions. Lower (lower.cc) makes the program of a plan that way, LowerLoops (looped_program.h) the
+// same for the timer; ValidateProgram (validate.cc) proves a program right.
 #pragma once
 
 #include <cstdint>

@@ -67,8 +67,8 @@ class RankLowering {
     sink_.Add(Make(ActionKind::kOptimizer), {before});
   }
 
-  // The last users of the buffers, those of the buffer that is used next first. With the order of the computes
-  // to come, all that their actions depend on.
+  // The last users of the buffers, those of the buffer that is used next first. With the order of the
+  // computes to come, all that their actions depend on.
   std::array<Handle, 4> BufferUsers() const {
     return {output_user_[output_], output_user_[1 - output_], gradient_user_[gradient_],
             gradient_user_[1 - gradient_]};

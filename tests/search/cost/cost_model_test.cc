@@ -133,8 +133,8 @@ TimedStep TimeOf(const UnequalPipeline& p, const PipelineCosts& costs) {
   return TimeStep(timers.Find(p.plan, p.microbatches, /*tied_embeddings=*/true), costs, 1);
 }
 
-// GPipe within 1%, 1F1B within 5%. Interleaved is timed, and within 1%: its parts leave out nothing but zeroing
-// that is hidden behind a slower rank's fill. So no time is above by more than that.
+// GPipe within 1%, 1F1B within 5%. Interleaved is timed, and within 1%: its parts leave out nothing but
+// zeroing that is hidden behind a slower rank's fill. So no time is above by more than that.
 TEST(CostModel, PartsOfArbitraryStages) {
   RandomCases random(13);
   std::map<Schedule, Shortfall> errors;
@@ -159,8 +159,8 @@ TEST(CostModel, PartsOfArbitraryStages) {
   for (auto& [schedule, error] : errors) EXPECT_LT(error.Median(), 0.001) << static_cast<int>(schedule);
 }
 
-// The closed form is a lower bound of every pipeline: of the time from the first forward to the last backward,
-// if all ranks begin at once.
+// The closed form is a lower bound of every pipeline: of the time from the first forward to the last
+// backward, if all ranks begin at once.
 TEST(CostModel, PipelineBoundIsNeverAboveTheTime) {
   RandomCases random(53);
   for (int i = 0; i < 3000; ++i) {

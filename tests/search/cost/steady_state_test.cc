@@ -186,8 +186,7 @@ TEST(SteadyState, IsThatOfTracedPrograms) {
     SteadyPipeline p = i % 20 == 0 ? LargeModel(random, schedule) : RandomSteadyPipeline(random, schedule);
     p.microbatches = std::min<std::int64_t>(p.microbatches, 10 * p.plan.pp);
     if (schedule != Schedule::kInterleaved && i % 5 == 0) p.microbatches = random.Between(1, 2 * p.plan.pp);
-    const Program program =
-        Lower(test::SmallGpt(StageCount(p.plan)), test::Fp32(p.microbatches, 16), p.plan);
+    const Program program = Lower(test::SmallGpt(StageCount(p.plan)), test::Fp32(p.microbatches, 16), p.plan);
     const TimedStep step = TimeAsTheWhole(p, i);
     ExpectSame(step, TracedTimes(program, p.Durations()), 1e-10, i);
     if (HasFailure()) return;
@@ -197,9 +196,9 @@ TEST(SteadyState, IsThatOfTracedPrograms) {
 }
 
 // A program that no schedule makes: ranks compute, send to any other rank, receive, and sum scalars together,
-// over and over. Rank r writes several repetitions as one, and has one after them as a loop of its own, so that
-// no two ranks' loops are alike. What is issued is issued in one order by all ranks, so that it never gets
-// stuck.
+// over and over. Rank r writes several repetitions as one, and has one after them as a loop of its own, so
+// that no two ranks' loops are alike. What is issued is issued in one order by all ranks, so that it never
+// gets stuck.
 class HandMade {
  public:
   explicit HandMade(RandomRuns& random) : random_(random) {
