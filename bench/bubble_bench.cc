@@ -120,8 +120,9 @@ nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int6
       static_cast<double>(plan.pp - 1) / static_cast<double>(plan.virtual_stages * microbatches);
   for (const bool messages : {false, true}) {
     const auto times = std::make_shared<LayerTimes>(cluster_times, layer, messages);
-    const double ideal_s =
-        static_cast<double>(microbatches * model.layers / plan.pp) * Sum(layer, *times, plan);
+    const std::int64_t layers_run =
+        microbatches * model.layers / plan.pp;  // of a rank; pp divides the layers
+    const double ideal_s = static_cast<double>(layers_run) * Sum(layer, *times, plan);
     CostModel costs(model, workload, cluster, times);
     nlohmann::json figures = {{"paced", Run(model, workload, plan, *times) / ideal_s - 1},
                               {"simulated", costs.Trace(plan).step_time_s / ideal_s - 1}};
