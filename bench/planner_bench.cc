@@ -102,7 +102,7 @@ void BM_EvaluateCold(benchmark::State& state, const ModelSpec& model, const Valu
   const OpTimes times = Times(ListCalibrationOps(model, Batch(), plans));
   for (auto _ : state) {
     CostModel costs(model, Batch(), Cluster(), times);
-    for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(costs.Predict(plan).step_time_s);
+    for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(costs.Estimate(plan).step_time_s);
   }
   state.counters["plans"] = static_cast<double>(plans.size());
   state.SetItemsProcessed(static_cast<std::int64_t>(plans.size()) * state.iterations());
@@ -122,7 +122,7 @@ void BM_EvaluateWarm(benchmark::State& state, const ModelSpec& model, const Valu
   const std::vector<ParallelPlan> plans = Plans(model, schedules);
   CostModel costs(model, Batch(), Cluster(), Times(ListCalibrationOps(model, Batch(), plans)));
   for (auto _ : state) {
-    for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(costs.Predict(plan).step_time_s);
+    for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(costs.Estimate(plan).step_time_s);
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(plans.size()) * state.iterations());
 }
@@ -191,7 +191,7 @@ void BM_Simulate(benchmark::State& state, std::int64_t pp, std::int64_t vpp) {
   Workload workload = Batch();
   workload.global_batch = 512;
   CostModel costs(model, workload, Cluster(), Times(ListCalibrationOps(model, workload, {plan})));
-  for (auto _ : state) benchmark::DoNotOptimize(costs.Simulate(plan).step_time_s);
+  for (auto _ : state) benchmark::DoNotOptimize(costs.Predict(plan).step_time_s);
 }
 BENCHMARK_CAPTURE(BM_Simulate, pp8, 8, 1)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_Simulate, pp64_vpp2, 64, 2)->Unit(benchmark::kMillisecond);

@@ -1,8 +1,8 @@
 # Writes OUTPUT, a C++ file that contains every ROOT/KIND/NAME.json as a string; see
-# search/text/embedded_presets.h.
+# search/text/presets.h.
 file(GLOB files "${ROOT}/*/*.json")
 list(SORT files)
-set(body "// Generated from search/data; do not edit.\n#include \"search/text/embedded_presets.h\"\n\n")
+set(body "// Generated from search/data; do not edit.\n#include \"search/text/presets.h\"\n\n")
 string(APPEND body "namespace autocfg {\n\nstd::span<const EmbeddedPreset> EmbeddedPresets() {\n")
 string(APPEND body "  static constexpr EmbeddedPreset kPresets[] = {\n")
 foreach(file IN LISTS files)

@@ -8,11 +8,11 @@
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "search/cost/memory_model.h"
+#include "search/cost/memory/memory_model.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
-#include "search/schedule/in_flight.h"
+#include "search/schedule/generators.h"
 
 namespace autocfg::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/prediction_convert.h"
-#include "search/cost/throughput.h"
+#include "search/cost/predict_plan.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_json.h"
 #include "search/text/cluster_json.h"

@@ -14,7 +14,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "search/cost/memory_model.h"
+#include "search/cost/memory/memory_model.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg::cli {

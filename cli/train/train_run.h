@@ -13,7 +13,7 @@
 #include "cli/input/optimizer_options.h"
 #include "cli/report/results_json.h"
 #include "kernels/nvml/gpus.h"
-#include "search/cost/op_time_model.h"
+#include "search/cost/op_times/op_time_model.h"
 #include "search/plan/cluster_spec.h"
 
 namespace autocfg::cli {

@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/trainer.pb.h"
-#include "search/cost/op_times.h"
+#include "search/cost/op_times/op_times.h"
 #include "search/ops/op_desc.h"
 
 namespace autocfg {

@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/trainer.pb.h"
-#include "search/schedule/trace.h"
+#include "search/schedule/action.h"
 
 namespace autocfg {
 

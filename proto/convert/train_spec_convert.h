@@ -14,7 +14,7 @@ v1::OptimizerSpec DefaultOptimizer();
 
 // Returns a run of the plan with the default optimizer: model, workload, plan and the fingerprint of its
 // program. Steps, seed, data and files are the caller's. Requires a plan that the engine runs, with a
-// resolved split and a program of allowed size (search/schedule/program_size.h).
+// resolved split and a program of allowed size (search/schedule/program.h).
 v1::TrainSpec MakeTrainSpec(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
 }  // namespace autocfg

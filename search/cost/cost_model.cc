@@ -9,9 +9,9 @@
 #include "absl/hash/hash.h"
 #include "base/size_text.h"
 #include "fmt/format.h"
-#include "search/cost/closed_form.h"
 #include "search/cost/layer_ops.h"
-#include "search/cost/step_parts.h"
+#include "search/cost/timing/closed_form.h"
+#include "search/cost/timing/step_parts.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
@@ -83,7 +83,7 @@ Breakdown CostModel::PartsOfStep(const ParallelPlan& plan, const PipelineCosts& 
   return StepParts(costs, microbatches, shared, TimeStepOf(plan, costs).worked_s);
 }
 
-Prediction CostModel::Predict(const ParallelPlan& plan) {
+Prediction CostModel::Estimate(const ParallelPlan& plan) {
   Prediction prediction = PredictMemory(plan);
   prediction.breakdown = PartsOfStep(plan, CostsOf(plan));
   prediction.step_time_s = prediction.breakdown.Total();
@@ -91,24 +91,25 @@ Prediction CostModel::Predict(const ParallelPlan& plan) {
   return prediction;
 }
 
-double CostModel::PredictedSeconds(const ParallelPlan& plan, double host_op_s) {
+double CostModel::EstimatedSeconds(const ParallelPlan& plan, double host_op_s) {
   return PartsOfStep(plan, CostsOf(plan, host_op_s)).Total();
 }
 
-Prediction CostModel::Simulate(const ParallelPlan& plan) {
-  Prediction prediction = Predict(plan);  // leaves the plan's costs in costs_
-  // Without a pipeline a rank does one thing after the other, and the closed form is their sum.
+Prediction CostModel::Predict(const ParallelPlan& plan) {
+  Prediction prediction = Estimate(plan);  // leaves the plan's costs in costs_
+  // Without a pipeline, a rank runs one action after the other, and the closed form is their exact sum.
   if (plan.pp == 1) return prediction;
   const double shared = RanksPerCore();
   const TimedStep timed = TimeStepOf(plan, costs_);
   double total = timed.step_time_s;
-  if (shared > 1) {  // the pipeline begins when the gradients are zero
+  if (shared > 1) {  // the pipeline begins after the gradients are zeroed
     const double pipeline_end_s = *std::max_element(timed.worked_s.begin(), timed.worked_s.end());
     const double at_least_s = SharedCoreSeconds(costs_, MicrobatchCount(workload_, plan));
     total += std::max(0.0, costs_.ranks.front().zero_s + at_least_s - pipeline_end_s);
   }
 
-  // The closed form's attribution; what the two differ by is bubble, unless that runs out.
+  // The attribution is Estimate's. The difference in time counts as bubble; below a bubble of zero, all other
+  // parts shrink alike.
   Breakdown& parts = prediction.breakdown;
   const double busy = parts.Total() - parts.bubble;
   parts.bubble = std::max(0.0, total - busy);
@@ -129,7 +130,7 @@ TracedStep CostModel::Trace(const ParallelPlan& plan) {
       TraceProgram(Lower(model_, workload_, plan), [&](std::int32_t rank, const Action& action) {
         return SecondsOf(costs, RanksPerCore(), mesh.Coordinate(rank, Axis::kPipeline), action);
       });
-  // The program is our own and valid by construction; a stuck one is a bug that must not pass as a time.
+  // The program is valid by construction; a stuck one is a bug that must not pass as a time.
   if (!step.ok()) throw std::logic_error(std::string(step.status().message()));
   return *std::move(step);
 }
@@ -196,7 +197,7 @@ const CostModel::ComputeParts& CostModel::ComputePartsOf(const ParallelPlan& pla
   return compute_parts_.emplace(key, std::move(c)).first->second;
 }
 
-double CostModel::ActionSeconds(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const {
+double CostModel::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const {
   double seconds = 0;
   for (const OpDesc& op : ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind}))
     seconds += times_->Seconds(op, plan);
@@ -208,8 +209,10 @@ const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
   if (const auto it = plan_parts_.find(key); it != plan_parts_.end()) return it->second;
   const ComputeParts& compute = ComputePartsOf(plan);
   const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& ops) {
-    for (const OpDesc& op : sum.messages) messages_s += times_->Seconds(op, plan);
-    all_s += sum.compute_s + messages_s;
+    double messages = 0;
+    for (const OpDesc& op : sum.messages) messages += times_->Seconds(op, plan);
+    messages_s += messages;
+    all_s += sum.compute_s + messages;
     ops += sum.ops;
   };
   const auto add_forward = [&](const OpSum& sum, StageCosts& part) {
@@ -230,18 +233,11 @@ const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
   add_forward(compute.head_forward, parts.head);
   add_backward(compute.head_backward, parts.head);
   if (plan.pp > 1) {
-    p.p2p_s = std::max(ActionSeconds(plan, 0, ActionKind::kSendActivation),
-                       ActionSeconds(plan, 0, ActionKind::kRecvActivation));
-    p.tied_s = ActionSeconds(plan, 0, ActionKind::kSumTiedEmbedding);
+    p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
+                       SecondsOfOps(plan, 0, ActionKind::kRecvActivation));
+    p.tied_s = SecondsOfOps(plan, 0, ActionKind::kSumTiedEmbedding);
   }
-  if (RankCount(plan) > 1) {
-    const OpDesc scalars{.kind = OpKind::kAllReduceSum,
-                         .dtype = DType::kF64,
-                         .group = CommGroup::kWorld,
-                         .group_size = static_cast<std::int32_t>(RankCount(plan)),
-                         .dims = {2}};
-    p.scalars_s = times_->Seconds(scalars, plan);
-  }
+  if (RankCount(plan) > 1) p.scalars_s = times_->Seconds(ScalarReduceOp(plan), plan);
   return plan_parts_.emplace(key, p).first->second;
 }
 
@@ -252,11 +248,11 @@ RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline
   const auto [it, made] = region_costs_.try_emplace(key);
   RankCosts& costs = it->second;
   if (made) {
-    costs.zero_s = ActionSeconds(plan, pipeline_rank, ActionKind::kZeroGradients);
-    costs.reduce_s = ActionSeconds(plan, pipeline_rank, ActionKind::kReduceGradients);
+    costs.zero_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kZeroGradients);
+    costs.reduce_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kReduceGradients);
     costs.norm_s =
         times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);
-    costs.update_s = ActionSeconds(plan, pipeline_rank, ActionKind::kOptimizer);
+    costs.update_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kOptimizer);
   }
   return costs;
 }

@@ -1,18 +1,18 @@
-// plan -> predicted time, memory and breakdown, for one model, workload and cluster. Immutable but for its
-// caches; one object per thread (copies are cheap in code, each with caches of its own).
+// Predicts time, memory and breakdown of plans, for one model, workload and cluster. Immutable except for its
+// caches. Use one object per thread; each copy has caches of its own.
 //
-// Ranks that share cores. Op times are measured with every rank at work. Where ranks_per_core r is above 1, a
-// rank whose neighbours idle in a pipeline bubble runs up to r times as fast. The pipeline then takes the
-// longer of: the pipeline with compute r times as fast as measured, and all its compute as measured, spread
-// evenly (what the cores can do at most). What follows the pipeline loads all ranks alike and takes its time
+// Ranks that share cores. Op times are measured with all ranks at work. If ranks_per_core r is above 1, a rank
+// whose neighbours idle in a pipeline bubble runs up to r times as fast. The pipeline then takes the longer of
+// two times: the pipeline with compute r times as fast as measured, and all its compute as measured, spread
+// evenly (the best that the cores can do). What follows the pipeline loads all ranks alike and takes its time
 // as measured. So do messages.
 //
-// The host issues ops while the device runs those before. A rank's host comes to a forward or a backward when
-// the device does, and the action takes the longer of its ops on the device, one after the other, and of
-// issuing them all, messages over the tensor group counted (op_time_model.h: HostOpSeconds). What the device
-// waits for then counts as compute. The other actions are of few ops, and take what the device takes.
+// The host issues ops while the device runs earlier ones. A rank's host reaches a forward or a backward when
+// the device does. The action takes the longer of two times: its ops on the device, one after the other, and
+// issuing them all, messages over the tensor group included (op_time_model.h: HostOpSeconds). The time that
+// the device waits counts as compute. The other actions have few ops and take the device's time.
 //
-// All plans are to be legal, canonical ones that CheckPredictable takes, with a resolved split (split.h).
+// All plans must be legal and canonical, with a resolved split (split.h), and accepted by CheckPredictable.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "search/cost/memory_model.h"
-#include "search/cost/op_times.h"
-#include "search/cost/pipeline_costs.h"
-#include "search/cost/program_timer.h"
-#include "search/cost/step_timers.h"
+#include "search/cost/memory/memory_model.h"
+#include "search/cost/op_times/op_times.h"
+#include "search/cost/timing/pipeline_costs.h"
+#include "search/cost/timing/program_timer.h"
+#include "search/cost/timing/step_timers.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
@@ -36,7 +36,7 @@ namespace autocfg {
 
 struct Prediction {
   bool feasible = false;
-  std::string reason;  // where not feasible: by how many bytes, and the largest region
+  std::string reason;  // if not feasible: by how many bytes, and the largest region
   double step_time_s = 0;
   double step_time_low_s = 0;  // 90% between low and high
   double step_time_high_s = 0;
@@ -45,21 +45,23 @@ struct Prediction {
   Breakdown breakdown;
 };
 
-// What the costs of stages are put together from.
+// The costs that those of a stage are summed from.
 struct PartCosts {
-  StageCosts layer;      // one that does not recompute
-  StageCosts recompute;  // what one that recomputes adds to its backward
+  StageCosts layer;      // a layer that does not recompute
+  StageCosts recompute;  // what a recomputing layer adds to its backward
   StageCosts embedding;
   StageCosts head;
 };
 
-// A stage with so many layers, of which so many recompute, where the host issues an op in `host_op_s`.
+// Returns the costs of a stage with `layers` layers, of which `recomputing` recompute, if the host issues an op
+// in `host_op_s` seconds.
 StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first,
                         bool last, double host_op_s);
 
 class CostModel {
  public:
-  // `device_overhead_bytes`: what a rank takes beside its arena, measured; counts against the capacity.
+  // `device_overhead_bytes`: a rank's memory beside its arena, measured or from the cluster's description; counts
+  // against the capacity.
   CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, std::shared_ptr<const OpTimeModel> times,
             std::int64_t device_overhead_bytes = 0);
   CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
@@ -68,38 +70,38 @@ class CostModel {
   const ModelSpec& model() const { return model_; }
   const Workload& workload() const { return workload_; }
   const ClusterSpec& cluster() const { return cluster_; }
-  double host_op_s() const { return host_op_s_; }  // in which the host issues one op
+  double host_op_s() const { return host_op_s_; }  // seconds in which the host issues one op
 
-  // Memory alone; fills feasible, reason, memory, capacity.
+  // Returns memory alone: feasible, reason, memory and capacity.
   Prediction PredictMemory(const ParallelPlan& plan) const;
 
-  // Memory and time by the closed form (closed_form.h) if that is close, otherwise by the timer. Low and high
-  // are set to the time itself. A few microseconds if the costs of the plan's parts are cached. Times are not
-  // finite if the op times know no op of a kind.
+  // Returns memory and an estimate of the time: by the closed form if it is close (closed_form.h), otherwise by
+  // the timer. Low and high are the time itself. Takes a few microseconds if the costs of the plan's parts are
+  // cached. Times are not finite if the op times know no op of a kind.
+  Prediction Estimate(const ParallelPlan& plan);
+
+  // Returns Estimate's step time for a host that issues an op in `host_op_s` seconds. About as fast.
+  double EstimatedSeconds(const ParallelPlan& plan, double host_op_s);
+
+  // As Estimate, with the time of the plan's program by the timer (timing/step_timers.h).
   Prediction Predict(const ParallelPlan& plan);
 
-  // Predict's step time, were the host to issue an op in `host_op_s` (op_time_model.h). About as fast.
-  double PredictedSeconds(const ParallelPlan& plan, double host_op_s);
-
-  // Memory, and the time that the plan's program takes (step_timers.h).
-  Prediction Simulate(const ParallelPlan& plan);
-
-  // The timed program of the whole plan: rows of all its ranks. Also requires a program that
-  // CheckProgramSize takes. One that gets stuck would be a bug of Lower: it throws std::logic_error.
+  // Returns the timed program of the whole plan, with rows of all its ranks. Also requires a program that
+  // CheckProgramSize accepts. Throws std::logic_error if the program gets stuck, which would be a bug of Lower.
   TracedStep Trace(const ParallelPlan& plan);
 
-  // These are valid until the next call on this object.
+  // Return references that are valid until the next call on this object.
   const PipelineCosts& CostsOf(const ParallelPlan& plan) { return CostsOf(plan, host_op_s_); }
   const PartCosts& PartsOf(const ParallelPlan& plan);
 
  private:
-  // Seconds of a list of ops that are the same under every plan, and its messages, which are not.
+  // A list of ops: the seconds of those that do not depend on the plan, and the messages, which do.
   struct OpSum {
     double compute_s = 0;
     double ops = 0;  // all of them
     std::vector<OpDesc> messages;
   };
-  // What does not depend on where ranks stand.
+  // What does not depend on the placement of ranks.
   struct ComputeParts {
     OpSum layer_forward, layer_recompute, layer_backward;
     OpSum embedding_forward, embedding_backward, head_forward, head_backward;
@@ -111,7 +113,7 @@ class CostModel {
 
   const PipelineCosts& CostsOf(const ParallelPlan& plan, double host_op_s);
   OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
-  double ActionSeconds(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
+  double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const ComputeParts& ComputePartsOf(const ParallelPlan& plan);
   const PlanParts& PlanPartsOf(const ParallelPlan& plan);
   RankCosts CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank);
@@ -126,7 +128,7 @@ class CostModel {
   double host_op_s_;
   std::int64_t device_overhead_bytes_;
   std::int64_t capacity_bytes_;
-  // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group is
+  // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group becomes
   // part of it.
   struct ComputeKey {  // sizes and kinds of the ops of a layer
     std::int64_t tp;
@@ -156,7 +158,7 @@ class CostModel {
   absl::flat_hash_map<PlanPartsKey, PlanParts, KeyHash> plan_parts_;
   absl::flat_hash_map<RegionKey, RankCosts, KeyHash> region_costs_;
   StepTimers timers_;
-  PipelineCosts costs_;  // of the plan at hand, kept to spare allocations
+  PipelineCosts costs_;  // of the last plan; reused to avoid allocations
 };
 
 }  // namespace autocfg

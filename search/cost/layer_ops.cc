@@ -3,7 +3,8 @@
 #include <stdexcept>
 
 #include "fmt/format.h"
-#include "search/cost/rank_parameters.h"
+#include "search/cost/memory/rank_parameters.h"
+#include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
 #include "search/shapes/local_dims.h"
 
@@ -286,6 +287,14 @@ OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const Paral
   return op;
 }
 
+OpDesc ScalarReduceOp(const ParallelPlan& plan) {
+  return {.kind = OpKind::kAllReduceSum,
+          .dtype = DType::kF64,
+          .group = CommGroup::kWorld,
+          .group_size = static_cast<std::int32_t>(RankCount(plan)),
+          .dims = {kStepScalars}};
+}
+
 std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank, const Action& action) {
   OpLister l(model, workload, plan);
@@ -300,7 +309,7 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
   switch (action.kind) {
     case ActionKind::kZeroGradients:
       l.Add(OpKind::kFill, l.types.gradients, {GradientElements(model, workload, plan, pipeline_rank)});
-      l.Add(OpKind::kFill, DType::kF64, {2});
+      l.Add(OpKind::kFill, DType::kF64, {kStepScalars});
       break;
     case ActionKind::kForward: return ForwardOps(model, workload, plan, stage());
     case ActionKind::kBackward: return BackwardOps(model, workload, plan, stage());
@@ -324,8 +333,7 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
     }
     case ActionKind::kReduceScalars:
       l.ops = {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kSumOfSquares)};
-      if (RankCount(plan) > 1)
-        l.Communicate(OpKind::kAllReduceSum, DType::kF64, CommGroup::kWorld, RankCount(plan), 2);
+      if (RankCount(plan) > 1) l.ops.push_back(ScalarReduceOp(plan));
       break;
     case ActionKind::kOptimizer: return {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kAdamW)};
   }

@@ -46,6 +46,9 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
 OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                    std::int64_t pipeline_rank, OpKind kind, std::int64_t tensor_coordinate = 0);
 
+// Returns the sum of the step's scalars (loss, squared gradient norm) over all ranks. Requires several ranks.
+OpDesc ScalarReduceOp(const ParallelPlan& plan);
+
 // Returns the ops of one action of a rank's program: the lists above combined, or its communication,
 // reductions and updates. A forward or backward needs the action's stage; throws std::logic_error if the
 // stage is missing or belongs to another rank. Actions of the whole rank have stage -1.

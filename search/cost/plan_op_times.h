@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "search/cost/op_time_model.h"
-#include "search/cost/op_times.h"
+#include "search/cost/op_times/op_time_model.h"
+#include "search/cost/op_times/op_times.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"

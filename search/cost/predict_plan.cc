@@ -5,27 +5,24 @@
 
 #include "base/subject.h"
 #include "fmt/format.h"
-#include "search/cost/cluster_op_times.h"
+#include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/split.h"
+#include "search/cost/timing/closed_form.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_text.h"
-#include "search/schedule/program_size.h"
+#include "search/schedule/program.h"
 
 namespace autocfg {
 namespace {
 
-// Limit for simulation, in microbatches x ranks. Ranks that differ only in tensor coordinate count once,
-// those that differ in data coordinate at most twice. A step that never becomes steady is simulated
-// completely.
-constexpr std::int64_t kMostSimulated = std::int64_t{1} << 16;
+// Limit for the timer, in microbatches x pipeline ranks. One rank stands for its tensor and data group. A step
+// that never repeats is timed completely, so the limit bounds the time of a prediction.
+constexpr std::int64_t kMostTimed = std::int64_t{1} << 16;
 
 constexpr double kNoticeable = 0.01;  // fraction of a step; smaller effects get no note
 
-std::int64_t SimulatedMicrobatches(const Workload& workload, const ParallelPlan& plan) {
-  const std::int64_t ranks = plan.pp * std::min<std::int64_t>(plan.dp, 2);
-  const std::int64_t microbatches = MicrobatchCount(workload, plan);
-  // avoids overflow of the product
-  return microbatches > kMostSimulated ? microbatches : microbatches * ranks;
+bool IsWithinTimerLimit(const Workload& workload, const ParallelPlan& plan) {
+  return MicrobatchCount(workload, plan) <= kMostTimed / plan.pp;
 }
 
 // Says that the step is, or may be, bound by the host rather than the device.
@@ -51,9 +48,9 @@ bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const Par
   prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedAbove);
   const NodeGroup& group = costs.cluster().groups.front();
   if (group.host_op_s || group.device.kind != DeviceKind::kCuda) return false;
-  // By the closed form, whose error relative to the simulator is the same in both terms.
+  // By the closed form, whose error relative to the timer is the same in both terms.
   const double slower =
-      costs.PredictedSeconds(plan, kScriptedHostOpSeconds) / costs.PredictedSeconds(plan, 0);
+      costs.EstimatedSeconds(plan, kScriptedHostOpSeconds) / costs.EstimatedSeconds(plan, 0);
   if (!(slower > 1 + kUncalibratedAbove)) return false;
   prediction.step_time_high_s = prediction.step_time_s * slower;
   return true;
@@ -94,13 +91,15 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   if (plan.split == SplitMode::kAuto && plan.pp > 1) {
     result.notes.push_back(fmt::format("split=auto is {}", SplitText(result.plan)));
   }
-  if (SimulatedMicrobatches(costs_.workload(), result.plan) <= kMostSimulated) {
-    result.prediction = costs_.Simulate(result.plan);
+  const bool bounded = result.plan.pp > 1 && !IsWithinTimerLimit(costs_.workload(), result.plan) &&
+                       PipelineBoundIsClose(costs_.CostsOf(result.plan));
+  if (bounded) {
+    result.prediction = costs_.Estimate(result.plan);
+    result.notes.push_back(
+        fmt::format("timed by a lower bound: {} microbatches over pp={} are too many for the timer",
+                    MicrobatchCount(costs_.workload(), result.plan), result.plan.pp));
   } else {
     result.prediction = costs_.Predict(result.plan);
-    result.notes.push_back(
-        fmt::format("timed by the closed form: {} microbatches over pp={} are too many to be simulated",
-                    MicrobatchCount(costs_.workload(), result.plan), result.plan.pp));
   }
   const double seconds = result.prediction.step_time_s;
   if (!std::isfinite(seconds) || !(seconds > 0)) {
@@ -110,8 +109,8 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   }
   const double host_op_s = costs_.host_op_s();
   const bool host_may_bound = SetUncalibratedInterval(result.prediction, costs_, result.plan);
-  const bool host_bounds = host_op_s > 0 && costs_.PredictedSeconds(result.plan, host_op_s) >
-                                                (1 + kNoticeable) * costs_.PredictedSeconds(result.plan, 0);
+  const bool host_bounds = host_op_s > 0 && costs_.EstimatedSeconds(result.plan, host_op_s) >
+                                                (1 + kNoticeable) * costs_.EstimatedSeconds(result.plan, 0);
   if (host_may_bound || host_bounds)
     result.notes.push_back(LaunchBoundNote(result.prediction, host_op_s, result.plan));
   result.throughput = ThroughputOf(costs_.model(), costs_.workload(), costs_.cluster(), result.plan, seconds);

@@ -11,8 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
-#include "search/cost/program_timer.h"
-#include "search/cost/throughput.h"
+#include "search/cost/timing/program_timer.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
@@ -20,6 +19,19 @@
 #include "search/schedule/program.h"
 
 namespace autocfg {
+
+struct Throughput {
+  double tokens_per_s = 0;                  // of the whole plan
+  double tokens_per_s_per_gpu = 0;          // this and the rest: per rank of the plan
+  double model_flops_per_s_per_gpu = 0;     // ModelFlops: without recomputation
+  double hardware_flops_per_s_per_gpu = 0;  // HardwareFlops: with recomputation
+  std::optional<double> mfu;  // model FLOPs over the device's peak; empty if the peak is unknown
+};
+
+// Returns the rates of a step of `step_time_s` seconds; all zero if that is not positive. Requires a legal
+// plan and a cluster with a node group. The peak is that of the first group.
+Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
+                        const ParallelPlan& plan, double step_time_s);
 
 // The 90% interval around a step time without measurements of its cluster: the relative margins below and
 // above.
@@ -49,7 +61,7 @@ bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const Par
 
 struct PlanPrediction {
   ParallelPlan plan;  // canonical; split=auto resolved
-  // options without effect; how the time was found if not by the simulator
+  // options without effect; how the time was found if not by the timer
   std::vector<std::string> notes;
   Prediction prediction;  // a plan that does not fit still has a time
   Throughput throughput;
@@ -63,7 +75,7 @@ std::string RopeScalingNote(const ModelSpec& model);
 class Predictor {
  public:
   // InvalidArgument names an invalid field of a specification (search/plan), or a figure that the cluster
-  // lacks (search/cost/cluster_op_times.h). Unimplemented: a part of the model that cannot be predicted yet.
+  // lacks (search/cost/op_times/cluster_op_times.h). Unimplemented: a part of the model that cannot be predicted yet.
   // Defaults of the model must be filled in.
   static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload,
                                           const ClusterSpec& cluster);
@@ -72,8 +84,8 @@ class Predictor {
   // cluster has. Unimplemented: an option that cannot be predicted yet.
   absl::StatusOr<PlanPrediction> Predict(const ParallelPlan& plan);
 
-  // The simulated timeline of every rank, and its program. InvalidArgument also if the program is too large
-  // to show (search/schedule/program_size.h).
+  // The predicted timeline of every rank, and its program. InvalidArgument also if the program is too large
+  // to show (search/schedule/program.h).
   struct Trace {
     Program program;
     TracedStep step;

@@ -1,5 +1,4 @@
-#include "search/cost/throughput.h"
-
+#include "search/cost/predict_plan.h"
 #include "search/plan/hardware_flops.h"
 
 namespace autocfg {

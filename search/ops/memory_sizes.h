@@ -24,6 +24,9 @@ constexpr std::int64_t AttentionWorkspaceElements(std::int64_t seq_len, std::int
   return 2 * std::min(seq_len, kAttentionBlockRows) * seq_len + seq_len;
 }
 
+// Scalars of a step, in fp64, that all ranks sum: the loss and the squared gradient norm.
+inline constexpr std::int64_t kStepScalars = 2;
+
 // Arena memory that a communicator needs for each group of more than one rank: staging for the pieces that
 // arrive during a reduction.
 inline constexpr std::int64_t kCollectiveStagingBytes = std::int64_t{1} << 20;

@@ -7,9 +7,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/layer_ops.h"
+#include "search/cost/op_times/nominal_times.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
-#include "search/planner/nominal_times.h"
 
 namespace autocfg {
 namespace {

@@ -1,7 +1,6 @@
-#include "search/planner/corrected_prediction.h"
-
 #include <cmath>
 
+#include "search/planner/recalibration.h"
 #include "search/planner/shortlist.h"
 
 namespace autocfg {

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/cost/memory_model.h"
+#include "search/cost/memory/memory_model.h"
 #include "search/cost/split.h"
 
 namespace autocfg {

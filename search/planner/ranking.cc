@@ -1,11 +1,10 @@
-#include "search/planner/ranking.h"
-
 #include <array>
 #include <cmath>
 
 #include "base/statistics.h"
-#include "search/planner/by_time.h"
-#include "search/planner/corrected_prediction.h"
+#include "search/planner/recalibration.h"
+#include "search/planner/search_state.h"
+#include "search/planner/strategy/by_time.h"
 
 namespace autocfg {
 namespace {

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/cost/cost_model.h"
 #include "search/plan/parallel_plan.h"
 
 namespace autocfg {
@@ -72,5 +73,11 @@ class Recalibration {
   double second_residual_ = 0;
   double residual_sigma_ = 0;
 };
+
+// Sets the 90% interval around p's step time; `sigma` is the standard deviation of its logarithm.
+void SetInterval(Prediction& p, double sigma);
+
+// Returns the uncorrected prediction `p` times the correction's factor.
+Prediction Corrected(Prediction p, const Correction& correction);
 
 }  // namespace autocfg

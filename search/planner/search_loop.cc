@@ -8,17 +8,14 @@
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
+#include "search/cost/op_times/nominal_times.h"
 #include "search/plan/plan_text.h"
 #include "search/planner/calibration_ops.h"
-#include "search/planner/exhaustive_strategy.h"
 #include "search/planner/feasible_plans.h"
-#include "search/planner/nominal_times.h"
-#include "search/planner/racing_strategy.h"
-#include "search/planner/ranking.h"
 #include "search/planner/search_state.h"
 #include "search/planner/shortlist.h"
 #include "search/planner/slice.h"
-#include "search/planner/unmeasured.h"
+#include "search/planner/strategy/strategies.h"
 
 namespace autocfg {
 
@@ -119,11 +116,11 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
   auto costs =
       std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::move(times), device_overhead_bytes);
   FeasiblePlans feasible = s.FindFeasible(*costs, device_overhead_bytes);
-  absl::StatusOr<SimulatedPlans> simulated = PredictTimes(*costs, feasible);
-  if (!simulated.ok()) return simulated.status();
+  absl::StatusOr<TimedPlans> timed = PredictTimes(*costs, feasible);
+  if (!timed.ok()) return timed.status();
   s.costs = std::move(costs);
   s.feasible = std::move(feasible);
-  s.simulated = *std::move(simulated);
+  s.timed = *std::move(timed);
   s.calibrated = true;
   s.CountFeasible();
   s.phase = s.feasible.plans.empty() || s.options.predict_only ? SearchPhase::kDone : SearchPhase::kMeasuring;

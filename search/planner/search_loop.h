@@ -4,7 +4,7 @@
 // replaying it. Not thread-safe.
 //
 // Steps: enumerate plans and predict their memory. The driver calibrates, or supplies the model of a
-// described cluster. Predict all plans by the closed form and the shortlist by the simulator. Run rounds of
+// described cluster. Predict all plans by the closed form and the shortlist by the timer. Run rounds of
 // trials and recalibrate the predictions after each. Finally repeat, in turns, the plans that are
 // statistically tied with the best. All plans shown, measured and recommended are complete: split=auto is
 // resolved with nominal times before the calibration, and again with the calibrated times.
@@ -29,7 +29,7 @@
 #include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
 #include "search/planner/slice.h"
-#include "search/planner/strategy.h"
+#include "search/planner/strategy/strategy.h"
 #include "search/space/search_space.h"
 
 namespace autocfg {

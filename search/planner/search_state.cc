@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/statistics.h"
-#include "search/planner/corrected_prediction.h"
+#include "search/planner/recalibration.h"
 #include "search/planner/slice.h"
 
 namespace autocfg {
@@ -50,7 +50,7 @@ void SearchState::CountFeasible() {
 }
 
 Prediction SearchState::RawPrediction(std::size_t i) const {
-  return calibrated ? PredictionOf(*costs, feasible, simulated, i) : costs->PredictMemory(feasible.PlanAt(i));
+  return calibrated ? PredictionOf(*costs, feasible, timed, i) : costs->PredictMemory(feasible.PlanAt(i));
 }
 
 bool SearchState::IsSlice(const ParallelPlan& plan) const {

@@ -16,7 +16,7 @@
 #include "search/planner/recalibration.h"
 #include "search/planner/search_loop.h"
 #include "search/planner/shortlist.h"
-#include "search/planner/strategy.h"
+#include "search/planner/strategy/strategy.h"
 #include "search/space/search_space.h"
 
 namespace autocfg {
@@ -43,7 +43,7 @@ struct SearchState {
   SearchPhase phase = SearchPhase::kCalibrating;
   SearchCounts counts;
   FeasiblePlans feasible;
-  SimulatedPlans simulated;
+  TimedPlans timed;
   Recalibration recalibration{1, {}};
   std::vector<CandidatePlan> candidates;  // the strategy's choices; empty if nothing is measured
   std::vector<Record> records;            // by candidate
@@ -74,5 +74,11 @@ struct SearchState {
   void Fail(std::size_t i, const std::string& reason);
   void Lost(std::size_t i, const std::string& reason);
 };
+
+// See SearchLoop::Ranking.
+std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit);
+
+// See SearchLoop::UnmeasuredDeviceSeconds.
+double UnmeasuredDeviceSeconds(const SearchState& s);
 
 }  // namespace autocfg

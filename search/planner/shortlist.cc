@@ -14,33 +14,31 @@
 namespace autocfg {
 namespace {
 
-constexpr std::size_t kFirstSimulated = 64, kMostSimulated = 256;
+constexpr std::size_t kFirstTimed = 64, kMostTimed = 256;
 constexpr std::size_t kSettled = 16;
-constexpr std::int64_t kMostSimulatedActions = 3'000'000;
+constexpr std::int64_t kMostTimedActions = 1'500'000;
 
-// Returns the assumed cost of a simulation, regardless of what it skips: the actions of one rank of each
-// tensor group, and of at most two ranks of each data group.
-std::int64_t SimulatedActions(const Workload& workload, const ParallelPlan& plan) {
-  const std::int64_t per_rank = 6 * MicrobatchCount(workload, plan) * plan.virtual_stages + 5;
-  return plan.pp * std::min<std::int64_t>(plan.dp, 2) * per_rank;
+// Returns the assumed cost of timing a plan, regardless of what the timer skips: the actions of one pipeline.
+std::int64_t TimedActions(const Workload& workload, const ParallelPlan& plan) {
+  return plan.pp * (6 * MicrobatchCount(workload, plan) * plan.virtual_stages + 5);
 }
 
-class Simulations {
+class Timings {
  public:
-  Simulations(CostModel& costs, FeasiblePlans& feasible, SimulatedPlans& simulated)
-      : costs_(costs), feasible_(feasible), simulated_(simulated) {}
+  Timings(CostModel& costs, FeasiblePlans& feasible, TimedPlans& timed)
+      : costs_(costs), feasible_(feasible), timed_(timed) {}
 
-  bool full() const { return simulated_.size() >= kMostSimulated; }
+  bool full() const { return timed_.size() >= kMostTimed; }
 
-  // Simulates plan `i`, unless it is simulated already or the budget is used up.
+  // Times plan `i`, unless it is timed already or the budget is used up.
   absl::Status Add(std::size_t i) {
-    if (full() || simulated_.contains(i)) return absl::OkStatus();
+    if (full() || timed_.contains(i)) return absl::OkStatus();
     const ParallelPlan plan = feasible_.PlanAt(i);
-    const std::int64_t actions = SimulatedActions(costs_.workload(), plan);
-    if (actions > kMostSimulatedActions - actions_) return absl::OkStatus();
+    const std::int64_t actions = TimedActions(costs_.workload(), plan);
+    if (actions > kMostTimedActions - actions_) return absl::OkStatus();
     actions_ += actions;
     try {
-      const Prediction& p = simulated_[i] = costs_.Simulate(plan);
+      const Prediction& p = timed_[i] = costs_.Predict(plan);
       feasible_.plans[i].step_time_s = p.step_time_s;
     } catch (const std::logic_error& error) {
       return absl::InternalError(fmt::format("plan {}: {}", PlanText(plan), error.what()));
@@ -51,7 +49,7 @@ class Simulations {
  private:
   CostModel& costs_;
   FeasiblePlans& feasible_;
-  SimulatedPlans& simulated_;
+  TimedPlans& timed_;
   std::int64_t actions_ = 0;
 };
 
@@ -67,11 +65,11 @@ void Scale(Prediction& p, double factor) {
   p.step_time_low_s = p.step_time_high_s = p.step_time_s;
 }
 
-absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible) {
+absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible) {
   std::vector<FeasiblePlan>& plans = feasible.plans;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const ParallelPlan plan = feasible.PlanAt(i);
-    plans[i].step_time_s = costs.Predict(plan).step_time_s;
+    plans[i].step_time_s = costs.Estimate(plan).step_time_s;
     if (!std::isfinite(plans[i].step_time_s) || plans[i].step_time_s <= 0) {
       return absl::InvalidArgumentError(
           fmt::format("the calibration gives no time for plan {}; run it again", PlanText(plan)));
@@ -99,36 +97,36 @@ absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& fea
     if (plans[i].recomputes_less == kNoPlan && !is_slower[i]) least.push_back(i);
   }
 
-  SimulatedPlans simulated;
-  Simulations simulations(costs, feasible, simulated);
+  TimedPlans timed;
+  Timings timings(costs, feasible, timed);
   std::vector<std::pair<double, std::size_t>> by_closed_form;
   by_closed_form.reserve(least.size());
   for (const std::size_t i : least) by_closed_form.emplace_back(plans[i].step_time_s, i);
   std::sort(by_closed_form.begin(), by_closed_form.end());
-  for (std::size_t n = 0; n < std::min(kFirstSimulated, by_closed_form.size()); ++n) {
-    if (absl::Status status = simulations.Add(by_closed_form[n].second); !status.ok()) return status;
+  for (std::size_t n = 0; n < std::min(kFirstTimed, by_closed_form.size()); ++n) {
+    if (absl::Status status = timings.Add(by_closed_form[n].second); !status.ok()) return status;
   }
-  // Always simulates the fastest plan that is not simulated yet.
+  // Always times the fastest plan that is not timed yet.
   std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>,
                       std::greater<>>
       fastest;
   for (const std::size_t i : least) fastest.emplace(plans[i].step_time_s, i);
-  for (std::size_t settled = 0; settled < kSettled && !fastest.empty() && !simulations.full();) {
+  for (std::size_t settled = 0; settled < kSettled && !fastest.empty() && !timings.full();) {
     const auto [seconds, i] = fastest.top();
     fastest.pop();
-    if (simulated.contains(i)) {
+    if (timed.contains(i)) {
       ++settled;
       continue;
     }
-    if (absl::Status status = simulations.Add(i); !status.ok()) return status;
-    if (simulated.contains(i)) {
+    if (absl::Status status = timings.Add(i); !status.ok()) return status;
+    if (timed.contains(i)) {
       fastest.emplace(plans[i].step_time_s, i);
     } else {
       ++settled;  // the program is too large; the closed form is kept
     }
   }
 
-  // Ratio of simulated to closed-form time of the plan with the least recompute.
+  // Ratio of timed to closed-form time of the plan with the least recompute.
   std::vector<float> factor(plans.size(), 1);
   for (const auto& [seconds, i] : by_closed_form)
     factor[i] = static_cast<float>(plans[i].step_time_s / seconds);
@@ -141,13 +139,13 @@ absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& fea
     factor[i] = factor[static_cast<std::size_t>(plans[i].recomputes_less)];
     plans[i].step_time_s *= factor[i];
   }
-  return simulated;
+  return timed;
 }
 
-Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const SimulatedPlans& simulated,
+Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const TimedPlans& timed,
                         std::size_t i) {
-  if (const auto it = simulated.find(i); it != simulated.end()) return it->second;
-  Prediction p = costs.Predict(feasible.PlanAt(i));
+  if (const auto it = timed.find(i); it != timed.end()) return it->second;
+  Prediction p = costs.Estimate(feasible.PlanAt(i));
   if (p.step_time_s != feasible.plans[i].step_time_s) Scale(p, feasible.plans[i].step_time_s / p.step_time_s);
   return p;
 }

@@ -1,4 +1,4 @@
-// Predicts the times of all plans that fit: by the closed form for all, by the simulator for those that may
+// Predicts the times of all plans that fit: by the closed form for all, by the timer for those that may
 // be the fastest. Pure, except that the cost model's caches grow.
 #pragma once
 
@@ -12,24 +12,24 @@
 
 namespace autocfg {
 
-// Simulated predictions by plan index.
-using SimulatedPlans = std::map<std::size_t, Prediction>;
+// Timed predictions by plan index.
+using TimedPlans = std::map<std::size_t, Prediction>;
 
-// Fills in step_time_s of every plan and simulates a shortlist.
+// Fills in step_time_s of every plan and times a shortlist.
 //
 // The shortlist is drawn from the plans with the least recompute that fits: first the 64 fastest by the
-// closed form, then always the currently fastest one, until the 16 fastest are all simulated. Limits are 256
-// plans and three million actions in total, so that spaces with huge programs are answered within seconds.
+// closed form, then always the currently fastest one, until the 16 fastest are all timed. Limits are 256
+// plans and 1.5 million actions in total, so that spaces with huge programs are answered within seconds.
 //
-// Plans that recompute more than a simulated plan are scaled by the same ratio, so that they are never
+// Plans that recompute more than a timed plan are scaled by the same ratio, so that they are never
 // faster. The same holds for two plans that differ only in scatter_gather, which changes only message times:
 // the one that is slower by the closed form is scaled.
 //
 // InvalidArgument, naming the plan, if a time is not positive and finite.
-absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible);
+absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible);
 
 // Returns the prediction of plan `i`, consistent with the step_time_s from PredictTimes.
-Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const SimulatedPlans& simulated,
+Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const TimedPlans& timed,
                         std::size_t i);
 
 // Scales all parts of `p` by `factor`; the interval collapses to a point.

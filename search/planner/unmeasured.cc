@@ -1,11 +1,10 @@
-#include "search/planner/unmeasured.h"
-
 #include <cmath>
 #include <cstddef>
 #include <vector>
 
 #include "base/statistics.h"
-#include "search/cost/line_fit.h"
+#include "search/cost/op_times/line_fit.h"
+#include "search/planner/search_state.h"
 #include "search/planner/slice.h"
 
 namespace autocfg {

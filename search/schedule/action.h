@@ -40,6 +40,16 @@ struct Action {
 // Forward and backward actions of one rank's stages in order, communication left out: what a generator makes.
 using ComputeOrder = std::vector<Action>;
 
+// What a rank did and when. Trainer and timer both write these rows, so that predicted and measured steps can
+// be joined on (rank, action).
+struct TraceRow {
+  std::int32_t rank = 0;
+  Lane lane = Lane::kCompute;
+  std::int32_t action = 0;  // index in the rank's program
+  double start_s = 0;       // since the step began (trainer: since the first rank began it)
+  double end_s = 0;
+};
+
 std::string_view Name(ActionKind kind);  // "forward", "send_activation", ...
 std::string_view Name(Lane lane);        // "compute", "pp_send", "pp_recv", "reduce"
 

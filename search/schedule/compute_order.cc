@@ -4,9 +4,7 @@
 #include <stdexcept>
 
 #include "absl/container/flat_hash_map.h"
-#include "search/schedule/gpipe.h"
-#include "search/schedule/interleaved.h"
-#include "search/schedule/one_f_one_b.h"
+#include "search/schedule/generators.h"
 
 namespace autocfg {
 

@@ -1,4 +1,4 @@
-#include "search/schedule/gpipe.h"
+#include "search/schedule/generators.h"
 
 namespace autocfg {
 

@@ -1,10 +1,8 @@
-#include "search/schedule/in_flight.h"
-
 #include <algorithm>
 #include <stdexcept>
 
 #include "search/plan/model_stages.h"
-#include "search/schedule/interleaved.h"
+#include "search/schedule/generators.h"
 
 namespace autocfg {
 namespace {

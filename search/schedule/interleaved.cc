@@ -1,4 +1,4 @@
-#include "search/schedule/interleaved.h"
+#include "search/schedule/generators.h"
 
 namespace autocfg {
 

@@ -1,4 +1,4 @@
-// A program in the form that the timer (search/cost/program_timer.h) reads: the actions of each rank as
+// A program in the form that the timer (search/cost/timing/program_timer.h) reads: the actions of each rank as
 // loops. What a rank repeats is kept once, so that the size does not depend on the number of microbatches.
 //
 // Waits for computes are left out: a rank runs one compute after the other anyway.

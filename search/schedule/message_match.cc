@@ -1,12 +1,10 @@
-#include "search/schedule/message_match.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "fmt/format.h"
 #include "search/schedule/action_kinds.h"
-#include "search/schedule/program_error.h"
+#include "search/schedule/program_checks.h"
 
 namespace autocfg {
 

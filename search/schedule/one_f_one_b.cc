@@ -1,6 +1,6 @@
-#include "search/schedule/one_f_one_b.h"
-
 #include <algorithm>
+
+#include "search/schedule/generators.h"
 
 namespace autocfg {
 

@@ -61,6 +61,14 @@ Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPl
 //      a collective on all its ranks, complete together.
 absl::Status ValidateProgram(const Program& program);
 
+// Upper limit of microbatches x ranks x virtual stages of one program. Each makes about six actions of some 80
+// bytes, and each rank holds the whole program: 125 MB a rank at the limit.
+inline constexpr std::int64_t kMaxProgramMicrobatches = std::int64_t{1} << 18;
+
+// InvalidArgument, with the figures, if the plan's program is larger than kMaxProgramMicrobatches. Call it
+// before Lower. Requires a legal plan.
+absl::Status CheckProgramSize(const Workload& workload, const ParallelPlan& plan);
+
 // 64-bit FNV-1a over the text of all ranks' actions and what they wait for; the same on every machine.
 std::uint64_t Fingerprint(const Program& program);
 

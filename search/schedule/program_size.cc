@@ -1,7 +1,6 @@
-#include "search/schedule/program_size.h"
-
 #include "fmt/format.h"
 #include "search/plan/legality.h"
+#include "search/schedule/program.h"
 
 namespace autocfg {
 

@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 #include "search/plan/model_stages.h"
-#include "search/schedule/program_error.h"
+#include "search/schedule/program_checks.h"
 
 namespace autocfg {
 

@@ -1,5 +1,3 @@
-#include "search/schedule/rank_order.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -10,7 +8,7 @@
 
 #include "fmt/format.h"
 #include "search/plan/model_stages.h"
-#include "search/schedule/program_error.h"
+#include "search/schedule/program_checks.h"
 
 namespace autocfg {
 namespace {

@@ -1,5 +1,3 @@
-#include "search/schedule/unbuffered_walk.h"
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +5,7 @@
 
 #include "fmt/format.h"
 #include "search/schedule/action_kinds.h"
-#include "search/schedule/program_error.h"
+#include "search/schedule/program_checks.h"
 
 namespace autocfg {
 namespace {

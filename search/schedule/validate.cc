@@ -3,12 +3,9 @@
 
 #include "fmt/format.h"
 #include "search/plan/rank_mesh.h"
-#include "search/schedule/message_match.h"
 #include "search/schedule/program.h"
-#include "search/schedule/program_error.h"
+#include "search/schedule/program_checks.h"
 #include "search/schedule/rank_actions.h"
-#include "search/schedule/rank_order.h"
-#include "search/schedule/unbuffered_walk.h"
 
 namespace autocfg {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "search/schedule/action.h"
 #include "search/schedule/program.h"
-#include "search/schedule/trace.h"
 
 namespace autocfg {
 

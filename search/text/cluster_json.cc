@@ -11,8 +11,7 @@
 #include "base/utf8.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "search/text/embedded_presets.h"
-#include "search/text/sources.h"
+#include "search/text/presets.h"
 
 namespace autocfg {
 namespace {

@@ -16,9 +16,9 @@
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/workload_convert.h"
-#include "search/cost/cluster_op_times.h"
-#include "search/cost/measured_on_links.h"
-#include "search/schedule/program_size.h"
+#include "search/cost/op_times/cluster_op_times.h"
+#include "search/cost/op_times/measured_on_links.h"
+#include "search/schedule/program.h"
 #include "search/space/search_space.h"
 #include "search/text/typical_figures.h"
 

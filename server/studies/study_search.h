@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "search/cost/cost_model.h"
-#include "search/cost/op_time_model.h"
+#include "search/cost/op_times/op_time_model.h"
 #include "search/planner/search_loop.h"
 #include "server/store/store.h"
 #include "server/studies/search_problem.h"

@@ -8,7 +8,7 @@
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/train_spec_convert.h"
 #include "proto/convert/workload_convert.h"
-#include "search/cost/cluster_op_times.h"
+#include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/plan_op_times.h"
 #include "search/plan/legality.h"
 #include "search/schedule/program.h"

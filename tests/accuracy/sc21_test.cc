@@ -7,8 +7,8 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "search/cost/cluster_op_times.h"
 #include "search/cost/cost_model.h"
+#include "search/cost/op_times/cluster_op_times.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_text.h"
 #include "search/planner/search_loop.h"
@@ -43,7 +43,7 @@ TEST(Sc21, PredictedWithin15Percent) {
     ASSERT_FALSE(illegal) << run.model << ": " << illegal->detail;
     ASSERT_TRUE(CheckPredictable(plan).ok()) << run.model;
     CostModel costs = CostsOf(run);
-    const Prediction prediction = costs.Predict(plan);
+    const Prediction prediction = costs.Estimate(plan);
     const double published = PublishedSeconds(run);
     const double error = prediction.step_time_s / published - 1;
     // For comparison: two current options that these runs did not use.
@@ -51,7 +51,7 @@ TEST(Sc21, PredictedWithin15Percent) {
     whole_messages.scatter_gather = false;
     fused.attention = Attention::kFused;
     const auto percent = [&](const ParallelPlan& p) {
-      return 100 * (costs.Predict(p).step_time_s / published - 1);
+      return 100 * (costs.Estimate(p).step_time_s / published - 1);
     };
     std::cout << fmt::format(
         "{:14} {:7.3f} s, predicted {:7.3f} s ({:+5.1f}%); scatter_gather=0 {:+5.1f}%, attention=fused "
@@ -81,8 +81,8 @@ void ExpectNothingSlower(const AxisValues& space) {
     ASSERT_FALSE(ranking.empty()) << run.model;
 
     CostModel costs = CostsOf(run);
-    const double chosen = costs.Simulate(ranking[0].plan).step_time_s;
-    const double published = costs.Simulate(PlanOf(run)).step_time_s;
+    const double chosen = costs.Predict(ranking[0].plan).step_time_s;
+    const double published = costs.Predict(PlanOf(run)).step_time_s;
     std::cout << fmt::format("{:14} {} takes {:.1f}% of the published plan's time, by prediction\n",
                              run.model, PlanText(ranking[0].plan), 100 * chosen / published);
     EXPECT_LE(chosen, published * (1 + 1e-9)) << run.model << ", instead of " << PlanText(PlanOf(run));

@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "search/cost/memory_model.h"
+#include "search/cost/memory/memory_model.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"

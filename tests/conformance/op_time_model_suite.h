@@ -13,7 +13,7 @@
 #include <random>
 #include <string>
 
-#include "search/cost/op_time_model.h"
+#include "search/cost/op_times/op_time_model.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/rank_mesh.h"
 

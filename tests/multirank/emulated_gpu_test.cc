@@ -11,7 +11,7 @@
 #include <iterator>
 #include <string>
 
-#include "search/planner/nominal_times.h"
+#include "search/cost/op_times/nominal_times.h"
 #include "tests/multirank/process_jobs.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/temp_dir.h"

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 #include "proto/convert/op_convert.h"
-#include "search/cost/cluster_op_times.h"
+#include "search/cost/op_times/cluster_op_times.h"
 #include "search/text/cluster_json.h"
 
 namespace autocfg::server {

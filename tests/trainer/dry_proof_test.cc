@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "search/cost/layer_ops.h"
-#include "search/cost/memory_model.h"
+#include "search/cost/memory/memory_model.h"
 #include "search/plan/plan_text.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/support/covering_array.h"

@@ -13,7 +13,7 @@
 #include "search/cost/cost_model.h"
 #include "search/cost/layer_ops.h"
 #include "search/cost/plan_op_times.h"
-#include "search/cost/program_timer.h"
+#include "search/cost/timing/program_timer.h"
 #include "search/plan/rank_mesh.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/trainer/model_styles.h"

@@ -12,7 +12,7 @@
 #include "proto/convert/workload_convert.h"
 #include "search/plan/legality.h"
 #include "search/plan/rank_mesh.h"
-#include "search/schedule/program_size.h"
+#include "search/schedule/program.h"
 #include "trainer/layout/errors.h"
 
 namespace autocfg::trainer {

@@ -1,6 +1,6 @@
 // The trainer's list of the parameters of a rank, and the mapping from local elements to elements of the
 // whole model's tensor. Shapes are those of search/shapes/parameter_shape.h. The predictor lists the
-// parameters for itself (search/cost/rank_parameters.h), and tests compare the two. Pure functions,
+// parameters for itself (search/cost/memory/rank_parameters.h), and tests compare the two. Pure functions,
 // thread-safe.
 #pragma once
 

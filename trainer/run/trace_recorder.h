@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/schedule/action.h"
 #include "search/schedule/program.h"
-#include "search/schedule/trace.h"
 #include "trainer/backend/step_clock.h"
 #include "trainer/run/action_observer.h"
 

@@ -1,7 +1,6 @@
 // Compares unfused attention with hand-computed sums of its kernels.
-#include "search/cost/attention_model.h"
-
 #include "gtest/gtest.h"
+#include "search/cost/op_times/compute_model.h"
 
 namespace autocfg {
 namespace {

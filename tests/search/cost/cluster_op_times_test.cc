@@ -1,6 +1,6 @@
 // Checks the op times of a described cluster against hand-computed figures and the placement of every rank,
 // and their properties over random ops.
-#include "search/cost/cluster_op_times.h"
+#include "search/cost/op_times/cluster_op_times.h"
 
 #include <algorithm>
 #include <limits>

@@ -8,10 +8,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/cost/closed_form.h"
-#include "search/cost/program_timer.h"
-#include "search/cost/step_parts.h"
-#include "search/cost/step_timers.h"
+#include "search/cost/timing/closed_form.h"
+#include "search/cost/timing/program_timer.h"
+#include "search/cost/timing/step_parts.h"
+#include "search/cost/timing/step_timers.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
 
@@ -59,7 +59,7 @@ CostModel ModelOf(const RandomCase& c, double ranks_per_core = 1) {
                    c.device.Measure(AllOps(c.model, c.workload, c.plan)));
 }
 
-// How far below the simulated time the closed form is, by schedule, over many cases. Sorts them.
+// How far below the timed time the closed form is, by schedule, over many cases. Sorts them.
 struct Shortfall {
   std::vector<double> of;
   double Median() {
@@ -77,9 +77,9 @@ TEST(CostModel, ClosedFormAgainstTimer) {
   for (int i = 0; i < 900; ++i) {
     const RandomCase c = cases.Next();
     CostModel costs = ModelOf(c);
-    const double closed = costs.Predict(c.plan).step_time_s, simulated = costs.Simulate(c.plan).step_time_s;
-    EXPECT_LT(closed / simulated - 1, 1e-9) << i;
-    errors[c.plan.schedule].of.push_back(1 - closed / simulated);
+    const double closed = costs.Estimate(c.plan).step_time_s, timed = costs.Predict(c.plan).step_time_s;
+    EXPECT_LT(closed / timed - 1, 1e-9) << i;
+    errors[c.plan.schedule].of.push_back(1 - closed / timed);
   }
   EXPECT_LT(errors[Schedule::kGPipe].Most(), 1e-9);
   EXPECT_LT(errors[Schedule::kOneFOneB].Most(), 0.02);
@@ -213,7 +213,7 @@ TEST(CostModel, FewRanksStandForAll) {
       return SecondsOf(pipeline, 1, rank / (c.plan.tp * c.plan.dp), a);
     });
     ASSERT_TRUE(full.ok()) << full.status();
-    EXPECT_NEAR(costs.Simulate(c.plan).step_time_s, full->step_time_s, 1e-9 * full->step_time_s);
+    EXPECT_NEAR(costs.Predict(c.plan).step_time_s, full->step_time_s, 1e-9 * full->step_time_s);
     const TracedStep trace = costs.Trace(c.plan);
     const double rounding = 1e-12 * full->step_time_s;
     EXPECT_NEAR(trace.step_time_s, full->step_time_s, rounding);
@@ -288,7 +288,7 @@ TEST(CostModel, CachesKnowWhatTimesDependOn) {
     ParallelPlan plan = RandomRuns(static_cast<std::uint64_t>(1000 + i)).Next().plan;
     if (FindIllegality(model, workload, 1024, plan)) continue;
     CostModel fresh(model, workload, LocalRanks(1024), times);
-    const Prediction a = warm.Predict(plan), b = fresh.Predict(plan);
+    const Prediction a = warm.Estimate(plan), b = fresh.Estimate(plan);
     ASSERT_EQ(a.step_time_s, b.step_time_s) << i;
     ASSERT_EQ(a.breakdown.recompute, b.breakdown.recompute) << i;
     ++compared;
@@ -301,7 +301,7 @@ TEST(CostModel, BreakdownAddsUp) {
   for (int i = 0; i < 100; ++i) {
     const RandomCase c = cases.Next();
     CostModel costs = ModelOf(c, i % 2 == 0 ? 1 : 2);
-    for (const Prediction& p : {costs.Predict(c.plan), costs.Simulate(c.plan)}) {
+    for (const Prediction& p : {costs.Estimate(c.plan), costs.Predict(c.plan)}) {
       EXPECT_NEAR(p.breakdown.Total(), p.step_time_s, 1e-9 * p.step_time_s);
       for (double part :
            {p.breakdown.compute, p.breakdown.recompute, p.breakdown.tp_comm, p.breakdown.pp_comm,
@@ -342,8 +342,8 @@ TEST(CostModel, RanksThatShareCores) {
   for (int i = 0; i < 100; ++i) {
     const RandomCase c = cases.Next();
     CostModel alone = ModelOf(c), shared = ModelOf(c, 4);
-    EXPECT_LE(shared.Predict(c.plan).step_time_s, alone.Predict(c.plan).step_time_s * (1 + 1e-9));
-    EXPECT_NEAR(shared.Predict(c.plan).step_time_s / shared.Simulate(c.plan).step_time_s, 1, 0.03) << i;
+    EXPECT_LE(shared.Estimate(c.plan).step_time_s, alone.Estimate(c.plan).step_time_s * (1 + 1e-9));
+    EXPECT_NEAR(shared.Estimate(c.plan).step_time_s / shared.Predict(c.plan).step_time_s, 1, 0.03) << i;
   }
 }
 
@@ -357,12 +357,12 @@ TEST(CostModel, SaysWhatDoesNotFit) {
   const OpTimes times = SyntheticDevice().Measure(AllOps(model, workload, plan));
 
   CostModel fits(model, workload, LocalRanks(2, 1, needs + 100), times, 100);
-  EXPECT_TRUE(fits.Predict(plan).feasible);
-  EXPECT_EQ(fits.Predict(plan).memory.Total(), needs + 100);
-  EXPECT_EQ(fits.Predict(plan).reason, "");
+  EXPECT_TRUE(fits.Estimate(plan).feasible);
+  EXPECT_EQ(fits.Estimate(plan).memory.Total(), needs + 100);
+  EXPECT_EQ(fits.Estimate(plan).reason, "");
 
   CostModel short_of(model, workload, LocalRanks(2, 1, needs - 1), times);
-  const Prediction p = short_of.Predict(plan);
+  const Prediction p = short_of.Estimate(plan);
   EXPECT_FALSE(p.feasible);
   EXPECT_EQ(p.capacity_bytes, needs - 1);
   EXPECT_THAT(p.reason, HasSubstr("needs 1 B (1 bytes) more than"));

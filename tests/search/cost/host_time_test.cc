@@ -91,7 +91,7 @@ TEST(HostTime, ByHandInEveryPrediction) {
     SCOPED_TRACE(c.host_op_s);
     CostModel costs = Costs(model, Fp32(3, 16), c.host_op_s);
     const ParallelPlan plan{{}, {.recompute = c.recompute}};
-    for (const Prediction& p : {costs.Predict(plan), costs.Simulate(plan)}) {
+    for (const Prediction& p : {costs.Estimate(plan), costs.Predict(plan)}) {
       EXPECT_DOUBLE_EQ(p.step_time_s, c.compute_s + c.recompute_s);
       EXPECT_DOUBLE_EQ(p.breakdown.compute, c.compute_s);
       EXPECT_DOUBLE_EQ(p.breakdown.recompute, c.recompute_s);
@@ -99,8 +99,8 @@ TEST(HostTime, ByHandInEveryPrediction) {
     EXPECT_DOUBLE_EQ(costs.Trace(plan).step_time_s, c.compute_s + c.recompute_s);
     // The same asked of a model that has another host's time.
     CostModel other = Costs(model, Fp32(3, 16), 7);
-    EXPECT_DOUBLE_EQ(other.PredictedSeconds(plan, c.host_op_s), c.compute_s + c.recompute_s);
-    EXPECT_DOUBLE_EQ(other.Predict(plan).step_time_s, 7 * 3 * (c.recompute == Recompute::kFull ? 58 : 46));
+    EXPECT_DOUBLE_EQ(other.EstimatedSeconds(plan, c.host_op_s), c.compute_s + c.recompute_s);
+    EXPECT_DOUBLE_EQ(other.Estimate(plan).step_time_s, 7 * 3 * (c.recompute == Recompute::kFull ? 58 : 46));
   }
 }
 
@@ -126,11 +126,11 @@ TEST(HostTime, CountsTheOpsOfTheProgram) {
       ASSERT_EQ(stages[s].backward_s, std::max(device[s].backward_s, issues(ActionKind::kBackward))) << i;
       ++(stages[s].forward_s > device[s].forward_s ? bound : free);
     }
-    const double closed = some.Predict(run.plan).step_time_s;
-    const double simulated = some.Simulate(run.plan).step_time_s;
-    ASSERT_GE(simulated, none.Simulate(run.plan).step_time_s * (1 - 1e-12)) << i;
-    ASSERT_NEAR(closed / simulated, 1, 0.02) << i;
-    ASSERT_NEAR(some.Trace(run.plan).step_time_s / simulated, 1, 1e-9) << i;
+    const double closed = some.Estimate(run.plan).step_time_s;
+    const double timed = some.Predict(run.plan).step_time_s;
+    ASSERT_GE(timed, none.Predict(run.plan).step_time_s * (1 - 1e-12)) << i;
+    ASSERT_NEAR(closed / timed, 1, 0.02) << i;
+    ASSERT_NEAR(some.Trace(run.plan).step_time_s / timed, 1, 1e-9) << i;
   }
   EXPECT_GT(bound, 50);
   EXPECT_GT(free, 50);

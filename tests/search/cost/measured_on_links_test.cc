@@ -1,5 +1,5 @@
 // Tests a cluster with measured machines and described links.
-#include "search/cost/measured_on_links.h"
+#include "search/cost/op_times/measured_on_links.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-#include "search/cost/memory_model.h"
+#include "search/cost/memory/memory_model.h"
 
 #include <algorithm>
 #include <set>

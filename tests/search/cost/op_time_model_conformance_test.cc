@@ -3,10 +3,10 @@
 #include <cctype>
 #include <vector>
 
-#include "search/cost/cluster_op_times.h"
-#include "search/cost/measured_on_links.h"
-#include "search/cost/op_times.h"
-#include "search/planner/nominal_times.h"
+#include "search/cost/op_times/cluster_op_times.h"
+#include "search/cost/op_times/measured_on_links.h"
+#include "search/cost/op_times/nominal_times.h"
+#include "search/cost/op_times/op_times.h"
 #include "search/text/cluster_json.h"
 #include "tests/conformance/op_time_model_suite.h"
 #include "tests/search/cost/synthetic_device.h"

@@ -1,11 +1,11 @@
-#include "search/cost/op_times.h"
+#include "search/cost/op_times/op_times.h"
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "search/cost/line_fit.h"
+#include "search/cost/op_times/line_fit.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg {

@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "search/cost/throughput.h"
 #include "search/plan/plan_text.h"
-#include "search/schedule/program_size.h"
+#include "search/schedule/program.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
 

@@ -1,4 +1,4 @@
-#include "search/cost/program_timer.h"
+#include "search/cost/timing/program_timer.h"
 
 #include <string>
 

@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "search/cost/program_timer.h"
+#include "search/cost/timing/program_timer.h"
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/program.h"

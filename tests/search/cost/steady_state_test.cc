@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "search/cost/program_timer.h"
+#include "search/cost/timing/program_timer.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/looped_program.h"
 #include "search/schedule/program.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "search/cost/layer_ops.h"
-#include "search/cost/op_times.h"
+#include "search/cost/op_times/op_times.h"
 #include "search/cost/plan_op_times.h"
 #include "search/ops/op_desc.h"
 #include "search/plan/cluster_spec.h"

@@ -1,4 +1,4 @@
-#include "search/planner/by_time.h"
+#include "search/planner/strategy/by_time.h"
 
 #include "gtest/gtest.h"
 

@@ -1,8 +1,8 @@
-#include "search/planner/confirmation.h"
+#include "search/planner/strategy/confirmation.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/planner/racing_strategy.h"
+#include "search/planner/strategy/strategies.h"
 
 namespace autocfg {
 namespace {

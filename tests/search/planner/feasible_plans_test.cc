@@ -5,10 +5,10 @@
 #include <set>
 
 #include "gtest/gtest.h"
-#include "search/cost/memory_model.h"
+#include "search/cost/memory/memory_model.h"
+#include "search/cost/op_times/nominal_times.h"
 #include "search/cost/split.h"
 #include "search/plan/plan_text.h"
-#include "search/planner/nominal_times.h"
 #include "search/planner/shortlist.h"
 #include "tests/search/cost/synthetic_device.h"
 
@@ -133,32 +133,32 @@ TEST(FeasiblePlans, LinkToPlansThatRecomputeLess) {
   EXPECT_GT(forced, 10) << "plans that must recompute to fit";
 }
 
-TEST(Shortlist, SimulatesTheFastest) {
+TEST(Shortlist, TimesTheFastest) {
   const Problem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
   FeasiblePlans plans = FindFeasiblePlans(space, costs, kAnyMemory);
-  const auto simulated = PredictTimes(costs, plans);
-  ASSERT_TRUE(simulated.ok()) << simulated.status();
-  EXPECT_GE(simulated->size(), 64u);
-  EXPECT_LE(simulated->size(), 256u);
+  const auto timed = PredictTimes(costs, plans);
+  ASSERT_TRUE(timed.ok()) << timed.status();
+  EXPECT_GE(timed->size(), 64u);
+  EXPECT_LE(timed->size(), 256u);
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t i = 0; i < plans.plans.size(); ++i) {
     if (plans.plans[i].recomputes_less == kNoPlan) order.emplace_back(plans.plans[i].step_time_s, i);
   }
   std::sort(order.begin(), order.end());
-  for (std::size_t n = 0; n < 16; ++n) EXPECT_TRUE(simulated->contains(order[n].second)) << n;
+  for (std::size_t n = 0; n < 16; ++n) EXPECT_TRUE(timed->contains(order[n].second)) << n;
   for (std::size_t i = 0; i < plans.plans.size(); ++i) {
-    const Prediction p = PredictionOf(costs, plans, *simulated, i);
+    const Prediction p = PredictionOf(costs, plans, *timed, i);
     EXPECT_NEAR(p.step_time_s, plans.plans[i].step_time_s, 1e-12);
     EXPECT_NEAR(p.breakdown.Total(), p.step_time_s, 1e-9 * p.step_time_s);
-    if (simulated->contains(i)) {
-      EXPECT_NEAR(p.step_time_s, costs.Simulate(plans.PlanAt(i)).step_time_s, 1e-12);
+    if (timed->contains(i)) {
+      EXPECT_NEAR(p.step_time_s, costs.Predict(plans.PlanAt(i)).step_time_s, 1e-12);
     }
   }
 }
 
-// Of two plans that differ only in scatter_gather, the faster one is simulated, and the other one ranks
+// Of two plans that differ only in scatter_gather, the faster one is timed, and the other one ranks
 // behind it.
 TEST(Shortlist, SkipsTheSlowerWayOfMessages) {
   const Problem problem;
@@ -169,8 +169,8 @@ TEST(Shortlist, SkipsTheSlowerWayOfMessages) {
   const std::int64_t smallest = FindFeasiblePlans(*space, costs, kAnyMemory).smallest_bytes;
   for (const std::int64_t bytes : {kAnyMemory, smallest * 2}) {
     FeasiblePlans plans = FindFeasiblePlans(*space, costs, bytes);
-    const auto simulated = PredictTimes(costs, plans);
-    ASSERT_TRUE(simulated.ok()) << simulated.status();
+    const auto timed = PredictTimes(costs, plans);
+    ASSERT_TRUE(timed.ok()) << timed.status();
     int pairs = 0, one = 0;
     for (std::size_t i = 0; i < plans.plans.size(); ++i) {
       const ParallelPlan plan = plans.PlanAt(i);
@@ -183,11 +183,11 @@ TEST(Shortlist, SkipsTheSlowerWayOfMessages) {
       same.scatter_gather = true;
       EXPECT_EQ(same, plan);
       EXPECT_EQ(ResolveSplit(costs, plan), plan);
-      EXPECT_FALSE(simulated->contains(i) && simulated->contains(other)) << PlanText(plan);
-      const bool faster = costs.Predict(plan).step_time_s < costs.Predict(plans.PlanAt(other)).step_time_s;
+      EXPECT_FALSE(timed->contains(i) && timed->contains(other)) << PlanText(plan);
+      const bool faster = costs.Estimate(plan).step_time_s < costs.Estimate(plans.PlanAt(other)).step_time_s;
       EXPECT_LE(plans.plans[faster ? i : other].step_time_s, plans.plans[faster ? other : i].step_time_s)
           << PlanText(plan);
-      one += simulated->contains(i) || simulated->contains(other) ? 1 : 0;
+      one += timed->contains(i) || timed->contains(other) ? 1 : 0;
       ++pairs;
     }
     EXPECT_GT(pairs, 20);

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "search/cost/cluster_op_times.h"
+#include "search/cost/op_times/cluster_op_times.h"
+#include "search/cost/op_times/nominal_times.h"
 #include "search/plan/plan_text.h"
 #include "search/planner/feasible_plans.h"
-#include "search/planner/nominal_times.h"
 #include "search/planner/search_loop.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"

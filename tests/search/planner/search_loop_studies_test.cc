@@ -2,9 +2,9 @@
 #include <cstdint>
 
 #include "gtest/gtest.h"
-#include "search/planner/confirmation.h"
-#include "search/planner/racing_strategy.h"
 #include "search/planner/search_loop.h"
+#include "search/planner/strategy/confirmation.h"
+#include "search/planner/strategy/strategies.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/search/planner/made_up_study.h"
 

@@ -12,7 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/planner/nominal_times.h"
+#include "search/cost/op_times/nominal_times.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/search/planner/made_up_study.h"
 

@@ -2,8 +2,8 @@
 
 #include "gtest/gtest.h"
 #include "search/cost/layer_ops.h"
+#include "search/cost/op_times/nominal_times.h"
 #include "search/plan/plan_text.h"
-#include "search/planner/nominal_times.h"
 #include "search/schedule/program.h"
 #include "tests/search/cost/synthetic_device.h"
 
@@ -37,7 +37,7 @@ TEST(Slice, EqualsTheStepWithoutMessagesAndBubbles) {
                            "tp=2,pp=1,dp=8,mbs=1,recompute=full:3"}) {
     const ParallelPlan plan = *ParsePlanText(text);
     CostModel free = Costs(model, 0), dear = Costs(model, 1e-3);
-    EXPECT_NEAR(SliceSeconds(free, plan, 0), free.Predict(plan).step_time_s, 1e-12) << text;
+    EXPECT_NEAR(SliceSeconds(free, plan, 0), free.Estimate(plan).step_time_s, 1e-12) << text;
     EXPECT_DOUBLE_EQ(SliceSeconds(dear, plan, 0), SliceSeconds(free, plan, 0)) << "messages do not count";
     EXPECT_EQ(ChooseSlice(dear, plan), SliceRank());
   }
@@ -59,7 +59,7 @@ TEST(Slice, SumsTheRanksOwnOps) {
         }
       }
       EXPECT_NEAR(SliceSeconds(costs, plan, rank), all, 1e-9 * all) << text;
-      EXPECT_LT(SliceSeconds(costs, plan, rank), costs.Simulate(plan).step_time_s) << text;
+      EXPECT_LT(SliceSeconds(costs, plan, rank), costs.Predict(plan).step_time_s) << text;
     }
   }
 }

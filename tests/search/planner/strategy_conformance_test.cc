@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "search/planner/confirmation.h"
-#include "search/planner/exhaustive_strategy.h"
-#include "search/planner/racing_strategy.h"
+#include "search/planner/strategy/confirmation.h"
+#include "search/planner/strategy/strategies.h"
 
 namespace autocfg {
 namespace {

@@ -1,10 +1,9 @@
-#include "search/planner/unmeasured.h"
-
 #include <memory>
 
 #include "gtest/gtest.h"
+#include "search/cost/op_times/nominal_times.h"
 #include "search/plan/plan_text.h"
-#include "search/planner/nominal_times.h"
+#include "search/planner/search_state.h"
 #include "search/planner/slice.h"
 #include "tests/search/cost/synthetic_device.h"
 
@@ -29,7 +28,7 @@ SearchState HalfWay(std::int64_t measurable_ranks) {
   s.costs =
       std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::make_shared<const NominalTimes>());
   s.feasible = s.FindFeasible(*s.costs, 0);
-  s.simulated = *PredictTimes(*s.costs, s.feasible);
+  s.timed = *PredictTimes(*s.costs, s.feasible);
   s.calibrated = true;
   for (std::size_t i = 0; i < 4; ++i) {
     const std::size_t chosen = 7 * i;

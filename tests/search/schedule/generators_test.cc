@@ -1,4 +1,6 @@
 // The orders that the generators make: published ones spelled out, and what is in flight.
+#include "search/schedule/generators.h"
+
 #include <algorithm>
 #include <map>
 #include <stdexcept>
@@ -8,9 +10,6 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "search/schedule/compute_order.h"
-#include "search/schedule/gpipe.h"
-#include "search/schedule/interleaved.h"
-#include "search/schedule/one_f_one_b.h"
 
 namespace autocfg {
 namespace {

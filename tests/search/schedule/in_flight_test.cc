@@ -1,6 +1,4 @@
 // What is in flight, in closed form here, counted in the generators' orders there.
-#include "search/schedule/in_flight.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
@@ -8,6 +6,7 @@
 
 #include "search/plan/model_stages.h"
 #include "search/schedule/compute_order.h"
+#include "search/schedule/generators.h"
 
 namespace autocfg {
 namespace {

@@ -1,6 +1,6 @@
-#include "search/schedule/program_size.h"
-
 #include <gtest/gtest.h>
+
+#include "search/schedule/program.h"
 
 namespace autocfg {
 namespace {

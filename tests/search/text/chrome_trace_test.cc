@@ -14,7 +14,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "search/cost/program_timer.h"
+#include "search/cost/timing/program_timer.h"
 #include "search/plan/model_stages.h"
 #include "tests/search/schedule/programs.h"
 

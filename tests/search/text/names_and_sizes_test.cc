@@ -6,7 +6,7 @@
 #include "base/suggest.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/text/embedded_presets.h"
+#include "search/text/presets.h"
 
 namespace autocfg {
 namespace {

@@ -1,5 +1,7 @@
 // Tests the presets: parameter counts against published ones, device figures against data sheets, and a
 // source for each figure.
+#include "search/text/presets.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -10,9 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "search/plan/model_spec.h"
 #include "search/text/cluster_json.h"
-#include "search/text/embedded_presets.h"
 #include "search/text/model_json.h"
-#include "search/text/sources.h"
 
 namespace autocfg {
 namespace {

@@ -1,0 +1,123 @@
+#include "search/cost/memory/memory_model.h"
+
+#include "search/cost/memory/rank_parameters.h"
+#include "search/ops/memory_sizes.h"
+#include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
+#include "search/schedule/generators.h"
+#include "search/shapes/local_dims.h"
+
+namespace autocfg {
+namespace {
+
+// The values that all ranks of a plan share, computed once.
+class PlanMemory {
+ public:
+  PlanMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
+      : model_(model),
+        plan_(plan),
+        types_(workload.precision),
+        s_(LocalDimsOf(model, workload, plan)),
+        layer_parameters_(LayerParameters(s_, model)),
+        microbatches_(MicrobatchCount(workload, plan)) {
+    const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
+    const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
+    const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
+    const std::int64_t statistics = (model.norm == Norm::kLayerNorm ? 2 : 1) * per_token;  // of one norm
+    const std::int64_t probabilities = AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * s_.seq_len * e);
+    hidden_ = rows(s_.hidden);
+    ids_ = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
+
+    // One layer's tensors except its input x: as computed, and as kept in a slot.
+    const std::int64_t kept_by_attention =
+        IsUnfused(plan) ? probabilities : AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * st);
+    inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
+             rows(s_.fc) + rows(s_.ffn);
+    kept_ = inner_ - (RecomputesScores(plan) ? probabilities : 0);
+    head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids_;
+    if (plan.tp > 1) head_ += per_token + AlignedBytes(2 * s_.tokens * st);
+
+    workspace_ = hidden_ + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) +
+                 AlignedBytes(kStepScalars * SizeOf(DType::kF64));
+    workspace_ += IsUnfused(plan) ? probabilities
+                                  : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
+    if (RecomputesScores(plan)) workspace_ += probabilities;
+    if (IsGated(model.activation)) workspace_ += rows(s_.fc);
+    if (plan.pp == 1) workspace_ += hidden_;
+    if (plan.recompute == Recompute::kFull) workspace_ += inner_;
+  }
+
+  MemoryBytes Of(std::int64_t pipeline_rank) const {
+    const RankPlace place = PlaceOf(plan_, pipeline_rank);
+    std::int64_t layers = 0;
+    MemoryBytes bytes;
+    for (std::int64_t chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
+      const std::int64_t stage = StageOf(plan_, pipeline_rank, chunk);
+      const std::int64_t count = StageLayerCount(model_, plan_, stage);
+      layers += count;
+      std::int64_t slot = count * hidden_ + (count - RecomputedLayers(plan_, count)) * kept_;
+      if (IsFirstStage(stage)) slot += ids_;
+      if (IsLastStage(plan_, stage)) slot += head_;
+      bytes.activations += slot * InFlight(plan_, microbatches_, stage);
+    }
+    const ParameterLists parameters{.before_layers = ParametersBeforeLayers(s_, model_, place),
+                                    .layer = layer_parameters_,
+                                    .after_layers = ParametersAfterLayers(s_, model_, place)};
+    bytes.parameters = ParameterRegionBytes(parameters, layers, types_.parameters);
+    bytes.gradients = types_.gradients == types_.parameters
+                          ? bytes.parameters
+                          : ParameterRegionBytes(parameters, layers, types_.gradients);
+    bytes.optimizer = types_.optimizer == types_.gradients
+                          ? bytes.gradients
+                          : ParameterRegionBytes(parameters, layers, types_.optimizer);
+    bytes.optimizer *= types_.master_weights ? 3 : 2;
+
+    bytes.workspace = workspace_;
+    // Only a last rank with a single stage sends no output.
+    const bool sends_output = !place.last || plan_.virtual_stages > 1;
+    if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * hidden_;
+    const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
+    bytes.communication += kCollectiveStagingBytes *
+                           ((plan_.tp > 1) + (plan_.dp > 1) + embedding_group + (RankCount(plan_) > 1));
+    return bytes;
+  }
+
+ private:
+  const ModelSpec& model_;
+  const ParallelPlan& plan_;
+  const Precision& types_;
+  LocalDims s_;
+  ParameterList layer_parameters_;
+  std::int64_t microbatches_;
+  std::int64_t hidden_ = 0;  // [T,H e]
+  std::int64_t ids_ = 0;     // [T int32]
+  std::int64_t inner_ = 0, kept_ = 0, head_ = 0, workspace_ = 0;
+};
+
+}  // namespace
+
+MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                       std::int64_t pipeline_rank) {
+  return PlanMemory(model, workload, plan).Of(pipeline_rank);
+}
+
+MemoryBytes WorstRankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+  const PlanMemory memory(model, workload, plan);
+  MemoryBytes worst = memory.Of(0);
+  const auto consider = [&](std::int64_t rank) {
+    const MemoryBytes bytes = memory.Of(rank);
+    if (bytes.Arena() > worst.Arena()) worst = bytes;
+  };
+  if (plan.split == SplitMode::kExplicit) {
+    for (std::int64_t rank = 1; rank < plan.pp; ++rank) consider(rank);
+  } else {
+    // Middle ranks hold the same parameters, and slots of the same sizes, one per in-flight microbatch of
+    // their stages. None of their stages has more in flight than the same chunk of the previous rank: in
+    // every schedule, later ranks have a shorter warm-up.
+    if (plan.pp > 2) consider(1);
+    if (plan.pp > 1) consider(plan.pp - 1);
+  }
+  return worst;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,45 @@
+// Models op times on a described cluster from the figures of its device and links, for predictions without
+// hardware. Immutable and thread-safe.
+//
+// A compute op takes its launch (op_overhead_s) plus the longer of its arithmetic and its bytes, each at the
+// fraction of the peak that the device's efficiency gives. Matrix products follow matmul_model.h, attention
+// follows attention_model.h, all other ops follow their bytes. The epilogue of a product adds the time of its
+// extra bytes, without a launch. Communication follows collective_model.h.
+//
+// Seconds are finite, positive except for groups of one rank (0), and never less for a larger op.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "search/cost/op_times/collective_model.h"
+#include "search/cost/op_times/compute_model.h"
+#include "search/cost/op_times/op_time_model.h"
+#include "search/plan/cluster_spec.h"
+#include "search/plan/precision.h"
+
+namespace autocfg {
+
+class ClusterOpTimes final : public OpTimeModel {
+ public:
+  // InvalidArgument names the figure that is missing for this precision, or rejects fp64 on GPUs. An overhead
+  // or a latency of 0 counts as given; matmul_k_half may be left out. Unimplemented for several node groups.
+  static absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> Create(const ClusterSpec& cluster,
+                                                                      const Precision& precision);
+
+  double Seconds(const OpDesc& op, const ParallelPlan& plan) const override;
+  double HostOpSeconds() const override { return host_op_s_; }
+
+ private:
+  ClusterOpTimes() = default;
+
+  MatmulDevice device_;
+  double attention_forward_flops_per_s_ = 0;
+  double attention_backward_flops_per_s_ = 0;
+  double overhead_s_ = 0;
+  double host_op_s_ = 0;
+  std::int64_t gpus_per_node_ = 1;
+  Links links_;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,190 @@
+#include "search/cost/op_times/op_times.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace autocfg {
+namespace {
+
+double Work(const OpDesc& op) {
+  const double flops = Flops(op);
+  return flops > 0 ? flops : MinBytes(op);
+}
+
+double PayloadBytes(const OpDesc& op) {
+  return static_cast<double>(op.dims[0]) * static_cast<double>(SizeOf(op.dtype));
+}
+
+bool Usable(double seconds) { return seconds > 0 && std::isfinite(seconds); }
+
+// Returns the distance of two ops of a kind: between the logarithms of their dims, plus a penalty for
+// different operand layouts.
+double DistanceSquared(const OpDesc& a, const OpDesc& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.dims.size(); ++i) {
+    if (a.dims[i] == b.dims[i]) continue;
+    const double d = std::log(static_cast<double>(std::max<std::int64_t>(a.dims[i], 1)) /
+                              static_cast<double>(std::max<std::int64_t>(b.dims[i], 1)));
+    sum += d * d;
+  }
+  if (a.transpose_a != b.transpose_a || a.transpose_b != b.transpose_b) sum += 0.25;
+  if (a.accumulate != b.accumulate || a.bias != b.bias) sum += 0.05;
+  if (a.activation != b.activation || a.master_weights != b.master_weights) sum += 0.25;
+  return sum;
+}
+
+// Fits the link of points of one size only: the shape comes from `pooled`, the level from the points.
+LinkModel FitLinkLike(const std::vector<TimedSize>& points, const LinkModel& pooled) {
+  const auto [low, high] = std::minmax_element(
+      points.begin(), points.end(), [](const TimedSize& a, const TimedSize& b) { return a.size < b.size; });
+  if (low->size < high->size) return FitLine(points);
+  double seconds = 0;
+  for (const TimedSize& p : points) seconds += p.seconds / static_cast<double>(points.size());
+  const double shape = pooled.Seconds(low->size);
+  if (shape > 0 && pooled.alpha_s > 0 && pooled.beta_s_per_byte > 0) {
+    return {pooled.alpha_s * seconds / shape, pooled.beta_s_per_byte * seconds / shape};
+  }
+  // Without a known shape, a small message is all latency and a large one all bandwidth.
+  constexpr double kSmallBytes = 4096;
+  if (low->size <= kSmallBytes) return {seconds, 0};
+  return {0, seconds / low->size};
+}
+
+OpKind Sister(OpKind kind) {
+  switch (kind) {
+    case OpKind::kAllReduceSum: return OpKind::kAllReduceMax;
+    case OpKind::kAllReduceMax: return OpKind::kAllReduceSum;
+    case OpKind::kSend: return OpKind::kRecv;
+    default: return OpKind::kSend;
+  }
+}
+
+}  // namespace
+
+OpTimes::OpTimes(const std::vector<OpTime>& measured) {
+  absl::flat_hash_map<OpDesc, int, OpDescHash> count;
+  for (const OpTime& m : measured) {
+    const int n = ++count[m.op];
+    double& seconds = measured_[m.op];
+    seconds += (m.seconds - seconds) / n;
+  }
+
+  std::map<std::pair<OpKind, DType>, std::vector<TimedSize>> compute;
+  std::map<std::tuple<OpKind, CommGroup, std::int32_t>, std::vector<TimedSize>> links;
+  std::map<std::pair<OpKind, std::int32_t>, std::vector<TimedSize>> by_size;
+  std::map<OpKind, std::vector<TimedSize>> by_kind;
+  std::vector<TimedSize> bytes, flops;
+  for (const auto& [op, seconds] : this->measured()) {  // sorted, so that sums have a fixed order
+    if (!Usable(seconds)) continue;
+    if (IsCommunication(op.kind)) {
+      const TimedSize point{PayloadBytes(op), seconds};
+      links[{op.kind, op.group, op.group_size}].push_back(point);
+      by_size[{op.kind, op.group_size}].push_back(point);
+      by_kind[op.kind].push_back(point);
+      continue;
+    }
+    const TimedSize point{Work(op), seconds};
+    compute[{op.kind, op.dtype}].push_back(point);
+    (Flops(op) > 0 ? flops : bytes).push_back(point);
+    best_bytes_per_s_ = std::max(best_bytes_per_s_, MinBytes(op) / seconds);
+    compute_[{op.kind, op.dtype}].points[op.epilogue].push_back({op, point.size, 0});
+  }
+
+  has_bytes_ = !bytes.empty();
+  has_flops_ = !flops.empty();
+  any_bytes_ = FitLine(bytes);
+  any_flops_ = FitLine(flops);
+  for (auto& [key, fit] : compute_) {
+    fit.line = FitLine(compute[key]);
+    for (auto& [epilogue, points] : fit.points) {
+      for (Point& p : points) {
+        const double line = std::max(fit.line.Seconds(p.work), MinBytes(p.op) / best_bytes_per_s_);
+        p.log_residual = line > 0 ? std::log(measured_.at(p.op) / line) : 0;
+      }
+      std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
+        return a.work != b.work ? a.work < b.work : a.op < b.op;
+      });
+    }
+  }
+  for (const auto& [key, points] : by_size)
+    group_size_links_[key] = FitLinkLike(points, FitLine(by_kind[key.first]));
+  for (const auto& [key, points] : links) {
+    links_[key] =
+        FitLinkLike(points, group_size_links_[{std::get<OpKind>(key), std::get<std::int32_t>(key)}]);
+  }
+}
+
+std::vector<OpTime> OpTimes::measured() const {
+  std::vector<OpTime> all;
+  all.reserve(measured_.size());
+  for (const auto& [op, seconds] : measured_) all.push_back({op, seconds});
+  std::sort(all.begin(), all.end(), [](const OpTime& a, const OpTime& b) { return a.op < b.op; });
+  return all;
+}
+
+double OpTimes::Seconds(const OpDesc& op) const {
+  if (const auto it = measured_.find(op); it != measured_.end()) return it->second;
+  return IsCommunication(op.kind) ? CommunicationSeconds(op) : ComputeSeconds(op);
+}
+
+double OpTimes::ComputeSeconds(const OpDesc& op) const {
+  const double floor = best_bytes_per_s_ > 0 ? MinBytes(op) / best_bytes_per_s_ : 0;
+  auto it = compute_.find({op.kind, op.dtype});
+  double type_scale = 1;
+  if (it == compute_.end()) {
+    it = compute_.lower_bound({op.kind, DType::kF32});
+    if (it == compute_.end() || it->first.first != op.kind) {
+      const bool flops = Flops(op) > 0;
+      if (flops ? !has_flops_ : !has_bytes_) return std::numeric_limits<double>::infinity();
+      return std::max((flops ? any_flops_ : any_bytes_).Seconds(Work(op)), floor);
+    }
+    // Bytes already depend on the type; the time of FLOPs is scaled by the element size.
+    if (Flops(op) > 0)
+      type_scale = static_cast<double>(SizeOf(op.dtype)) / static_cast<double>(SizeOf(it->first.second));
+  }
+  const ComputeFit& fit = it->second;
+  const auto family = fit.points.find(op.epilogue);
+  const std::vector<Point>& points = family != fit.points.end() ? family->second : fit.points.begin()->second;
+  const double work = Work(op) * type_scale;
+  const double line = std::max(fit.line.Seconds(work), floor);
+
+  // The measured ops nearest in work, weighted by nearness in shape.
+  constexpr std::ptrdiff_t kEachSide = 4;
+  constexpr double kFadeWeight =
+      0.05;  // equals a measured op at a distance of 4.5, a factor of 90 in one dim
+  const auto middle = std::lower_bound(points.begin(), points.end(), work,
+                                       [](const Point& p, double w) { return p.work < w; });
+  const auto begin = points.begin() + std::max<std::ptrdiff_t>(0, middle - points.begin() - kEachSide);
+  const auto end = middle + std::min<std::ptrdiff_t>(kEachSide, points.end() - middle);
+  double weights = kFadeWeight, residual = 0;
+  for (auto p = begin; p != end; ++p) {
+    const double weight = 1 / (DistanceSquared(op, p->op) + 1e-3);
+    weights += weight;
+    residual += weight * p->log_residual;
+  }
+  return line * std::exp(residual / weights);
+}
+
+const LinkModel* OpTimes::FindLink(OpKind kind, CommGroup group, std::int32_t size) const {
+  if (const auto it = links_.find({kind, group, size}); it != links_.end()) return &it->second;
+  auto it = group_size_links_.lower_bound({kind, size});
+  if (it != group_size_links_.end() && it->first.first == kind) return &it->second;
+  if (it == group_size_links_.begin()) return nullptr;
+  --it;
+  return it->first.first == kind ? &it->second : nullptr;
+}
+
+double OpTimes::CommunicationSeconds(const OpDesc& op) const {
+  if (op.group_size <= 1) return 0;
+  const LinkModel* link = FindLink(op.kind, op.group, op.group_size);
+  if (link == nullptr && op.kind == OpKind::kAllGather) {
+    link = FindLink(OpKind::kAllReduceSum, op.group, op.group_size);
+    if (link != nullptr) return link->Seconds(PayloadBytes(op)) / 2;
+  }
+  if (link == nullptr) link = FindLink(Sister(op.kind), op.group, op.group_size);
+  return link == nullptr ? std::numeric_limits<double>::infinity() : link->Seconds(PayloadBytes(op));
+}
+
+}  // namespace autocfg

@@ -1,0 +1,153 @@
+#include "search/cost/timing/closed_form.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "search/cost/timing/step_parts.h"
+#include "search/schedule/generators.h"
+
+namespace autocfg {
+namespace {
+
+class Pipeline {
+ public:
+  Pipeline(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core)
+      : stages_(costs, ranks_per_core),
+        microbatches_(microbatches),
+        m_(static_cast<double>(microbatches)),
+        ranks_(stages_.ranks()),
+        chunks_(stages_.chunks()) {}
+
+  StageTime SlowestStages() const {
+    StageTime most;
+    for (std::size_t s = 0; s < ranks_; ++s) {
+      const StageTime t = stages_.At(s);
+      most.forward = std::max(most.forward, t.forward);
+      most.backward = std::max(most.backward, t.backward);
+    }
+    return most;
+  }
+
+  double GPipe() const {
+    double once = 0;
+    for (std::size_t s = 0; s < ranks_; ++s) once += stages_.At(s).Both();
+    return once + (m_ - 1) * SlowestStages().Both();
+  }
+
+  // 1F1B and interleaved, which are one but for the order of chunks and how far forwards run ahead.
+  double OneFOneB() const {
+    // Whole ways: down from the first forward to the last stage's, back up from the last stage's backward.
+    const StageTime ways = LongestWays();
+    StageTime total_last;  // of the last chunk, over all ranks
+    for (std::size_t q = 0; q < ranks_; ++q) {
+      const StageTime t = stages_.At(LastChunk(q));
+      total_last.forward += t.forward;
+      total_last.backward += t.backward;
+    }
+    double longest = 0;
+    StageTime before;              // first chunks of the ranks before q
+    StageTime after = total_last;  // last chunks of the ranks after q
+    for (std::size_t q = 0; q < ranks_; ++q) {
+      const StageTime rank = stages_.OfRank(q), last = stages_.At(LastChunk(q)), first = stages_.At(q);
+      after.forward -= last.forward;
+      after.backward -= last.backward;
+      const double both = m_ * rank.Both();
+      // Busy from the first forward to the last backward.
+      const double busy = before.forward + both + before.backward;
+      const StageTime outside = OutsideSteadyState(q);
+      // Its first backward waits for the first microbatch to go all the way down and back up to it.
+      const double waits = ways.forward + after.backward + both - outside.forward + before.backward;
+      // Its last forward's microbatch goes down from it and all the way up.
+      const double awaited = before.forward + both - outside.backward + after.forward + ways.backward;
+      longest = std::max({longest, busy, waits, awaited});
+      // Both, where its first backward comes before its last forward.
+      if (outside.forward < m_ * rank.forward) {
+        const double steady = both - outside.forward - outside.backward;
+        longest = std::max(longest, ways.forward + after.backward + steady + after.forward + ways.backward);
+      }
+      before.forward += first.forward;
+      before.backward += first.backward;
+    }
+    return longest;
+  }
+
+ private:
+  std::size_t LastChunk(std::size_t rank) const { return (chunks_ - 1) * ranks_ + rank; }
+
+  // The first microbatch's forward through all stages, or the last one's backward. Either it never waits; or
+  // it waits at one rank, which takes all of the group through every chunk but the last.
+  StageTime LongestWays() const {
+    StageTime way, before_first, before_last, all_last;
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const StageTime t = stages_.At(s);
+      way.forward += t.forward;
+      way.backward += t.backward;
+      if (s >= LastChunk(0)) {
+        all_last.forward += t.forward;
+        all_last.backward += t.backward;
+      }
+    }
+    if (chunks_ == 1) return way;
+    const auto group = static_cast<double>(ranks_);  // microbatches; legal plans have a multiple of it
+    for (std::size_t q = 0; q < ranks_; ++q) {
+      const StageTime rank = stages_.OfRank(q), first = stages_.At(q), last = stages_.At(LastChunk(q));
+      way.forward = std::max(way.forward, before_first.forward + group * (rank.forward - last.forward) +
+                                              all_last.forward - before_last.forward);
+      way.backward = std::max(way.backward, before_first.backward + group * (rank.backward - last.backward) +
+                                                all_last.backward - before_last.backward);
+      before_first.forward += first.forward;
+      before_first.backward += first.backward;
+      before_last.forward += last.forward;
+      before_last.backward += last.backward;
+    }
+    return way;
+  }
+
+  // The rank's forwards before its first backward, and its backwards after its last forward (as many, in the
+  // mirrored order of chunks).
+  StageTime OutsideSteadyState(std::size_t q) const {
+    if (chunks_ == 1) {
+      const StageTime t = stages_.At(q);
+      const double count = std::min(m_, static_cast<double>(ranks_ - q));
+      return {count * t.forward, count * t.backward};
+    }
+    const auto p = static_cast<std::int64_t>(ranks_), v = static_cast<std::int64_t>(chunks_);
+    const std::int64_t ahead = InterleavedWarmUp(static_cast<std::int64_t>(q), p, v, microbatches_);
+    const std::int64_t count = std::min(microbatches_ * v, ahead + 1);
+    StageTime outside;
+    for (std::int64_t chunk = 0; chunk < v; ++chunk) {
+      // The last backwards run the chunks in the order of the first forwards, seen from the end.
+      const auto of_chunk = static_cast<double>(count / (p * v) * p +
+                                                std::clamp<std::int64_t>(count % (p * v) - chunk * p, 0, p));
+      const StageTime t = stages_.At(static_cast<std::size_t>(chunk * p) + q);
+      outside.forward += of_chunk * t.forward;
+      outside.backward += of_chunk * t.backward;
+    }
+    return outside;
+  }
+
+  PipelineStages stages_;
+  std::int64_t microbatches_;
+  double m_;
+  std::size_t ranks_, chunks_;
+};
+
+}  // namespace
+
+double PipelineBound(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
+                     double ranks_per_core) {
+  const Pipeline pipeline(costs, microbatches, ranks_per_core);
+  return schedule == Schedule::kGPipe ? pipeline.GPipe() : pipeline.OneFOneB();
+}
+
+bool PipelineBoundIsClose(const PipelineCosts& costs) {
+  const std::vector<StageCosts>& stages = costs.stages;
+  if (stages.size() == costs.ranks.size()) return true;
+  for (std::size_t s = 2; s + 1 < stages.size(); ++s) {
+    if (stages[s].forward_s != stages[1].forward_s || stages[s].backward_s != stages[1].backward_s)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,78 @@
+// The parts of a step, from the costs of a pipeline and what is known of its time. Pure, thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "search/cost/timing/pipeline_costs.h"
+
+namespace autocfg {
+
+// Seconds of a stage's forward or backward while the other ranks of its core idle.
+inline double UnloadedForward(const StageCosts& c, double ranks_per_core) {
+  return (c.forward_s - c.tp_forward_s) / ranks_per_core + c.tp_forward_s;
+}
+inline double UnloadedBackward(const StageCosts& c, double ranks_per_core) {
+  const double messages = c.tp_backward_s + c.tp_recompute_s;
+  return (c.backward_s - messages) / ranks_per_core + messages;
+}
+
+// Forward and backward of a stage, or of all stages of a rank.
+struct StageTime {
+  double forward = 0;
+  double backward = 0;
+
+  double Both() const { return forward + backward; }
+};
+
+// The stages of a pipeline with the receives before their computes: a receive is issued right before the
+// compute that needs it (search/schedule/rank_lowering.h), so that nothing hides it. Refers to the costs.
+class PipelineStages {
+ public:
+  // `ranks_per_core`: how many ranks share a core, 1 or more.
+  PipelineStages(const PipelineCosts& costs, double ranks_per_core)
+      : costs_(costs),
+        ranks_per_core_(ranks_per_core),
+        ranks_(costs.ranks.size()),
+        chunks_(costs.stages.size() / ranks_) {}
+
+  std::size_t ranks() const { return ranks_; }
+  std::size_t chunks() const { return chunks_; }
+  std::size_t size() const { return costs_.stages.size(); }
+
+  StageTime At(std::size_t stage) const {
+    const StageCosts& c = costs_.stages[stage];
+    return {UnloadedForward(c, ranks_per_core_) + (stage == 0 ? 0 : costs_.p2p_s),
+            UnloadedBackward(c, ranks_per_core_) + (stage + 1 == costs_.stages.size() ? 0 : costs_.p2p_s)};
+  }
+  StageTime OfRank(std::size_t rank) const {
+    StageTime t;
+    for (std::size_t stage = rank; stage < costs_.stages.size(); stage += ranks_) {
+      const StageTime chunk = At(stage);
+      t.forward += chunk.forward;
+      t.backward += chunk.backward;
+    }
+    return t;
+  }
+
+ private:
+  const PipelineCosts& costs_;
+  double ranks_per_core_;
+  std::size_t ranks_, chunks_;
+};
+
+// The time that a pipeline takes at least if ranks share cores: the ranks' mean forward and backward time.
+double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches);
+
+// The parts of a step whose pipeline takes `pipe_s` from its first forward to its last backward. Assumes that
+// a rank's last backward ends before the pipeline by the last backwards of the ranks before it.
+Breakdown StepParts(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
+                    double pipe_s);
+
+// The same of a pipeline that was timed: by rank, the end of its last backward, from the beginning of the
+// step.
+Breakdown StepParts(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
+                    std::span<const double> worked_s);
+
+}  // namespace autocfg

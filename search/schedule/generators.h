@@ -1,0 +1,45 @@
+// The generators of compute orders, one for each schedule, and what is known about their orders in closed form.
+// compute_order.h chooses among them. Pure, thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "search/plan/parallel_plan.h"
+#include "search/schedule/compute_order.h"
+
+namespace autocfg {
+
+// GPipe (Huang et al. 2019): all forwards, then all backwards. Every microbatch is in flight at once. Requires
+// 0 <= stage < stages and microbatches > 0.
+ComputeLoops GPipeOrder(std::int32_t stage, std::int32_t stages, std::int64_t microbatches);
+
+// 1F1B, also called PipeDream-Flush (Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on
+// GPU Clusters", section 2.2.1). A stage runs as many forwards ahead as there are stages after it, then one
+// forward and one backward in turn, then the remaining backwards. At most `stages - stage` microbatches are in
+// flight. Requires 0 <= stage < stages and microbatches > 0.
+ComputeLoops OneFOneBOrder(std::int32_t stage, std::int32_t stages, std::int64_t microbatches);
+
+// Interleaved 1F1B (Narayanan et al. 2021, section 2.2.2). A rank owns several stages ("chunks"). It takes
+// microbatches in groups of as many as there are ranks: the group's forwards of chunk 0, then those of chunk
+// 1, and so on; backwards likewise from the last chunk. Forwards run ahead of backwards as in 1F1B. The
+// actions' stages are those of the model: chunk * ranks + rank. Requires 0 <= rank < ranks, chunks > 0, and
+// microbatches that are a positive multiple of `ranks`.
+ComputeLoops InterleavedOrder(std::int32_t rank, std::int32_t ranks, std::int32_t chunks,
+                              std::int64_t microbatches);
+
+// Returns the number of forwards, over all chunks, that a rank of InterleavedOrder runs before it alternates:
+// one way down the rest of the pipeline and back (2 (ranks - 1 - rank)), and all chunks but the last of the
+// first group. Requires 0 <= rank < ranks.
+constexpr std::int64_t InterleavedWarmUp(std::int64_t rank, std::int64_t ranks, std::int64_t chunks,
+                                         std::int64_t microbatches) {
+  return std::min(chunks * microbatches, 2 * (ranks - 1 - rank) + (chunks - 1) * ranks);
+}
+
+// Returns the largest number of microbatches in flight on a stage of the model at any time: the activation
+// slots that the stage needs. Equals MaxInFlight of MakeComputeOrder's order, in closed form. Requires what
+// MakeComputeOrder does (throws std::logic_error for a schedule without a generator) and 0 <= stage <
+// StageCount(plan).
+std::int64_t InFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage);
+
+}  // namespace autocfg
