@@ -10,8 +10,8 @@
 #include "base/size_text.h"
 #include "fmt/format.h"
 #include "search/cost/layer_ops.h"
+#include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/closed_form.h"
-#include "search/cost/timing/step_parts.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
@@ -70,29 +70,31 @@ Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
 }
 
 TimedStep CostModel::TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs) {
-  const ProgramTimer& timer = timers_.Find(plan, MicrobatchCount(workload_, plan), model_.tied_embeddings);
+  const ProgramTimer& timer =
+      timers_.Find(PipelineShape(plan, MicrobatchCount(workload_, plan), model_.tied_embeddings));
   return TimeStep(timer, costs, RanksPerCore());
 }
 
-Breakdown CostModel::PartsOfStep(const ParallelPlan& plan, const PipelineCosts& costs) {
+Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
   if (PipelineBoundIsClose(costs)) {
-    return StepParts(costs, microbatches, shared, PipelineBound(costs, plan.schedule, microbatches, shared));
+    return autocfg::BreakdownOf(costs, microbatches, shared,
+                                PipelineBound(costs, plan.schedule, microbatches, shared));
   }
-  return StepParts(costs, microbatches, shared, TimeStepOf(plan, costs).worked_s);
+  return autocfg::BreakdownOf(costs, microbatches, shared, TimeStepOf(plan, costs).worked_s);
 }
 
 Prediction CostModel::Estimate(const ParallelPlan& plan) {
   Prediction prediction = PredictMemory(plan);
-  prediction.breakdown = PartsOfStep(plan, CostsOf(plan));
+  prediction.breakdown = BreakdownOf(plan, CostsOf(plan));
   prediction.step_time_s = prediction.breakdown.Total();
   prediction.step_time_low_s = prediction.step_time_high_s = prediction.step_time_s;
   return prediction;
 }
 
 double CostModel::EstimatedSeconds(const ParallelPlan& plan, double host_op_s) {
-  return PartsOfStep(plan, CostsOf(plan, host_op_s)).Total();
+  return BreakdownOf(plan, CostsOf(plan, host_op_s)).Total();
 }
 
 Prediction CostModel::Predict(const ParallelPlan& plan) {
@@ -135,23 +137,23 @@ TracedStep CostModel::Trace(const ParallelPlan& plan) {
   return *std::move(step);
 }
 
-StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first,
+StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int64_t recomputing, bool first,
                         bool last, double host_op_s) {
   StageCosts c;
-  const auto add = [&c](const StageCosts& part, double times) {
-    c.forward_s += times * part.forward_s;
-    c.backward_s += times * part.backward_s;
-    c.recompute_s += times * part.recompute_s;
-    c.tp_forward_s += times * part.tp_forward_s;
-    c.tp_backward_s += times * part.tp_backward_s;
-    c.tp_recompute_s += times * part.tp_recompute_s;
-    c.forward_ops += times * part.forward_ops;
-    c.backward_ops += times * part.backward_ops;
+  const auto add = [&c](const StageCosts& block, double times) {
+    c.forward_s += times * block.forward_s;
+    c.backward_s += times * block.backward_s;
+    c.recompute_s += times * block.recompute_s;
+    c.tp_forward_s += times * block.tp_forward_s;
+    c.tp_backward_s += times * block.tp_backward_s;
+    c.tp_recompute_s += times * block.tp_recompute_s;
+    c.forward_ops += times * block.forward_ops;
+    c.backward_ops += times * block.backward_ops;
   };
-  add(parts.layer, static_cast<double>(layers));
-  if (recomputing > 0) add(parts.recompute, static_cast<double>(recomputing));
-  if (first) add(parts.embedding, 1);
-  if (last) add(parts.head, 1);
+  add(blocks.layer, static_cast<double>(layers));
+  if (recomputing > 0) add(blocks.recompute, static_cast<double>(recomputing));
+  if (first) add(blocks.embedding, 1);
+  if (last) add(blocks.head, 1);
   c.forward_s = std::max(c.forward_s, c.forward_ops * host_op_s);
   c.backward_s = std::max(c.backward_s, c.backward_ops * host_op_s);
   return c;
@@ -170,11 +172,11 @@ CostModel::OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<Op
   return sum;
 }
 
-std::size_t CostModel::KeyHash::operator()(const ComputeKey& key) const {
+std::size_t CostModel::KeyHash::operator()(const BlockOpsKey& key) const {
   return absl::HashOf(key.tp, key.layer.micro_batch, key.layer.recompute);
 }
 
-std::size_t CostModel::KeyHash::operator()(const PlanPartsKey& key) const {
+std::size_t CostModel::KeyHash::operator()(const PlanCostsKey& key) const {
   return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
                       key.messages.scatter_gather);
 }
@@ -183,10 +185,10 @@ std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
   return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layers, key.place);
 }
 
-const CostModel::ComputeParts& CostModel::ComputePartsOf(const ParallelPlan& plan) {
-  const ComputeKey key{plan.tp, plan.layer()};
-  if (const auto it = compute_parts_.find(key); it != compute_parts_.end()) return it->second;
-  ComputeParts c;
+const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
+  const BlockOpsKey key{plan.tp, plan.layer()};
+  if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
+  BlockOps c;
   c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
   c.layer_recompute = SumOf(plan, LayerRecomputeOps(model_, workload_, plan));
   c.layer_backward = SumOf(plan, LayerBackwardOps(model_, workload_, plan));
@@ -194,7 +196,7 @@ const CostModel::ComputeParts& CostModel::ComputePartsOf(const ParallelPlan& pla
   c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan));
   c.head_forward = SumOf(plan, HeadForwardOps(model_, workload_, plan));
   c.head_backward = SumOf(plan, HeadBackwardOps(model_, workload_, plan));
-  return compute_parts_.emplace(key, std::move(c)).first->second;
+  return block_ops_.emplace(key, std::move(c)).first->second;
 }
 
 double CostModel::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const {
@@ -204,10 +206,10 @@ double CostModel::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_r
   return seconds;
 }
 
-const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
-  const PlanPartsKey key{plan.mesh(), plan.layer(), plan.messages()};
-  if (const auto it = plan_parts_.find(key); it != plan_parts_.end()) return it->second;
-  const ComputeParts& compute = ComputePartsOf(plan);
+const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
+  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages()};
+  if (const auto it = plan_costs_.find(key); it != plan_costs_.end()) return it->second;
+  const BlockOps& compute = BlockOpsOf(plan);
   const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& ops) {
     double messages = 0;
     for (const OpDesc& op : sum.messages) messages += times_->Seconds(op, plan);
@@ -221,24 +223,24 @@ const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
   const auto add_backward = [&](const OpSum& sum, StageCosts& part) {
     add(sum, part.backward_s, part.tp_backward_s, part.backward_ops);
   };
-  PlanParts p;
-  PartCosts& parts = p.parts;
-  add_forward(compute.layer_forward, parts.layer);
-  add_backward(compute.layer_backward, parts.layer);
-  add(compute.layer_recompute, parts.recompute.recompute_s, parts.recompute.tp_recompute_s,
-      parts.recompute.backward_ops);
-  parts.recompute.backward_s = parts.recompute.recompute_s;
-  add_forward(compute.embedding_forward, parts.embedding);
-  add_backward(compute.embedding_backward, parts.embedding);
-  add_forward(compute.head_forward, parts.head);
-  add_backward(compute.head_backward, parts.head);
+  PlanCosts p;
+  BlockCosts& blocks = p.blocks;
+  add_forward(compute.layer_forward, blocks.layer);
+  add_backward(compute.layer_backward, blocks.layer);
+  add(compute.layer_recompute, blocks.recompute.recompute_s, blocks.recompute.tp_recompute_s,
+      blocks.recompute.backward_ops);
+  blocks.recompute.backward_s = blocks.recompute.recompute_s;
+  add_forward(compute.embedding_forward, blocks.embedding);
+  add_backward(compute.embedding_backward, blocks.embedding);
+  add_forward(compute.head_forward, blocks.head);
+  add_backward(compute.head_backward, blocks.head);
   if (plan.pp > 1) {
     p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));
     p.tied_s = SecondsOfOps(plan, 0, ActionKind::kSumTiedEmbedding);
   }
   if (RankCount(plan) > 1) p.scalars_s = times_->Seconds(ScalarReduceOp(plan), plan);
-  return plan_parts_.emplace(key, p).first->second;
+  return plan_costs_.emplace(key, p).first->second;
 }
 
 RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank) {
@@ -257,13 +259,13 @@ RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline
   return costs;
 }
 
-const PartCosts& CostModel::PartsOf(const ParallelPlan& plan) { return PlanPartsOf(plan).parts; }
+const BlockCosts& CostModel::BlocksOf(const ParallelPlan& plan) { return PlanCostsOf(plan).blocks; }
 
 const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op_s) {
-  const PlanParts& parts = PlanPartsOf(plan);
-  costs_.p2p_s = parts.p2p_s;
-  costs_.tied_s = parts.tied_s;
-  costs_.scalars_s = parts.scalars_s;
+  const PlanCosts& plan_costs = PlanCostsOf(plan);
+  costs_.p2p_s = plan_costs.p2p_s;
+  costs_.tied_s = plan_costs.tied_s;
+  costs_.scalars_s = plan_costs.scalars_s;
   costs_.stages.clear();
   costs_.ranks.clear();
   const std::int64_t stages = StageCount(plan);
@@ -275,7 +277,7 @@ const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op
     if (stage >= 2 && !last && layers == layers_before) {
       costs_.stages.push_back(costs_.stages.back());
     } else {
-      costs_.stages.push_back(CostsOfStage(parts.parts, layers, RecomputingLayers(plan, layers),
+      costs_.stages.push_back(CostsOfStage(plan_costs.blocks, layers, RecomputingLayers(plan, layers),
                                            IsFirstStage(stage), last, host_op_s));
     }
     layers_before = layers;

@@ -1,11 +1,11 @@
 // Predicts time, memory and breakdown of plans, for one model, workload and cluster. Immutable except for its
 // caches. Use one object per thread; each copy has caches of its own.
 //
-// Ranks that share cores. Op times are measured with all ranks at work. If ranks_per_core r is above 1, a rank
-// whose neighbours idle in a pipeline bubble runs up to r times as fast. The pipeline then takes the longer of
-// two times: the pipeline with compute r times as fast as measured, and all its compute as measured, spread
-// evenly (the best that the cores can do). What follows the pipeline loads all ranks alike and takes its time
-// as measured. So do messages.
+// Ranks that share cores. Op times are measured with all ranks at work. If ranks_per_core r is above 1, a
+// rank whose neighbours idle in a pipeline bubble runs up to r times as fast. The pipeline then takes the
+// longer of two times: the pipeline with compute r times as fast as measured, and all its compute as
+// measured, spread evenly (the best that the cores can do). What follows the pipeline loads all ranks alike
+// and takes its time as measured. So do messages.
 //
 // The host issues ops while the device runs earlier ones. A rank's host reaches a forward or a backward when
 // the device does. The action takes the longer of two times: its ops on the device, one after the other, and
@@ -23,6 +23,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/op_times/op_times.h"
+#include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/pipeline_costs.h"
 #include "search/cost/timing/program_timer.h"
 #include "search/cost/timing/step_timers.h"
@@ -45,23 +46,23 @@ struct Prediction {
   Breakdown breakdown;
 };
 
-// The costs that those of a stage are summed from.
-struct PartCosts {
+// The costs of the blocks of a model, of which those of a stage are the sum.
+struct BlockCosts {
   StageCosts layer;      // a layer that does not recompute
   StageCosts recompute;  // what a recomputing layer adds to its backward
   StageCosts embedding;
   StageCosts head;
 };
 
-// Returns the costs of a stage with `layers` layers, of which `recomputing` recompute, if the host issues an op
-// in `host_op_s` seconds.
-StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first,
+// Returns the costs of a stage with `layers` layers, of which `recomputing` recompute, if the host issues an
+// op in `host_op_s` seconds.
+StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int64_t recomputing, bool first,
                         bool last, double host_op_s);
 
 class CostModel {
  public:
-  // `device_overhead_bytes`: a rank's memory beside its arena, measured or from the cluster's description; counts
-  // against the capacity.
+  // `device_overhead_bytes`: a rank's memory beside its arena, measured or from the cluster's description;
+  // counts against the capacity.
   CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, std::shared_ptr<const OpTimeModel> times,
             std::int64_t device_overhead_bytes = 0);
   CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
@@ -75,9 +76,9 @@ class CostModel {
   // Returns memory alone: feasible, reason, memory and capacity.
   Prediction PredictMemory(const ParallelPlan& plan) const;
 
-  // Returns memory and an estimate of the time: by the closed form if it is close (closed_form.h), otherwise by
-  // the timer. Low and high are the time itself. Takes a few microseconds if the costs of the plan's parts are
-  // cached. Times are not finite if the op times know no op of a kind.
+  // Returns memory and an estimate of the time: by the closed form if it is close (closed_form.h), otherwise
+  // by the timer. Low and high are the time itself. Takes a few microseconds if the costs of the plan's
+  // blocks are cached. Times are not finite if the op times know no op of a kind.
   Prediction Estimate(const ParallelPlan& plan);
 
   // Returns Estimate's step time for a host that issues an op in `host_op_s` seconds. About as fast.
@@ -87,12 +88,13 @@ class CostModel {
   Prediction Predict(const ParallelPlan& plan);
 
   // Returns the timed program of the whole plan, with rows of all its ranks. Also requires a program that
-  // CheckProgramSize accepts. Throws std::logic_error if the program gets stuck, which would be a bug of Lower.
+  // CheckProgramSize accepts. Throws std::logic_error if the program gets stuck, which would be a bug of
+  // Lower.
   TracedStep Trace(const ParallelPlan& plan);
 
   // Return references that are valid until the next call on this object.
   const PipelineCosts& CostsOf(const ParallelPlan& plan) { return CostsOf(plan, host_op_s_); }
-  const PartCosts& PartsOf(const ParallelPlan& plan);
+  const BlockCosts& BlocksOf(const ParallelPlan& plan);
 
  private:
   // A list of ops: the seconds of those that do not depend on the plan, and the messages, which do.
@@ -102,22 +104,22 @@ class CostModel {
     std::vector<OpDesc> messages;
   };
   // What does not depend on the placement of ranks.
-  struct ComputeParts {
+  struct BlockOps {
     OpSum layer_forward, layer_recompute, layer_backward;
     OpSum embedding_forward, embedding_backward, head_forward, head_backward;
   };
-  struct PlanParts {
-    PartCosts parts;
+  struct PlanCosts {
+    BlockCosts blocks;
     double p2p_s = 0, tied_s = 0, scalars_s = 0;
   };
 
   const PipelineCosts& CostsOf(const ParallelPlan& plan, double host_op_s);
   OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
-  const ComputeParts& ComputePartsOf(const ParallelPlan& plan);
-  const PlanParts& PlanPartsOf(const ParallelPlan& plan);
+  const BlockOps& BlockOpsOf(const ParallelPlan& plan);
+  const PlanCosts& PlanCostsOf(const ParallelPlan& plan);
   RankCosts CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank);
-  Breakdown PartsOfStep(const ParallelPlan& plan, const PipelineCosts& costs);
+  Breakdown BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs);
   TimedStep TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs);
   double RanksPerCore() const;
 
@@ -128,18 +130,18 @@ class CostModel {
   double host_op_s_;
   std::int64_t device_overhead_bytes_;
   std::int64_t capacity_bytes_;
-  // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group becomes
-  // part of it.
-  struct ComputeKey {  // sizes and kinds of the ops of a layer
+  // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group
+  // becomes part of it.
+  struct BlockOpsKey {  // sizes and kinds of the ops of a layer
     std::int64_t tp;
     LayerOptions layer;
-    bool operator==(const ComputeKey&) const = default;
+    bool operator==(const BlockOpsKey&) const = default;
   };
-  struct PlanPartsKey {  // the same, the ranks of each group, and messages between stages
+  struct PlanCostsKey {  // the same, the ranks of each group, and messages between stages
     MeshOptions mesh;
     LayerOptions layer;
     MessageOptions messages;
-    bool operator==(const PlanPartsKey&) const = default;
+    bool operator==(const PlanCostsKey&) const = default;
   };
   struct RegionKey {  // what a rank does with all its parameters
     MeshOptions mesh;
@@ -150,12 +152,12 @@ class CostModel {
   };
   // Hashes the options that differ most often; equality compares all of them.
   struct KeyHash {
-    std::size_t operator()(const ComputeKey& key) const;
-    std::size_t operator()(const PlanPartsKey& key) const;
+    std::size_t operator()(const BlockOpsKey& key) const;
+    std::size_t operator()(const PlanCostsKey& key) const;
     std::size_t operator()(const RegionKey& key) const;
   };
-  absl::flat_hash_map<ComputeKey, ComputeParts, KeyHash> compute_parts_;
-  absl::flat_hash_map<PlanPartsKey, PlanParts, KeyHash> plan_parts_;
+  absl::flat_hash_map<BlockOpsKey, BlockOps, KeyHash> block_ops_;
+  absl::flat_hash_map<PlanCostsKey, PlanCosts, KeyHash> plan_costs_;
   absl::flat_hash_map<RegionKey, RankCosts, KeyHash> region_costs_;
   StepTimers timers_;
   PipelineCosts costs_;  // of the last plan; reused to avoid allocations

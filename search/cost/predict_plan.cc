@@ -95,9 +95,9 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
                        PipelineBoundIsClose(costs_.CostsOf(result.plan));
   if (bounded) {
     result.prediction = costs_.Estimate(result.plan);
-    result.notes.push_back(
-        fmt::format("timed by a lower bound: {} microbatches over pp={} are too many for the timer",
-                    MicrobatchCount(costs_.workload(), result.plan), result.plan.pp));
+    result.notes.push_back(fmt::format(
+        "timed by the closed form, a lower bound: {} microbatches over pp={} are too many for the timer",
+        MicrobatchCount(costs_.workload(), result.plan), result.plan.pp));
   } else {
     result.prediction = costs_.Predict(result.plan);
   }

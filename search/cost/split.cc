@@ -23,7 +23,7 @@ std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t 
 
 class Balancer {
  public:
-  Balancer(const ModelSpec& model, const ParallelPlan& plan, const PartCosts& parts, double host_op_s)
+  Balancer(const ModelSpec& model, const ParallelPlan& plan, const BlockCosts& parts, double host_op_s)
       : plan_(plan),
         parts_(parts),
         host_op_s_(host_op_s),
@@ -134,7 +134,7 @@ class Balancer {
   }
 
   const ParallelPlan& plan_;
-  const PartCosts& parts_;
+  const BlockCosts& parts_;
   double host_op_s_;
   std::int64_t layers_, ranks_, chunks_;
   double layer_s_ = 0, recompute_s_ = 0, embedding_s_ = 0, head_s_ = 0;
@@ -162,7 +162,7 @@ ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
                                        model.layers, StageCount(plan)));
   }
   const std::vector<std::int64_t> of_rank =
-      Balancer(model, plan, costs.PartsOf(plan), costs.host_op_s()).RankLayers();
+      Balancer(model, plan, costs.BlocksOf(plan), costs.host_op_s()).RankLayers();
   ParallelPlan resolved = plan;
   resolved.split_layers.clear();
   for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {

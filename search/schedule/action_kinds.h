@@ -1,4 +1,4 @@
-// What follows from the kind of an action alone. Pure.
+// What the kind of an action determines: lane, group, whether it sends or receives. Pure.
 #pragma once
 
 #include <cstddef>
@@ -20,31 +20,50 @@ constexpr bool IsSend(ActionKind kind) {
 constexpr bool IsRecv(ActionKind kind) {
   return kind == ActionKind::kRecvActivation || kind == ActionKind::kRecvGradient;
 }
-// Whether it is of a stage and a microbatch, not of the whole rank.
+// Returns true for an action of a stage and a microbatch, false for one of the whole rank.
 constexpr bool IsMicrobatch(ActionKind kind) {
   return kind == ActionKind::kForward || kind == ActionKind::kBackward || IsSend(kind) || IsRecv(kind);
 }
 
-// Of a send: what meets it.
+// Returns the receive kind that matches `send`.
 constexpr ActionKind ReceiveOf(ActionKind send) {
   return send == ActionKind::kSendActivation ? ActionKind::kRecvActivation : ActionKind::kRecvGradient;
 }
 
+// Returns the lane that actions of this kind run on.
 constexpr Lane LaneOf(ActionKind kind) {
-  if (IsSend(kind)) return Lane::kPipelineSend;
-  if (IsRecv(kind)) return Lane::kPipelineRecv;
-  const bool computes = kind == ActionKind::kForward || kind == ActionKind::kBackward ||
-                        kind == ActionKind::kZeroGradients || kind == ActionKind::kOptimizer;
-  return computes ? Lane::kCompute : Lane::kReduce;
+  switch (kind) {
+    case ActionKind::kZeroGradients:
+    case ActionKind::kForward:
+    case ActionKind::kBackward:
+    case ActionKind::kOptimizer: return Lane::kCompute;
+    case ActionKind::kSendActivation:
+    case ActionKind::kSendGradient: return Lane::kPipelineSend;
+    case ActionKind::kRecvActivation:
+    case ActionKind::kRecvGradient: return Lane::kPipelineRecv;
+    case ActionKind::kReduceGradients:
+    case ActionKind::kSumTiedEmbedding:
+    case ActionKind::kReduceScalars: break;
+  }
+  return Lane::kReduce;
 }
 
-// The ranks that take part in it.
+// Returns the group of ranks that run a collective (an action of Lane::kReduce) together; kNone for others.
 constexpr CommGroup GroupOf(ActionKind collective) {
   switch (collective) {
     case ActionKind::kReduceGradients: return CommGroup::kData;
     case ActionKind::kSumTiedEmbedding: return CommGroup::kEmbedding;
-    default: return CommGroup::kWorld;
+    case ActionKind::kReduceScalars: return CommGroup::kWorld;
+    case ActionKind::kZeroGradients:
+    case ActionKind::kForward:
+    case ActionKind::kBackward:
+    case ActionKind::kSendActivation:
+    case ActionKind::kRecvActivation:
+    case ActionKind::kSendGradient:
+    case ActionKind::kRecvGradient:
+    case ActionKind::kOptimizer: break;
   }
+  return CommGroup::kNone;
 }
 
 }  // namespace autocfg

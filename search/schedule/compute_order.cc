@@ -4,26 +4,27 @@
 #include <stdexcept>
 
 #include "absl/container/flat_hash_map.h"
+#include "fmt/format.h"
 #include "search/schedule/generators.h"
 
 namespace autocfg {
 
-ComputeLoops MakeComputeLoops(const ParallelPlan& plan, std::int64_t pipeline_rank,
-                              std::int64_t microbatches) {
+ComputeLoops MakeComputeLoops(const PipelineShape& shape, std::int64_t pipeline_rank) {
   const auto rank = static_cast<std::int32_t>(pipeline_rank);
-  const auto ranks = static_cast<std::int32_t>(plan.pp);
-  if (plan.schedule == Schedule::kInterleaved) {
-    if (plan.pp < 2 || plan.virtual_stages < 2 || microbatches % plan.pp != 0) {
-      throw std::logic_error(
-          "interleaved wants several ranks, several stages each, and a multiple of pp microbatches");
-    }
-    return InterleavedOrder(rank, ranks, static_cast<std::int32_t>(plan.virtual_stages), microbatches);
-  }
-  if (plan.virtual_stages != 1) throw std::logic_error("several stages on a rank without interleaved");
-  switch (plan.schedule) {
-    case Schedule::kGPipe: return GPipeOrder(rank, ranks, microbatches);
-    case Schedule::kOneFOneB: return OneFOneBOrder(rank, ranks, microbatches);
+  const auto ranks = static_cast<std::int32_t>(shape.ranks);
+  const auto has_one_stage = [&] {
+    if (shape.virtual_stages != 1) throw std::logic_error("several stages on a rank without interleaved");
+  };
+  switch (shape.schedule) {
+    case Schedule::kGPipe: has_one_stage(); return GPipeOrder(rank, ranks, shape.microbatches);
+    case Schedule::kOneFOneB: has_one_stage(); return OneFOneBOrder(rank, ranks, shape.microbatches);
     case Schedule::kInterleaved:
+      if (shape.ranks < 2 || shape.virtual_stages < 2 || shape.microbatches % shape.ranks != 0) {
+        throw std::logic_error(
+            "interleaved requires several ranks, several stages on each, and a multiple of pp microbatches");
+      }
+      return InterleavedOrder(rank, ranks, static_cast<std::int32_t>(shape.virtual_stages),
+                              shape.microbatches);
     case Schedule::kZeroBubbleH1: break;
   }
   throw std::logic_error("a schedule without a generator: CheckPredictable was not asked");
@@ -38,6 +39,8 @@ ComputeOrder Unroll(const ComputeLoops& loops) {
   for (const ComputeLoop& loop : loops) {
     for (std::int64_t i = 0; i < loop.count; ++i) {
       const auto [kind, stage] = loop.computes[static_cast<std::size_t>(i) % loop.computes.size()];
+      if (kind != ActionKind::kForward && kind != ActionKind::kBackward)
+        throw std::logic_error(fmt::format("a generator made a {}", Name(kind)));
       std::int32_t& done = (kind == ActionKind::kForward ? forwards : backwards)[stage];
       order.push_back({.kind = kind, .lane = Lane::kCompute, .stage = stage, .microbatch = done++});
     }
@@ -46,7 +49,8 @@ ComputeOrder Unroll(const ComputeLoops& loops) {
 }
 
 ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int pipeline_rank, int microbatches) {
-  return Unroll(MakeComputeLoops(plan, pipeline_rank, microbatches));
+  const PipelineShape shape(plan, microbatches, /*ties_embeddings=*/false);
+  return Unroll(MakeComputeLoops(shape, pipeline_rank));
 }
 
 int MaxInFlight(const ComputeOrder& order, int stage) {

@@ -1,5 +1,5 @@
-// The order in which a rank of the pipeline runs the forwards and backwards of its stages. One generator for
-// each schedule makes it (gpipe, one_f_one_b, interleaved). Pure, thread-safe.
+// The order in which a rank of the pipeline runs the forwards and backwards of its stages. Each schedule has
+// a generator (generators.h). Pure, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,59 @@
 
 namespace autocfg {
 
+// All of a plan that determines the actions of its pipeline and their order, and so the key of what is
+// derived from them. Code that lowers a pipeline gets this in place of a plan, so that nothing else can
+// matter.
+struct PipelineShape {
+  PipelineShape(const ParallelPlan& plan, std::int64_t microbatch_count, bool ties_embeddings)
+      : schedule(plan.schedule),
+        ranks(plan.pp),
+        virtual_stages(plan.virtual_stages),
+        microbatches(microbatch_count),
+        reduces_gradients(plan.dp > 1),
+        tied_embeddings(ties_embeddings) {}
+
+  Schedule schedule;
+  std::int64_t ranks;           // of the pipeline
+  std::int64_t virtual_stages;  // of each rank
+  std::int64_t microbatches;
+  bool reduces_gradients;  // over a data-parallel group of several ranks
+  bool tied_embeddings;
+
+  std::int64_t stages() const { return ranks * virtual_stages; }
+
+  bool operator==(const PipelineShape&) const = default;
+};
+
 // A forward or backward of a stage of the model (search/plan/model_stages.h).
 struct StageCompute {
   ActionKind kind = ActionKind::kForward;
   std::int32_t stage = 0;
 };
 
-// Computes that a rank goes through in turn, around and around, until it has run `count` of them.
+// Computes that a rank repeats in turn until it has run `count` of them.
 struct ComputeLoop {
   std::vector<StageCompute> computes;
   std::int64_t count = 0;
 };
 
-// What a generator makes: all computes of a rank, in order. The n-th forward of a stage is that of microbatch
-// n, and so is its n-th backward. The size depends on the pipeline, not on the number of microbatches.
+// All computes of a rank, in order: the result of a generator. The n-th forward of a stage is that of
+// microbatch n, and so is its n-th backward. The size depends on the pipeline, not on the number of
+// microbatches.
 using ComputeLoops = std::vector<ComputeLoop>;
 
-// The loops of the plan's schedule. Requires a canonical plan, legal with that many microbatches, whose
-// schedule CheckPredictable accepts (throws std::logic_error otherwise).
-ComputeLoops MakeComputeLoops(const ParallelPlan& plan, std::int64_t pipeline_rank,
-                              std::int64_t microbatches);
+// Returns the loops of the shape's schedule. Requires the shape of a legal, canonical plan whose schedule
+// CheckPredictable accepts (throws std::logic_error otherwise).
+ComputeLoops MakeComputeLoops(const PipelineShape& shape, std::int64_t pipeline_rank);
 
-// Every compute of the loops, with its microbatch.
+// Returns every compute of the loops, with its microbatch.
 ComputeOrder Unroll(const ComputeLoops& loops);
 
-// Unroll(MakeComputeLoops(...)).
+// Returns Unroll(MakeComputeLoops(...)) of the plan with that many microbatches.
 ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int pipeline_rank, int microbatches);
 
-// The most microbatches whose forward on this stage has run and whose backward has not, at any time: the
-// activation slots that the stage needs. InFlight (in_flight.h) is the same in closed form.
+// Returns the largest number of microbatches whose forward on this stage has run and whose backward has not,
+// at any time: the activation slots that the stage needs. InFlight (generators.h) is the same in closed form.
 int MaxInFlight(const ComputeOrder& order, int stage);
 
 }  // namespace autocfg

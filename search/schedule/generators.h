@@ -1,23 +1,24 @@
-// The generators of compute orders, one for each schedule, and what is known about their orders in closed form.
-// compute_order.h chooses among them. Pure, thread-safe.
+// The generators of compute orders, one for each schedule, and what is known about their orders in closed
+// form. compute_order.h chooses among them. Pure, thread-safe.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 
 #include "search/plan/parallel_plan.h"
 #include "search/schedule/compute_order.h"
 
 namespace autocfg {
 
-// GPipe (Huang et al. 2019): all forwards, then all backwards. Every microbatch is in flight at once. Requires
-// 0 <= stage < stages and microbatches > 0.
+// GPipe (Huang et al. 2019): all forwards, then all backwards. Every microbatch is in flight at once.
+// Requires 0 <= stage < stages and microbatches > 0.
 ComputeLoops GPipeOrder(std::int32_t stage, std::int32_t stages, std::int64_t microbatches);
 
 // 1F1B, also called PipeDream-Flush (Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on
 // GPU Clusters", section 2.2.1). A stage runs as many forwards ahead as there are stages after it, then one
-// forward and one backward in turn, then the remaining backwards. At most `stages - stage` microbatches are in
-// flight. Requires 0 <= stage < stages and microbatches > 0.
+// forward and one backward in turn, then the remaining backwards. At most `stages - stage` microbatches are
+// in flight. Requires 0 <= stage < stages and microbatches > 0.
 ComputeLoops OneFOneBOrder(std::int32_t stage, std::int32_t stages, std::int64_t microbatches);
 
 // Interleaved 1F1B (Narayanan et al. 2021, section 2.2.2). A rank owns several stages ("chunks"). It takes
@@ -36,10 +37,29 @@ constexpr std::int64_t InterleavedWarmUp(std::int64_t rank, std::int64_t ranks, 
   return std::min(chunks * microbatches, 2 * (ranks - 1 - rank) + (chunks - 1) * ranks);
 }
 
+// Returns how many of the first `n` forwards of a rank of InterleavedOrder are of `chunk`. Of its first n
+// backwards, as many are of the mirrored chunk, chunks - 1 - chunk.
+constexpr std::int64_t InterleavedComputes(std::int64_t n, std::int64_t ranks, std::int64_t chunks,
+                                           std::int64_t chunk) {
+  const std::int64_t round = ranks * chunks;
+  return n / round * ranks + std::clamp<std::int64_t>(n % round - chunk * ranks, 0, ranks);
+}
+
+// InFlight of the interleaved schedule.
+std::int64_t InterleavedInFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage);
+
 // Returns the largest number of microbatches in flight on a stage of the model at any time: the activation
 // slots that the stage needs. Equals MaxInFlight of MakeComputeOrder's order, in closed form. Requires what
 // MakeComputeOrder does (throws std::logic_error for a schedule without a generator) and 0 <= stage <
 // StageCount(plan).
-std::int64_t InFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage);
+inline std::int64_t InFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage) {
+  switch (plan.schedule) {
+    case Schedule::kGPipe: return microbatches;
+    case Schedule::kOneFOneB: return std::min(microbatches, plan.pp - stage);
+    case Schedule::kInterleaved: return InterleavedInFlight(plan, microbatches, stage);
+    case Schedule::kZeroBubbleH1: break;
+  }
+  throw std::logic_error("a schedule without a generator: CheckPredictable was not asked");
+}
 
 }  // namespace autocfg

@@ -1,25 +1,11 @@
 #include "search/schedule/looped_program.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "fmt/format.h"
 #include "search/schedule/compute_order.h"
 
 namespace autocfg {
-namespace {
-
-std::optional<CommGroup> CollectiveGroup(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kReduceGradients:
-    case ActionKind::kSumTiedEmbedding:
-    case ActionKind::kReduceScalars: return GroupOf(kind);
-    default: return std::nullopt;
-  }
-}
-
-}  // namespace
-
 LoopWriter::LoopWriter(const ParallelPlan& plan, bool one_by_one) : mesh_(plan), one_by_one_(one_by_one) {}
 
 void LoopWriter::BeginRank() {
@@ -75,9 +61,9 @@ LoopOp LoopWriter::MakeOp(const LoweredAction& action) {
   program_.actions.push_back({rank(), index_, ActionFrom(action)});
   std::tuple<int, std::int64_t, std::int64_t> key;
   std::size_t members = 2;
-  if (const auto group = CollectiveGroup(action.kind)) {
-    const std::vector<std::int64_t> ranks = mesh_.Group(rank(), *group);
-    key = {2 + static_cast<int>(*group), ranks.front(), -1};
+  if (const CommGroup group = GroupOf(action.kind); group != CommGroup::kNone) {
+    const std::vector<std::int64_t> ranks = mesh_.Group(rank(), group);
+    key = {2 + static_cast<int>(group), ranks.front(), -1};
     members = ranks.size();
   } else if (IsSend(action.kind) || IsRecv(action.kind)) {
     const int what =
@@ -122,17 +108,17 @@ void LoopWriter::JoinLoop() {
   straight.clear();
 }
 
-LoopedProgram LowerLoops(const ParallelPlan& plan, std::int64_t microbatches, bool tied_embeddings) {
+LoopedProgram LowerLoops(const PipelineShape& shape) {
   ParallelPlan pipeline;
-  pipeline.pp = plan.pp;
+  pipeline.pp = shape.ranks;
   LoopWriter writer(pipeline);
-  for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
-    const auto previous = static_cast<std::int32_t>((rank + plan.pp - 1) % plan.pp);
-    const auto next = static_cast<std::int32_t>((rank + 1) % plan.pp);
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+    const auto previous = static_cast<std::int32_t>((rank + shape.ranks - 1) % shape.ranks);
+    const auto next = static_cast<std::int32_t>((rank + 1) % shape.ranks);
     writer.BeginRank();
-    RankLowering lowering(plan, {rank, previous, next}, tied_embeddings, writer);
+    RankLowering lowering(shape, {rank, previous, next}, writer);
     lowering.Begin();
-    for (const ComputeLoop& loop : MakeComputeLoops(plan, rank, microbatches)) {
+    for (const ComputeLoop& loop : MakeComputeLoops(shape, rank)) {
       const auto compute = [&](std::int64_t n) {
         const auto [kind, stage] = loop.computes[static_cast<std::size_t>(n)];
         lowering.Compute(kind, stage, -1);

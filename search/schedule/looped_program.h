@@ -1,5 +1,5 @@
-// A program in the form that the timer (search/cost/timing/program_timer.h) reads: the actions of each rank as
-// loops. What a rank repeats is kept once, so that the size does not depend on the number of microbatches.
+// A program in the form that the timer (search/cost/timing/program_timer.h) reads: the actions of each rank
+// as loops. What a rank repeats is kept once, so that the size does not depend on the number of microbatches.
 //
 // Waits for computes are left out: a rank runs one compute after the other anyway.
 #pragma once
@@ -19,6 +19,7 @@
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/action.h"
 #include "search/schedule/action_kinds.h"
+#include "search/schedule/compute_order.h"
 #include "search/schedule/program.h"
 #include "search/schedule/rank_lowering.h"
 
@@ -174,9 +175,9 @@ class LoopWriter {
   absl::flat_hash_map<std::tuple<int, std::int64_t, std::int64_t>, std::int32_t> channels_;
 };
 
-// The program of one rank of each tensor and data group of a plan: the ranks of one pipeline, which stand for
-// all, since the others do the same at the same times. Requires what Lower does.
-LoopedProgram LowerLoops(const ParallelPlan& plan, std::int64_t microbatches, bool tied_embeddings);
+// Returns the program of the ranks of one pipeline. One rank stands for its tensor and data group, whose
+// ranks do the same at the same times. Requires the shape of a plan that Lower accepts.
+LoopedProgram LowerLoops(const PipelineShape& shape);
 
 // All of a program, with every action on its own and nothing repeated. FailedPrecondition names an action
 // that waits for one that is not before it, or whose peer is no rank.

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/program.h"
 #include "search/schedule/rank_lowering.h"
@@ -72,10 +73,11 @@ class ProgramSink {
 Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   const RankMesh mesh(plan);
   Program program{plan, MicrobatchCount(workload, plan), {}};
+  const PipelineShape shape(plan, program.microbatches, model.tied_embeddings);
   std::vector<ComputeOrder> orders;
   orders.reserve(static_cast<std::size_t>(plan.pp));
   for (int pipeline_rank = 0; pipeline_rank < plan.pp; ++pipeline_rank) {
-    orders.push_back(MakeComputeOrder(plan, pipeline_rank, static_cast<int>(program.microbatches)));
+    orders.push_back(Unroll(MakeComputeLoops(shape, pipeline_rank)));
   }
   program.ranks.reserve(static_cast<std::size_t>(mesh.size()));
   for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
@@ -85,7 +87,7 @@ Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPl
       return static_cast<std::int32_t>(pipeline[static_cast<std::size_t>((pipeline_rank + steps) % plan.pp)]);
     };
     ProgramSink sink(plan);
-    RankLowering lowering(plan, {pipeline_rank, peer(plan.pp - 1), peer(1)}, model.tied_embeddings, sink);
+    RankLowering lowering(shape, {pipeline_rank, peer(plan.pp - 1), peer(1)}, sink);
     lowering.Begin();
     for (const Action& compute : orders[static_cast<std::size_t>(pipeline_rank)])
       lowering.Compute(compute.kind, compute.stage, compute.microbatch);

@@ -1,9 +1,10 @@
 #include "search/cost/timing/closed_form.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <vector>
 
-#include "search/cost/timing/step_parts.h"
+#include "search/cost/timing/stage_times.h"
 #include "search/schedule/generators.h"
 
 namespace autocfg {
@@ -34,9 +35,9 @@ class Pipeline {
     return once + (m_ - 1) * SlowestStages().Both();
   }
 
-  // 1F1B and interleaved, which are one but for the order of chunks and how far forwards run ahead.
+  // 1F1B and interleaved. They differ only in the order of chunks and in how far forwards run ahead.
   double OneFOneB() const {
-    // Whole ways: down from the first forward to the last stage's, back up from the last stage's backward.
+    // Both whole ways: down from the first forward to the last stage's, up from the last stage's backward.
     const StageTime ways = LongestWays();
     StageTime total_last;  // of the last chunk, over all ranks
     for (std::size_t q = 0; q < ranks_; ++q) {
@@ -55,12 +56,12 @@ class Pipeline {
       // Busy from the first forward to the last backward.
       const double busy = before.forward + both + before.backward;
       const StageTime outside = OutsideSteadyState(q);
-      // Its first backward waits for the first microbatch to go all the way down and back up to it.
+      // Its first backward waits until the first microbatch went all the way down and back up to it.
       const double waits = ways.forward + after.backward + both - outside.forward + before.backward;
-      // Its last forward's microbatch goes down from it and all the way up.
+      // The microbatch of its last forward goes down from it and all the way up.
       const double awaited = before.forward + both - outside.backward + after.forward + ways.backward;
       longest = std::max({longest, busy, waits, awaited});
-      // Both, where its first backward comes before its last forward.
+      // Both, if its first backward precedes its last forward.
       if (outside.forward < m_ * rank.forward) {
         const double steady = both - outside.forward - outside.backward;
         longest = std::max(longest, ways.forward + after.backward + steady + after.forward + ways.backward);
@@ -74,8 +75,9 @@ class Pipeline {
  private:
   std::size_t LastChunk(std::size_t rank) const { return (chunks_ - 1) * ranks_ + rank; }
 
-  // The first microbatch's forward through all stages, or the last one's backward. Either it never waits; or
-  // it waits at one rank, which takes all of the group through every chunk but the last.
+  // Returns the time of the first microbatch's forward through all stages, and of the last one's backward.
+  // Each either never waits, or waits at one rank, which runs the whole group through every chunk but the
+  // last.
   StageTime LongestWays() const {
     StageTime way, before_first, before_last, all_last;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
@@ -103,8 +105,8 @@ class Pipeline {
     return way;
   }
 
-  // The rank's forwards before its first backward, and its backwards after its last forward (as many, in the
-  // mirrored order of chunks).
+  // Returns the time of the rank's forwards before its first backward, and of its backwards after its last
+  // forward (as many, in the mirrored order of chunks).
   StageTime OutsideSteadyState(std::size_t q) const {
     if (chunks_ == 1) {
       const StageTime t = stages_.At(q);
@@ -116,9 +118,8 @@ class Pipeline {
     const std::int64_t count = std::min(microbatches_ * v, ahead + 1);
     StageTime outside;
     for (std::int64_t chunk = 0; chunk < v; ++chunk) {
-      // The last backwards run the chunks in the order of the first forwards, seen from the end.
-      const auto of_chunk = static_cast<double>(count / (p * v) * p +
-                                                std::clamp<std::int64_t>(count % (p * v) - chunk * p, 0, p));
+      // Seen from the end, the last backwards run the chunks in the order of the first forwards.
+      const auto of_chunk = static_cast<double>(InterleavedComputes(count, p, v, chunk));
       const StageTime t = stages_.At(static_cast<std::size_t>(chunk * p) + q);
       outside.forward += of_chunk * t.forward;
       outside.backward += of_chunk * t.backward;
@@ -137,7 +138,13 @@ class Pipeline {
 double PipelineBound(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
                      double ranks_per_core) {
   const Pipeline pipeline(costs, microbatches, ranks_per_core);
-  return schedule == Schedule::kGPipe ? pipeline.GPipe() : pipeline.OneFOneB();
+  switch (schedule) {
+    case Schedule::kGPipe: return pipeline.GPipe();
+    case Schedule::kOneFOneB:
+    case Schedule::kInterleaved: return pipeline.OneFOneB();
+    case Schedule::kZeroBubbleH1: break;
+  }
+  throw std::logic_error("a schedule without a bound: CheckPredictable was not asked");
 }
 
 bool PipelineBoundIsClose(const PipelineCosts& costs) {

@@ -23,56 +23,57 @@ std::vector<double> Durations(const std::vector<LoopedProgram::RankAction>& acti
   return durations;
 }
 
-// When a step begins.
-double Start(const TimingStep& step, const double* values) {
-  return std::max(std::max(values[step.after[0]], values[step.after[1]]), values[step.after[2]]);
+// Returns when a node begins.
+double Start(const TimingNode& node, const double* values) {
+  return std::max(std::max(values[node.after[0]], values[node.after[1]]), values[node.after[2]]);
 }
 
-// Once through the segment; `values` are its own and those of its inputs.
+// Runs the segment once. Sets `values` (those of its inputs and nodes) and `outputs`.
 void RunSegment(const TimingSegment& segment, const std::vector<double>& durations, const Clocks& inputs,
                 std::vector<double>& values, Clocks& outputs) {
-  if (values.size() < inputs.size() + segment.steps.size())
-    values.resize(inputs.size() + segment.steps.size());
+  if (values.size() < inputs.size() + segment.nodes.size())
+    values.resize(inputs.size() + segment.nodes.size());
   std::copy(inputs.begin(), inputs.end(), values.begin());
   double* next = values.data() + inputs.size();
-  for (const TimingStep& step : segment.steps)
-    *next++ = Start(step, values.data()) + durations[static_cast<std::size_t>(step.seconds)];
+  for (const TimingNode& node : segment.nodes)
+    *next++ = Start(node, values.data()) + durations[static_cast<std::size_t>(node.seconds)];
   outputs.resize(segment.outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i)
     outputs[i] = values[static_cast<std::size_t>(segment.outputs[i])];
 }
 
-// Whether all clocks are later by the same time than they were. One that holds nothing up, wherever it is,
-// counts as the one that it could hold up.
+// Returns true if all clocks are later by the same time than they were. A clock that delays nothing counts as
+// the one that covers it.
 bool AreShifted(const TimingSegment& segment, const Clocks& then, const Clocks& now) {
   constexpr double kRounding = 1e-12;
   const auto reference = static_cast<std::size_t>(segment.reference);
   const double shift = now[reference] - then[reference];
   for (std::size_t i = 0; i < now.size(); ++i) {
-    const auto least = static_cast<std::size_t>(segment.least[i]);
-    const double a = std::max(then[i], then[least]), b = std::max(now[i], now[least]);
+    const auto cover = static_cast<std::size_t>(segment.covered_by[i]);
+    const double a = std::max(then[i], then[cover]), b = std::max(now[i], now[cover]);
     if (!(std::abs(b - a - shift) <= kRounding * b)) return false;
   }
   return true;
 }
 
-// The clocks after the last few repetitions: a steady state may have a period of some of them.
+// The clocks before the last few repetitions. A steady state has a period of a few repetitions if ranks
+// alternate.
 class History {
  public:
   void Clear() { kept_ = 0; }
   void Push(const Clocks& clocks) { ring_[kept_++ % kMost] = clocks; }
-  // The clocks `ago` repetitions before the next ones, from 1; null if they are not kept.
+  // Returns the clocks `ago` repetitions before the next ones, from 1; null if they are not kept.
   const Clocks* Ago(std::size_t ago) const {
     return ago <= std::min(kept_, kMost) ? &ring_[(kept_ - ago) % kMost] : nullptr;
   }
 
  private:
-  static constexpr std::size_t kMost = 4;
+  static constexpr std::size_t kMost = 4;  // longer periods are timed in full: right, and slower
   std::array<Clocks, kMost> ring_;
   std::size_t kept_ = 0;
 };
 
-// Moves the clocks on by as many of `left` repetitions as are known from the history; returns how many.
+// Moves the clocks by as many of `left` repetitions as the history allows; returns their number.
 std::int64_t Skip(const TimingSegment& segment, const History& history, std::int64_t left, Clocks& clocks) {
   const auto reference = static_cast<std::size_t>(segment.reference);
   for (std::size_t ago = 1; history.Ago(ago) != nullptr; ++ago) {
@@ -82,7 +83,7 @@ std::int64_t Skip(const TimingSegment& segment, const History& history, std::int
     const std::int64_t times = left / period;
     const double shift = static_cast<double>(times) * (clocks[reference] - then[reference]);
     for (std::size_t i = 0; i < clocks.size(); ++i) {
-      if (clocks[i] != then[i]) clocks[i] += shift;  // what stays holds nothing up
+      if (clocks[i] != then[i]) clocks[i] += shift;  // a clock that stays delays nothing
     }
     return times * period;
   }
@@ -94,7 +95,7 @@ std::int64_t Skip(const TimingSegment& segment, const History& history, std::int
 ProgramTimer::ProgramTimer(std::vector<LoopedProgram::RankAction> actions, TimingOrder order)
     : actions_(std::move(actions)), order_(std::move(order)) {
   for (const TimingSegment& segment : order_.segments)
-    steps_ += static_cast<std::int64_t>(segment.steps.size());
+    node_count_ += static_cast<std::int64_t>(segment.nodes.size());
 }
 
 absl::StatusOr<ProgramTimer> ProgramTimer::Create(const LoopedProgram& program) {
@@ -143,8 +144,8 @@ absl::StatusOr<TracedStep> TraceProgram(const Program& program, const ActionSeco
   step.rows.reserve(looped->actions.size());
   for (std::size_t i = 0; i < looped->actions.size(); ++i) {
     const LoopedProgram::RankAction& action = looped->actions[i];
-    const auto n = static_cast<std::size_t>(order->step_of_action[i]);
-    const double start = Start(segment.steps[n], values.data()), end = values[1 + n];
+    const auto n = static_cast<std::size_t>(order->node_of_action[i]);
+    const double start = Start(segment.nodes[n], values.data()), end = values[1 + n];
     step.rows.push_back({action.rank, action.action.lane, action.index, start, end});
     step.step_time_s = std::max(step.step_time_s, end);
     if (action.action.lane == Lane::kCompute)

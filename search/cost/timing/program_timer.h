@@ -1,5 +1,5 @@
-// The timer of programs: when every action of a program begins and ends, with the meaning that
-// schedule/program.h gives it. Knows no schedule. Skips what a steady program repeats.
+// Times a program: computes when each action begins and ends, by the meaning in schedule/program.h.
+// Independent of the schedule. Skips the repetitions of a steady program.
 #pragma once
 
 #include <cstdint>
@@ -14,44 +14,44 @@
 
 namespace autocfg {
 
-// Seconds that an action takes once it can run, on a rank. A message or collective takes as long as its
-// slowest member says.
+// Returns the seconds that an action of a rank takes once it can run. A message or collective takes the
+// longest of its members' times.
 using ActionSeconds = std::function<double(std::int32_t rank, const Action& action)>;
 
-// A step of a program, every action of it.
+// A step of a program with the times of all actions.
 struct TracedStep {
   double step_time_s = 0;
   std::vector<double> compute_busy_s;  // by rank
   std::vector<TraceRow> rows;          // by rank, then in order of issue
 };
 
-// FailedPrecondition when the program is stuck, naming the action. Pure, thread-safe.
+// Times all actions. FailedPrecondition names an action that is stuck. Pure, thread-safe.
 absl::StatusOr<TracedStep> TraceProgram(const Program& program, const ActionSeconds& seconds);
 
 struct TimedStep {
   double step_time_s = 0;
   std::vector<double> worked_s;  // by rank: the end of its last forward or backward
-  std::int64_t computes = 0;     // forwards and backwards that were timed; the others were skipped
+  std::int64_t computes = 0;     // forwards and backwards that were timed, not skipped
 };
 
-// Times one program with any durations. Immutable, thread-safe.
+// Times one program for any durations. Immutable, thread-safe.
 class ProgramTimer {
  public:
-  // FailedPrecondition when the program is stuck, naming the action.
+  // FailedPrecondition names an action that is stuck.
   static absl::StatusOr<ProgramTimer> Create(const LoopedProgram& program);
 
-  // When a loop has become steady, all clocks are later by the same time after each repetition. Then the
-  // repetitions that are left only add that time, and are skipped. The clocks are compared, not when actions
-  // ended: a rank that drains changes the last ends of ranks that are still full. The result is that of
-  // TimeAll but for rounding.
+  // Once a loop is steady, all clocks are later by the same time after each repetition. The remaining
+  // repetitions only add that time and are skipped. Compares clocks, not ends of actions: a rank that drains
+  // changes the last ends of ranks that are still full. The result equals that of TimeAll, except for
+  // rounding.
   //
-  // `seconds` is asked once for each action that LoopedProgram::actions has.
+  // Calls `seconds` once for each action of LoopedProgram::actions.
   TimedStep Time(const ActionSeconds& seconds) const { return Run(seconds, true); }
 
-  // Skips nothing.
+  // As Time, but skips nothing.
   TimedStep TimeAll(const ActionSeconds& seconds) const { return Run(seconds, false); }
 
-  std::int64_t steps() const { return steps_; }  // that it keeps
+  std::int64_t node_count() const { return node_count_; }
 
  private:
   ProgramTimer(std::vector<LoopedProgram::RankAction> actions, TimingOrder order);
@@ -59,7 +59,7 @@ class ProgramTimer {
 
   std::vector<LoopedProgram::RankAction> actions_;
   TimingOrder order_;
-  std::int64_t steps_ = 0;
+  std::int64_t node_count_ = 0;
 };
 
 }  // namespace autocfg

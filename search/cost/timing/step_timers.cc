@@ -4,7 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "search/cost/timing/step_parts.h"
+#include "absl/hash/hash.h"
+#include "search/cost/timing/stage_times.h"
 #include "search/schedule/looped_program.h"
 
 namespace autocfg {
@@ -37,23 +38,21 @@ TimedStep TimeStep(const ProgramTimer& timer, const PipelineCosts& costs, double
   });
 }
 
-const ProgramTimer& StepTimers::Find(const ParallelPlan& plan, std::int64_t microbatches,
-                                     bool tied_embeddings) {
-  const std::array<std::int64_t, 6> key = {static_cast<std::int64_t>(plan.schedule),
-                                           plan.pp,
-                                           plan.virtual_stages,
-                                           microbatches,
-                                           plan.dp > 1,
-                                           tied_embeddings};
-  if (const auto found = timers_.find(key); found != timers_.end()) return *found->second;
-  auto timer = ProgramTimer::Create(LowerLoops(plan, microbatches, tied_embeddings));
+std::size_t StepTimers::ShapeHash::operator()(const PipelineShape& shape) const {
+  return absl::HashOf(shape.schedule, shape.ranks, shape.virtual_stages, shape.microbatches,
+                      shape.reduces_gradients);
+}
+
+const ProgramTimer& StepTimers::Find(const PipelineShape& shape) {
+  if (const auto found = timers_.find(shape); found != timers_.end()) return *found->second;
+  auto timer = ProgramTimer::Create(LowerLoops(shape));
   if (!timer.ok()) throw std::logic_error(std::string(timer.status().message()));
-  steps_ += timer->steps();
-  if (steps_ > kMostSteps) {
+  nodes_ += timer->node_count();
+  if (nodes_ > kMostNodes) {
     timers_.clear();
-    steps_ = timer->steps();
+    nodes_ = timer->node_count();
   }
-  return *timers_.emplace(key, std::make_shared<const ProgramTimer>(*std::move(timer))).first->second;
+  return *timers_.emplace(shape, std::make_shared<const ProgramTimer>(*std::move(timer))).first->second;
 }
 
 }  // namespace autocfg

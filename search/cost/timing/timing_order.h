@@ -1,6 +1,6 @@
 // An order in which the actions of a program can be timed. It is the same for all durations: the program
-// fixes the order of every lane, so no time decides what runs next. An action begins when the latest of a few
-// others ends.
+// fixes the order of each lane, so no duration decides what runs next. An action begins when the last of a
+// few earlier events is over.
 #pragma once
 
 #include <array>
@@ -13,40 +13,40 @@
 
 namespace autocfg {
 
-// One value: the latest of three values before it, and a duration. Values are numbered through a segment: its
-// inputs, then its steps.
-struct TimingStep {
+// One value, a point in time: the maximum of three earlier values, plus a duration. The values of a segment
+// are numbered: first its inputs, then its nodes.
+struct TimingNode {
   std::array<std::int32_t, 3> after{};
-  std::int32_t seconds = 0;  // index, as TimingOrder says
+  std::int32_t seconds = 0;  // index of a duration (TimingOrder)
 };
 
-// Steps that run `times` times; the outputs of one run are the inputs of the next. Inputs and outputs are
-// clocks. All later times follow from the outputs and the durations.
+// Nodes that run `times` times; the outputs of one run are the inputs of the next. All later values follow
+// from the outputs and the durations.
 struct TimingSegment {
-  std::int32_t inputs = 0;
-  std::vector<TimingStep> steps;
+  std::int32_t inputs = 0;  // their number
+  std::vector<TimingNode> nodes;
   std::vector<std::int32_t> outputs;  // values
-  // By output: an output that delays everything that this one can delay; itself if there is none. While this
-  // one is the earlier of the two, it delays nothing.
-  std::vector<std::int32_t> least;
-  std::int32_t reference = 0;  // an output that is later each time
-  std::int64_t computes = 0;   // forwards and backwards among the steps
+  // By output: another output that delays everything that this one can delay, or itself if there is none.
+  // While this output is the earlier of the two, it delays nothing.
+  std::vector<std::int32_t> covered_by;
+  std::int32_t reference = 0;  // an output that is later after each run
+  std::int64_t computes = 0;   // forwards and backwards among the nodes
   std::int64_t times = 1;
 };
 
 struct TimingOrder {
-  std::vector<TimingSegment> segments;  // the first one's input is the time 0
-  // Index of a duration: 0 is no time, then come the program's actions, then these: each the longer of two
-  // durations before it.
+  std::vector<TimingSegment> segments;  // the input of the first one is the time 0
+  // Durations are numbered: 0 is no time, then come the program's actions, then these. Each is the longer of
+  // two durations with lower numbers.
   std::vector<std::pair<std::int32_t, std::int32_t>> longer;
-  // By rank: the output of the last segment that is the end of its last forward or backward.
+  // By rank: the output of the last segment that is the end of the rank's last forward or backward.
   std::vector<std::int32_t> worked;
-  std::vector<std::int32_t> step_of_action;  // of the first segment; only if asked for
+  std::vector<std::int32_t> node_of_action;  // in the first segment; only if asked for
 };
 
-// FailedPrecondition names an action that is stuck, after the meaning of schedule/program.h. What all ranks
-// repeat together becomes a segment of several times, whichever schedule it comes from. `with_actions`: fills
-// step_of_action; requires a program without loops (LoopsOf).
+// Finds the order. Nodes that all ranks repeat together become a segment of several times, for any schedule.
+// FailedPrecondition names an action that is stuck, by the meaning of schedule/program.h. `with_actions`:
+// fills node_of_action; requires a program without loops (LoopsOf).
 absl::StatusOr<TimingOrder> FindTimingOrder(const LoopedProgram& program, bool with_actions);
 
 }  // namespace autocfg

@@ -8,9 +8,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/closed_form.h"
 #include "search/cost/timing/program_timer.h"
-#include "search/cost/timing/step_parts.h"
 #include "search/cost/timing/step_timers.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
@@ -30,8 +30,8 @@ using ::testing::HasSubstr;
 // The parts of a step by the closed form.
 Breakdown ClosedForm(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
                      double ranks_per_core) {
-  return StepParts(costs, microbatches, ranks_per_core,
-                   PipelineBound(costs, schedule, microbatches, ranks_per_core));
+  return BreakdownOf(costs, microbatches, ranks_per_core,
+                     PipelineBound(costs, schedule, microbatches, ranks_per_core));
 }
 
 // A program of the pipeline alone, whose ranks are the pipeline's (dp = 1) or twice as many.
@@ -148,7 +148,7 @@ TEST(CostModel, PartsOfArbitraryStages) {
     const TimedStep timed = TimeOf(p, costs);
     EXPECT_NEAR(timed.step_time_s, step->step_time_s, 1e-12 * step->step_time_s) << i;
     const Breakdown parts = PipelineBoundIsClose(costs) ? ClosedForm(costs, plan.schedule, m, 1)
-                                                        : StepParts(costs, m, 1, timed.worked_s);
+                                                        : BreakdownOf(costs, m, 1, timed.worked_s);
     const double error = parts.Total() / step->step_time_s - 1;
     EXPECT_LT(error, 0.005) << i;
     errors[plan.schedule].of.push_back(-error);

@@ -46,7 +46,8 @@ struct SteadyPipeline {
     return [this](std::int32_t rank, const Action& action) { return Seconds(rank, action); };
   }
   ProgramTimer Timer() const {
-    auto timer = ProgramTimer::Create(LowerLoops(plan, microbatches, /*tied_embeddings=*/true));
+    auto timer =
+        ProgramTimer::Create(LowerLoops(PipelineShape(plan, microbatches, /*ties_embeddings=*/true)));
     EXPECT_TRUE(timer.ok()) << timer.status();
     return *std::move(timer);
   }

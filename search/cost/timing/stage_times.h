@@ -1,15 +1,14 @@
-// The parts of a step, from the costs of a pipeline and what is known of its time. Pure, thread-safe.
+// Times of the stages of a pipeline, as its ranks run them. Pure, thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "search/cost/timing/pipeline_costs.h"
 
 namespace autocfg {
 
-// Seconds of a stage's forward or backward while the other ranks of its core idle.
+// Return the seconds of a stage's forward or backward while the other ranks of its core idle.
 inline double UnloadedForward(const StageCosts& c, double ranks_per_core) {
   return (c.forward_s - c.tp_forward_s) / ranks_per_core + c.tp_forward_s;
 }
@@ -26,8 +25,8 @@ struct StageTime {
   double Both() const { return forward + backward; }
 };
 
-// The stages of a pipeline with the receives before their computes: a receive is issued right before the
-// compute that needs it (search/schedule/rank_lowering.h), so that nothing hides it. Refers to the costs.
+// Times of stages that include the receives before their computes. A receive is issued right before the
+// compute that needs it (search/schedule/rank_lowering.h), so nothing hides it. Refers to the costs.
 class PipelineStages {
  public:
   // `ranks_per_core`: how many ranks share a core, 1 or more.
@@ -61,18 +60,5 @@ class PipelineStages {
   double ranks_per_core_;
   std::size_t ranks_, chunks_;
 };
-
-// The time that a pipeline takes at least if ranks share cores: the ranks' mean forward and backward time.
-double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches);
-
-// The parts of a step whose pipeline takes `pipe_s` from its first forward to its last backward. Assumes that
-// a rank's last backward ends before the pipeline by the last backwards of the ranks before it.
-Breakdown StepParts(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
-                    double pipe_s);
-
-// The same of a pipeline that was timed: by rank, the end of its last backward, from the beginning of the
-// step.
-Breakdown StepParts(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
-                    std::span<const double> worked_s);
 
 }  // namespace autocfg

@@ -1,0 +1,42 @@
+// How the time of a step divides into parts. Pure, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "search/cost/timing/pipeline_costs.h"
+
+namespace autocfg {
+
+// Seconds of one step; the parts add up to the whole.
+struct Breakdown {
+  double compute = 0;
+  double recompute = 0;  // its tensor-parallel communication included
+  double tp_comm = 0;
+  double pp_comm = 0;
+  double dp_comm = 0;
+  double bubble = 0;
+  double optimizer = 0;
+  double overhead = 0;
+
+  double Total() const {
+    return compute + recompute + tp_comm + pp_comm + dp_comm + bubble + optimizer + overhead;
+  }
+};
+
+// Returns the least time of a pipeline whose ranks share cores: the ranks' mean forward and backward time of
+// all microbatches, in seconds.
+double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches);
+
+// Returns the breakdown of a step whose pipeline takes `pipe_s` seconds from its first forward to its last
+// backward. Assumes that a rank's last backward precedes the pipeline's end by the last backwards of the
+// ranks before it.
+Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
+                      double pipe_s);
+
+// Returns the breakdown of a timed pipeline. `worked_s`: by rank, the end of its last backward, in seconds
+// since the begin of the step.
+Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
+                      std::span<const double> worked_s);
+
+}  // namespace autocfg
