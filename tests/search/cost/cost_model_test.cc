@@ -130,7 +130,7 @@ constexpr Schedule kSchedules[] = {Schedule::kGPipe, Schedule::kOneFOneB, Schedu
 
 TimedStep TimeOf(const UnequalPipeline& p, const PipelineCosts& costs) {
   StepTimers timers;
-  return TimeStep(timers.Find(p.plan, p.microbatches, /*tied_embeddings=*/true), costs, 1);
+  return TimeStep(timers.Find(PipelineShape(p.plan, p.microbatches, /*ties_embeddings=*/true)), costs, 1);
 }
 
 // GPipe within 1%, 1F1B within 5%. Interleaved is timed, and within 1%: its parts leave out nothing but
