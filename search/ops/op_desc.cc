@@ -5,52 +5,53 @@
 namespace autocfg {
 namespace {
 
-// By kind, in the order of OpKind: the name, and the number of entries of `dims` in use.
 struct KindFacts {
   std::string_view name;
-  int dims;
+  int dims;  // entries of OpDesc::dims in use
 };
-constexpr std::array<KindFacts, kOpKindCount> kKinds = {{
-    {"matmul", 3},
-    {"layer_norm_forward", 2},
-    {"layer_norm_backward", 2},
-    {"rms_norm_forward", 2},
-    {"rms_norm_backward", 2},
-    {"bias_residual", 2},
-    {"residual_add", 2},
-    {"activation_forward", 2},
-    {"activation_backward", 2},
-    {"rope", 3},
-    {"attention_forward", 5},
-    {"attention_backward", 5},
-    {"unfused_attention_forward", 5},
-    {"unfused_attention_backward", 5},
-    {"embedding_forward", 3},
-    {"embedding_backward", 3},
-    {"position_forward", 2},
-    {"position_backward", 2},
-    {"cross_entropy", 2},
-    {"cross_entropy_forward", 2},
-    {"cross_entropy_rescale", 1},
-    {"cross_entropy_loss", 1},
-    {"cross_entropy_backward", 2},
-    {"fill", 1},
-    {"sum_of_squares", 1},
-    {"adamw", 1},
-    {"all_reduce_sum", 1},
-    {"all_reduce_max", 1},
-    {"send", 1},
-    {"recv", 1},
-    {"all_gather", 1},
-}};
+
+KindFacts FactsOf(OpKind kind) {
+  switch (kind) {
+    case OpKind::kMatmul: return {"matmul", 3};
+    case OpKind::kLayerNormForward: return {"layer_norm_forward", 2};
+    case OpKind::kLayerNormBackward: return {"layer_norm_backward", 2};
+    case OpKind::kRmsNormForward: return {"rms_norm_forward", 2};
+    case OpKind::kRmsNormBackward: return {"rms_norm_backward", 2};
+    case OpKind::kBiasResidual: return {"bias_residual", 2};
+    case OpKind::kResidualAdd: return {"residual_add", 2};
+    case OpKind::kActivationForward: return {"activation_forward", 2};
+    case OpKind::kActivationBackward: return {"activation_backward", 2};
+    case OpKind::kRope: return {"rope", 3};
+    case OpKind::kAttentionForward: return {"attention_forward", 5};
+    case OpKind::kAttentionBackward: return {"attention_backward", 5};
+    case OpKind::kUnfusedAttentionForward: return {"unfused_attention_forward", 5};
+    case OpKind::kUnfusedAttentionBackward: return {"unfused_attention_backward", 5};
+    case OpKind::kEmbeddingForward: return {"embedding_forward", 3};
+    case OpKind::kEmbeddingBackward: return {"embedding_backward", 3};
+    case OpKind::kPositionForward: return {"position_forward", 2};
+    case OpKind::kPositionBackward: return {"position_backward", 2};
+    case OpKind::kCrossEntropy: return {"cross_entropy", 2};
+    case OpKind::kCrossEntropyForward: return {"cross_entropy_forward", 2};
+    case OpKind::kCrossEntropyRescale: return {"cross_entropy_rescale", 1};
+    case OpKind::kCrossEntropyLoss: return {"cross_entropy_loss", 1};
+    case OpKind::kCrossEntropyBackward: return {"cross_entropy_backward", 2};
+    case OpKind::kFill: return {"fill", 1};
+    case OpKind::kSumOfSquares: return {"sum_of_squares", 1};
+    case OpKind::kAdamW: return {"adamw", 1};
+    case OpKind::kAllReduceSum: return {"all_reduce_sum", 1};
+    case OpKind::kAllReduceMax: return {"all_reduce_max", 1};
+    case OpKind::kSend: return {"send", 1};
+    case OpKind::kRecv: return {"recv", 1};
+    case OpKind::kAllGather: return {"all_gather", 1};
+  }
+  return {"", 0};
+}
 
 constexpr std::array<std::string_view, kEpilogueCount> kEpilogues = {
     "none", "bias", "activation", "activation_gradient", "bias_gradient", "residual"};
 
 constexpr std::array<std::string_view, 6> kGroups = {"none",     "tensor",    "data",
                                                      "pipeline", "embedding", "world"};
-
-const KindFacts& FactsOf(OpKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
 // Returns the elements that a product's epilogue reads and writes in addition to the product's own. The
 // product's result has m rows and n columns.
@@ -186,8 +187,34 @@ double Flops(const OpDesc& op) {
     case OpKind::kAttentionForward: return 4 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
     case OpKind::kUnfusedAttentionBackward: return 8 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
     case OpKind::kAttentionBackward: return 10 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    default: return 0;
+    case OpKind::kLayerNormForward:
+    case OpKind::kLayerNormBackward:
+    case OpKind::kRmsNormForward:
+    case OpKind::kRmsNormBackward:
+    case OpKind::kBiasResidual:
+    case OpKind::kResidualAdd:
+    case OpKind::kActivationForward:
+    case OpKind::kActivationBackward:
+    case OpKind::kRope:
+    case OpKind::kEmbeddingForward:
+    case OpKind::kEmbeddingBackward:
+    case OpKind::kPositionForward:
+    case OpKind::kPositionBackward:
+    case OpKind::kCrossEntropy:
+    case OpKind::kCrossEntropyForward:
+    case OpKind::kCrossEntropyRescale:
+    case OpKind::kCrossEntropyLoss:
+    case OpKind::kCrossEntropyBackward:
+    case OpKind::kFill:
+    case OpKind::kSumOfSquares:
+    case OpKind::kAdamW:
+    case OpKind::kAllReduceSum:
+    case OpKind::kAllReduceMax:
+    case OpKind::kSend:
+    case OpKind::kRecv:
+    case OpKind::kAllGather: return 0;
   }
+  return 0;
 }
 
 double MinBytes(const OpDesc& op) {

@@ -31,6 +31,8 @@
 
 namespace autocfg {
 
+// Compute kinds first, communication kinds from kAllReduceSum on (IsCommunication); kAllGather stays last
+// (kOpKindCount).
 enum class OpKind : std::uint8_t {
   kMatmul,
   kLayerNormForward,

@@ -136,7 +136,13 @@ TEST(OpDesc, Flops) {
   EXPECT_EQ(Flops(Op(OpKind::kUnfusedAttentionBackward, {2, 8, 3, 4, 3})), 8 * 2 * 3 * 64 * 4);
   EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})), 4 * 2 * 3 * 64 * 4)
       << "key-value heads change bytes only";
-  EXPECT_EQ(Flops(Op(OpKind::kAdamW, {1000})), 0);
+  std::set<OpKind> counted;
+  for (int i = 0; i < kOpKindCount; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    if (Flops(Op(kind, {2, 3, 4, 5, 6})) > 0) counted.insert(kind);
+  }
+  EXPECT_EQ(counted, (std::set<OpKind>{OpKind::kMatmul, OpKind::kAttentionForward, OpKind::kAttentionBackward,
+                                       OpKind::kUnfusedAttentionForward, OpKind::kUnfusedAttentionBackward}));
   // No overflow at sizes that overflow int64.
   EXPECT_DOUBLE_EQ(Flops(Op(OpKind::kMatmul, {10'000'000, 10'000'000, 10'000'000, 0})), 2e21);
 }
