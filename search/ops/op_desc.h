@@ -46,8 +46,8 @@ enum class OpKind : std::uint8_t {
   kRope,                // rotary embedding, or its inverse
   kAttentionForward,
   kAttentionBackward,
-  kUnfusedAttentionForward,   // unfused kernels, which store the scores; predicted only
-  kUnfusedAttentionBackward,  // predicted only
+  kUnfusedAttentionForward,  // unfused kernels, which store the scores
+  kUnfusedAttentionBackward,
   kEmbeddingForward,
   kEmbeddingBackward,
   kPositionForward,
@@ -64,7 +64,7 @@ enum class OpKind : std::uint8_t {
   kAllReduceMax,
   kSend,
   kRecv,
-  kAllGather,  // predicted only
+  kAllGather,
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kAllGather) + 1;
 
@@ -120,6 +120,12 @@ constexpr bool TakesBias(const OpDesc& op) {
          op.epilogue == Epilogue::kResidual;
 }
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
+// Returns true if plans with this kind of op can be predicted but not run: no device has the op, the engine
+// never issues it, and calibration rejects it.
+constexpr bool IsPredictedOnly(OpKind kind) {
+  return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward ||
+         kind == OpKind::kAllGather;
+}
 
 // Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; kNone leaves them
 // unchanged.
