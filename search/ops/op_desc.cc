@@ -163,18 +163,21 @@ void SetEpilogue(OpDesc& op, Epilogue epilogue) {
 int DimCount(OpKind kind) { return FactsOf(kind).dims; }
 
 std::string ToString(const OpDesc& op) {
-  std::string text = fmt::format("{} {}", Name(op.kind), Name(op.dtype));
-  if (op.kind == OpKind::kMatmul) {
-    text += fmt::format(" {}{}{}", op.transpose_a ? 't' : 'n', op.transpose_b ? 't' : 'n',
-                        op.accumulate ? " acc" : "");
-    if (op.epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(op.epilogue));
+  // Names every field, so that a new one does not compile until the text has it.
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
+               group, group_size, dims] = op;
+  std::string text = fmt::format("{} {}", Name(kind), Name(dtype));
+  if (kind == OpKind::kMatmul) {
+    text +=
+        fmt::format(" {}{}{}", transpose_a ? 't' : 'n', transpose_b ? 't' : 'n', accumulate ? " acc" : "");
+    if (epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(epilogue));
   }
-  if (HasActivation(op)) text += fmt::format(" {}", Name(op.activation));
-  if (op.bias) text += " bias";
-  if (op.master_weights) text += " master";
-  if (op.group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(op.group), op.group_size);
-  for (int i = 0; i < FactsOf(op.kind).dims; ++i) {
-    text += fmt::format("{}{}", i == 0 ? ' ' : 'x', op.dims[static_cast<std::size_t>(i)]);
+  if (HasActivation(op)) text += fmt::format(" {}", Name(activation));
+  if (bias) text += " bias";
+  if (master_weights) text += " master";
+  if (group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(group), group_size);
+  for (int i = 0; i < DimCount(kind); ++i) {
+    text += fmt::format("{}{}", i == 0 ? ' ' : 'x', dims[static_cast<std::size_t>(i)]);
   }
   return text;
 }
@@ -225,19 +228,22 @@ double MinBytes(const OpDesc& op) {
 }
 
 std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
+  // Names every field, so that a new one does not compile until the hash has it.
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
+               group, group_size, dims] = op;
   std::uint64_t hash = 0x9e3779b97f4a7c15u;
   const auto mix = [&hash](std::uint64_t value) {
     hash ^= value;
     hash *= 0xff51afd7ed558ccdu;
     hash ^= hash >> 32;
   };
-  mix(static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.dtype) << 8 |
-      static_cast<std::uint64_t>(op.epilogue) << 12 | static_cast<std::uint64_t>(op.transpose_a) << 16 |
-      static_cast<std::uint64_t>(op.transpose_b) << 17 | static_cast<std::uint64_t>(op.accumulate) << 18 |
-      static_cast<std::uint64_t>(op.bias) << 19 | static_cast<std::uint64_t>(op.master_weights) << 20 |
-      static_cast<std::uint64_t>(op.activation) << 21 | static_cast<std::uint64_t>(op.group) << 24 |
-      static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.group_size)) << 32);
-  for (std::int64_t dim : op.dims) mix(static_cast<std::uint64_t>(dim));
+  mix(static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(dtype) << 8 |
+      static_cast<std::uint64_t>(epilogue) << 12 | static_cast<std::uint64_t>(transpose_a) << 16 |
+      static_cast<std::uint64_t>(transpose_b) << 17 | static_cast<std::uint64_t>(accumulate) << 18 |
+      static_cast<std::uint64_t>(bias) << 19 | static_cast<std::uint64_t>(master_weights) << 20 |
+      static_cast<std::uint64_t>(activation) << 21 | static_cast<std::uint64_t>(group) << 24 |
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(group_size)) << 32);
+  for (std::int64_t dim : dims) mix(static_cast<std::uint64_t>(dim));
   return static_cast<std::size_t>(hash);
 }
 
