@@ -47,9 +47,6 @@ KindFacts FactsOf(OpKind kind) {
   return {"", 0};
 }
 
-constexpr std::array<std::string_view, kEpilogueCount> kEpilogues = {
-    "none", "bias", "activation", "activation_gradient", "bias_gradient", "residual"};
-
 constexpr std::array<std::string_view, 6> kGroups = {"none",     "tensor",    "data",
                                                      "pipeline", "embedding", "world"};
 
@@ -129,7 +126,17 @@ std::string_view Name(OpKind kind) { return FactsOf(kind).name; }
 
 std::string_view Name(CommGroup group) { return kGroups[static_cast<std::size_t>(group)]; }
 
-std::string_view Name(Epilogue epilogue) { return kEpilogues[static_cast<std::size_t>(epilogue)]; }
+std::string_view Name(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kNone: return "none";
+    case Epilogue::kBias: return "bias";
+    case Epilogue::kActivation: return "activation";
+    case Epilogue::kActivationGradient: return "activation_gradient";
+    case Epilogue::kBiasGradient: return "bias_gradient";
+    case Epilogue::kResidual: return "residual";
+  }
+  return "";
+}
 
 std::optional<OpKind> ParseOpKind(std::string_view name) {
   for (int i = 0; i < kOpKindCount; ++i) {
@@ -147,17 +154,28 @@ std::optional<CommGroup> ParseCommGroup(std::string_view name) {
 }
 
 std::optional<Epilogue> ParseEpilogue(std::string_view name) {
-  for (std::size_t i = 0; i < kEpilogues.size(); ++i) {
-    if (kEpilogues[i] == name) return static_cast<Epilogue>(i);
+  for (int i = 0; i < kEpilogueCount; ++i) {
+    const Epilogue epilogue = static_cast<Epilogue>(i);
+    if (Name(epilogue) == name) return epilogue;
   }
   return std::nullopt;
 }
 
 void SetEpilogue(OpDesc& op, Epilogue epilogue) {
   op.epilogue = epilogue;
-  if (epilogue == Epilogue::kNone) return;
-  op.transpose_a = op.accumulate = epilogue == Epilogue::kBiasGradient;
-  op.transpose_b = epilogue == Epilogue::kActivationGradient;
+  const auto set_form = [&op](bool transpose_a, bool transpose_b, bool accumulate) {
+    op.transpose_a = transpose_a;
+    op.transpose_b = transpose_b;
+    op.accumulate = accumulate;
+  };
+  switch (epilogue) {
+    case Epilogue::kNone: return;
+    case Epilogue::kBias:
+    case Epilogue::kActivation:
+    case Epilogue::kResidual: return set_form(false, false, false);
+    case Epilogue::kActivationGradient: return set_form(false, true, false);
+    case Epilogue::kBiasGradient: return set_form(true, false, true);
+  }
 }
 
 int DimCount(OpKind kind) { return FactsOf(kind).dims; }

@@ -69,7 +69,7 @@ enum class OpKind : std::uint8_t {
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kAllGather) + 1;
 
 // Work that a matrix product does in addition, while its operands and results are in fast memory. Each
-// epilogue allows one form of the product.
+// epilogue allows one form of the product. kResidual stays last (kEpilogueCount).
 enum class Epilogue : std::uint8_t {
   kNone,
   kBias,                // c = a b + bias; nothing transposed

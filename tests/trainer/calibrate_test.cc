@@ -40,7 +40,12 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
     const std::vector<OpDesc> others = OtherOps(c.workload.precision.compute);
     ops.insert(ops.end(), others.begin(), others.end());
     std::set<OpKind> kinds;
-    for (const OpDesc& op : ops) kinds.insert(op.kind);
+    std::set<Epilogue> epilogues;
+    for (const OpDesc& op : ops) {
+      kinds.insert(op.kind);
+      epilogues.insert(op.epilogue);
+    }
+    EXPECT_EQ(epilogues.size(), static_cast<std::size_t>(kEpilogueCount));
     for (int i = 0; i < kOpKindCount; ++i) {
       const auto kind = static_cast<OpKind>(i);
       EXPECT_NE(kinds.contains(kind), IsPredictedOnly(kind)) << Name(kind);
