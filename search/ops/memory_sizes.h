@@ -1,5 +1,5 @@
-// Sizes in device memory that kernels, trainer and memory model share: alignment, attention workspace, and
-// staging of collectives. Pure functions, thread-safe.
+// Sizes in device memory that kernels, trainer and memory model share: alignment, attention workspace,
+// staging of collectives, and the scalars of a step. Pure functions, thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +23,9 @@ inline constexpr std::int64_t kAttentionBlockRows = 128;
 constexpr std::int64_t AttentionWorkspaceElements(std::int64_t seq_len, std::int64_t /*head_dim*/) {
   return 2 * std::min(seq_len, kAttentionBlockRows) * seq_len + seq_len;
 }
+
+// Scalars of a step, in fp64, that all ranks sum: the loss and the squared gradient norm.
+inline constexpr std::int64_t kStepScalars = 2;
 
 // Arena memory that a communicator needs for each group of more than one rank: staging for the pieces that
 // arrive during a reduction.
