@@ -45,5 +45,19 @@ TEST(Verbs, AnswerHelpAndRefuseUnknownOptions) {
   }
 }
 
+// docs/operations.md describes `search --coordinator` first, and names the other verbs in one sentence.
+TEST(Verbs, ThatTakeACoordinatorAreDocumented) {
+  const std::string page = ReadWhole(SourcePath("docs/operations.md"));
+  std::smatch sentence;
+  ASSERT_TRUE(std::regex_search(page, sentence, std::regex("The verbs ([^.]+) also take `--coordinator`")));
+  std::set<std::string> named = NamesIn(sentence[1].str(), std::regex("`([a-z-]+)`"));
+  named.insert("search");
+  std::set<std::string> taking;
+  for (const std::string& verb : VerbsInSources()) {
+    if (HelpOf(verb).find("--coordinator ") != std::string::npos) taking.insert(verb);
+  }
+  EXPECT_EQ(named, taking);
+}
+
 }  // namespace
 }  // namespace autocfg::cli
