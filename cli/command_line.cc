@@ -14,17 +14,11 @@
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::cli {
 namespace {
-
-const std::vector<std::string>& SupportedVerbs() {
-  static const std::vector<std::string> verbs = {"search",  "predict", "explain",    "train",
-                                                 "studies", "trials",  "workers",    "watch",
-                                                 "cancel",  "doctor",  "completion", "version"};
-  return verbs;
-}
 
 // Verbs that are reserved for a later version.
 const std::vector<std::string>& UnsupportedVerbs() {
@@ -36,19 +30,24 @@ bool Contains(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-std::string VerbList() {
-  std::string list;
-  for (const auto& verb : SupportedVerbs()) list += (list.empty() ? "" : ", ") + verb;
-  return list;
+// Returns the names of the verbs, in the order in which they were added.
+std::vector<std::string> VerbsOf(const CLI::App& app) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) verbs.push_back(verb->get_name());
+  return verbs;
 }
 
-int UnknownVerb(const std::string& verb) {
+std::string VerbList(const std::vector<std::string>& verbs) {
+  return fmt::format("{}", fmt::join(verbs, ", "));
+}
+
+int UnknownVerb(const std::string& verb, const std::vector<std::string>& verbs) {
   if (Contains(UnsupportedVerbs(), verb)) {
     return Fail(kExitUsage,
-                fmt::format("autocfg {} is not supported yet; this version has {}", verb, VerbList()));
+                fmt::format("autocfg {} is not supported yet; this version has {}", verb, VerbList(verbs)));
   }
-  return Fail(kExitUsage, fmt::format("no verb '{}'{}; give one of {}", verb,
-                                      base::DidYouMean(verb, SupportedVerbs()), VerbList()));
+  return Fail(kExitUsage, fmt::format("no verb '{}'{}; give one of {}", verb, base::DidYouMean(verb, verbs),
+                                      VerbList(verbs)));
 }
 
 // Returns the subcommand named on the command line, or `app` if none is named.
@@ -126,7 +125,8 @@ int Parse(int argc, char** argv) {
   AddCompletion(app, chosen);
   AddVersion(app, chosen);
   if (argc > 1 && std::string_view(argv[1]) == "help") return Help(argc, argv);
-  if (argc > 1 && argv[1][0] != '-' && !Contains(SupportedVerbs(), argv[1])) return UnknownVerb(argv[1]);
+  const std::vector<std::string> verbs = VerbsOf(app);
+  if (argc > 1 && argv[1][0] != '-' && !Contains(verbs, argv[1])) return UnknownVerb(argv[1], verbs);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -138,7 +138,8 @@ int Parse(int argc, char** argv) {
   }
   if (const std::string option = FirstGivenNothing(*Named(app)); !option.empty())
     return Fail(kExitUsage, fmt::format("{}: it is empty; give it a value", option));
-  if (!chosen) return Fail(kExitUsage, fmt::format("no verb; give one of {} (autocfg --help)", VerbList()));
+  if (!chosen)
+    return Fail(kExitUsage, fmt::format("no verb; give one of {} (autocfg --help)", VerbList(verbs)));
   return chosen();
 }
 

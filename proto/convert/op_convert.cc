@@ -19,19 +19,22 @@ absl::Status Unknown(std::string_view field, const std::string& name) {
 }  // namespace
 
 v1::OpDesc ToProto(const OpDesc& op) {
+  // Names every field, so that a new one does not compile until the message has it.
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
+               group, group_size, dims] = op;
   v1::OpDesc message;
-  message.set_kind(std::string(Name(op.kind)));
-  message.set_dtype(std::string(Name(op.dtype)));
-  message.set_transpose_a(op.transpose_a);
-  message.set_transpose_b(op.transpose_b);
-  message.set_accumulate(op.accumulate);
-  message.set_bias(op.bias);
-  message.set_master_weights(op.master_weights);
-  if (op.epilogue != Epilogue::kNone) message.set_epilogue(std::string(Name(op.epilogue)));
-  if (HasActivation(op)) message.set_activation(std::string(Name(op.activation)));
-  message.set_group(std::string(Name(op.group)));
-  message.set_group_size(op.group_size);
-  for (int i = 0; i < DimCount(op.kind); ++i) message.add_dims(op.dims[static_cast<std::size_t>(i)]);
+  message.set_kind(std::string(Name(kind)));
+  message.set_dtype(std::string(Name(dtype)));
+  message.set_transpose_a(transpose_a);
+  message.set_transpose_b(transpose_b);
+  message.set_accumulate(accumulate);
+  message.set_bias(bias);
+  message.set_master_weights(master_weights);
+  if (epilogue != Epilogue::kNone) message.set_epilogue(std::string(Name(epilogue)));
+  if (HasActivation(op)) message.set_activation(std::string(Name(activation)));
+  message.set_group(std::string(Name(group)));
+  message.set_group_size(group_size);
+  for (int i = 0; i < DimCount(kind); ++i) message.add_dims(dims[static_cast<std::size_t>(i)]);
   return message;
 }
 

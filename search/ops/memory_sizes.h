@@ -1,5 +1,5 @@
-// Sizes in device memory that kernels, trainer and memory model share: alignment, attention workspace, and
-// staging of collectives. Pure functions, thread-safe.
+// Sizes in device memory that kernels, trainer and memory model share: alignment, attention workspace,
+// staging of collectives, and the scalars of a step. Pure functions, thread-safe.
 #pragma once
 
 #include <algorithm>

@@ -5,52 +5,50 @@
 namespace autocfg {
 namespace {
 
-// By kind, in the order of OpKind: the name, and the number of entries of `dims` in use.
 struct KindFacts {
   std::string_view name;
-  int dims;
+  int dims;  // entries of OpDesc::dims in use
 };
-constexpr std::array<KindFacts, kOpKindCount> kKinds = {{
-    {"matmul", 3},
-    {"layer_norm_forward", 2},
-    {"layer_norm_backward", 2},
-    {"rms_norm_forward", 2},
-    {"rms_norm_backward", 2},
-    {"bias_residual", 2},
-    {"residual_add", 2},
-    {"activation_forward", 2},
-    {"activation_backward", 2},
-    {"rope", 3},
-    {"attention_forward", 5},
-    {"attention_backward", 5},
-    {"unfused_attention_forward", 5},
-    {"unfused_attention_backward", 5},
-    {"embedding_forward", 3},
-    {"embedding_backward", 3},
-    {"position_forward", 2},
-    {"position_backward", 2},
-    {"cross_entropy", 2},
-    {"cross_entropy_forward", 2},
-    {"cross_entropy_rescale", 1},
-    {"cross_entropy_loss", 1},
-    {"cross_entropy_backward", 2},
-    {"fill", 1},
-    {"sum_of_squares", 1},
-    {"adamw", 1},
-    {"all_reduce_sum", 1},
-    {"all_reduce_max", 1},
-    {"send", 1},
-    {"recv", 1},
-    {"all_gather", 1},
-}};
 
-constexpr std::array<std::string_view, kEpilogueCount> kEpilogues = {
-    "none", "bias", "activation", "activation_gradient", "bias_gradient", "residual"};
+KindFacts FactsOf(OpKind kind) {
+  switch (kind) {
+    case OpKind::kMatmul: return {"matmul", 3};
+    case OpKind::kLayerNormForward: return {"layer_norm_forward", 2};
+    case OpKind::kLayerNormBackward: return {"layer_norm_backward", 2};
+    case OpKind::kRmsNormForward: return {"rms_norm_forward", 2};
+    case OpKind::kRmsNormBackward: return {"rms_norm_backward", 2};
+    case OpKind::kBiasResidual: return {"bias_residual", 2};
+    case OpKind::kResidualAdd: return {"residual_add", 2};
+    case OpKind::kActivationForward: return {"activation_forward", 2};
+    case OpKind::kActivationBackward: return {"activation_backward", 2};
+    case OpKind::kRope: return {"rope", 3};
+    case OpKind::kAttentionForward: return {"attention_forward", 5};
+    case OpKind::kAttentionBackward: return {"attention_backward", 5};
+    case OpKind::kUnfusedAttentionForward: return {"unfused_attention_forward", 5};
+    case OpKind::kUnfusedAttentionBackward: return {"unfused_attention_backward", 5};
+    case OpKind::kEmbeddingForward: return {"embedding_forward", 3};
+    case OpKind::kEmbeddingBackward: return {"embedding_backward", 3};
+    case OpKind::kPositionForward: return {"position_forward", 2};
+    case OpKind::kPositionBackward: return {"position_backward", 2};
+    case OpKind::kCrossEntropy: return {"cross_entropy", 2};
+    case OpKind::kCrossEntropyForward: return {"cross_entropy_forward", 2};
+    case OpKind::kCrossEntropyRescale: return {"cross_entropy_rescale", 1};
+    case OpKind::kCrossEntropyLoss: return {"cross_entropy_loss", 1};
+    case OpKind::kCrossEntropyBackward: return {"cross_entropy_backward", 2};
+    case OpKind::kFill: return {"fill", 1};
+    case OpKind::kSumOfSquares: return {"sum_of_squares", 1};
+    case OpKind::kAdamW: return {"adamw", 1};
+    case OpKind::kAllReduceSum: return {"all_reduce_sum", 1};
+    case OpKind::kAllReduceMax: return {"all_reduce_max", 1};
+    case OpKind::kSend: return {"send", 1};
+    case OpKind::kRecv: return {"recv", 1};
+    case OpKind::kAllGather: return {"all_gather", 1};
+  }
+  return {"", 0};
+}
 
 constexpr std::array<std::string_view, 6> kGroups = {"none",     "tensor",    "data",
                                                      "pipeline", "embedding", "world"};
-
-const KindFacts& FactsOf(OpKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
 // Returns the elements that a product's epilogue reads and writes in addition to the product's own. The
 // product's result has m rows and n columns.
@@ -128,7 +126,17 @@ std::string_view Name(OpKind kind) { return FactsOf(kind).name; }
 
 std::string_view Name(CommGroup group) { return kGroups[static_cast<std::size_t>(group)]; }
 
-std::string_view Name(Epilogue epilogue) { return kEpilogues[static_cast<std::size_t>(epilogue)]; }
+std::string_view Name(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kNone: return "none";
+    case Epilogue::kBias: return "bias";
+    case Epilogue::kActivation: return "activation";
+    case Epilogue::kActivationGradient: return "activation_gradient";
+    case Epilogue::kBiasGradient: return "bias_gradient";
+    case Epilogue::kResidual: return "residual";
+  }
+  return "";
+}
 
 std::optional<OpKind> ParseOpKind(std::string_view name) {
   for (int i = 0; i < kOpKindCount; ++i) {
@@ -146,34 +154,48 @@ std::optional<CommGroup> ParseCommGroup(std::string_view name) {
 }
 
 std::optional<Epilogue> ParseEpilogue(std::string_view name) {
-  for (std::size_t i = 0; i < kEpilogues.size(); ++i) {
-    if (kEpilogues[i] == name) return static_cast<Epilogue>(i);
+  for (int i = 0; i < kEpilogueCount; ++i) {
+    const Epilogue epilogue = static_cast<Epilogue>(i);
+    if (Name(epilogue) == name) return epilogue;
   }
   return std::nullopt;
 }
 
 void SetEpilogue(OpDesc& op, Epilogue epilogue) {
   op.epilogue = epilogue;
-  if (epilogue == Epilogue::kNone) return;
-  op.transpose_a = op.accumulate = epilogue == Epilogue::kBiasGradient;
-  op.transpose_b = epilogue == Epilogue::kActivationGradient;
+  const auto set_form = [&op](bool transpose_a, bool transpose_b, bool accumulate) {
+    op.transpose_a = transpose_a;
+    op.transpose_b = transpose_b;
+    op.accumulate = accumulate;
+  };
+  switch (epilogue) {
+    case Epilogue::kNone: return;
+    case Epilogue::kBias:
+    case Epilogue::kActivation:
+    case Epilogue::kResidual: return set_form(false, false, false);
+    case Epilogue::kActivationGradient: return set_form(false, true, false);
+    case Epilogue::kBiasGradient: return set_form(true, false, true);
+  }
 }
 
 int DimCount(OpKind kind) { return FactsOf(kind).dims; }
 
 std::string ToString(const OpDesc& op) {
-  std::string text = fmt::format("{} {}", Name(op.kind), Name(op.dtype));
-  if (op.kind == OpKind::kMatmul) {
-    text += fmt::format(" {}{}{}", op.transpose_a ? 't' : 'n', op.transpose_b ? 't' : 'n',
-                        op.accumulate ? " acc" : "");
-    if (op.epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(op.epilogue));
+  // Names every field, so that a new one does not compile until the text has it.
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
+               group, group_size, dims] = op;
+  std::string text = fmt::format("{} {}", Name(kind), Name(dtype));
+  if (kind == OpKind::kMatmul) {
+    text +=
+        fmt::format(" {}{}{}", transpose_a ? 't' : 'n', transpose_b ? 't' : 'n', accumulate ? " acc" : "");
+    if (epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(epilogue));
   }
-  if (HasActivation(op)) text += fmt::format(" {}", Name(op.activation));
-  if (op.bias) text += " bias";
-  if (op.master_weights) text += " master";
-  if (op.group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(op.group), op.group_size);
-  for (int i = 0; i < FactsOf(op.kind).dims; ++i) {
-    text += fmt::format("{}{}", i == 0 ? ' ' : 'x', op.dims[static_cast<std::size_t>(i)]);
+  if (HasActivation(op)) text += fmt::format(" {}", Name(activation));
+  if (bias) text += " bias";
+  if (master_weights) text += " master";
+  if (group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(group), group_size);
+  for (int i = 0; i < DimCount(kind); ++i) {
+    text += fmt::format("{}{}", i == 0 ? ' ' : 'x', dims[static_cast<std::size_t>(i)]);
   }
   return text;
 }
@@ -186,8 +208,34 @@ double Flops(const OpDesc& op) {
     case OpKind::kAttentionForward: return 4 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
     case OpKind::kUnfusedAttentionBackward: return 8 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
     case OpKind::kAttentionBackward: return 10 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    default: return 0;
+    case OpKind::kLayerNormForward:
+    case OpKind::kLayerNormBackward:
+    case OpKind::kRmsNormForward:
+    case OpKind::kRmsNormBackward:
+    case OpKind::kBiasResidual:
+    case OpKind::kResidualAdd:
+    case OpKind::kActivationForward:
+    case OpKind::kActivationBackward:
+    case OpKind::kRope:
+    case OpKind::kEmbeddingForward:
+    case OpKind::kEmbeddingBackward:
+    case OpKind::kPositionForward:
+    case OpKind::kPositionBackward:
+    case OpKind::kCrossEntropy:
+    case OpKind::kCrossEntropyForward:
+    case OpKind::kCrossEntropyRescale:
+    case OpKind::kCrossEntropyLoss:
+    case OpKind::kCrossEntropyBackward:
+    case OpKind::kFill:
+    case OpKind::kSumOfSquares:
+    case OpKind::kAdamW:
+    case OpKind::kAllReduceSum:
+    case OpKind::kAllReduceMax:
+    case OpKind::kSend:
+    case OpKind::kRecv:
+    case OpKind::kAllGather: return 0;
   }
+  return 0;
 }
 
 double MinBytes(const OpDesc& op) {
@@ -198,19 +246,22 @@ double MinBytes(const OpDesc& op) {
 }
 
 std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
+  // Names every field, so that a new one does not compile until the hash has it.
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
+               group, group_size, dims] = op;
   std::uint64_t hash = 0x9e3779b97f4a7c15u;
   const auto mix = [&hash](std::uint64_t value) {
     hash ^= value;
     hash *= 0xff51afd7ed558ccdu;
     hash ^= hash >> 32;
   };
-  mix(static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.dtype) << 8 |
-      static_cast<std::uint64_t>(op.epilogue) << 12 | static_cast<std::uint64_t>(op.transpose_a) << 16 |
-      static_cast<std::uint64_t>(op.transpose_b) << 17 | static_cast<std::uint64_t>(op.accumulate) << 18 |
-      static_cast<std::uint64_t>(op.bias) << 19 | static_cast<std::uint64_t>(op.master_weights) << 20 |
-      static_cast<std::uint64_t>(op.activation) << 21 | static_cast<std::uint64_t>(op.group) << 24 |
-      static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.group_size)) << 32);
-  for (std::int64_t dim : op.dims) mix(static_cast<std::uint64_t>(dim));
+  mix(static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(dtype) << 8 |
+      static_cast<std::uint64_t>(epilogue) << 12 | static_cast<std::uint64_t>(transpose_a) << 16 |
+      static_cast<std::uint64_t>(transpose_b) << 17 | static_cast<std::uint64_t>(accumulate) << 18 |
+      static_cast<std::uint64_t>(bias) << 19 | static_cast<std::uint64_t>(master_weights) << 20 |
+      static_cast<std::uint64_t>(activation) << 21 | static_cast<std::uint64_t>(group) << 24 |
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(group_size)) << 32);
+  for (std::int64_t dim : dims) mix(static_cast<std::uint64_t>(dim));
   return static_cast<std::size_t>(hash);
 }
 

@@ -31,6 +31,8 @@
 
 namespace autocfg {
 
+// Compute kinds first, communication kinds from kAllReduceSum on (IsCommunication); kAllGather stays last
+// (kOpKindCount).
 enum class OpKind : std::uint8_t {
   kMatmul,
   kLayerNormForward,
@@ -44,8 +46,8 @@ enum class OpKind : std::uint8_t {
   kRope,                // rotary embedding, or its inverse
   kAttentionForward,
   kAttentionBackward,
-  kUnfusedAttentionForward,   // unfused kernels, which store the scores; predicted only
-  kUnfusedAttentionBackward,  // predicted only
+  kUnfusedAttentionForward,  // unfused kernels, which store the scores
+  kUnfusedAttentionBackward,
   kEmbeddingForward,
   kEmbeddingBackward,
   kPositionForward,
@@ -62,12 +64,12 @@ enum class OpKind : std::uint8_t {
   kAllReduceMax,
   kSend,
   kRecv,
-  kAllGather,  // predicted only
+  kAllGather,
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kAllGather) + 1;
 
 // Work that a matrix product does in addition, while its operands and results are in fast memory. Each
-// epilogue allows one form of the product.
+// epilogue allows one form of the product. kResidual stays last (kEpilogueCount).
 enum class Epilogue : std::uint8_t {
   kNone,
   kBias,                // c = a b + bias; nothing transposed
@@ -118,6 +120,12 @@ constexpr bool TakesBias(const OpDesc& op) {
          op.epilogue == Epilogue::kResidual;
 }
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
+// Returns true if plans with this kind of op can be predicted but not run: no device has the op, the engine
+// never issues it, and calibration rejects it.
+constexpr bool IsPredictedOnly(OpKind kind) {
+  return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward ||
+         kind == OpKind::kAllGather;
+}
 
 // Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; kNone leaves them
 // unchanged.

@@ -12,7 +12,9 @@
 namespace autocfg {
 
 enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };
+inline constexpr int kNormCount = static_cast<int>(Norm::kRmsNorm) + 1;
 enum class Position : std::uint8_t { kLearned, kRope, kAlibi, kNone };
+inline constexpr int kPositionCount = static_cast<int>(Position::kNone) + 1;
 
 // Names as in JSON ("layernorm", "learned", ...), and their parsers. A parser returns empty for an unknown
 // name.

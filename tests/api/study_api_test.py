@@ -44,10 +44,14 @@ class StudyApiTest(unittest.TestCase):
         for service in ("", "autocfg.v1.StudyService", "autocfg.v1.WorkerService"):
             self.assertEqual(self.api.health(service), 1, service)
         self.assertLessEqual({"autocfg.v1.StudyService", "autocfg.v1.WorkerService", "grpc.health.v1.Health"}, set(self.api.services()))
-        self.assertLessEqual(
+        self.assertEqual(
             {"CreateStudy", "GetStudy", "ListStudies", "StartStudy", "PauseStudy", "ResumeStudy", "CancelStudy", "DeleteStudy", "ListTrials",
              "GetTrial", "RetryTrial", "GetRecommendation", "ExportConfig", "WatchStudy", "Predict"},
             set(self.api.methods("StudyService")))
+        self.assertEqual(
+            {"RegisterWorker", "LeaseWork", "RenewLease", "Rendezvous", "AppendTrialLog", "ReportTrial", "DrainWorker", "DeregisterWorker",
+             "ListWorkers"},
+            set(self.api.methods("WorkerService")))
 
     def test_watch_resumes_after_disconnect(self):
         study = self.api.call("StudyService", "CreateStudy", request_id="search-1", spec=self.spec(max_trials=4))

@@ -22,11 +22,6 @@ namespace {
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-bool IsPredictedOnly(OpKind kind) {
-  return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward ||
-         kind == OpKind::kAllGather;
-}
-
 void ExpectTimes(const std::vector<TimedOp>& times, const std::vector<OpDesc>& ops) {
   ASSERT_EQ(times.size(), ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -45,7 +40,12 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
     const std::vector<OpDesc> others = OtherOps(c.workload.precision.compute);
     ops.insert(ops.end(), others.begin(), others.end());
     std::set<OpKind> kinds;
-    for (const OpDesc& op : ops) kinds.insert(op.kind);
+    std::set<Epilogue> epilogues;
+    for (const OpDesc& op : ops) {
+      kinds.insert(op.kind);
+      epilogues.insert(op.epilogue);
+    }
+    EXPECT_EQ(epilogues.size(), static_cast<std::size_t>(kEpilogueCount));
     for (int i = 0; i < kOpKindCount; ++i) {
       const auto kind = static_cast<OpKind>(i);
       EXPECT_NE(kinds.contains(kind), IsPredictedOnly(kind)) << Name(kind);
@@ -227,12 +227,13 @@ TEST(Calibrate, RejectsPredictedOnlyOpsByName) {
   auto rendezvous = CreateLocalRendezvous(2);
   test::RunThreads(2, [&](int rank) {
     Backend backend = CreateBackend("cpu", *rendezvous[rank]);
-    for (const OpKind kind :
-         {OpKind::kUnfusedAttentionForward, OpKind::kUnfusedAttentionBackward, OpKind::kAllGather}) {
+    for (int i = 0; i < kOpKindCount; ++i) {
+      const auto kind = static_cast<OpKind>(i);
+      if (!IsPredictedOnly(kind)) continue;
       OpDesc op;
       op.kind = kind;
       op.dims = {2, 4, 2, 4, 2};
-      if (kind == OpKind::kAllGather) {
+      if (IsCommunication(kind)) {
         op.group = CommGroup::kTensor;
         op.group_size = 2;
       }

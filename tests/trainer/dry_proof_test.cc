@@ -86,8 +86,9 @@ std::string Difference(const std::vector<OpDesc>& listed, const std::vector<OpDe
   return "";
 }
 
-// Checks one rank of a run: its regions to the byte, and the ops of a step exactly.
-void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank) {
+// Checks one rank of a run: its regions to the byte, and the ops of a step exactly. Adds their kinds to
+// `kinds`.
+void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank, std::set<OpKind>& kinds) {
   const std::int64_t world = RankCount(c.plan);
   Backend backend = CreateDryBackend(static_cast<int>(rank), static_cast<int>(world));
   RankTrainer trainer(c, rank, world, backend);
@@ -110,6 +111,7 @@ void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank) {
   trainer.Step();
   ASSERT_EQ(Difference(ExpectedOps(c, trainer), backend.log->ops()), "");
   ASSERT_EQ(trainer.PeakBytes(), arena.TotalBytes()) << "unused slots";
+  for (const OpDesc& op : backend.log->ops()) kinds.insert(op.kind);
 }
 
 std::string Describe(const TrainConfig& c) {
@@ -121,7 +123,8 @@ std::string Describe(const TrainConfig& c) {
 }
 
 // Runs 500 random runs. Of 20,000 more, it also runs each one with a pair of choices that no earlier run had:
-// every pair of sizes, schedules, splits, recomputation, precisions and parts of models.
+// every pair of sizes, schedules, splits, recomputation, precisions and parts of models. Together the runs
+// issue every kind of op that the engine has.
 TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
   RandomRuns random(20240607, {.tp = {1, 2, 4, 8},
                                .dp = {1, 2, 3, 4},
@@ -129,6 +132,7 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
                                .microbatches = 12,
                                .predicted_only = false});
   std::set<test::ChoicePair> pairs;
+  std::set<OpKind> kinds;
   int runs = 0, ranks = 0;
   for (int i = 0; i < 20500; ++i) {
     const RandomRun run = random.Next();
@@ -139,7 +143,7 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
     ++runs;
     for (const std::int64_t rank : SomeRanks(random, c.plan)) {
       SCOPED_TRACE(fmt::format("run {}, rank {}: {}", i, rank, Describe(c)));
-      ExpectAsPredicted(c, rank);
+      ExpectAsPredicted(c, rank, kinds);
       if (HasFatalFailure()) return;
       ++ranks;
     }
@@ -149,6 +153,10 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
   // 15 axes of 2 to 5 values. The excluded pairs are pp = 1 with several stages, splits and schedules, and
   // some of the latter with several stages.
   EXPECT_GT(pairs.size(), 800u);
+  for (int i = 0; i < kOpKindCount; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    EXPECT_NE(kinds.contains(kind), IsPredictedOnly(kind)) << Name(kind) << ": no run issues it";
+  }
 }
 
 // Sums of squares: over all ranks, every parameter element is counted exactly once.

@@ -50,11 +50,14 @@ inline std::vector<OpDesc> OtherOps(DType type) {
     if (!gated) SetEpilogue(op, Epilogue::kActivationGradient);
     op.activation = activation;
   }
-  for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kBiasGradient, Epilogue::kResidual})
-    SetEpilogue(add(OpKind::kMatmul, {6, 12, 5}), epilogue);
-  OpDesc with_bias = ops.back();
-  with_bias.bias = true;
-  ops.push_back(with_bias);
+  for (int i = 1; i < kEpilogueCount; ++i) {
+    OpDesc op{.dtype = type, .dims = {6, 12, 5}};
+    SetEpilogue(op, static_cast<Epilogue>(i));
+    if (HasActivation(op)) continue;  // above, with each activation
+    ops.push_back(op);
+    op.bias = true;
+    if (TakesBias(op)) ops.push_back(op);
+  }
   add(OpKind::kRope, {6, 3, 4});
   add(OpKind::kCrossEntropy, {6, 8});
   add(OpKind::kAttentionForward, {2, 3, 4, 6, 2});

@@ -75,6 +75,10 @@ void ScratchOp::Add(DType dtype, std::initializer_list<std::int64_t> shape, doub
 }
 
 void ScratchOp::Prepare(const OpDesc& op) {
+  if (IsPredictedOnly(op.kind)) {
+    throw BadInput(fmt::format("op \"{}\" cannot be timed: {} is supported in predictions only", ToString(op),
+                               Name(op.kind)));
+  }
   switch (op.kind) {
     case OpKind::kMatmul: return PrepareMatmul(op);
     case OpKind::kLayerNormForward:
@@ -106,9 +110,7 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kRecv: return PrepareFlat(op);
     case OpKind::kUnfusedAttentionForward:
     case OpKind::kUnfusedAttentionBackward:
-    case OpKind::kAllGather:
-      throw BadInput(fmt::format("op \"{}\" cannot be timed: {} is supported in predictions only",
-                                 ToString(op), Name(op.kind)));
+    case OpKind::kAllGather: break;  // predicted only
   }
   throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown kind", ToString(op)));
 }

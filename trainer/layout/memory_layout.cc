@@ -153,7 +153,7 @@ void MemoryLayout::AddWorkspace() {
   Add(kRegion, workspace_.attention, s.workload.precision.statistics,
       {AttentionWorkspaceElements(s.seq_len, s.head_dim)});
   if (AnyRecomputes(s)) AddLayerOutputs(kRegion, workspace_.recompute);
-  Add(kRegion, workspace_.scalars, DType::kF64, {2});
+  Add(kRegion, workspace_.scalars, DType::kF64, {kStepScalars});
 }
 
 void MemoryLayout::AddCommunication() {

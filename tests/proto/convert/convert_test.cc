@@ -2,8 +2,13 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 #include "gtest/gtest.h"
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
@@ -298,6 +303,31 @@ TEST(OpConvert, RoundTrips) {
     EXPECT_EQ(back->op, op);
     EXPECT_EQ(back->seconds, 0.25);
   }
+}
+
+// These ops set each field of the message. A new field needs an op that sets it.
+TEST(OpConvert, EveryFieldRoundTrips) {
+  OpDesc product{.dims = {2, 3, 4}};
+  SetEpilogue(product, Epilogue::kBiasGradient);
+  OpDesc derivative{.activation = Activation::kRelu, .dims = {2, 3, 4}};
+  SetEpilogue(derivative, Epilogue::kActivationGradient);
+  const std::vector<OpDesc> ops = {
+      product,
+      derivative,
+      {.kind = OpKind::kActivationForward, .bias = true, .activation = Activation::kGeGlu, .dims = {2, 3}},
+      {.kind = OpKind::kAdamW, .dtype = DType::kBF16, .master_weights = true, .dims = {2}},
+      {.kind = OpKind::kSend, .group = CommGroup::kPipeline, .group_size = 4, .dims = {2}}};
+  std::set<std::string> set;
+  for (const OpDesc& op : ops) {
+    const v1::OpDesc message = Wire(ToProto(op));
+    EXPECT_EQ(*FromProto(message), op) << ToString(op);
+    std::vector<const google::protobuf::FieldDescriptor*> fields;
+    message.GetReflection()->ListFields(message, &fields);
+    for (const auto* field : fields) set.insert(field->name());
+  }
+  const auto* fields = v1::OpDesc::descriptor();
+  for (int i = 0; i < fields->field_count(); ++i)
+    EXPECT_TRUE(set.contains(fields->field(i)->name())) << fields->field(i)->name();
 }
 
 TEST(OpConvert, RoundTripsEpilogues) {

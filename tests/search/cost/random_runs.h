@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "search/plan/legality.h"
@@ -33,8 +34,13 @@ struct RunLimits {
 
 class RandomRuns {
  public:
-  explicit RandomRuns(std::uint64_t seed, RunLimits limits = {})
-      : random_(seed), limits_(std::move(limits)) {}
+  explicit RandomRuns(std::uint64_t seed, RunLimits limits = {}) : random_(seed), limits_(std::move(limits)) {
+    for (int i = 0; i < kPositionCount; ++i) {
+      const ModelSpec model{.position = static_cast<Position>(i)};
+      if ((limits_.predicted_only ? CheckPredictable(model) : CheckEngineSupports(model)).ok())
+        positions_.push_back(model.position);
+    }
+  }
 
   std::int64_t Pick(const std::vector<std::int64_t>& from) { return from[random_() % from.size()]; }
   std::int64_t Between(std::int64_t least, std::int64_t most) {
@@ -54,8 +60,8 @@ class RandomRuns {
     model.vocab = Pick({2, 61, 1000, 50257});
     model.vocab_multiple = Pick({1, 8, 128});
     model.activation = static_cast<Activation>(Between(0, kActivationCount - 1));
-    model.norm = Coin() ? Norm::kLayerNorm : Norm::kRmsNorm;
-    model.position = std::vector{Position::kLearned, Position::kRope, Position::kNone}[random_() % 3];
+    model.norm = static_cast<Norm>(Between(0, kNormCount - 1));
+    model.position = positions_[random_() % positions_.size()];
     model.bias = Coin();
     model.tied_embeddings = Coin();
     return model;
@@ -117,6 +123,7 @@ class RandomRuns {
 
   std::mt19937_64 random_;
   RunLimits limits_;
+  std::vector<Position> positions_;  // those that the runs may have
 };
 
 }  // namespace autocfg::test

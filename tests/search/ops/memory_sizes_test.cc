@@ -29,5 +29,8 @@ TEST(MemorySizes, AttentionWorkspace) {
 
 TEST(MemorySizes, StagingIsOneMebibyte) { EXPECT_EQ(kCollectiveStagingBytes, 1'048'576); }
 
+// The loss and the squared gradient norm (docs/engine.md, "Workspace").
+TEST(MemorySizes, AStepHasTwoScalars) { EXPECT_EQ(kStepScalars, 2); }
+
 }  // namespace
 }  // namespace autocfg
