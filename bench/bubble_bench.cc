@@ -86,7 +86,7 @@ double Run(const ModelSpec& model, const Workload& workload, const ParallelPlan&
     threads.emplace_back([&, rank] {
       try {
         const auto r = static_cast<std::size_t>(rank);
-        trainer::Backend backend = trainer::CreateTrainBackend("paced", *rendezvous[r], config);
+        trainer::Backend backend = trainer::CreateTrainBackend(EngineDevice::kPaced, *rendezvous[r], config);
         step_s[r] = trainer::Train(config, rank, ranks, backend, {}).step_time_s(0);
       } catch (const std::exception& e) {
         std::cerr << "autocfg_bubble_bench: rank " << rank << ": " << e.what() << std::endl;

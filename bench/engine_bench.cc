@@ -130,7 +130,7 @@ int Main(int steps) {
   config.seed = 1;
 
   const auto rendezvous = trainer::CreateLocalRendezvous(1);
-  trainer::Backend backend = trainer::CreateBackend("cpu", *rendezvous[0]);
+  trainer::Backend backend = trainer::CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
   trainer::RankTrainer trainer(config, 0, 1, backend);
   const auto stream = backend.device->CreateStream();
   StepProducts products(config, trainer.program(), *backend.device, *backend.ops, *stream);

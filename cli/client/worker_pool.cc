@@ -8,15 +8,16 @@
 #include "cli/input/inputs.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
+#include "proto/convert/device_convert.h"
 #include "search/text/cluster_json.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::cli {
 namespace {
 
-bool Offers(const v1::Worker& worker, std::string_view device) {
-  const std::string& kind = worker.inventory().device_kind();
-  return device == "paced" || (kind.empty() ? "cpu" : kind) == device;
+bool Offers(const v1::Worker& worker, EngineDevice device) {
+  const std::optional<DeviceKind> needed = NeededKind(device);
+  return !needed || WorkerKind(worker.inventory()) == needed;
 }
 
 GpuInfo GpuOf(const v1::Gpu& gpu) {
@@ -32,9 +33,9 @@ GpuInfo GpuOf(const v1::Gpu& gpu) {
 }
 
 RunDevice OnGpus(const WorkerPool& pool) {
-  RunDevice device{.name = "cuda"};
+  RunDevice device{.engine = EngineDevice::kCuda};
   for (const v1::Worker& worker : pool.workers) {
-    if (!Offers(worker, "cuda")) continue;
+    if (!Offers(worker, EngineDevice::kCuda)) continue;
     device.machine.driver = worker.inventory().driver();
     for (const v1::Gpu& gpu : worker.inventory().gpus()) {
       if (gpu.left_out().empty()) {
@@ -58,12 +59,12 @@ struct Host {
 NodeGroup CpuRank(const WorkerPool& pool) {
   std::map<std::string, Host> hosts;
   NodeGroup group;
-  group.device.name = "cpu";
+  group.device.name = std::string(Name(DeviceKind::kCpu));
   group.device.kind = DeviceKind::kCpu;
   group.nodes = 1;
   group.ranks_per_core = 1;
   for (const v1::Worker& worker : pool.workers) {
-    if (!Offers(worker, "cpu")) continue;
+    if (!Offers(worker, EngineDevice::kCpu)) continue;
     const v1::Inventory& inventory = worker.inventory();
     Host& host = hosts[inventory.hostname().empty() ? worker.name() : inventory.hostname()];
     host.slots += inventory.slots();
@@ -89,7 +90,7 @@ absl::StatusOr<NodeGroup> GpuRank(const WorkerPool& pool) {
   group.nodes = 1;
   group.ranks_per_core = 1;
   for (const v1::Worker& worker : pool.workers) {
-    if (!Offers(worker, "cuda")) continue;
+    if (!Offers(worker, EngineDevice::kCuda)) continue;
     const WorkerPool alone{.coordinator = pool.coordinator, .workers = {worker}};
     const GpuList list = OnGpus(alone).machine;
     if (list.gpus.empty()) continue;
@@ -107,7 +108,7 @@ absl::StatusOr<NodeGroup> GpuRank(const WorkerPool& pool) {
 
 }  // namespace
 
-std::int64_t SlotsOf(const WorkerPool& pool, std::string_view device) {
+std::int64_t SlotsOf(const WorkerPool& pool, EngineDevice device) {
   std::int64_t slots = 0;
   for (const v1::Worker& worker : pool.workers) {
     if (Offers(worker, device)) slots += worker.inventory().slots();
@@ -115,23 +116,25 @@ std::int64_t SlotsOf(const WorkerPool& pool, std::string_view device) {
   return slots;
 }
 
-absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, const std::string& asked,
+absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, std::optional<EngineDevice> asked,
                                        std::string_view precision) {
-  if (asked == "paced") return RunDevice{.name = asked};
-  const std::int64_t on_gpus = SlotsOf(pool, "cuda");
-  const std::string device = asked != "auto" ? asked : on_gpus > 0 && precision != "fp64" ? "cuda" : "cpu";
+  if (asked && IsEmulated(*asked)) return RunDevice{.engine = *asked};
+  const std::int64_t on_gpus = SlotsOf(pool, EngineDevice::kCuda);
+  const EngineDevice device = asked                                ? *asked
+                              : on_gpus > 0 && precision != "fp64" ? EngineDevice::kCuda
+                                                                   : EngineDevice::kCpu;
   if (SlotsOf(pool, device) == 0) {
     const std::string others =
-        pool.workers.empty()
-            ? "it has no workers"
-            : fmt::format("it has {} slots on {}", SlotsOf(pool, "paced"), on_gpus > 0 ? "cuda" : "cpu");
+        pool.workers.empty() ? "it has no workers"
+                             : fmt::format("it has {} slots on {}", SlotsOf(pool, EngineDevice::kPaced),
+                                           Name(on_gpus > 0 ? EngineDevice::kCuda : EngineDevice::kCpu));
     return absl::FailedPreconditionError(fmt::format(
         "--coordinator: {}: no worker offers {} ({}); start autocfg-worker on a machine that does, or see "
         "autocfg workers",
-        pool.coordinator, device, others));
+        pool.coordinator, Name(device), others));
   }
-  if (device == "cuda") return OnGpus(pool);
-  return RunDevice{.name = device};
+  if (UsesGpus(device)) return OnGpus(pool);
+  return RunDevice{.engine = device};
 }
 
 bool IsLocalName(std::string_view cluster) { return cluster.substr(0, cluster.find(':')) == "local"; }
@@ -140,17 +143,17 @@ absl::StatusOr<ClusterSpec> PoolCluster(const WorkerPool& pool, const RunDevice&
                                         const std::string& text) {
   const auto name = ParseClusterName(text);
   if (!name.ok()) return Where("--cluster", name.status(), "cluster");
-  const std::int64_t slots = SlotsOf(pool, device.name);
+  const std::int64_t slots = SlotsOf(pool, device.engine);
   const std::int64_t ranks = name->nodes == 0 ? slots : name->nodes * name->gpus_per_node;
   if (ranks > slots) {
     return absl::InvalidArgumentError(fmt::format(
         "--cluster: {}: {} ranks, and the workers of {} have {} slots on {}; give local:1x{}, or start more",
-        text, ranks, pool.coordinator, slots, device.name, slots));
+        text, ranks, pool.coordinator, slots, Name(device.engine), slots));
   }
   ClusterSpec cluster;
   cluster.name = name->nodes == 0 ? "local" : text;
   cluster.local = true;
-  if (device.name == "cuda") {
+  if (UsesGpus(device.engine)) {
     auto group = GpuRank(pool);
     if (!group.ok()) return Where("--cluster", group.status());
     cluster.groups.push_back(*std::move(group));
@@ -163,11 +166,11 @@ absl::StatusOr<ClusterSpec> PoolCluster(const WorkerPool& pool, const RunDevice&
 
 absl::StatusOr<ClusterSpec> MeasuredOn(const WorkerPool& pool, const std::string& text,
                                        const ClusterSpec& cluster, const RunDevice& device) {
-  if (device.name == "cuda") return MeasuredHere(text, cluster, device);
+  if (UsesGpus(device.engine)) return MeasuredHere(text, cluster, device);
   ClusterSpec there = cluster;
   const NodeGroup most = CpuRank(pool);
   there.local = cluster.groups.size() == 1 && cluster.groups.front().nodes == 1 &&
-                cluster.groups.front().gpus_per_node <= SlotsOf(pool, device.name);
+                cluster.groups.front().gpus_per_node <= SlotsOf(pool, device.engine);
   for (NodeGroup& group : there.groups) {
     if (group.device.kind != DeviceKind::kCpu) {
       return absl::InvalidArgumentError(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "autocfg/v1/worker_service.pb.h"
 #include "cli/input/devices.h"
 #include "search/plan/cluster_spec.h"
+#include "search/plan/engine_device.h"
 
 namespace autocfg::cli {
 
@@ -19,13 +21,12 @@ struct WorkerPool {
   std::vector<v1::Worker> workers;  // those that accept work
 };
 
-// Returns the number of ranks that the workers of a device ("cpu", "cuda") run at once. "paced" runs on all
-// of them.
-std::int64_t SlotsOf(const WorkerPool& pool, std::string_view device);
+// Returns the number of ranks on a device that the workers run at once. kPaced runs on all of them.
+std::int64_t SlotsOf(const WorkerPool& pool, EngineDevice device);
 
-// As ChooseDevice of cli/input/devices.h, but from what the workers offer: auto is cuda if a worker offers
+// As ChooseDevice of cli/input/devices.h, but from what the workers offer: auto is kCuda if a worker offers
 // GPUs. `machine` holds all their GPUs. FailedPrecondition if no worker offers what is asked for.
-absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, const std::string& asked,
+absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, std::optional<EngineDevice> asked,
                                        std::string_view precision);
 
 // Returns true if --cluster is `local` or `local:NxM`.

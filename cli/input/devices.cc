@@ -27,7 +27,7 @@ std::string Lower(std::string_view text) {
 }
 
 RunDevice OnCpu(std::vector<std::string> notes = {}) {
-  return {.name = "cpu", .machine = {}, .notes = std::move(notes)};
+  return {.engine = EngineDevice::kCpu, .machine = {}, .notes = std::move(notes)};
 }
 
 // Chooses the device if the user named none.
@@ -39,18 +39,18 @@ RunDevice ChooseForAuto(GpuList list, std::string_view precision, const std::str
   if (FindGpuEngine(trainer).empty())
     return OnCpu({fmt::format("on the CPU, though there is a GPU: {}", NoGpuEngine(trainer))});
   if (precision == "fp64") return OnCpu({"on the CPU, though there is a GPU: fp64 is for CPUs only"});
-  RunDevice device{.name = "cuda", .machine = {}, .notes = LeftOutNotes(list)};
+  RunDevice device{.engine = EngineDevice::kCuda, .machine = {}, .notes = LeftOutNotes(list)};
   device.machine = std::move(list);
   return device;
 }
 
 }  // namespace
 
-absl::StatusOr<RunDevice> ChooseDevice(const std::string& asked, std::string_view precision) {
-  if (asked != "auto" && asked != "cuda") return RunDevice{.name = asked};
+absl::StatusOr<RunDevice> ChooseDevice(std::optional<EngineDevice> asked, std::string_view precision) {
+  if (asked && !UsesGpus(*asked)) return RunDevice{.engine = *asked};
   GpuList list = ListGpus();
   const std::string trainer = worker::FindTrainer();
-  if (asked == "auto") return ChooseForAuto(std::move(list), precision, trainer);
+  if (!asked) return ChooseForAuto(std::move(list), precision, trainer);
   if (list.gpus.empty())
     return absl::FailedPreconditionError(
         fmt::format("--device: cuda: {}; give cpu, or paced", list.why_none));
@@ -59,7 +59,7 @@ absl::StatusOr<RunDevice> ChooseDevice(const std::string& asked, std::string_vie
         "--device: cuda: {}; build where a CUDA toolkit with cuDNN and NCCL is installed, or give cpu",
         NoGpuEngine(trainer)));
   }
-  RunDevice device{.name = asked, .machine = {}, .notes = LeftOutNotes(list)};
+  RunDevice device{.engine = *asked, .machine = {}, .notes = LeftOutNotes(list)};
   device.machine = std::move(list);
   return device;
 }

@@ -2,25 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/nvml/gpus.h"
+#include "search/plan/engine_device.h"
 
 namespace autocfg::cli {
 
 struct RunDevice {
-  std::string name;                     // cpu, cuda, dry or paced
-  GpuList machine = {};                 // cuda: the GPUs that ranks run on; empty for other devices
+  EngineDevice engine = EngineDevice::kCpu;
+  GpuList machine = {};                 // kCuda: the GPUs that ranks run on; empty for other devices
   std::vector<std::string> notes = {};  // why visible GPUs are not used
 };
 
-// Chooses a device. `asked` is a result of LoadDevice. "auto" becomes cuda if a GPU is visible, the build has
-// the GPU engine and `precision` (--precision, or empty) is not fp64, which GPUs do not run here; otherwise
-// cpu. FailedPrecondition if "cuda" is asked for without a GPU ("no GPU: ...") or without the engine.
-absl::StatusOr<RunDevice> ChooseDevice(const std::string& asked, std::string_view precision);
+// Chooses a device. `asked` is a result of LoadDevice. No value, auto, becomes kCuda if a GPU is visible, the
+// build has the GPU engine and `precision` (--precision, or empty) is not fp64, which GPUs do not run here;
+// otherwise kCpu. FailedPrecondition if kCuda is asked for without a GPU ("no GPU: ...") or without the
+// engine.
+absl::StatusOr<RunDevice> ChooseDevice(std::optional<EngineDevice> asked, std::string_view precision);
 
 // Returns "4 ranks share 1 GPU: ..."; empty if each rank has its own GPU.
 std::string SharedGpusNote(std::int64_t ranks, const GpuList& list);

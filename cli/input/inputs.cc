@@ -154,7 +154,7 @@ absl::StatusOr<ClusterSpec> MeasuredOnGpus(const std::string& text, const Cluste
 
 absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster,
                                          const RunDevice& device) {
-  if (device.name == "cuda") return MeasuredOnGpus(text, cluster, device.machine);
+  if (UsesGpus(device.engine)) return MeasuredOnGpus(text, cluster, device.machine);
   for (const NodeGroup& group : cluster.groups) {
     if (group.device.kind != DeviceKind::kCpu) {
       const std::string why = device.notes.empty() ? "" : fmt::format(" ({})", fmt::join(device.notes, "; "));
@@ -242,16 +242,18 @@ absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& w
   return canonical;
 }
 
-absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry) {
-  if (text.empty()) return std::string("auto");
-  if (text == "auto" || text == "cpu" || text == "cuda" || text == "paced") return text;
-  if (text == "dry") {
-    if (dry) return text;
-    return absl::InvalidArgumentError("--device: dry computes nothing, so a search cannot use it; give cpu");
+bool IsAutoDevice(std::string_view text) { return text.empty() || text == "auto"; }
+
+absl::StatusOr<std::optional<EngineDevice>> LoadDevice(const std::string& text, bool dry) {
+  if (IsAutoDevice(text)) return std::nullopt;
+  const std::optional<EngineDevice> device = ParseEngineDevice(text);
+  if (!device) {
+    return absl::InvalidArgumentError(
+        fmt::format("--device: unknown device '{}'; expected auto, {}", text, EngineDeviceNames(dry)));
   }
-  return absl::InvalidArgumentError(
-      fmt::format("--device: unknown device '{}'; expected {}", text,
-                  dry ? "auto, cpu, cuda, paced or dry" : "auto, cpu, cuda or paced"));
+  if (IsDry(*device) && !dry)
+    return absl::InvalidArgumentError("--device: dry computes nothing, so a search cannot use it; give cpu");
+  return device;
 }
 
 absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {

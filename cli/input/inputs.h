@@ -4,13 +4,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/input/devices.h"
 #include "kernels/nvml/gpus.h"
 #include "search/plan/cluster_spec.h"
+#include "search/plan/engine_device.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
@@ -62,9 +65,12 @@ absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text);
 absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
                                        std::int64_t max_ranks, const ParallelPlan& plan);
 
-// Accepts auto, cpu, cuda, paced and, if `dry`, dry; empty means auto. ChooseDevice checks if the machine has
-// it.
-absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry);
+// Returns true if --device leaves the choice of the device to this program: it is auto, or empty.
+bool IsAutoDevice(std::string_view text);
+
+// Accepts auto, cpu, cuda, paced and, if `dry`, dry. Returns no value for auto, and if empty. ChooseDevice
+// checks if the machine has the device.
+absl::StatusOr<std::optional<EngineDevice>> LoadDevice(const std::string& text, bool dry);
 
 // Parses texts of the form "AXIS=V1,V2".
 absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts);

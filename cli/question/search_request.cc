@@ -32,7 +32,7 @@ absl::Status CheckPredictOnly(const SearchArgs& args) {
   for (const auto& [name, given] : {std::pair<const char*, bool>{"--exhaustive", args.exhaustive},
                                     {"--max-trials", !args.max_trials.empty()},
                                     {"--time-budget", !args.time_budget.empty()},
-                                    {"--device", !args.device.empty() && args.device != "auto"}}) {
+                                    {"--device", !IsAutoDevice(args.device)}}) {
     if (given) {
       return absl::InvalidArgumentError(
           fmt::format("--predict-only and {} exclude each other: with the first, nothing is measured", name));
@@ -42,26 +42,28 @@ absl::Status CheckPredictOnly(const SearchArgs& args) {
 }
 
 // Chooses the device, the cluster and the precision, in this order of dependence.
-absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::string asked,
-                         SearchRequest& request, Precision& precision) {
+absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, SearchRequest& request,
+                         Precision& precision) {
   SearchQuestion& question = request.question;
+  std::optional<EngineDevice> asked = request.asked_device;
+  const bool emulated = asked && IsEmulated(*asked);
   // With a pool, `local` means its workers on all their nodes. Which workers these are follows from the
   // device.
-  const bool pooled = pool != nullptr && IsLocalName(args.cluster) && asked != "paced";
-  auto cluster = pooled             ? worker::LocalCluster()
-                 : asked == "paced" ? LoadDescribedCluster(args.cluster)
-                                    : LoadCluster(args.cluster);
+  const bool pooled = pool != nullptr && IsLocalName(args.cluster) && !emulated;
+  auto cluster = pooled     ? worker::LocalCluster()
+                 : emulated ? LoadDescribedCluster(args.cluster)
+                            : LoadCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
   question.cluster = *std::move(cluster);
   // A cluster that is only predicted needs no device; CPU clusters are measured on CPUs.
   const bool on_cpus = question.cluster.groups.front().device.kind == DeviceKind::kCpu;
-  if (asked == "auto" && !question.cluster.local && (question.predict_only || on_cpus)) asked = "cpu";
+  if (!asked && !question.cluster.local && (question.predict_only || on_cpus)) asked = EngineDevice::kCpu;
   const bool runs = !question.predict_only || question.cluster.local;  // else no worker is needed
-  auto device = !runs             ? absl::StatusOr<RunDevice>(RunDevice{.name = asked})
+  auto device = !runs             ? absl::StatusOr<RunDevice>(RunDevice{.engine = *asked})
                 : pool != nullptr ? ChooseDevice(*pool, asked, args.precision)
                                   : ChooseDevice(asked, args.precision);
   if (!device.ok()) return device.status();
-  question.device = device->name;
+  question.device = device->engine;
   question.notes = device->notes;
   if (IsDescribed(question)) {
     if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && !note.empty())
@@ -69,7 +71,7 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::st
     if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty())
       question.notes.push_back(std::move(note));
   } else {
-    const bool local_gpus = question.cluster.local && device->name == "cuda";
+    const bool local_gpus = question.cluster.local && UsesGpus(device->engine);
     cluster = pooled            ? PoolCluster(*pool, *device, args.cluster)
               : local_gpus      ? LoadCluster(args.cluster, device->machine)
               : pool != nullptr ? MeasuredOn(*pool, args.cluster, question.cluster, *device)
@@ -79,9 +81,9 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::st
     if (std::string note = AssumeTypicalLinkFigures(question.cluster); !note.empty())
       question.notes.push_back(std::move(note));
   }
-  const auto loaded = IsDescribed(question)    ? LoadPredictedPrecision(args.precision, question.cluster)
-                      : device->name == "cuda" ? LoadGpuPrecision(args.precision)
-                                               : LoadPrecision(args.precision);
+  const auto loaded = IsDescribed(question)      ? LoadPredictedPrecision(args.precision, question.cluster)
+                      : UsesGpus(device->engine) ? LoadGpuPrecision(args.precision)
+                                                 : LoadPrecision(args.precision);
   if (!loaded.ok()) return loaded.status();
   precision = *loaded;
   if (pool != nullptr) {
@@ -99,7 +101,7 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::st
 }  // namespace
 
 bool IsDescribed(const SearchQuestion& question) {
-  return question.device == "paced" || (question.predict_only && !question.cluster.local);
+  return IsEmulated(question.device) || (question.predict_only && !question.cluster.local);
 }
 
 absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPool* pool) {
@@ -108,6 +110,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   if (auto status = CheckPredictOnly(args); !status.ok()) return status;
   const auto device = LoadDevice(args.device, /*dry=*/false);
   if (!device.ok()) return device.status();
+  request.asked_device = *device;
   question.predict_only = args.predict_only;
   question.coordinator = args.service.coordinator;
   if (args.model.empty())
@@ -125,7 +128,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   if (auto status = args.predict_only ? CheckPredictable(*model) : CheckEngineSupports(*model); !status.ok())
     return Where(fmt::format("--model: {}", args.model), status, "model");
   Precision precision;
-  if (auto status = LoadMachine(args, pool, *device, request, precision); !status.ok()) return status;
+  if (auto status = LoadMachine(args, pool, request, precision); !status.ok()) return status;
   question.workload = {*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, precision};
   if (auto status = Validate(question.workload, *model); !status.ok()) return status;
   const auto space = LoadSpace(args.space);
@@ -152,7 +155,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   }
   spec.set_exhaustive(args.exhaustive);
   spec.set_predict_only(args.predict_only);
-  spec.set_device(question.device);
+  spec.set_device(std::string(Name(question.device)));
   // Runs the server's own validation before a database is created.
   if (const auto problem = server::ParseSearchSpec(spec); !problem.ok())
     return OfOption(problem.status(), args.cluster);

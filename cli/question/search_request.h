@@ -1,6 +1,7 @@
 // Converts the options of `autocfg search` to a validated request in the server's format. Thread-safe.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "cli/input/service_options.h"
 #include "cli/report/results_json.h"
 #include "kernels/nvml/gpus.h"
+#include "search/plan/engine_device.h"
 
 namespace autocfg::cli {
 
@@ -27,7 +29,8 @@ struct SearchArgs {
 struct SearchRequest {
   SearchQuestion question;
   v1::SearchSpec spec;
-  GpuList machine;  // with device cuda and no coordinator: the GPUs that measure
+  GpuList machine;  // with device kCuda and no coordinator: the GPUs that measure
+  std::optional<EngineDevice> asked_device = {};  // --device; empty: auto
 };
 
 // Returns true if predictions use the cluster's own figures instead of this machine's.

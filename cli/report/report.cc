@@ -69,7 +69,7 @@ std::string Rejected(const v1::Counts& counts) {
 // whose step time stays predicted.
 std::string MeasuredHow(const v1::Candidate& candidate, const SearchQuestion& question) {
   if (candidate.measured().slice()) return "predicted; measured: one rank alone, a slice";
-  return question.device == "paced" ? "measured on the paced device: emulated" : "measured";
+  return IsEmulated(question.device) ? "measured on the paced device: emulated" : "measured";
 }
 
 std::string MemoryOf(const v1::Prediction& predicted) {
@@ -109,7 +109,7 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
   text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
   if (measured.slice())
     return text + "; the plan is larger than this machine, which corrects its prediction by a slice\n";
-  if (question.device == "paced") return text + "; every op took its modelled time\n";
+  if (IsEmulated(question.device)) return text + "; every op took its modelled time\n";
   if (const double ranks = measured.ranks_per_device(); ranks > 0)
     return text + fmt::format("; {:g} rank{} per GPU\n", ranks, ranks == 1 ? "" : "s");
   return text + fmt::format("; {:g} rank{} per core\n", measured.ranks_per_core(),
@@ -129,7 +129,7 @@ std::string MachineText(const SearchQuestion& question) {
   if (!cluster.groups.empty()) {
     const NodeGroup& group = cluster.groups.front();
     text += fmt::format(" on {} {}, {} a rank", here ? "its" : "their",
-                        group.device.name.empty() ? "cpu" : group.device.name,
+                        group.device.name.empty() ? Name(DeviceKind::kCpu) : group.device.name,
                         base::BytesText(group.device.memory_bytes));
     if (group.ranks_per_core > 1)
       text += fmt::format(", {:g} ranks per {}", group.ranks_per_core,

@@ -59,10 +59,10 @@ Json WorkloadJson(const Workload& workload) {
               {"precision", std::string(Name(workload.precision))}};
 }
 
-Json VersionsJson(const std::string& device) {
+Json VersionsJson(EngineDevice device) {
   return Json{{"autocfg", base::Version()},
               {"build_id", base::BuildId()},
-              {"engine", device == "cuda" ? "cuda" : "cpu"}};
+              {"engine", std::string(Name(UsesGpus(device) ? EngineDevice::kCuda : EngineDevice::kCpu))}};
 }
 
 Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
@@ -91,7 +91,7 @@ Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& q
               {"ranks_per_gpu",
                measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
               {"slice", measurement.slice()},
-              {"emulated", question.device == "paced"}};
+              {"emulated", IsEmulated(question.device)}};
 }
 
 absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQuestion& question) {
@@ -111,7 +111,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
             {"model", ModelJson(question.model)},
             {"cluster", ClusterJson(question.cluster)},
             {"workload", WorkloadJson(question.workload)},
-            {"device", question.predict_only ? Json(nullptr) : Json(question.device)},
+            {"device", question.predict_only ? Json(nullptr) : Json(std::string(Name(question.device)))},
             {"versions", VersionsJson(question.device)}};
   if (!question.coordinator.empty()) json["coordinator"] = question.coordinator;
   if (answer.nothing_fits().empty()) {

@@ -10,6 +10,7 @@
 #include "autocfg/v1/study_service.pb.h"
 #include "nlohmann/json.hpp"
 #include "search/plan/cluster_spec.h"
+#include "search/plan/engine_device.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
@@ -21,7 +22,7 @@ struct SearchQuestion {
   ModelSpec model;
   ClusterSpec cluster;
   Workload workload;
-  std::string device = "cpu";           // that measures: cpu, cuda, or paced, which emulates the cluster
+  EngineDevice device = EngineDevice::kCpu;  // that measures; not kDry
   bool predict_only = false;            // nothing is measured
   std::string coordinator = {};         // whose workers measured; empty: this machine
   std::vector<std::string> notes = {};  // assumptions, and caveats of the answer
@@ -29,7 +30,7 @@ struct SearchQuestion {
 
 nlohmann::ordered_json WorkloadJson(const Workload& workload);
 // `device`: the device that measured or trained.
-nlohmann::ordered_json VersionsJson(const std::string& device);
+nlohmann::ordered_json VersionsJson(EngineDevice device);
 // Converts as search/question/prediction_json.h does, plus tokens_per_s of the whole plan.
 nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
                                       const SearchQuestion& question);

@@ -32,13 +32,13 @@ std::string WhatElseSavesMemory(const ParallelPlan& plan) {
 }  // namespace
 
 absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
-  if (run.device != "cpu" && run.device != "cuda" && !args.save.empty()) {
+  if (!Computes(run.device) && !args.save.empty()) {
     return absl::InvalidArgumentError(
-        fmt::format("--save: the {} device computes no weights; leave it out", run.device));
+        fmt::format("--save: the {} device computes no weights; leave it out", Name(run.device)));
   }
   if (run.slice && !args.save.empty())
     return absl::InvalidArgumentError("--save: a slice has the weights of one rank alone; leave it out");
-  if (run.device == "dry" && !args.trace.empty())
+  if (IsDry(run.device) && !args.trace.empty())
     return absl::InvalidArgumentError(
         "--trace: the dry device takes no time; leave it out, or give --device paced");
   return absl::OkStatus();
@@ -69,7 +69,7 @@ absl::Status CheckFiles(const TrainArgs& args) {
 }
 
 absl::Status CheckFits(const TrainRun& train) {
-  if (train.device == "dry") return absl::OkStatus();
+  if (IsDry(train.device)) return absl::OkStatus();
   const BestPlan& run = train.what;
   const std::int64_t capacity = train.capacity.bytes - train.capacity.overhead_bytes;
   const MemoryBytes memory = train.slice

@@ -2,9 +2,8 @@
 // thread-safe.
 #pragma once
 
-#include <string>
-
 #include "autocfg/v1/worker_service.pb.h"
+#include "search/plan/engine_device.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
@@ -14,6 +13,6 @@ namespace autocfg::cli {
 // Sets the number of ranks, the model, the workload, the plan and its program's fingerprint. Requires a plan
 // that the engine runs, with a resolved split and a program of allowed size.
 v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                     const std::string& device);
+                     EngineDevice device);
 
 }  // namespace autocfg::cli

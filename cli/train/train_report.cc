@@ -38,14 +38,14 @@ std::string SliceReport(const TrainSummary& summary, const RunDescription& run) 
     return fmt::format(
         "plan: {} on {}; {} alone, a slice: tensor {}, pipeline {}; nothing was computed\n"
         "memory of this rank: {} planned\n",
-        run.plan, run.device, whole, run.slice->tensor(), run.slice->pipeline(),
+        run.plan, Name(run.device), whole, run.slice->tensor(), run.slice->pipeline(),
         base::BytesText(summary.planned_memory_bytes));
   }
   return fmt::format(
       "\nplan: {} on {}{}; {} ran alone, a slice: tensor {}, pipeline {}\n"
       "step: {} (the slice's, median step{}; its losses are meaningless)\n"
       "memory of this rank: {} planned, {} of them used, {} beside them\n",
-      run.plan, run.device, emulated, whole, run.slice->tensor(), run.slice->pipeline(),
+      run.plan, Name(run.device), emulated, whole, run.slice->tensor(), run.slice->pipeline(),
       base::SecondsText(base::Median(steady)), summary.step_time_s.size() > 1 ? ", without the first" : "",
       base::BytesText(summary.planned_memory_bytes), base::BytesText(summary.peak_memory_bytes),
       base::BytesText(summary.device_overhead_bytes));
@@ -107,7 +107,7 @@ nlohmann::ordered_json TrainJson(const TrainSummary& summary, const RunDescripti
           {"peak_memory_bytes", summary.peak_memory_bytes},
           {"device_overhead_bytes", summary.device_overhead_bytes},
           {"plan", run.plan},
-          {"device", run.device},
+          {"device", std::string(Name(run.device))},
           {"cluster", run.emulated.empty() ? Json(nullptr) : Json(run.emulated)},
           {"slice", SliceJson(run)},
           {"model", ModelJson(run.model)},
@@ -122,21 +122,21 @@ std::string TrainReport(const TrainSummary& summary, const RunDescription& run) 
         "\nplan: {} on {}, {} rank{}, emulating {}\n"
         "tokens per second: {} (emulated: every op took its modelled time)\n"
         "memory of the worst rank: {} planned\n",
-        run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s", run.emulated,
+        run.plan, Name(run.device), run.ranks, run.ranks == 1 ? "" : "s", run.emulated,
         base::CountText(std::llround(*summary.tokens_per_s)), base::BytesText(summary.planned_memory_bytes));
   }
   if (!summary.tokens_per_s) {
     return fmt::format(
         "plan: {} on {}, {} rank{}; nothing was computed\n"
         "memory of the worst rank: {} planned\n",
-        run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s",
+        run.plan, Name(run.device), run.ranks, run.ranks == 1 ? "" : "s",
         base::BytesText(summary.planned_memory_bytes));
   }
   return fmt::format(
       "\nplan: {} on {}, {} rank{}\n"
       "tokens per second: {} (measured, median step{})\n"
       "memory of the worst rank: {} planned, {} of them used, {} beside them\n",
-      run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s",
+      run.plan, Name(run.device), run.ranks, run.ranks == 1 ? "" : "s",
       base::CountText(std::llround(*summary.tokens_per_s)),
       summary.step_time_s.size() > 1 ? ", without the first" : "",
       base::BytesText(summary.planned_memory_bytes), base::BytesText(summary.peak_memory_bytes),

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/trainer.pb.h"
 #include "nlohmann/json.hpp"
+#include "search/plan/engine_device.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/workload.h"
 #include "worker/launcher/process_launcher.h"
@@ -21,7 +22,7 @@ struct RunDescription {
   ModelSpec model;
   Workload workload;
   std::string plan;
-  std::string device;
+  EngineDevice device = EngineDevice::kCpu;
   std::int64_t ranks = 1;
   std::optional<v1::Slice> slice = {};  // if set, only this rank ran
   std::string emulated = {};            // on the paced device: the emulated cluster

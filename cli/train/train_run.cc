@@ -35,11 +35,11 @@ std::string DefaultEmulated(const ParallelPlan& plan) {
 }
 
 // Returns the cluster that the paced device emulates; empty for any other device.
-absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args,
+absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args, EngineDevice device,
                                                         const std::optional<BestPlan>& input,
                                                         const ParallelPlan& plan,
                                                         std::vector<std::string>& notes) {
-  if (args.device != "paced") {
+  if (!IsEmulated(device)) {
     if (args.cluster.empty()) return std::nullopt;
     return absl::InvalidArgumentError("--cluster: only --device paced uses it; leave it out");
   }
@@ -74,18 +74,20 @@ absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::opt
                                            TrainRun& run) {
   const bool of_input = args.precision.empty() && input;
   const std::string name = of_input ? std::string(Name(input->workload.precision)) : args.precision;
-  if (run.emulated) {
-    if (name.empty()) {
-      if (std::string note = PrecisionNote(*run.emulated); !note.empty())
-        run.notes.push_back(std::move(note));
+  switch (run.device) {
+    case EngineDevice::kPaced:
+      if (name.empty()) {
+        if (std::string note = PrecisionNote(*run.emulated); !note.empty())
+          run.notes.push_back(std::move(note));
+      }
+      return LoadPredictedPrecision(name, *run.emulated);
+    case EngineDevice::kDry: return LoadPlannedPrecision(name);
+    case EngineDevice::kCuda: {
+      auto precision = LoadGpuPrecision(name);
+      if (!of_input || precision.ok()) return precision;
+      return Where(fmt::format("--input: {}", args.input), precision.status());
     }
-    return LoadPredictedPrecision(name, *run.emulated);
-  }
-  if (run.device == "dry") return LoadPlannedPrecision(name);
-  if (run.device == "cuda") {
-    auto precision = LoadGpuPrecision(name);
-    if (!of_input || precision.ok()) return precision;
-    return Where(fmt::format("--input: {}", args.input), precision.status());
+    case EngineDevice::kCpu: break;
   }
   auto precision = LoadPrecision(name);
   if (of_input && absl::IsUnimplemented(precision.status())) {
@@ -143,10 +145,10 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   auto device = ChooseDevice(
       *asked, args.precision.empty() && input ? Name(input->workload.precision) : args.precision);
   if (!device.ok()) return device.status();
-  loaded.device = device->name;
+  loaded.device = device->engine;
   loaded.machine = std::move(device->machine);
   loaded.notes = std::move(device->notes);
-  auto emulated = LoadEmulated(args, input, run.plan, loaded.notes);
+  auto emulated = LoadEmulated(args, loaded.device, input, run.plan, loaded.notes);
   if (!emulated.ok()) return emulated.status();
   loaded.emulated = *std::move(emulated);
   const auto precision = LoadRunPrecision(args, input, loaded);
@@ -193,7 +195,7 @@ absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
   const std::int64_t processes = run.slice ? 1 : RankCount(run.what.plan);
   const auto here = worker::LocalCluster(processes, run.machine);
   if (!here.ok()) return Where("--plan", here.status());
-  if (run.device == "dry") return Capacity{};
+  if (IsDry(run.device)) return Capacity{};
   if (!run.emulated) return Capacity{MemoryCapacity(*here), DeviceOverheadBytes(*here)};
   // An emulated device has no overhead of its own.
   return Capacity{MemoryCapacity(*run.emulated) - DeviceOverheadBytes(*run.emulated), 0};

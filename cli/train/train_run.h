@@ -15,6 +15,7 @@
 #include "kernels/nvml/gpus.h"
 #include "search/cost/op_times/op_time_model.h"
 #include "search/plan/cluster_spec.h"
+#include "search/plan/engine_device.h"
 
 namespace autocfg::cli {
 
@@ -34,8 +35,8 @@ struct Capacity {
 
 struct TrainRun {
   BestPlan what;  // the plan as the ranks run it: legal, canonical, with a definite split
-  std::string device;
-  GpuList machine;                           // with device cuda: the GPUs it runs on
+  EngineDevice device = EngineDevice::kCpu;
+  GpuList machine;                           // with device kCuda: the GPUs it runs on
   std::optional<ClusterSpec> emulated;       // on the paced device: the emulated cluster
   std::optional<v1::Slice> slice;            // if set, runs only this rank
   std::shared_ptr<const OpTimeModel> times;  // of the emulated cluster, else nominal

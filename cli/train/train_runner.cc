@@ -60,11 +60,11 @@ absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
 
 // Adds notes about ranks that share this machine's cores or GPUs.
 void AddLoadNotes(TrainRun& run, std::int64_t ranks, std::size_t cores) {
-  if (run.device == "cpu" && ranks > static_cast<std::int64_t>(cores)) {
+  if (run.device == EngineDevice::kCpu && ranks > static_cast<std::int64_t>(cores)) {
     run.notes.push_back(fmt::format("{} ranks share {} core{}; times are not those of {} cores", ranks, cores,
                                     cores == 1 ? "" : "s", ranks));
   }
-  if (run.device != "cuda") return;
+  if (!UsesGpus(run.device)) return;
   if (std::string note = SharedGpusNote(ranks, run.machine); !note.empty())
     run.notes.push_back(std::move(note));
   std::vector<std::string> used = UuidsOf(run.machine);
@@ -156,8 +156,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
             trainer.empty() ? "autocfg-trainer" : trainer));
   }
   const Interrupt interrupt;
-  TrainDisplay display(args.json, (run.device == "cpu" || run.device == "cuda") && !run.slice, run.steps,
-                       run.what.workload);
+  TrainDisplay display(args.json, Computes(run.device) && !run.slice, run.steps, run.what.workload);
   worker::LaunchHooks hooks;
   hooks.cancel = &interrupt.flag();
   // Notes are printed once the ranks run, so that an error at their start is a single line.

@@ -141,8 +141,8 @@ path Existing(path directory) {
 }
 
 // Runs one training step of gpt2-tiny.
-worker::JobResult RunSmallStep(const std::string& trainer, const std::string& device,
-                               const ParallelPlan& plan, const std::vector<std::string>& gpus) {
+worker::JobResult RunSmallStep(const std::string& trainer, EngineDevice device, const ParallelPlan& plan,
+                               const std::vector<std::string>& gpus) {
   worker::JobResult failed;
   auto model = ModelPreset("gpt2-tiny");
   if (!model.ok()) {
@@ -262,7 +262,7 @@ Check CheckCudaEngine(const std::string& trainer, const GpuList& list) {
         "install a CUDA toolkit with cuDNN and NCCL, then ./dev build");
   }
   if (list.gpus.empty()) return Ok(kName, module + "; no GPU to test it on");
-  const worker::JobResult result = RunSmallStep(trainer, "cuda", {}, UuidsOf(list));
+  const worker::JobResult result = RunSmallStep(trainer, EngineDevice::kCuda, {}, UuidsOf(list));
   if (result.outcome != worker::JobOutcome::kDone)
     return Missing(kName, fmt::format("{}: a step of gpt2-tiny failed: {}", module, result.message),
                    "run ./dev gpu for details");
@@ -311,7 +311,7 @@ Check CheckTrainer(const std::string& trainer) {
 
 Check CheckEngine(const std::string& trainer) {
   constexpr const char* kAdvice = "run ./dev build, then ./dev test for details";
-  const worker::JobResult result = RunSmallStep(trainer, "cpu", {{.dp = 2}}, {});
+  const worker::JobResult result = RunSmallStep(trainer, EngineDevice::kCpu, {{.dp = 2}}, {});
   if (result.outcome != worker::JobOutcome::kDone)
     return Missing("cpu engine", fmt::format("a step of gpt2-tiny on two ranks failed: {}", result.message),
                    kAdvice);

@@ -92,7 +92,7 @@ int RunPredict(const PredictArgs& args) {
     const auto trace = question->predictor.TraceOf(question->plan);
     if (!trace.ok()) return Fail(Where("--trace", trace.status()));
     const TraceOrigin origin{.kind = TraceKind::kPredicted,
-                             .device = "",
+                             .device = std::nullopt,
                              .cluster = question->about.cluster.name,
                              .slice = std::nullopt};
     if (auto status = WriteFileAtomically(args.trace, ChromeTrace(trace->program, trace->step.rows, origin));

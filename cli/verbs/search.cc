@@ -72,9 +72,11 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   if (args.service.remote() && !request.question.predict_only)
     return fmt::format("{} trials{} --study {}", args.program, AsWritten(args.service),
                        LastPart(answer.study()));
+  std::string how;
+  if (request.asked_device && Computes(*request.asked_device))
+    how = fmt::format(" --device {}", Name(*request.asked_device));
   if (!args.output.empty() && ReplaceablePath(args.output).ok() && question.cluster.local)
-    return fmt::format("{} train --input {} --steps 10{}", args.program, ShellWord(args.output),
-                       args.device == "cpu" || args.device == "cuda" ? " --device " + args.device : "");
+    return fmt::format("{} train --input {} --steps 10{}", args.program, ShellWord(args.output), how);
   const std::string plan = answer.best().plan_text();
   const std::string workload = fmt::format("--model {} --global-batch {} --seq-len {} --precision {}",
                                            ShellWord(args.model), question.workload.global_batch,
@@ -82,9 +84,7 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   if (question.predict_only && IsDescribed(question))
     return fmt::format("{} explain {} --cluster {} --plan {}", args.program, workload,
                        ShellWord(args.cluster), plan);
-  std::string how;
-  if (args.device == "cpu" || args.device == "cuda") how = " --device " + args.device;
-  if (question.device == "paced") how = fmt::format(" --device paced --cluster {}", ShellWord(args.cluster));
+  if (IsEmulated(question.device)) how = fmt::format(" --device paced --cluster {}", ShellWord(args.cluster));
   // The plan is larger than this machine, whether or not a slice of it was measured.
   const auto& group = question.cluster.groups.front();
   const std::int64_t at_once =
@@ -116,7 +116,7 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
 // emulated node, limited by this machine's GPUs.
 std::int64_t RanksAtOnce(const SearchRequest& request) {
   const SearchQuestion& question = request.question;
-  if (question.cluster.local || question.device == "paced") return RankCount(question.cluster);
+  if (question.cluster.local || IsEmulated(question.device)) return RankCount(question.cluster);
   const std::int64_t machine = request.spec.machine_ranks();
   return machine > 0 ? machine : question.cluster.groups.front().gpus_per_node;
 }
@@ -135,7 +135,7 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
         "this machine emulates one node of {} rank{}: of larger plans, one rank alone is measured: a slice",
         slots, slots == 1 ? "" : "s"));
   }
-  if (request.question.device == "cuda") {
+  if (UsesGpus(request.question.device)) {
     if (std::string note = SharedGpusNote(slots, request.machine); !note.empty())
       notes.push_back(std::move(note));
     return notes;
@@ -267,7 +267,7 @@ int SearchHere(const SearchArgs& args, SearchRequest& request) {
   StudyClient client(service->address());
   const auto study = Begin(client, request.spec, /*alone=*/true);
   if (!study.ok()) return Fail(study.status());
-  if (question.device == "paced" || !IsDescribed(question)) {
+  if (IsEmulated(question.device) || !IsDescribed(question)) {
     if (auto status = service->StartWorker(slots, request.machine); !status.ok()) return Fail(status);
   }
   StudyWatcher watcher(service->address(), study->name());

@@ -15,7 +15,7 @@ void AddVersion(CLI::App& app, Verb& chosen) {
   verb->add_flag("--json", *json, "as JSON");
   verb->callback([json, &chosen] {
     chosen = [json] {
-      if (*json) return Answer(VersionsJson("cpu").dump(2) + "\n");
+      if (*json) return Answer(VersionsJson(EngineDevice::kCpu).dump(2) + "\n");
       return Answer(fmt::format("autocfg {} (build {})\n", base::Version(), base::BuildId()));
     };
   });

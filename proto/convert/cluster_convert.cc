@@ -45,7 +45,7 @@ v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
     v1::NodeGroup& out = *message.add_groups();
     v1::DeviceSpec& device = *out.mutable_device();
     device.set_name(group.device.name);
-    device.set_kind(group.device.kind == DeviceKind::kCpu ? "cpu" : "cuda");
+    device.set_kind(std::string(Name(group.device.kind)));
     device.set_memory_bytes(group.device.memory_bytes);
     device.set_memory_bytes_per_s(group.device.memory_bytes_per_s);
     auto& rates = *device.mutable_flops_per_s();
@@ -77,12 +77,12 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
   for (const v1::NodeGroup& in : message.groups()) {
     NodeGroup group;
     group.device.name = in.device().name();
-    const std::string& kind = in.device().kind();
-    if (kind != "cpu" && kind != "cuda") {
-      return base::InvalidArgument(
-          "cluster", fmt::format("unknown device kind '{}'; expected cpu or cuda", base::Printable(kind)));
+    const std::optional<DeviceKind> kind = ParseDeviceKind(in.device().kind());
+    if (!kind) {
+      return base::InvalidArgument("cluster", fmt::format("unknown device kind '{}'; expected cpu or cuda",
+                                                          base::Printable(in.device().kind())));
     }
-    group.device.kind = kind == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
+    group.device.kind = *kind;
     group.device.memory_bytes = in.device().memory_bytes();
     group.device.memory_bytes_per_s = in.device().memory_bytes_per_s();
     for (const auto& [name, rate] : in.device().flops_per_s()) {

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "search/plan/engine_device.h"
 
 namespace autocfg {
-
-enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 
 // The fraction of its peak figures that a device reaches. 0 means unknown, except for matmul_k_half, where it
 // means no such effect. An overhead of 0 is a known value. The presets' figures are first estimates

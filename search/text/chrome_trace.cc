@@ -101,7 +101,7 @@ nlohmann::ordered_json OtherData(const Program& program, const TraceOrigin& orig
   const auto text = [](const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); };
   Json other{{"plan", PlanText(program.plan)},
              {"kind", Name(origin.kind)},
-             {"device", text(origin.device)},
+             {"device", text(std::string(origin.device ? Name(*origin.device) : ""))},
              {"cluster", text(origin.cluster)}};
   other["slice"] = origin.slice ? Json{{"tensor", origin.slice->first}, {"pipeline", origin.slice->second}}
                                 : Json(nullptr);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "search/plan/engine_device.h"
 #include "search/schedule/action.h"
 #include "search/schedule/program.h"
 
@@ -20,8 +21,8 @@ std::string_view Name(TraceKind kind);  // "measured", "emulated", "predicted"
 // Source of the times.
 struct TraceOrigin {
   TraceKind kind = TraceKind::kPredicted;
-  std::string device;   // what ran the step: "cpu", "paced"; empty if nothing ran it
-  std::string cluster;  // whose figures the times use; empty if measured
+  std::optional<EngineDevice> device;  // what ran the step; empty if nothing ran it
+  std::string cluster;                 // whose figures the times use; empty if measured
   // tensor and pipeline coordinate, if a single rank ran alone
   std::optional<std::pair<std::int64_t, std::int64_t>> slice;
 };

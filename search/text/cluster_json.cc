@@ -35,10 +35,10 @@ constexpr std::array<TimeField, 3> kTimes = {{{"intra_node_latency_s", &NodeGrou
                                               {"inter_node_latency_s", &NodeGroup::inter_node_latency_s},
                                               {"host_op_s", &NodeGroup::host_op_s}}};
 
-std::optional<DeviceKind> ParseDeviceKind(std::string_view name) {
-  if (name == "cpu") return DeviceKind::kCpu;
-  if (name == "cuda") return DeviceKind::kCuda;
-  return std::nullopt;
+std::vector<std::string> DeviceKindNames() {
+  std::vector<std::string> names;
+  for (const DeviceKind kind : kDeviceKinds) names.emplace_back(Name(kind));
+  return names;
 }
 
 // JSON names of the fractions of DeviceEfficiency.
@@ -85,7 +85,7 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   base::FieldReader reader("cluster", json, "device");
   reader.Require("memory_bytes");
   reader.String("name", device.name);
-  reader.Named("kind", device.kind, ParseDeviceKind, {"cpu", "cuda"});
+  reader.Named("kind", device.kind, ParseDeviceKind, DeviceKindNames());
   reader.Size("memory_bytes", device.memory_bytes);
   Positive(reader, "memory_bytes_per_s", device.memory_bytes_per_s);
   if (const Json* rates = reader.Find("flops_per_s"); rates != nullptr) {
@@ -126,7 +126,7 @@ Json DeviceJson(const DeviceSpec& device) {
   }
   Json json = {
       {"name", device.name},
-      {"kind", device.kind == DeviceKind::kCpu ? "cpu" : "cuda"},
+      {"kind", std::string(Name(device.kind))},
       {"memory_bytes", device.memory_bytes},
   };
   if (device.memory_bytes_per_s > 0) json["memory_bytes_per_s"] = device.memory_bytes_per_s;

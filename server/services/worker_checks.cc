@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "proto/convert/device_convert.h"
 #include "server/names/resource_names.h"
 
 namespace autocfg::server {
@@ -97,9 +98,7 @@ absl::Status Check(const v1::Inventory& inventory) {
       !status.ok()) {
     return status;
   }
-  const std::string& kind = inventory.device_kind();
-  if (!kind.empty() && kind != "cpu" && kind != "cuda")
-    return absl::InvalidArgumentError("inventory.device_kind must be cpu or cuda");
+  if (!WorkerKind(inventory)) return absl::InvalidArgumentError("inventory.device_kind must be cpu or cuda");
   for (const v1::Gpu& gpu : inventory.gpus()) {
     if (absl::Status status = Check(gpu); !status.ok()) return status;
   }

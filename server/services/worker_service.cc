@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "fmt/format.h"
+#include "search/plan/engine_device.h"
 #include "server/names/resource_names.h"
 #include "server/services/pages.h"
 #include "server/services/parked_reactor.h"
@@ -40,7 +41,8 @@ absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& reques
                                          v1::RegisterWorkerResponse& response) {
   if (absl::Status status = Check(request); !status.ok()) return status;
   v1::RegisterWorkerRequest definite = request;
-  if (request.inventory().device_kind().empty()) definite.mutable_inventory()->set_device_kind("cpu");
+  if (request.inventory().device_kind().empty())
+    definite.mutable_inventory()->set_device_kind(std::string(Name(DeviceKind::kCpu)));
   const auto epoch = parts_.store.RegisterWorker(definite, parts_.clock());
   if (!epoch.ok()) return epoch.status();
   parts_.dispatcher.Registered({request.worker(), *epoch});

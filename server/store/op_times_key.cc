@@ -4,12 +4,11 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "proto/convert/device_convert.h"
 #include "server/store/placement.h"
 
 namespace autocfg::server {
 namespace {
-
-constexpr char kCudaDevice[] = "cuda";
 
 bool NamesABuild(const std::string& build) {
   return !build.empty() && !build.ends_with("-dirty") && !build.ends_with("+unknown");
@@ -21,7 +20,7 @@ std::string DeviceOf(const v1::Inventory& inventory) {
 }
 
 bool Alike(const v1::Inventory& a, const v1::Inventory& b) {
-  return a.device_kind() == b.device_kind() && DeviceOf(a) == DeviceOf(b) && a.build_id() == b.build_id();
+  return WorkerKind(a) == WorkerKind(b) && DeviceOf(a) == DeviceOf(b) && a.build_id() == b.build_id();
 }
 
 // On an otherwise idle worker, slot i is GPU i mod GPUs.
@@ -35,7 +34,7 @@ std::int64_t RanksPerDevice(const CalibratedShare& share) {
 
 std::optional<OpTimesKey> OpTimesKeyOf(std::span<const CalibratedShare> shares, bool fewer_ranks) {
   const v1::Inventory& first = shares.front().inventory;
-  if (first.device_kind() != kCudaDevice || first.device_fingerprint().empty() ||
+  if (WorkerKind(first) != DeviceKind::kCuda || first.device_fingerprint().empty() ||
       !NamesABuild(first.build_id()))
     return std::nullopt;
   OpTimesKey key;
@@ -51,22 +50,23 @@ std::optional<OpTimesKey> OpTimesKeyOf(std::span<const CalibratedShare> shares, 
 }
 
 std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const WorkerRecord> workers) {
-  if (job.device() != kCudaDevice) return std::nullopt;
+  if (NeededKind(job) != DeviceKind::kCuda) return std::nullopt;
   std::vector<const WorkerRecord*> able;
   std::vector<PlacementWorker> idle;
   for (const WorkerRecord& worker : workers) {
     const v1::Inventory& inventory = worker.inventory;
-    if (!worker.active || worker.draining || inventory.device_kind() != kCudaDevice) continue;
+    if (!worker.active || worker.draining || WorkerKind(inventory) != DeviceKind::kCuda) continue;
     if (!able.empty() && !Alike(inventory, able.front()->inventory)) return std::nullopt;
     able.push_back(&worker);
     idle.push_back({.host = worker.session.worker,
-                    .device_kind = kCudaDevice,
+                    .kind = DeviceKind::kCuda,
                     .slots = inventory.slots(),
                     .free = inventory.slots(),
                     .waiting = true});
   }
-  const Placement placement = Place(
-      {.ranks = job.ranks(), .device = kCudaDevice, .fewer_ranks = job.fewer_ranks(), .avoid = {}}, idle);
+  const Placement placement =
+      Place({.ranks = job.ranks(), .needs = DeviceKind::kCuda, .fewer_ranks = job.fewer_ranks(), .avoid = {}},
+            idle);
   if (placement.shares.empty()) return std::nullopt;
   std::vector<CalibratedShare> shares;
   for (const PlacedShare& share : placement.shares)

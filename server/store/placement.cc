@@ -7,12 +7,8 @@
 namespace autocfg::server {
 namespace {
 
-constexpr char kCpu[] = "cpu";
-constexpr char kCuda[] = "cuda";
-
-bool OfKind(const PlacementWorker& worker, const std::string& device) {
-  if (device != kCpu && device != kCuda) return true;
-  return device == (worker.device_kind.empty() ? kCpu : worker.device_kind);
+bool OfKind(const PlacementWorker& worker, std::optional<DeviceKind> needs) {
+  return !needs || worker.kind == needs;
 }
 
 std::int64_t SlotsOf(std::span<const PlacementWorker> workers, const std::vector<std::size_t>& which) {
@@ -27,14 +23,13 @@ bool Suffice(const PlacementJob& job, std::int64_t slots) {
 
 std::string WhyNobody(const PlacementJob& job, std::span<const PlacementWorker> workers,
                       const std::vector<std::size_t>& able) {
-  const bool any = job.device != kCpu && job.device != kCuda;
-  const std::string worker = any ? "worker" : job.device + " worker";
+  const std::string worker = job.needs ? fmt::format("{} worker", Name(*job.needs)) : "worker";
   if (!able.empty()) {
     return fmt::format("its next job needs {} slots of {}s, but those running have {}; start more workers",
                        job.ranks, worker, SlotsOf(workers, able));
   }
   const bool draining = std::any_of(workers.begin(), workers.end(), [&](const PlacementWorker& w) {
-    return w.draining && OfKind(w, job.device);
+    return w.draining && OfKind(w, job.needs);
   });
   return draining ? fmt::format("every running {} is draining; start another", worker)
                   : fmt::format("no {} is running; start one", worker);
@@ -62,7 +57,7 @@ Placement Place(const PlacementJob& job, std::span<const PlacementWorker> worker
   std::vector<std::size_t> able;
   std::vector<std::size_t> elsewhere;
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    if (workers[i].draining || !OfKind(workers[i], job.device)) continue;
+    if (workers[i].draining || !OfKind(workers[i], job.needs)) continue;
     able.push_back(i);
     if (!job.avoid.contains(workers[i].host)) elsewhere.push_back(i);
   }

@@ -3,17 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "search/plan/engine_device.h"
 
 namespace autocfg::server {
 
 // A worker that is present, in its current session.
 struct PlacementWorker {
   std::string host;
-  std::string device_kind;  // cpu, cuda; empty: cpu
+  std::optional<DeviceKind> kind = DeviceKind::kCpu;  // empty: one that this version does not know
   std::int64_t slots = 0;
   std::int64_t free = 0;  // slots not used by its running shares
   bool draining = false;
@@ -23,7 +26,7 @@ struct PlacementWorker {
 
 struct PlacementJob {
   std::int64_t ranks = 0;
-  std::string device;  // cpu and cuda need workers of that kind; others (paced) run on any
+  std::optional<DeviceKind> needs = {};  // hardware of its workers; empty: any
   bool fewer_ranks = false;
   std::set<std::string> avoid;  // hosts on which an attempt of this job has failed
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "proto/convert/device_convert.h"
 #include "proto/merge_results.h"
 #include "search/ops/op_desc.h"
 #include "server/names/resource_names.h"
@@ -218,7 +219,7 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
     row.executeStep();
     Parse(row.getColumn(0), asked);
   }
-  if (asked.device() != "cuda") return;
+  if (NeededKind(asked) != DeviceKind::kCuda) return;
   std::vector<CalibratedShare> places;
   for (const EndedShare& share : shares) {
     SQLite::Statement row = Query("SELECT inventory FROM workers WHERE worker = ?", share.worker);

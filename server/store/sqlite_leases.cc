@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "proto/convert/device_convert.h"
 #include "server/store/placement.h"
 #include "server/store/sqlite_store_impl.h"
 
@@ -71,7 +72,7 @@ SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<Work
     if (!row.executeStep()) continue;
     PlacementWorker& worker = at_work.workers.emplace_back();
     worker.host = row.getColumn(0).getString();
-    worker.device_kind = row.getColumn(1).getString();
+    worker.kind = WorkerKind(row.getColumn(1).getString());
     worker.slots = row.getColumn(2).getInt64();
     worker.draining = row.getColumn(3).getInt() != 0;
     const auto used = in_use.find(session.worker);
@@ -85,7 +86,7 @@ SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<Work
 PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
   PlacementJob job;
   job.ranks = row.getColumn(2).getInt64();
-  job.device = row.getColumn(3).getString();
+  job.needs = NeededKind(row.getColumn(3).getString());
   job.fewer_ranks = row.getColumn(4).getInt() != 0;
   if (row.getColumn(5).getInt64() == 0) return job;  // never attempted
   SQLite::Statement hosts = Query(

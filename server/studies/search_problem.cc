@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -79,7 +80,18 @@ absl::Status CheckSizes(const v1::SearchSpec& spec) {
 }
 
 bool OnGpus(const v1::ClusterSpec& cluster) {
-  return cluster.groups_size() > 0 && cluster.groups(0).device().kind() == "cuda";
+  return cluster.groups_size() > 0 && ParseDeviceKind(cluster.groups(0).device().kind()) == DeviceKind::kCuda;
+}
+
+// Returns the device that measures. Default: the GPU for `local` on GPUs, else the CPU.
+absl::StatusOr<EngineDevice> MeasuringDevice(const v1::SearchSpec& spec) {
+  if (spec.device().empty())
+    return spec.cluster().local() && OnGpus(spec.cluster()) ? EngineDevice::kCuda : EngineDevice::kCpu;
+  const std::optional<EngineDevice> device = ParseEngineDevice(spec.device());
+  if (device && !IsDry(*device)) return *device;
+  return base::InvalidArgument("spec.device",
+                               fmt::format("unknown device '{}'; expected {}", base::Printable(spec.device()),
+                                           EngineDeviceNames(/*dry=*/false)));
 }
 
 absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, std::int64_t most_sequences,
@@ -113,7 +125,7 @@ absl::Status CheckPrograms(const SearchProblem& problem) {
 
 // Checks that the cluster's devices and the precision match the device that measures.
 absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
-  const bool on_gpus = problem.device == "cuda";
+  const bool on_gpus = UsesGpus(problem.device);
   for (const NodeGroup& group : problem.cluster.groups) {
     if ((group.device.kind == DeviceKind::kCuda) == on_gpus) continue;
     if (on_gpus)
@@ -142,27 +154,22 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
 // Checks that the study's kind of evidence can be obtained.
 absl::Status CheckEvidence(const SearchProblem& problem) {
   const ClusterSpec& cluster = problem.cluster;
-  if (problem.device != "cpu" && problem.device != "cuda" && problem.device != "paced") {
-    return base::InvalidArgument(
-        "spec.device",
-        fmt::format("unknown device '{}'; expected cpu, cuda or paced", base::Printable(problem.device)));
-  }
   if (problem.machine_ranks < 0)
     return absl::InvalidArgumentError(
         fmt::format("spec.machine_ranks is {}; it must not be negative", problem.machine_ranks));
-  if (problem.device == "paced" && cluster.local) {
+  if (IsEmulated(problem.device) && cluster.local) {
     return base::InvalidArgument(
         "spec.device", "paced emulates a described cluster; give a preset or a file instead of local");
   }
   // Predictions need all of the cluster's figures.
-  if (!cluster.local && (problem.options.predict_only || problem.device == "paced")) {
+  if (!cluster.local && (problem.options.predict_only || IsEmulated(problem.device))) {
     if (const auto times = ClusterOpTimes::Create(cluster, problem.workload.precision); !times.ok())
       return In("cluster", times.status());
   }
   if (problem.options.predict_only && !cluster.local) {
     return CheckLimits(problem, kMostPredictedRanks, kMostPredictedSequences, "searched");
   }
-  if (problem.device == "paced") {
+  if (IsEmulated(problem.device)) {
     if (absl::Status status = CheckLimits(problem, kMostPacedRanks, kMostSequences, "emulated"); !status.ok())
       return status;
     if (RankCount(cluster) * problem.workload.global_batch > kMostPacedMicrobatches) {
@@ -187,7 +194,7 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
 
 Evidence EvidenceOf(const SearchProblem& problem) {
   if (problem.options.predict_only) return Evidence::kPrediction;
-  if (problem.device == "paced") return Evidence::kPaced;
+  if (IsEmulated(problem.device)) return Evidence::kPaced;
   return problem.cluster.local ? Evidence::kTrials : Evidence::kSlices;
 }
 
@@ -231,11 +238,11 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   problem.cluster = *std::move(cluster);
   if (absl::Status status = Validate(problem.cluster); !status.ok()) return In("cluster", status);
   problem.options.predict_only = spec.predict_only();
-  problem.device = spec.device();
-  if (problem.device.empty())
-    problem.device = problem.cluster.local && OnGpus(spec.cluster()) ? "cuda" : "cpu";
+  const auto device = MeasuringDevice(spec);
+  if (!device.ok()) return device.status();
+  problem.device = *device;
   problem.machine_ranks = spec.machine_ranks();
-  if (problem.device == "paced" || problem.options.predict_only) {
+  if (IsEmulated(problem.device) || problem.options.predict_only) {
     AssumeTypicalFigures(problem.cluster);
   } else {
     AssumeTypicalLinkFigures(problem.cluster);
@@ -289,7 +296,7 @@ v1::SearchSpec ToProto(const SearchProblem& problem) {
   spec.set_predict_only(problem.options.predict_only);
   spec.set_max_trials(problem.options.max_trials);
   spec.set_time_budget_s(problem.time_budget_s);
-  spec.set_device(problem.device);
+  spec.set_device(std::string(Name(problem.device)));
   spec.set_machine_ranks(problem.machine_ranks);
   return spec;
 }

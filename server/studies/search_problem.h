@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "search/plan/cluster_spec.h"
+#include "search/plan/engine_device.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/workload.h"
 #include "search/planner/search_loop.h"
@@ -21,7 +22,7 @@ struct SearchProblem {
   AxisValues space;
   SearchOptions options;
   double time_budget_s = 0;  // 0 = no limit
-  std::string device;        // "cpu", "cuda", "paced"
+  EngineDevice device = EngineDevice::kCpu;  // that measures; not kDry
   // Number of ranks that run at once, if a described cluster has more; 0: the ranks of one node.
   std::int64_t machine_ranks = 0;
 };

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "fmt/format.h"
+#include "proto/convert/device_convert.h"
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/prediction_convert.h"
@@ -174,7 +175,7 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() 
 }
 
 absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
-  if (job.device() != "cuda") return Store::Calibration();
+  if (!UsesGpus(problem_->device)) return Store::Calibration();
   std::optional<OpTimesKey> key;
   const absl::Time deadline = absl::Now() + kWorkerGrace;
   while (true) {
@@ -183,7 +184,7 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
     if (!workers.ok()) return Failed(workers.status());
     key = OpTimesKeyFor(job, *workers);
     const bool any = std::any_of(workers->begin(), workers->end(), [](const WorkerRecord& worker) {
-      return worker.inventory.device_kind() == "cuda";
+      return WorkerKind(worker.inventory) == DeviceKind::kCuda;
     });
     if (key || any || absl::Now() >= deadline) break;
     if (absl::Status status = CheckRunning(); !status.ok()) return status;

@@ -90,7 +90,7 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
   reused_op_times_ = (*calibration)->reused_ops;
   device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
   // overhead was not measured: keep the estimate
-  if (device_overhead_bytes_ == 0 && problem_.device == "cuda")
+  if (device_overhead_bytes_ == 0 && UsesGpus(problem_.device))
     device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
   OpTimes times(measured);
   if (problem_.cluster.local) return std::make_shared<const OpTimes>(std::move(times));

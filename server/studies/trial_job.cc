@@ -41,7 +41,7 @@ std::int64_t RanksHere(const SearchProblem& problem) {
 }
 
 double StartSeconds(const SearchProblem& problem) {
-  return problem.device == "cuda" ? kGpuStartSeconds : kStartSeconds;
+  return UsesGpus(problem.device) ? kGpuStartSeconds : kStartSeconds;
 }
 
 // Returns true if plans exceed one machine, so that their ranks run alone.
@@ -56,7 +56,7 @@ v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& 
   v1::Job job;
   job.set_ranks(static_cast<std::int32_t>(RanksHere(problem)));
   job.set_fewer_ranks(InSlices(problem));
-  job.set_device(problem.device);
+  job.set_device(std::string(Name(problem.device)));
   v1::CalibrateSpec& spec = *job.mutable_calibrate();
   for (const OpDesc& op : ops) {
     if (problem.cluster.local || !IsCommunication(op.kind)) *spec.add_ops() = ToProto(op);
@@ -85,7 +85,7 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   v1::Job job;
   job.set_ranks(static_cast<std::int32_t>(request.slice ? RanksHere(problem) : RankCount(plan)));
   job.set_fewer_ranks(request.slice.has_value());
-  job.set_device(problem.device);
+  job.set_device(std::string(Name(problem.device)));
   v1::TrainSpec& spec = *job.mutable_train();
   spec = MakeTrainSpec(problem.model, problem.workload, plan);
   const bool paced = EvidenceOf(problem) == Evidence::kPaced;

@@ -16,14 +16,14 @@ using testing::IsEmpty;
 
 TEST(ChooseDevice, AutoPrefersUsableGpus) {
   const GpuMachine machine(EqualGpus(2) + ";" + EqualGpus(1, ",mig=1"));
-  const auto device = ChooseDevice("auto", "");
+  const auto device = ChooseDevice(std::nullopt, "");
   ASSERT_TRUE(device.ok()) << device.status();
-  EXPECT_EQ(device->name, "cuda");
+  EXPECT_EQ(device->engine, EngineDevice::kCuda);
   EXPECT_EQ(device->machine.gpus.size(), 2u);
   EXPECT_THAT(device->notes, ElementsAre("GPU 2 (NVIDIA H200) is left out: MIG is on, and is left as it is"));
-  EXPECT_EQ(ChooseDevice("cuda", "")->machine, device->machine);
-  for (const char* other : {"cpu", "paced", "dry"}) {
-    EXPECT_EQ(ChooseDevice(other, "")->name, other);
+  EXPECT_EQ(ChooseDevice(EngineDevice::kCuda, "")->machine, device->machine);
+  for (const EngineDevice other : {EngineDevice::kCpu, EngineDevice::kPaced, EngineDevice::kDry}) {
+    EXPECT_EQ(ChooseDevice(other, "")->engine, other);
     EXPECT_THAT(ChooseDevice(other, "")->machine.gpus, IsEmpty());
   }
 }
@@ -31,30 +31,30 @@ TEST(ChooseDevice, AutoPrefersUsableGpus) {
 TEST(ChooseDevice, AutoNotesWhyAGpuIsNotUsed) {
   {
     const GpuMachine machine(EqualGpus(1), /*engine=*/false);
-    const auto device = ChooseDevice("auto", "");
-    EXPECT_EQ(device->name, "cpu");
+    const auto device = ChooseDevice(std::nullopt, "");
+    EXPECT_EQ(device->engine, EngineDevice::kCpu);
     ASSERT_EQ(device->notes.size(), 1u);
     EXPECT_THAT(device->notes[0],
                 testing::AllOf(HasSubstr("on the CPU"), HasSubstr("libautocfg_cuda.so is not beside")));
-    EXPECT_TRUE(absl::IsFailedPrecondition(ChooseDevice("cuda", "").status()));
-    EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()),
+    EXPECT_TRUE(absl::IsFailedPrecondition(ChooseDevice(EngineDevice::kCuda, "").status()));
+    EXPECT_THAT(std::string(ChooseDevice(EngineDevice::kCuda, "").status().message()),
                 HasSubstr("--device: cuda: this build has no GPU engine"));
   }
   {
     const GpuMachine machine(EqualGpus(1));
-    EXPECT_EQ(ChooseDevice("auto", "fp64")->name, "cpu");
-    EXPECT_THAT(ChooseDevice("auto", "fp64")->notes, ElementsAre(HasSubstr("fp64 is for CPUs only")));
-    EXPECT_EQ(ChooseDevice("auto", "fp32")->name, "cuda");
+    EXPECT_EQ(ChooseDevice(std::nullopt, "fp64")->engine, EngineDevice::kCpu);
+    EXPECT_THAT(ChooseDevice(std::nullopt, "fp64")->notes, ElementsAre(HasSubstr("fp64 is for CPUs only")));
+    EXPECT_EQ(ChooseDevice(std::nullopt, "fp32")->engine, EngineDevice::kCuda);
   }
   {
     const GpuMachine machine(EqualGpus(1, ",mig=1"));
-    EXPECT_EQ(ChooseDevice("auto", "")->name, "cpu");
-    EXPECT_THAT(ChooseDevice("auto", "")->notes, ElementsAre(HasSubstr("MIG is on")));
+    EXPECT_EQ(ChooseDevice(std::nullopt, "")->engine, EngineDevice::kCpu);
+    EXPECT_THAT(ChooseDevice(std::nullopt, "")->notes, ElementsAre(HasSubstr("MIG is on")));
   }
   const NoGpus none;
-  EXPECT_EQ(ChooseDevice("auto", "")->name, "cpu");
-  EXPECT_THAT(ChooseDevice("auto", "")->notes, IsEmpty()) << "nothing that could be used is there";
-  EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()),
+  EXPECT_EQ(ChooseDevice(std::nullopt, "")->engine, EngineDevice::kCpu);
+  EXPECT_THAT(ChooseDevice(std::nullopt, "")->notes, IsEmpty()) << "nothing that could be used is there";
+  EXPECT_THAT(std::string(ChooseDevice(EngineDevice::kCuda, "").status().message()),
               testing::StartsWith("--device: cuda: no GPU: there is no NVIDIA driver"));
 }
 
@@ -62,11 +62,11 @@ TEST(ChooseDevice, UsesTheEngineNamedByTheVariable) {
   const GpuMachine machine(EqualGpus(1), /*engine=*/false);
   {
     const ScopedVariable module("AUTOCFG_GPU_MODULE", machine.home().Write("mine.so", ""));
-    EXPECT_EQ(ChooseDevice("auto", "")->name, "cuda");
+    EXPECT_EQ(ChooseDevice(std::nullopt, "")->engine, EngineDevice::kCuda);
   }
   const ScopedVariable module("AUTOCFG_GPU_MODULE", machine.home() / "nowhere.so");
-  EXPECT_EQ(ChooseDevice("auto", "")->name, "cpu");
-  EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()),
+  EXPECT_EQ(ChooseDevice(std::nullopt, "")->engine, EngineDevice::kCpu);
+  EXPECT_THAT(std::string(ChooseDevice(EngineDevice::kCuda, "").status().message()),
               HasSubstr("nowhere.so that AUTOCFG_GPU_MODULE names"));
 }
 
@@ -96,7 +96,7 @@ TEST(LoadCluster, LocalUsesTheGpus) {
 
 TEST(MeasuredHere, RequiresMatchingGpus) {
   const GpuMachine machine(EqualGpus(2));
-  const RunDevice device = *ChooseDevice("cuda", "");
+  const RunDevice device = *ChooseDevice(EngineDevice::kCuda, "");
   const auto whole = MeasuredHere("h200-sxm:1x2", *LoadCluster("h200-sxm:1x2"), device);
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_TRUE(whole->local);

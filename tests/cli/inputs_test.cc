@@ -99,7 +99,7 @@ TEST(LoadCluster, RejectsBadNames) {
   ASSERT_TRUE(gpus.ok()) << gpus.status();
   EXPECT_EQ(RankCount(*gpus), 512);
   EXPECT_FALSE(gpus->local);
-  const auto measured = MeasuredHere("a100-80gb-sxm:64x8", *gpus, {.name = "cpu"}).status();
+  const auto measured = MeasuredHere("a100-80gb-sxm:64x8", *gpus, {.engine = EngineDevice::kCpu}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(measured)) << measured;
   ExpectSays(measured, {"--cluster: a100-80gb-sxm:64x8", "--predict-only", "--device paced"});
   const auto unknown = LoadCluster("locl").status();
@@ -120,14 +120,14 @@ TEST(MeasuredHere, MemoryIsLimitedByThisMachine) {
   const auto small = LoadCluster(CpuCluster(dir, 1, 1, 1000));
   ASSERT_TRUE(small.ok()) << small.status();
   EXPECT_FALSE(small->local) << "described, not measured yet";
-  const auto here = MeasuredHere("cluster.json", *small, {.name = "cpu"});
+  const auto here = MeasuredHere("cluster.json", *small, {.engine = EngineDevice::kCpu});
   ASSERT_TRUE(here.ok()) << here.status();
   EXPECT_TRUE(here->local);
   EXPECT_EQ(MemoryCapacity(*here), 1000);
   const auto huge = LoadCluster(CpuCluster(dir, 1, 1, 1'000'000'000'000'000));
   ASSERT_TRUE(huge.ok()) << huge.status();
   EXPECT_EQ(MemoryCapacity(*huge), 1'000'000'000'000'000);
-  EXPECT_LE(MemoryCapacity(*MeasuredHere("cluster.json", *huge, {.name = "cpu"})),
+  EXPECT_LE(MemoryCapacity(*MeasuredHere("cluster.json", *huge, {.engine = EngineDevice::kCpu})),
             worker::MemoryLimitBytes());
 }
 
@@ -137,7 +137,7 @@ TEST(MeasuredHere, SingleNodeIsLocal) {
   for (const std::int64_t nodes : {1, 3}) {
     const auto cluster = LoadCluster(CpuCluster(dir, nodes, 2 * cores, 1'000'000'000'000'000));
     ASSERT_TRUE(cluster.ok()) << cluster.status();
-    const auto here = MeasuredHere("cluster.json", *cluster, {.name = "cpu"});
+    const auto here = MeasuredHere("cluster.json", *cluster, {.engine = EngineDevice::kCpu});
     ASSERT_TRUE(here.ok()) << here.status();
     EXPECT_EQ(here->local, nodes == 1);
     EXPECT_EQ(RankCount(*here), nodes * 2 * cores);
@@ -146,7 +146,7 @@ TEST(MeasuredHere, SingleNodeIsLocal) {
     EXPECT_TRUE(Validate(*here).ok()) << Validate(*here);
   }
   const auto asked = LoadCluster("local:1x" + std::to_string(2 * cores));
-  const auto here = MeasuredHere("local", *asked, {.name = "cpu"});
+  const auto here = MeasuredHere("local", *asked, {.engine = EngineDevice::kCpu});
   ASSERT_TRUE(here.ok()) << here.status();
   EXPECT_EQ(*here, *asked);
 }
@@ -225,13 +225,18 @@ TEST(LoadPrecision, CpuAcceptsFp64AndFp32) {
 }
 
 TEST(LoadDevice, Names) {
-  EXPECT_EQ(*LoadDevice("", false), "auto");
-  for (const char* name : {"auto", "cpu", "cuda"}) EXPECT_EQ(*LoadDevice(name, false), name);
-  EXPECT_EQ(*LoadDevice("dry", true), "dry");
+  for (const char* chosen_here : {"", "auto"}) EXPECT_EQ(*LoadDevice(chosen_here, false), std::nullopt);
+  EXPECT_EQ(*LoadDevice("cpu", false), EngineDevice::kCpu);
+  EXPECT_EQ(*LoadDevice("cuda", false), EngineDevice::kCuda);
+  EXPECT_EQ(*LoadDevice("dry", true), EngineDevice::kDry);
   EXPECT_TRUE(absl::IsInvalidArgument(LoadDevice("dry", false).status()));
-  EXPECT_EQ(*LoadDevice("paced", true), "paced");
-  EXPECT_EQ(*LoadDevice("paced", false), "paced");
-  EXPECT_TRUE(absl::IsInvalidArgument(LoadDevice("gpu", true).status()));
+  EXPECT_EQ(*LoadDevice("paced", true), EngineDevice::kPaced);
+  EXPECT_EQ(*LoadDevice("paced", false), EngineDevice::kPaced);
+  EXPECT_EQ(
+      LoadDevice("gpu", true).status(),
+      absl::InvalidArgumentError("--device: unknown device 'gpu'; expected auto, cpu, cuda, paced or dry"));
+  EXPECT_EQ(LoadDevice("gpu", false).status(),
+            absl::InvalidArgumentError("--device: unknown device 'gpu'; expected auto, cpu, cuda or paced"));
 }
 
 TEST(LoadSpace, AxesAndValues) {

@@ -290,7 +290,7 @@ TEST(SearchReport, PredictOnlyNeverSaysMeasured) {
 
 TEST(SearchReport, EmulatedTimesAreMarked) {
   auto question = Question();
-  question.device = "paced";
+  question.device = EngineDevice::kPaced;
   EXPECT_NE(SearchReport(Answer(), question, "").find("(measured on the paced device: emulated)"),
             std::string::npos);
   const auto json = *SearchJson(Answer(), question);

@@ -43,7 +43,7 @@ TEST(TrainReport, ReportsOnlyMeasuredValues) {
   summary.planned_memory_bytes = 2048;
   RunDescription run;
   run.plan = "tp=2";
-  run.device = "dry";
+  run.device = EngineDevice::kDry;
   run.ranks = 2;
   EXPECT_EQ(TrainReport(summary, run),
             "plan: tp=2 on dry, 2 ranks; nothing was computed\nmemory of the worst rank: 2.0 KiB planned\n");
@@ -58,7 +58,7 @@ TEST(TrainReport, DryRunOfASlice) {
   summary.planned_memory_bytes = 2048;
   RunDescription run;
   run.plan = "tp=2";
-  run.device = "dry";
+  run.device = EngineDevice::kDry;
   run.ranks = 2;
   run.slice.emplace().set_tensor(1);
   EXPECT_EQ(
@@ -66,7 +66,7 @@ TEST(TrainReport, DryRunOfASlice) {
       "plan: tp=2 on dry; one of its 2 ranks alone, a slice: tensor 1, pipeline 0; nothing was computed\n"
       "memory of this rank: 2.0 KiB planned\n");
   summary.step_time_s = {2, 1};
-  run.device = "cpu";
+  run.device = EngineDevice::kCpu;
   EXPECT_NE(TrainReport(summary, run).find("tp=2 on cpu; one of its 2 ranks ran alone, a slice"),
             std::string::npos);
   run.ranks = 1;

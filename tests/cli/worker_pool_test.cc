@@ -47,7 +47,7 @@ WorkerPool Pool(std::vector<v1::Worker> workers) {
 
 TEST(WorkerPoolTest, LocalHasAllSlotsAndTheLeastMemory) {
   const WorkerPool pool = Pool({CpuWorker("a", "one", 2, 20 * kGiB), CpuWorker("b", "two", 4, 20 * kGiB)});
-  const auto cluster = PoolCluster(pool, {.name = "cpu"}, "local");
+  const auto cluster = PoolCluster(pool, {.engine = EngineDevice::kCpu}, "local");
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_TRUE(cluster->local);
   EXPECT_EQ(RankCount(*cluster), 6);
@@ -57,7 +57,7 @@ TEST(WorkerPoolTest, LocalHasAllSlotsAndTheLeastMemory) {
 
 TEST(WorkerPoolTest, WorkersOfOneHostShareItsMemory) {
   const WorkerPool pool = Pool({CpuWorker("a", "one", 2, 20 * kGiB), CpuWorker("b", "one", 2, 20 * kGiB)});
-  const auto cluster = PoolCluster(pool, {.name = "cpu"}, "local:2x2");
+  const auto cluster = PoolCluster(pool, {.engine = EngineDevice::kCpu}, "local:2x2");
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(RankCount(*cluster), 4);
   EXPECT_EQ(cluster->groups.front().device.memory_bytes, 4 * kGiB);
@@ -65,7 +65,8 @@ TEST(WorkerPoolTest, WorkersOfOneHostShareItsMemory) {
 }
 
 TEST(WorkerPoolTest, RejectsMoreRanksThanSlots) {
-  const auto cluster = PoolCluster(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), {.name = "cpu"}, "local:1x3");
+  const auto cluster =
+      PoolCluster(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), {.engine = EngineDevice::kCpu}, "local:1x3");
   ASSERT_EQ(cluster.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(cluster.status().message()),
               HasSubstr("3 ranks, and the workers of head:5000 have 2 slots on cpu"));
@@ -75,7 +76,7 @@ TEST(WorkerPoolTest, OneWorkerEqualsTheLocalCluster) {
   v1::Worker worker;
   worker.set_name("workers/here");
   *worker.mutable_inventory() = worker::LocalInventory(4);
-  const auto pooled = PoolCluster(Pool({worker}), {.name = "cpu"}, "local:1x4");
+  const auto pooled = PoolCluster(Pool({worker}), {.engine = EngineDevice::kCpu}, "local:1x4");
   const auto here = worker::LocalCluster(4);
   ASSERT_TRUE(pooled.ok() && here.ok());
   EXPECT_EQ(*pooled, *here);
@@ -84,26 +85,26 @@ TEST(WorkerPoolTest, OneWorkerEqualsTheLocalCluster) {
 TEST(WorkerPoolTest, AutoChoosesGpusIfOffered) {
   const WorkerPool mixed =
       Pool({CpuWorker("a", "one", 2, 20 * kGiB), GpuWorker("g", {140 * kGiB, 80 * kGiB}, 4)});
-  const auto device = ChooseDevice(mixed, "auto", "");
+  const auto device = ChooseDevice(mixed, std::nullopt, "");
   ASSERT_TRUE(device.ok()) << device.status();
-  EXPECT_EQ(device->name, "cuda");
+  EXPECT_EQ(device->engine, EngineDevice::kCuda);
   EXPECT_EQ(device->machine.gpus.size(), 2u);
   const auto cluster = PoolCluster(mixed, *device, "local");
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(RankCount(*cluster), 4);
   EXPECT_EQ(cluster->groups.front().device.memory_bytes, 40 * kGiB);  // two ranks on the smaller GPU
   EXPECT_DOUBLE_EQ(cluster->groups.front().ranks_per_core, 2);
-  EXPECT_EQ(ChooseDevice(mixed, "auto", "fp64")->name, "cpu");
-  EXPECT_EQ(ChooseDevice(mixed, "cpu", "")->name, "cpu");
-  EXPECT_EQ(SlotsOf(mixed, "paced"), 6);
+  EXPECT_EQ(ChooseDevice(mixed, std::nullopt, "fp64")->engine, EngineDevice::kCpu);
+  EXPECT_EQ(ChooseDevice(mixed, EngineDevice::kCpu, "")->engine, EngineDevice::kCpu);
+  EXPECT_EQ(SlotsOf(mixed, EngineDevice::kPaced), 6);
 }
 
 TEST(WorkerPoolTest, RejectsADeviceThatNoWorkerOffers) {
-  const auto cuda = ChooseDevice(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), "cuda", "");
+  const auto cuda = ChooseDevice(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), EngineDevice::kCuda, "");
   ASSERT_EQ(cuda.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(cuda.status().message()),
               HasSubstr("head:5000: no worker offers cuda (it has 2 slots on cpu)"));
-  const auto none = ChooseDevice(Pool({}), "auto", "");
+  const auto none = ChooseDevice(Pool({}), std::nullopt, "");
   ASSERT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("no worker offers cpu (it has no workers)"));
 }

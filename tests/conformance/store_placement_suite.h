@@ -203,6 +203,18 @@ TEST_P(StoreSuite, JobsGoToWorkersOfTheirDeviceKind) {
   EXPECT_THAT(Shares(GiveOut({cores, gpus})), ElementsAre("cores:6", "gpus:6"));
 }
 
+TEST_P(StoreSuite, WorkerWithoutDeviceKindIsACpuWorker) {
+  const std::int64_t id = NewRunning();
+  const WorkerSession unnamed = Join("unnamed", 2, "");
+  v1::Job job = TrainJob(1);
+  job.set_device("cuda");
+  EnqueueJob(id, "mbs=1", job);
+  EXPECT_THAT(Shares(GiveOut({unnamed})), IsEmpty());
+  job.set_device("cpu");
+  EnqueueJob(id, "mbs=2", job);
+  EXPECT_THAT(Shares(GiveOut({unnamed})), ElementsAre("unnamed:1"));
+}
+
 TEST_P(StoreSuite, JobOfFewerRanksRunsOnASmallerWorkerAndIsNotShared) {
   const std::int64_t id = NewRunning();
   v1::Job job = TrainJob(8);

@@ -185,6 +185,48 @@ TEST(Environment, VariablesAreDocumented) {
     EXPECT_TRUE(asked.contains((*match)[1].str())) << (*match)[1] << " is on the page, and nobody reads it";
 }
 
+// Code compares devices as EngineDevice and DeviceKind (search/plan/engine_device.h), never as strings: a
+// misspelt name would compile. So only these files contain a device's name as a string. "auto" is a request
+// of the command line; a plan's split has a value of the same name.
+TEST(DeviceNames, AreSpelledOnlyWhereTheyAreParsed) {
+  const std::map<std::string, std::set<std::string>> allowed = {
+      {"cpu|cuda|dry|paced",
+       {
+           "search/plan/engine_device.cc",
+           // Device::Name. kernels may not include search/plan; engine_test compares the names.
+           "kernels/cpu/cpu_device.cc", "kernels/cuda/device/cuda_device.cc", "kernels/dry/dry_device.cc",
+           "kernels/paced/paced_device.cc",
+           "worker/machine/cgroup.cc",  // the controller of a control group
+       }},
+      {"auto",
+       {
+           "cli/input/inputs.cc",              // --device
+           "search/plan/plan_options.cc",      // split=auto
+           "worker/machine/device_choice.cc",  // --devices
+           "worker/program/program_options.cc",
+           "worker/program/program_options.h",
+       }},
+  };
+  for (const auto& [names, files] : allowed) {
+    const std::regex literal("\"(" + names + ")\"");
+    std::set<std::string> found;
+    for (const fs::path& path : SourceFiles()) {
+      const std::string file = fs::relative(path, SourcePath("")).string();
+      std::ifstream in(path);
+      std::string line;
+      for (int number = 1; std::getline(in, line); ++number) {
+        const std::string code = line.substr(0, line.find("//"));
+        if (!std::regex_search(code, literal)) continue;
+        found.insert(file);
+        EXPECT_TRUE(files.contains(file))
+            << file << ":" << number << " spells a device's name; use EngineDevice or DeviceKind: " << line;
+      }
+    }
+    for (const std::string& file : files)
+      EXPECT_TRUE(found.contains(file)) << file << " is in the list, and spells none of " << names;
+  }
+}
+
 TEST(Headers, AreGuardedOnce) {
   for (const fs::path& path : SourceFiles()) {
     if (path.extension() != ".h") continue;

@@ -66,7 +66,7 @@ TEST_F(DescribedCluster, LocalGpuClusterIsMeasuredOnGpus) {
   spec.mutable_cluster()->set_local(true);
   const auto problem = ParseSearchSpec(spec);
   ASSERT_TRUE(problem.ok()) << problem.status();
-  EXPECT_EQ(problem->device, "cuda");
+  EXPECT_EQ(problem->device, EngineDevice::kCuda);
   EXPECT_EQ(EvidenceOf(*problem), Evidence::kTrials);
   EXPECT_EQ(Name(problem->workload.precision), "bf16");
   spec.set_device("cpu");

@@ -38,7 +38,7 @@ SearchProblem Problem() {
   group.gpus_per_node = 2;
   problem.cluster.groups.push_back(group);
   problem.cluster.local = true;
-  problem.device = "cpu";
+  problem.device = EngineDevice::kCpu;
   return problem;
 }
 
@@ -74,7 +74,7 @@ TEST(TrialJob, TimeLimitIsGenerousAndAtLeastHalfAMinute) {
 
 TEST(TrialJob, GpuJobsGetMinutesToStart) {
   SearchProblem problem = Problem();
-  problem.device = "cuda";
+  problem.device = EngineDevice::kCuda;
   ParallelPlan plan;
   plan.dp = 2;
   EXPECT_GE(TrialJob(problem, Request(plan, 0.001))->time_limit_s(), 180);
@@ -85,7 +85,7 @@ TEST(TrialJob, GpuJobsGetMinutesToStart) {
 
 TEST(TrialJob, MachineWithFewerGpusThanANodeRunsThatManyCopies) {
   SearchProblem problem = ManyMachines();
-  problem.device = "cuda";
+  problem.device = EngineDevice::kCuda;
   problem.machine_ranks = 1;
   EXPECT_EQ(MeasurableRanks(problem), 1);
   TrialRequest request = Request({{.pp = 2, .dp = 3}}, 0.1);
@@ -145,7 +145,7 @@ TEST(TrialJob, EmulatedPlanCarriesTheTimeOfEveryOp) {
   problem.cluster = *PresetCluster("a100-80gb-sxm:1x2");
   problem.cluster.groups[0].host_op_s = 1e-5;
   problem.workload.precision = *ParsePrecision("bf16");
-  problem.device = "paced";
+  problem.device = EngineDevice::kPaced;
   EXPECT_EQ(EvidenceOf(problem), Evidence::kPaced);
   EXPECT_FALSE(NeedsCalibration(problem));
   const ParallelPlan plan{{.pp = 2}};

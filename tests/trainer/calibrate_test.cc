@@ -52,7 +52,7 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
     }
     test::RunThreads(4, [&, rendezvous = std::make_shared<std::vector<std::unique_ptr<Rendezvous>>>(
                                 CreateLocalRendezvous(4))](int rank) {
-      Backend backend = CreateBackend("cpu", *(*rendezvous)[rank]);
+      Backend backend = CreateBackend(EngineDevice::kCpu, *(*rendezvous)[rank]);
       ExpectTimes(TimeOps(ops, 0, rank, 4, backend), ops);
     });
   }
@@ -108,7 +108,7 @@ struct Spent {
 
 Spent SamplesOfEach(std::size_t ops, double sample_s, double budget_s) {
   auto rendezvous = CreateLocalRendezvous(1);
-  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
   auto device = std::make_unique<ClockedDevice>(sample_s);
   const ClockedDevice& clocked = *device;
   backend.device = std::move(device);
@@ -143,7 +143,7 @@ TEST(Calibrate, TimesComputeOnOneRank) {
   TrainConfig c = test::SmallConfig();
   const std::vector<OpDesc> ops = OpsOf(c);
   auto rendezvous = CreateLocalRendezvous(1);
-  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
   ExpectTimes(TimeOps(ops, 0.05, 0, 1, backend), ops);
 }
 
@@ -160,7 +160,7 @@ TEST(Calibrate, SupportsGroupsThatDoNotDivideTheWorld) {
   }
   auto rendezvous = CreateLocalRendezvous(3);
   test::RunThreads(3, [&](int rank) {
-    Backend backend = CreateBackend("cpu", *rendezvous[rank]);
+    Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[rank]);
     const auto times = TimeOps(ops, 0, rank, 3, backend);
     if (rank == 0) ExpectTimes(times, ops);
   });
@@ -168,7 +168,7 @@ TEST(Calibrate, SupportsGroupsThatDoNotDivideTheWorld) {
 
 TEST(Calibrate, RejectsInvalidOps) {
   auto rendezvous = CreateLocalRendezvous(1);
-  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
   const auto refuses = [&](const OpDesc& op) {
     try {
       TimeOps({op}, 0, 0, 1, backend);
@@ -226,7 +226,7 @@ TEST(Calibrate, RejectsInvalidOps) {
 TEST(Calibrate, RejectsPredictedOnlyOpsByName) {
   auto rendezvous = CreateLocalRendezvous(2);
   test::RunThreads(2, [&](int rank) {
-    Backend backend = CreateBackend("cpu", *rendezvous[rank]);
+    Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[rank]);
     for (int i = 0; i < kOpKindCount; ++i) {
       const auto kind = static_cast<OpKind>(i);
       if (!IsPredictedOnly(kind)) continue;

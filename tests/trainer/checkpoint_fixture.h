@@ -30,7 +30,7 @@ class Checkpoint : public ::testing::Test {
   std::string LoadError(const std::string& path, trainer::TrainConfig c = SmallConfig()) {
     c.init_path = path;
     auto rendezvous = trainer::CreateLocalRendezvous(1);
-    trainer::Backend backend = trainer::CreateBackend("cpu", *rendezvous[0]);
+    trainer::Backend backend = trainer::CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
     try {
       trainer::RankTrainer trainer(c, 0, 1, backend);
     } catch (const trainer::BadInput& e) {

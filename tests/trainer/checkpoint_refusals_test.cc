@@ -125,7 +125,7 @@ TEST_F(Checkpoint, DivergedRunSavesNothing) {
       auto rendezvous = CreateLocalRendezvous(ranks);
       std::vector<v1::TrainResult> results(static_cast<std::size_t>(ranks));
       test::RunThreads(ranks, [&](int rank) {
-        Backend backend = CreateBackend("cpu", *rendezvous[static_cast<std::size_t>(rank)]);
+        Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[static_cast<std::size_t>(rank)]);
         results[static_cast<std::size_t>(rank)] = Train(c, rank, ranks, backend, {});
       });
       std::ostringstream text;

@@ -60,7 +60,7 @@ std::array<bool, 2> OnOneCore(bool elsewhere) {
   std::array<bool, 2> shares{};
   test::RunThreads(2, [&](int rank) {
     base::RunOnCpus({base::AllowedCpus().front()});
-    const Backend backend = CreateBackend("cpu", *rendezvous[rank]);
+    const Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[rank]);
     shares[rank] = backend.shares_cores();
   });
   return shares;

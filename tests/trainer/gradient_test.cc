@@ -17,7 +17,7 @@ namespace {
 class OneStep {
  public:
   explicit OneStep(const TrainConfig& config) : rendezvous_(CreateLocalRendezvous(1)) {
-    backend_ = CreateBackend("cpu", *rendezvous_[0]);
+    backend_ = CreateBackend(EngineDevice::kCpu, *rendezvous_[0]);
     trainer_.emplace(config, 0, 1, backend_);
   }
 

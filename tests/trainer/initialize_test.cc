@@ -95,7 +95,7 @@ std::map<std::string, std::vector<double>> InitialWeights(const ParallelPlan& pl
   for (int rank = 0; rank < ranks; ++rank) {
     c.lr.steps = 1;
     auto rendezvous = CreateLocalRendezvous(1);
-    Backend backend = CreateBackend("cpu", *rendezvous[0]);
+    Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
     backend.comm = CreateNullWorld(rank, ranks);  // no step is run, so no peers are needed
     RankTrainer trainer(c, rank, ranks, backend);
     parts.push_back(test::TakePart(trainer, {}, *backend.device));

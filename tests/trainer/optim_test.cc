@@ -42,7 +42,7 @@ TEST(ClipFactor, OnlyScalesDown) {
 TEST(UpdateParameters, FollowsAdamWWithDecayOnMatricesOnly) {
   TrainConfig c = test::SmallConfig();
   auto rendezvous = CreateLocalRendezvous(1);
-  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
   RankTrainer trainer(c, 0, 1, backend);
   auto stream = backend.device->CreateStream();
   Groups groups;

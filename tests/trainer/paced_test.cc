@@ -65,7 +65,8 @@ std::vector<v1::TrainResult> RunPaced(const TrainConfig& c) {
   auto rendezvous = CreateLocalRendezvous(ranks);
   std::vector<v1::TrainResult> results(static_cast<std::size_t>(ranks));
   RunThreads(ranks, [&](int rank) {
-    Backend backend = CreateTrainBackend("paced", *rendezvous[static_cast<std::size_t>(rank)], c);
+    Backend backend =
+        CreateTrainBackend(EngineDevice::kPaced, *rendezvous[static_cast<std::size_t>(rank)], c);
     results[static_cast<std::size_t>(rank)] = Train(c, rank, ranks, backend, {});
   });
   return results;
@@ -235,7 +236,7 @@ TEST(Paced, ReportsTimesAndBytesAndNoLosses) {
   }
 }
 
-std::string Refusal(std::string_view device, const TrainConfig& c) {
+std::string Refusal(EngineDevice device, const TrainConfig& c) {
   auto rendezvous = CreateLocalRendezvous(1);
   try {
     Backend backend = CreateTrainBackend(device, *rendezvous[0], c);
@@ -248,27 +249,30 @@ std::string Refusal(std::string_view device, const TrainConfig& c) {
 
 TEST(Paced, NamesOpWithoutTime) {
   TrainConfig c = PacedConfig(SmallGpt(2, 16, 4, 61), Fp32(2, 8), {}, ArbitraryTimes(1));
-  EXPECT_EQ(Refusal("paced", c), "");
+  EXPECT_EQ(Refusal(EngineDevice::kPaced, c), "");
   OpDesc gone;
   for (const auto& [op, seconds] : c.op_times) {
     if (op.kind == OpKind::kAttentionBackward) gone = op;
   }
   c.op_times.erase(gone);
-  EXPECT_EQ(Refusal("paced", c),
+  EXPECT_EQ(Refusal(EngineDevice::kPaced, c),
             "op_times: no time for " + ToString(gone) + "; give one for every op of the plan");
   c.op_times.clear();
-  EXPECT_EQ(Refusal("paced", c), "op_times are missing; the paced device needs a time for every op");
+  EXPECT_EQ(Refusal(EngineDevice::kPaced, c),
+            "op_times are missing; the paced device needs a time for every op");
   c.op_times[gone] = 1;
-  EXPECT_EQ(Refusal("cpu", c), "op_times were given for the cpu device; only the paced device uses them");
+  EXPECT_EQ(Refusal(EngineDevice::kCpu, c),
+            "op_times were given for the cpu device; only the paced device uses them");
   c.op_times.clear();
   c.host_op_s = 1e-6;
-  EXPECT_EQ(Refusal("cpu", c), "host_op_s was given for the cpu device; only the paced device uses it");
+  EXPECT_EQ(Refusal(EngineDevice::kCpu, c),
+            "host_op_s was given for the cpu device; only the paced device uses it");
 }
 
 TEST(Paced, SavesNothing) {
   TrainConfig c = PacedConfig(SmallGpt(2, 16, 4, 61), Fp32(2, 8), {}, ArbitraryTimes(1));
   c.save_path = "x.safetensors";
-  EXPECT_EQ(Refusal("paced", c), "the paced device computes no weights; leave out --save");
+  EXPECT_EQ(Refusal(EngineDevice::kPaced, c), "the paced device computes no weights; leave out --save");
 }
 
 TEST(Trace, RejectsTraceOnTheDryDevice) {
@@ -277,7 +281,8 @@ TEST(Trace, RejectsTraceOnTheDryDevice) {
   c.workload = Fp32(2, 8);
   c.lr.steps = 1;
   c.trace = true;
-  EXPECT_EQ(Refusal("dry", c), "the dry device takes no time and cannot be traced; use cpu or paced");
+  EXPECT_EQ(Refusal(EngineDevice::kDry, c),
+            "the dry device takes no time and cannot be traced; use cpu or paced");
 }
 
 }  // namespace

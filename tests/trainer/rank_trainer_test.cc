@@ -133,7 +133,7 @@ TEST(RankTrainer, RejectsUnsupportedPrecisionOnTheCpu) {
   TrainConfig c = SmallConfig();
   c.workload.precision = *ParsePrecision("bf16");
   auto rendezvous = CreateLocalRendezvous(1);
-  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
   try {
     RankTrainer trainer(c, 0, 1, backend);
     FAIL() << "it was accepted";
@@ -142,19 +142,33 @@ TEST(RankTrainer, RejectsUnsupportedPrecisionOnTheCpu) {
   }
 }
 
-TEST(CreateBackend, NamesUnknownDevice) {
-  auto rendezvous = CreateLocalRendezvous(1);
+TEST(DeviceOf, NamesUnknownDevice) {
+  v1::RunSpec spec;
+  spec.set_device("dry");
+  EXPECT_EQ(DeviceOf(spec), EngineDevice::kDry);
+  spec.set_device("tpu");
   try {
-    CreateBackend("tpu", *rendezvous[0]);
+    DeviceOf(spec);
     FAIL() << "it was accepted";
   } catch (const NotSupported& e) {
     EXPECT_STREQ(e.what(), "device \"tpu\" is not supported yet; use cpu, cuda, dry or paced");
   }
 }
 
+// The kernels name their devices themselves: they do not use search/plan.
+TEST(CreateBackend, DevicesHaveTheNamesOfTheEngine) {
+  auto rendezvous = CreateLocalRendezvous(1);
+  TrainConfig c = SmallConfig();
+  for (const EngineDevice device : {EngineDevice::kCpu, EngineDevice::kDry})
+    EXPECT_EQ(CreateTrainBackend(device, *rendezvous[0], c).device->Name(), Name(device));
+  c.op_times[OpDesc{}] = 1;
+  EXPECT_EQ(CreateTrainBackend(EngineDevice::kPaced, *rendezvous[0], c).device->Name(),
+            Name(EngineDevice::kPaced));
+}
+
 TEST(CreateBackend, RejectsCalibrationOnThePacedDevice) {
   auto rendezvous = CreateLocalRendezvous(1);
-  EXPECT_THROW(CreateBackend("paced", *rendezvous[0]), NotSupported);
+  EXPECT_THROW(CreateBackend(EngineDevice::kPaced, *rendezvous[0]), NotSupported);
 }
 
 TEST(Train, ReportsEveryStepAndTheMemory) {
@@ -162,7 +176,7 @@ TEST(Train, ReportsEveryStepAndTheMemory) {
   c.lr.steps = 3;
   c.untimed_steps = 1;
   auto rendezvous = CreateLocalRendezvous(1);
-  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
   std::vector<std::int64_t> progress;
   const v1::TrainResult result =
       Train(c, 0, 1, backend, [&](const v1::Progress& p) { progress.push_back(p.step()); });
@@ -201,7 +215,7 @@ TEST(Train, ReportsTheTimeOfTheSlowestRank) {
     std::vector<double> losses;
     std::vector<v1::TrainResult> results(2);
     test::RunThreads(2, [&](int rank) {
-      Backend backend = CreateBackend("cpu", *rendezvous[static_cast<std::size_t>(rank)]);
+      Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[static_cast<std::size_t>(rank)]);
       backend.clock = std::make_unique<WrittenClock>(times[rank]);
       results[static_cast<std::size_t>(rank)] = Train(c, rank, 2, backend, [&](const v1::Progress& p) {
         reported.push_back(p.step_time_s());

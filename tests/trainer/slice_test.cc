@@ -47,7 +47,7 @@ void ExpectASoundSlice(const TrainConfig& c) {
                                     << " dp=" << c.plan.dp << " vpp=" << c.plan.virtual_stages << " slice "
                                     << c.slice->tensor << "," << c.slice->pipeline);
   auto rendezvous = CreateLocalRendezvous(1);
-  Backend backend = CreateTrainBackend("cpu", *rendezvous[0], c);
+  Backend backend = CreateTrainBackend(EngineDevice::kCpu, *rendezvous[0], c);
   RankTrainer trainer(c, rank, RankCount(c.plan), backend);
   for (std::int64_t step = 0; step < c.lr.steps; ++step) {
     const StepResult result = trainer.Step();
@@ -109,7 +109,7 @@ TEST(Slice, CopiesRunTogetherAndAreMarkedAsSlices) {
   // as many copies as fit on the machine: independent of the plan's number of ranks
   auto rendezvous = CreateLocalRendezvous(3);
   RunThreads(3, [&](int copy) {
-    Backend backend = CreateTrainBackend("cpu", *rendezvous[static_cast<std::size_t>(copy)], c);
+    Backend backend = CreateTrainBackend(EngineDevice::kCpu, *rendezvous[static_cast<std::size_t>(copy)], c);
     std::int64_t reports = 0;
     const v1::TrainResult result = Train(c, copy, 3, backend, [&](const v1::Progress& p) {
       EXPECT_EQ(p.loss(), 0);
@@ -139,14 +139,14 @@ TEST(Slice, RunsOnDevicesThatComputeNothing) {
   TrainConfig c = SliceConfig(test::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
   c.slice = SliceSpec{.tensor = 0, .pipeline = 1};
   auto rendezvous = CreateLocalRendezvous(1);
-  Backend dry = CreateTrainBackend("dry", *rendezvous[0], c);
+  Backend dry = CreateTrainBackend(EngineDevice::kDry, *rendezvous[0], c);
   EXPECT_EQ(Train(c, 0, 1, dry, {}).step_time_s_size(), 0);
   double step_s = 0;
   for (const OpDesc& op : dry.log->ops()) {  // of the last step; 1 s each
     c.op_times[op] = 1;
     step_s += op.kind != OpKind::kSend;
   }
-  Backend paced = CreateTrainBackend("paced", *rendezvous[0], c);
+  Backend paced = CreateTrainBackend(EngineDevice::kPaced, *rendezvous[0], c);
   const v1::TrainResult result = Train(c, 0, 1, paced, {});
   ASSERT_EQ(result.step_time_s_size(), 3);
   EXPECT_TRUE(result.has_slice());

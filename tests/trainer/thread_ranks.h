@@ -123,7 +123,7 @@ inline trainer::Backend MakeRemoteBackend(trainer::Rendezvous& rendezvous, World
 
 inline trainer::Backend MakeBackend(trainer::Rendezvous& rendezvous, World world) {
   if (world == World::kStaged || world == World::kStreamed) return MakeRemoteBackend(rendezvous, world);
-  trainer::Backend backend = trainer::CreateBackend("cpu", rendezvous);
+  trainer::Backend backend = trainer::CreateBackend(EngineDevice::kCpu, rendezvous);
   if (world == World::kDelayedUcx) backend.comm = trainer::CreateDelayedWorld(std::move(backend.comm));
   return backend;
 }

@@ -23,7 +23,7 @@ TEST(Trace, HasEveryActionOfTheLastStepOnce) {
   std::vector<v1::TrainResult> results(4);
   auto rendezvous = CreateLocalRendezvous(4);
   RunThreads(4, [&](int rank) {
-    Backend backend = CreateTrainBackend("cpu", *rendezvous[static_cast<std::size_t>(rank)], c);
+    Backend backend = CreateTrainBackend(EngineDevice::kCpu, *rendezvous[static_cast<std::size_t>(rank)], c);
     results[static_cast<std::size_t>(rank)] = Train(c, rank, 4, backend, {});
   });
   double earliest_s = 1e9;
@@ -56,7 +56,7 @@ TEST(Trace, IsOffByDefault) {
   TrainConfig c = SmallConfig();
   c.lr.steps = 1;
   auto rendezvous = CreateLocalRendezvous(1);
-  Backend backend = CreateTrainBackend("cpu", *rendezvous[0], c);
+  Backend backend = CreateTrainBackend(EngineDevice::kCpu, *rendezvous[0], c);
   EXPECT_EQ(Train(c, 0, 1, backend, {}).trace_size(), 0);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
 #include <utility>
 
 #include "kernels/cpu/cpu_device.h"
@@ -64,8 +65,15 @@ Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& t
   return backend;
 }
 
-[[noreturn]] void RefuseDevice(std::string_view device) {
-  throw NotSupported(fmt::format("device \"{}\" is not supported yet; use cpu, cuda, dry or paced", device));
+// Creates the communication of a rank of a whole plan. Null for a GPU with peers: CreateGpuBackend creates it.
+std::unique_ptr<CommWorld> CreateWorld(EngineDevice device, Rendezvous& rendezvous) {
+  switch (device) {
+    case EngineDevice::kCpu:
+    case EngineDevice::kPaced: return CreatePeers(rendezvous);
+    case EngineDevice::kCuda: return CreateAlone(rendezvous);
+    case EngineDevice::kDry: return CreateNullWorld(rendezvous.rank(), rendezvous.size());
+  }
+  throw std::logic_error("no such device");
 }
 
 }  // namespace
@@ -76,45 +84,42 @@ std::int64_t OverheadBytes(const Backend& backend, std::int64_t arena_bytes) {
   return own + backend.kept_back_bytes / backend.ranks_on_device;
 }
 
-Backend CreateBackend(std::string_view device, Rendezvous& rendezvous) {
-  if (device == "cpu") return CreateCpuBackend(rendezvous, CreatePeers(rendezvous));
-  if (device == "cuda") return CreateGpuBackend(rendezvous, CreateAlone(rendezvous));
-  if (device == "dry") return CreateDryBackend(rendezvous.rank(), rendezvous.size());
-  if (device == "paced") {
-    throw NotSupported(
-        "the paced device takes its op times from the run and cannot be calibrated; use cpu or cuda");
+Backend CreateBackend(EngineDevice device, Rendezvous& rendezvous) {
+  switch (device) {
+    case EngineDevice::kCpu: return CreateCpuBackend(rendezvous, CreateWorld(device, rendezvous));
+    case EngineDevice::kCuda: return CreateGpuBackend(rendezvous, CreateWorld(device, rendezvous));
+    case EngineDevice::kDry: return CreateDryBackend(CreateWorld(device, rendezvous));
+    case EngineDevice::kPaced:
+      throw NotSupported(
+          "the paced device takes its op times from the run and cannot be calibrated; use cpu or cuda");
   }
-  RefuseDevice(device);
+  throw std::logic_error("no such device");
 }
 
-Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, const TrainConfig& config) {
-  const bool paced = device == "paced";
-  if (!paced && device != "cpu" && device != "cuda" && device != "dry") RefuseDevice(device);
-  if (paced && config.op_times.empty()) {
+Backend CreateTrainBackend(EngineDevice device, Rendezvous& rendezvous, const TrainConfig& config) {
+  const bool emulated = IsEmulated(device);
+  if (emulated && config.op_times.empty()) {
     throw BadInput("op_times are missing; the paced device needs a time for every op");
   }
-  if (!paced && !config.op_times.empty()) {
+  if (!emulated && !config.op_times.empty()) {
     throw BadInput(
-        fmt::format("op_times were given for the {} device; only the paced device uses them", device));
+        fmt::format("op_times were given for the {} device; only the paced device uses them", Name(device)));
   }
-  if (!paced && config.host_op_s != 0) {
+  if (!emulated && config.host_op_s != 0) {
     throw BadInput(
-        fmt::format("host_op_s was given for the {} device; only the paced device uses it", device));
+        fmt::format("host_op_s was given for the {} device; only the paced device uses it", Name(device)));
   }
-  std::unique_ptr<CommWorld> comm;
-  if (config.slice) {
-    comm = CreateNullWorld(static_cast<int>(SliceRank(config)), static_cast<int>(RankCount(config.plan)),
-                           &rendezvous);
-  } else if (device == "dry") {
-    comm = CreateNullWorld(rendezvous.rank(), rendezvous.size());
-  } else if (device == "cuda") {
-    comm = CreateAlone(rendezvous);
-  } else {
-    comm = CreatePeers(rendezvous);
+  std::unique_ptr<CommWorld> comm =
+      config.slice ? CreateNullWorld(static_cast<int>(SliceRank(config)),
+                                     static_cast<int>(RankCount(config.plan)), &rendezvous)
+                   : CreateWorld(device, rendezvous);
+  switch (device) {
+    case EngineDevice::kCpu: return CreateCpuBackend(rendezvous, std::move(comm));
+    case EngineDevice::kCuda: return CreateGpuBackend(rendezvous, std::move(comm));
+    case EngineDevice::kPaced: return CreatePacedBackend(std::move(comm), config.op_times, config.host_op_s);
+    case EngineDevice::kDry: return CreateDryBackend(std::move(comm));
   }
-  if (device == "cuda") return CreateGpuBackend(rendezvous, std::move(comm));
-  if (paced) return CreatePacedBackend(std::move(comm), config.op_times, config.host_op_s);
-  return device == "dry" ? CreateDryBackend(std::move(comm)) : CreateCpuBackend(rendezvous, std::move(comm));
+  throw std::logic_error("no such device");
 }
 
 Backend CreateDryBackend(int rank, int world_size) {

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "kernels/device.h"
 #include "kernels/op_choice.h"
 #include "kernels/op_log.h"
 #include "kernels/ops.h"
+#include "search/plan/engine_device.h"
 #include "trainer/backend/step_clock.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/rendezvous.h"
@@ -41,16 +41,16 @@ struct Backend {
 // withholds, because the device's capacity includes that memory.
 std::int64_t OverheadBytes(const Backend& backend, std::int64_t arena_bytes);
 
-// Creates the backend for "cpu" (host memory, and UCX among the ranks of the rendezvous; null communication
-// for one rank), "cuda" (a GPU, gpu_backend.h) or "dry" (counts and records ops, has no peers). Throws
-// NotSupported for any other name. `rendezvous` must outlive the result.
-Backend CreateBackend(std::string_view device, Rendezvous& rendezvous);
+// Creates the backend for kCpu (host memory, and UCX among the ranks of the rendezvous; null communication
+// for one rank), kCuda (a GPU, gpu_backend.h) or kDry (counts and records ops, has no peers). Throws
+// NotSupported for kPaced. `rendezvous` must outlive the result.
+Backend CreateBackend(EngineDevice device, Rendezvous& rendezvous);
 
-// Creates the same for a training run, and "paced": each op and transfer takes its time from config.op_times
+// Creates the same for a training run, and kPaced: each op and transfer takes its time from config.op_times
 // on a virtual clock, issuing an op takes config.host_op_s, and ranks exchange only times. A slice has the
 // null communicator in place of its peers; its barriers synchronize the copies of the slice over the
 // rendezvous. Throws BadInput if op_times are missing, or given to a device that does not use them.
-Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, const TrainConfig& config);
+Backend CreateTrainBackend(EngineDevice device, Rendezvous& rendezvous, const TrainConfig& config);
 
 // Creates the dry backend of any rank of a world, which need not exist.
 Backend CreateDryBackend(int rank, int world_size);

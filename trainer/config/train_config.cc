@@ -94,6 +94,15 @@ TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
   return c;
 }
 
+EngineDevice DeviceOf(const v1::RunSpec& spec) {
+  const std::optional<EngineDevice> device = ParseEngineDevice(spec.device());
+  if (!device) {
+    throw NotSupported(
+        fmt::format("device \"{}\" is not supported yet; use cpu, cuda, dry or paced", spec.device()));
+  }
+  return *device;
+}
+
 void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
   ThrowUnlessOk(Validate(c.model));
   ThrowUnlessOk(Validate(c.workload, c.model));

@@ -9,6 +9,7 @@
 
 #include "autocfg/v1/trainer.pb.h"
 #include "search/ops/op_desc.h"
+#include "search/plan/engine_device.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
@@ -49,6 +50,9 @@ struct TrainConfig {
 
 // Throws BadInput, which names the field, or NotSupported, which names the feature.
 TrainConfig ParseTrainSpec(const v1::TrainSpec& spec);
+
+// Returns the device of the run. Throws NotSupported for a name that this engine does not know.
+EngineDevice DeviceOf(const v1::RunSpec& spec);
 
 // Throws BadInput if the plan is illegal for the model and workload, its program is too large, it does not
 // have `world_size` ranks (a slice runs on any number), or the slice is not in the plan. Throws NotSupported

@@ -89,7 +89,7 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
   if (spec.has_train()) {
     const TrainConfig config = ParseTrainSpec(spec.train());
     CheckTrainConfig(config, spec.world_size());
-    Backend backend = CreateTrainBackend(spec.device(), channel, config);
+    Backend backend = CreateTrainBackend(DeviceOf(spec), channel, config);
     *message.mutable_train_result() =
         Train(config, spec.rank(), spec.world_size(), backend, [&](const v1::Progress& progress) {
           v1::RankMessage report;
@@ -97,7 +97,7 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
           channel.Send(report);
         });
   } else {
-    Backend backend = CreateBackend(spec.device(), channel);
+    Backend backend = CreateBackend(DeviceOf(spec), channel);
     *message.mutable_calibrate_result() =
         Calibrate(spec.calibrate(), spec.rank(), spec.world_size(), backend);
   }

@@ -8,6 +8,7 @@
 
 #include "base/utf8.h"
 #include "fmt/format.h"
+#include "proto/convert/device_convert.h"
 #include "proto/merge_results.h"
 #include "worker/machine/inventory.h"
 
@@ -25,8 +26,6 @@ v1::Outcome ToOutcome(JobOutcome outcome) {
   }
   return v1::OUTCOME_FAILED;
 }
-
-constexpr char kCuda[] = "cuda";
 
 // A job that would fail on any worker.
 JobReport Failed(std::string message) {
@@ -143,8 +142,9 @@ int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& invento
 
 std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
                             const std::vector<int>& slots) {
-  const auto places = job.device() == kCuda ? static_cast<std::int64_t>(UsableGpus(inventory).size())
-                                            : inventory.physical_cores();
+  const auto places = NeededKind(job) == DeviceKind::kCuda
+                          ? static_cast<std::int64_t>(UsableGpus(inventory).size())
+                          : inventory.physical_cores();
   if (!job.fewer_ranks() || places <= 0) return slots;
   std::vector<int> used;
   std::set<std::int64_t> seen;
@@ -167,7 +167,7 @@ JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
     request.ranks.push_back(std::move(spec));
   }
   request.time_limit = std::chrono::duration<double>(job.time_limit_s());
-  if (job.device() == kCuda) {
+  if (NeededKind(job) == DeviceKind::kCuda) {
     request.gpus = PinToGpus(job.ranks(), gpus);
   } else {
     request.cores = PinRanks(job.ranks(), cores);
@@ -212,13 +212,14 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   const std::vector<int> used = lease.has_share() ? slots : SlotsToUse(job, inventory, slots);
   if (!lease.has_share()) job.set_ranks(static_cast<std::int32_t>(used.size()));
   const std::vector<std::string> gpus = PlacesOf(used, UsableGpus(inventory));
-  if (job.device() == kCuda) {
+  const std::optional<DeviceKind> needed = NeededKind(job);
+  if (needed == DeviceKind::kCuda) {
     if (gpus.empty())
       return NotHere(fmt::format("{}: it needs GPUs, but this worker offers none", job.name()));
     if (const std::string shortage = WaitForFreeGpus(Distinct(gpus), patience, hooks.cancel);
         !shortage.empty())
       return NotHere(fmt::format("{}: {}", job.name(), shortage));
-  } else if (job.device() == "cpu" && inventory.device_kind() == kCuda) {
+  } else if (needed == DeviceKind::kCpu && WorkerKind(inventory) == DeviceKind::kCuda) {
     return NotHere(fmt::format("{}: it needs CPUs, but this worker offers GPUs", job.name()));
   }
   JobRequest request = MakeJobRequest(job, {}, {});
@@ -228,7 +229,7 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   }
   const auto ranks = static_cast<int>(used.size());
   const std::vector<int> places = PlacesOf(used, cores);
-  if (job.device() == kCuda) {
+  if (needed == DeviceKind::kCuda) {
     request.gpus = PinToGpus(ranks, gpus);
   } else {
     request.cores = PinRanks(ranks, places);
@@ -255,12 +256,14 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   }
   measurement->set_build_id(inventory.build_id());
   // Emulated results do not depend on this machine's hardware.
-  measurement->set_device_fingerprint(job.device() == "paced" ? "paced" : inventory.device_fingerprint());
+  const std::optional<EngineDevice> device = EngineDeviceOf(job);
+  measurement->set_device_fingerprint(device && IsEmulated(*device) ? std::string(Name(*device))
+                                                                    : inventory.device_fingerprint());
   // If the slots' places are unknown, they are the machine's cores.
   const double core_count = std::max(1.0, places.empty() ? static_cast<double>(inventory.physical_cores())
                                                          : static_cast<double>(Distinct(places).size()));
   measurement->set_ranks_per_core(std::max(1.0, ranks / core_count));
-  if (job.device() == kCuda)
+  if (needed == DeviceKind::kCuda)
     measurement->set_ranks_per_device(static_cast<double>(RanksPerGpu(ranks, Distinct(gpus).size())));
   report.measurement = std::move(measurement);
   return report;

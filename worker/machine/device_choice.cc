@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/os/cpus.h"
 #include "fmt/format.h"
 #include "proto/gpu_engine_file.h"
+#include "search/plan/engine_device.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::worker {
 namespace {
 
-constexpr std::string_view kCpuList = "cpu:";
-constexpr std::string_view kCudaList = "cuda:";
 constexpr int kMostIndexes = 4096;
 
 bool ParseIndex(std::string_view text, int& value) {
@@ -23,17 +23,33 @@ bool ParseIndex(std::string_view text, int& value) {
   return error == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
-// Parses the index list after the prefix `kind`.
-absl::StatusOr<std::vector<int>> IndexesOf(const std::string& asked, std::string_view kind) {
-  auto indexes = ParseIndexes(asked.substr(kind.size()));
+// The parts of a value of --devices.
+struct DevicesOption {
+  std::optional<DeviceKind> kind = {};      // empty: auto
+  std::optional<std::string> indexes = {};  // the list after the colon, unchecked
+};
+
+// Returns nothing for a text that is not a value of --devices.
+std::optional<DevicesOption> ParseDevices(const std::string& text) {
+  if (text == "auto") return DevicesOption{};
+  const auto colon = text.find(':');
+  DevicesOption option{.kind = ParseDeviceKind(text.substr(0, colon))};
+  if (!option.kind) return std::nullopt;
+  if (colon != std::string::npos) option.indexes = text.substr(colon + 1);
+  return option;
+}
+
+// Parses the index list of `asked`.
+absl::StatusOr<std::vector<int>> IndexesOf(const std::string& asked, const std::string& list) {
+  auto indexes = ParseIndexes(list);
   if (!indexes.ok())
     return absl::InvalidArgumentError(
         fmt::format("--devices: {}: {}", asked, std::string(indexes.status().message())));
   return indexes;
 }
 
-absl::StatusOr<DeviceChoice> ChooseCores(const std::string& asked) {
-  const auto cores = IndexesOf(asked, kCpuList);
+absl::StatusOr<DeviceChoice> ChooseCores(const std::string& asked, const std::string& list) {
+  const auto cores = IndexesOf(asked, list);
   if (!cores.ok()) return cores.status();
   const std::vector<int> allowed = base::AllowedCpus();
   for (const int core : *cores) {
@@ -45,8 +61,8 @@ absl::StatusOr<DeviceChoice> ChooseCores(const std::string& asked) {
 }
 
 // Returns the GPUs that `asked` names, in the order in which it names them.
-absl::StatusOr<GpuList> ChooseGpus(const std::string& asked, GpuList list) {
-  const auto indexes = IndexesOf(asked, kCudaList);
+absl::StatusOr<GpuList> ChooseGpus(const std::string& asked, const std::string& named, GpuList list) {
+  const auto indexes = IndexesOf(asked, named);
   if (!indexes.ok()) return indexes.status();
   GpuList chosen;
   chosen.driver = list.driver;
@@ -102,18 +118,20 @@ absl::StatusOr<std::vector<int>> ParseIndexes(const std::string& text) {
 }
 
 absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::string& trainer) {
-  const std::string_view text = asked;
-  if (text == "cpu") return DeviceChoice{.cores = PhysicalCores()};
-  if (text.starts_with(kCpuList)) return ChooseCores(asked);
-  const bool named = text.starts_with(kCudaList);
-  if (text != "auto" && text != "cuda" && !named) {
+  const std::optional<DevicesOption> option = ParseDevices(asked);
+  if (!option) {
     return absl::InvalidArgumentError(
         fmt::format("--devices: unknown value '{}'; expected auto, cpu, cpu:CORES, cuda or cuda:INDEXES, "
                     "such as cpu:0-3,6",
                     asked));
   }
+  const std::optional<std::string>& named = option->indexes;
+  if (option->kind == DeviceKind::kCpu) {
+    if (named) return ChooseCores(asked, *named);
+    return DeviceChoice{.cores = PhysicalCores()};
+  }
   GpuList list = ListGpus();
-  if (text == "auto") {
+  if (!option->kind) {
     DeviceChoice cpu{.cores = PhysicalCores()};
     if (!list.gpus.empty() && !FindGpuEngine(trainer).empty()) return OnGpus(std::move(list));
     if (!list.gpus.empty())
@@ -125,7 +143,7 @@ absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::
   if (list.gpus.empty() && list.left_out.empty())
     return absl::FailedPreconditionError(fmt::format("--devices: {}: {}; give cpu", asked, list.why_none));
   if (named) {
-    auto chosen = ChooseGpus(asked, std::move(list));
+    auto chosen = ChooseGpus(asked, *named, std::move(list));
     if (!chosen.ok()) return chosen.status();
     list = *std::move(chosen);
   } else if (list.gpus.empty()) {

@@ -109,7 +109,7 @@ v1::Inventory LocalInventory(std::int64_t slots) {
   v1::Inventory inventory;
   const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
   inventory.set_hostname(base::HostName());
-  inventory.set_device_kind("cpu");
+  inventory.set_device_kind(std::string(Name(DeviceKind::kCpu)));
   inventory.set_device_fingerprint(CpuFingerprint());
   inventory.set_slots(slots > 0 ? slots : cores);
   inventory.set_physical_cores(cores);
@@ -121,7 +121,7 @@ v1::Inventory LocalInventory(std::int64_t slots) {
 v1::Inventory LocalInventory(const GpuList& list, std::int64_t slots) {
   v1::Inventory inventory = LocalInventory(slots);
   if (list.gpus.empty()) return inventory;
-  inventory.set_device_kind("cuda");
+  inventory.set_device_kind(std::string(Name(DeviceKind::kCuda)));
   inventory.set_device_fingerprint(NamesOf(list, /*counted=*/false));
   inventory.set_driver(list.driver);
   if (slots <= 0) inventory.set_slots(static_cast<std::int64_t>(list.gpus.size()));
@@ -136,7 +136,7 @@ absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks) {
   const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
   const std::int64_t count = ranks == 0 ? std::min(cores, kMaxRanks) : ranks;
   NodeGroup group;
-  group.device.name = "cpu";
+  group.device.name = std::string(Name(DeviceKind::kCpu));
   group.device.kind = DeviceKind::kCpu;
   // 80% of the limit, shared evenly (docs/formats.md, "Cluster").
   group.device.memory_bytes = MemoryLimitBytes() / 10 * 8 / count;

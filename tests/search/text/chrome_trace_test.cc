@@ -174,24 +174,27 @@ TEST(ChromeTrace, RecordsTheOriginOfItsTimes) {
     }
     return found;
   };
-  const TraceJson predicted = TraceJson::parse(ChromeTrace(
-      program, rows,
-      {.kind = TraceKind::kPredicted, .device = "", .cluster = "my \"best\"\n", .slice = std::nullopt}));
+  const TraceJson predicted = TraceJson::parse(ChromeTrace(program, rows,
+                                                           {.kind = TraceKind::kPredicted,
+                                                            .device = std::nullopt,
+                                                            .cluster = "my \"best\"\n",
+                                                            .slice = std::nullopt}));
   EXPECT_EQ(predicted.at("otherData"), (TraceJson{{"plan", "tp=2,pp=2,dp=1,mbs=1"},
                                                   {"kind", "predicted"},
                                                   {"device", nullptr},
                                                   {"cluster", "my \"best\"\n"},
                                                   {"slice", nullptr}}));
   EXPECT_EQ(labels(predicted), std::set<std::string>{"predicted"});
-  const TraceJson slice = TraceJson::parse(
-      ChromeTrace(program, rows,
-                  {.kind = TraceKind::kEmulated, .device = "paced", .cluster = "a100", .slice = {{1, 0}}}));
+  const TraceJson slice = TraceJson::parse(ChromeTrace(
+      program, rows,
+      {.kind = TraceKind::kEmulated, .device = EngineDevice::kPaced, .cluster = "a100", .slice = {{1, 0}}}));
   EXPECT_EQ(slice.at("otherData").at("kind"), "emulated");
   EXPECT_EQ(slice.at("otherData").at("device"), "paced");
   EXPECT_EQ(slice.at("otherData").at("slice"), (TraceJson{{"tensor", 1}, {"pipeline", 0}}));
   EXPECT_EQ(labels(slice), std::set<std::string>{"emulated, a slice: it ran alone"});
   const TraceJson measured = TraceJson::parse(ChromeTrace(
-      program, rows, {.kind = TraceKind::kMeasured, .device = "cpu", .cluster = "", .slice = std::nullopt}));
+      program, rows,
+      {.kind = TraceKind::kMeasured, .device = EngineDevice::kCpu, .cluster = "", .slice = std::nullopt}));
   EXPECT_EQ(measured.at("otherData").at("kind"), "measured");
   EXPECT_EQ(measured.at("otherData").at("cluster"), nullptr);
 }

@@ -21,7 +21,7 @@ TEST(Placement, IsCompleteMinimalAndFairOnRandomFleets) {
     std::vector<PlacementWorker> workers(static_cast<std::size_t>(pick(0, 6)));
     for (PlacementWorker& worker : workers) {
       worker.host = pick(0, 1) ? "one" : "two";
-      worker.device_kind = pick(0, 3) ? "cpu" : "cuda";
+      worker.kind = pick(0, 3) ? DeviceKind::kCpu : DeviceKind::kCuda;
       worker.slots = pick(1, 5);
       worker.free = pick(0, static_cast<int>(worker.slots));
       worker.draining = pick(0, 5) == 0;
@@ -30,14 +30,14 @@ TEST(Placement, IsCompleteMinimalAndFairOnRandomFleets) {
     }
     PlacementJob job;
     job.ranks = pick(1, 8);
-    job.device = pick(0, 2) ? "cpu" : "paced";
+    if (pick(0, 2)) job.needs = DeviceKind::kCpu;
     if (pick(0, 3) == 0) job.avoid.insert("one");
     const Placement placement = Place(job, workers);
 
     std::int64_t all = 0;
     std::int64_t elsewhere = 0;
     const auto fit = [&](const PlacementWorker& w) {
-      return !w.draining && (job.device == "paced" || w.device_kind == "cpu");
+      return !w.draining && (!job.needs || w.kind == DeviceKind::kCpu);
     };
     for (const PlacementWorker& w : workers) {
       if (!fit(w)) continue;
@@ -100,17 +100,26 @@ TEST(Placement, IsCompleteMinimalAndFairOnRandomFleets) {
   EXPECT_GT(shared, 50);
 }
 
-TEST(Placement, WorkerWithoutDeviceKindIsACpuWorker) {
+TEST(Placement, NeedsWorkersOfTheKind) {
   PlacementWorker worker;
+  worker.kind = DeviceKind::kCpu;
   worker.slots = worker.free = 2;
   worker.waiting = true;
-  EXPECT_EQ(Place({.ranks = 2, .device = "cpu", .fewer_ranks = false, .avoid = {}}, std::vector{worker})
-                .shares.size(),
-            1u);
+  EXPECT_EQ(
+      Place({.ranks = 2, .needs = DeviceKind::kCpu, .fewer_ranks = false, .avoid = {}}, std::vector{worker})
+          .shares.size(),
+      1u);
   const Placement none =
-      Place({.ranks = 2, .device = "cuda", .fewer_ranks = false, .avoid = {}}, std::vector{worker});
+      Place({.ranks = 2, .needs = DeviceKind::kCuda, .fewer_ranks = false, .avoid = {}}, std::vector{worker});
   EXPECT_TRUE(none.shares.empty());
   EXPECT_EQ(none.nobody, "no cuda worker is running; start one");
+  worker.kind = std::nullopt;  // unknown: only for jobs that run on any worker
+  EXPECT_TRUE(
+      Place({.ranks = 2, .needs = DeviceKind::kCpu, .fewer_ranks = false, .avoid = {}}, std::vector{worker})
+          .shares.empty());
+  EXPECT_EQ(
+      Place({.ranks = 2, .needs = {}, .fewer_ranks = false, .avoid = {}}, std::vector{worker}).shares.size(),
+      1u);
 }
 
 }  // namespace
