@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "kernels/clip_factor.h"
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/ops.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/scalars.h"
 #include "trainer/optim/adamw.h"
