@@ -1,4 +1,6 @@
-#include "kernels/cuda/kernels/column_sum.h"
+#include <algorithm>
+
+#include "kernels/cuda/kernels/sum.h"
 #include "kernels/cuda/primitives/vector.cuh"
 
 namespace autocfg::cuda {
@@ -68,6 +70,25 @@ __global__ void __launch_bounds__(kWarp* kWarp)
   if (x == 0 && mine < width) sums[mine] += total;
 }
 
+constexpr int kAddSumThreads = 512;
+constexpr int kAtOnce = 8;  // loads that a thread of AddSumKernel has in flight
+
+__global__ void __launch_bounds__(kAddSumThreads)
+    AddSumKernel(std::int64_t n, const double* partials, double* result) {
+  __shared__ double shared[kWarp];
+  double sums[kAtOnce] = {};
+  for (std::int64_t first = threadIdx.x; first < n; first += kAtOnce * kAddSumThreads) {
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (first + k * kAddSumThreads < n) sums[k] += partials[first + k * kAddSumThreads];
+    }
+  }
+  double total = 0;
+  for (int k = 0; k < kAtOnce; ++k) total += sums[k];
+  total = BlockReduce(total, Sum{}, 0.0, shared);
+  if (threadIdx.x == 0) *result += total;
+}
+
 }  // namespace
 
 template <typename T>
@@ -90,6 +111,10 @@ void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, 
                  cudaStream_t stream) {
   Launch(AddPartialsKernel, {dim3(CeilDiv(width, kWarp)), dim3(kWarp, kWarp)}, stream, parts, width, partials,
          sums);
+}
+
+void AddSum(std::int64_t n, const double* partials, double* result, cudaStream_t stream) {
+  Launch(AddSumKernel, {dim3(1), dim3(kAddSumThreads)}, stream, n, partials, result);
 }
 
 template void ColumnSum(std::int64_t, std::int64_t, const float*, float*, Scratch&, cudaStream_t);

@@ -1,9 +1,12 @@
-// The GPU ops that add to rows and sum over rows, with more rows and columns than a block or a thread takes.
+// The GPU ops on elements and the sums of columns, with more rows and columns than a block or a thread takes.
+#include "kernels/cuda/kernels/elementwise.h"
+
+#include <cuda_bf16.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/kernels/activation.h"
-#include "kernels/cuda/kernels/bias.h"
-#include "kernels/cuda/kernels/column_sum.h"
+#include <cmath>
+
+#include "kernels/cuda/kernels/sum.h"
 #include "tests/conformance/ops_reference.h"
 #include "tests/kernels/cuda_emulated/device_array.h"
 
@@ -92,6 +95,25 @@ TYPED_TEST(RowsTest, Activations) {
       }
     }
   }
+}
+
+template <typename T>
+class FillTest : public testing::Test {};
+using FillTypes = testing::Types<float, double, __nv_bfloat16>;
+TYPED_TEST_SUITE(FillTest, FillTypes);
+
+TYPED_TEST(FillTest, FillsOnlyItsRange) {
+  cuda_emulator::SetOrder(cuda_emulator::Order::kCompared);
+  // The last size takes more than one round of all blocks.
+  for (std::int64_t n : {1, 255, 256, 257, 4096 * 256 + 77}) {
+    TypeParam* y = nullptr;
+    ASSERT_EQ(cudaMalloc(&y, static_cast<std::size_t>(n + 1) * sizeof(TypeParam)), cudaSuccess);
+    Fill(n, static_cast<TypeParam>(-1.5f), y, nullptr);
+    for (std::int64_t i = 0; i < n; ++i) ASSERT_EQ(static_cast<double>(y[i]), -1.5) << i << " of " << n;
+    EXPECT_TRUE(std::isnan(static_cast<double>(y[n])));
+    EXPECT_EQ(cudaFree(y), cudaSuccess);
+  }
+  cuda_emulator::SetOrder(cuda_emulator::Order::kForward);
 }
 
 }  // namespace

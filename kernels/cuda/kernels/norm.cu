@@ -1,5 +1,4 @@
-// LayerNorm and RMSNorm over rows, forward and backward: one set of kernels, with kCentered for LayerNorm.
-// Included only by layer_norm.cu and rms_norm.cu.
+// One set of kernels for both norms; kCentered is LayerNorm.
 //
 // Forward: a warp (short rows) or a block holds a row in registers, so that x is read once. The variance is
 // computed from the differences to the mean. Rows that do not fit are read again, mostly from cache.
@@ -10,15 +9,15 @@
 // The grid has as many blocks as run at once. Each block takes rows at a stride of the grid size, loads the
 // next row while it processes one, and keeps dgamma and dbeta of its rows in registers. A second phase adds
 // the partial sums.
-#pragma once
-
+#include <algorithm>
 #include <cstdint>
 
-#include "kernels/cuda/device/scratch.h"
-#include "kernels/cuda/kernels/column_sum.h"
+#include "kernels/cuda/kernels/norm.h"
+#include "kernels/cuda/kernels/sum.h"
 #include "kernels/cuda/primitives/vector.cuh"
 
 namespace autocfg::cuda {
+namespace {
 
 template <typename T>
 struct NormForwardArguments {
@@ -43,8 +42,6 @@ struct NormBackwardArguments {
   T* dx;  // may alias dy if not accumulated into
   bool add;
 };
-
-namespace norm {
 
 // Calls body(slot, pack) for the packs of a row that belong to thread `rank` of `size`: kPacks of them, or
 // any number in slot 0 if kPacks is 0.
@@ -265,12 +262,9 @@ void StartBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbet
   if constexpr (kCentered) AddPartials(blocks, a.width, partials + blocks * a.width, dbeta, stream);
 }
 
-}  // namespace norm
-
 // Writes y, rstd and, for LayerNorm, mean.
 template <bool kCentered, typename T>
 void NormForward(const NormForwardArguments<T>& a, cudaStream_t stream) {
-  using namespace norm;
   constexpr int N = kPack<T>;
   if (!InPacks<T>(a.width, {a.x, a.gamma, a.beta, a.y}))
     return StartForward<T, 1, 0, false, kCentered>(a, 256, stream);
@@ -288,7 +282,6 @@ void NormForward(const NormForwardArguments<T>& a, cudaStream_t stream) {
 template <bool kCentered, typename T>
 void NormBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbeta, Scratch& scratch,
                   cudaStream_t stream) {
-  using namespace norm;
   constexpr int N = kPack<T>;
   if (!InPacks<T>(a.width, {a.dy, a.x, a.gamma, a.dx})) {
     if (a.width <= 4 * kBackwardThreads)
@@ -305,5 +298,55 @@ void NormBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbeta
     return StartBackward<T, N, 4, kCentered>(a, dgamma, dbeta, scratch, stream);
   StartBackward<T, N, 0, kCentered>(a, dgamma, dbeta, scratch, stream);
 }
+
+}  // namespace
+
+template <typename T>
+void LayerNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* gamma, const T* beta,
+                      float eps, T* y, float* mean, float* rstd, cudaStream_t stream) {
+  NormForward<true>(NormForwardArguments<T>{rows, width, x, gamma, beta, eps, y, mean, rstd}, stream);
+}
+
+template <typename T>
+void LayerNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
+                       const float* mean, const float* rstd, T* dx, bool add, float* dgamma, float* dbeta,
+                       Scratch& scratch, cudaStream_t stream) {
+  NormBackward<true>(NormBackwardArguments<T>{rows, width, dy, x, gamma, mean, rstd, dx, add}, dgamma, dbeta,
+                     scratch, stream);
+}
+
+template <typename T>
+void RmsNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* gamma, float eps, T* y,
+                    float* rstd, cudaStream_t stream) {
+  NormForward<false>(NormForwardArguments<T>{rows, width, x, gamma, nullptr, eps, y, nullptr, rstd}, stream);
+}
+
+template <typename T>
+void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
+                     const float* rstd, T* dx, bool add, float* dgamma, Scratch& scratch,
+                     cudaStream_t stream) {
+  NormBackward<false>(NormBackwardArguments<T>{rows, width, dy, x, gamma, nullptr, rstd, dx, add}, dgamma,
+                      nullptr, scratch, stream);
+}
+
+template void LayerNormForward(std::int64_t, std::int64_t, const float*, const float*, const float*, float,
+                               float*, float*, float*, cudaStream_t);
+template void LayerNormForward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*,
+                               const __nv_bfloat16*, float, __nv_bfloat16*, float*, float*, cudaStream_t);
+template void LayerNormBackward(std::int64_t, std::int64_t, const float*, const float*, const float*,
+                                const float*, const float*, float*, bool, float*, float*, Scratch&,
+                                cudaStream_t);
+template void LayerNormBackward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*,
+                                const __nv_bfloat16*, const float*, const float*, __nv_bfloat16*, bool,
+                                float*, float*, Scratch&, cudaStream_t);
+template void RmsNormForward(std::int64_t, std::int64_t, const float*, const float*, float, float*, float*,
+                             cudaStream_t);
+template void RmsNormForward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*, float,
+                             __nv_bfloat16*, float*, cudaStream_t);
+template void RmsNormBackward(std::int64_t, std::int64_t, const float*, const float*, const float*,
+                              const float*, float*, bool, float*, Scratch&, cudaStream_t);
+template void RmsNormBackward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*,
+                              const __nv_bfloat16*, const float*, __nv_bfloat16*, bool, float*, Scratch&,
+                              cudaStream_t);
 
 }  // namespace autocfg::cuda
