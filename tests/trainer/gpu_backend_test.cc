@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/nvml/gpu_memory.h"
+#include "kernels/nvml/gpus.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/errors.h"

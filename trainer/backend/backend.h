@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "kernels/op_choice.h"
 #include "kernels/op_log.h"
 #include "kernels/ops.h"
 #include "trainer/backend/step_clock.h"

@@ -18,7 +18,7 @@
 
 #include <memory>
 
-#include "kernels/paced/paced_clock.h"
+#include "kernels/paced/paced_device.h"
 #include "trainer/comm/comm_world.h"
 
 namespace autocfg::trainer {
