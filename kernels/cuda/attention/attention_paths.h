@@ -9,9 +9,6 @@
 
 namespace autocfg::cuda {
 
-// Returns whether the tensor core path supports the shape: it needs whole fragments of 16 columns.
-inline bool OnTensorCores(const AttentionShape& shape) { return shape.head_dim % 16 == 0; }
-
 void TensorAttentionForward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out,
                             float* lse, cudaStream_t stream);
 // Writes the q columns of dqkv.

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "kernels/cuda/attention/attention_shape.h"
-#include "kernels/cuda/attention/cudnn_attention_graph.h"
+#include "kernels/cuda/cudnn/cudnn_attention_graph.h"
 
 namespace autocfg::cuda {
 

@@ -27,7 +27,7 @@ class CudnnAttention {
 
   // Returns why cuDNN does not compute the shape, in one line; empty if it computes both directions. Reasons:
   // cuDNN is not installed (cudnn_api.h), it refuses (IsRefusal of cudnn_descriptor.h), or its version is
-  // known to compute the shape wrongly (cudnn_faults.h). Throws DeviceError for all other failures and
+  // known to compute the shape wrongly (CudnnAttentionFault). Throws DeviceError for all other failures and
   // DeviceOutOfMemory if memory does not suffice; those do not select other kernels.
   const std::string& Refusal(const AttentionShape& shape);
 

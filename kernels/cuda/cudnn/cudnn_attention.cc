@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention/cudnn_attention.h"
+#include "kernels/cuda/cudnn/cudnn_attention.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/attention/cudnn_attention_graph.h"
-#include "kernels/cuda/attention/cudnn_faults.h"
+#include "kernels/cuda/cudnn/cudnn_attention_graph.h"
 #include "kernels/cuda/device/cuda_error.h"
 
 namespace autocfg::cuda {

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "kernels/cuda/attention/cudnn_api.h"
+#include "kernels/cuda/cudnn/cudnn_api.h"
 
 namespace autocfg::cuda {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/attention/cudnn_descriptor.h"
-#include "kernels/cuda/attention/cudnn_plan.h"
+#include "kernels/cuda/cudnn/cudnn_descriptor.h"
+#include "kernels/cuda/cudnn/cudnn_plan.h"
 
 namespace autocfg::cuda {
 

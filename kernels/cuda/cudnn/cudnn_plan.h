@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/attention/cudnn_descriptor.h"
+#include "kernels/cuda/cudnn/cudnn_descriptor.h"
 
 namespace autocfg::cuda {
 

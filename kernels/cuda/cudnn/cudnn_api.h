@@ -5,6 +5,7 @@
 
 #include <cudnn.h>
 
+#include <cstddef>
 #include <string>
 
 #include "kernels/cuda/device/loaded_library.h"
@@ -37,5 +38,8 @@ CudnnApi FindCudnn(const SymbolSource& source);
 // kCudnnLibrary as the dynamic loader finds it. Throws LibraryMissing, with one line that names cuDNN, if it
 // is absent or unusable. A library that was found stays loaded. Defined in cudnn_library.cc.
 const CudnnApi& Cudnn();
+
+// Returns "9.19.0" for a version as cudnnGetVersion reports it.
+std::string CudnnVersionText(std::size_t version);
 
 }  // namespace autocfg::cuda

@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention/cudnn_plan.h"
+#include "kernels/cuda/cudnn/cudnn_plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/cuda/attention/cudnn_api.h"
+#include "kernels/cuda/cudnn/cudnn_api.h"
 #include "kernels/device.h"
 
 namespace autocfg::cuda {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention/attention_choice.h"
+#include "kernels/cuda/ops/attention_choice.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/device.h"
 
 namespace autocfg::cuda {

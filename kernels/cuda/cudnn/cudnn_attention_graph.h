@@ -8,12 +8,13 @@
 // used, because it stores scores (batch x heads x sequence^2 elements).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "kernels/cuda/attention/attention_shape.h"
-#include "kernels/cuda/attention/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_graph.h"
 
 namespace autocfg::cuda {
 
@@ -50,5 +51,9 @@ std::optional<CudnnPlan> FindAttentionForward(const AttentionShape& shape, const
                                               std::string* why);
 std::optional<CudnnPlan> FindAttentionBackward(const AttentionShape& shape, const CudnnTarget& target,
                                                std::string* why);
+
+// Returns why this cuDNN version, as cudnnGetVersion reports it, must not compute attention of this shape
+// although it offers plans for it, in one line. Empty if no fault is known.
+std::string CudnnAttentionFault(std::size_t version, const AttentionShape& shape);
 
 }  // namespace autocfg::cuda

@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention/cudnn_descriptor.h"
+#include "kernels/cuda/cudnn/cudnn_descriptor.h"
 
 #include <fmt/format.h>
 

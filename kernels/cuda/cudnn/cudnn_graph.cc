@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention/cudnn_graph.h"
+#include "kernels/cuda/cudnn/cudnn_graph.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,8 @@
-#include "kernels/cuda/attention/cudnn_api.h"
+#include "kernels/cuda/cudnn/cudnn_api.h"
 
 #include <fmt/format.h>
 
 #include <cstddef>
-
-#include "kernels/cuda/attention/cudnn_faults.h"
 
 namespace autocfg::cuda {
 namespace {
@@ -33,6 +31,11 @@ CudnnApi FindCudnn(const SymbolSource& source) {
   FindFunction(source, "cudnnBackendFinalize", api.finalize);
   FindFunction(source, "cudnnBackendExecute", api.execute);
   return api;
+}
+
+std::string CudnnVersionText(std::size_t version) {
+  const std::size_t major = version < 90000 ? 1000 : 10000;  // cuDNN 9 changed the version numbering
+  return fmt::format("{}.{}.{}", version / major, version % major / 100, version % 100);
 }
 
 }  // namespace autocfg::cuda

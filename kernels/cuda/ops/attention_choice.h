@@ -13,7 +13,7 @@
 #include <string>
 
 #include "kernels/cuda/attention/attention_shape.h"
-#include "kernels/cuda/attention/cudnn_attention.h"
+#include "kernels/cuda/cudnn/cudnn_attention.h"
 #include "kernels/cuda/device/scratch.h"
 
 namespace autocfg::cuda {
