@@ -1,4 +1,4 @@
-#include "trainer/comm/paced_world.h"
+#include "trainer/comm/worlds/paced_world.h"
 
 #include <algorithm>
 #include <array>
@@ -8,10 +8,7 @@
 
 #include "fmt/format.h"
 #include "trainer/comm/group.h"
-#include "trainer/comm/host_stream.h"
-#include "trainer/comm/idle.h"
-#include "trainer/comm/null_communicator.h"
-#include "trainer/comm/scoped_work.h"
+#include "trainer/comm/waiting.h"
 
 namespace autocfg::trainer {
 namespace {

@@ -1,8 +1,8 @@
 #include <bit>
 #include <vector>
 
-#include "trainer/comm/all_reduce.h"
 #include "trainer/comm/reduce.h"
+#include "trainer/comm/ucx/all_reduce.h"
 
 namespace autocfg::trainer {
 namespace {

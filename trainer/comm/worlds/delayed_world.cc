@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "trainer/comm/comm_world.h"
-#include "trainer/comm/scoped_work.h"
+#include "trainer/comm/waiting.h"
 
 namespace autocfg::trainer {
 namespace {

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "trainer/comm/all_reduce.h"
 #include "trainer/comm/comm_world.h"
-#include "trainer/comm/null_communicator.h"
-#include "trainer/comm/scoped_work.h"
-#include "trainer/comm/ucx_group.h"
+#include "trainer/comm/group.h"
+#include "trainer/comm/ucx/all_reduce.h"
+#include "trainer/comm/ucx/ucx_group.h"
+#include "trainer/comm/waiting.h"
 
 namespace autocfg::trainer {
 namespace {

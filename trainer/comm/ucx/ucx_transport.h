@@ -14,7 +14,7 @@
 
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/rendezvous.h"
-#include "trainer/comm/unwinding.h"
+#include "trainer/comm/waiting.h"
 
 namespace autocfg::trainer {
 

@@ -1,4 +1,4 @@
-#include "trainer/comm/ucx_transport.h"
+#include "trainer/comm/ucx/ucx_transport.h"
 
 #include <sched.h>
 #include <time.h>

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "kernels/tensor.h"
-#include "trainer/comm/ucx_group.h"
+#include "trainer/comm/ucx/ucx_group.h"
 
 namespace autocfg::trainer {
 

@@ -1,4 +1,4 @@
-#include "trainer/comm/ucx_group.h"
+#include "trainer/comm/ucx/ucx_group.h"
 
 #include <utility>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trainer/comm/group.h"
-#include "trainer/comm/ucx_transport.h"
+#include "trainer/comm/ucx/ucx_transport.h"
 
 namespace autocfg::trainer {
 

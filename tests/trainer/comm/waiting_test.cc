@@ -1,4 +1,4 @@
-#include "trainer/comm/scoped_work.h"
+#include "trainer/comm/waiting.h"
 
 #include <gtest/gtest.h>
 

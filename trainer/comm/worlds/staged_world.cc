@@ -7,10 +7,7 @@
 
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/group.h"
-#include "trainer/comm/host_stream.h"
-#include "trainer/comm/idle.h"
-#include "trainer/comm/null_communicator.h"
-#include "trainer/comm/scoped_work.h"
+#include "trainer/comm/waiting.h"
 
 namespace autocfg::trainer {
 namespace {
