@@ -1,4 +1,6 @@
-#include "trainer/parallel/groups.h"
+#include "trainer/parallel/execution.h"
+
+#include "search/plan/rank_mesh.h"
 
 namespace autocfg::trainer {
 
@@ -15,6 +17,14 @@ Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& 
   if (shape.model.tied_embeddings) groups.embedding = make(CommGroup::kEmbedding, staging.embedding);
   groups.world = make(CommGroup::kWorld, staging.world);
   return groups;
+}
+
+void ReduceGradients(const Execution& run, const Tensor& all_gradients) {
+  run.AllReduce(run.groups.data, all_gradients, ReduceOp::kSum);
+}
+
+void SumTiedEmbedding(const Execution& run, const Tensor& wte_gradient) {
+  run.AllReduce(run.groups.embedding, wte_gradient, ReduceOp::kSum);
 }
 
 }  // namespace autocfg::trainer
