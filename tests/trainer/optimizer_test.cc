@@ -1,4 +1,6 @@
 // Tests learning rates, clipping and weight decay of AdamW against formulas written out here.
+#include "trainer/optim/optimizer.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,10 +8,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/ops.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/layout/scalars.h"
-#include "trainer/optim/adamw.h"
-#include "trainer/optim/clip.h"
-#include "trainer/optim/lr_schedule.h"
+#include "trainer/layout/memory_layout.h"
 
 namespace autocfg::trainer {
 namespace {
