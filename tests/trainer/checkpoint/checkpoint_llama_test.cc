@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/trainer/checkpoint_fixture.h"
+#include "tests/trainer/checkpoint/checkpoint_fixture.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"

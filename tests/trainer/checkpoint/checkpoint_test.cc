@@ -10,7 +10,7 @@
 #include <span>
 
 #include "search/ops/memory_sizes.h"
-#include "tests/trainer/checkpoint_fixture.h"
+#include "tests/trainer/checkpoint/checkpoint_fixture.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/safetensors.h"
 

@@ -12,7 +12,7 @@
 
 #include "kernels/cpu/cpu_device.h"
 #include "proto/convert/op_convert.h"
-#include "tests/trainer/every_op.h"
+#include "tests/trainer/calibrate/every_op.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/errors.h"
 

@@ -10,7 +10,7 @@
 #include <limits>
 #include <sstream>
 
-#include "tests/trainer/checkpoint_fixture.h"
+#include "tests/trainer/checkpoint/checkpoint_fixture.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/file.h"

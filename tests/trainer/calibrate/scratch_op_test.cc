@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_device.h"
-#include "tests/trainer/every_op.h"
+#include "tests/trainer/calibrate/every_op.h"
 #include "tests/trainer/thread_ranks.h"
 
 namespace autocfg::trainer {
