@@ -31,7 +31,7 @@
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/device/cuda_stream.h"
 #include "kernels/cuda/ops/cuda_ops.h"
-#include "kernels/op_choice.h"
+#include "kernels/op_log.h"
 #include "nlohmann/json.hpp"
 #include "search/ops/memory_sizes.h"
 

@@ -1,13 +1,16 @@
-// Sinks for the ops that a rank issues, in order: a log (the dry device and the recording communicators;
-// tests compare it with layer_ops) or a clock (the paced device). One rank, one thread.
+// What is recorded about a rank's ops: the ops that it issues, in order, and the implementations that they
+// choose. One rank, one thread.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "search/ops/op_desc.h"
 
 namespace autocfg {
 
+// Receives ops in order of issue: a log (the dry device and the recording communicators; tests compare it
+// with layer_ops) or a clock (the paced device).
 class OpSink {
  public:
   virtual ~OpSink() = default;
@@ -22,6 +25,12 @@ class OpLog final : public OpSink {
 
  private:
   std::vector<OpDesc> ops_;
+};
+
+// An implementation that an op chose among several for a shape. Choices are logged, so that none is silent.
+struct OpChoice {
+  std::string text;   // one line: the shape, its implementation, and the reason if there was a choice
+  bool usual = true;  // expected for this shape on this device; unusual choices are always reported
 };
 
 }  // namespace autocfg

@@ -11,6 +11,7 @@
 // A shape that violates an op's comment throws std::invalid_argument in every implementation.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -29,11 +30,17 @@ struct AdamWParams {
   double eps = 1e-8;
   double bias_correction1 = 1;  // 1 - beta1^t
   double bias_correction2 = 1;  // 1 - beta2^t
-  // gradients are scaled by ClipFactor (kernels/clip_factor.h) of this value and their norm; 0: no clipping
+  // gradients are scaled by ClipFactor of this value and their norm; 0: no clipping
   double clip_norm = 0;
   // the square of that norm, [1] of kF64 on the device; read when the op runs, so that the host does not wait
   Tensor squared_norm;
 };
+
+// Returns the factor that scales gradients when they are clipped by the global L2 norm:
+// min(1, clip_norm / (norm + 1e-6)), or 1 if clip_norm is 0 or the norm is NaN. Every device applies it.
+inline double ClipFactor(double clip_norm, double norm) {
+  return clip_norm == 0 ? 1.0 : std::min(1.0, clip_norm / (norm + 1e-6));
+}
 
 // The tensors that AdamW updates for one parameter; all have the shape of `param`.
 struct AdamWTensor {

@@ -1,6 +1,8 @@
-// Causal attention that stores no scores. Blocks of rows of scores are computed, used and discarded; the
-// backward recomputes them from the log-sum-exp (Dao et al. 2022). See Ops for the layouts. T: float, double.
-// Pure functions.
+// Causal grouped-query attention that stores no scores. Blocks of rows of scores are computed, used and
+// discarded; the backward recomputes them from the log-sum-exp (Dao et al. 2022). See Ops for the layouts.
+// With B, S, N, D and G the sizes of AttentionShape in this order, qkv and dqkv are [B, S, (N + 2G) D], out
+// and dout [B, S, N D], lse [B, N, S]. T: float, double; everything is computed and accumulated in T. Pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +13,11 @@ struct AttentionShape {
   std::int64_t batch, seq_len, heads, head_dim, kv_heads;
 };
 
-// `workspace` holds AttentionWorkspaceElements(seq_len, head_dim) elements.
+// Writes out and lse. `workspace` holds AttentionWorkspaceElements(seq_len, head_dim) elements.
 template <typename T>
 void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse, T* workspace);
 
+// Writes every element of dqkv, given dout and the results of the forward. `workspace` as in the forward.
 template <typename T>
 void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, const T* lse, const T* dout,
                        T* dqkv, T* workspace);

@@ -6,18 +6,14 @@
 #include <initializer_list>
 #include <stdexcept>
 
-#include "kernels/clip_factor.h"
-#include "kernels/cpu/activation.h"
 #include "kernels/cpu/attention.h"
-#include "kernels/cpu/bias.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cross_entropy.h"
+#include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/embedding.h"
-#include "kernels/cpu/layer_norm.h"
+#include "kernels/cpu/norm.h"
 #include "kernels/cpu/optimizer.h"
-#include "kernels/cpu/rms_norm.h"
-#include "kernels/cpu/rope.h"
 #include "kernels/op_check.h"
 
 namespace autocfg {

@@ -1,5 +1,7 @@
 // Cross-entropy of whole rows, and the steps of cross-entropy on one rank's columns of a split vocabulary
-// (Shoeybi et al. 2019). See Ops. T: float, double. Pure functions.
+// (Shoeybi et al. 2019). See Ops. logits[rows, vocab], of which the first `valid` columns are real and the
+// rest padding; targets[rows]; max[rows]; sums[2, rows]. T: float, double. Exponentials are summed in T over
+// 512 columns at a time, and these sums and the losses in double precision. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +9,19 @@
 namespace autocfg::cpu {
 
 // Returns the sum over the rows of log(sum of exp(logits)) - target's logit. Replaces the logits by the
-// gradient.
+// gradient, scale (softmax - one_hot(target)), 0 in the padding.
 template <typename T>
 double CrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
                     const std::int32_t* targets, T scale);
 
-// Writes max[rows] and sums[2,rows]. Targets outside [start, start + valid) belong to other ranks.
+// Writes max and sums[0]: the log-sum-exp of the valid columns, the lowest finite value if there are none;
+// and sums[1]: the target's logit, 0 for a target outside [start, start + valid), which belongs to another
+// rank.
 template <typename T>
 void CrossEntropyForward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits,
                          const std::int32_t* targets, std::int64_t start, T* max, T* sums);
 
+// sums[0,t] = exp(sums[0,t] - max[t]).
 template <typename T>
 void CrossEntropyRescale(std::int64_t rows, const T* max, T* sums);
 
@@ -24,6 +29,7 @@ void CrossEntropyRescale(std::int64_t rows, const T* max, T* sums);
 template <typename T>
 double CrossEntropyLoss(std::int64_t rows, const T* max, T* sums);
 
+// Replaces the logits by scale (exp(logits - sums[0,t]) - one_hot(target)), 0 in the padding.
 template <typename T>
 void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits, const T* sums,
                           const std::int32_t* targets, std::int64_t start, T scale);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,5 +56,13 @@ std::string NamesOf(const GpuList& list, bool counted);
 // one already named, hides itself and all later entries. Pure.
 std::vector<std::size_t> VisiblePlaces(const std::optional<std::string>& variable,
                                        const std::vector<std::string>& uuids);
+
+// Formats a GPU's 16-byte UUID as the driver does: "GPU-01234567-89ab-cdef-0123-456789abcdef".
+std::string GpuUuidText(std::span<const unsigned char, 16> bytes);
+
+// Returns the bytes of the GPU that the driver counts as memory (GpuInfo::memory_bytes) but withholds from
+// all processes: those beyond the `visible_bytes` that CUDA reports. Returns 0 if the driver's library is
+// missing or does not know the GPU.
+std::int64_t KeptBackBytes(const std::string& uuid, std::int64_t visible_bytes);
 
 }  // namespace autocfg

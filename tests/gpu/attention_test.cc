@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/attention/attention_choice.h"
-#include "kernels/cuda/attention/cudnn_api.h"
-#include "kernels/cuda/attention/cudnn_faults.h"
+#include "kernels/cuda/cudnn/cudnn_api.h"
+#include "kernels/cuda/cudnn/cudnn_attention_graph.h"
 #include "kernels/cuda/device/cuda_stream.h"
+#include "kernels/cuda/ops/attention_choice.h"
 #include "tests/conformance/attention_low_scores.h"
 #include "tests/conformance/ops_reference.h"
 #include "tests/gpu/gpu_under_test.h"

@@ -23,7 +23,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/device.h"
 #include "kernels/ops.h"
-#include "trainer/comm/idle.h"
+#include "trainer/comm/waiting.h"
 
 namespace autocfg {
 

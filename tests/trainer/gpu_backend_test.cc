@@ -6,12 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdlib>
-#include <numeric>
 
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/nvml/gpu_memory.h"
+#include "kernels/nvml/gpus.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/errors.h"
@@ -118,12 +116,6 @@ TEST(MayTalkByNccl, IsFalseIfTwoRanksHaveTheSameGpu) {
   EXPECT_FALSE(MayTalkByNccl({"a 1", "", "a 1"}, ""));
   EXPECT_TRUE(MayTalkByNccl({"a 1", "a 1"}, "nccl")) << "as separate hosts";
   EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2"}, "host"));
-}
-
-TEST(GpuMemory, FormatsUuidsAsTheDriverDoes) {
-  std::array<unsigned char, 16> bytes{};
-  std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(0xf8));
-  EXPECT_EQ(GpuUuidText(bytes), "GPU-f8f9fafb-fcfd-feff-0001-020304050607");
 }
 
 }  // namespace

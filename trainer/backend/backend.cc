@@ -10,7 +10,7 @@
 #include "kernels/paced/paced_device.h"
 #include "trainer/backend/core_sharing.h"
 #include "trainer/backend/gpu_backend.h"
-#include "trainer/comm/paced_world.h"
+#include "trainer/comm/worlds/paced_world.h"
 #include "trainer/layout/errors.h"
 
 namespace autocfg::trainer {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "kernels/op_choice.h"
 #include "kernels/op_log.h"
 #include "kernels/ops.h"
 #include "search/plan/engine_device.h"

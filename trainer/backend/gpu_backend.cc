@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/os/host.h"
-#include "kernels/nvml/gpu_memory.h"
+#include "kernels/nvml/gpus.h"
 #include "trainer/backend/core_sharing.h"
 #include "trainer/layout/errors.h"
 

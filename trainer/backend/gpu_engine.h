@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "kernels/op_choice.h"
+#include "kernels/op_log.h"
 #include "kernels/ops.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/rendezvous.h"

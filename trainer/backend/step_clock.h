@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "kernels/paced/paced_clock.h"
+#include "kernels/paced/paced_device.h"
 #include "search/schedule/action.h"
 
 namespace autocfg::trainer {

@@ -1,10 +1,15 @@
-// Checks of groups, peers and tensors that all communicators share. They throw CommError. Thread-safe.
+// What every world needs to create the communicator of a group: the checks of groups, peers and tensors,
+// which throw CommError, and parts that do nothing. The functions are thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "kernels/device.h"
+#include "search/ops/op_desc.h"
 #include "trainer/comm/communicator.h"
+#include "trainer/comm/rendezvous.h"
 
 namespace autocfg::trainer {
 
@@ -20,5 +25,22 @@ void CheckPeer(const Communicator& group, int peer, int channel);
 
 // Checks that the tensor's type supports reduction: kF32, kF64, kBF16 or kI32.
 void CheckReducible(const Tensor& tensor);
+
+// Returns work that is already complete.
+std::unique_ptr<Work> CompleteWork();
+
+// Creates a communicator that moves no data and completes every operation at once. The null world uses it,
+// and every other world uses it for groups of one rank. Its barriers synchronize the `copies` of the rank,
+// which must outlive the result; they return at once if it is null. `name` appears in the names of these
+// barriers.
+std::unique_ptr<Communicator> CreateNullCommunicator(int rank, int size, CommGroup name = CommGroup::kNone,
+                                                     Rendezvous* copies = nullptr);
+
+// The stream of a communicator over host memory whose tensors are written by the host itself. It has nothing
+// to synchronize.
+class HostStream final : public Stream {
+ public:
+  void Synchronize() override {}
+};
 
 }  // namespace autocfg::trainer

@@ -13,8 +13,7 @@
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
-#include "trainer/optim/adamw.h"
-#include "trainer/optim/lr_schedule.h"
+#include "trainer/optim/optimizer.h"
 
 namespace autocfg::trainer {
 

@@ -10,7 +10,7 @@
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/ops/cuda_ops.h"
-#include "kernels/nvml/gpu_memory.h"
+#include "kernels/nvml/gpus.h"
 #include "trainer/backend/gpu_engine.h"
 #include "trainer/comm/nccl/nccl_world.h"
 

@@ -10,11 +10,22 @@
 #include <vector>
 
 #include "kernels/arena.h"
-#include "trainer/layout/linear_parameters.h"
 #include "trainer/layout/parameters.h"
 #include "trainer/layout/rank_shape.h"
 
 namespace autocfg::trainer {
+
+// A weight with its gradient. Absent (tensors of rank 0) if the model has no such parameter.
+struct Weight {
+  Tensor value, grad;
+
+  bool present() const { return value.rank > 0; }
+};
+
+struct LinearParameters {
+  Weight weight;  // [in, out], the rank's part
+  Weight bias;    // [out], the rank's part; absent in a model without biases
+};
 
 struct ParameterTensors {
   Tensor value, grad;
@@ -57,8 +68,22 @@ struct Workspace {
   Tensor grad_fc;  // same memory as grad_ffn if the activation is not gated
   Tensor attention;
   LayerActivations recompute;  // if a layer of the rank recomputes; x unused
-  Tensor scalars;
+  Tensor scalars;              // [2] kF64
 };
+
+// Returns [1] kF64: the loss summed over the tokens of the rank's microbatches.
+inline Tensor LossScalar(const Workspace& workspace) {
+  Tensor t = workspace.scalars;
+  t.shape[0] = 1;
+  return t;
+}
+
+// Returns [1] kF64: the sum of squares of the gradients that the rank counts.
+inline Tensor SquaredNormScalar(const Workspace& workspace) {
+  Tensor t = LossScalar(workspace);
+  if (t.data != nullptr) t.data = t.As<double>() + 1;
+  return t;
+}
 
 // Staging for the collectives of each group of the rank; no memory for groups of one rank.
 struct GroupStaging {

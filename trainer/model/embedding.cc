@@ -1,6 +1,6 @@
 #include "trainer/model/embedding.h"
 
-#include "trainer/parallel/vocab_parallel_embedding.h"
+#include "trainer/parallel/vocab_parallel.h"
 
 namespace autocfg::trainer {
 

@@ -2,7 +2,6 @@
 // no mean and no bias. Holds views only; one rank, one thread.
 #pragma once
 
-#include "trainer/layout/linear_parameters.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 

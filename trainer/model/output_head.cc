@@ -1,6 +1,6 @@
 #include "trainer/model/output_head.h"
 
-#include "trainer/parallel/vocab_parallel_cross_entropy.h"
+#include "trainer/parallel/vocab_parallel.h"
 
 namespace autocfg::trainer {
 

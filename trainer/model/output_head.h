@@ -2,7 +2,6 @@
 // only; one rank, one thread.
 #pragma once
 
-#include "trainer/layout/linear_parameters.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/model/norm.h"
 #include "trainer/parallel/execution.h"

@@ -1,6 +1,6 @@
 #include "trainer/model/pipeline_stage.h"
 
-#include "trainer/layout/scalars.h"
+#include "trainer/layout/memory_layout.h"
 
 namespace autocfg::trainer {
 

@@ -1,7 +1,6 @@
 #include "trainer/model/transformer_layer.h"
 
-#include "trainer/parallel/column_parallel_linear.h"
-#include "trainer/parallel/row_parallel_linear.h"
+#include "trainer/parallel/parallel_linear.h"
 
 namespace autocfg::trainer {
 

@@ -1,12 +1,26 @@
-// What a layer needs to run: the device's ops on one stream, and the rank's groups. One rank, one thread.
+// What a layer needs to run: the device's ops on one stream, and the communicators of the rank's groups. One
+// rank, one thread.
 #pragma once
+
+#include <memory>
 
 #include "kernels/device.h"
 #include "kernels/ops.h"
-#include "trainer/parallel/groups.h"
+#include "trainer/comm/comm_world.h"
+#include "trainer/comm/communicator.h"
+#include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/pending_works.h"
 
 namespace autocfg::trainer {
+
+// One communicator for each of the rank's groups of more than one rank; null for a group of one rank.
+struct Groups {
+  std::unique_ptr<Communicator> tensor, data, pipeline, embedding, world;
+};
+
+// Creates the groups. Collective: every rank of the world calls it. `world` and the memory behind `staging`
+// must outlive the result.
+Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& staging);
 
 struct Execution {
   Ops& ops;
@@ -20,5 +34,13 @@ struct Execution {
     if (group != nullptr) pending.Run(group->AllReduce(tensor, op, stream));
   }
 };
+
+// Sums the whole gradient region over the data group. Losses are scaled by the global batch, so the sum is
+// the gradient.
+void ReduceGradients(const Execution& run, const Tensor& all_gradients);
+
+// Sums the embedding's gradient over the first and the last rank of the pipeline, which both hold the tied
+// embedding.
+void SumTiedEmbedding(const Execution& run, const Tensor& wte_gradient);
 
 }  // namespace autocfg::trainer

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/comm/idle.h"
+#include "trainer/comm/waiting.h"
 
 namespace autocfg::trainer {
 

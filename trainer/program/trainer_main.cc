@@ -4,22 +4,26 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/os/build_id.h"
 #include "base/os/cpus.h"
+#include "kernels/device.h"
 #include "trainer/calibrate/calibrate.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/layout/errors.h"
 #include "trainer/program/launcher_channel.h"
-#include "trainer/program/result.h"
 #include "trainer/run/train_loop.h"
 
 namespace autocfg::trainer {
@@ -104,6 +108,14 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
   return message;
 }
 
+v1::RankError Error(const char* code, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  v1::RankError error;
+  error.set_code(code);
+  error.set_message(std::move(message));
+  return error;
+}
+
 // Runs one job and sends its result or error. The only place that catches the engine's exceptions.
 int Serve(const Arguments& arguments) {
   std::optional<LauncherChannel> channel;
@@ -127,6 +139,33 @@ int Serve(const Arguments& arguments) {
 }
 
 }  // namespace
+
+v1::RankError ToRankError(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const DoesNotFit& e) {
+    v1::RankError result = Error("RESOURCE_EXHAUSTED", e.what());
+    result.set_over_bytes(e.over_bytes);
+    result.set_region(e.region);
+    return result;
+  } catch (const DeviceOutOfMemory& e) {
+    v1::RankError result = Error("RESOURCE_EXHAUSTED", e.what());
+    // With fragmentation, the free memory may exceed the request.
+    result.set_over_bytes(
+        std::max<std::int64_t>(e.wanted_bytes - std::max<std::int64_t>(e.available_bytes, 0), 0));
+    return result;
+  } catch (const std::bad_alloc&) {
+    return Error("RESOURCE_EXHAUSTED", "the host has no memory left for the trainer itself");
+  } catch (const BadInput& e) {
+    return Error("INVALID_ARGUMENT", e.what());
+  } catch (const NotSupported& e) {
+    return Error("UNIMPLEMENTED", e.what());
+  } catch (const CommError& e) {
+    return Error("UNAVAILABLE", e.what());
+  } catch (const std::exception& e) {
+    return Error("INTERNAL", e.what());
+  }
+}
 
 int TrainerMain(int argc, char** argv) {
   // The launcher keeps the contents of standard error and discards standard output.

@@ -8,9 +8,9 @@
 
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/layout/errors.h"
-#include "trainer/layout/scalars.h"
+#include "trainer/layout/memory_layout.h"
 #include "trainer/model/initialize.h"
-#include "trainer/optim/clip.h"
+#include "trainer/optim/optimizer.h"
 
 namespace autocfg::trainer {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "trainer/layout/scalars.h"
-#include "trainer/optim/clip.h"
-#include "trainer/parallel/data_parallel.h"
+#include "trainer/layout/memory_layout.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/parallel/execution.h"
 
 namespace autocfg::trainer {
 namespace {

@@ -1,19 +1,20 @@
 // Executes a rank's program, step after step. One rank, one thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
 #include "kernels/device.h"
+#include "search/plan/rank_mesh.h"
 #include "search/schedule/program.h"
 #include "trainer/backend/step_clock.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/model/pipeline_stage.h"
-#include "trainer/optim/adamw.h"
+#include "trainer/optim/optimizer.h"
 #include "trainer/parallel/execution.h"
-#include "trainer/run/action_observer.h"
 #include "trainer/run/buffer_plan.h"
 #include "trainer/run/data.h"
 
@@ -22,6 +23,20 @@ namespace autocfg::trainer {
 struct StepResult {
   double loss = 0;       // mean over all tokens of the global batch, before the update
   double grad_norm = 0;  // global L2 norm, before clipping
+};
+
+// Observes the start and end of each action of a rank. Traces are built from it. Called on the rank's thread.
+class ActionObserver {
+ public:
+  virtual ~ActionObserver() = default;
+
+  // `action` is the index in the rank's program. Each action of a step gets one OnStart and later one OnEnd,
+  // all before RunStep returns. A compute action or reduction spans from the completion of all its
+  // dependencies to the availability of its results (the stream is empty); only one runs at a time. A send or
+  // receive spans from its issue until it is complete and has been waited for: by the first action that needs
+  // it, or else at the end of the step.
+  virtual void OnStart(std::size_t action) = 0;
+  virtual void OnEnd(std::size_t action) = 0;
 };
 
 class Runner {

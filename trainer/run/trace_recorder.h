@@ -13,7 +13,7 @@
 #include "search/schedule/action.h"
 #include "search/schedule/program.h"
 #include "trainer/backend/step_clock.h"
-#include "trainer/run/action_observer.h"
+#include "trainer/run/runner.h"
 
 namespace autocfg::trainer {
 

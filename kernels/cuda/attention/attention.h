@@ -13,6 +13,10 @@
 
 namespace autocfg::cuda {
 
+// Returns whether bf16 attention of this shape takes the tensor cores: they need whole fragments of 16
+// columns.
+inline bool OnTensorCores(const AttentionShape& shape) { return shape.head_dim % 16 == 0; }
+
 // Computes out[B,S,N*D] and lse[B,N,S] from qkv[B,S,(N+2G)D]. Pointers to T are multiples of 16 bytes. Throws
 // std::invalid_argument if CheckAttention does.
 template <typename T>

@@ -1,5 +1,6 @@
-// Internal to kernels/cuda/attention/attention.h: the two paths behind it. Both require a shape that
-// CheckAttention accepts; the tensor core path also requires OnTensorCores.
+// Internal to kernels/cuda/attention/attention.h, whose operands and results these are: the two paths behind
+// it. Both require a shape that CheckAttention accepts; the tensor core path also requires OnTensorCores.
+// Both accumulate in float.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,9 +10,7 @@
 
 namespace autocfg::cuda {
 
-// Returns whether the tensor core path supports the shape: it needs whole fragments of 16 columns.
-inline bool OnTensorCores(const AttentionShape& shape) { return shape.head_dim % 16 == 0; }
-
+// Writes out and lse.
 void TensorAttentionForward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out,
                             float* lse, cudaStream_t stream);
 // Writes the q columns of dqkv.
@@ -23,6 +22,7 @@ void TensorAttentionKeyValueGradient(const AttentionShape& shape, const __nv_bfl
                                      const __nv_bfloat16* dout, const float* delta, __nv_bfloat16* dqkv,
                                      cudaStream_t stream);
 
+// T is float or __nv_bfloat16. The forward writes out and lse, the backward every element of dqkv.
 template <typename T>
 void PlainAttentionForward(const AttentionShape& shape, const T* qkv, T* out, float* lse,
                            cudaStream_t stream);

@@ -1,10 +1,11 @@
-// A CUDA stream as the Stream of kernels/device.h. One rank, one thread.
+// A CUDA stream as the Stream of kernels/device.h: waiting for its work and timing it. One rank, one thread.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <functional>
 
+#include "kernels/cuda/device/cuda_error.h"
 #include "kernels/device.h"
 
 namespace autocfg::cuda {
@@ -33,5 +34,25 @@ void SetHostWaitHook(std::function<void()> hook);
 
 // Returns the CUDA stream of a `stream` that a CudaDevice created. Throws std::logic_error for any other.
 cudaStream_t HandleOf(Stream& stream);
+
+// Returns the seconds of one `issue()`, the mean of `runs`, by the device's own clock; for choosing among
+// equivalent implementations. Call `issue()` once before, so that first-use
+// loading is not timed. Waits for the stream. Throws DeviceError.
+template <typename Issue>
+double MeanSeconds(cudaStream_t stream, int runs, const Issue& issue) {
+  struct Event {
+    Event() { Check(cudaEventCreate(&handle), "creating an event"); }
+    ~Event() { (void)cudaEventDestroy(handle); }
+    cudaEvent_t handle = nullptr;
+  };
+  const Event start, end;
+  Check(cudaEventRecord(start.handle, stream), "recording an event");
+  for (int i = 0; i < runs; ++i) issue();
+  Check(cudaEventRecord(end.handle, stream), "recording an event");
+  WaitForEvent(end.handle);
+  float milliseconds = 0;
+  Check(cudaEventElapsedTime(&milliseconds, start.handle, end.handle), "reading an event");
+  return static_cast<double>(milliseconds) / 1e3 / runs;
+}
 
 }  // namespace autocfg::cuda

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/cuda/kernels/cross_entropy.h"
-#include "kernels/cuda/primitives/sum.h"
+#include "kernels/cuda/kernels/sum.h"
 #include "kernels/cuda/primitives/vector.cuh"
 
 namespace autocfg::cuda {

@@ -1,5 +1,6 @@
-// Token embeddings; see Ops. T is float or __nv_bfloat16. Issued on the stream. Position embeddings are
-// BiasAdd and ColumnSum with the batch as rows.
+// Embeddings of tokens, and rotary embeddings of positions (Su et al. 2021); see Ops. T is float or
+// __nv_bfloat16. Issued on the stream. Learned position embeddings are BiasAdd (elementwise.h) and ColumnSum
+// (sum.h) with the batch as rows.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,5 +28,17 @@ template <typename T>
 void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
                        const std::int32_t* tokens, const T* dout, float* dtable, Scratch& scratch,
                        cudaStream_t stream);
+
+struct RopeShape {
+  std::int64_t batch, seq_len, width;  // rows of `width` elements
+  std::int64_t heads, head_dim;        // the first heads * head_dim columns are rotated
+};
+
+// Rotates qkv[batch, seq_len, width] in place by the positions, or back, in float. Angles are reduced to one
+// turn in double precision; their sines are computed in float (error below 1e-6 for positions below 2^24).
+// One block per token; its sines are computed once for all heads. Memory traffic: 2 batch seq_len heads
+// head_dim sizeof(T) bytes.
+template <typename T>
+void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv, cudaStream_t stream);
 
 }  // namespace autocfg::cuda

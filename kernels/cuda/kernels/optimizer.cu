@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "kernels/cuda/kernels/optimizer.h"
-#include "kernels/cuda/primitives/sum.h"
+#include "kernels/cuda/kernels/sum.h"
 #include "kernels/cuda/primitives/tensor_list.cuh"
 #include "kernels/cuda/primitives/vector.cuh"
 
@@ -57,7 +57,7 @@ struct AdamWConstants {
   const double* squared_norm;
 };
 
-// Computes ClipFactor (kernels/clip_factor.h) on the device.
+// Computes ClipFactor (kernels/ops.h) on the device.
 __device__ float GradScale(const AdamWConstants& c) {
   if (c.clip_norm == 0) return 1.0f;
   const double factor = c.clip_norm / (sqrt(*c.squared_norm) + 1e-6);

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "kernels/cuda/device/cuda_error.h"
-#include "kernels/cuda/device/stream_seconds.h"
+#include "kernels/cuda/device/cuda_stream.h"
 #include "kernels/device.h"
 
 namespace autocfg::cuda {

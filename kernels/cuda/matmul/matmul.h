@@ -13,7 +13,7 @@
 #include "kernels/cuda/device/scratch.h"
 #include "kernels/cuda/matmul/choice_cache.h"
 #include "kernels/cuda/matmul/matmul_key.h"
-#include "kernels/op_choice.h"
+#include "kernels/op_log.h"
 
 namespace autocfg::cuda {
 

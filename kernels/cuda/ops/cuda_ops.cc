@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "kernels/cuda/attention/attention_choice.h"
 #include "kernels/cuda/device/cuda_stream.h"
+#include "kernels/cuda/ops/attention_choice.h"
 #include "kernels/cuda/ops/dispatch.h"
 #include "kernels/cuda/ops/linear_ops.h"
 #include "kernels/op_check.h"

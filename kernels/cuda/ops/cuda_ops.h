@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/op_choice.h"
+#include "kernels/op_log.h"
 #include "kernels/ops.h"
 
 namespace autocfg::cuda {

@@ -4,16 +4,12 @@
 #include <vector>
 
 #include "kernels/cuda/device/cuda_error.h"
-#include "kernels/cuda/kernels/activation.h"
-#include "kernels/cuda/kernels/bias.h"
-#include "kernels/cuda/kernels/column_sum.h"
 #include "kernels/cuda/kernels/cross_entropy.h"
+#include "kernels/cuda/kernels/elementwise.h"
 #include "kernels/cuda/kernels/embedding.h"
-#include "kernels/cuda/kernels/fill.h"
-#include "kernels/cuda/kernels/layer_norm.h"
+#include "kernels/cuda/kernels/norm.h"
 #include "kernels/cuda/kernels/optimizer.h"
-#include "kernels/cuda/kernels/rms_norm.h"
-#include "kernels/cuda/kernels/rope.h"
+#include "kernels/cuda/kernels/sum.h"
 #include "kernels/cuda/ops/dispatch.h"
 #include "kernels/op_check.h"
 

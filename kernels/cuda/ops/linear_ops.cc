@@ -5,10 +5,9 @@
 #include <cstddef>
 #include <stdexcept>
 
-#include "kernels/cuda/device/stream_seconds.h"
-#include "kernels/cuda/kernels/activation.h"
-#include "kernels/cuda/kernels/bias.h"
-#include "kernels/cuda/kernels/column_sum.h"
+#include "kernels/cuda/device/cuda_stream.h"
+#include "kernels/cuda/kernels/elementwise.h"
+#include "kernels/cuda/kernels/sum.h"
 #include "kernels/cuda/ops/dispatch.h"
 #include "kernels/op_check.h"
 

@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/cuda/attention/attention_choice.h"
+#include "kernels/cuda/ops/attention_choice.h"
 #include "tests/conformance/attention_low_scores.h"
 #include "tests/conformance/ops_fixture.h"
 #include "tests/conformance/ops_reference.h"

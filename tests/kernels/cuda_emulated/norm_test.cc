@@ -1,9 +1,9 @@
 // LayerNorm and RMSNorm of the GPU at the widths where its kernels change: a warp or a block per row, one to
 // four packs per thread, rows that do not fit in registers, rows and addresses that are not packs.
+#include "kernels/cuda/kernels/norm.h"
+
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/kernels/layer_norm.h"
-#include "kernels/cuda/kernels/rms_norm.h"
 #include "tests/conformance/ops_reference.h"
 #include "tests/kernels/cuda_emulated/device_array.h"
 

@@ -1,5 +1,5 @@
 // Tests the choice of an attention implementation as far as possible without a GPU.
-#include "kernels/cuda/attention/attention_choice.h"
+#include "kernels/cuda/ops/attention_choice.h"
 
 #include <gtest/gtest.h>
 

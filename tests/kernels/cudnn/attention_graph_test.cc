@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/attention/cudnn_attention_graph.h"
+#include "kernels/cuda/cudnn/cudnn_attention_graph.h"
 #include "tests/support/fake_driver/fake_driver.h"
 
 namespace autocfg::cuda {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/attention/cudnn_attention_pattern.h"
+#include "kernels/cuda/cudnn/cudnn_attention_pattern.h"
 #include "tests/conformance/ops_fixture.h"
 #include "tests/conformance/ops_reference.h"
 

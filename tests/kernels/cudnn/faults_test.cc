@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/cuda/attention/cudnn_faults.h"
+#include "kernels/cuda/cudnn/cudnn_attention_graph.h"
 
 namespace autocfg::cuda {
 namespace {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/attention_choice.h"
-#include "kernels/cuda/attention/cudnn_api.h"
-#include "kernels/cuda/attention/cudnn_descriptor.h"
+#include "kernels/cuda/cudnn/cudnn_api.h"
+#include "kernels/cuda/cudnn/cudnn_descriptor.h"
+#include "kernels/cuda/ops/attention_choice.h"
 #include "kernels/device.h"
 #include "tests/support/fake_library.h"
 

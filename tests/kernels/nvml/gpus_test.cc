@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <numeric>
+
 #include "kernels/nvml/nvml_session.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 
@@ -157,6 +160,12 @@ TEST(NvmlSession, ReportsReservedMemory) {
   EXPECT_EQ(nvml->Memory(0)->Used(), 100);
   EXPECT_EQ(nvml->Memory(1)->reserved, 0);
   EXPECT_EQ(nvml->Memory(1)->Used(), 130);
+}
+
+TEST(GpuUuidText, FormatsUuidsAsTheDriverDoes) {
+  std::array<unsigned char, 16> bytes{};
+  std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(0xf8));
+  EXPECT_EQ(GpuUuidText(bytes), "GPU-f8f9fafb-fcfd-feff-0001-020304050607");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // cuDNN on the emulator: always absent, so that our own kernels compute attention.
-#include "kernels/cuda/attention/cudnn_attention.h"
+#include "kernels/cuda/cudnn/cudnn_attention.h"
 
 #include <stdexcept>
 

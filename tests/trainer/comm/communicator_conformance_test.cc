@@ -4,7 +4,7 @@
 #include "tests/conformance/communicator_suite.h"
 #include "tests/support/facade_world.h"
 #include "tests/support/remote_device.h"
-#include "trainer/comm/paced_world.h"
+#include "trainer/comm/worlds/paced_world.h"
 
 namespace autocfg::trainer {
 namespace {

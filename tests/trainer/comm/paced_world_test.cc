@@ -1,6 +1,6 @@
 // Tests the rules of virtual time among ranks one by one. tests/trainer/paced_test.cc compares whole steps
 // with the simulator.
-#include "trainer/comm/paced_world.h"
+#include "trainer/comm/worlds/paced_world.h"
 
 #include <gtest/gtest.h>
 

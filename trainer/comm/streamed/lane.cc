@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/comm/host_stream.h"
+#include "trainer/comm/group.h"
 
 namespace autocfg::trainer {
 LaneOperation::LaneOperation(StreamDriver& driver, EventId ready, std::vector<Transfer> transfers)

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "trainer/comm/streamed/stream_driver.h"
-#include "trainer/comm/unwinding.h"
+#include "trainer/comm/waiting.h"
 
 namespace autocfg::trainer {
 

@@ -1,20 +1,18 @@
 #include "trainer/comm/streamed/streamed_world.h"
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
 #include "trainer/comm/group.h"
-#include "trainer/comm/host_stream.h"
-#include "trainer/comm/idle.h"
-#include "trainer/comm/null_communicator.h"
-#include "trainer/comm/scoped_work.h"
-#include "trainer/comm/streamed/bucket_plan.h"
 #include "trainer/comm/streamed/lane.h"
+#include "trainer/comm/waiting.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -227,6 +225,21 @@ class StreamedWorld final : public CommWorld {
 };
 
 }  // namespace
+
+std::vector<Bucket> PlanBuckets(std::int64_t elements, std::int64_t element_bytes, std::int64_t bucket_bytes,
+                                std::int64_t alignment) {
+  if (elements < 0 || element_bytes < 1 || bucket_bytes < 1 || alignment < 1 ||
+      alignment % element_bytes != 0) {
+    throw std::invalid_argument(
+        fmt::format("invalid bucket plan: {} bytes per bucket, alignment {}, {} elements of {} bytes",
+                    bucket_bytes, alignment, elements, element_bytes));
+  }
+  const std::int64_t each = std::max(bucket_bytes / alignment, std::int64_t{1}) * (alignment / element_bytes);
+  std::vector<Bucket> buckets;
+  for (std::int64_t first = 0; first < elements; first += each)
+    buckets.push_back({first, std::min(each, elements - first)});
+  return buckets;
+}
 
 std::unique_ptr<CommWorld> CreateStreamedWorld(std::unique_ptr<StreamDriver> driver,
                                                std::unique_ptr<CommWorld> host, std::int64_t bucket_bytes) {

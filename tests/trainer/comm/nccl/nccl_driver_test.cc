@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/attention/cudnn_api.h"
+#include "kernels/cuda/cudnn/cudnn_api.h"
 #include "kernels/cuda/device/cuda_stream.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/fake_library.h"

@@ -1,9 +1,9 @@
-#include "trainer/comm/streamed/bucket_plan.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <stdexcept>
+
+#include "trainer/comm/streamed/streamed_world.h"
 
 namespace autocfg::trainer {
 namespace {

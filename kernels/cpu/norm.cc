@@ -1,0 +1,123 @@
+#include "kernels/cpu/norm.h"
+
+#include <cmath>
+
+namespace autocfg::cpu {
+
+template <typename T>
+void LayerNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* gamma, const T* beta, T eps,
+                      T* y, T* mean, T* rstd) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const T* xr = x + row * width;
+    T* yr = y + row * width;
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < width; ++i) sum += xr[i];
+    const T m = sum / static_cast<T>(width);
+    T squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (std::int64_t i = 0; i < width; ++i) squares += (xr[i] - m) * (xr[i] - m);
+    const T s = T(1) / std::sqrt(squares / static_cast<T>(width) + eps);
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i) yr[i] = (xr[i] - m) * s * gamma[i] + beta[i];
+    mean[row] = m;
+    rstd[row] = s;
+  }
+}
+
+// With n = (x - mean) rstd and g = dy gamma:
+//   dx = rstd (g - mean(g) - n mean(g n)),  dgamma = sum dy n,  dbeta = sum dy.
+template <typename T>
+void LayerNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
+                       const T* mean, const T* rstd, T* dx, bool add, T* dgamma, T* dbeta) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const T* dyr = dy + row * width;
+    const T* xr = x + row * width;
+    T* dxr = dx + row * width;
+    const T m = mean[row], s = rstd[row];
+    T sum_g = 0, sum_gn = 0;
+#pragma omp simd reduction(+ : sum_g, sum_gn)
+    for (std::int64_t i = 0; i < width; ++i) {
+      const T n = (xr[i] - m) * s;
+      const T g = dyr[i] * gamma[i];
+      sum_g += g;
+      sum_gn += g * n;
+      dgamma[i] += dyr[i] * n;
+      dbeta[i] += dyr[i];
+    }
+    const T mean_g = sum_g / static_cast<T>(width), mean_gn = sum_gn / static_cast<T>(width);
+    // NOLINTNEXTLINE(bugprone-branch-clone): they differ; statements under `omp simd` are not compared
+    if (add) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < width; ++i) {
+        dxr[i] += s * (dyr[i] * gamma[i] - mean_g - (xr[i] - m) * s * mean_gn);
+      }
+    } else {  // dx may be dy
+#pragma omp simd
+      for (std::int64_t i = 0; i < width; ++i) {
+        dxr[i] = s * (dyr[i] * gamma[i] - mean_g - (xr[i] - m) * s * mean_gn);
+      }
+    }
+  }
+}
+
+template <typename T>
+void RmsNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* gamma, T eps, T* y, T* rstd) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const T* xr = x + row * width;
+    T* yr = y + row * width;
+    T squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (std::int64_t i = 0; i < width; ++i) squares += xr[i] * xr[i];
+    const T s = T(1) / std::sqrt(squares / static_cast<T>(width) + eps);
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i) yr[i] = xr[i] * s * gamma[i];
+    rstd[row] = s;
+  }
+}
+
+// With n = x rstd and g = dy gamma:  dx = rstd (g - n mean(g n)),  dgamma = sum dy n.
+template <typename T>
+void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
+                     const T* rstd, T* dx, bool add, T* dgamma) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const T* dyr = dy + row * width;
+    const T* xr = x + row * width;
+    T* dxr = dx + row * width;
+    const T s = rstd[row];
+    T sum_gn = 0;
+#pragma omp simd reduction(+ : sum_gn)
+    for (std::int64_t i = 0; i < width; ++i) {
+      const T n = xr[i] * s;
+      sum_gn += dyr[i] * gamma[i] * n;
+      dgamma[i] += dyr[i] * n;
+    }
+    const T along = s * sum_gn / static_cast<T>(width);
+    // NOLINTNEXTLINE(bugprone-branch-clone): they differ; statements under `omp simd` are not compared
+    if (add) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < width; ++i) dxr[i] += s * (dyr[i] * gamma[i] - xr[i] * along);
+    } else {  // dx may be dy
+#pragma omp simd
+      for (std::int64_t i = 0; i < width; ++i) dxr[i] = s * (dyr[i] * gamma[i] - xr[i] * along);
+    }
+  }
+}
+
+template void LayerNormForward(std::int64_t, std::int64_t, const float*, const float*, const float*, float,
+                               float*, float*, float*);
+template void LayerNormForward(std::int64_t, std::int64_t, const double*, const double*, const double*,
+                               double, double*, double*, double*);
+template void LayerNormBackward(std::int64_t, std::int64_t, const float*, const float*, const float*,
+                                const float*, const float*, float*, bool, float*, float*);
+template void LayerNormBackward(std::int64_t, std::int64_t, const double*, const double*, const double*,
+                                const double*, const double*, double*, bool, double*, double*);
+template void RmsNormForward(std::int64_t, std::int64_t, const float*, const float*, float, float*, float*);
+template void RmsNormForward(std::int64_t, std::int64_t, const double*, const double*, double, double*,
+                             double*);
+template void RmsNormBackward(std::int64_t, std::int64_t, const float*, const float*, const float*,
+                              const float*, float*, bool, float*);
+template void RmsNormBackward(std::int64_t, std::int64_t, const double*, const double*, const double*,
+                              const double*, double*, bool, double*);
+
+}  // namespace autocfg::cpu

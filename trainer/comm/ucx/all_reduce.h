@@ -1,0 +1,36 @@
+// All-reduce algorithms over the messages of a group, as tasks that advance each time the transport is
+// polled. Internal to the UCX world; use from one thread. The tasks of a group run one after another because
+// they share its staging buffer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/tensor.h"
+#include "trainer/comm/ucx/ucx_group.h"
+
+namespace autocfg::trainer {
+
+class CollectiveTask {
+ public:
+  virtual ~CollectiveTask() = default;
+
+  // Does what can be done without blocking. Returns true if it made progress. Throws CommError.
+  virtual bool Step() = 0;
+  virtual bool done() const = 0;
+};
+
+// Creates an all-reduce by recursive doubling: log2(size) exchanges of the whole tensor. Suits small tensors.
+// Ranks beyond the largest power of two first send their tensor to a neighbour and receive the result from
+// it. Requires a staging buffer of at least the tensor's size.
+std::unique_ptr<CollectiveTask> CreateDoublingAllReduce(UcxGroup& group, const Tensor& tensor, ReduceOp op,
+                                                        const Tensor& staging);
+
+// Creates a ring all-reduce: size - 1 steps reduce one segment each, then size - 1 steps pass the results on.
+// Segments move in pieces of a part of the staging buffer, several of which are in flight. Each rank sends
+// and receives 2 (size - 1) / size of the tensor (Patarasuk and Yuan 2009). Requires staging for a few
+// elements.
+std::unique_ptr<CollectiveTask> CreateRingAllReduce(UcxGroup& group, const Tensor& tensor, ReduceOp op,
+                                                    const Tensor& staging);
+
+}  // namespace autocfg::trainer

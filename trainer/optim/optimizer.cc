@@ -1,0 +1,56 @@
+#include "trainer/optim/optimizer.h"
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+namespace autocfg::trainer {
+
+double LearningRate(const LrSchedule& s, std::int64_t step) {
+  if (step < s.warmup_steps)
+    return s.lr * static_cast<double>(step + 1) / static_cast<double>(s.warmup_steps);
+  if (s.decay == LrDecay::kConstant) return s.lr;
+  const std::int64_t span = s.steps - 1 - s.warmup_steps;
+  if (span <= 0 || step >= s.steps - 1) return s.min_lr;
+  const double progress = static_cast<double>(step - s.warmup_steps) / static_cast<double>(span);
+  return s.min_lr + 0.5 * (s.lr - s.min_lr) * (1.0 + std::cos(std::numbers::pi * progress));
+}
+
+AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step) {
+  AdamWParams p;
+  p.lr = lr;
+  p.beta1 = options.beta1;
+  p.beta2 = options.beta2;
+  p.eps = options.eps;
+  p.bias_correction1 = 1.0 - std::pow(options.beta1, static_cast<double>(step + 1));
+  p.bias_correction2 = 1.0 - std::pow(options.beta2, static_cast<double>(step + 1));
+  return p;
+}
+
+void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLayout& layout) {
+  if (shape.data != 0) return;
+  std::vector<Tensor> counted;
+  for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+    if (layout.parameters()[i].counted) counted.push_back(layout.parameter_tensors()[i].grad);
+  }
+  run.ops.SumOfSquares(counted, SquaredNormScalar(layout.workspace()), run.stream);
+}
+
+void SetClipping(double clip_norm, const MemoryLayout& layout, AdamWParams& params) {
+  params.clip_norm = clip_norm;
+  params.squared_norm = clip_norm == 0 ? Tensor{} : SquaredNormScalar(layout.workspace());
+}
+
+void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params,
+                      double weight_decay) {
+  std::vector<AdamWTensor> tensors;
+  tensors.reserve(layout.parameters().size());
+  for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+    const ParameterTensors& t = layout.parameter_tensors()[i];
+    tensors.push_back(
+        {t.value, t.grad, t.master, t.m, t.v, layout.parameters()[i].decays() ? weight_decay : 0});
+  }
+  run.ops.AdamW(tensors, params, run.stream);
+}
+
+}  // namespace autocfg::trainer

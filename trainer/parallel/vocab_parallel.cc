@@ -1,0 +1,37 @@
+#include "trainer/parallel/vocab_parallel.h"
+
+namespace autocfg::trainer {
+
+void VocabParallelEmbeddingForward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
+                                   const Tensor& tokens, const Tensor& out) {
+  run.ops.EmbeddingForward(tokens, wte.value, vocab_start, out, run.stream);
+  run.AllReduce(run.groups.tensor, out, ReduceOp::kSum);
+}
+
+void VocabParallelEmbeddingBackward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
+                                    const Tensor& tokens, const Tensor& dout) {
+  run.ops.EmbeddingBackward(tokens, dout, vocab_start, wte.grad, run.stream);
+}
+
+void VocabParallelCrossEntropyForward(const Execution& run, const RankShape& shape,
+                                      const HeadActivations& head, double scale, const Tensor& loss) {
+  if (run.groups.tensor == nullptr) {
+    run.ops.CrossEntropy(head.logits, shape.vocab_valid, head.targets, scale, loss, run.stream);
+    return;
+  }
+  run.ops.CrossEntropyForward(head.logits, shape.vocab_valid, head.targets, shape.vocab_start, head.max,
+                              head.sums, run.stream);
+  run.AllReduce(run.groups.tensor, head.max, ReduceOp::kMax);
+  run.ops.CrossEntropyRescale(head.max, head.sums, run.stream);
+  run.AllReduce(run.groups.tensor, head.sums, ReduceOp::kSum);
+  run.ops.CrossEntropyLoss(head.max, head.sums, loss, run.stream);
+}
+
+void VocabParallelCrossEntropyBackward(const Execution& run, const RankShape& shape,
+                                       const HeadActivations& head, double scale) {
+  if (run.groups.tensor == nullptr) return;
+  run.ops.CrossEntropyBackward(head.logits, shape.vocab_valid, head.sums, head.targets, shape.vocab_start,
+                               scale, run.stream);
+}
+
+}  // namespace autocfg::trainer
