@@ -144,7 +144,8 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   if (json->is_object() && json->contains("id")) {
     const Json& given = (*json)["id"];
     if (!given.is_string() && !given.is_number() && !given.is_null())
-      return PredictionLineError("request: id must be a string or a number");
+      return PredictionLineError(fmt::format("request: id is {}; it must be a string, a number or null",
+                                             base::Printable(given.dump())));
     id = Line(given);
     // Under a name that is written with escapes, the number as it was read.
     if (const std::string_view written = NumberAsWritten(line, "id"); given.is_number() && !written.empty())

@@ -149,7 +149,8 @@ TEST(PredictionJson, IdsAreEchoed) {
     request["id"] = id;
     const Json answer = Answer(request);
     EXPECT_EQ(answer["id"], nullptr);
-    EXPECT_THAT(answer["error"].get<std::string>(), HasSubstr("id must be a string or a number"));
+    EXPECT_THAT(answer["error"].get<std::string>(),
+                HasSubstr("id is " + id.dump() + "; it must be a string, a number or null"));
   }
 }
 
