@@ -42,11 +42,10 @@ absl::StatusOr<Workload> ParseWorkload(const Json& json) {
   const auto seq_len = PositiveField(json, "seq_len");
   if (!seq_len.ok()) return seq_len.status();
   workload.seq_len = *seq_len;
-  const auto name = json.find("precision");
-  const auto precision =
-      name != json.end() && name->is_string() ? ParsePrecision(name->get<std::string>()) : std::nullopt;
-  if (!precision)
-    return absl::InvalidArgumentError("workload: unknown precision; expected fp64, fp32, bf16 or fp16");
+  const auto field = json.find("precision");
+  const std::string name = field != json.end() && field->is_string() ? field->get<std::string>() : "";
+  const auto precision = ParsePrecision(name);
+  if (!precision) return absl::InvalidArgumentError("workload: " + UnknownPrecision(name));
   workload.precision = *precision;
   return workload;
 }

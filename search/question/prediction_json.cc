@@ -118,7 +118,7 @@ absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   const Json* cluster_field = reader.Find("cluster");
   const Json* plan_field = reader.Find("plan");
   if (reader.Find("precision") != nullptr && parts.precision.empty())
-    reader.Invalid("precision is empty; give fp64, fp32, bf16 or fp16, or leave it out");
+    reader.Invalid(UnknownPrecision("") + ", or leave it out");
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
 
   auto model = ParseModel(*model_field);

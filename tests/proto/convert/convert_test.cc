@@ -241,7 +241,7 @@ TEST(ClusterConvert, RejectsInvalidMessages) {
   EXPECT_THAT(Refusal(bad), HasSubstr("device kind 'tpu'"));
   bad = good;
   (*bad.mutable_groups(0)->mutable_device()->mutable_flops_per_s())["int8"] = 1;
-  EXPECT_THAT(Refusal(bad), HasSubstr("unknown precision 'int8' in flops_per_s"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("flops_per_s: unknown precision 'int8'"));
   bad = good;
   bad.mutable_groups(0)->set_intra_node_latency_s(-1);
   EXPECT_THAT(Refusal(bad), HasSubstr("intra_node_latency_s is -1"));
@@ -274,7 +274,7 @@ TEST(WorkloadConvert, RoundTripsAndRejectsInvalidMessages) {
   }
   v1::Workload bad = ToProto(Workload{16, 64, {}});
   bad.set_precision("fp8");
-  EXPECT_THAT(Refusal(bad), HasSubstr("precision 'fp8'"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown precision 'fp8'; expected fp64, fp32, bf16 or fp16"));
   bad = ToProto(Workload{0, 64, {}});
   EXPECT_THAT(Refusal(bad), HasSubstr("global_batch is 0"));
   bad = ToProto(Workload{16, -1, {}});
