@@ -2,8 +2,11 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
@@ -436,6 +439,22 @@ TEST(PredictionConvert, RoundTrips) {
   EXPECT_THAT((std::vector<double>{b.compute, b.recompute, b.tp_comm, b.pp_comm, b.dp_comm, b.bubble,
                                    b.optimizer, b.overhead}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+}
+
+// The names of a message's fields, in their order.
+std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message) {
+  std::vector<std::string> names;
+  for (int i = 0; i < message.field_count(); ++i) names.push_back(message.field(i)->name());
+  return names;
+}
+
+TEST(PredictionConvert, MessagesHaveTheFieldsOfTheTables) {
+  std::vector<std::string> parts, regions;
+  for (const BreakdownPart& part : kBreakdownParts) parts.emplace_back(part.name);
+  for (const MemoryRegion& region : kMemoryRegions) regions.emplace_back(region.name);
+  EXPECT_EQ(FieldNames(*v1::Breakdown::descriptor()), parts);
+  regions.insert(regions.end(), {"total", "capacity"});
+  EXPECT_EQ(FieldNames(*v1::MemoryBytes::descriptor()), regions);
 }
 
 TEST(TraceConvert, RoundTripsAndRejectsInvalidRows) {
