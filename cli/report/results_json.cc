@@ -21,11 +21,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double PredictedTokensPerSecond(const Workload& workload, double step_time_s) {
-  const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
-  return step_time_s > 0 ? tokens / step_time_s : 0;
-}
-
 absl::StatusOr<std::int64_t> PositiveField(const Json& object, const char* name) {
   const auto field = object.find(name);
   if (field == object.end() || !field->is_number_integer() || field->get<std::int64_t>() <= 0) {
@@ -74,23 +69,23 @@ Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
 }
 
 Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question) {
-  return Json{{"step_time_s", measurement.median_step_time_s()},
-              {"ci95_s", measurement.ci95_s()},
-              {"steps", measurement.step_time_s_size()},
-              {"build_id", measurement.build_id()},
-              {"device_fingerprint", measurement.device_fingerprint()},
-              {"tokens_per_s",
-               measurement.slice()
-                   ? Json(nullptr)  // one rank's time is not the step's
-                   : Json(PredictedTokensPerSecond(question.workload, measurement.median_step_time_s()))},
-              {"planned_memory_bytes", measurement.planned_memory_bytes()},
-              {"peak_memory_bytes", measurement.peak_memory_bytes()},
-              {"device_overhead_bytes", measurement.device_overhead_bytes()},
-              {"ranks_per_core", measurement.ranks_per_core()},
-              {"ranks_per_gpu",
-               measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
-              {"slice", measurement.slice()},
-              {"emulated", question.device == "paced"}};
+  return Json{
+      {"step_time_s", measurement.median_step_time_s()},
+      {"ci95_s", measurement.ci95_s()},
+      {"steps", measurement.step_time_s_size()},
+      {"build_id", measurement.build_id()},
+      {"device_fingerprint", measurement.device_fingerprint()},
+      {"tokens_per_s",
+       measurement.slice() ? Json(nullptr)  // one rank's time is not the step's
+                           : Json(TokensPerSecond(question.workload, measurement.median_step_time_s()))},
+      {"planned_memory_bytes", measurement.planned_memory_bytes()},
+      {"peak_memory_bytes", measurement.peak_memory_bytes()},
+      {"device_overhead_bytes", measurement.device_overhead_bytes()},
+      {"ranks_per_core", measurement.ranks_per_core()},
+      {"ranks_per_gpu",
+       measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
+      {"slice", measurement.slice()},
+      {"emulated", question.device == "paced"}};
 }
 
 absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQuestion& question) {
