@@ -6,6 +6,7 @@
 #include "base/subject.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
+#include "search/plan/precision.h"
 
 namespace autocfg {
 namespace {
