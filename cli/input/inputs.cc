@@ -209,10 +209,7 @@ absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text) {
 
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text) {
   const auto precision = ParsePrecision(text.empty() ? "fp32" : text);
-  if (!precision) {
-    return absl::InvalidArgumentError(
-        fmt::format("--precision: unknown precision '{}'; expected fp64, fp32, bf16 or fp16", text));
-  }
+  if (!precision) return absl::InvalidArgumentError("--precision: " + UnknownPrecision(text));
   return *precision;
 }
 

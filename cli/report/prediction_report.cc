@@ -1,7 +1,6 @@
 #include "cli/report/prediction_report.h"
 
 #include <cmath>
-#include <vector>
 
 #include "base/size_text.h"
 #include "cli/report/report.h"
@@ -11,25 +10,16 @@
 
 namespace autocfg::cli {
 
-std::array<TimePart, 8> TimeParts(const Breakdown& parts) {
-  return {{{"compute", parts.compute},
-           {"recompute", parts.recompute},
-           {"tensor comm.", parts.tp_comm},
-           {"pipeline comm.", parts.pp_comm},
-           {"data comm.", parts.dp_comm},
-           {"bubble", parts.bubble},
-           {"optimizer", parts.optimizer},
-           {"overhead", parts.overhead}}};
+std::vector<TimePart> TimeParts(const Breakdown& breakdown) {
+  std::vector<TimePart> parts;
+  for (const BreakdownPart& part : kBreakdownParts) parts.push_back({part.label, breakdown.*part.seconds});
+  return parts;
 }
 
-std::array<MemoryPart, 7> MemoryParts(const MemoryBytes& memory) {
-  return {{{"parameters", memory.parameters},
-           {"gradients", memory.gradients},
-           {"optimizer", memory.optimizer},
-           {"activations", memory.activations},
-           {"workspace", memory.workspace},
-           {"communication", memory.communication},
-           {"device", memory.device_overhead}}};
+std::vector<MemoryPart> MemoryParts(const MemoryBytes& memory) {
+  std::vector<MemoryPart> parts;
+  for (const MemoryRegion& region : kMemoryRegions) parts.push_back({region.label, memory.*region.bytes});
+  return parts;
 }
 
 std::string PercentText(double part, double whole) {

@@ -1,10 +1,10 @@
 // Formats a prediction for people, on one screen. Pure functions, thread-safe.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/report/results_json.h"
 #include "search/cost/predict_plan.h"
@@ -23,12 +23,12 @@ struct TimePart {
   std::string_view name;
   double seconds;
 };
-std::array<TimePart, 8> TimeParts(const Breakdown& breakdown);
+std::vector<TimePart> TimeParts(const Breakdown& breakdown);
 struct MemoryPart {
   std::string_view name;
   std::int64_t bytes;
 };
-std::array<MemoryPart, 7> MemoryParts(const MemoryBytes& memory);
+std::vector<MemoryPart> MemoryParts(const MemoryBytes& memory);
 
 // "12.3%".
 std::string PercentText(double part, double whole);

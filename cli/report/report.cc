@@ -10,6 +10,7 @@
 #include "cli/client/study_client.h"
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"
+#include "search/cost/predict_plan.h"
 
 namespace autocfg::cli {
 namespace {
@@ -40,8 +41,7 @@ std::string PredictedTime(const v1::Prediction& predicted) {
 
 std::string Tokens(const Workload& workload, double step_time_s) {
   if (!(step_time_s > 0)) return "-";
-  const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
-  return base::CountText(std::llround(tokens / step_time_s));
+  return base::CountText(std::llround(TokensPerSecond(workload, step_time_s)));
 }
 
 // Returns the rejection counts as lines; empty if nothing was rejected.

@@ -21,11 +21,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double PredictedTokensPerSecond(const Workload& workload, double step_time_s) {
-  const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
-  return step_time_s > 0 ? tokens / step_time_s : 0;
-}
-
 absl::StatusOr<std::int64_t> PositiveField(const Json& object, const char* name) {
   const auto field = object.find(name);
   if (field == object.end() || !field->is_number_integer() || field->get<std::int64_t>() <= 0) {
@@ -42,11 +37,10 @@ absl::StatusOr<Workload> ParseWorkload(const Json& json) {
   const auto seq_len = PositiveField(json, "seq_len");
   if (!seq_len.ok()) return seq_len.status();
   workload.seq_len = *seq_len;
-  const auto name = json.find("precision");
-  const auto precision =
-      name != json.end() && name->is_string() ? ParsePrecision(name->get<std::string>()) : std::nullopt;
-  if (!precision)
-    return absl::InvalidArgumentError("workload: unknown precision; expected fp64, fp32, bf16 or fp16");
+  const auto field = json.find("precision");
+  const std::string name = field != json.end() && field->is_string() ? field->get<std::string>() : "";
+  const auto precision = ParsePrecision(name);
+  if (!precision) return absl::InvalidArgumentError("workload: " + UnknownPrecision(name));
   workload.precision = *precision;
   return workload;
 }
@@ -75,23 +69,23 @@ Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
 }
 
 Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question) {
-  return Json{{"step_time_s", measurement.median_step_time_s()},
-              {"ci95_s", measurement.ci95_s()},
-              {"steps", measurement.step_time_s_size()},
-              {"build_id", measurement.build_id()},
-              {"device_fingerprint", measurement.device_fingerprint()},
-              {"tokens_per_s",
-               measurement.slice()
-                   ? Json(nullptr)  // one rank's time is not the step's
-                   : Json(PredictedTokensPerSecond(question.workload, measurement.median_step_time_s()))},
-              {"planned_memory_bytes", measurement.planned_memory_bytes()},
-              {"peak_memory_bytes", measurement.peak_memory_bytes()},
-              {"device_overhead_bytes", measurement.device_overhead_bytes()},
-              {"ranks_per_core", measurement.ranks_per_core()},
-              {"ranks_per_gpu",
-               measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
-              {"slice", measurement.slice()},
-              {"emulated", IsEmulated(question.device)}};
+  return Json{
+      {"step_time_s", measurement.median_step_time_s()},
+      {"ci95_s", measurement.ci95_s()},
+      {"steps", measurement.step_time_s_size()},
+      {"build_id", measurement.build_id()},
+      {"device_fingerprint", measurement.device_fingerprint()},
+      {"tokens_per_s",
+       measurement.slice() ? Json(nullptr)  // one rank's time is not the step's
+                           : Json(TokensPerSecond(question.workload, measurement.median_step_time_s()))},
+      {"planned_memory_bytes", measurement.planned_memory_bytes()},
+      {"peak_memory_bytes", measurement.peak_memory_bytes()},
+      {"device_overhead_bytes", measurement.device_overhead_bytes()},
+      {"ranks_per_core", measurement.ranks_per_core()},
+      {"ranks_per_gpu",
+       measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
+      {"slice", measurement.slice()},
+      {"emulated", IsEmulated(question.device)}};
 }
 
 absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQuestion& question) {

@@ -76,18 +76,15 @@ absl::Status CheckFits(const TrainRun& train) {
                                  ? RankMemory(run.model, run.workload, run.plan, train.slice->pipeline())
                                  : WorstRankMemory(run.model, run.workload, run.plan);
   if (memory.Arena() <= capacity) return absl::OkStatus();
-  const std::pair<const char*, std::int64_t> regions[] = {
-      {"parameters", memory.parameters}, {"gradients", memory.gradients},
-      {"optimizer", memory.optimizer},   {"activations", memory.activations},
-      {"workspace", memory.workspace},   {"communication", memory.communication}};
-  const auto largest = *std::max_element(std::begin(regions), std::end(regions),
-                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+  const MemoryRegion& largest = *std::max_element(
+      kArenaRegions.begin(), kArenaRegions.end(),
+      [&](const MemoryRegion& a, const MemoryRegion& b) { return memory.*a.bytes < memory.*b.bytes; });
   return absl::FailedPreconditionError(fmt::format(
       "does not fit: plan {} needs {} bytes a rank ({}), {} bytes over the {} that a rank may use ({}); "
       "largest region: {} ({}); use {}more ranks",
       ShortPlanText(run.plan), memory.Arena(), base::BytesText(memory.Arena()), memory.Arena() - capacity,
-      capacity, base::BytesText(std::max<std::int64_t>(capacity, 0)), largest.first,
-      base::BytesText(largest.second), WhatElseSavesMemory(run.plan)));
+      capacity, base::BytesText(std::max<std::int64_t>(capacity, 0)), largest.label,
+      base::BytesText(memory.*largest.bytes), WhatElseSavesMemory(run.plan)));
 }
 
 }  // namespace autocfg::cli

@@ -11,18 +11,13 @@
 #include "cli/report/results_json.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
+#include "search/cost/predict_plan.h"
 #include "search/text/model_json.h"
 
 namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double MeasuredTokensPerSecond(const Workload& workload, double seconds) {
-  return seconds > 0
-             ? static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len) / seconds
-             : 0;
-}
 
 Json SliceJson(const RunDescription& run) {
   if (!run.slice) return nullptr;
@@ -84,7 +79,7 @@ absl::StatusOr<TrainSummary> SummaryOf(const worker::JobResult& result, const Wo
   }
   std::vector<double> steady = summary.step_time_s;
   if (steady.size() > 1) steady.erase(steady.begin());
-  if (!steady.empty()) summary.tokens_per_s = MeasuredTokensPerSecond(workload, base::Median(steady));
+  if (!steady.empty()) summary.tokens_per_s = TokensPerSecond(workload, base::Median(steady));
   return summary;
 }
 
@@ -165,7 +160,7 @@ void TrainDisplay::Step(int rank, const v1::Progress& progress) {
   begun_ = true;
   fmt::print("{:>8}  {:>12}  {:>12}  {:>10}  {:>12}\n", progress.step(), NumberText(progress.loss(), 6),
              NumberText(progress.grad_norm(), 6), base::SecondsText(progress.step_time_s()),
-             base::CountText(std::llround(MeasuredTokensPerSecond(workload_, progress.step_time_s()))));
+             base::CountText(std::llround(TokensPerSecond(workload_, progress.step_time_s()))));
   std::fflush(stdout);
 }
 

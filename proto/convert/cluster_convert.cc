@@ -6,6 +6,7 @@
 #include "base/subject.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
+#include "search/plan/precision.h"
 
 namespace autocfg {
 namespace {
@@ -95,9 +96,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
       } else if (name == "fp16") {
         group.device.flops_per_s_fp16 = rate;
       } else {
-        return base::InvalidArgument(
-            "cluster", fmt::format("unknown precision '{}' in flops_per_s; expected fp64, fp32, bf16 or fp16",
-                                   base::Printable(name)));
+        return base::InvalidArgument("cluster", "flops_per_s: " + UnknownPrecision(name));
       }
     }
     group.device.multiprocessors = in.device().multiprocessors();

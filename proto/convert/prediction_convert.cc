@@ -3,6 +3,8 @@
 namespace autocfg {
 namespace {
 
+static_assert(kBreakdownParts.size() == 8 && kMemoryRegions.size() == 7, "convert the new part both ways");
+
 v1::Breakdown BreakdownToProto(const Breakdown& breakdown) {
   v1::Breakdown message;
   message.set_compute(breakdown.compute);

@@ -1,7 +1,6 @@
 #include "proto/convert/workload_convert.h"
 
 #include "base/subject.h"
-#include "base/utf8.h"
 #include "fmt/format.h"
 
 namespace autocfg {
@@ -16,11 +15,7 @@ v1::Workload ToProto(const Workload& workload) {
 
 absl::StatusOr<Workload> FromProto(const v1::Workload& message) {
   const auto precision = ParsePrecision(message.precision());
-  if (!precision) {
-    return base::InvalidArgument("workload",
-                                 fmt::format("unknown precision '{}'; expected fp64, fp32, bf16 or fp16",
-                                             base::Printable(message.precision())));
-  }
+  if (!precision) return base::InvalidArgument("workload", UnknownPrecision(message.precision()));
   if (message.global_batch() < 1) {
     return base::InvalidArgument(
         "workload", fmt::format("global_batch is {}; it must be at least 1", message.global_batch()));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -22,24 +21,15 @@ namespace {
 std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
 
 std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity) {
-  struct Region {
-    std::string_view words;
-    std::int64_t bytes;
-  };
-  const std::array<Region, 7> regions = {{{"parameters are", memory.parameters},
-                                          {"gradients are", memory.gradients},
-                                          {"optimizer states are", memory.optimizer},
-                                          {"activations are", memory.activations},
-                                          {"workspace is", memory.workspace},
-                                          {"communication buffers are", memory.communication},
-                                          {"device overhead is", memory.device_overhead}}};
-  const Region& largest = *std::max_element(
-      regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.bytes < b.bytes; });
+  const MemoryRegion& largest = *std::max_element(
+      kMemoryRegions.begin(), kMemoryRegions.end(),
+      [&](const MemoryRegion& a, const MemoryRegion& b) { return memory.*a.bytes < memory.*b.bytes; });
+  const std::int64_t bytes = memory.*largest.bytes;
   const std::int64_t over = memory.Total() - capacity;
   return fmt::format(
       "needs {} ({} bytes) more than the {} ({} bytes) a rank has; {} the largest region ({}, {} bytes)",
-      base::BytesText(over), over, base::BytesText(capacity), capacity, largest.words,
-      base::BytesText(largest.bytes), largest.bytes);
+      base::BytesText(over), over, base::BytesText(capacity), capacity, largest.subject,
+      base::BytesText(bytes), bytes);
 }
 
 }  // namespace
@@ -115,12 +105,7 @@ Prediction CostModel::Predict(const ParallelPlan& plan) {
   Breakdown& parts = prediction.breakdown;
   const double busy = parts.Total() - parts.bubble;
   parts.bubble = std::max(0.0, total - busy);
-  if (busy > total) {
-    for (double* part : {&parts.compute, &parts.recompute, &parts.tp_comm, &parts.pp_comm, &parts.dp_comm,
-                         &parts.optimizer, &parts.overhead}) {
-      *part *= total / busy;
-    }
-  }
+  if (busy > total) parts.Scale(total / busy);
   prediction.step_time_s = prediction.step_time_low_s = prediction.step_time_high_s = total;
   return prediction;
 }

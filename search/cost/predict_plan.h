@@ -28,6 +28,9 @@ struct Throughput {
   std::optional<double> mfu;  // model FLOPs over the device's peak; empty if the peak is unknown
 };
 
+// Returns the tokens of a step over its time; 0 if the time is not positive.
+double TokensPerSecond(const Workload& workload, double step_time_s);
+
 // Returns the rates of a step of `step_time_s` seconds; all zero if that is not positive. Requires a legal
 // plan and a cluster with a node group. The peak is that of the first group.
 Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,

@@ -3,6 +3,11 @@
 
 namespace autocfg {
 
+double TokensPerSecond(const Workload& workload, double step_time_s) {
+  const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
+  return step_time_s > 0 ? tokens / step_time_s : 0;
+}
+
 Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
                         const ParallelPlan& plan, double step_time_s) {
   Throughput rates;
@@ -11,7 +16,7 @@ Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const 
   if (peak) rates.mfu = 0.0;
   if (!(step_time_s > 0)) return rates;
   const auto seq_len = static_cast<double>(workload.seq_len);
-  rates.tokens_per_s = static_cast<double>(workload.global_batch) * seq_len / step_time_s;
+  rates.tokens_per_s = TokensPerSecond(workload, step_time_s);
   rates.tokens_per_s_per_gpu = rates.tokens_per_s / static_cast<double>(RankCount(plan));
   rates.model_flops_per_s_per_gpu = ModelFlops(model, rates.tokens_per_s_per_gpu, seq_len);
   rates.hardware_flops_per_s_per_gpu = HardwareFlops(model, plan, rates.tokens_per_s_per_gpu, seq_len);

@@ -38,8 +38,9 @@ bool SizeNotPositive(const PlanCase& c) {
 }
 std::string ExplainSizeNotPositive(const PlanCase& c) {
   const ParallelPlan& p = c.plan;
-  return fmt::format("every size must be at least 1: tp={}, pp={}, dp={}, mbs={}, vpp={}, tp_overlap={}",
-                     p.tp, p.pp, p.dp, p.micro_batch, p.virtual_stages, p.tp_overlap);
+  return fmt::format(
+      "the sizes are tp={}, pp={}, dp={}, mbs={}, vpp={}, tp_overlap={}; every one must be at least 1", p.tp,
+      p.pp, p.dp, p.micro_batch, p.virtual_stages, p.tp_overlap);
 }
 
 constexpr std::array<Names, 3> kMesh = {"tp", "pp", "dp"};
@@ -50,8 +51,8 @@ bool TooManyRanks(const PlanCase& c) {
   return p.tp * p.pp > most / p.dp;
 }
 std::string ExplainTooManyRanks(const PlanCase& c) {
-  return fmt::format("tp={} x pp={} x dp={} is more than the {} ranks there are", c.plan.tp, c.plan.pp,
-                     c.plan.dp, c.max_ranks);
+  return fmt::format("tp={} x pp={} x dp={} is more than the {} ranks there are; use at most {}", c.plan.tp,
+                     c.plan.pp, c.plan.dp, c.max_ranks, c.max_ranks);
 }
 
 constexpr std::array<Names, 3> kSplit = {"pp", "vpp", "split"};
@@ -61,23 +62,31 @@ bool LayersNotDivisible(const PlanCase& c) {
   return !stages || c.model.layers % *stages != 0;
 }
 std::string ExplainLayersNotDivisible(const PlanCase& c) {
+  const std::int64_t layers = c.model.layers;
+  const bool virtual_stages = c.plan.virtual_stages > 1;
   std::string stages = fmt::format("pp={}", c.plan.pp);
-  if (c.plan.virtual_stages > 1) stages += fmt::format(" x vpp={}", c.plan.virtual_stages);
-  return fmt::format("{} layers are not divisible by {}", c.model.layers, stages);
+  if (virtual_stages) stages += fmt::format(" x vpp={}", c.plan.virtual_stages);
+  const std::string_view size = virtual_stages ? "pp x vpp" : "pp";
+  const std::string_view balance = StagesWithLayers(c.plan, layers) ? ", or split=auto" : "";
+  return fmt::format("{} layers are not divisible by {}; give a {} that divides {}{}", layers, stages, size,
+                     layers, balance);
 }
 
 constexpr std::array<Names, 1> kTp = {"tp"};
 bool HeadsNotDivisible(const PlanCase& c) { return c.model.heads % c.plan.tp != 0; }
 std::string ExplainHeadsNotDivisible(const PlanCase& c) {
-  return fmt::format("{} heads are not divisible by tp={}", c.model.heads, c.plan.tp);
+  return fmt::format("{} heads are not divisible by tp={}; give a tp that divides {}", c.model.heads,
+                     c.plan.tp, c.model.heads);
 }
 bool KvHeadsNotDivisible(const PlanCase& c) { return c.model.kv_heads % c.plan.tp != 0; }
 std::string ExplainKvHeadsNotDivisible(const PlanCase& c) {
-  return fmt::format("{} kv heads are not divisible by tp={}", c.model.kv_heads, c.plan.tp);
+  return fmt::format("{} kv heads are not divisible by tp={}; give a tp that divides {}", c.model.kv_heads,
+                     c.plan.tp, c.model.kv_heads);
 }
 bool FfnNotDivisible(const PlanCase& c) { return c.model.ffn_hidden % c.plan.tp != 0; }
 std::string ExplainFfnNotDivisible(const PlanCase& c) {
-  return fmt::format("ffn_hidden {} is not divisible by tp={}", c.model.ffn_hidden, c.plan.tp);
+  return fmt::format("ffn_hidden {} is not divisible by tp={}; give a tp that divides {}", c.model.ffn_hidden,
+                     c.plan.tp, c.model.ffn_hidden);
 }
 
 constexpr std::array<Names, 2> kBatch = {"dp", "mbs"};
@@ -86,8 +95,9 @@ bool BatchNotDivisible(const PlanCase& c) {
   return batch % c.plan.dp != 0 || batch / c.plan.dp % c.plan.micro_batch != 0;
 }
 std::string ExplainBatchNotDivisible(const PlanCase& c) {
-  return fmt::format("global batch {} is not divisible by dp={} x mbs={}", c.workload.global_batch, c.plan.dp,
-                     c.plan.micro_batch);
+  return fmt::format(
+      "global batch {} is not divisible by dp={} x mbs={}; choose dp and mbs so that dp x mbs divides {}",
+      c.workload.global_batch, c.plan.dp, c.plan.micro_batch, c.workload.global_batch);
 }
 
 constexpr std::array<Names, 3> kInterleaving = {"schedule", "vpp", "pp"};
@@ -95,32 +105,39 @@ bool InterleavedNeedsStages(const PlanCase& c) {
   return c.plan.schedule == Schedule::kInterleaved && (c.plan.virtual_stages == 1 || c.plan.pp == 1);
 }
 std::string ExplainInterleavedNeedsStages(const PlanCase& c) {
-  return fmt::format("schedule=interleaved needs vpp and pp of at least 2, not vpp={} and pp={}",
-                     c.plan.virtual_stages, c.plan.pp);
+  return fmt::format(
+      "schedule=interleaved cannot order vpp={} and pp={}; give vpp and pp of at least 2, or another "
+      "schedule with vpp=1",
+      c.plan.virtual_stages, c.plan.pp);
 }
 constexpr std::array<Names, 2> kVirtualStages = {"schedule", "vpp"};
 bool VirtualStagesNeedInterleaved(const PlanCase& c) {
   return c.plan.schedule != Schedule::kInterleaved && c.plan.virtual_stages > 1;
 }
 std::string ExplainVirtualStagesNeedInterleaved(const PlanCase& c) {
-  return fmt::format("vpp={} needs schedule=interleaved", c.plan.virtual_stages);
+  return fmt::format("schedule={} cannot order vpp={}; use schedule=interleaved or vpp=1",
+                     Name(c.plan.schedule), c.plan.virtual_stages);
 }
 constexpr std::array<Names, 4> kMicrobatches = {"schedule", "pp", "dp", "mbs"};
 bool MicrobatchesNotMultipleOfStages(const PlanCase& c) {
   return c.plan.schedule == Schedule::kInterleaved && MicrobatchCount(c.workload, c.plan) % c.plan.pp != 0;
 }
 std::string ExplainMicrobatchesNotMultipleOfStages(const PlanCase& c) {
-  return fmt::format("schedule=interleaved needs a multiple of pp={} microbatches, not {}", c.plan.pp,
-                     MicrobatchCount(c.workload, c.plan));
+  return fmt::format(
+      "schedule=interleaved needs a multiple of pp={} microbatches, not {}; choose pp, dp and mbs so that pp "
+      "x dp x mbs divides {}",
+      c.plan.pp, MicrobatchCount(c.workload, c.plan), c.workload.global_batch);
 }
 
 constexpr std::array<Names, 2> kParamOverlap = {"param_overlap", "zero"};
 bool ParamOverlapNeedsZero(const PlanCase& c) { return c.plan.param_overlap && c.plan.zero_stage == 0; }
-std::string ExplainParamOverlapNeedsZero(const PlanCase&) { return "param_overlap=1 needs zero=1 or zero=2"; }
+std::string ExplainParamOverlapNeedsZero(const PlanCase&) {
+  return "param_overlap=1 gathers nothing at zero=0; use zero=1 or zero=2, or param_overlap=0";
+}
 constexpr std::array<Names, 2> kZero = {"zero", "pp"};
 bool Zero2WithPipeline(const PlanCase& c) { return c.plan.zero_stage == 2 && c.plan.pp > 1; }
 std::string ExplainZero2WithPipeline(const PlanCase& c) {
-  return fmt::format("zero=2 cannot be used with pp={}", c.plan.pp);
+  return fmt::format("zero=2 cannot be used with pp={}; use zero=1 or pp=1", c.plan.pp);
 }
 
 bool SplitDoesNotAddUp(const PlanCase& c) {
@@ -139,13 +156,14 @@ bool SplitDoesNotAddUp(const PlanCase& c) {
 std::string ExplainSplitDoesNotAddUp(const PlanCase& c) {
   const ParallelPlan& p = c.plan;
   if (p.split == SplitMode::kAuto) {
-    return fmt::format("split=auto cannot give each of pp={} x vpp={} stages one of {} layers", p.pp,
-                       p.virtual_stages, c.model.layers);
+    return fmt::format(
+        "split=auto cannot give each of pp={} x vpp={} stages one of {} layers; use at most {} stages", p.pp,
+        p.virtual_stages, c.model.layers, c.model.layers);
   }
   const std::int64_t sum = std::accumulate(p.split_layers.begin(), p.split_layers.end(), std::int64_t{0});
   return fmt::format(
-      "split has {} entries with {} layers in all; it needs pp={} x vpp={} entries of at least 1 that add up "
-      "to {}",
+      "split has {} entries with {} layers in all; give pp={} x vpp={} entries of at least 1 that add up to "
+      "{}",
       p.split_layers.size(), sum, p.pp, p.virtual_stages, c.model.layers);
 }
 
@@ -156,8 +174,9 @@ bool RecomputeLayersTooMany(const PlanCase& c) {
   return p.recompute_layers < 0 || p.recompute_layers > MostLayers(c.model, p);
 }
 std::string ExplainRecomputeLayersTooMany(const PlanCase& c) {
-  return fmt::format("recompute=full:{} is more than the {} layers of a stage", c.plan.recompute_layers,
-                     MostLayers(c.model, c.plan));
+  const std::int64_t layers = MostLayers(c.model, c.plan);
+  return fmt::format("recompute=full:{} is more than the {} layers of a stage; use at most full:{}",
+                     c.plan.recompute_layers, layers, layers);
 }
 
 constexpr LegalityRule kRules[] = {

@@ -52,7 +52,8 @@ struct LegalityRule {
   std::span<const std::string_view> reads;  // names of the options that it depends on (plan_options.h)
   // Requires that the rules before it hold; must not crash if they do not.
   bool (*broken)(const PlanCase& c);
-  std::string (*explain)(const PlanCase& c);  // one sentence with the figures; requires broken(c)
+  // "<what is wrong, with the figures>; <what to do>". Requires broken(c).
+  std::string (*explain)(const PlanCase& c);
 };
 
 // The rules of single plans, in order: reasons 0 to kRanksNotDivisible - 1.
@@ -60,7 +61,7 @@ std::span<const LegalityRule> LegalityRules();
 
 struct Illegality {
   IllegalReason reason;
-  std::string detail;  // e.g. "12 heads are not divisible by tp=8"
+  std::string detail;  // e.g. "12 heads are not divisible by tp=8; give a tp that divides 12"
 };
 
 // Returns the first rule that the plan breaks; empty if it is legal.

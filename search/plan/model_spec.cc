@@ -104,7 +104,8 @@ absl::Status Validate(const ModelSpec& model) {
     }
   }
   if (model.heads % model.kv_heads != 0) {
-    return Invalid("kv_heads", fmt::format("= {} does not divide heads = {}", model.kv_heads, model.heads));
+    return Invalid("kv_heads", fmt::format("= {} does not divide heads = {}; give a divisor of heads",
+                                           model.kv_heads, model.heads));
   }
   if (model.position == Position::kRope && model.head_dim % 2 != 0) {
     return Invalid("head_dim", fmt::format("is {}; rotary positions need an even one", model.head_dim));

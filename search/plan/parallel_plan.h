@@ -6,14 +6,18 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace autocfg {
 
 enum class Schedule : std::uint8_t { kGPipe, kOneFOneB, kInterleaved, kZeroBubbleH1 };
+inline constexpr std::size_t kScheduleCount = static_cast<std::size_t>(Schedule::kZeroBubbleH1) + 1;
 enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
+inline constexpr std::size_t kRecomputeCount = static_cast<std::size_t>(Recompute::kFull) + 1;
 enum class Attention : std::uint8_t { kFused, kUnfused };
+inline constexpr std::size_t kAttentionCount = static_cast<std::size_t>(Attention::kUnfused) + 1;
 enum class SplitMode : std::uint8_t { kEven, kAuto, kExplicit };
 
 // Sizes of the mesh of ranks, one per axis.

@@ -20,19 +20,30 @@ using Choices = std::span<const std::string_view>;
 
 constexpr std::size_t kMaxSplitEntries = 100'000;
 
-// Values in the order of their enums.
-constexpr std::array<std::string_view, 4> kSchedules = {"gpipe", "1f1b", "interleaved", "zb-h1"};
-constexpr std::array<std::string_view, 4> kRecomputes = {"none", "selective", "full", "full:K"};
-constexpr std::array<std::string_view, 2> kAttentions = {"fused", "unfused"};
+// Names of an enum's values, in its order.
+template <std::size_t N>
+using EnumNames = std::array<std::string_view, N>;
+
+constexpr EnumNames<kScheduleCount> kSchedules = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+constexpr EnumNames<kRecomputeCount + 1> kRecomputes = {"none", "selective", "full", "full:K"};
+constexpr EnumNames<kAttentionCount> kAttentions = {"fused", "unfused"};
+
+template <std::size_t N>
+constexpr bool AllNamed(const EnumNames<N>& names) {
+  return std::none_of(names.begin(), names.end(), [](std::string_view name) { return name.empty(); });
+}
+static_assert(AllNamed(kSchedules) && AllNamed(kRecomputes) && AllNamed(kAttentions));
+
+// Values in the order of the option's choices.
 constexpr std::array<std::string_view, 3> kSplits = {"even", "auto", "9+8+8+7"};
 constexpr std::array<std::string_view, 3> kZeroStages = {"0", "1", "2"};
 constexpr std::array<std::string_view, 4> kChunks = {"1", "2", "4", "8"};
 constexpr std::array<std::string_view, 2> kFlags = {"0", "1"};
 
-constexpr Choices kRunSchedules = Choices(kSchedules).first(3);
+constexpr Choices kEveryValue = {};
+constexpr std::array<std::string_view, 3> kPredictedSchedules = {"gpipe", "1f1b", "interleaved"};
 constexpr Choices kOnlyFused = Choices(kAttentions).first(1);
 constexpr Choices kOnlyZero = Choices(kFlags).first(1);
-constexpr Choices kOnlyOne = Choices(kChunks).first(1);
 
 absl::Status NotValid(const PlanOption& option, std::string_view value, std::string_view wanted) {
   return base::OptionError(
@@ -199,6 +210,7 @@ constexpr PlanOption Number(std::string_view name, std::string_view json_name, s
   PlanOption option = Size<kField>(name, json_name, summary);
   option.form = OptionForm::kNumber;
   option.choices = choices;
+  option.predicted = choices.first(1);  // the default
   option.searched = SearchedByDefault::kNo;
   option.parse = ParseChoiceOfNumbers<kField>;
   return option;
@@ -214,13 +226,13 @@ constexpr PlanOption Flag(std::string_view name, std::string_view json_name, std
   return option;
 }
 
-// The value that one option of a row changes.
+// Returns the row with one property changed.
 constexpr PlanOption AlwaysPrinted(PlanOption option) {
   option.always_printed = true;
   return option;
 }
-constexpr PlanOption NotPredicted(PlanOption option, Choices predicted) {
-  option.predicted = predicted;
+constexpr PlanOption RedundantIf(PlanOption option, std::string_view (*redundant)(const ParallelPlan&)) {
+  option.redundant = redundant;
   return option;
 }
 
@@ -236,7 +248,7 @@ constexpr PlanOption kOptions[] = {
      .summary = "order of forwards and backwards",
      .choices = kSchedules,
      .default_note = "interleaved if vpp is above 1",
-     .predicted = kRunSchedules,
+     .predicted = kPredictedSchedules,
      .searched = SearchedByDefault::kAlways,
      .print = PrintName<&ParallelPlan::schedule>,
      .parse = ParseName<&ParallelPlan::schedule>,
@@ -248,6 +260,7 @@ constexpr PlanOption kOptions[] = {
      .form = OptionForm::kSplit,
      .summary = "layers of each stage",
      .choices = kSplits,
+     .predicted = kEveryValue,
      .searched = SearchedByDefault::kAlways,
      .print = SplitText,
      .parse = ParseSplit,
@@ -259,6 +272,7 @@ constexpr PlanOption kOptions[] = {
      .form = OptionForm::kName,
      .summary = "activations computed again in the backward; full:K: in the first K layers of every stage",
      .choices = kRecomputes,
+     .predicted = kEveryValue,
      .searched = SearchedByDefault::kAlways,
      .print = RecomputeText,
      .parse = ParseRecompute,
@@ -270,48 +284,32 @@ constexpr PlanOption kOptions[] = {
      .form = OptionForm::kName,
      .summary = "fused stores no scores",
      .choices = kAttentions,
+     .predicted = kEveryValue,
      .run = kOnlyFused,
      .print = PrintName<&ParallelPlan::attention>,
      .parse = ParseName<&ParallelPlan::attention>,
      .copy = CopyFields<&ParallelPlan::attention>,
      .equal = EqualFields<&ParallelPlan::attention>},
-    NotPredicted(
-        Flag<&ParallelPlan::sequence_parallel>(
-            "sp", "sequence_parallel", "sequence parallelism over the tensor group", WithoutTensorAxis),
-        kOnlyZero),
-    [] {
-      PlanOption zero =
-          NotPredicted(Number<&ParallelPlan::zero_stage>(
-                           "zero", "zero_stage",
-                           "states sharded over the data group: 1 optimizer, 2 and gradients", kZeroStages),
-                       kOnlyZero);
-      zero.redundant = WithoutDataAxis;
-      return zero;
-    }(),
-    [] {
-      PlanOption overlap = NotPredicted(
-          Number<&ParallelPlan::tp_overlap>("tp_overlap", "tp_overlap",
-                                            "chunks that overlap tensor communication; 1: off", kChunks),
-          kOnlyOne);
-      overlap.redundant = WithoutTensorAxis;
-      return overlap;
-    }(),
-    NotPredicted(
-        Flag<&ParallelPlan::grad_overlap>("grad_overlap", "grad_overlap",
-                                          "gradient reduction overlaps the backward", WithoutDataAxis),
-        kOnlyZero),
-    NotPredicted(
-        Flag<&ParallelPlan::param_overlap>("param_overlap", "param_overlap",
-                                           "parameter gathering overlaps the forward", WithoutDataAxis),
-        kOnlyZero),
-    NotPredicted(
-        Flag<&ParallelPlan::p2p_overlap>("p2p_overlap", "p2p_overlap",
-                                         "messages between stages overlap compute", WithoutPipelineAxis),
-        kOnlyZero),
+    Flag<&ParallelPlan::sequence_parallel>("sp", "sequence_parallel",
+                                           "sequence parallelism over the tensor group", WithoutTensorAxis),
+    RedundantIf(Number<&ParallelPlan::zero_stage>(
+                    "zero", "zero_stage", "states sharded over the data group: 1 optimizer, 2 and gradients",
+                    kZeroStages),
+                WithoutDataAxis),
+    RedundantIf(Number<&ParallelPlan::tp_overlap>(
+                    "tp_overlap", "tp_overlap", "chunks that overlap tensor communication; 1: off", kChunks),
+                WithoutTensorAxis),
+    Flag<&ParallelPlan::grad_overlap>("grad_overlap", "grad_overlap",
+                                      "gradient reduction overlaps the backward", WithoutDataAxis),
+    Flag<&ParallelPlan::param_overlap>("param_overlap", "param_overlap",
+                                       "parameter gathering overlaps the forward", WithoutDataAxis),
+    Flag<&ParallelPlan::p2p_overlap>("p2p_overlap", "p2p_overlap", "messages between stages overlap compute",
+                                     WithoutPipelineAxis),
     [] {
       PlanOption scatter = Flag<&ParallelPlan::scatter_gather>(
           "scatter_gather", "scatter_gather", "each tensor rank sends its share of a message between nodes",
           RedundantScatterGather);
+      scatter.predicted = kEveryValue;
       scatter.run = kOnlyZero;
       scatter.searched = SearchedByDefault::kWhenPredicted;
       return scatter;

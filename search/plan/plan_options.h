@@ -42,8 +42,10 @@ struct PlanOption {
   std::span<const std::string_view> choices =
       {};                              // values as text; empty for sizes. "full:K" stands for many
   std::string_view default_note = {};  // what the default depends on; empty: nothing
-  std::span<const std::string_view> predicted = {};  // values that the cost model predicts; empty: all
-  std::span<const std::string_view> run = {};        // values that the engine runs; empty: all predicted ones
+  // Values that the cost model predicts; empty: all. A flag or a number is predicted at its default alone
+  // unless its row says more.
+  std::span<const std::string_view> predicted = {};
+  std::span<const std::string_view> run = {};  // values that the engine runs; empty: all predicted ones
   SearchedByDefault searched = SearchedByDefault::kNo;
   bool always_printed = false;  // in the text form, at its default too
 

@@ -74,13 +74,14 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTabl
     begin = end + 1;
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) {
-      return Bad(fmt::format("{} is not of the form option=value",
-                             part.empty() ? "an empty part" : base::Printable(part)));
+      return Bad(fmt::format("'{}' {}; write tp=2,pp=1", base::Printable(part.empty() ? text : part),
+                             part.empty() ? "has an empty part" : "is not of the form option=value"));
     }
     const std::string_view name = part.substr(0, equals);
     if (absl::Status status = SetPlanOption(plan, name, part.substr(equals + 1), options); !status.ok())
       return status;
-    if (!named.insert(name).second) return BadOption(name, fmt::format("{} is named twice", name));
+    if (!named.insert(name).second)
+      return BadOption(name, fmt::format("{} is named twice; give it once", name));
   }
   SetPlanDefaults(named, options, plan);
   return plan;

@@ -1,6 +1,11 @@
 #include "search/plan/precision.h"
 
 #include <array>
+#include <vector>
+
+#include "base/utf8.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace autocfg {
 namespace {
@@ -29,6 +34,15 @@ std::optional<Precision> ParsePrecision(std::string_view name) {
     if (known.name == name) return known.precision;
   }
   return std::nullopt;
+}
+
+std::string UnknownPrecision(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const NamedPrecision& known : kPrecisions) names.push_back(known.name);
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("unknown precision '{}'; expected {} or {}", base::Printable(name),
+                     fmt::join(names, ", "), last);
 }
 
 std::string_view Name(const Precision& precision) {

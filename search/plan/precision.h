@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "search/ops/dtype.h"
@@ -25,6 +26,9 @@ struct Precision {
 // everything. bf16 and fp16 compute in two bytes, with fp32 statistics, gradients, moments and master
 // weights.
 std::optional<Precision> ParsePrecision(std::string_view name);
+
+// Returns "unknown precision 'fp17'; expected fp64, fp32, bf16 or fp16", with `name` made printable.
+std::string UnknownPrecision(std::string_view name);
 
 // Returns the name that ParsePrecision accepts; "custom" for a combination without a name.
 std::string_view Name(const Precision& precision);

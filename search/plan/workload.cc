@@ -21,10 +21,10 @@ absl::Status Validate(const Workload& workload, const ModelSpec& model) {
         "workload", fmt::format("seq_len is {}; it must be from 1 to {}", workload.seq_len, kMaxSeqLen));
   }
   if (model.position == Position::kLearned && workload.seq_len > model.max_seq_len) {
-    return base::InvalidArgument(
-        "workload",
-        fmt::format("seq_len is {}, but the model's learned positions reach only to {} (max_seq_len)",
-                    workload.seq_len, model.max_seq_len));
+    return base::InvalidArgument("workload",
+                                 fmt::format("seq_len is {}, but the model's learned positions reach only to "
+                                             "{}; lower seq_len or raise the model's max_seq_len",
+                                             workload.seq_len, model.max_seq_len));
   }
   const auto d = [](std::int64_t value) { return static_cast<double>(value); };
   const double layer = 8 * d(model.hidden) + 4 * d(model.heads) * d(model.head_dim) + 3 * d(model.ffn_hidden);
@@ -33,11 +33,9 @@ absl::Status Validate(const Workload& workload, const ModelSpec& model) {
       d(workload.global_batch) * d(workload.seq_len) * (d(model.layers) * layer + padded_vocab);
   if (elements > kMaxElements) {
     return base::InvalidArgument(
-        "workload",
-        fmt::format("global_batch {} of seq_len {} makes {:.3g} activation elements of this model; "
-                    "at most {:.0e} are "
-                    "allowed: reduce one of them",
-                    workload.global_batch, workload.seq_len, elements, kMaxElements));
+        "workload", fmt::format("global_batch {} of seq_len {} makes {:.3g} activation elements of this "
+                                "model, more than {:.0e}; reduce one of them",
+                                workload.global_batch, workload.seq_len, elements, kMaxElements));
   }
   return absl::OkStatus();
 }

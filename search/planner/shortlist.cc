@@ -56,11 +56,7 @@ class Timings {
 }  // namespace
 
 void Scale(Prediction& p, double factor) {
-  Breakdown& b = p.breakdown;
-  for (double* part :
-       {&b.compute, &b.recompute, &b.tp_comm, &b.pp_comm, &b.dp_comm, &b.bubble, &b.optimizer, &b.overhead}) {
-    *part *= factor;
-  }
+  p.breakdown.Scale(factor);
   p.step_time_s *= factor;
   p.step_time_low_s = p.step_time_high_s = p.step_time_s;
 }

@@ -73,19 +73,17 @@ absl::StatusOr<ClusterSpec> ParseCluster(const Json& json) {
 }  // namespace
 
 Json MemoryJson(const MemoryBytes& memory, std::int64_t capacity_bytes) {
-  return Json{{"parameters", memory.parameters},
-              {"gradients", memory.gradients},
-              {"optimizer", memory.optimizer},
-              {"activations", memory.activations},
-              {"workspace", memory.workspace},
-              {"communication", memory.communication},
-              {"device_overhead", memory.device_overhead},
-              {"total", memory.Total()},
-              {"capacity", capacity_bytes}};
+  Json json = Json::object();
+  for (const MemoryRegion& region : kMemoryRegions) json[std::string(region.name)] = memory.*region.bytes;
+  json["total"] = memory.Total();
+  json["capacity"] = capacity_bytes;
+  return json;
 }
 
 Json PredictionJson(const Prediction& prediction, const Throughput& throughput) {
-  const Breakdown& parts = prediction.breakdown;
+  Json breakdown = Json::object();
+  for (const BreakdownPart& part : kBreakdownParts)
+    breakdown[std::string(part.name)] = prediction.breakdown.*part.seconds;
   return Json{{"feasible", prediction.feasible},
               {"reason", prediction.reason},
               {"step_time_s", prediction.step_time_s},
@@ -96,14 +94,7 @@ Json PredictionJson(const Prediction& prediction, const Throughput& throughput) 
               {"hardware_flops_per_s_per_gpu", throughput.hardware_flops_per_s_per_gpu},
               {"mfu", throughput.mfu ? Json(*throughput.mfu) : Json(nullptr)},
               {"memory_bytes", MemoryJson(prediction.memory, prediction.capacity_bytes)},
-              {"breakdown_s", Json{{"compute", parts.compute},
-                                   {"recompute", parts.recompute},
-                                   {"tp_comm", parts.tp_comm},
-                                   {"pp_comm", parts.pp_comm},
-                                   {"dp_comm", parts.dp_comm},
-                                   {"bubble", parts.bubble},
-                                   {"optimizer", parts.optimizer},
-                                   {"overhead", parts.overhead}}}};
+              {"breakdown_s", std::move(breakdown)}};
 }
 
 absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
@@ -118,7 +109,7 @@ absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   const Json* cluster_field = reader.Find("cluster");
   const Json* plan_field = reader.Find("plan");
   if (reader.Find("precision") != nullptr && parts.precision.empty())
-    reader.Invalid("precision is empty; give fp64, fp32, bf16 or fp16, or leave it out");
+    reader.Invalid(UnknownPrecision("") + ", or leave it out");
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
 
   auto model = ParseModel(*model_field);
@@ -144,7 +135,8 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   if (json->is_object() && json->contains("id")) {
     const Json& given = (*json)["id"];
     if (!given.is_string() && !given.is_number() && !given.is_null())
-      return PredictionLineError("request: id must be a string or a number");
+      return PredictionLineError(fmt::format("request: id is {}; it must be a string, a number or null",
+                                             base::Printable(given.dump())));
     id = Line(given);
     // Under a name that is written with escapes, the number as it was read.
     if (const std::string_view written = NumberAsWritten(line, "id"); given.is_number() && !written.empty())

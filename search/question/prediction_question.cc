@@ -59,8 +59,7 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
   const std::optional<Precision> precision = ParsePrecision(parts.precision);
   if (!precision) {
     return base::OptionError(absl::StatusCode::kInvalidArgument, "request", "precision",
-                             fmt::format("precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
-                                         base::Printable(parts.precision)));
+                             UnknownPrecision(parts.precision));
   }
   question.workload.precision = *precision;
   return question;

@@ -11,9 +11,8 @@ absl::Status CheckProgramSize(const Workload& workload, const ParallelPlan& plan
   const std::string stages =
       plan.virtual_stages > 1 ? fmt::format(" x {} virtual stages", plan.virtual_stages) : "";
   return absl::InvalidArgumentError(
-      fmt::format("global_batch {} makes {} microbatches on each of {} ranks{}; at most {} over all of them "
-                  "are run: use a "
-                  "smaller global batch or a larger mbs",
+      fmt::format("global_batch {} makes {} microbatches on each of {} ranks{}, but a program has at most {} "
+                  "in all; use a smaller global batch or a larger mbs",
                   workload.global_batch, microbatches, ranks, stages, kMaxProgramMicrobatches));
 }
 

@@ -241,7 +241,8 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
     if (option == nullptr)
       return Bad(fmt::format("unknown axis {}{}", base::Printable(axis),
                              base::DidYouMean(axis, TextNames(options.table))));
-    if (!named.insert(option).second) return Bad(fmt::format("{} is named twice", option->name));
+    if (!named.insert(option).second)
+      return Bad(fmt::format("{} is named twice; give all its values at once", option->name));
     if (axis_values.empty())
       return Bad(fmt::format("{} has no values; give them as {}=V1,V2", option->name, option->name));
     if (absl::Status status = space.SetAxis(*option, axis_values); !status.ok()) return status;

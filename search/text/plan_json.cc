@@ -107,7 +107,8 @@ absl::StatusOr<ParallelPlan> ParsePlanJson(const Json& json, PlanOptionTable opt
     const absl::StatusOr<std::string> text = TextOfJson(*option, value);
     if (!text.ok()) return text.status();
     if (absl::Status status = option->parse(*option, *text, plan); !status.ok()) return status;
-    if (!named.insert(option->name).second) return BadOption(key, fmt::format("{} is named twice", key));
+    if (!named.insert(option->name).second)
+      return BadOption(key, fmt::format("{} is named twice; give it once", key));
   }
   SetPlanDefaults(named, options, plan);
   return plan;

@@ -242,7 +242,7 @@ TEST(ParseSearchJson, ErrorsNameTheField) {
   says(json, "global_batch");
   json = good;
   json["workload"]["precision"] = "fp5";
-  says(json, "precision");
+  says(json, "unknown precision 'fp5'; expected fp64");
   json = good;
   json["best"]["plan"]["tp"] = "many";
   says(json, "plan");

@@ -4,7 +4,10 @@
 // number of layers.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
@@ -21,13 +24,37 @@ struct MemoryBytes {
   std::int64_t communication = 0;
   std::int64_t device_overhead = 0;  // measured, not planned
 
-  std::int64_t Arena() const {
-    return parameters + gradients + optimizer + activations + workspace + communication;
-  }
+  std::int64_t Arena() const;  // all but device_overhead
   std::int64_t Total() const { return Arena() + device_overhead; }
 
   bool operator==(const MemoryBytes&) const = default;
 };
+
+// One row per region, in the order in which reports list them; the last is the only one outside the arena.
+// Sums, conversions and reports go through the rows: a new region is a field and a row.
+struct MemoryRegion {
+  std::string_view name;     // in JSON and protobuf
+  std::string_view label;    // in reports
+  std::string_view subject;  // begins a sentence: "optimizer states are"
+  std::int64_t MemoryBytes::*bytes;
+};
+inline constexpr std::array<MemoryRegion, 7> kMemoryRegions = {
+    {{"parameters", "parameters", "parameters are", &MemoryBytes::parameters},
+     {"gradients", "gradients", "gradients are", &MemoryBytes::gradients},
+     {"optimizer", "optimizer", "optimizer states are", &MemoryBytes::optimizer},
+     {"activations", "activations", "activations are", &MemoryBytes::activations},
+     {"workspace", "workspace", "workspace is", &MemoryBytes::workspace},
+     {"communication", "communication", "communication buffers are", &MemoryBytes::communication},
+     {"device_overhead", "device", "device overhead is", &MemoryBytes::device_overhead}}};
+inline constexpr std::span<const MemoryRegion> kArenaRegions =
+    std::span(kMemoryRegions).first(kMemoryRegions.size() - 1);
+static_assert(sizeof(MemoryBytes) == kMemoryRegions.size() * sizeof(std::int64_t), "a region has no row");
+
+inline std::int64_t MemoryBytes::Arena() const {
+  std::int64_t sum = 0;
+  for (const MemoryRegion& region : kArenaRegions) sum += this->*region.bytes;
+  return sum;
+}
 
 // Returns the regions of a rank at a pipeline coordinate, over all its stages, without device overhead. They
 // are the same for all its tensor and data coordinates. Requires a legal plan that CheckPredictable accepts,

@@ -62,11 +62,7 @@ Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const
   const bool waits = p > 1;  // a single rank waits for no other: busy and pipe_s differ only by rounding
   // With shared cores, the slowest rank runs faster than measured while others idle.
   if (waits && busy > pipe_s) {
-    const double scale = pipe_s / busy;
-    parts.compute *= scale;
-    parts.recompute *= scale;
-    parts.tp_comm *= scale;
-    parts.pp_comm *= scale;
+    parts.Scale(pipe_s / busy);
   } else if (waits && busy < pipe_s) {
     parts.bubble = pipe_s - busy;
   }

@@ -246,7 +246,7 @@ TEST(ClusterConvert, RejectsInvalidMessages) {
   EXPECT_THAT(Refusal(bad), HasSubstr("device kind 'tpu'"));
   bad = good;
   (*bad.mutable_groups(0)->mutable_device()->mutable_flops_per_s())["int8"] = 1;
-  EXPECT_THAT(Refusal(bad), HasSubstr("unknown precision 'int8' in flops_per_s"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("flops_per_s: unknown precision 'int8'"));
   bad = good;
   bad.mutable_groups(0)->set_intra_node_latency_s(-1);
   EXPECT_THAT(Refusal(bad), HasSubstr("intra_node_latency_s is -1"));
@@ -279,7 +279,7 @@ TEST(WorkloadConvert, RoundTripsAndRejectsInvalidMessages) {
   }
   v1::Workload bad = ToProto(Workload{16, 64, {}});
   bad.set_precision("fp8");
-  EXPECT_THAT(Refusal(bad), HasSubstr("precision 'fp8'"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown precision 'fp8'; expected fp64, fp32, bf16 or fp16"));
   bad = ToProto(Workload{0, 64, {}});
   EXPECT_THAT(Refusal(bad), HasSubstr("global_batch is 0"));
   bad = ToProto(Workload{16, -1, {}});
@@ -466,6 +466,22 @@ TEST(PredictionConvert, RoundTrips) {
   EXPECT_THAT((std::vector<double>{b.compute, b.recompute, b.tp_comm, b.pp_comm, b.dp_comm, b.bubble,
                                    b.optimizer, b.overhead}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+}
+
+// The names of a message's fields, in their order.
+std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message) {
+  std::vector<std::string> names;
+  for (int i = 0; i < message.field_count(); ++i) names.push_back(message.field(i)->name());
+  return names;
+}
+
+TEST(PredictionConvert, MessagesHaveTheFieldsOfTheTables) {
+  std::vector<std::string> parts, regions;
+  for (const BreakdownPart& part : kBreakdownParts) parts.emplace_back(part.name);
+  for (const MemoryRegion& region : kMemoryRegions) regions.emplace_back(region.name);
+  EXPECT_EQ(FieldNames(*v1::Breakdown::descriptor()), parts);
+  regions.insert(regions.end(), {"total", "capacity"});
+  EXPECT_EQ(FieldNames(*v1::MemoryBytes::descriptor()), regions);
 }
 
 TEST(TraceConvert, RoundTripsAndRejectsInvalidRows) {

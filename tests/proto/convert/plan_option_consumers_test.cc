@@ -20,6 +20,7 @@
 #include "search/plan/plan_options.h"
 #include "search/plan/plan_text.h"
 #include "search/planner/plan_table.h"
+#include "search/schedule/program.h"
 #include "search/space/search_space.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
@@ -229,6 +230,56 @@ TEST(PlanOptions, PlansThatDifferInOneShareNoCachedCostThatDependsOnIt) {
     ++compared;
   }
   EXPECT_GE(compared, 9);
+}
+
+// What a plan is predicted as: what memory, ops and messages it needs, in which order, and how long it takes.
+struct Effect {
+  std::uint64_t program = 0;  // its fingerprint
+  double step_time_s = 0;
+  MemoryBytes memory;
+  bool operator==(const Effect&) const = default;
+};
+
+// A value that the table declares predicted, and that nothing reads, is in no such effect.
+TEST(PlanOptions, EveryPredictedValueHasAnEffect) {
+  ModelSpec model{.layers = 8, .hidden = 256, .heads = 8, .vocab = 1024, .max_seq_len = 128};
+  FillDefaults(model);
+  const Workload workload{.global_batch = 64, .seq_len = 128, .precision = *ParsePrecision("bf16")};
+  const ClusterSpec cluster = *PresetCluster("a100-80gb-sxm:4x8");
+  auto predictor = Predictor::Create(model, workload, cluster);
+  ASSERT_TRUE(predictor.ok()) << predictor.status();
+  const auto effect = [&](const ParallelPlan& plan) {
+    const auto predicted = predictor->Predict(plan);
+    EXPECT_TRUE(predicted.ok()) << PlanText(plan) << ": " << predicted.status();
+    if (!predicted.ok()) return Effect();
+    return Effect{.program = Fingerprint(Lower(model, workload, predicted->plan)),
+                  .step_time_s = predicted->prediction.step_time_s,
+                  .memory = predicted->prediction.memory};
+  };
+  // Scores that are stored give selective recompute something to act on.
+  const ParallelPlan base{{.tp = 2, .pp = 4, .dp = 2}, {.attention = Attention::kUnfused}};
+  for (const PlanOption& option : PlanOptions()) {
+    std::vector<std::string> values(option.choices.begin(), option.choices.end());
+    if (option.form == OptionForm::kSize) values = {"1", "2", "4"};
+    if (option.name == "split") values = {"even", "3+1+2+2"};
+    if (option.name == "recompute") values = {"none", "selective", "full", "full:1"};
+    std::vector<std::pair<std::string, Effect>> effects;
+    for (const std::string& value : values) {
+      ParallelPlan plan = base;
+      ASSERT_TRUE(option.parse(option, value, plan).ok()) << option.name << "=" << value;
+      if (option.name == "vpp") SetDependentDefaults(plan);
+      if (option.name == "schedule" && plan.schedule == Schedule::kInterleaved) plan.virtual_stages = 2;
+      if (!CheckPredictable(plan).ok() || !CheckLegal(model, workload, 32, plan).ok()) continue;
+      effects.emplace_back(value, effect(plan));
+    }
+    EXPECT_FALSE(effects.empty()) << option.name;
+    for (std::size_t i = 0; i < effects.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        EXPECT_FALSE(effects[i].second == effects[j].second)
+            << option.name << "=" << effects[j].first << " and " << effects[i].first;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -303,11 +303,7 @@ TEST(CostModel, BreakdownAddsUp) {
     CostModel costs = ModelOf(c, i % 2 == 0 ? 1 : 2);
     for (const Prediction& p : {costs.Estimate(c.plan), costs.Predict(c.plan)}) {
       EXPECT_NEAR(p.breakdown.Total(), p.step_time_s, 1e-9 * p.step_time_s);
-      for (double part :
-           {p.breakdown.compute, p.breakdown.recompute, p.breakdown.tp_comm, p.breakdown.pp_comm,
-            p.breakdown.dp_comm, p.breakdown.bubble, p.breakdown.optimizer, p.breakdown.overhead}) {
-        EXPECT_GE(part, 0);
-      }
+      for (const BreakdownPart& part : kBreakdownParts) EXPECT_GE(p.breakdown.*part.seconds, 0) << part.name;
       if (c.plan.pp == 1) {
         EXPECT_EQ(p.breakdown.bubble, 0) << "no rank waits for another";
       }

@@ -193,5 +193,12 @@ TEST(Throughput, ModelFlopsUtilisationAsPublished) {
   EXPECT_DOUBLE_EQ(rates.tokens_per_s_per_gpu, 4 * 2048 / 1.10 / 8);
 }
 
+TEST(Throughput, TokensPerSecondOfNoTimeAreZero) {
+  const Workload workload{.global_batch = 4, .seq_len = 2048};
+  EXPECT_DOUBLE_EQ(TokensPerSecond(workload, 2), 4096);
+  EXPECT_EQ(TokensPerSecond(workload, 0), 0);
+  EXPECT_EQ(TokensPerSecond(workload, -1), 0);
+}
+
 }  // namespace
 }  // namespace autocfg

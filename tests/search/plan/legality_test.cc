@@ -43,6 +43,7 @@ std::string Why(std::string_view text, std::int64_t ranks = 64, const ModelSpec&
   EXPECT_EQ(found.has_value(), explained.has_value());
   if (!found) return "";
   EXPECT_EQ(*found, explained->reason);
+  EXPECT_THAT(explained->detail, HasSubstr("; ")) << "what is wrong; what to do";
   return std::string(Name(*found)) + ": " + explained->detail;
 }
 
@@ -81,47 +82,64 @@ TEST(Legality, EachReason) {
   EXPECT_THAT(Why("tp=0"), HasSubstr("size_not_positive"));
   EXPECT_THAT(Why("mbs=0"), HasSubstr("size_not_positive"));
   EXPECT_EQ(Why("tp=4,pp=4,dp=4", 63),
-            "too_many_ranks: tp=4 x pp=4 x dp=4 is more than the 63 ranks there are");
-  EXPECT_EQ(Why("pp=5"), "layers_not_divisible: 12 layers are not divisible by pp=5");
-  EXPECT_EQ(Why("pp=24"), "layers_not_divisible: 12 layers are not divisible by pp=24");
-  EXPECT_EQ(Why("pp=3,vpp=3"), "layers_not_divisible: 12 layers are not divisible by pp=3 x vpp=3");
-  EXPECT_EQ(Why("tp=8"), "heads_not_divisible: 12 heads are not divisible by tp=8");
-  EXPECT_EQ(Why("tp=3"), "kv_heads_not_divisible: 4 kv heads are not divisible by tp=3");
+            "too_many_ranks: tp=4 x pp=4 x dp=4 is more than the 63 ranks there are; use at most 63");
+  EXPECT_EQ(
+      Why("pp=5"),
+      "layers_not_divisible: 12 layers are not divisible by pp=5; give a pp that divides 12, or split=auto");
+  EXPECT_EQ(Why("pp=24"),
+            "layers_not_divisible: 12 layers are not divisible by pp=24; give a pp that divides 12");
+  EXPECT_EQ(Why("pp=3,vpp=3"),
+            "layers_not_divisible: 12 layers are not divisible by pp=3 x vpp=3; give a pp x vpp that divides "
+            "12, or split=auto");
+  EXPECT_EQ(Why("tp=8"),
+            "heads_not_divisible: 12 heads are not divisible by tp=8; give a tp that divides 12");
+  EXPECT_EQ(Why("tp=3"),
+            "kv_heads_not_divisible: 4 kv heads are not divisible by tp=3; give a tp that divides 4");
   ModelSpec odd = Model();
   odd.ffn_hidden = 30;
-  EXPECT_EQ(Why("tp=4", 64, odd), "ffn_not_divisible: ffn_hidden 30 is not divisible by tp=4");
-  EXPECT_EQ(Why("dp=5"), "batch_not_divisible: global batch 24 is not divisible by dp=5 x mbs=1");
-  EXPECT_EQ(Why("dp=4,mbs=4"), "batch_not_divisible: global batch 24 is not divisible by dp=4 x mbs=4");
+  EXPECT_EQ(Why("tp=4", 64, odd),
+            "ffn_not_divisible: ffn_hidden 30 is not divisible by tp=4; give a tp that divides 30");
+  EXPECT_EQ(Why("dp=5"),
+            "batch_not_divisible: global batch 24 is not divisible by dp=5 x mbs=1; choose dp and mbs so "
+            "that dp x mbs divides 24");
+  EXPECT_EQ(Why("dp=4,mbs=4"),
+            "batch_not_divisible: global batch 24 is not divisible by dp=4 x mbs=4; choose dp and mbs so "
+            "that dp x mbs divides 24");
   EXPECT_THAT(Why("pp=2,schedule=interleaved"), HasSubstr("interleaved_needs_stages"));
   EXPECT_THAT(Why("vpp=2"), HasSubstr("interleaved_needs_stages"));
   EXPECT_THAT(Why("pp=2,vpp=2,schedule=1f1b"), HasSubstr("virtual_stages_need_interleaved"));
   EXPECT_EQ(Why("pp=2,vpp=2,dp=8"),
             "microbatches_not_multiple_of_stages: schedule=interleaved needs a multiple of pp=2 "
-            "microbatches, not 3");
+            "microbatches, not 3; choose pp, dp and mbs so that pp x dp x mbs divides 24");
   EXPECT_THAT(Why("dp=2,param_overlap=1"), HasSubstr("param_overlap_needs_zero"));
   EXPECT_THAT(Why("pp=2,zero=2"), HasSubstr("zero2_with_pipeline"));
   EXPECT_EQ(Why("pp=2,split=6+5"),
-            "split_does_not_add_up: split has 2 entries with 11 layers in all; it needs pp=2 x vpp=1 entries "
-            "of at least 1 that "
-            "add up to 12");
+            "split_does_not_add_up: split has 2 entries with 11 layers in all; give pp=2 x vpp=1 entries of "
+            "at least 1 that add up to 12");
   EXPECT_THAT(Why("pp=2,split=4+4+4"), HasSubstr("split_does_not_add_up"));
   EXPECT_THAT(Why("pp=2,vpp=2,split=6+6"), HasSubstr("split_does_not_add_up"));
   EXPECT_THAT(Why("pp=2,vpp=2,split=6+3+2+2"), HasSubstr("split_does_not_add_up"));
   EXPECT_EQ(Why("pp=7,vpp=2,mbs=3,dp=1,split=auto"),
             "microbatches_not_multiple_of_stages: schedule=interleaved needs a multiple of pp=7 "
-            "microbatches, not 8");
+            "microbatches, not 8; choose pp, dp and mbs so that pp x dp x mbs divides 24");
   EXPECT_EQ(Why("pp=4,vpp=4,split=auto"),
-            "split_does_not_add_up: split=auto cannot give each of pp=4 x vpp=4 stages one of 12 layers");
+            "split_does_not_add_up: split=auto cannot give each of pp=4 x vpp=4 stages one of 12 layers; use "
+            "at most 12 stages");
   EXPECT_EQ(Why("pp=13,split=auto"),
-            "split_does_not_add_up: split=auto cannot give each of pp=13 x vpp=1 stages one of 12 layers");
-  EXPECT_EQ(Why("pp=3,recompute=full:5"),
-            "recompute_layers_too_many: recompute=full:5 is more than the 4 layers of a stage");
-  EXPECT_EQ(Why("pp=2,vpp=3,recompute=full:3"),
-            "recompute_layers_too_many: recompute=full:3 is more than the 2 layers of a stage");
-  EXPECT_EQ(Why("pp=2,vpp=2,split=1+2+3+6,recompute=full:7"),
-            "recompute_layers_too_many: recompute=full:7 is more than the 6 layers of a stage");
-  EXPECT_EQ(Why("pp=4,split=auto,recompute=full:4"),
-            "recompute_layers_too_many: recompute=full:4 is more than the 3 layers of a stage");
+            "split_does_not_add_up: split=auto cannot give each of pp=13 x vpp=1 stages one of 12 layers; "
+            "use at most 12 stages");
+  EXPECT_EQ(
+      Why("pp=3,recompute=full:5"),
+      "recompute_layers_too_many: recompute=full:5 is more than the 4 layers of a stage; use at most full:4");
+  EXPECT_EQ(
+      Why("pp=2,vpp=3,recompute=full:3"),
+      "recompute_layers_too_many: recompute=full:3 is more than the 2 layers of a stage; use at most full:2");
+  EXPECT_EQ(
+      Why("pp=2,vpp=2,split=1+2+3+6,recompute=full:7"),
+      "recompute_layers_too_many: recompute=full:7 is more than the 6 layers of a stage; use at most full:6");
+  EXPECT_EQ(
+      Why("pp=4,split=auto,recompute=full:4"),
+      "recompute_layers_too_many: recompute=full:4 is more than the 3 layers of a stage; use at most full:3");
 }
 
 TEST(Legality, HugeSizesDoNotOverflow) {

@@ -149,7 +149,8 @@ TEST(PredictionJson, IdsAreEchoed) {
     request["id"] = id;
     const Json answer = Answer(request);
     EXPECT_EQ(answer["id"], nullptr);
-    EXPECT_THAT(answer["error"].get<std::string>(), HasSubstr("id must be a string or a number"));
+    EXPECT_THAT(answer["error"].get<std::string>(),
+                HasSubstr("id is " + id.dump() + "; it must be a string, a number or null"));
   }
 }
 
@@ -229,9 +230,9 @@ TEST(PredictionJson, ErrorsNameTheField) {
       {"global_batch", 1e18, "global_batch"},
       {"seq_len", 2048, "learned positions"},
       {"seq_len", -1, "seq_len"},
-      {"precision", "fp8", "fp8"},
+      {"precision", "fp8", "unknown precision 'fp8'; expected fp64, fp32, bf16 or fp16"},
       {"precision", 16, "precision must be a string"},
-      {"precision", "", "precision is empty; give fp64, fp32, bf16 or fp16, or leave it out"},
+      {"precision", "", "unknown precision ''; expected fp64, fp32, bf16 or fp16, or leave it out"},
       {"plan", "", "it is empty"},
       {"model",
        {{"model_type", "llama"}, {"hidden_size", 64}},

@@ -95,12 +95,12 @@ TEST(PlanText, Refused) {
     return std::string(plan.status().message());
   };
   EXPECT_THAT(message(""), HasSubstr("empty"));
-  EXPECT_THAT(message("tp=2,"), HasSubstr("empty part"));
-  EXPECT_THAT(message("tp"), HasSubstr("tp is not of the form option=value"));
+  EXPECT_THAT(message("tp=2,"), HasSubstr("'tp=2,' has an empty part; write tp=2,pp=1"));
+  EXPECT_THAT(message("tp"), HasSubstr("'tp' is not of the form option=value; write tp=2,pp=1"));
   EXPECT_THAT(message("tq=2"), AllOf(HasSubstr("unknown option tq"), HasSubstr("did you mean tp")));
   EXPECT_THAT(message("micro=2"), HasSubstr("unknown option micro"));
   EXPECT_THAT(message("recomput=full"), HasSubstr("did you mean recompute?"));
-  EXPECT_THAT(message("tp=2,tp=4"), HasSubstr("tp is named twice"));
+  EXPECT_THAT(message("tp=2,tp=4"), HasSubstr("tp is named twice; give it once"));
   for (const char* value :
        {"", "-1", "+1", "x", "1.5", " 1", "1 1", "2147483648", "99999999999999999999", "1e3", "nan"}) {
     EXPECT_THAT(message(std::string("tp=") + value), HasSubstr("whole number")) << value;
@@ -125,8 +125,8 @@ TEST(PlanText, BlanksAroundOptions) {
     EXPECT_EQ(*ParsePlanText(text), *ParsePlanText("tp=2,pp=2")) << text;
   EXPECT_EQ(*ParsePlanJson(nlohmann::ordered_json("tp=2, pp=2")), *ParsePlanText("tp=2,pp=2"));
   for (const auto& [text, says] : {std::pair<const char*, const char*>{" ", "it is empty"},
-                                   {"tp=2, ", "an empty part"},
-                                   {"tp=2, , pp=2", "an empty part"},
+                                   {"tp=2, ", "'tp=2, ' has an empty part"},
+                                   {"tp=2, , pp=2", "'tp=2, , pp=2' has an empty part"},
                                    {"tp = 2", "unknown option tp "},
                                    {"tp=2, tp=4", "tp is named twice"}}) {
     EXPECT_THAT(std::string(ParsePlanText(text).status().message()), HasSubstr(says)) << text;
