@@ -7,14 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "base/os/build_id.h"
-#include "base/os/program_log.h"
-#include "base/suggest.h"
+#include "base/os/process.h"
+#include "base/text.h"
 #include "cli/input/paths.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
-#include "spdlog/spdlog.h"
 
 namespace autocfg::cli {
 namespace {
@@ -146,7 +144,7 @@ int Parse(int argc, char** argv) {
 
 int Main(int argc, char** argv) {
   // Sends the log to standard error: standard output carries only the answer.
-  base::SetUpLog("autocfg", spdlog::level::err);
+  base::SetUpLog("autocfg", base::LogLevel::kError);
   try {
     return Parse(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/os/random_id.h"
+#include "base/os/host.h"
 #include "cli/terminal/numbers.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/rpc/channel.h"

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "base/json_reader.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/input/option_errors.h"
 #include "cli/terminal/console.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <string_view>
 
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"

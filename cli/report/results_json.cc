@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/json_reader.h"
-#include "base/os/build_id.h"
+#include "base/os/process.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/convert/plan_convert.h"

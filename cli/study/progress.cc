@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"

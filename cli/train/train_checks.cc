@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/size_text.h"
 #include "base/statistics.h"
+#include "base/text.h"
 #include "cli/report/results_json.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"

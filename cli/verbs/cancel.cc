@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/time/clock.h"
-#include "base/os/random_id.h"
+#include "base/os/host.h"
 #include "cli/client/study_client.h"
 #include "cli/input/paths.h"
 #include "cli/input/service_options.h"

@@ -17,7 +17,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/input/devices.h"
 #include "cli/input/paths.h"
 #include "cli/terminal/console.h"

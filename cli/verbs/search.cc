@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "base/os/random_id.h"
+#include "base/os/host.h"
 #include "cli/client/study_client.h"
 #include "cli/client/worker_client.h"
 #include "cli/input/devices.h"

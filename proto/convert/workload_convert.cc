@@ -1,7 +1,7 @@
 #include "proto/convert/workload_convert.h"
 
 #include "base/subject.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg {

@@ -13,8 +13,8 @@
 #include <system_error>
 #include <vector>
 
-#include "base/os/build_id.h"
 #include "base/os/cpus.h"
+#include "base/os/process.h"
 #include "trainer/calibrate/calibrate.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/layout/errors.h"

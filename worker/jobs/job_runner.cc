@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <set>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "proto/merge_results.h"
 #include "worker/machine/inventory.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/json_reader.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/text/cluster_json.h"
