@@ -9,7 +9,6 @@
 
 #include "base/os/process.h"
 #include "base/text.h"
-#include "cli/input/paths.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/os/host.h"
-#include "cli/terminal/numbers.h"
+#include "cli/input/option_values.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/rpc/channel.h"
 

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "cli/client/study_client.h"
-#include "cli/input/paths.h"
+#include "cli/input/option_values.h"
+#include "cli/input/service_options.h"
 #include "cli/report/report.h"
 #include "cli/terminal/console.h"
-#include "cli/terminal/numbers.h"
 #include "fmt/format.h"
 #include "server/store/sqlite_reader.h"
 #include "server/store/sqlite_store.h"

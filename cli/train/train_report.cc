@@ -9,7 +9,7 @@
 #include "base/statistics.h"
 #include "base/text.h"
 #include "cli/report/results_json.h"
-#include "cli/terminal/console.h"
+#include "cli/terminal/drawing.h"
 #include "fmt/format.h"
 #include "search/text/model_json.h"
 

@@ -5,7 +5,6 @@
 #include "absl/time/clock.h"
 #include "base/os/host.h"
 #include "cli/client/study_client.h"
-#include "cli/input/paths.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
 #include "cli/study/study_reader.h"

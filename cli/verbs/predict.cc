@@ -10,7 +10,7 @@
 
 #include "cli/input/files.h"
 #include "cli/input/line_reader.h"
-#include "cli/input/option_errors.h"
+#include "cli/input/option_values.h"
 #include "cli/question/plan_question.h"
 #include "cli/report/prediction_report.h"
 #include "cli/terminal/console.h"

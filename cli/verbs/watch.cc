@@ -12,7 +12,6 @@
 #include "cli/study/progress.h"
 #include "cli/study/study_reader.h"
 #include "cli/study/study_watcher.h"
-#include "cli/study/watch_notes.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/verbs/verbs.h"

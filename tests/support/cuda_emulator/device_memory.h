@@ -1,5 +1,5 @@
-// The memory of the emulated device: how much of it is used, and the allocations of cudaMalloc. One thread of a
-// process at a time.
+// The memory of the emulated device: how much of it is used, and the allocations of cudaMalloc. One thread of
+// a process at a time.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,12 @@
-#include "cli/terminal/numbers.h"
+#include "cli/input/option_values.h"
 
 #include <charconv>
 #include <cmath>
 #include <string>
 #include <system_error>
+#include <utility>
 
+#include "base/subject.h"
 #include "fmt/format.h"
 
 namespace autocfg::cli {
@@ -44,6 +46,28 @@ absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, d
         fmt::format("{}: '{}' is not a number from {} to {}", name, text, least, most));
   }
   return value;
+}
+
+absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
+  static constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
+      {"model", "--model"},
+      {"plan", "--plan"},
+      {"space", "--space"},
+      {"spec.model", "--model"},
+      {"spec.workload.global_batch", "--global-batch"},
+      {"spec.workload.precision", "--precision"},
+      {"spec.workload", "workload"},
+      {"spec.space", "--space"},
+      {"spec.device", "--device"},
+  };
+  const std::string subject = base::SubjectOf(status);
+  if (subject == "cluster" || subject == "spec.cluster")
+    return base::WithSubject(cluster.empty() ? "--cluster" : fmt::format("--cluster: {}", cluster), status);
+  if (base::OptionOf(status) == "precision") return base::WithSubject("--precision", status);
+  for (const auto& [known, option] : kOptions) {
+    if (subject == known) return base::WithSubject(option, status);
+  }
+  return status;
 }
 
 }  // namespace autocfg::cli
