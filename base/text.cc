@@ -103,10 +103,7 @@ std::vector<std::string> NearNames(std::string_view given, const std::vector<std
 }
 
 std::string Question(const std::vector<std::string>& names) {
-  if (names.empty()) return "";
-  std::string list = names.front();
-  for (std::size_t i = 1; i < names.size(); ++i) list += (i + 1 == names.size() ? " or " : ", ") + names[i];
-  return fmt::format("; did you mean {}?", list);
+  return names.empty() ? "" : fmt::format("; did you mean {}?", ChoiceText(names));
 }
 
 }  // namespace
@@ -162,6 +159,13 @@ std::string DidYouMeanPreset(std::string_view name, const std::vector<std::strin
 
 std::string DidYouMeanOfListed(std::string_view name, const std::vector<std::string>& known) {
   return Question(NearNames(name, known));
+}
+
+std::string ChoiceText(const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  std::string list = names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) list += (i + 1 == names.size() ? " or " : ", ") + names[i];
+  return list;
 }
 
 std::string BytesText(std::int64_t bytes) {

@@ -33,6 +33,9 @@ std::string DidYouMeanPreset(std::string_view name, const std::vector<std::strin
 // others.
 std::string DidYouMeanOfListed(std::string_view name, const std::vector<std::string>& known);
 
+// Returns "a, b or c": what may be given in place of a wrong value. Empty if there are no names.
+std::string ChoiceText(const std::vector<std::string>& names);
+
 std::string BytesText(std::int64_t bytes);  // "512 B", "1.5 KiB", "23.0 GiB"
 std::string SecondsText(double seconds);    // "850 us", "12.3 ms", "1.25 s", "2 min 05 s"
 std::string CountText(std::int64_t count);  // "1,234,567"

@@ -71,6 +71,13 @@ TEST(DidYouMeanPreset, ListsAllIfNoneIsNear) {
             "; give one of llama2-7b, gpt2-124m, or a file whose name ends in .json");
 }
 
+TEST(ChoiceText, EndsInOr) {
+  EXPECT_EQ(ChoiceText({}), "");
+  EXPECT_EQ(ChoiceText({"a"}), "a");
+  EXPECT_EQ(ChoiceText({"a", "b"}), "a or b");
+  EXPECT_EQ(ChoiceText({"a", "b", "c"}), "a, b or c");
+}
+
 TEST(BytesText, Units) {
   EXPECT_EQ(BytesText(0), "0 B");
   EXPECT_EQ(BytesText(512), "512 B");
