@@ -33,19 +33,14 @@ bool Contains(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-std::string VerbList() {
-  std::string list;
-  for (const auto& verb : SupportedVerbs()) list += (list.empty() ? "" : ", ") + verb;
-  return list;
-}
+std::string VerbList() { return base::ChoiceText(SupportedVerbs()); }
 
 int UnknownVerb(const std::string& verb) {
   if (Contains(UnsupportedVerbs(), verb)) {
-    return Fail(kExitUsage,
-                fmt::format("autocfg {} is not supported yet; this version has {}", verb, VerbList()));
+    return Fail(kExitUsage, fmt::format("autocfg {} is not supported yet; expected {}", verb, VerbList()));
   }
-  return Fail(kExitUsage, fmt::format("no verb '{}'{}; give one of {}", verb,
-                                      base::DidYouMean(verb, SupportedVerbs()), VerbList()));
+  return Fail(kExitUsage, fmt::format("unknown verb '{}'; expected {}{}", verb, VerbList(),
+                                      base::DidYouMeanOfListed(verb, SupportedVerbs())));
 }
 
 // Returns the subcommand named on the command line, or `app` if none is named.

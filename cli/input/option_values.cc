@@ -24,8 +24,8 @@ absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view 
                                         std::int64_t most) {
   std::int64_t value = 0;
   if (!ParseAll(text, value) || value < least || value > most) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: '{}' is not a whole number from {} to {}", name, text, least, most));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: invalid value '{}'; expected a whole number from {} to {}", name, text, least, most));
   }
   return value;
 }
@@ -33,8 +33,8 @@ absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view 
 absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view text) {
   std::uint64_t value = 0;
   if (!ParseAll(text, value)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: '{}' is not a whole number from 0 to 18446744073709551615", name, text));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: invalid value '{}'; expected a whole number from 0 to 18446744073709551615", name, text));
   }
   return value;
 }
@@ -43,7 +43,7 @@ absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, d
   double value = 0;
   if (!ParseAll(text, value) || !std::isfinite(value) || value < least || value > most) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: '{}' is not a number from {} to {}", name, text, least, most));
+        fmt::format("{}: invalid value '{}'; expected a number from {} to {}", name, text, least, most));
   }
   return value;
 }

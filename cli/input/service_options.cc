@@ -36,8 +36,9 @@ absl::StatusOr<std::string> RuntimeDirectory() {
     return runtime;
   const std::string dir = fmt::format("/tmp/autocfg-{}", getuid());
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(fmt::format("{}: cannot be created for the server's socket ({})", dir,
-                                              std::generic_category().message(errno)));
+    return absl::UnavailableError(
+        fmt::format("{}: cannot be created for the server's socket ({}); set XDG_RUNTIME_DIR", dir,
+                    std::generic_category().message(errno)));
   }
   struct stat info {};
   if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid() ||
@@ -59,7 +60,8 @@ void AddServiceOptions(CLI::App* verb, ServiceOptions& options) {
 absl::Status CheckServiceOptions(const ServiceOptions& options) {
   if (options.remote() && !options.database.empty()) {
     return absl::InvalidArgumentError(
-        "--coordinator and --db exclude each other: a coordinator has a database of its own");
+        "--coordinator and --db exclude each other, since a coordinator has its own database; leave one of "
+        "them out");
   }
   if (options.remote()) return Where("--coordinator", CheckTarget(options.coordinator, options.insecure));
   if (options.insecure) {
@@ -80,7 +82,9 @@ absl::StatusOr<std::string> SocketPath(const std::string& database) {
   std::error_code error;
   std::filesystem::path path = std::filesystem::absolute(database, error);
   if (!error) path = std::filesystem::weakly_canonical(path, error);
-  if (error) return absl::InvalidArgumentError(fmt::format("{}: {}", database, error.message()));
+  if (error)
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: the path cannot be resolved ({}); give another database", database, error.message()));
   const std::string beside = path.string() + ".sock";
   if (beside.size() < sizeof(sockaddr_un::sun_path) && IsPlain(beside)) return beside;
   const auto dir = RuntimeDirectory();

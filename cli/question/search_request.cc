@@ -34,7 +34,9 @@ absl::Status CheckPredictOnly(const SearchArgs& args) {
                                     {"--device", !args.device.empty() && args.device != "auto"}}) {
     if (given) {
       return absl::InvalidArgumentError(
-          fmt::format("--predict-only and {} exclude each other: with the first, nothing is measured", name));
+          fmt::format("--predict-only and {} exclude each other, since a prediction measures nothing; leave "
+                      "one of them out",
+                      name));
     }
   }
   return absl::OkStatus();

@@ -29,7 +29,9 @@ absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOpti
   if (!path.ok()) return path.status();
   std::error_code error;
   if (!std::filesystem::exists(*path, error)) {
-    if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", *path, error.message()));
+    if (error)
+      return absl::PermissionDeniedError(
+          fmt::format("{}: cannot be examined ({}); name another database", *path, error.message()));
     if (!database.empty())
       return absl::NotFoundError(
           fmt::format("{}: no such database; name one that a search has created", *path));

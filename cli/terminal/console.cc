@@ -77,8 +77,9 @@ int Answer(std::string_view text) {
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
     return kExitDone;
-  return Fail(kExitNegative, fmt::format("standard output: cannot write the answer ({})",
-                                         std::generic_category().message(errno)));
+  return Fail(kExitNegative,
+              fmt::format("standard output: cannot write the answer ({}); redirect it elsewhere",
+                          std::generic_category().message(errno)));
 }
 
 std::string ShellWord(const std::string& word) {

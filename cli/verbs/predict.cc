@@ -48,8 +48,11 @@ int RunRequests(const PredictArgs& args) {
   std::string given = FirstGiven(args.question);
   if (given.empty() && !args.trace.empty()) given = "--trace";
   if (!given.empty())
-    return Fail(kExitUsage,
-                fmt::format("--requests and {} exclude each other; each request names its own", given));
+    return Fail(
+        kExitUsage,
+        fmt::format(
+            "--requests and {} exclude each other, since each request names its own; leave one of them out",
+            given));
   const auto reader = LineReader::Open(args.requests, kMostRequestBytes);
   if (!reader.ok()) return Fail(kExitUsage, fmt::format("--requests: {}", Text(reader.status())));
   PredictorCache predictors;
@@ -61,7 +64,8 @@ int RunRequests(const PredictArgs& args) {
     if (*got == LineReader::Got::kEnd) break;
     const AnsweredLine answer =
         *got == LineReader::Got::kTooLong
-            ? PredictionLineError(fmt::format("request: the line is longer than {} bytes", kMostRequestBytes))
+            ? PredictionLineError(
+                  fmt::format("request: the line is longer than {} bytes; shorten it", kMostRequestBytes))
             : AnswerSafely(line, predictors);
     ++answered;
     if (!answer.ok) ++wrong;
