@@ -7,10 +7,8 @@
 #include <utility>
 
 #include "base/subject.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 
 namespace autocfg::base {
 namespace {
@@ -102,6 +100,11 @@ class Checker : public nlohmann::json_sax<Json> {
   std::string problem_;
 };
 
+// Returns the value for one line of a message.
+std::string Quoted(const Json& value) {
+  return Printable(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 }  // namespace
 
 absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text, JsonPosition position) {
@@ -136,7 +139,7 @@ std::optional<std::int64_t> WholeNumber(const Json& value) {
 
 FieldReader::FieldReader(std::string_view subject, const Json& json, std::string_view path)
     : subject_(subject), path_(path.empty() ? "" : fmt::format("{}: ", path)), json_(json) {
-  if (!json.is_object()) Invalid("it must be a JSON object");
+  if (!json.is_object()) Invalid(fmt::format("{} is not a JSON object; give one", Quoted(json)));
 }
 
 void FieldReader::Invalid(std::string_view problem) {
@@ -154,55 +157,54 @@ void FieldReader::Fail(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
-void FieldReader::FailField(std::string_view name, std::string_view wanted) {
-  Invalid(fmt::format("{} must be {}", name, wanted));
+void FieldReader::FailField(std::string_view name, const Json& value, std::string_view wanted) {
+  Invalid(fmt::format("{} is {}; it must be {}", name, Quoted(value), wanted));
 }
 
 void FieldReader::FailUnknown(std::string_view name, std::string_view value,
                               const std::vector<std::string>& known) {
-  Invalid(fmt::format("{} \"{}\" is not known; it must be one of {}{}", name, Printable(value),
-                      fmt::join(known, ", "), DidYouMeanOfListed(value, known)));
+  Invalid(fmt::format("unknown {} '{}'; expected {}{}", name, Printable(value), ChoiceText(known),
+                      DidYouMeanOfListed(value, known)));
 }
 
 void FieldReader::Require(std::string_view name) {
-  if (Find(name) == nullptr) Invalid(fmt::format("{} is missing", name));
+  if (Find(name) == nullptr) Invalid(fmt::format("{} is missing; add it", name));
 }
 
 void FieldReader::Size(std::string_view name, std::int64_t& value, std::int64_t least) {
   const Json* field = Find(name);
   if (field == nullptr) return;
   if (field->is_number_unsigned() && field->get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
-    return FailField(name, fmt::format("at most {}", INT64_MAX));
+    return FailField(name, *field, fmt::format("at most {}", INT64_MAX));
   }
   const std::optional<std::int64_t> whole = WholeNumber(*field);
   if (!whole && field->is_number_float() && std::abs(field->get<double>()) > kExact) {
-    return FailField(name, fmt::format("a whole number within {:.0f} of 0", kExact));
+    return FailField(name, *field, fmt::format("a whole number within {:.0f} of 0", kExact));
   }
-  if (!whole) return FailField(name, "a whole number");
+  if (!whole) return FailField(name, *field, "a whole number");
   value = *whole;
-  if (value < least) FailField(name, fmt::format("at least {}, not {}", least, value));
+  if (value < least) FailField(name, *field, fmt::format("at least {}", least));
 }
 
 void FieldReader::Number(std::string_view name, double& value) {
   const Json* field = Find(name);
   if (field == nullptr) return;
-  if (!field->is_number()) return FailField(name, "a number");
+  if (!field->is_number()) return FailField(name, *field, "a number");
   value = field->get<double>();
-  if (!std::isfinite(value) || value < 0)
-    FailField(name, fmt::format("finite and not negative, not {}", value));
+  if (!std::isfinite(value) || value < 0) FailField(name, *field, "a finite number, not negative");
 }
 
 void FieldReader::Bool(std::string_view name, bool& value) {
   const Json* field = Find(name);
   if (field == nullptr) return;
-  if (!field->is_boolean()) return FailField(name, "true or false");
+  if (!field->is_boolean()) return FailField(name, *field, "true or false");
   value = field->get<bool>();
 }
 
 void FieldReader::String(std::string_view name, std::string& value) {
   const Json* field = Find(name);
   if (field == nullptr) return;
-  if (!field->is_string()) return FailField(name, "a string");
+  if (!field->is_string()) return FailField(name, *field, "a string");
   value = field->get<std::string>();
 }
 
@@ -210,7 +212,8 @@ absl::Status FieldReader::Finish() {
   if (!status_.ok()) return status_;
   for (const auto& [key, value] : json_.items()) {
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-      Invalid(fmt::format("unknown field {}{}", Printable(key), DidYouMean(key, known_)));
+      const std::string near = DidYouMean(key, known_);
+      Invalid(fmt::format("unknown field {}{}", Printable(key), near.empty() ? "; leave it out" : near));
       return status_;
     }
   }

@@ -13,9 +13,11 @@
 
 namespace autocfg::base {
 
+// How errors say where they are. kColumn: for texts of one line.
+enum class JsonPosition { kLineAndColumn, kColumn };
+
 // Parses one JSON document. InvalidArgument, starting with `what` and with line and column: invalid JSON, a
 // number too large for a double, a duplicate key in an object, or nesting deeper than 64.
-enum class JsonPosition { kLineAndColumn, kColumn };  // kColumn: for texts of one line
 absl::StatusOr<nlohmann::ordered_json> ParseJson(std::string_view what, std::string_view text,
                                                  JsonPosition position = JsonPosition::kLineAndColumn);
 
@@ -23,7 +25,8 @@ absl::StatusOr<nlohmann::ordered_json> ParseJson(std::string_view what, std::str
 // value, including numbers in strings and numbers beyond 64 bits.
 std::optional<std::int64_t> WholeNumber(const nlohmann::ordered_json& value);
 
-// Reads the fields of one object. Keeps the first error for Finish and skips all reads after it.
+// Reads the fields of one object. Keeps the first error for Finish and skips all reads after it. Errors quote
+// the value: "heads is 0; it must be at least 1", "unknown norm 'batch'; expected layernorm or rmsnorm".
 class FieldReader {
  public:
   // Errors have this subject, e.g. "model" (base/subject.h). `path` names a nested object: "device: rates".
@@ -60,7 +63,7 @@ class FieldReader {
   absl::Status Finish();
 
  private:
-  void FailField(std::string_view name, std::string_view wanted);
+  void FailField(std::string_view name, const nlohmann::ordered_json& value, std::string_view wanted);
   void FailUnknown(std::string_view name, std::string_view value, const std::vector<std::string>& known);
 
   std::string subject_;

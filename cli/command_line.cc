@@ -7,15 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/os/build_id.h"
-#include "base/os/program_log.h"
-#include "base/suggest.h"
-#include "cli/input/paths.h"
+#include "base/os/process.h"
+#include "base/text.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
-#include "spdlog/spdlog.h"
 
 namespace autocfg::cli {
 namespace {
@@ -37,17 +33,12 @@ std::vector<std::string> VerbsOf(const CLI::App& app) {
   return verbs;
 }
 
-std::string VerbList(const std::vector<std::string>& verbs) {
-  return fmt::format("{}", fmt::join(verbs, ", "));
-}
-
 int UnknownVerb(const std::string& verb, const std::vector<std::string>& verbs) {
   if (Contains(UnsupportedVerbs(), verb)) {
-    return Fail(kExitUsage,
-                fmt::format("autocfg {} is not supported yet; this version has {}", verb, VerbList(verbs)));
+    return Fail(kExitUsage, fmt::format("autocfg {} is not supported yet; expected {}", verb, base::ChoiceText(verbs)));
   }
-  return Fail(kExitUsage, fmt::format("no verb '{}'{}; give one of {}", verb, base::DidYouMean(verb, verbs),
-                                      VerbList(verbs)));
+  return Fail(kExitUsage, fmt::format("unknown verb '{}'; expected {}{}", verb, base::ChoiceText(verbs),
+                                      base::DidYouMeanOfListed(verb, verbs)));
 }
 
 // Returns the subcommand named on the command line, or `app` if none is named.
@@ -139,7 +130,7 @@ int Parse(int argc, char** argv) {
   if (const std::string option = FirstGivenNothing(*Named(app)); !option.empty())
     return Fail(kExitUsage, fmt::format("{}: it is empty; give it a value", option));
   if (!chosen)
-    return Fail(kExitUsage, fmt::format("no verb; give one of {} (autocfg --help)", VerbList(verbs)));
+    return Fail(kExitUsage, fmt::format("no verb; give one of {} (autocfg --help)", base::ChoiceText(verbs)));
   return chosen();
 }
 
@@ -147,7 +138,7 @@ int Parse(int argc, char** argv) {
 
 int Main(int argc, char** argv) {
   // Sends the log to standard error: standard output carries only the answer.
-  base::SetUpLog("autocfg", spdlog::level::err);
+  base::SetUpLog("autocfg", base::LogLevel::kError);
   try {
     return Parse(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -12,8 +12,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "base/os/build_id.h"
-#include "base/os/program_log.h"
+#include "base/os/process.h"
 #include "fmt/format.h"
 #include "proto/rpc/duration.h"
 #include "server/coordinator/coordinator.h"
@@ -81,7 +80,7 @@ int Main(int argc, char** argv) {
   sigaddset(&ends, SIGTERM);
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-  base::SetUpLog("autocfg-server", spdlog::level::info);
+  base::SetUpLog("autocfg-server", base::LogLevel::kInfo);
   gpr_set_log_function(LogGrpc);
 
   CLI::App app("autocfg-server: assigns the jobs of searches to workers and stores their results",

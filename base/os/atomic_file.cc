@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/os/random_id.h"
+#include "base/os/host.h"
 #include "fmt/format.h"
 
 namespace autocfg::base {

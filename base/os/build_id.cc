@@ -1,5 +1,5 @@
-#include "base/os/build_id.h"
-
+// Version and BuildId of process.h: a file of its own, because it is compiled again at every commit.
+#include "base/os/process.h"
 #include "build_id_generated.h"
 
 namespace autocfg::base {

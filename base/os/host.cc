@@ -3,8 +3,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <random>
+
+#include "fmt/format.h"
 
 namespace autocfg::base {
 
@@ -23,6 +27,17 @@ std::string KernelId() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
   return id.empty() ? HostName() : id;
+}
+
+Clock SystemClock() {
+  return [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  };
+}
+
+std::string RandomId() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
 
 }  // namespace autocfg::base

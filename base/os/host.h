@@ -1,7 +1,8 @@
-// Queries about the machine and the process environment. Thread-safe unless the environment changes
-// concurrently.
+// What a process asks its host for: environment variables, names of the machine and its kernel, the time and
+// random IDs. Thread-safe unless the environment changes concurrently.
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace autocfg::base {
@@ -15,5 +16,14 @@ std::string HostName();
 // Returns an ID of the running kernel, and so of the machine that numbers the CPUs. All containers on a
 // machine share it. Falls back to the host name if the kernel provides none.
 std::string KernelId();
+
+// A clock in Unix seconds. Injected, so that tests can supply their own. Several threads call a Clock.
+using Clock = std::function<double()>;
+
+// Returns the clock of the machine.
+Clock SystemClock();
+
+// Returns 128 bits of the system's randomness as 32 hexadecimal digits.
+std::string RandomId();
 
 }  // namespace autocfg::base

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "base/os/random_id.h"
-#include "cli/terminal/numbers.h"
+#include "base/os/host.h"
+#include "cli/input/option_values.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/rpc/channel.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/os/random_id.h"
+#include "base/os/host.h"
 #include "cli/client/study_client.h"
 
 namespace autocfg::cli {

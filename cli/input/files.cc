@@ -19,8 +19,21 @@ namespace {
 
 constexpr std::int64_t kMaxTextBytes = 16 << 20;
 
-absl::Status FileError(const std::string& path, std::string_view what, int error) {
-  const std::string message = fmt::format("{}: {} ({})", path, what, std::generic_category().message(error));
+// Returns what the user can do about a failed system call on a file that is read, or written.
+std::string_view AdviceFor(int error, bool writes) {
+  switch (error) {
+    case ENOENT: return writes ? "give a file in an existing directory" : "give an existing file";
+    case EACCES:
+    case EPERM: return writes ? "give a file that you may write" : "give a file that you may read";
+    case ENOSPC:
+    case EDQUOT: return "free some space, or give a file elsewhere";
+    default: return "give another file";
+  }
+}
+
+absl::Status FileError(const std::string& path, std::string_view what, int error, bool writes) {
+  const std::string message = fmt::format("{}: {} ({}); {}", path, what,
+                                          std::generic_category().message(error), AdviceFor(error, writes));
   switch (error) {
     case ENOENT: return absl::NotFoundError(message);
     case EACCES:
@@ -32,6 +45,14 @@ absl::Status FileError(const std::string& path, std::string_view what, int error
     case EFBIG: return absl::FailedPreconditionError(message);
     default: return absl::InvalidArgumentError(message);
   }
+}
+
+absl::Status CannotRead(const std::string& path, int error) {
+  return FileError(path, "cannot be read", error, /*writes=*/false);
+}
+
+absl::Status CannotWrite(const std::string& path, int error) {
+  return FileError(path, "cannot be written", error, /*writes=*/true);
 }
 
 class Descriptor {
@@ -55,7 +76,7 @@ constexpr int kPipeWaitMs = 10'000;
 
 absl::StatusOr<mode_t> ModeOf(const std::string& path, int fd) {
   struct stat info {};
-  if (fstat(fd, &info) != 0) return FileError(path, "cannot be examined", errno);
+  if (fstat(fd, &info) != 0) return FileError(path, "cannot be examined", errno, /*writes=*/false);
   if (S_ISDIR(info.st_mode))
     return absl::InvalidArgumentError(fmt::format("{}: is a directory; give a file", path));
   return info.st_mode;
@@ -103,7 +124,7 @@ absl::Status WriteAll(const std::string& path, int fd, std::string_view content)
       pollfd pipe{fd, POLLOUT, 0};
       if (poll(&pipe, 1, -1) > 0) continue;
     }
-    if (written < 0) return FileError(path, "cannot be written", errno);
+    if (written < 0) return CannotWrite(path, errno);
     content.remove_prefix(static_cast<std::size_t>(written));
   }
   return absl::OkStatus();
@@ -113,10 +134,9 @@ absl::Status WriteSpecial(const std::string& path, const WriteTarget& target, st
   Descriptor file(target.descriptor >= 0
                       ? fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0)
                       : open(target.path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (file.get() < 0) return FileError(path, "cannot be written", errno);
+  if (file.get() < 0) return CannotWrite(path, errno);
   // `path` is opened non-blocking and written blocking. An inherited descriptor keeps its mode.
-  if (target.descriptor < 0 && fcntl(file.get(), F_SETFL, 0) != 0)
-    return FileError(path, "cannot be written", errno);
+  if (target.descriptor < 0 && fcntl(file.get(), F_SETFL, 0) != 0) return CannotWrite(path, errno);
   return WriteAll(path, file.get(), content);
 }
 
@@ -124,9 +144,9 @@ absl::Status CheckSpecial(const std::string& path, const WriteTarget& target) {
   if (target.descriptor >= 0) {
     const int flags = fcntl(target.descriptor, F_GETFL);
     const int error = flags < 0 ? errno : (flags & O_ACCMODE) == O_RDONLY ? EBADF : 0;
-    return error == 0 ? absl::OkStatus() : FileError(path, "cannot be written", error);
+    return error == 0 ? absl::OkStatus() : CannotWrite(path, error);
   }
-  if (access(target.path.c_str(), W_OK) != 0) return FileError(path, "cannot be written", errno);
+  if (access(target.path.c_str(), W_OK) != 0) return CannotWrite(path, errno);
   return absl::OkStatus();
 }
 
@@ -134,7 +154,7 @@ absl::Status CheckSpecial(const std::string& path, const WriteTarget& target) {
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   Descriptor file(open(path.c_str(), kOpenToRead));
-  if (file.get() < 0) return FileError(path, "cannot be read", errno);
+  if (file.get() < 0) return CannotRead(path, errno);
   const auto mode = ModeOf(path, file.get());
   if (!mode.ok()) return mode.status();
   if (!S_ISREG(*mode) && !S_ISFIFO(*mode)) return NotRegular(path);
@@ -149,19 +169,19 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
       return absl::InvalidArgumentError(
           fmt::format("{}: nothing came through this pipe for {} s; give a file", path, kPipeWaitMs / 1000));
     }
-    if (got < 0) return FileError(path, "cannot be read", errno);
+    if (got < 0) return CannotRead(path, errno);
     if (got == 0) return text;
     text.append(buffer, static_cast<std::size_t>(got));
     if (static_cast<std::int64_t>(text.size()) > kMaxTextBytes) {
       return absl::InvalidArgumentError(
-          fmt::format("{}: larger than {} bytes; not a file of this kind", path, kMaxTextBytes));
+          fmt::format("{}: larger than {} bytes; give a smaller file", path, kMaxTextBytes));
     }
   }
 }
 
 absl::StatusOr<int> OpenToRead(const std::string& path) {
   Descriptor file(open(path.c_str(), kOpenToRead));
-  if (file.get() < 0) return FileError(path, "cannot be read", errno);
+  if (file.get() < 0) return CannotRead(path, errno);
   const auto mode = ModeOf(path, file.get());
   if (!mode.ok()) return mode.status();
   if (!S_ISREG(*mode) && !S_ISFIFO(*mode)) return NotRegular(path);
@@ -170,7 +190,7 @@ absl::StatusOr<int> OpenToRead(const std::string& path) {
 
 absl::Status CheckReadable(const std::string& path) {
   Descriptor file(open(path.c_str(), kOpenToRead));
-  if (file.get() < 0) return FileError(path, "cannot be read", errno);
+  if (file.get() < 0) return CannotRead(path, errno);
   const auto mode = ModeOf(path, file.get());
   if (!mode.ok()) return mode.status();
   return S_ISREG(*mode) ? absl::OkStatus() : NotRegular(path);
@@ -188,7 +208,7 @@ absl::Status CheckWritable(const std::string& path) {
   std::error_code failed = file.Open();
   if (!failed) failed = file.Append("autocfg\n");
   if (!failed) failed = file.Sync();
-  return failed ? FileError(path, "cannot be written", failed.value()) : absl::OkStatus();
+  return failed ? CannotWrite(path, failed.value()) : absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
@@ -204,9 +224,9 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
   base::AtomicFile file(target.path);
   std::error_code error = file.Open();
   if (!error) error = file.Append(content);
-  if (error) return FileError(path, "cannot be written", error.value());
+  if (error) return CannotWrite(path, error.value());
   error = file.Finish();
-  return error ? FileError(path, "cannot be replaced", error.value()) : absl::OkStatus();
+  return error ? FileError(path, "cannot be replaced", error.value(), /*writes=*/true) : absl::OkStatus();
 }
 
 }  // namespace autocfg::cli

@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "base/json_reader.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "cli/input/files.h"
-#include "cli/input/option_errors.h"
+#include "cli/input/option_values.h"
 #include "cli/terminal/console.h"
-#include "cli/terminal/numbers.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"

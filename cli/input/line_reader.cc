@@ -40,8 +40,8 @@ absl::StatusOr<bool> LineReader::Fill() {
       pollfd pipe{fd_, POLLIN, 0};
       if (poll(&pipe, 1, -1) > 0 || errno == EINTR) continue;
     }
-    return absl::InvalidArgumentError(
-        fmt::format("{}: cannot be read ({})", name_, std::generic_category().message(errno)));
+    return absl::InvalidArgumentError(fmt::format("{}: cannot be read ({}); give another file", name_,
+                                                  std::generic_category().message(errno)));
   }
 }
 

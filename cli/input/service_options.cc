@@ -1,11 +1,55 @@
 #include "cli/input/service_options.h"
 
-#include "cli/input/paths.h"
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "CLI/CLI.hpp"
+#include "base/fnv1a.h"
+#include "base/os/host.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 
 namespace autocfg::cli {
+namespace {
+
+bool IsPlain(const std::string& path) {
+  return std::all_of(path.begin(), path.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-';
+  });
+}
+
+// Returns a directory for the socket that other users can neither write to nor replace.
+absl::StatusOr<std::string> RuntimeDirectory() {
+  const std::string runtime = base::Environment("XDG_RUNTIME_DIR");
+  if (!runtime.empty() && runtime.size() < 60 && IsPlain(runtime) &&
+      access(runtime.c_str(), W_OK | X_OK) == 0)
+    return runtime;
+  const std::string dir = fmt::format("/tmp/autocfg-{}", getuid());
+  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::UnavailableError(
+        fmt::format("{}: cannot be created for the server's socket ({}); set XDG_RUNTIME_DIR", dir,
+                    std::generic_category().message(errno)));
+  }
+  struct stat info {};
+  if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid() ||
+      (info.st_mode & 077) != 0) {
+    return absl::PermissionDeniedError(
+        fmt::format("{}: is not a private directory of this user; remove it or set XDG_RUNTIME_DIR", dir));
+  }
+  return dir;
+}
+
+}  // namespace
 
 void AddServiceOptions(CLI::App* verb, ServiceOptions& options) {
   verb->add_option("--coordinator", options.coordinator, "an autocfg-server: HOST:PORT, or unix:PATH");
@@ -16,7 +60,8 @@ void AddServiceOptions(CLI::App* verb, ServiceOptions& options) {
 absl::Status CheckServiceOptions(const ServiceOptions& options) {
   if (options.remote() && !options.database.empty()) {
     return absl::InvalidArgumentError(
-        "--coordinator and --db exclude each other: a coordinator has a database of its own");
+        "--coordinator and --db exclude each other, since a coordinator has its own database; leave one of "
+        "them out");
   }
   if (options.remote()) return Where("--coordinator", CheckTarget(options.coordinator, options.insecure));
   if (options.insecure) {
@@ -31,6 +76,32 @@ std::string AsWritten(const ServiceOptions& options) {
     return fmt::format(" --coordinator {}{}", ShellWord(options.coordinator),
                        options.insecure ? " --insecure" : "");
   return options.database.empty() ? "" : fmt::format(" --db {}", ShellWord(options.database));
+}
+
+absl::StatusOr<std::string> SocketPath(const std::string& database) {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(database, error);
+  if (!error) path = std::filesystem::weakly_canonical(path, error);
+  if (error)
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: the path cannot be resolved ({}); give another database", database, error.message()));
+  const std::string beside = path.string() + ".sock";
+  if (beside.size() < sizeof(sockaddr_un::sun_path) && IsPlain(beside)) return beside;
+  const auto dir = RuntimeDirectory();
+  if (!dir.ok()) return dir.status();
+  return fmt::format("{}/autocfg-{:016x}.sock", *dir, base::Fnv1a(path.string()));
+}
+
+bool IsListening(const std::string& socket_path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path.size() >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool ok = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(fd);
+  return ok;
 }
 
 }  // namespace autocfg::cli

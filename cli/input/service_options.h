@@ -1,10 +1,16 @@
-// Options that select a coordinator: a named one, or the one beside a database. Not thread-safe.
+// Which coordinator a verb talks to: a named one, or the one beside a database, and its address there. Reads
+// the environment; thread-safe while the environment does not change.
 #pragma once
 
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/coordinator/database_path.h"  // DatabasePath, shared with the server
+
+namespace CLI {
+class App;
+}
 
 namespace autocfg::cli {
 
@@ -15,6 +21,7 @@ struct ServiceOptions {
   bool remote() const { return !coordinator.empty(); }
 };
 
+// Adds --coordinator, --db and --insecure. `options` must outlive the parsing.
 void AddServiceOptions(CLI::App* verb, ServiceOptions& options);
 
 // InvalidArgument if the options exclude each other.
@@ -23,5 +30,14 @@ absl::Status CheckServiceOptions(const ServiceOptions& options);
 // Returns " --coordinator ADDR", " --db FILE" or "": the options that another command needs for the same
 // place.
 std::string AsWritten(const ServiceOptions& options);
+
+// Returns the Unix socket of the server that has this database open: the database's path plus ".sock". If
+// that exceeds a socket's limit (107 bytes) or has characters that a gRPC address does not accept, returns a
+// name hashed from the path. That name is in $XDG_RUNTIME_DIR, or else in a private directory of this user
+// under /tmp, which is created. All spellings of the database's path give the same result.
+absl::StatusOr<std::string> SocketPath(const std::string& database);
+
+// Returns true if a process listens on the socket.
+bool IsListening(const std::string& socket_path);
 
 }  // namespace autocfg::cli

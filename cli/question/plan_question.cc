@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "cli/input/inputs.h"
-#include "cli/input/option_errors.h"
+#include "cli/input/option_values.h"
 #include "cli/terminal/console.h"
-#include "cli/terminal/numbers.h"
 #include "fmt/format.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_question.h"

@@ -7,9 +7,8 @@
 #include "base/subject.h"
 #include "cli/input/devices.h"
 #include "cli/input/inputs.h"
-#include "cli/input/option_errors.h"
+#include "cli/input/option_values.h"
 #include "cli/terminal/console.h"
-#include "cli/terminal/numbers.h"
 #include "fmt/format.h"
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
@@ -35,7 +34,9 @@ absl::Status CheckPredictOnly(const SearchArgs& args) {
                                     {"--device", !IsAutoDevice(args.device)}}) {
     if (given) {
       return absl::InvalidArgumentError(
-          fmt::format("--predict-only and {} exclude each other: with the first, nothing is measured", name));
+          fmt::format("--predict-only and {} exclude each other, since a prediction measures nothing; leave "
+                      "one of them out",
+                      name));
     }
   }
   return absl::OkStatus();

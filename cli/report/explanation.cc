@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/report/results_json.h"
-#include "cli/terminal/bars.h"
+#include "cli/terminal/drawing.h"
 #include "search/cost/predict_plan.h"
 
 namespace autocfg::cli {

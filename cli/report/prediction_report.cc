@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/report/report.h"
 #include "fmt/format.h"
 #include "search/plan/hardware_flops.h"

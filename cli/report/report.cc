@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <map>
 #include <string_view>
 
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"
@@ -227,6 +226,36 @@ std::string Table(const std::vector<std::vector<std::string>>& given) {
 
 std::string StateText(v1::StudyState state) { return Enumerator(v1::StudyState_Name(state), "STUDY_STATE_"); }
 std::string StateText(v1::TrialState state) { return Enumerator(v1::TrialState_Name(state), "TRIAL_STATE_"); }
+
+TrialEnds EndsOf(const std::vector<v1::Trial>& trials) {
+  TrialEnds ends;
+  for (const v1::Trial& trial : trials) {
+    switch (trial.state()) {
+      case v1::TRIAL_STATE_MEASURED:
+      case v1::TRIAL_STATE_INFEASIBLE: ++ends.answered; break;
+      case v1::TRIAL_STATE_FAILED:
+      case v1::TRIAL_STATE_TIMED_OUT:
+      case v1::TRIAL_STATE_LOST:
+        ++ends.without_answer;
+        ++ends.states[StateText(trial.state())];
+        if (ends.first.empty()) ends.first = trial.message();
+        break;
+      default:  // cancelled with its study's budget, or not ended
+        break;
+    }
+  }
+  return ends;
+}
+
+std::string TextOf(const TrialEnds& ends) {
+  if (ends.without_answer == 0) return "";
+  std::string states;
+  for (const auto& [state, count] : ends.states)
+    states += fmt::format("{}{} {}", states.empty() ? "" : ", ", state, count);
+  const std::int64_t all = ends.answered + ends.without_answer;
+  return fmt::format("{} of {} trial{} gave no answer ({}){}", ends.without_answer, all, all == 1 ? "" : "s",
+                     states, ends.first.empty() ? "" : ": " + ends.first);
+}
 
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
                          const std::string& next) {

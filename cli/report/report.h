@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,5 +40,18 @@ std::string Table(const std::vector<std::vector<std::string>>& rows);
 // Returns "created", "running", ...
 std::string StateText(v1::StudyState state);
 std::string StateText(v1::TrialState state);
+
+// How the trials of a search ended.
+struct TrialEnds {
+  std::int64_t answered = 0;                        // measured, or found not to fit
+  std::int64_t without_answer = 0;                  // failed, timed out, lost
+  std::map<std::string, std::int64_t> states = {};  // counts of those without an answer, by state name
+  std::string first = {};                           // message of the first one without an answer
+};
+
+TrialEnds EndsOf(const std::vector<v1::Trial>& trials);
+
+// Returns "2 of 5 trials gave no answer (failed 1, timed out 1): rank 0: ..."; empty if all gave one.
+std::string TextOf(const TrialEnds& ends);
 
 }  // namespace autocfg::cli

@@ -4,7 +4,8 @@
 #include <string_view>
 
 #include "base/json_reader.h"
-#include "base/os/build_id.h"
+#include "base/os/process.h"
+#include "base/text.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/convert/plan_convert.h"
@@ -21,10 +22,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::string_view kGiveAnswer = "give a file that autocfg search --output wrote";
+
+// Returns the field's value for a message.
+std::string ValueText(const Json& object, const char* name) {
+  const auto field = object.find(name);
+  return field == object.end() ? "missing" : base::Printable(field->dump());
+}
+
 absl::StatusOr<std::int64_t> PositiveField(const Json& object, const char* name) {
   const auto field = object.find(name);
   if (field == object.end() || !field->is_number_integer() || field->get<std::int64_t>() <= 0) {
-    return absl::InvalidArgumentError(fmt::format("workload: {} is not a positive whole number", name));
+    return absl::InvalidArgumentError(
+        fmt::format("workload: {} is {}; it must be a positive whole number", name, ValueText(object, name)));
   }
   return field->get<std::int64_t>();
 }
@@ -148,15 +158,16 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
   const Json& json = *parsed;
   for (const char* part : {"model", "workload", "best"}) {
     if (!json.is_object() || !json.contains(part)) {
-      return absl::InvalidArgumentError(
-          fmt::format("'{}' is missing; give a file that autocfg search --output wrote", part));
+      return absl::InvalidArgumentError(fmt::format("'{}' is missing; {}", part, kGiveAnswer));
     }
   }
   if (json["best"].is_null())
-    return absl::FailedPreconditionError("this search found no plan that fits; there is nothing to run");
+    return absl::FailedPreconditionError(
+        "this search found no plan that fits; give the answer of another search");
   if (!json["best"].is_object() || !json["best"].contains("plan"))
-    return absl::InvalidArgumentError("best: 'plan' is missing");
-  if (!json["workload"].is_object()) return absl::InvalidArgumentError("workload: not an object");
+    return absl::InvalidArgumentError(fmt::format("best: 'plan' is missing; {}", kGiveAnswer));
+  if (!json["workload"].is_object())
+    return absl::InvalidArgumentError(fmt::format("workload: not an object; {}", kGiveAnswer));
   BestPlan best;
   const auto model = ParseModelJson(json["model"]);
   if (!model.ok()) return model.status();

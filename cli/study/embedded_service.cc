@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "cli/input/paths.h"
+#include "cli/input/service_options.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "server/store/sqlite_store.h"

@@ -1,19 +1,23 @@
-// Shows a search's progress on a terminal, as a block of lines redrawn in place. Draws nothing elsewhere. Use
-// from one thread.
+// Shows the progress of a followed study: on a terminal as a block of lines redrawn in place, elsewhere as
+// notes. Use from one thread.
 #pragma once
 
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autocfg/v1/study_service.pb.h"
 
 namespace autocfg::cli {
 
+class StudyWatcher;  // cli/study/study_watcher.h
+
 // Returns the block's lines, each of at most `width` characters. `elapsed_s` counts from the start of the
 // command; `budget_s` is 0 without a time budget.
 std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s, double budget_s, int width);
 
+// The block on a terminal. Draws nothing elsewhere.
 class ProgressDisplay {
  public:
   // Draws on `out` if it is a terminal with a movable cursor; in bold and dim if colour is wanted.
@@ -32,6 +36,23 @@ class ProgressDisplay {
   const bool active_;
   const bool color_;
   std::size_t drawn_ = 0;
+};
+
+// Prints a note for each change in what keeps the study from progressing. For use where no block is drawn.
+class WatchNotes {
+ public:
+  // `target`: the address of the coordinator.
+  explicit WatchNotes(std::string target) : target_(std::move(target)) {}
+  // Reports why the study's work waits, that it is paused, or that the coordinator does not answer or rejects
+  // the stream.
+  void Say(StudyWatcher& watcher);
+
+ private:
+  const std::string target_;
+  std::string waiting_;
+  std::string refused_;
+  bool away_ = false;
+  bool paused_ = false;
 };
 
 }  // namespace autocfg::cli

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "cli/client/study_client.h"
-#include "cli/input/paths.h"
+#include "cli/input/option_values.h"
+#include "cli/input/service_options.h"
 #include "cli/report/report.h"
 #include "cli/terminal/console.h"
-#include "cli/terminal/numbers.h"
 #include "fmt/format.h"
 #include "server/store/sqlite_reader.h"
 #include "server/store/sqlite_store.h"
@@ -29,7 +29,9 @@ absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOpti
   if (!path.ok()) return path.status();
   std::error_code error;
   if (!std::filesystem::exists(*path, error)) {
-    if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", *path, error.message()));
+    if (error)
+      return absl::PermissionDeniedError(
+          fmt::format("{}: cannot be examined ({}); name another database", *path, error.message()));
     if (!database.empty())
       return absl::NotFoundError(
           fmt::format("{}: no such database; name one that a search has created", *path));

@@ -1,13 +1,15 @@
 #include "cli/terminal/console.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
+#include <filesystem>
 #include <system_error>
 
+#include "base/os/host.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 
@@ -75,24 +77,35 @@ int Answer(std::string_view text) {
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
     return kExitDone;
-  return Fail(kExitNegative, fmt::format("standard output: cannot write the answer ({})",
-                                         std::generic_category().message(errno)));
+  return Fail(kExitNegative,
+              fmt::format("standard output: cannot write the answer ({}); redirect it elsewhere",
+                          std::generic_category().message(errno)));
 }
 
-int Columns(int fd) {
-  winsize size{};
-  if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 80;
-  return size.ws_col - 1;
+std::string ShellWord(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("/._-=,:+@%").find(static_cast<char>(c)) != std::string::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
-bool CanDraw(int fd) {
-  const char* term = std::getenv("TERM");
-  return isatty(fd) == 1 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
-}
-
-bool WantsColor(int fd) {
-  const char* no_color = std::getenv("NO_COLOR");
-  return CanDraw(fd) && (no_color == nullptr || *no_color == '\0');
+std::string ProgramName(const std::string& argv0) {
+  if (argv0.find('/') == std::string::npos) return "autocfg";  // found on PATH by the shell
+  const std::string path = base::Environment("PATH");
+  for (std::size_t start = 0; start < path.size();) {
+    const std::size_t end = std::min(path.find(':', start), path.size());
+    const std::filesystem::path found = std::filesystem::path(path.substr(start, end - start)) / "autocfg";
+    std::error_code error;
+    if (access(found.c_str(), X_OK) == 0) {  // the file that a shell would start
+      return std::filesystem::equivalent(found, argv0, error) && !error ? "autocfg" : ShellWord(argv0);
+    }
+    start = end + 1;
+  }
+  return ShellWord(argv0);
 }
 
 }  // namespace autocfg::cli

@@ -1,5 +1,6 @@
-// Output of a verb for people and shells: exit codes, the one-line error, notes. Answers go to standard
-// output, everything else here to standard error. Thread-safe.
+// Output of a verb for people and shells: exit codes, answers on standard output, the one-line error and
+// notes on standard error, and the words of commands that they propose. Thread-safe while the environment
+// does not change.
 #pragma once
 
 #include <string>
@@ -36,13 +37,11 @@ absl::Status Where(std::string_view where, const absl::Status& status, std::stri
 // if standard output does not accept it.
 int Answer(std::string_view text);
 
-// Returns the usable width: the terminal's columns minus one, or 80 if `fd` is not a terminal or its width is
-// unknown.
-int Columns(int fd);
+// Quotes `word` as one word of a POSIX shell's command line.
+std::string ShellWord(const std::string& word);
 
-// Returns true if `fd` is a terminal whose cursor can be moved: TERM is set and not "dumb".
-bool CanDraw(int fd);
-// Returns true if CanDraw(fd) and NO_COLOR is not set (no-color.org).
-bool WantsColor(int fd);
+// Returns how to start this program again from the same directory: "autocfg" if PATH leads to it, otherwise
+// `argv0` (which then has a slash), quoted for a shell if needed.
+std::string ProgramName(const std::string& argv0);
 
 }  // namespace autocfg::cli

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/size_text.h"
 #include "base/statistics.h"
+#include "base/text.h"
 #include "cli/report/results_json.h"
-#include "cli/terminal/console.h"
+#include "cli/terminal/drawing.h"
 #include "fmt/format.h"
 #include "search/cost/predict_plan.h"
 #include "search/text/model_json.h"
@@ -58,7 +58,7 @@ absl::StatusOr<TrainSummary> SummaryOf(const worker::JobResult& result, const Wo
   for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
     const auto& last = result.ranks[rank].last;
     if (!last.has_train_result())
-      return absl::InternalError(fmt::format("rank {} ended without a result", rank));
+      return absl::InternalError(fmt::format("rank {} ended without a result; please report it", rank));
     const auto& train = last.train_result();
     if (rank == 0) {
       summary.losses.assign(train.losses().begin(), train.losses().end());
@@ -66,7 +66,7 @@ absl::StatusOr<TrainSummary> SummaryOf(const worker::JobResult& result, const Wo
       summary.step_time_s.assign(static_cast<std::size_t>(train.step_time_s_size()), 0);
     }
     if (static_cast<std::size_t>(train.step_time_s_size()) != summary.step_time_s.size()) {
-      return absl::InternalError(fmt::format("rank {} timed {} steps, rank 0 {}", rank,
+      return absl::InternalError(fmt::format("rank {} timed {} steps, rank 0 {}; please report it", rank,
                                              train.step_time_s_size(), summary.step_time_s.size()));
     }
     for (std::size_t i = 0; i < summary.step_time_s.size(); ++i) {

@@ -2,17 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "base/text.h"
 #include "cli/input/devices.h"
 #include "cli/input/files.h"
 #include "cli/input/inputs.h"
-#include "cli/input/option_errors.h"
+#include "cli/input/option_values.h"
 #include "cli/question/plan_question.h"
 #include "cli/terminal/console.h"
-#include "cli/terminal/numbers.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "search/cost/cost_model.h"
+#include "search/cost/memory/memory_model.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/op_times/nominal_times.h"
 #include "search/cost/split.h"
@@ -56,8 +62,8 @@ absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, cons
   if (text.empty()) return std::nullopt;
   const auto comma = text.find(',');
   if (comma == std::string::npos || text.find(',', comma + 1) != std::string::npos) {
-    return absl::InvalidArgumentError(
-        fmt::format("--slice: '{}' is not T,P, a tensor and a pipeline coordinate such as 0,0", text));
+    return absl::InvalidArgumentError(fmt::format(
+        "--slice: invalid value '{}'; expected T,P, a tensor and a pipeline coordinate such as 0,0", text));
   }
   const auto tensor = ParseWhole("--slice: tensor coordinate", text.substr(0, comma), 0, plan.tp - 1);
   if (!tensor.ok()) return tensor.status();
@@ -201,6 +207,14 @@ absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
   return Capacity{MemoryCapacity(*run.emulated) - DeviceOverheadBytes(*run.emulated), 0};
 }
 
+// Returns the ways to save activation memory that `plan` leaves, followed by " or "; empty if there are none.
+std::string WhatElseSavesMemory(const ParallelPlan& plan) {
+  std::vector<std::string_view> ways;
+  if (plan.micro_batch > 1) ways.emplace_back("a smaller mbs");
+  if (plan.recompute != Recompute::kFull || plan.recompute_layers != 0) ways.emplace_back("recompute=full");
+  return ways.empty() ? "" : fmt::format("{} or ", fmt::join(ways, ", "));
+}
+
 }  // namespace
 
 absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
@@ -232,6 +246,62 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
   if (auto status = CheckProgramSize(run.what.workload, run.what.plan); !status.ok())
     return Where("--global-batch", status);
   return loaded;
+}
+
+absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
+  if (!Computes(run.device) && !args.save.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--save: the {} device computes no weights; leave it out", Name(run.device)));
+  }
+  if (run.slice && !args.save.empty())
+    return absl::InvalidArgumentError("--save: a slice has the weights of one rank alone; leave it out");
+  if (IsDry(run.device) && !args.trace.empty())
+    return absl::InvalidArgumentError(
+        "--trace: the dry device takes no time; leave it out, or give --device paced");
+  return absl::OkStatus();
+}
+
+absl::Status CheckFiles(const TrainArgs& args) {
+  if (!args.data.empty()) {
+    if (auto status = CheckReadable(args.data); !status.ok()) return Where("--data", status);
+  }
+  if (!args.init.empty()) {
+    if (auto status = CheckReadable(args.init); !status.ok()) return Where("--init", status);
+  }
+  if (!args.save.empty()) {
+    if (const auto path = ReplaceablePath(args.save); !path.ok()) return Where("--save", path.status());
+  }
+  if (!args.trace.empty()) {
+    if (auto status = CheckWritable(args.trace); !status.ok()) return Where("--trace", status);
+    std::error_code ignored;
+    const auto place = [&](const std::string& file) {
+      return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
+    };
+    if (!args.save.empty() && place(args.trace) == place(args.save)) {
+      return absl::InvalidArgumentError(
+          fmt::format("--trace: {} is also the file of --save; give another", args.trace));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFits(const TrainRun& train) {
+  if (IsDry(train.device)) return absl::OkStatus();
+  const BestPlan& run = train.what;
+  const std::int64_t capacity = train.capacity.bytes - train.capacity.overhead_bytes;
+  const MemoryBytes memory = train.slice
+                                 ? RankMemory(run.model, run.workload, run.plan, train.slice->pipeline())
+                                 : WorstRankMemory(run.model, run.workload, run.plan);
+  if (memory.Arena() <= capacity) return absl::OkStatus();
+  const MemoryRegion& largest = *std::max_element(
+      kArenaRegions.begin(), kArenaRegions.end(),
+      [&](const MemoryRegion& a, const MemoryRegion& b) { return memory.*a.bytes < memory.*b.bytes; });
+  return absl::FailedPreconditionError(fmt::format(
+      "does not fit: plan {} needs {} bytes a rank ({}), {} bytes over the {} that a rank may use ({}); "
+      "largest region: {} ({}); use {}more ranks",
+      ShortPlanText(run.plan), memory.Arena(), base::BytesText(memory.Arena()), memory.Arena() - capacity,
+      capacity, base::BytesText(std::max<std::int64_t>(capacity, 0)), largest.label,
+      base::BytesText(memory.*largest.bytes), WhatElseSavesMemory(run.plan)));
 }
 
 }  // namespace autocfg::cli

@@ -1,5 +1,5 @@
-// Loads what `autocfg train` runs, from its options and the files that they name. train_checks.h checks if
-// the run may start. Thread-safe.
+// Loads what `autocfg train` runs, from its options and the files that they name, and checks if it may start.
+// Errors name the option or the file. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "autocfg/v1/trainer.pb.h"
-#include "cli/input/optimizer_options.h"
 #include "cli/report/results_json.h"
+#include "cli/train/train_options.h"
 #include "kernels/nvml/gpus.h"
 #include "search/cost/op_times/op_time_model.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/engine_device.h"
 
 namespace autocfg::cli {
-
-struct TrainArgs {
-  std::string model, plan, input, global_batch, seq_len, precision, data, device, cluster, init, save, trace,
-      slice;
-  std::string seed = "1", steps;
-  OptimizerOptions optimizer;
-  bool json = false;
-};
 
 // Bytes that a rank may use, including its device's overhead; 0 means no limit.
 struct Capacity {
@@ -47,7 +40,18 @@ struct TrainRun {
   std::vector<std::string> notes;  // printed once all checks pass
 };
 
-// Errors name the option or the file.
+// Loads the model, the workload, the plan and the device. The plan is legal and one that the engine runs.
 absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args);
+
+// InvalidArgument if options contradict each other.
+absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run);
+
+// Checks that input files are readable and output files can be written at the end. Errors as in
+// cli/input/files.h.
+absl::Status CheckFiles(const TrainArgs& args);
+
+// FailedPrecondition, with the bytes and the region, if a rank's arena exceeds its capacity. The dry device
+// has no limit.
+absl::Status CheckFits(const TrainRun& train);
 
 }  // namespace autocfg::cli

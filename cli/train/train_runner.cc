@@ -15,11 +15,12 @@
 #include "cli/input/files.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/train/train_job.h"
 #include "cli/train/train_report.h"
+#include "cli/train/train_run.h"
 #include "fmt/format.h"
 #include "proto/convert/op_convert.h"
 #include "proto/convert/trace_convert.h"
+#include "proto/convert/train_spec_convert.h"
 #include "search/cost/plan_op_times.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/program.h"
@@ -140,6 +141,15 @@ int AnswerRun(const TrainRun& run, const TrainArgs& args, const worker::JobResul
 }
 
 }  // namespace
+
+v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                     EngineDevice device) {
+  v1::Job job;
+  job.set_ranks(static_cast<std::int32_t>(RankCount(plan)));
+  job.set_device(std::string(Name(device)));
+  *job.mutable_train() = MakeTrainSpec(model, workload, plan);
+  return job;
+}
 
 int CarryOut(TrainRun run, const TrainArgs& args) {
   const auto job = JobOf(run, args);

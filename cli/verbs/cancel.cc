@@ -3,9 +3,8 @@
 #include <string>
 
 #include "absl/time/clock.h"
-#include "base/os/random_id.h"
+#include "base/os/host.h"
 #include "cli/client/study_client.h"
-#include "cli/input/paths.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
 #include "cli/study/study_reader.h"

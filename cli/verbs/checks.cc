@@ -17,14 +17,14 @@
 #include <thread>
 #include <utility>
 
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/input/devices.h"
-#include "cli/input/paths.h"
 #include "cli/terminal/console.h"
-#include "cli/train/train_job.h"
+#include "cli/train/train_runner.h"
 #include "fmt/format.h"
 #include "proto/gpu_engine_file.h"
 #include "search/text/model_json.h"
+#include "server/coordinator/database_path.h"
 #include "server/store/sqlite_reader.h"
 #include "worker/jobs/job_runner.h"
 #include "worker/launcher/process_launcher.h"

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "cli/terminal/bars.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/drawing.h"
 #include "cli/verbs/checks.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"

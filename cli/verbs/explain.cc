@@ -8,10 +8,11 @@
 
 #include "base/subject.h"
 #include "cli/input/inputs.h"
-#include "cli/input/option_errors.h"
+#include "cli/input/option_values.h"
 #include "cli/question/plan_question.h"
 #include "cli/report/explanation.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/drawing.h"
 #include "cli/verbs/verbs.h"
 
 namespace autocfg::cli {

@@ -10,7 +10,7 @@
 
 #include "cli/input/files.h"
 #include "cli/input/line_reader.h"
-#include "cli/input/option_errors.h"
+#include "cli/input/option_values.h"
 #include "cli/question/plan_question.h"
 #include "cli/report/prediction_report.h"
 #include "cli/terminal/console.h"
@@ -48,8 +48,11 @@ int RunRequests(const PredictArgs& args) {
   std::string given = FirstGiven(args.question);
   if (given.empty() && !args.trace.empty()) given = "--trace";
   if (!given.empty())
-    return Fail(kExitUsage,
-                fmt::format("--requests and {} exclude each other; each request names its own", given));
+    return Fail(
+        kExitUsage,
+        fmt::format(
+            "--requests and {} exclude each other, since each request names its own; leave one of them out",
+            given));
   const auto reader = LineReader::Open(args.requests, kMostRequestBytes);
   if (!reader.ok()) return Fail(kExitUsage, fmt::format("--requests: {}", Text(reader.status())));
   PredictorCache predictors;
@@ -61,7 +64,8 @@ int RunRequests(const PredictArgs& args) {
     if (*got == LineReader::Got::kEnd) break;
     const AnsweredLine answer =
         *got == LineReader::Got::kTooLong
-            ? PredictionLineError(fmt::format("request: the line is longer than {} bytes", kMostRequestBytes))
+            ? PredictionLineError(
+                  fmt::format("request: the line is longer than {} bytes; shorten it", kMostRequestBytes))
             : AnswerSafely(line, predictors);
     ++answered;
     if (!answer.ok) ++wrong;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"

@@ -2,9 +2,8 @@
 #include <memory>
 #include <utility>
 
-#include "cli/input/optimizer_options.h"
 #include "cli/terminal/console.h"
-#include "cli/train/train_checks.h"
+#include "cli/train/train_options.h"
 #include "cli/train/train_run.h"
 #include "cli/train/train_runner.h"
 #include "cli/verbs/verbs.h"

@@ -1,7 +1,7 @@
 // autocfg version: prints the versions of this build.
 #include <memory>
 
-#include "base/os/build_id.h"
+#include "base/os/process.h"
 #include "cli/report/results_json.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"

@@ -5,14 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
 #include "cli/study/progress.h"
 #include "cli/study/study_reader.h"
 #include "cli/study/study_watcher.h"
-#include "cli/study/watch_notes.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/verbs/verbs.h"

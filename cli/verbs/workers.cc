@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "base/size_text.h"
+#include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/client/worker_client.h"
-#include "cli/input/paths.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
 #include "cli/terminal/console.h"

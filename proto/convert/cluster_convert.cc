@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/subject.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "search/plan/precision.h"
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/subject.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg {

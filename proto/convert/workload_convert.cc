@@ -1,6 +1,7 @@
 #include "proto/convert/workload_convert.h"
 
 #include "base/subject.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg {

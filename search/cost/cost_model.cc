@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
-#include "base/size_text.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "search/cost/layer_ops.h"
 #include "search/cost/timing/breakdown.h"

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "base/subject.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg {

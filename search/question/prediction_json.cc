@@ -5,7 +5,7 @@
 
 #include "base/json_reader.h"
 #include "base/subject.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "search/plan/plan_text.h"

@@ -9,8 +9,7 @@
 #include <tuple>
 
 #include "base/subject.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 

@@ -8,8 +8,7 @@
 
 #include "base/json_reader.h"
 #include "base/subject.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "base/os/clock.h"
+#include "base/os/host.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {

@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "base/os/clock.h"
+#include "base/os/host.h"
 #include "server/sched/parked_calls.h"
 #include "server/sched/presence.h"
 #include "server/store/store.h"

@@ -8,7 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "autocfg/v1/study_service.grpc.pb.h"
-#include "base/os/clock.h"
+#include "base/os/host.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/notifier.h"
 #include "server/services/caller.h"

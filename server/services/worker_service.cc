@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "search/plan/engine_device.h"
 #include "server/names/resource_names.h"

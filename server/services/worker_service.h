@@ -3,7 +3,7 @@
 #pragma once
 
 #include "autocfg/v1/worker_service.grpc.pb.h"
-#include "base/os/clock.h"
+#include "base/os/host.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/rendezvous.h"
 #include "server/store/store.h"

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg::server {

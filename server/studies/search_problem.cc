@@ -10,7 +10,7 @@
 
 #include "base/fnv1a.h"
 #include "base/subject.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/os/clock.h"
+#include "base/os/host.h"
 #include "server/sched/notifier.h"
 #include "server/store/store.h"
 #include "server/studies/search_problem.h"

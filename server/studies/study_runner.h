@@ -22,7 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "autocfg/v1/study_service.pb.h"
-#include "base/os/clock.h"
+#include "base/os/host.h"
 #include "server/sched/notifier.h"
 #include "server/store/store.h"
 #include "server/studies/study_run.h"

@@ -98,7 +98,11 @@ TEST(Files, ErrorsNameTheFileAndTheCause) {
   EXPECT_TRUE(absl::IsNotFound(ReadTextFile(dir / "none").status()));
   EXPECT_TRUE(absl::IsNotFound(CheckReadable(dir / "none")));
   EXPECT_TRUE(absl::IsInvalidArgument(CheckReadable(dir.path())));
-  EXPECT_NE(ReadTextFile(dir / "none").status().message().find("none"), std::string::npos);
+  EXPECT_EQ(Text(ReadTextFile(dir / "none").status()),
+            dir / "none" + ": cannot be read (No such file or directory); give an existing file");
+  EXPECT_EQ(Text(CheckWritable(dir / "none/best.json")),
+            dir / "none/best.json" +
+                ": cannot be written (No such file or directory); give a file in an existing directory");
   dir.Write("large", std::string((16 << 20) + 1, 'x'));
   EXPECT_TRUE(absl::IsInvalidArgument(ReadTextFile(dir / "large").status()));
 }

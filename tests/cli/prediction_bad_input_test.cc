@@ -183,7 +183,7 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
       {rates, R"("intra_node_bytes_per_s": 1e300)", {"c.json", "intra_node_bytes_per_s"}},
       {rates,
        R"("intra_node_bytes_per_s": 3e11, "host_op_s": -1)",
-       {"c.json", "host_op_s must be finite and not negative, not -1"}},
+       {"c.json", "host_op_s is -1; it must be a finite number, not negative"}},
       {rates, R"("intra_node_bytes_per_s": 3e11, "host_op_s": NaN)", {"c.json"}},
       {rates, links + R"(, "gpus": 8)", {"c.json", "unknown field gpus"}},
       {rates + R"(, "memory": 3)", links, {"c.json", "unknown field memory"}}};

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "base/os/build_id.h"
+#include "base/os/process.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "worker/jobs/job_runner.h"
 

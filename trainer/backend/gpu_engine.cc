@@ -7,7 +7,7 @@
 #include <string>
 #include <system_error>
 
-#include "base/os/build_id.h"
+#include "base/os/process.h"
 #include "proto/gpu_engine_file.h"
 #include "trainer/layout/errors.h"
 

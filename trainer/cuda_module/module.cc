@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "base/os/build_id.h"
+#include "base/os/process.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/ops/cuda_ops.h"

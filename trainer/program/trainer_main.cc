@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/os/build_id.h"
 #include "base/os/cpus.h"
+#include "base/os/process.h"
 #include "kernels/device.h"
 #include "trainer/calibrate/calibrate.h"
 #include "trainer/comm/communicator.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
 

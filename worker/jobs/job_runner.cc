@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <set>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "proto/merge_results.h"

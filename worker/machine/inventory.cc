@@ -12,9 +12,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/os/build_id.h"
 #include "base/os/cpus.h"
 #include "base/os/host.h"
+#include "base/os/process.h"
 #include "fmt/format.h"
 #include "worker/machine/cgroup.h"
 

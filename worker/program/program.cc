@@ -14,7 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "base/os/program_log.h"
+#include "base/os/process.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
 #include "worker/jobs/worker_calls.h"
@@ -130,7 +130,7 @@ int CatchingAll(const std::function<int()>& program) {
 }
 
 int WorkerMain(int argc, char** argv) {
-  base::SetUpLog("autocfg-worker", spdlog::level::info);
+  base::SetUpLog("autocfg-worker", base::LogLevel::kInfo);
   return CatchingAll([&] {
     const auto parsed = ParseProgramOptions(argc, argv);
     if (const auto* end = std::get_if<ProgramEnd>(&parsed))

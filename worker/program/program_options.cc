@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "base/os/build_id.h"
 #include "base/os/host.h"
+#include "base/os/process.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"

@@ -7,7 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "base/os/random_id.h"
+#include "base/os/host.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 #include "worker/jobs/lease_loop.h"

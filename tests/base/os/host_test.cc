@@ -5,8 +5,6 @@
 #include <cctype>
 #include <cstdlib>
 
-#include "base/os/random_id.h"
-
 namespace autocfg::base {
 namespace {
 

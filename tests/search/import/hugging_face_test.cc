@@ -184,8 +184,8 @@ TEST(HuggingFace, RejectsWrongAndContradictoryFields) {
     EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << field << ": " << model.status();
     return std::string(model.status().message());
   };
-  EXPECT_THAT(refusal(kGpt2, "n_layer", 0), HasSubstr("n_layer must be at least 1"));
-  EXPECT_THAT(refusal(kGpt2, "n_layer", "12"), HasSubstr("n_layer must be a whole number"));
+  EXPECT_THAT(refusal(kGpt2, "n_layer", 0), HasSubstr("n_layer is 0; it must be at least 1"));
+  EXPECT_THAT(refusal(kGpt2, "n_layer", "12"), HasSubstr("n_layer is \"12\"; it must be a whole number"));
   EXPECT_THAT(refusal(kGpt2, "n_embd", nullptr), HasSubstr("n_embd is missing"));
   EXPECT_THAT(refusal(kGpt2, "n_head", 7), HasSubstr("heads = 7 does not divide hidden = 768"));
   EXPECT_THAT(refusal(kLlama3, "num_key_value_heads", 5),
@@ -193,7 +193,7 @@ TEST(HuggingFace, RejectsWrongAndContradictoryFields) {
   EXPECT_THAT(refusal(kLlama3, "head_dim", 63), HasSubstr("rotary positions need an even one"));
   EXPECT_THAT(refusal(kLlama3, "rope_theta", 0), HasSubstr("rope_theta is 0"));
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", 3), HasSubstr("rope_scaling must be an object"));
-  EXPECT_THAT(refusal(kLlama3, "rms_norm_eps", "x"), HasSubstr("rms_norm_eps must be a number"));
+  EXPECT_THAT(refusal(kLlama3, "rms_norm_eps", "x"), HasSubstr("rms_norm_eps is \"x\"; it must be a number"));
   EXPECT_THAT(refusal(kLlama3, "model_type", 3), HasSubstr("model_type must be a string"));
 }
 

@@ -188,7 +188,7 @@ TEST(PredictionJson, NotesLaunchBoundOps) {
   EXPECT_GT(Answer(request)["step_time_s"], 2 * fast["step_time_s"].get<double>());
   request["cluster"]["host_op_s"] = -1e-3;
   EXPECT_THAT(Answer(request)["error"].get<std::string>(),
-              HasSubstr("host_op_s must be finite and not negative, not -0.001"));
+              HasSubstr("host_op_s is -0.001; it must be a finite number, not negative"));
 }
 
 TEST(PredictionJson, DefaultPrecisionFollowsTheDevice) {
@@ -225,13 +225,13 @@ TEST(PredictionJson, ErrorsNameTheField) {
       {"cluster", "a100-80gb-sxl:1x8", "a100-80gb-sxm"},
       {"cluster", "local", "local has no figures to predict from"},
       {"cluster", "local:1x2", "local has no figures to predict from"},
-      {"global_batch", 0, "global_batch must be at least 1"},
-      {"global_batch", "many", "global_batch must be a whole number"},
+      {"global_batch", 0, "global_batch is 0; it must be at least 1"},
+      {"global_batch", "many", "global_batch is \"many\"; it must be a whole number"},
       {"global_batch", 1e18, "global_batch"},
       {"seq_len", 2048, "learned positions"},
       {"seq_len", -1, "seq_len"},
       {"precision", "fp8", "unknown precision 'fp8'; expected fp64, fp32, bf16 or fp16"},
-      {"precision", 16, "precision must be a string"},
+      {"precision", 16, "precision is 16; it must be a string"},
       {"precision", "", "unknown precision ''; expected fp64, fp32, bf16 or fp16, or leave it out"},
       {"plan", "", "it is empty"},
       {"model",

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/json_reader.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/text/cluster_json.h"
@@ -58,7 +58,7 @@ TEST(ModelJson, RejectsBadFields) {
   EXPECT_THAT(ModelError(""), HasSubstr("model: not valid JSON at line 1"));
   EXPECT_THAT(ModelError("{\n  \"layers\": 2,\n  oops }"),
               AllOf(HasSubstr("line 3, column"), HasSubstr("unexpected")));
-  EXPECT_THAT(ModelError("[]"), HasSubstr("must be a JSON object"));
+  EXPECT_THAT(ModelError("[]"), HasSubstr("model: [] is not a JSON object; give one"));
   EXPECT_THAT(ModelError("{}"), HasSubstr("layers is missing"));
   EXPECT_THAT(ModelError(R"({"layers": 2, "hidden": 64, "heads": 4})"), HasSubstr("vocab is missing"));
   const auto with = [](const std::string& field) {
@@ -67,27 +67,32 @@ TEST(ModelJson, RejectsBadFields) {
   EXPECT_THAT(with(R"("layrs": 1)"),
               AllOf(HasSubstr("unknown field layrs"), HasSubstr("did you mean layers?")));
   EXPECT_THAT(with(R"("layers": 3)"), HasSubstr("\"layers\" is named twice"));
-  EXPECT_THAT(with(R"("kv_heads": 0)"), HasSubstr("kv_heads must be at least 1, not 0"));
-  EXPECT_THAT(with(R"("kv_heads": -4)"), HasSubstr("kv_heads must be at least 1, not -4"));
+  EXPECT_THAT(with(R"("kv_heads": 0)"), HasSubstr("kv_heads is 0; it must be at least 1"));
+  EXPECT_THAT(with(R"("kv_heads": -4)"), HasSubstr("kv_heads is -4; it must be at least 1"));
   EXPECT_THAT(with(R"("kv_heads": 3)"), HasSubstr("kv_heads = 3 does not divide heads = 4"));
   EXPECT_THAT(with(R"("kv_heads": 8)"), HasSubstr("kv_heads = 8 does not divide heads = 4"));
   EXPECT_THAT(with(R"("rope_theta": 500000)"), HasSubstr("rope_theta is 500000, but position is learned"));
   EXPECT_THAT(with(R"("position": "rope", "head_dim": 15)"),
               HasSubstr("head_dim is 15; rotary positions need an even one"));
-  EXPECT_THAT(with(R"("ffn_hidden": "4")"), HasSubstr("ffn_hidden must be a whole number"));
-  EXPECT_THAT(with(R"("ffn_hidden": 1.5)"), HasSubstr("ffn_hidden must be a whole number"));
+  EXPECT_THAT(with(R"("ffn_hidden": "4")"), HasSubstr("ffn_hidden is \"4\"; it must be a whole number"));
+  EXPECT_THAT(with(R"("ffn_hidden": 1.5)"), HasSubstr("ffn_hidden is 1.5; it must be a whole number"));
   EXPECT_THAT(with(R"("ffn_hidden": 1e300)"),
-              HasSubstr("ffn_hidden must be a whole number within 9007199254740992 of 0"));
+              HasSubstr("ffn_hidden is 1e+300; it must be a whole number within 9007199254740992 of 0"));
   EXPECT_THAT(with(std::string("\0", 1)), HasSubstr("unexpected \"\\x00\""));
   EXPECT_THAT(with(R"("ffn_hidden": 1e400)"), HasSubstr("too large"));
-  EXPECT_THAT(with(R"("ffn_hidden": 18446744073709551615)"), HasSubstr("ffn_hidden must be at most"));
+  EXPECT_THAT(with(R"("ffn_hidden": 18446744073709551615)"),
+              HasSubstr("ffn_hidden is 18446744073709551615; it must be at most"));
   EXPECT_THAT(with(R"("ffn_hidden": 9223372036854775807)"), HasSubstr("ffn_hidden is 9223372036854775807"));
   EXPECT_THAT(with(R"("ffn_hidden": NaN)"), HasSubstr("not valid JSON"));
-  EXPECT_THAT(with(R"("norm_eps": -1)"), HasSubstr("norm_eps must be finite"));
+  EXPECT_THAT(with(R"("norm_eps": -1)"),
+              HasSubstr("norm_eps is -1; it must be a finite number, not negative"));
   EXPECT_THAT(with(R"("norm_eps": 0)"), HasSubstr("norm_eps is 0"));
-  EXPECT_THAT(with(R"("activation": "gelo")"), HasSubstr("did you mean gelu"));
-  EXPECT_THAT(with(R"("activation": 3)"), HasSubstr("activation must be a string"));
-  EXPECT_THAT(with(R"("bias": 1)"), HasSubstr("bias must be true or false"));
+  EXPECT_THAT(
+      with(R"("activation": "gelo")"),
+      HasSubstr(
+          "unknown activation 'gelo'; expected gelu, gelu_erf, relu, swiglu or geglu; did you mean gelu"));
+  EXPECT_THAT(with(R"("activation": 3)"), HasSubstr("activation is 3; it must be a string"));
+  EXPECT_THAT(with(R"("bias": 1)"), HasSubstr("bias is 1; it must be true or false"));
   EXPECT_THAT(with("\"name\": \"\xff\xfe\""), HasSubstr("not valid JSON"));
   EXPECT_THAT(ModelError(R"({"layers": 2, "hidden": 65, "heads": 4, "vocab": 100})"),
               HasSubstr("does not divide hidden"));
@@ -227,9 +232,9 @@ TEST(ClusterJson, RejectsBadFields) {
     return std::string(cluster.status().message());
   };
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  EXPECT_THAT(change("/nodes", 0, kInvalid), HasSubstr("nodes must be at least 1"));
+  EXPECT_THAT(change("/nodes", 0, kInvalid), HasSubstr("nodes is 0; it must be at least 1"));
   EXPECT_THAT(change("/nodes", 10'000'000, kInvalid), HasSubstr("nodes is 10000000"));
-  EXPECT_THAT(change("/nodes", "2", kInvalid), HasSubstr("nodes must be a whole number"));
+  EXPECT_THAT(change("/nodes", "2", kInvalid), HasSubstr("nodes is \"2\"; it must be a whole number"));
   for (const double ranks : {0.0, 1e-300, 0.5, 4.5}) {
     EXPECT_THAT(change("/ranks_per_core", ranks, kInvalid),
                 HasSubstr("; it must be from 1 to gpus_per_node, 4"));
@@ -238,9 +243,9 @@ TEST(ClusterJson, RejectsBadFields) {
   EXPECT_THAT(change("/intra_node_latency_s", 2, kInvalid),
               HasSubstr("intra_node_latency_s is 2; at most 1"));
   EXPECT_THAT(change("/host_op_s", -1e-6, kInvalid),
-              HasSubstr("host_op_s must be finite and not negative, not -1e-06"));
+              HasSubstr("host_op_s is -1e-06; it must be a finite number, not negative"));
   EXPECT_THAT(change("/host_op_s", 2, kInvalid), HasSubstr("host_op_s is 2; at most 1 is possible, in sec"));
-  EXPECT_THAT(change("/host_op_s", "5us", kInvalid), HasSubstr("host_op_s must be a number"));
+  EXPECT_THAT(change("/host_op_s", "5us", kInvalid), HasSubstr("host_op_s is \"5us\"; it must be a number"));
   EXPECT_THAT(change("/host_op_s", nullptr, kInvalid), HasSubstr("host_op_s"));
   EXPECT_THAT(change("/inter_node_bytes_per_s", 2e15, kInvalid),
               HasSubstr("inter_node_bytes_per_s is 2e+15; at most 1e+15 is possible, in bytes per second"));
@@ -258,14 +263,14 @@ TEST(ClusterJson, RejectsBadFields) {
     EXPECT_THAT(change(field, 1e-300, kInvalid), HasSubstr(std::string(name) + " is 1e-300; at least "));
   }
   EXPECT_THAT(change("/device/memory_bytes", 0, kInvalid),
-              HasSubstr("memory_bytes must be at least 1, not 0"));
+              HasSubstr("memory_bytes is 0; it must be at least 1"));
   EXPECT_THAT(change("/device/memory_bytes_per_s", -1, kInvalid),
-              HasSubstr("memory_bytes_per_s must be finite and not negative"));
+              HasSubstr("memory_bytes_per_s is -1; it must be a finite number, not negative"));
   EXPECT_THAT(change("/device/overhead_bytes", 2'000'000, kInvalid), HasSubstr("overhead_bytes is 2000000"));
   EXPECT_THAT(change("/device/flops_per_s/fp32", 0, kInvalid), HasSubstr("fp32 is 0; it must be positive"));
   EXPECT_THAT(change("/device/flops_per_s/fp32", 2e18, kInvalid),
               HasSubstr("flops_per_s.fp32 is 2e+18; at most 1e+18"));
-  EXPECT_THAT(change("/device/efficiency", 1, kInvalid), HasSubstr("efficiency: it must be a JSON object"));
+  EXPECT_THAT(change("/device/efficiency", 1, kInvalid), HasSubstr("efficiency: 1 is not a JSON object"));
   EXPECT_EQ(change("/device/efficiency/matmul", 1.5, kInvalid),
             "cluster: efficiency.matmul is 1.5; at most 1 is possible");
   EXPECT_THAT(change("/device/efficiency/matmul", 0, kInvalid),
@@ -274,9 +279,9 @@ TEST(ClusterJson, RejectsBadFields) {
               HasSubstr("attention_forward is 2.5; at most 2"));
   EXPECT_THAT(change("/device/efficiency/matmull", 0.5, kInvalid), HasSubstr("did you mean matmul"));
   EXPECT_THAT(change("/device/flops_per_s/int8", 1, kInvalid), HasSubstr("unknown field int8"));
-  EXPECT_THAT(change("/device/flops_per_s", 1, kInvalid), HasSubstr("flops_per_s: it must be a JSON object"));
-  EXPECT_THAT(change("/device/kind", "tpu", kInvalid), HasSubstr("cpu, cuda"));
-  EXPECT_THAT(change("/device", 3, kInvalid), HasSubstr("device: it must be a JSON object"));
+  EXPECT_THAT(change("/device/flops_per_s", 1, kInvalid), HasSubstr("flops_per_s: 1 is not a JSON object"));
+  EXPECT_THAT(change("/device/kind", "tpu", kInvalid), HasSubstr("unknown kind 'tpu'; expected cpu or cuda"));
+  EXPECT_THAT(change("/device", 3, kInvalid), HasSubstr("device: 3 is not a JSON object"));
   EXPECT_THAT(change("/device", "loca", absl::StatusCode::kNotFound), HasSubstr("did you mean local?"));
   EXPECT_THAT(change("/gpu", 3, kInvalid), HasSubstr("unknown field gpu"));
   EXPECT_THAT(change("/calibration", Json::object(), absl::StatusCode::kUnimplemented),

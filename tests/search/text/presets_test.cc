@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -19,6 +20,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using ::testing::IsSupersetOf;
+
+TEST(EmbeddedPresets, Sorted) {
+  const auto presets = EmbeddedPresets();
+  ASSERT_FALSE(presets.empty());
+  for (std::size_t i = 1; i < presets.size(); ++i) {
+    EXPECT_LT(std::make_pair(presets[i - 1].kind, presets[i - 1].name),
+              std::make_pair(presets[i].kind, presets[i].name));
+  }
+}
 
 TEST(ModelPresets, IncludeAllOfTheContract) {
   EXPECT_THAT(ModelPresetNames(),

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "base/os/clock.h"
+#include "base/os/host.h"
 #include "gtest/gtest.h"
 #include "server/names/resource_names.h"
 #include "server/sched/dispatcher.h"

@@ -1,5 +1,5 @@
-// The memory of emulated cudaMalloc. An access beyond its end, rounded up to 256 bytes, faults.
-// CheckDeviceMemory finds a write between the end and the rounded end. Memory starts as NaN. One thread.
+// The memory of the emulated device: how much of it is used, and the allocations of cudaMalloc. One thread of
+// a process at a time.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,21 @@
 
 namespace autocfg::cuda_emulator {
 
+// By default each process has its own device of 1 GiB. If AUTOCFG_EMULATED_GPU names a directory, all
+// processes with that directory share one device of AUTOCFG_EMULATED_GPU_BYTES, as they would share a real
+// one. Memory is taken in pages of 2 MiB and is returned when the process ends, however it ends.
+
+// Returns false if less than `bytes` is left.
+bool TakeMemory(std::size_t bytes);
+void GiveMemory(std::size_t bytes);
+
+struct MemoryState {
+  std::size_t free = 0, total = 0;  // bytes
+};
+MemoryState MemoryOfDevice();
+
+// An access beyond the end of an allocation, rounded up to 256 bytes, faults. CheckDeviceMemory finds a write
+// between the end and the rounded end. Memory starts as NaN.
 void* AllocateDeviceMemory(std::size_t bytes);  // null if there is no memory
 void FreeDeviceMemory(void* data);              // aborts for memory that is not from AllocateDeviceMemory
 // aborts if something was written beyond the end of an allocation

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/cuda_emulator/device_memory.h"
 #include "tests/support/cuda_emulator/emulator_test_kernels.h"
-#include "tests/support/cuda_emulator/memory_use.h"
 
 namespace autocfg::cuda_emulator {
 namespace {

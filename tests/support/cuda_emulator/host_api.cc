@@ -7,7 +7,6 @@
 #include <map>
 
 #include "tests/support/cuda_emulator/device_memory.h"
-#include "tests/support/cuda_emulator/memory_use.h"
 
 namespace {
 

@@ -1,8 +1,9 @@
-#include "cli/input/optimizer_options.h"
+#include "cli/train/train_options.h"
 
 #include <cmath>
 
-#include "cli/terminal/numbers.h"
+#include "CLI/CLI.hpp"
+#include "cli/input/option_values.h"
 #include "fmt/format.h"
 
 namespace autocfg::cli {

@@ -1,6 +1,8 @@
-#include "base/os/program_log.h"
+// The log of a process. Version and BuildId are in build_id.cc.
+#include "base/os/process.h"
 
 #include <memory>
+#include <utility>
 
 #include "base/os/host.h"
 #include "spdlog/sinks/stdout_sinks.h"
@@ -8,11 +10,11 @@
 
 namespace autocfg::base {
 
-void SetUpLog(const std::string& program, spdlog::level::level_enum level) {
+void SetUpLog(const std::string& program, LogLevel level) {
   auto logger = std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern(program + ": %v");
   logger->flush_on(spdlog::level::trace);
-  logger->set_level(level);
+  logger->set_level(level == LogLevel::kInfo ? spdlog::level::info : spdlog::level::err);
   const std::string asked = Environment("AUTOCFG_LOG");
   const auto found = spdlog::level::from_str(asked);
   // from_str returns `off` for unknown words too.

@@ -1,4 +1,7 @@
-#include "cli/terminal/bars.h"
+#include "cli/terminal/drawing.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -6,7 +9,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "cli/terminal/console.h"
 #include "fmt/format.h"
 
 namespace autocfg::cli {
@@ -26,6 +28,22 @@ bool LocaleIsUtf8() {
 }
 
 }  // namespace
+
+int Columns(int fd) {
+  winsize size{};
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 80;
+  return size.ws_col - 1;
+}
+
+bool CanDraw(int fd) {
+  const char* term = std::getenv("TERM");
+  return isatty(fd) == 1 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+}
+
+bool WantsColor(int fd) {
+  const char* no_color = std::getenv("NO_COLOR");
+  return CanDraw(fd) && (no_color == nullptr || *no_color == '\0');
+}
 
 BarStyle StyleOf(int fd) { return {Columns(fd), LocaleIsUtf8(), WantsColor(fd)}; }
 

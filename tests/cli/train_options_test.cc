@@ -1,5 +1,5 @@
 // Tests notes about AdamW options without effect.
-#include "cli/input/optimizer_options.h"
+#include "cli/train/train_options.h"
 
 #include <gtest/gtest.h>
 

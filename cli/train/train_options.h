@@ -1,11 +1,15 @@
-// AdamW options of `autocfg train` and their conversion to the spec that a rank takes. Not thread-safe.
+// The options of `autocfg train` as texts, and the conversion of those of AdamW to the spec that a rank
+// takes. Not thread-safe.
 #pragma once
 
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "autocfg/v1/trainer.pb.h"
+
+namespace CLI {
+class App;
+}
 
 namespace autocfg::cli {
 
@@ -16,9 +20,19 @@ struct OptimizerOptions {
               beta1 = "0.9", beta2 = "0.95", adam_eps = "1e-8", clip_norm = "1.0";
 };
 
+// Texts are empty if the option is not given and has no default.
+struct TrainArgs {
+  std::string model, plan, input, global_batch, seq_len, precision, data, device, cluster, init, save, trace,
+      slice;
+  std::string seed = "1", steps;
+  OptimizerOptions optimizer;
+  bool json = false;
+};
+
+// Adds --lr and the other options of AdamW. `options` must outlive the parsing.
 void AddOptimizerOptions(CLI::App* verb, OptimizerOptions& options);
 
-// Errors name the option.
+// Returns the learning rates, factors and step counts that the texts name. InvalidArgument names the option.
 absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options);
 
 // Returns a note about options that were given but have no effect; empty if there are none.

@@ -1,5 +1,6 @@
-// Draws bars in a terminal: Unicode blocks if the encoding has them, otherwise '#'. Pure functions except
-// StyleOf, which reads the environment. Thread-safe.
+// What a verb draws on a terminal: the width, cursor and colours that the terminal offers, and bars. Uses
+// Unicode blocks if the encoding has them, otherwise '#'. Thread-safe unless the environment changes
+// concurrently.
 #pragma once
 
 #include <string>
@@ -7,14 +8,22 @@
 
 namespace autocfg::cli {
 
+// Returns the usable width: the terminal's columns minus one, or 80 if `fd` is not a terminal or its width is
+// unknown.
+int Columns(int fd);
+
+// Returns true if `fd` is a terminal whose cursor can be moved: TERM is set and not "dumb".
+bool CanDraw(int fd);
+// Returns true if CanDraw(fd) and NO_COLOR is not set (no-color.org).
+bool WantsColor(int fd);
+
 struct BarStyle {
   int columns = 80;
   bool unicode = false;
   bool color = false;
 };
 
-// Returns the style for an output descriptor. Blocks require a UTF-8 locale; colour is decided by WantsColor
-// (cli/terminal/console.h).
+// Returns the style for an output descriptor. Blocks require a UTF-8 locale; colour is decided by WantsColor.
 BarStyle StyleOf(int fd);
 
 // Returns `value` out of `whole` as a bar of at most `width` columns, padded to `width`. A value above 0

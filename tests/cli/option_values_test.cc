@@ -1,4 +1,4 @@
-#include "cli/terminal/numbers.h"
+#include "cli/input/option_values.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/terminal/bars.h"
+#include "cli/terminal/drawing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,22 @@
-// "Did you mean": suggests the known names nearest to an unknown one. Pure, thread-safe.
+// Text of messages and reports for people: untrusted bytes made printable, suggestions for misspelled names,
+// sizes with units. Pure, thread-safe.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace autocfg::base {
+
+// Returns `text` for one line of a message: control characters, invisible characters and bytes that are not
+// UTF-8 become \xNN; text longer than about 60 bytes is cut and ends in "...".
+std::string Printable(std::string_view text);
+
+// Returns the last `most` bytes of `bytes` as UTF-8 (RFC 3629). Invalid bytes and control characters except
+// tab and line feed become '?'.
+std::string CleanUtf8(std::string_view bytes, std::size_t most);
 
 // Returns at most three names by edit distance, nearest first: those within half the length of `name`, or
 // that begin with it. Returns all names if none is near and there are at most six. Ignores case, hyphens,
@@ -21,5 +32,12 @@ std::string DidYouMeanPreset(std::string_view name, const std::vector<std::strin
 // As DidYouMean, for messages that list all names themselves. Returns "" if no name is nearer than the
 // others.
 std::string DidYouMeanOfListed(std::string_view name, const std::vector<std::string>& known);
+
+// Returns "a, b or c": what may be given in place of a wrong value. Empty if there are no names.
+std::string ChoiceText(const std::vector<std::string>& names);
+
+std::string BytesText(std::int64_t bytes);  // "512 B", "1.5 KiB", "23.0 GiB"
+std::string SecondsText(double seconds);    // "850 us", "12.3 ms", "1.25 s", "2 min 05 s"
+std::string CountText(std::int64_t count);  // "1,234,567"
 
 }  // namespace autocfg::base

@@ -1,4 +1,4 @@
-#include "base/os/program_log.h"
+#include "base/os/process.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ std::string Written(const char* asked) {
   setenv("AUTOCFG_LOG", asked, 1);
   const auto before = spdlog::default_logger();
   testing::internal::CaptureStderr();
-  SetUpLog("program", spdlog::level::info);
+  SetUpLog("program", LogLevel::kInfo);
   spdlog::debug("a debug line");
   spdlog::info("an info line");
   spdlog::error("an error");
@@ -26,7 +26,7 @@ std::string Written(const char* asked) {
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(ProgramLog, EnvironmentSetsTheLevel) {
+TEST(SetUpLog, EnvironmentSetsTheLevel) {
   const std::string debug = "program: a debug line\n", info = "program: an info line\n",
                     error = "program: an error\n";
   EXPECT_EQ(Written(""), info + error);

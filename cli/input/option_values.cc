@@ -1,0 +1,73 @@
+#include "cli/input/option_values.h"
+
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/subject.h"
+#include "fmt/format.h"
+
+namespace autocfg::cli {
+namespace {
+
+template <typename T>
+bool ParseAll(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view text, std::int64_t least,
+                                        std::int64_t most) {
+  std::int64_t value = 0;
+  if (!ParseAll(text, value) || value < least || value > most) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: invalid value '{}'; expected a whole number from {} to {}", name, text, least, most));
+  }
+  return value;
+}
+
+absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view text) {
+  std::uint64_t value = 0;
+  if (!ParseAll(text, value)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: invalid value '{}'; expected a whole number from 0 to 18446744073709551615", name, text));
+  }
+  return value;
+}
+
+absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, double least, double most) {
+  double value = 0;
+  if (!ParseAll(text, value) || !std::isfinite(value) || value < least || value > most) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: invalid value '{}'; expected a number from {} to {}", name, text, least, most));
+  }
+  return value;
+}
+
+absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
+  static constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
+      {"model", "--model"},
+      {"plan", "--plan"},
+      {"space", "--space"},
+      {"spec.model", "--model"},
+      {"spec.workload.global_batch", "--global-batch"},
+      {"spec.workload.precision", "--precision"},
+      {"spec.workload", "workload"},
+      {"spec.space", "--space"},
+      {"spec.device", "--device"},
+  };
+  const std::string subject = base::SubjectOf(status);
+  if (subject == "cluster" || subject == "spec.cluster")
+    return base::WithSubject(cluster.empty() ? "--cluster" : fmt::format("--cluster: {}", cluster), status);
+  if (base::OptionOf(status) == "precision") return base::WithSubject("--precision", status);
+  for (const auto& [known, option] : kOptions) {
+    if (subject == known) return base::WithSubject(option, status);
+  }
+  return status;
+}
+
+}  // namespace autocfg::cli

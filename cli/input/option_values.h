@@ -1,0 +1,28 @@
+// Values of options: parses numbers, and names the option that an error of a library is about. Pure,
+// thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace autocfg::cli {
+
+inline constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
+
+// Parse a number; the whole text must be one, and in range. InvalidArgument names the option, quotes the text
+// and says what to give. `name` is the option, including its dashes.
+absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view text, std::int64_t least = 1,
+                                        std::int64_t most = kMaxSize);
+absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view text);
+// Rejects NaN and infinity; requires least <= value <= most.
+absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, double least, double most);
+
+// Returns the error with the option in place of its subject: "--model: heads is 0". With `cluster`, errors
+// about the cluster also show what --cluster was given. Errors about anything else stay as they are. The one
+// place that maps the subjects of the libraries (base/subject.h) to options.
+absl::Status OfOption(const absl::Status& status, std::string_view cluster = "");
+
+}  // namespace autocfg::cli
