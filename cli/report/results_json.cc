@@ -8,7 +8,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/convert/plan_convert.h"
-#include "proto/convert/prediction_convert.h"
+#include "proto/convert/result_convert.h"
 #include "search/cost/throughput.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_json.h"

@@ -75,23 +75,16 @@ void AddLoadNotes(TrainRun& run, std::int64_t ranks, std::size_t cores) {
 }
 
 int ExitOf(const worker::JobResult& result) {
-  switch (result.outcome) {
-    case worker::JobOutcome::kDone: return kExitDone;
-    case worker::JobOutcome::kBadInput: return Fail(kExitUsage, result.message);
-    case worker::JobOutcome::kOutOfMemory: {
-      std::string message = fmt::format("does not fit: {}", result.message);
-      if (result.error.over_bytes() > 0) {
-        message += fmt::format("; {} bytes over, largest region: {}", result.error.over_bytes(),
-                               result.error.region());
-      }
-      return Fail(kExitNegative, message);
-    }
-    case worker::JobOutcome::kCancelled:
-    case worker::JobOutcome::kTimedOut:
-    case worker::JobOutcome::kFailed:
-      return Fail(kExitNegative, fmt::format("the run failed: {}", result.message));
+  if (result.outcome == v1::OUTCOME_MEASURED) return kExitDone;
+  if (result.bad_input()) return Fail(kExitUsage, result.message);
+  if (result.outcome != v1::OUTCOME_OUT_OF_MEMORY)
+    return Fail(kExitNegative, fmt::format("the run failed: {}", result.message));
+  std::string message = fmt::format("does not fit: {}", result.message);
+  if (result.error.over_bytes() > 0) {
+    message +=
+        fmt::format("; {} bytes over, largest region: {}", result.error.over_bytes(), result.error.region());
   }
-  return Fail(kExitNegative, result.message);
+  return Fail(kExitNegative, message);
 }
 
 // Writes the trace rows of all ranks as a Chrome trace.
@@ -172,7 +165,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   const worker::JobResult result =
       launcher.Run(worker::MakeJobRequest(*job, cores, UuidsOf(run.machine)), hooks);
   display.End();
-  if (result.outcome == worker::JobOutcome::kCancelled && interrupt.requested()) {
+  if (result.outcome == v1::OUTCOME_CANCELLED && interrupt.requested()) {
     return Fail(kExitNegative, "interrupted; the ranks have ended, nothing was saved");
   }
   if (const int code = ExitOf(result); code != kExitDone) return code;

@@ -10,7 +10,7 @@
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/plan_convert.h"
-#include "proto/convert/prediction_convert.h"
+#include "proto/convert/result_convert.h"
 #include "search/plan/workload.h"
 #include "search/question/prediction_question.h"
 

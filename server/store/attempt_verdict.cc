@@ -3,20 +3,35 @@
 #include <algorithm>
 
 namespace autocfg::server {
+namespace {
+
+ShareEnd EndOfFailure(v1::FailureKind failure) {
+  switch (failure) {
+    case v1::FAILURE_KIND_PROCESS: return ShareEnd::kFailedByProcess;
+    case v1::FAILURE_KIND_PEER: return ShareEnd::kFailedByPeer;
+    case v1::FAILURE_KIND_UNSPECIFIED:
+    case v1::FAILURE_KIND_OWN:
+    case v1::FailureKind_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case v1::FailureKind_INT_MAX_SENTINEL_DO_NOT_USE_: break;
+  }
+  return ShareEnd::kFailed;
+}
+
+}  // namespace
 
 ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure, bool stopping) {
   switch (outcome) {
     case v1::OUTCOME_MEASURED: return ShareEnd::kMeasured;
     case v1::OUTCOME_OUT_OF_MEMORY: return ShareEnd::kOutOfMemory;
-    case v1::OUTCOME_FAILED:
-      if (failure == v1::FAILURE_KIND_PROCESS) return ShareEnd::kFailedByProcess;
-      if (failure == v1::FAILURE_KIND_PEER) return ShareEnd::kFailedByPeer;
-      return ShareEnd::kFailed;
+    case v1::OUTCOME_FAILED: return EndOfFailure(failure);
     case v1::OUTCOME_TIMED_OUT: return ShareEnd::kTimedOut;
     case v1::OUTCOME_CANCELLED: return stopping ? ShareEnd::kStopped : ShareEnd::kCancelled;
     case v1::OUTCOME_REFUSED: return ShareEnd::kRefused;
-    default: return ShareEnd::kRuns;
+    case v1::OUTCOME_UNSPECIFIED:
+    case v1::Outcome_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case v1::Outcome_INT_MAX_SENTINEL_DO_NOT_USE_: break;
   }
+  return ShareEnd::kRuns;
 }
 
 v1::TrialState StateOf(ShareEnd end) {
@@ -59,7 +74,11 @@ AttemptVerdict VerdictOf(std::span<const ShareEnd> ends) {
       break;
     case ShareEnd::kWithdrawn:
     case ShareEnd::kStopped: verdict.again = true; break;
-    default: break;
+    case ShareEnd::kRuns:
+    case ShareEnd::kOutOfMemory:
+    case ShareEnd::kFailed:
+    case ShareEnd::kTimedOut:
+    case ShareEnd::kMeasured: break;
   }
   return verdict;
 }

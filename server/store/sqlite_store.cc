@@ -9,16 +9,6 @@
 
 namespace autocfg::server {
 
-bool IsEnd(v1::StudyState state) {
-  return state == v1::STUDY_STATE_DONE || state == v1::STUDY_STATE_FAILED ||
-         state == v1::STUDY_STATE_CANCELLED;
-}
-
-bool IsEnd(v1::TrialState state) {
-  return state != v1::TRIAL_STATE_UNSPECIFIED && state != v1::TRIAL_STATE_QUEUED &&
-         state != v1::TRIAL_STATE_RUNNING;
-}
-
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path,
                                                        const SqliteOptions& options) {
   auto file = OpenSqliteFile(path, options.max_pages);

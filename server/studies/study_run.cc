@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
-#include "proto/convert/prediction_convert.h"
+#include "proto/convert/result_convert.h"
 #include "search/plan/plan_text.h"
 #include "server/names/resource_names.h"
 #include "server/store/op_times_key.h"

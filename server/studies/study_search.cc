@@ -6,7 +6,7 @@
 #include "fmt/format.h"
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
-#include "proto/convert/prediction_convert.h"
+#include "proto/convert/result_convert.h"
 #include "search/cost/cluster_op_times.h"
 #include "search/cost/measured_on_links.h"
 #include "search/cost/predict_plan.h"
@@ -20,18 +20,6 @@ namespace {
 
 constexpr std::size_t kRunnersUp = 10;
 constexpr int kTrialsPerRead = 500;  // trials per read of the store
-
-absl::StatusOr<TrialOutcome> OutcomeOf(const v1::Trial& trial) {
-  switch (trial.state()) {
-    case v1::TRIAL_STATE_MEASURED: return TrialOutcome::kMeasured;
-    case v1::TRIAL_STATE_INFEASIBLE: return TrialOutcome::kOutOfMemory;
-    case v1::TRIAL_STATE_FAILED: return TrialOutcome::kFailed;
-    case v1::TRIAL_STATE_TIMED_OUT: return TrialOutcome::kTimedOut;
-    case v1::TRIAL_STATE_CANCELLED: return TrialOutcome::kCancelled;
-    case v1::TRIAL_STATE_LOST: return TrialOutcome::kLost;
-    default: return absl::InternalError(fmt::format("{} has not ended", trial.name()));
-  }
-}
 
 }  // namespace
 
@@ -50,13 +38,11 @@ absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem) {
 }
 
 absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& trial) {
-  const auto outcome = OutcomeOf(trial);
-  if (!outcome.ok()) return outcome.status();
+  const std::optional<TrialOutcome> outcome = FromProto(trial.state());
+  if (!outcome) return absl::InternalError(fmt::format("{} has not ended", trial.name()));
   Sample sample;
   if (*outcome == TrialOutcome::kMeasured) {
-    sample.step_time_s.assign(trial.measured().step_time_s().begin(), trial.measured().step_time_s().end());
-    sample.device_s = trial.measured().device_s();
-    sample.slice = trial.measured().slice();
+    sample = FromProto(trial.measured());
     measured_[trial.plan_text()].push_back(trial.measured());
     if (!trial.attempts().empty()) {
       const v1::Attempt& attempt = *trial.attempts().rbegin();

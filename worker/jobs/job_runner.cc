@@ -14,18 +14,6 @@
 namespace autocfg::worker {
 namespace {
 
-v1::Outcome ToOutcome(JobOutcome outcome) {
-  switch (outcome) {
-    case JobOutcome::kDone: return v1::OUTCOME_MEASURED;
-    case JobOutcome::kOutOfMemory: return v1::OUTCOME_OUT_OF_MEMORY;
-    case JobOutcome::kBadInput:
-    case JobOutcome::kFailed: return v1::OUTCOME_FAILED;
-    case JobOutcome::kTimedOut: return v1::OUTCOME_TIMED_OUT;
-    case JobOutcome::kCancelled: return v1::OUTCOME_CANCELLED;
-  }
-  return v1::OUTCOME_FAILED;
-}
-
 constexpr char kCuda[] = "cuda";
 
 // A job that would fail on any worker.
@@ -235,10 +223,10 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   }
   const JobResult result = launcher.Run(request, hooks);
   JobReport report;
-  report.outcome = ToOutcome(result.outcome);
+  report.outcome = result.outcome;
   report.message = base::CleanUtf8(result.message, kMaxMessageBytes);
   if (report.outcome == v1::OUTCOME_FAILED) report.failure = result.failure;
-  if (result.outcome != JobOutcome::kDone) {
+  if (result.outcome != v1::OUTCOME_MEASURED) {
     report.log = LogOf(result, share.first_rank());
     return report;
   }

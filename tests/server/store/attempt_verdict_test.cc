@@ -1,8 +1,10 @@
 #include "server/store/attempt_verdict.h"
 
+#include <map>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "server/store/store.h"
 
 namespace autocfg::server {
 namespace {
@@ -59,6 +61,41 @@ TEST(AttemptVerdict, FailureWithoutKindIsOwnAndUnknownOutcomeIsNoEnd) {
   EXPECT_EQ(EndOf(v1::OUTCOME_TIMED_OUT, v1::FAILURE_KIND_PEER, true), ShareEnd::kTimedOut);
   EXPECT_EQ(EndOf(v1::OUTCOME_UNSPECIFIED, v1::FAILURE_KIND_OWN, true), ShareEnd::kRuns);
   EXPECT_EQ(EndOf(static_cast<v1::Outcome>(77), v1::FAILURE_KIND_OWN, false), ShareEnd::kRuns);
+}
+
+// Every report that the API allows leads to an end state; docs/architecture.md has the table.
+TEST(AttemptVerdict, EveryReportEndsItsAttempt) {
+  const std::map<v1::Outcome, v1::TrialState> states = {
+      {v1::OUTCOME_MEASURED, v1::TRIAL_STATE_MEASURED},
+      {v1::OUTCOME_OUT_OF_MEMORY, v1::TRIAL_STATE_INFEASIBLE},
+      {v1::OUTCOME_FAILED, v1::TRIAL_STATE_FAILED},
+      {v1::OUTCOME_TIMED_OUT, v1::TRIAL_STATE_TIMED_OUT},
+      {v1::OUTCOME_CANCELLED, v1::TRIAL_STATE_CANCELLED},
+      {v1::OUTCOME_REFUSED, v1::TRIAL_STATE_LOST}};
+  for (int number = v1::Outcome_MIN; number <= v1::Outcome_MAX; ++number) {
+    const auto outcome = static_cast<v1::Outcome>(number);
+    if (outcome == v1::OUTCOME_UNSPECIFIED) continue;
+    ASSERT_TRUE(states.contains(outcome)) << v1::Outcome_Name(outcome);
+    for (int kind = v1::FailureKind_MIN; kind <= v1::FailureKind_MAX; ++kind) {
+      for (const bool stopping : {false, true}) {
+        const ShareEnd end = EndOf(outcome, static_cast<v1::FailureKind>(kind), stopping);
+        EXPECT_EQ(StateOf(end), states.at(outcome)) << v1::Outcome_Name(outcome) << ' ' << kind;
+        EXPECT_TRUE(IsEnd(StateOf(end)));
+        EXPECT_TRUE(IsEnd(LastStateOf(end)));
+      }
+    }
+  }
+}
+
+TEST(IsEnd, NamesTheEndStates) {
+  for (int number = v1::TrialState_MIN; number <= v1::TrialState_MAX; ++number) {
+    const bool open = number <= v1::TRIAL_STATE_RUNNING;
+    EXPECT_EQ(IsEnd(static_cast<v1::TrialState>(number)), !open) << number;
+  }
+  for (int number = v1::StudyState_MIN; number <= v1::StudyState_MAX; ++number) {
+    const bool open = number <= v1::STUDY_STATE_PAUSED;
+    EXPECT_EQ(IsEnd(static_cast<v1::StudyState>(number)), !open) << number;
+  }
 }
 
 TEST(AttemptVerdict, StoredNumbersAreStable) {

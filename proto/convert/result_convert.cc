@@ -1,4 +1,4 @@
-#include "proto/convert/prediction_convert.h"
+#include "proto/convert/result_convert.h"
 
 namespace autocfg {
 namespace {
@@ -80,6 +80,31 @@ Prediction FromProto(const v1::Prediction& message) {
   prediction.capacity_bytes = message.memory_bytes().capacity();
   prediction.breakdown = BreakdownFromProto(message.breakdown_s());
   return prediction;
+}
+
+Sample FromProto(const v1::Measurement& message) {
+  Sample sample;
+  sample.step_time_s.assign(message.step_time_s().begin(), message.step_time_s().end());
+  sample.device_s = message.device_s();
+  sample.slice = message.slice();
+  return sample;
+}
+
+std::optional<TrialOutcome> FromProto(v1::TrialState state) {
+  switch (state) {
+    case v1::TRIAL_STATE_MEASURED: return TrialOutcome::kMeasured;
+    case v1::TRIAL_STATE_INFEASIBLE: return TrialOutcome::kOutOfMemory;
+    case v1::TRIAL_STATE_FAILED: return TrialOutcome::kFailed;
+    case v1::TRIAL_STATE_TIMED_OUT: return TrialOutcome::kTimedOut;
+    case v1::TRIAL_STATE_LOST: return TrialOutcome::kLost;
+    case v1::TRIAL_STATE_CANCELLED:
+    case v1::TRIAL_STATE_UNSPECIFIED:
+    case v1::TRIAL_STATE_QUEUED:
+    case v1::TRIAL_STATE_RUNNING:
+    case v1::TrialState_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case v1::TrialState_INT_MAX_SENTINEL_DO_NOT_USE_: break;
+  }
+  return std::nullopt;
 }
 
 }  // namespace autocfg
