@@ -88,14 +88,12 @@ int ExitOf(const worker::JobResult& result) {
 }
 
 // Writes the trace rows of all ranks as a Chrome trace.
-absl::Status WriteTrace(const std::string& file, const TrainRun& run, const worker::JobResult& result) {
+absl::Status WriteTrace(const std::string& file, const TrainRun& run, const v1::TrainResult& result) {
   std::vector<TraceRow> rows;
-  for (const worker::RankOutcome& rank : result.ranks) {
-    for (const auto& message : rank.last.train_result().trace()) {
-      auto row = FromProto(message);
-      if (!row.ok()) return row.status();
-      rows.push_back(*row);
-    }
+  for (const v1::TraceRow& message : result.trace()) {
+    auto row = FromProto(message);
+    if (!row.ok()) return row.status();
+    rows.push_back(*row);
   }
   const Program program = Lower(run.what.model, run.what.workload, run.what.plan);
   TraceOrigin origin{.kind = run.emulated ? TraceKind::kEmulated : TraceKind::kMeasured,
@@ -108,21 +106,20 @@ absl::Status WriteTrace(const std::string& file, const TrainRun& run, const work
 }
 
 // Prints the answer of a finished run: the summary, the trace if asked for, and whether the run diverged.
-int AnswerRun(const TrainRun& run, const TrainArgs& args, const worker::JobResult& result) {
-  auto summary = SummaryOf(result, run.what.workload);
-  if (!summary.ok()) return Fail(summary.status());
-  if (run.slice) summary->tokens_per_s = std::nullopt;  // one rank's time is not the step's
+int AnswerRun(const TrainRun& run, const TrainArgs& args, const worker::JobResult& ranks) {
+  const auto result = worker::TrainResultOf(ranks);
+  if (!result.ok()) return Fail(result.status());
   RunDescription description{run.what.model, run.what.workload, PlanText(run.what.plan), run.device,
                              RankCount(run.what.plan)};
   description.slice = run.slice;
   if (run.emulated) description.emulated = run.emulated->name.empty() ? "unnamed" : run.emulated->name;
-  const int code = Answer(args.json ? TrainJson(*summary, description).dump(2) + "\n"
-                                    : TrainReport(*summary, description));
+  const int code =
+      Answer(args.json ? TrainJson(*result, description).dump(2) + "\n" : TrainReport(*result, description));
   if (!args.trace.empty()) {
-    if (auto status = WriteTrace(args.trace, run, result); !status.ok())
+    if (auto status = WriteTrace(args.trace, run, *result); !status.ok())
       return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
-  if (const std::string divergence = Divergence(*summary);
+  if (const std::string divergence = Divergence(*result);
       code == kExitDone && !run.slice && !divergence.empty()) {
     return Fail(
         kExitNegative,

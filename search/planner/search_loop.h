@@ -78,11 +78,7 @@ struct RankedPlan {
   ParallelPlan plan;
   Prediction predicted;                      // corrected by the slice, if one was measured
   std::optional<double> median_step_time_s;  // measured, over all repeats; never of a slice
-  std::optional<double> ci95_s;              // half width, of the median
-  std::vector<double> step_time_s;           // all measured steps
-  // if a slice was measured: step_time_s and ci95_s are the slice's
-  bool slice = false;
-  std::optional<double> slice_step_time_s;  // median
+  bool slice = false;                        // a slice was measured
 };
 
 enum class SearchPhase : std::uint8_t { kCalibrating, kMeasuring, kConfirming, kDone };

@@ -48,15 +48,15 @@ absl::Status CheckCalibration(const v1::CalibrateSpec& asked, const v1::Calibrat
 
 }  // namespace
 
-absl::Status CheckFits(const v1::Job& asked, const Report& report) {
+absl::Status CheckFits(const v1::Job& asked, const v1::ReportTrialRequest& report) {
   if (asked.has_calibrate()) {
-    if (!report.calibration)
+    if (!report.has_calibration())
       return absl::InvalidArgumentError("calibration is missing, but the job is a calibration");
-    return CheckCalibration(asked.calibrate(), *report.calibration);
+    return CheckCalibration(asked.calibrate(), report.calibration());
   }
-  if (!report.measurement)
+  if (!report.has_measurement())
     return absl::InvalidArgumentError("measurement is missing, but the job is a trial");
-  return CheckMeasurement(asked.train(), *report.measurement);
+  return CheckMeasurement(asked.train(), report.measurement());
 }
 
 }  // namespace autocfg::server

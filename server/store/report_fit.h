@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "server/store/store.h"
+#include "autocfg/v1/worker_service.pb.h"
 
 namespace autocfg::server {
 
@@ -11,6 +11,6 @@ namespace autocfg::server {
 //
 // - training job: a slice instead of all ranks or the reverse, or not one time per timed step
 // - calibration: its ops are not exactly those asked for, each once
-absl::Status CheckFits(const autocfg::v1::Job& asked, const Report& report);
+absl::Status CheckFits(const autocfg::v1::Job& asked, const autocfg::v1::ReportTrialRequest& report);
 
 }  // namespace autocfg::server

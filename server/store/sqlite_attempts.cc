@@ -40,7 +40,7 @@ std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, s
   std::vector<EndedShare> shares;
   SQLite::Statement rows = Query(
       R"sql(
-        SELECT ending, worker, message, ranks, device_overhead_bytes, measurement, calibration
+        SELECT ending, worker, message, ranks, measurement, calibration
         FROM shares
         WHERE job = ? AND attempt = ?
         ORDER BY first_rank)sql",
@@ -51,9 +51,8 @@ std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, s
     share.worker = rows.getColumn(1).getString();
     share.message = rows.getColumn(2).getString();
     share.ranks = rows.getColumn(3).getInt();
-    share.device_overhead_bytes = rows.getColumn(4).getInt64();
-    if (!rows.getColumn(5).isNull()) Parse(rows.getColumn(5), share.measurement.emplace());
-    if (!rows.getColumn(6).isNull()) Parse(rows.getColumn(6), share.calibration.emplace());
+    if (!rows.getColumn(4).isNull()) Parse(rows.getColumn(4), share.measurement.emplace());
+    if (!rows.getColumn(5).isNull()) Parse(rows.getColumn(5), share.calibration.emplace());
   }
   return shares;
 }

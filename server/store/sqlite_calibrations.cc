@@ -35,8 +35,9 @@ std::optional<Store::Calibration> SqliteStore::ReadCalibration(std::int64_t stud
       study, partial ? 1 : 0);
   if (!row.executeStep()) return std::nullopt;
   Calibration calibration;
-  calibration.device_overhead_bytes = row.getColumn(0).getInt64();
   Parse(row.getColumn(1), calibration.result);
+  // The column counts: results of the first version lack the field.
+  calibration.result.set_device_overhead_bytes(row.getColumn(0).getInt64());
   calibration.reused_ops = row.getColumn(2).getInt64();
   return calibration;
 }
@@ -46,7 +47,8 @@ void SqliteStore::WriteCalibration(std::int64_t study, const Calibration& calibr
       R"sql(
         INSERT OR REPLACE INTO calibrations (study, device_overhead_bytes, result, reused_ops, partial)
         VALUES (?, ?, ?, ?, ?))sql",
-      study, calibration.device_overhead_bytes, calibration.result, calibration.reused_ops, partial ? 1 : 0);
+      study, calibration.result.device_overhead_bytes(), calibration.result, calibration.reused_ops,
+      partial ? 1 : 0);
 }
 
 absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& given,
@@ -162,10 +164,10 @@ absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& ke
       v1::OpTime& time = *found.result.add_ops();
       *time.mutable_op() = op;
       time.set_seconds(row.getColumn(0).getDouble());
-      found.device_overhead_bytes = std::max(found.device_overhead_bytes, row.getColumn(1).getInt64());
+      found.result.set_device_overhead_bytes(
+          std::max<std::int64_t>(found.result.device_overhead_bytes(), row.getColumn(1).getInt64()));
       ++found.reused_ops;
     }
-    found.result.set_device_overhead_bytes(found.device_overhead_bytes);
     return found;
   });
 }
@@ -174,11 +176,7 @@ void SqliteStore::KeepCalibration(std::int64_t study, std::int64_t job, std::int
                                   const std::vector<EndedShare>& shares, double now_s) {
   std::vector<ShareCalibration> parts;
   Calibration calibration;
-  for (const EndedShare& share : shares) {
-    parts.push_back({*share.calibration, share.ranks});
-    calibration.device_overhead_bytes =
-        std::max(calibration.device_overhead_bytes, share.device_overhead_bytes);
-  }
+  for (const EndedShare& share : shares) parts.push_back({*share.calibration, share.ranks});
   calibration.result = MergeCalibrations(parts);
   KeepOpTimes(job, attempt, shares, calibration, now_s);
   if (const std::optional<Calibration> reused = ReadCalibration(study, /*partial=*/true)) {
@@ -189,8 +187,6 @@ void SqliteStore::KeepCalibration(std::int64_t study, std::int64_t job, std::int
       *calibration.result.add_ops() = time;
       ++calibration.reused_ops;
     }
-    calibration.device_overhead_bytes =
-        std::max(calibration.device_overhead_bytes, reused->device_overhead_bytes);
     calibration.result.set_device_overhead_bytes(
         std::max(calibration.result.device_overhead_bytes(), reused->result.device_overhead_bytes()));
   }
@@ -240,7 +236,7 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
               time_budget_s = excluded.time_budget_s, measured_s = excluded.measured_s
           WHERE excluded.time_budget_s >= op_times.time_budget_s)sql",
         key->device, key->build_id, key->ranks, key->ranks_per_device, key->workers, time.op(),
-        time.seconds(), measured.device_overhead_bytes, asked.calibrate().time_budget_s(), now_s);
+        time.seconds(), measured.result.device_overhead_bytes(), asked.calibrate().time_budget_s(), now_s);
   }
 }
 

@@ -85,7 +85,7 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::vector<EndedLease>> LoseGangShares(const WorkerSession& session,
                                                          const std::string& message, double now_s) override;
 
-  absl::Status Report(const struct Report& report, double now_s) override;
+  absl::Status Report(const v1::ReportTrialRequest& report, double now_s) override;
   absl::StatusOr<std::int64_t> RefusedReports() override;
   absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
                          const std::string& text) override;
@@ -255,7 +255,6 @@ class SqliteStore final : public Store {
     std::string worker;
     std::string message;
     int ranks = 0;
-    std::int64_t device_overhead_bytes = 0;
     std::optional<v1::Measurement> measurement;
     std::optional<v1::CalibrateResult> calibration;
   };
@@ -273,8 +272,8 @@ class SqliteStore final : public Store {
   std::optional<Calibration> ReadCalibration(std::int64_t study, bool partial);
   void WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial);
 
-  std::string RefusalOf(const struct Report& report);  // empty: not refused
-  absl::Status RecordReport(const struct Report& report, double now_s);
+  std::string RefusalOf(const v1::ReportTrialRequest& report);  // empty: not refused
+  absl::Status RecordReport(const v1::ReportTrialRequest& report, double now_s);
 
   absl::Mutex mutex_;
   SqliteFile file_;

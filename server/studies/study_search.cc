@@ -7,6 +7,7 @@
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/result_convert.h"
+#include "proto/merge_results.h"
 #include "search/cost/cluster_op_times.h"
 #include "search/cost/measured_on_links.h"
 #include "search/cost/predict_plan.h"
@@ -74,7 +75,7 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
     measured.push_back(*std::move(time));
   }
   reused_op_times_ = (*calibration)->reused_ops;
-  device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
+  device_overhead_bytes_ = (*calibration)->result.device_overhead_bytes();
   // overhead was not measured: keep the estimate
   if (device_overhead_bytes_ == 0 && problem_.device == "cuda")
     device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
@@ -157,22 +158,7 @@ v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   if (unmeasured_ != nullptr) SetUncalibratedInterval(predicted, *unmeasured_, ranked.plan);
   *candidate.mutable_predicted() = ToProto(predicted);
   const auto measured = measured_.find(candidate.plan_text());
-  const std::optional<double> median_s = ranked.slice ? ranked.slice_step_time_s : ranked.median_step_time_s;
-  if (!median_s || measured == measured_.end()) return candidate;
-  // Takes the last trial's properties (including its slice mark), and the step times of all trials of the
-  // plan.
-  v1::Measurement& all = *candidate.mutable_measured();
-  all = measured->second.back();
-  all.mutable_step_time_s()->Assign(ranked.step_time_s.begin(), ranked.step_time_s.end());
-  all.set_median_step_time_s(*median_s);
-  all.set_ci95_s(ranked.ci95_s.value_or(0));
-  all.set_device_s(0);
-  for (const v1::Measurement& one : measured->second) {
-    all.set_device_s(all.device_s() + one.device_s());
-    all.set_planned_memory_bytes(std::max(all.planned_memory_bytes(), one.planned_memory_bytes()));
-    all.set_peak_memory_bytes(std::max(all.peak_memory_bytes(), one.peak_memory_bytes()));
-    all.set_device_overhead_bytes(std::max(all.device_overhead_bytes(), one.device_overhead_bytes()));
-  }
+  if (measured != measured_.end()) *candidate.mutable_measured() = PoolTrials(measured->second);
   return candidate;
 }
 

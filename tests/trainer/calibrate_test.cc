@@ -27,7 +27,7 @@ bool IsPredictedOnly(OpKind kind) {
          kind == OpKind::kAllGather;
 }
 
-void ExpectTimes(const std::vector<TimedOp>& times, const std::vector<OpDesc>& ops) {
+void ExpectTimes(const std::vector<OpTime>& times, const std::vector<OpDesc>& ops) {
   ASSERT_EQ(times.size(), ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) {
     EXPECT_EQ(times[i].op, ops[i]);
@@ -113,9 +113,9 @@ Spent SamplesOfEach(std::size_t ops, double sample_s, double budget_s) {
   const ClockedDevice& clocked = *device;
   backend.device = std::move(device);
   const std::vector<OpDesc> fills(ops, {.kind = OpKind::kFill, .dtype = DType::kF32, .dims = {8}});
-  const std::vector<TimedOp> times = TimeOps(fills, budget_s, 0, 1, backend);
+  const std::vector<OpTime> times = TimeOps(fills, budget_s, 0, 1, backend);
   EXPECT_EQ(clocked.samples() % static_cast<int>(ops), 0);
-  for (const TimedOp& timed : times) EXPECT_EQ(timed.seconds, times[0].seconds);
+  for (const OpTime& timed : times) EXPECT_EQ(timed.seconds, times[0].seconds);
   return {clocked.samples() / static_cast<int>(ops), times[0].seconds};
 }
 

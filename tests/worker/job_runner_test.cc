@@ -110,6 +110,18 @@ TEST(MakeJobRequest, OneRunSpecPerRank) {
   EXPECT_EQ(request.cores.size(), 3u);
 }
 
+TEST(TrainResultOf, NamesTheRankThatDoesNotMatch) {
+  JobResult result;
+  EXPECT_EQ(TrainResultOf(result).status().code(), absl::StatusCode::kInternal);
+  result.ranks = {Trained({1, 2}, 1, 1, 1), Trained({2, 1}, 1, 1, 1)};
+  ASSERT_TRUE(TrainResultOf(result).ok());
+  EXPECT_EQ(TrainResultOf(result)->step_time_s(0), 2);
+  result.ranks.push_back(Trained({1}, 1, 1, 1));
+  EXPECT_EQ(TrainResultOf(result).status().message(), "rank 2 timed 1 steps, rank 0 2");
+  result.ranks[1] = {};
+  EXPECT_EQ(TrainResultOf(result).status().message(), "rank 1 ended without a result");
+}
+
 TEST(MeasurementOf, SlowestRankOfEachStepAndWorstMemory) {
   JobResult result;
   result.wall_s = 3;

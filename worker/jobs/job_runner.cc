@@ -163,25 +163,22 @@ JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
   return request;
 }
 
-std::optional<v1::Measurement> MeasurementOf(const JobResult& result) {
-  if (result.ranks.empty()) return std::nullopt;
-  std::vector<v1::Measurement> ranks;
-  for (const auto& rank : result.ranks) {
-    if (!rank.last.has_train_result()) return std::nullopt;
-    const auto& train = rank.last.train_result();
-    v1::Measurement& measurement = ranks.emplace_back();
-    *measurement.mutable_step_time_s() = train.step_time_s();
-    measurement.set_planned_memory_bytes(train.planned_memory_bytes().total());
-    measurement.set_peak_memory_bytes(train.peak_memory_bytes());
-    measurement.set_device_overhead_bytes(train.device_overhead_bytes());
-    measurement.set_slice(train.has_slice());
-    if (!train.losses().empty()) {
-      measurement.set_first_loss(train.losses()[0]);
-      measurement.set_last_loss(train.losses()[train.losses().size() - 1]);
-    }
+absl::StatusOr<v1::TrainResult> TrainResultOf(const JobResult& result) {
+  std::vector<v1::TrainResult> ranks;
+  for (const RankOutcome& rank : result.ranks) {
+    if (!rank.last.has_train_result())
+      return absl::InternalError(fmt::format("rank {} ended without a result", ranks.size()));
+    ranks.push_back(rank.last.train_result());
   }
-  auto measurement = MergeMeasurements(ranks);
-  if (measurement) measurement->set_device_s(static_cast<double>(ranks.size()) * result.wall_s);
+  if (ranks.empty()) return absl::InternalError("the job has no ranks");
+  return MergeRanks(ranks);
+}
+
+std::optional<v1::Measurement> MeasurementOf(const JobResult& result) {
+  const auto run = TrainResultOf(result);
+  if (!run.ok()) return std::nullopt;
+  auto measurement = autocfg::MeasurementOf(*run);
+  if (measurement) measurement->set_device_s(static_cast<double>(result.ranks.size()) * result.wall_s);
   return measurement;
 }
 

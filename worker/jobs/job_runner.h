@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/gpu_health.h"
@@ -54,15 +55,17 @@ std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
                           const std::vector<std::string>& gpus = {});
 
-// Merges the ranks of a training job into one measurement. The ranks are synchronized, so a step takes as
-// long as its slowest rank; the ranks already exclude warm-up steps. Memory values are the worst rank's. The
-// interval is that of search/stats; for a single step, which shows no spread, it is the step time itself.
-// device_s = ranks * wall. Returns nullopt if the ranks' results do not match or no step was timed.
+// Merges the ranks of a training job (MergeRanks in proto/merge_results.h). The ranks are synchronized, so a
+// step takes as long as its slowest rank. Internal if a rank sent no result or the results do not match.
+absl::StatusOr<v1::TrainResult> TrainResultOf(const JobResult& result);
+
+// Returns the measurement of a training job. device_s = ranks * wall. Returns nullopt if the ranks' results
+// do not match or no step was timed.
 std::optional<v1::Measurement> MeasurementOf(const JobResult& result);
 
-// Merges the ranks of a calibration job. A compute op takes the mean of the ranks, as the cost model's ranks
-// do on average. A communication op takes the slowest rank's time, because it ends when all ranks are done.
-// Ops are in order of first appearance.
+// Merges the ranks of a calibration job (MergeCalibrations in proto/merge_results.h). A compute op takes the
+// mean of the ranks, as the cost model's ranks do on average. A communication op takes the slowest rank's
+// time, because it ends when all ranks are done.
 v1::CalibrateResult CalibrationOf(const JobResult& result);
 
 // Runs the job, or the lease's share of it, on these slots and waits for its end. The results cover the ranks

@@ -163,7 +163,6 @@ TEST(SearchLoop, AsksOnceAndRejectsUnknownTrials) {
   const RankedPlan best = loop.Ranking(1).front();
   EXPECT_EQ(best.plan, requests[0].plan) << "measured before predicted";
   EXPECT_DOUBLE_EQ(*best.median_step_time_s, 0.1);
-  EXPECT_TRUE(best.ci95_s.has_value());
 }
 
 TEST(SearchLoop, FailedPlansAreCountedAndNotRetried) {
