@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "proto/convert/train_spec_convert.h"
+#include "proto/convert/trainer_convert.h"
 
 namespace autocfg::cli {
 

@@ -7,10 +7,8 @@
 #include "absl/status/statusor.h"
 #include "base/subject.h"
 #include "fmt/format.h"
-#include "proto/convert/cluster_convert.h"
-#include "proto/convert/model_convert.h"
-#include "proto/convert/plan_convert.h"
 #include "proto/convert/result_convert.h"
+#include "proto/convert/spec_convert.h"
 #include "search/plan/workload.h"
 #include "search/question/prediction_question.h"
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "proto/convert/op_convert.h"
-#include "proto/convert/plan_convert.h"
 #include "proto/convert/result_convert.h"
+#include "proto/convert/spec_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "proto/merge_results.h"
 #include "search/cost/cluster_op_times.h"
 #include "search/cost/measured_on_links.h"

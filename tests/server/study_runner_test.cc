@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/convert/cluster_convert.h"
+#include "proto/convert/spec_convert.h"
 #include "search/text/cluster_json.h"
 #include "server/names/resource_names.h"
 #include "server/store/sqlite_store.h"

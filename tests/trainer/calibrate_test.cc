@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "kernels/cpu/cpu_device.h"
-#include "proto/convert/op_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "tests/trainer/every_op.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/errors.h"

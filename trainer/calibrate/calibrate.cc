@@ -11,7 +11,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "proto/convert/op_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "search/ops/memory_sizes.h"
 #include "trainer/calibrate/scratch_op.h"
 #include "trainer/layout/errors.h"

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "fmt/format.h"
 #include "proto/merge_results.h"
+#include "worker/jobs/slots.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::worker {
@@ -30,15 +31,6 @@ JobReport NotHere(std::string message) {
   report.outcome = v1::OUTCOME_REFUSED;
   report.message = std::move(message);
   return report;
-}
-
-// Returns the lease's share, or a share of the whole job.
-v1::Share ShareOf(const v1::LeaseWorkResponse& lease) {
-  if (lease.has_share()) return lease.share();
-  v1::Share whole;
-  whole.set_ranks(lease.job().ranks());
-  whole.set_workers(1);
-  return whole;
 }
 
 // Describes what is invalid in a lease's job. Empty if it is valid.
@@ -98,49 +90,6 @@ std::string LogOf(const JobResult& result, int first_rank) {
 }
 
 }  // namespace
-
-std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores) {
-  if (cores.empty()) return {};
-  std::vector<std::vector<int>> pins;
-  for (int rank = 0; rank < ranks; ++rank) {
-    pins.push_back({cores[static_cast<std::size_t>(rank) % cores.size()]});
-  }
-  return pins;
-}
-
-std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gpus) {
-  if (gpus.empty()) return {};
-  std::vector<std::string> pins;
-  for (int rank = 0; rank < ranks; ++rank) pins.push_back(gpus[static_cast<std::size_t>(rank) % gpus.size()]);
-  return pins;
-}
-
-std::vector<std::string> UsableGpus(const v1::Inventory& inventory) {
-  std::vector<std::string> uuids;
-  for (const v1::Gpu& gpu : inventory.gpus()) {
-    if (gpu.left_out().empty()) uuids.push_back(gpu.uuid());
-  }
-  return uuids;
-}
-
-int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory) {
-  const std::int64_t ranks = ShareOf(lease).ranks();
-  return static_cast<int>(lease.job().fewer_ranks() && !lease.has_share() ? std::min(ranks, inventory.slots())
-                                                                          : ranks);
-}
-
-std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
-                            const std::vector<int>& slots) {
-  const auto places = job.device() == kCuda ? static_cast<std::int64_t>(UsableGpus(inventory).size())
-                                            : inventory.physical_cores();
-  if (!job.fewer_ranks() || places <= 0) return slots;
-  std::vector<int> used;
-  std::set<std::int64_t> seen;
-  for (const int slot : slots) {
-    if (seen.insert(slot % places).second) used.push_back(slot);
-  }
-  return used;
-}
 
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
                           const std::vector<std::string>& gpus) {

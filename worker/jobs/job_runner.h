@@ -29,26 +29,6 @@ struct JobReport {
 inline constexpr std::size_t kMaxLogBytes = 32 << 10;
 inline constexpr std::size_t kMaxMessageBytes = 8 << 10;
 
-// Returns the core of each rank: rank mod cores, so each rank has its own core if there are enough. Empty if
-// `cores` is empty.
-std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores);
-
-// Returns the GPU visible to each rank: rank mod GPUs, so surplus ranks share GPUs. Empty if `gpus` is empty.
-std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gpus);
-
-// Returns the UUIDs of the GPUs that ranks run on, in rank order.
-std::vector<std::string> UsableGpus(const v1::Inventory& inventory);
-
-// Returns the number of slots that the job occupies on a worker: the ranks of its share, else job.ranks. If
-// fewer_ranks is set, limited by the worker's slots.
-int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory);
-
-// Selects, from the slots given to a job, those that run a rank, in their order. Normally all. If fewer_ranks
-// is set, the first on each core (device cuda: each GPU), so that copies of one rank do not contend. Slot i
-// is core i mod cores, and GPU i mod GPUs.
-std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
-                            const std::vector<int>& slots);
-
 // A job on device cuda is pinned to `gpus` and not to `cores`: its ranks also run driver and NCCL threads,
 // and initialize weights with one thread per core. Other jobs are pinned to cores only. Requires: job.ranks >
 // 0 and a kind of work; RunJob checks both.

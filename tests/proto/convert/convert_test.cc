@@ -7,13 +7,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/convert/cluster_convert.h"
-#include "proto/convert/model_convert.h"
-#include "proto/convert/op_convert.h"
-#include "proto/convert/plan_convert.h"
 #include "proto/convert/result_convert.h"
-#include "proto/convert/trace_convert.h"
-#include "proto/convert/workload_convert.h"
+#include "proto/convert/spec_convert.h"
+#include "proto/convert/trainer_convert.h"
 
 namespace autocfg {
 namespace {

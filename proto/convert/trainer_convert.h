@@ -1,10 +1,14 @@
-// Builds the message of a training run. The one place that fills it in from a plan. Thread-safe.
+// Messages of the launcher's protocol (trainer.proto): the spec of a training run, which only this file fills
+// in from a plan, and conversion between OpDesc, OpTime and TraceRow and their messages. Thread-safe.
 #pragma once
 
+#include "absl/status/statusor.h"
 #include "autocfg/v1/trainer.pb.h"
+#include "search/ops/op_desc.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
+#include "search/schedule/trace.h"
 
 namespace autocfg {
 
@@ -16,5 +20,13 @@ v1::OptimizerSpec DefaultOptimizer();
 // program. Steps, seed, data and files are the caller's. Requires a plan that the engine runs, with a
 // resolved split and a program of allowed size (search/schedule/program_size.h).
 v1::TrainSpec MakeTrainSpec(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+
+v1::OpDesc ToProto(const OpDesc& op);
+absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message);  // InvalidArgument names the bad field.
+v1::OpTime ToProto(const OpTime& time);
+absl::StatusOr<OpTime> FromProto(const v1::OpTime& message);
+
+v1::TraceRow ToProto(const TraceRow& row);
+absl::StatusOr<TraceRow> FromProto(const v1::TraceRow& message);  // InvalidArgument names the bad field.
 
 }  // namespace autocfg

@@ -1,9 +1,12 @@
-#include "proto/convert/op_convert.h"
+#include "proto/convert/trainer_convert.h"
 
 #include <cmath>
+#include <string>
 
 #include "base/utf8.h"
 #include "fmt/format.h"
+#include "proto/convert/spec_convert.h"
+#include "search/schedule/program.h"
 
 namespace autocfg {
 namespace {
@@ -17,6 +20,30 @@ absl::Status Unknown(std::string_view field, const std::string& name) {
 }
 
 }  // namespace
+
+v1::OptimizerSpec DefaultOptimizer() {
+  v1::OptimizerSpec optimizer;
+  optimizer.set_lr(3e-4);
+  optimizer.set_min_lr(0);
+  optimizer.set_lr_schedule("constant");
+  optimizer.set_warmup_steps(0);
+  optimizer.set_weight_decay(0.1);
+  optimizer.set_beta1(0.9);
+  optimizer.set_beta2(0.95);
+  optimizer.set_adam_eps(1e-8);
+  optimizer.set_clip_norm(1.0);
+  return optimizer;
+}
+
+v1::TrainSpec MakeTrainSpec(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+  v1::TrainSpec spec;
+  *spec.mutable_model() = ToProto(model);
+  *spec.mutable_workload() = ToProto(workload);
+  *spec.mutable_plan() = ToProto(plan);
+  spec.set_program_fingerprint(Fingerprint(Lower(model, workload, plan)));
+  *spec.mutable_optimizer() = DefaultOptimizer();
+  return spec;
+}
 
 v1::OpDesc ToProto(const OpDesc& op) {
   v1::OpDesc message;
@@ -114,6 +141,30 @@ absl::StatusOr<OpTime> FromProto(const v1::OpTime& message) {
     return Invalid("seconds", fmt::format("{}", message.seconds()), "finite and not negative");
   }
   return OpTime{*op, message.seconds()};
+}
+
+v1::TraceRow ToProto(const TraceRow& row) {
+  v1::TraceRow message;
+  message.set_rank(row.rank);
+  message.set_lane(std::string(Name(row.lane)));
+  message.set_action(row.action);
+  message.set_start_s(row.start_s);
+  message.set_end_s(row.end_s);
+  return message;
+}
+
+absl::StatusOr<TraceRow> FromProto(const v1::TraceRow& message) {
+  for (const Lane lane : {Lane::kCompute, Lane::kPipelineSend, Lane::kPipelineRecv, Lane::kReduce}) {
+    if (Name(lane) != message.lane()) continue;
+    if (message.rank() < 0 || message.action() < 0)
+      return absl::InvalidArgumentError("trace row: rank or action is negative");
+    if (!std::isfinite(message.start_s()) || !std::isfinite(message.end_s()) ||
+        message.end_s() < message.start_s())
+      return absl::InvalidArgumentError(fmt::format(
+          "trace row: invalid time span from start_s {} to end_s {}", message.start_s(), message.end_s()));
+    return TraceRow{message.rank(), lane, message.action(), message.start_s(), message.end_s()};
+  }
+  return absl::InvalidArgumentError(fmt::format("trace row: unknown lane '{}'", message.lane()));
 }
 
 }  // namespace autocfg
