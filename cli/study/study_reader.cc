@@ -10,8 +10,7 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/numbers.h"
 #include "fmt/format.h"
-#include "server/store/sqlite_reader.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 
 namespace autocfg::cli {
 namespace {

@@ -25,7 +25,7 @@
 #include "fmt/format.h"
 #include "proto/gpu_engine_file.h"
 #include "search/text/model_json.h"
-#include "server/store/sqlite_reader.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "worker/jobs/job_runner.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/cgroup.h"

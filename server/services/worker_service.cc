@@ -5,11 +5,10 @@
 
 #include "base/utf8.h"
 #include "fmt/format.h"
-#include "server/names/resource_names.h"
-#include "server/services/pages.h"
+#include "server/names/names.h"
+#include "server/services/grpc_call.h"
 #include "server/services/parked_reactor.h"
-#include "server/services/status.h"
-#include "server/services/worker_checks.h"
+#include "server/services/request_checks.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {

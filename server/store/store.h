@@ -1,4 +1,4 @@
-// The coordinator's persistent state. Every implementation must pass tests/conformance/store_suite.h.
+// The coordinator's persistent state. Every implementation must pass tests/conformance/store_*_suite.h.
 // Thread-safe. Callers pass the time as Unix seconds, because clocks are injected.
 //
 // Writes that belong together are one call and one transaction. Data is durable when a call returns OK.
@@ -308,7 +308,8 @@ class Store {
   //
   // Idempotent by request_id. FailedPrecondition for late, duplicate or foreign reports, and for different
   // content under a known request_id; such reports are recorded as refused (the newest 10000 are kept).
-  // InvalidArgument if the result does not fit its job (report_fit.h); the lease then remains.
+  // InvalidArgument if the result does not fit its job (CheckFits in attempt_verdict.h); the lease then
+  // remains.
   virtual absl::Status Report(const autocfg::v1::ReportTrialRequest& report, double now_s) = 0;
   virtual absl::StatusOr<std::int64_t> RefusedReports() = 0;
   virtual absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,

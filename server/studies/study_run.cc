@@ -14,7 +14,7 @@
 #include "proto/convert/spec_convert.h"
 #include "proto/convert/trainer_convert.h"
 #include "search/plan/plan_text.h"
-#include "server/names/resource_names.h"
+#include "server/names/names.h"
 #include "server/store/op_times_key.h"
 #include "server/studies/study_states.h"
 #include "server/studies/trial_job.h"

@@ -1,5 +1,7 @@
 #include "server/studies/study_search.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,14 +15,32 @@
 #include "search/cost/predict_plan.h"
 #include "search/plan/plan_text.h"
 #include "search/space/search_space.h"
-#include "server/names/resource_names.h"
-#include "server/studies/thread_cpu_timer.h"
+#include "server/names/names.h"
 
 namespace autocfg::server {
 namespace {
 
 constexpr std::size_t kRunnersUp = 10;
 constexpr int kTrialsPerRead = 500;  // trials per read of the store
+
+// Adds the CPU time that this thread spends in a scope to a counter, in seconds.
+class ThreadCpuTimer {
+ public:
+  explicit ThreadCpuTimer(double& total) : total_(total), start_(Now()) {}
+  ~ThreadCpuTimer() { total_ += Now() - start_; }
+  ThreadCpuTimer(const ThreadCpuTimer&) = delete;
+  ThreadCpuTimer& operator=(const ThreadCpuTimer&) = delete;
+
+ private:
+  static double Now() {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  }
+
+  double& total_;
+  double start_;
+};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Part of store_suite.h: op times that outlive their study, and calibrations that are reused wholly or in
-// part, or dropped.
+// Part of the contract of Store: op times that outlive their study, and calibrations that are reused wholly
+// or in part, or dropped.
 #pragma once
 
 #include "server/store/op_times_key.h"

@@ -1,4 +1,8 @@
-// The fixture of store_suite.h: an empty store, and helpers to fill it.
+// The fixture of the suites that every implementation of Store must pass (store_*_suite.h): an empty store,
+// and helpers to fill it. Include the suites in one test file and instantiate:
+//   INSTANTIATE_TEST_SUITE_P(Name, StoreSuite, testing::Values(StoreMaker{...}), StoreMakerName);
+//   INSTANTIATE_TEST_SUITE_P(Name, StoreGangSuite, testing::Values(StoreMaker{...}), StoreMakerName);
+//   INSTANTIATE_TEST_SUITE_P(Name, StoreCalibrationSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 #pragma once
 
 #include <functional>
@@ -13,7 +17,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/names/resource_names.h"
+#include "server/names/names.h"
 #include "server/store/store.h"
 #include "tests/server/store/study_edits.h"
 

@@ -1,4 +1,4 @@
-// Part of store_suite.h: attempts that span workers, from their leases to their end.
+// Part of the contract of Store: attempts that span workers, from their leases to their end.
 #pragma once
 
 #include <algorithm>

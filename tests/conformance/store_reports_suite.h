@@ -1,4 +1,4 @@
-// Part of store_suite.h: reports and logs.
+// Part of the contract of Store: reports and logs.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"

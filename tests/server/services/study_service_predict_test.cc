@@ -10,7 +10,7 @@
 #include "proto/convert/spec_convert.h"
 #include "search/question/prediction_json.h"
 #include "server/services/study_service.h"
-#include "tests/server/services/study_service_fixture.h"
+#include "tests/server/services/service_fixtures.h"
 
 namespace autocfg::server {
 namespace {

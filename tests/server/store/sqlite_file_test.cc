@@ -1,5 +1,5 @@
 // Defects of a database file: each has its own status, and no stored data is lost.
-#include "server/store/sqlite_file.h"
+#include "server/store/sqlite/sqlite_file.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sys/fsuid.h>
@@ -13,8 +13,8 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/schema.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/schema.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/server/store/study_edits.h"
 #include "tests/support/temp_dir.h"
 

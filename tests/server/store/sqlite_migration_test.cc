@@ -7,9 +7,8 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/schema.h"
-#include "server/store/sqlite_reader.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/schema.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/temp_dir.h"
 

@@ -15,8 +15,8 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "server/names/resource_names.h"
-#include "server/store/sqlite_store.h"
+#include "server/names/names.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/server/store/study_edits.h"
 #include "tests/support/temp_dir.h"
 
