@@ -1,6 +1,7 @@
 // Messages on a stream socket. A frame is a 4-byte little-endian length, then the message. WriteFrame and
-// ReadFrame block; at most one thread may write and one may read at the same time. FrameBuffer and AppendFrame
-// are for non-blocking callers: append the bytes that arrive, take out whole messages. Not thread-safe.
+// ReadFrame block; at most one thread may write and one may read at the same time. FrameBuffer and
+// AppendFrame are for non-blocking callers: append the bytes that arrive, take out whole messages. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>

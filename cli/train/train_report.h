@@ -24,8 +24,8 @@ struct RunDescription {
   std::string emulated = {};            // on the paced device: the emulated cluster
 };
 
-// In the functions below, `result` is the merged result of the ranks (worker::TrainResultOf). On the dry device
-// no step has a loss, a norm or a time.
+// In the functions below, `result` is the merged result of the ranks (worker::TrainResultOf). On the dry
+// device no step has a loss, a norm or a time.
 
 // Returns the rate of the median step, without the first if there are more. Returns nullopt if no step was
 // timed, and for a slice, whose time is not the step's.
