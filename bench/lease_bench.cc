@@ -27,8 +27,8 @@
 #include "grpcpp/grpcpp.h"
 #include "nlohmann/json.hpp"
 #include "server/coordinator/coordinator.h"
-#include "server/names/resource_names.h"
-#include "server/store/sqlite_store.h"
+#include "server/names/names.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/statistics.h"
+#include "fmt/format.h"
+#include "google/protobuf/repeated_field.h"
 #include "search/ops/op_desc.h"
 
 namespace autocfg {
@@ -24,37 +26,103 @@ std::string Joined(const std::vector<std::string>& texts) {
   return all;
 }
 
+using Seconds = google::protobuf::RepeatedField<double>;
+
+// Raises each of `steps` to the same step of `other` if that is slower. Returns false if the numbers of steps
+// differ.
+bool SlowDownTo(const Seconds& other, Seconds& steps) {
+  if (other.size() != steps.size()) return false;
+  for (int i = 0; i < steps.size(); ++i) steps[i] = std::max(steps[i], other[i]);
+  return true;
+}
+
+// Requires: at least one step.
+void SetMedian(v1::Measurement& measurement) {
+  const std::vector<double> steps(measurement.step_time_s().begin(), measurement.step_time_s().end());
+  const double median = base::Median(steps);
+  measurement.set_median_step_time_s(median);
+  measurement.set_ci95_s(base::MedianCi95(steps).value_or(median));
+}
+
+// Adds the device time and takes the larger memory.
+void AddUsage(const v1::Measurement& one, v1::Measurement& all) {
+  all.set_planned_memory_bytes(std::max(all.planned_memory_bytes(), one.planned_memory_bytes()));
+  all.set_peak_memory_bytes(std::max(all.peak_memory_bytes(), one.peak_memory_bytes()));
+  all.set_device_overhead_bytes(std::max(all.device_overhead_bytes(), one.device_overhead_bytes()));
+  all.set_device_s(all.device_s() + one.device_s());
+}
+
 }  // namespace
+
+absl::StatusOr<v1::TrainResult> MergeRanks(std::span<const v1::TrainResult> ranks) {
+  v1::TrainResult merged = ranks.front();
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const v1::TrainResult& one = ranks[rank];
+    if (one.has_slice() != merged.has_slice()) {
+      return absl::InternalError(fmt::format("rank {} ran {}, rank 0 {}", rank,
+                                             one.has_slice() ? "a slice" : "with its peers",
+                                             merged.has_slice() ? "a slice" : "with its peers"));
+    }
+    if (!SlowDownTo(one.step_time_s(), *merged.mutable_step_time_s())) {
+      return absl::InternalError(fmt::format("rank {} timed {} steps, rank 0 {}", rank,
+                                             one.step_time_s_size(), merged.step_time_s_size()));
+    }
+    if (one.planned_memory_bytes().total() > merged.planned_memory_bytes().total())
+      *merged.mutable_planned_memory_bytes() = one.planned_memory_bytes();
+    merged.set_peak_memory_bytes(std::max(merged.peak_memory_bytes(), one.peak_memory_bytes()));
+    merged.set_device_overhead_bytes(std::max(merged.device_overhead_bytes(), one.device_overhead_bytes()));
+    merged.mutable_trace()->MergeFrom(one.trace());
+  }
+  return merged;
+}
+
+std::optional<v1::Measurement> MeasurementOf(const v1::TrainResult& run) {
+  if (run.step_time_s().empty()) return std::nullopt;
+  v1::Measurement measurement;
+  *measurement.mutable_step_time_s() = run.step_time_s();
+  SetMedian(measurement);
+  measurement.set_planned_memory_bytes(run.planned_memory_bytes().total());
+  measurement.set_peak_memory_bytes(run.peak_memory_bytes());
+  measurement.set_device_overhead_bytes(run.device_overhead_bytes());
+  measurement.set_slice(run.has_slice());
+  if (!run.losses().empty()) {
+    measurement.set_first_loss(run.losses(0));
+    measurement.set_last_loss(run.losses(run.losses_size() - 1));
+  }
+  return measurement;
+}
 
 std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement> shares) {
   v1::Measurement merged = shares.front();
+  if (merged.step_time_s().empty()) return std::nullopt;
   std::vector<std::string> builds;
   std::vector<std::string> devices;
-  std::vector<double> steps(merged.step_time_s().begin(), merged.step_time_s().end());
   merged.set_device_s(0);
   for (const v1::Measurement& share : shares) {
-    if (static_cast<std::size_t>(share.step_time_s_size()) != steps.size() || steps.empty() ||
-        share.slice() != merged.slice()) {
+    if (share.slice() != merged.slice() || !SlowDownTo(share.step_time_s(), *merged.mutable_step_time_s()))
       return std::nullopt;
-    }
-    for (std::size_t i = 0; i < steps.size(); ++i)
-      steps[i] = std::max(steps[i], share.step_time_s(static_cast<int>(i)));
-    merged.set_planned_memory_bytes(std::max(merged.planned_memory_bytes(), share.planned_memory_bytes()));
-    merged.set_peak_memory_bytes(std::max(merged.peak_memory_bytes(), share.peak_memory_bytes()));
-    merged.set_device_overhead_bytes(std::max(merged.device_overhead_bytes(), share.device_overhead_bytes()));
+    AddUsage(share, merged);
     merged.set_ranks_per_core(std::max(merged.ranks_per_core(), share.ranks_per_core()));
     merged.set_ranks_per_device(std::max(merged.ranks_per_device(), share.ranks_per_device()));
-    merged.set_device_s(merged.device_s() + share.device_s());
     AddText(builds, share.build_id());
     AddText(devices, share.device_fingerprint());
   }
-  merged.mutable_step_time_s()->Assign(steps.begin(), steps.end());
-  const double median = base::Median(steps);
-  merged.set_median_step_time_s(median);
-  merged.set_ci95_s(base::MedianCi95(steps).value_or(median));
+  SetMedian(merged);
   merged.set_build_id(Joined(builds));
   merged.set_device_fingerprint(Joined(devices));
   return merged;
+}
+
+v1::Measurement PoolTrials(std::span<const v1::Measurement> trials) {
+  v1::Measurement pooled = trials.back();
+  pooled.clear_step_time_s();
+  pooled.set_device_s(0);
+  for (const v1::Measurement& trial : trials) {
+    pooled.mutable_step_time_s()->MergeFrom(trial.step_time_s());
+    AddUsage(trial, pooled);
+  }
+  SetMedian(pooled);
+  return pooled;
 }
 
 v1::CalibrateResult MergeCalibrations(std::span<const ShareCalibration> shares) {

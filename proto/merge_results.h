@@ -1,19 +1,38 @@
-// Merges what several ranks or workers measured of one job. Pure, thread-safe. A worker merges its ranks
-// (worker/jobs/job_runner.h); the coordinator merges the workers of a job that spans several. The result
-// equals that of one worker with all the ranks.
+// Merges what was measured of one job or of one plan. Pure, thread-safe. A worker merges its ranks
+// (worker/jobs/job_runner.h), the coordinator the workers of a job that spans several; the result equals that
+// of one worker with all the ranks. A search pools the trials of a plan.
+// docs/architecture.md, "Forms of a measurement", has the types.
 #pragma once
 
 #include <optional>
 #include <span>
 
-#include "autocfg/v1/worker_service.pb.h"
+#include "absl/status/statusor.h"
+#include "autocfg/v1/model.pb.h"
+#include "autocfg/v1/trainer.pb.h"
 
 namespace autocfg {
 
-// Merges the measurements of ranks or of workers' shares. `shares` is ordered by rank and not empty.
+// Merges the ranks of one run. `ranks` is ordered by rank and not empty.
+//
+// - step time: the slowest rank's, for each step
+// - losses, gradient norms, slice: the first rank's; they are the same on every rank
+// - planned memory: the regions of the rank with the largest total; other memory: the maximum
+// - trace: the rows of all ranks
+//
+// Internal, with the rank, if ranks timed different numbers of steps or only some ran a slice.
+absl::StatusOr<v1::TrainResult> MergeRanks(std::span<const v1::TrainResult> ranks);
+
+// Returns the measurement of a run from its merged result. Sets what follows from it: step times, median,
+// interval, memory, first and last loss, slice. The rest is the caller's. Returns nullopt if no step was
+// timed.
+std::optional<v1::Measurement> MeasurementOf(const v1::TrainResult& run);
+
+// Merges the measurements of the workers' shares of one run. `shares` is ordered by rank and not empty.
 //
 // - step time: the slowest share's, for each step
-// - median and confidence interval: of the merged steps; those of the shares are ignored
+// - median and confidence interval: of the merged steps; those of the shares are ignored. For a single step,
+//   which shows no spread, the interval is the step time itself
 // - memory, ranks per core and ranks per device: the maximum
 // - device_s: the sum
 // - losses: the first rank's
@@ -22,6 +41,14 @@ namespace autocfg {
 // Returns nullopt if the shares do not match: no timed steps, different step counts, or only some ran a
 // slice.
 std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement> shares);
+
+// Pools the measurements of several trials of one plan. `trials` is in order of time and not empty.
+//
+// - step times: those of all trials; median and confidence interval: of these
+// - memory: the maximum
+// - device_s: the sum
+// - the rest: the last trial's
+v1::Measurement PoolTrials(std::span<const v1::Measurement> trials);
 
 struct ShareCalibration {
   v1::CalibrateResult result;

@@ -18,7 +18,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/database_path.h"
 #include "server/listen/listen_address.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {

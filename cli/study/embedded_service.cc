@@ -8,7 +8,7 @@
 #include "cli/input/service_options.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/inventory.h"
 

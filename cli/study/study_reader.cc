@@ -10,8 +10,7 @@
 #include "cli/report/report.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
-#include "server/store/sqlite_reader.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 
 namespace autocfg::cli {
 namespace {

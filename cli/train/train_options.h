@@ -13,7 +13,7 @@ class App;
 
 namespace autocfg::cli {
 
-// The defaults equal those of DefaultOptimizer (proto/convert/train_spec_convert.h), in the form that --help
+// The defaults equal those of DefaultOptimizer (proto/convert/trainer_convert.h), in the form that --help
 // shows.
 struct OptimizerOptions {
   std::string lr = "3e-4", min_lr = "0", lr_schedule = "constant", warmup_steps = "0", weight_decay = "0.1",

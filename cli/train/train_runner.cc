@@ -18,9 +18,7 @@
 #include "cli/train/train_report.h"
 #include "cli/train/train_run.h"
 #include "fmt/format.h"
-#include "proto/convert/op_convert.h"
-#include "proto/convert/trace_convert.h"
-#include "proto/convert/train_spec_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "search/cost/plan_op_times.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/program.h"
@@ -76,34 +74,25 @@ void AddLoadNotes(TrainRun& run, std::int64_t ranks, std::size_t cores) {
 }
 
 int ExitOf(const worker::JobResult& result) {
-  switch (result.outcome) {
-    case worker::JobOutcome::kDone: return kExitDone;
-    case worker::JobOutcome::kBadInput: return Fail(kExitUsage, result.message);
-    case worker::JobOutcome::kOutOfMemory: {
-      std::string message = fmt::format("does not fit: {}", result.message);
-      if (result.error.over_bytes() > 0) {
-        message += fmt::format("; {} bytes over, largest region: {}", result.error.over_bytes(),
-                               result.error.region());
-      }
-      return Fail(kExitNegative, message);
-    }
-    case worker::JobOutcome::kCancelled:
-    case worker::JobOutcome::kTimedOut:
-    case worker::JobOutcome::kFailed:
-      return Fail(kExitNegative, fmt::format("the run failed: {}", result.message));
+  if (result.outcome == v1::OUTCOME_MEASURED) return kExitDone;
+  if (result.bad_input()) return Fail(kExitUsage, result.message);
+  if (result.outcome != v1::OUTCOME_OUT_OF_MEMORY)
+    return Fail(kExitNegative, fmt::format("the run failed: {}", result.message));
+  std::string message = fmt::format("does not fit: {}", result.message);
+  if (result.error.over_bytes() > 0) {
+    message +=
+        fmt::format("; {} bytes over, largest region: {}", result.error.over_bytes(), result.error.region());
   }
-  return Fail(kExitNegative, result.message);
+  return Fail(kExitNegative, message);
 }
 
 // Writes the trace rows of all ranks as a Chrome trace.
-absl::Status WriteTrace(const std::string& file, const TrainRun& run, const worker::JobResult& result) {
+absl::Status WriteTrace(const std::string& file, const TrainRun& run, const v1::TrainResult& result) {
   std::vector<TraceRow> rows;
-  for (const worker::RankOutcome& rank : result.ranks) {
-    for (const auto& message : rank.last.train_result().trace()) {
-      auto row = FromProto(message);
-      if (!row.ok()) return row.status();
-      rows.push_back(*row);
-    }
+  for (const v1::TraceRow& message : result.trace()) {
+    auto row = FromProto(message);
+    if (!row.ok()) return row.status();
+    rows.push_back(*row);
   }
   const Program program = Lower(run.what.model, run.what.workload, run.what.plan);
   TraceOrigin origin{.kind = run.emulated ? TraceKind::kEmulated : TraceKind::kMeasured,
@@ -116,21 +105,20 @@ absl::Status WriteTrace(const std::string& file, const TrainRun& run, const work
 }
 
 // Prints the answer of a finished run: the summary, the trace if asked for, and whether the run diverged.
-int AnswerRun(const TrainRun& run, const TrainArgs& args, const worker::JobResult& result) {
-  auto summary = SummaryOf(result, run.what.workload);
-  if (!summary.ok()) return Fail(summary.status());
-  if (run.slice) summary->tokens_per_s = std::nullopt;  // one rank's time is not the step's
+int AnswerRun(const TrainRun& run, const TrainArgs& args, const worker::JobResult& ranks) {
+  const auto result = worker::TrainResultOf(ranks);
+  if (!result.ok()) return Fail(result.status());
   RunDescription description{run.what.model, run.what.workload, PlanText(run.what.plan), run.device,
                              RankCount(run.what.plan)};
   description.slice = run.slice;
   if (run.emulated) description.emulated = run.emulated->name.empty() ? "unnamed" : run.emulated->name;
-  const int code = Answer(args.json ? TrainJson(*summary, description).dump(2) + "\n"
-                                    : TrainReport(*summary, description));
+  const int code =
+      Answer(args.json ? TrainJson(*result, description).dump(2) + "\n" : TrainReport(*result, description));
   if (!args.trace.empty()) {
-    if (auto status = WriteTrace(args.trace, run, result); !status.ok())
+    if (auto status = WriteTrace(args.trace, run, *result); !status.ok())
       return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
-  if (const std::string divergence = Divergence(*summary);
+  if (const std::string divergence = Divergence(*result);
       code == kExitDone && !run.slice && !divergence.empty()) {
     return Fail(
         kExitNegative,
@@ -181,7 +169,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   const worker::JobResult result =
       launcher.Run(worker::MakeJobRequest(*job, cores, UuidsOf(run.machine)), hooks);
   display.End();
-  if (result.outcome == worker::JobOutcome::kCancelled && interrupt.requested()) {
+  if (result.outcome == v1::OUTCOME_CANCELLED && interrupt.requested()) {
     return Fail(kExitNegative, "interrupted; the ranks have ended, nothing was saved");
   }
   if (const int code = ExitOf(result); code != kExitDone) return code;

@@ -11,7 +11,7 @@
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "server/studies/study_states.h"
 
 namespace autocfg::cli {

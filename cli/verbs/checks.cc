@@ -25,7 +25,7 @@
 #include "proto/gpu_engine_file.h"
 #include "search/text/model_json.h"
 #include "server/coordinator/database_path.h"
-#include "server/store/sqlite_reader.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "worker/jobs/job_runner.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/cgroup.h"
@@ -263,7 +263,7 @@ Check CheckCudaEngine(const std::string& trainer, const GpuList& list) {
   }
   if (list.gpus.empty()) return Ok(kName, module + "; no GPU to test it on");
   const worker::JobResult result = RunSmallStep(trainer, EngineDevice::kCuda, {}, UuidsOf(list));
-  if (result.outcome != worker::JobOutcome::kDone)
+  if (result.outcome != v1::OUTCOME_MEASURED)
     return Missing(kName, fmt::format("{}: a step of gpt2-tiny failed: {}", module, result.message),
                    "run ./dev gpu for details");
   return Ok(kName, fmt::format("{}: a step of gpt2-tiny ran on {}; {} in all", module,
@@ -312,7 +312,7 @@ Check CheckTrainer(const std::string& trainer) {
 Check CheckEngine(const std::string& trainer) {
   constexpr const char* kAdvice = "run ./dev build, then ./dev test for details";
   const worker::JobResult result = RunSmallStep(trainer, EngineDevice::kCpu, {{.dp = 2}}, {});
-  if (result.outcome != worker::JobOutcome::kDone)
+  if (result.outcome != v1::OUTCOME_MEASURED)
     return Missing("cpu engine", fmt::format("a step of gpt2-tiny on two ranks failed: {}", result.message),
                    kAdvice);
   return Ok("cpu engine",

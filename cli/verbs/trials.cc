@@ -11,7 +11,7 @@
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "proto/convert/plan_convert.h"
+#include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
 #include "search/text/plan_json.h"
 

@@ -100,6 +100,12 @@ struct OpDesc {
   auto operator<=>(const OpDesc&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
+// A timed execution of an op.
+struct OpTime {
+  OpDesc op;
+  double seconds = 0;
+};
+
 std::string_view Name(OpKind kind);      // "matmul", "layer_norm_forward", ...
 std::string_view Name(CommGroup group);  // "none", "tensor", "data", "pipeline", "embedding", "world"
 // "none", "bias", "activation", "activation_gradient", "bias_gradient", "residual"

@@ -3,7 +3,7 @@
 #include <array>
 #include <vector>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 

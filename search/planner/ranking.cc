@@ -1,7 +1,6 @@
 #include <array>
 #include <cmath>
 
-#include "base/statistics.h"
 #include "search/planner/recalibration.h"
 #include "search/planner/search_state.h"
 #include "search/planner/strategy/by_time.h"
@@ -64,11 +63,8 @@ std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit) {
       RankedPlan& ranked = ranking.emplace_back();
       ranked.plan = c.plan;
       ranked.predicted = c.slice ? CorrectedBySlice(s, i) : c.predicted;
-      ranked.step_time_s = s.records[i].steps;
-      ranked.ci95_s = base::MedianCi95(ranked.step_time_s);
       ranked.slice = c.slice;
       if (tier == 0) ranked.median_step_time_s = c.measured_s;
-      if (c.slice) ranked.slice_step_time_s = base::Median(ranked.step_time_s);
     }
   }
   for (const auto& [seconds, i] : tiers[2]) {

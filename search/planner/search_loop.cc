@@ -178,7 +178,6 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
     case TrialOutcome::kOutOfMemory: s.Fail(i, "measured_out_of_memory"); break;
     case TrialOutcome::kFailed: s.Fail(i, "failed"); break;
     case TrialOutcome::kTimedOut: s.Fail(i, "timed_out"); break;
-    case TrialOutcome::kCancelled: s.Lost(i, "cancelled"); break;
     case TrialOutcome::kLost: s.Lost(i, "lost"); break;
   }
   if (s.phase == SearchPhase::kDone) {

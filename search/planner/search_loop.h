@@ -52,7 +52,9 @@ struct Sample {
   bool slice = false;  // measured on one rank alone, as the request says
 };
 
-enum class TrialOutcome : std::uint8_t { kMeasured, kOutOfMemory, kFailed, kTimedOut, kCancelled, kLost };
+// How a trial ended, as far as the search cares. A trial that was cancelled is not observed: it says nothing
+// about its plan.
+enum class TrialOutcome : std::uint8_t { kMeasured, kOutOfMemory, kFailed, kTimedOut, kLost };
 
 struct TrialRequest {
   ParallelPlan plan;
@@ -76,11 +78,7 @@ struct RankedPlan {
   ParallelPlan plan;
   Prediction predicted;                      // corrected by the slice, if one was measured
   std::optional<double> median_step_time_s;  // measured, over all repeats; never of a slice
-  std::optional<double> ci95_s;              // half width, of the median
-  std::vector<double> step_time_s;           // all measured steps
-  // if a slice was measured: step_time_s and ci95_s are the slice's
-  bool slice = false;
-  std::optional<double> slice_step_time_s;  // median
+  bool slice = false;                        // a slice was measured
 };
 
 enum class SearchPhase : std::uint8_t { kCalibrating, kMeasuring, kConfirming, kDone };
@@ -116,9 +114,9 @@ class SearchLoop {
   std::vector<TrialRequest> Next();
 
   // Records a trial's outcome. A plan that does not fit, fails or times out is neither asked for again nor
-  // recommended, even if it ran before: production runs need plans that run reliably. A lost or cancelled
-  // trial is not the plan's fault: it is asked for again, at most twice, and an earlier measurement of the
-  // plan is kept. InvalidArgument if the trial was never asked for.
+  // recommended, even if it ran before: production runs need plans that run reliably. A lost trial is not the
+  // plan's fault: it is asked for again, at most twice, and an earlier measurement of the plan is kept.
+  // InvalidArgument if the trial was never asked for.
   absl::Status Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome,
                        const Sample& sample);
 

@@ -16,7 +16,7 @@ struct CoordinatorOptions {
   std::string address;    // server/listen/listen_address.h
   bool insecure = false;  // allow plain text to leave the machine
   double lease_duration_s = 10;
-  std::string owner = "local";  // principal of callers who reach the server (server/services/caller.h)
+  std::string owner = "local";  // principal of callers who reach the server (server/services/grpc_call.h)
   base::Clock clock = base::SystemClock();
 };
 

@@ -1,5 +1,5 @@
-// Addresses that a server listens on; port 0 means any free port. Pure, except for functions that query the
-// system, as their comments state; thread-safe.
+// Where a server listens: its address, whose port may be 0 for any free one, and the file of its Unix socket.
+// Pure, except for functions that query or change the system, as their comments state; thread-safe.
 #pragma once
 
 #include <string>
@@ -31,5 +31,13 @@ std::string WhyOutOfReach(const ListenAddress& address);
 // Returns the system's reason why listening at host and port fails, from a new attempt. Returns "cannot
 // listen there" if the new attempt succeeds.
 std::string WhyNotListening(const ListenAddress& address);
+
+// Removes a socket at `path` that nobody listens on. InvalidArgument: the path is empty or too long for a
+// socket. FailedPrecondition: a server listens there, or the file is not a socket or belongs to another user.
+// NotFound: the directory does not exist.
+absl::Status ClearSocketPath(const std::string& path);
+
+// Restricts access to the socket at `path` to its owner (mode 0600).
+absl::Status CloseToOthers(const std::string& path);
 
 }  // namespace autocfg::server

@@ -6,7 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "fmt/format.h"
-#include "server/names/state_name.h"
+#include "server/names/names.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {

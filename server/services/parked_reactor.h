@@ -11,7 +11,7 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/sched/parked_calls.h"
-#include "server/services/status.h"
+#include "server/services/grpc_call.h"
 
 namespace autocfg::server {
 

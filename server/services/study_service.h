@@ -11,7 +11,7 @@
 #include "base/os/host.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/notifier.h"
-#include "server/services/caller.h"
+#include "server/services/grpc_call.h"
 #include "server/store/store.h"
 #include "server/studies/study_runner.h"
 
@@ -29,7 +29,7 @@ struct StudyServiceParts {
   StudyRunners& runners;
   Dispatcher& dispatcher;
   base::Clock clock;
-  // principal of callers who reach the server (caller.h); owner of the studies they create
+  // principal of callers who reach the server (grpc_call.h); owner of the studies they create
   std::string local_principal;
 };
 

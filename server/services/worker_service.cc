@@ -6,11 +6,10 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/plan/engine_device.h"
-#include "server/names/resource_names.h"
-#include "server/services/pages.h"
+#include "server/names/names.h"
+#include "server/services/grpc_call.h"
 #include "server/services/parked_reactor.h"
-#include "server/services/status.h"
-#include "server/services/worker_checks.h"
+#include "server/services/request_checks.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {
@@ -148,25 +147,8 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::AppendTrialLog(grpc::CallbackServer
 
 absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
   if (absl::Status status = Check(request); !status.ok()) return status;
-  Report report;
-  report.worker = request.worker();
-  report.session_epoch = request.session_epoch();
-  report.lease_id = request.lease_id();
-  report.fencing_token = request.fencing_token();
-  report.attempt = request.attempt();
-  report.request_id = request.request_id();
-  report.outcome = request.outcome();
-  report.failure = request.failure();
-  report.message = Shortened(request.message());
-  if (request.has_measurement()) {
-    report.measurement = request.measurement();
-    report.device_overhead_bytes = request.measurement().device_overhead_bytes();
-  }
-  if (request.has_calibration()) {
-    report.calibration = request.calibration();
-    report.device_overhead_bytes = request.calibration().device_overhead_bytes();
-  }
-  if (request.has_out_of_memory()) report.out_of_memory = request.out_of_memory();
+  v1::ReportTrialRequest report = request;
+  report.set_message(Shortened(request.message()));
   if (absl::Status status = parts_.store.Report(report, parts_.clock()); !status.ok()) {
     spdlog::warn("{}: {}", request.worker(), std::string(status.message()));
     return status;

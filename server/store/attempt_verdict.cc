@@ -1,22 +1,90 @@
 #include "server/store/attempt_verdict.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "base/text.h"
+#include "fmt/format.h"
 
 namespace autocfg::server {
+namespace {
+
+absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement& measurement) {
+  if (measurement.step_time_s().empty())
+    return absl::InvalidArgumentError("measurement.step_time_s is empty, but the job is a trial");
+  if (measurement.slice() != asked.has_slice()) {
+    return absl::InvalidArgumentError(
+        fmt::format("measurement.slice is {}, but the job runs {}", measurement.slice(),
+                    asked.has_slice() ? "one rank of the plan alone" : "all ranks of the plan"));
+  }
+  // The trainer reports a time for each step after the warm-up.
+  const std::int64_t timed = asked.steps() - asked.warmup_steps_untimed();
+  if (measurement.step_time_s_size() != timed) {
+    return absl::InvalidArgumentError(
+        fmt::format("measurement.step_time_s has {} times, but the job times {} steps",
+                    measurement.step_time_s_size(), timed));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCalibration(const v1::CalibrateSpec& asked, const v1::CalibrateResult& result) {
+  std::set<std::string> missing;
+  for (const v1::OpDesc& op : asked.ops()) missing.insert(op.SerializeAsString());
+  const std::size_t wanted = missing.size();
+  for (const v1::OpTime& time : result.ops()) {
+    if (missing.erase(time.op().SerializeAsString()) == 0) {
+      return absl::InvalidArgumentError(
+          fmt::format("calibration.ops: {} is a duplicate, or the job does not ask for it",
+                      base::Printable(time.op().ShortDebugString())));
+    }
+  }
+  if (!missing.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("calibration.ops lacks {} of the {} ops that the job asks for", missing.size(), wanted));
+  }
+  return absl::OkStatus();
+}
+
+ShareEnd EndOfFailure(v1::FailureKind failure) {
+  switch (failure) {
+    case v1::FAILURE_KIND_PROCESS: return ShareEnd::kFailedByProcess;
+    case v1::FAILURE_KIND_PEER: return ShareEnd::kFailedByPeer;
+    case v1::FAILURE_KIND_UNSPECIFIED:
+    case v1::FAILURE_KIND_OWN:
+    case v1::FailureKind_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case v1::FailureKind_INT_MAX_SENTINEL_DO_NOT_USE_: break;
+  }
+  return ShareEnd::kFailed;
+}
+
+}  // namespace
+
+absl::Status CheckFits(const v1::Job& asked, const v1::ReportTrialRequest& report) {
+  if (asked.has_calibrate()) {
+    if (!report.has_calibration())
+      return absl::InvalidArgumentError("calibration is missing, but the job is a calibration");
+    return CheckCalibration(asked.calibrate(), report.calibration());
+  }
+  if (!report.has_measurement())
+    return absl::InvalidArgumentError("measurement is missing, but the job is a trial");
+  return CheckMeasurement(asked.train(), report.measurement());
+}
 
 ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure, bool stopping) {
   switch (outcome) {
     case v1::OUTCOME_MEASURED: return ShareEnd::kMeasured;
     case v1::OUTCOME_OUT_OF_MEMORY: return ShareEnd::kOutOfMemory;
-    case v1::OUTCOME_FAILED:
-      if (failure == v1::FAILURE_KIND_PROCESS) return ShareEnd::kFailedByProcess;
-      if (failure == v1::FAILURE_KIND_PEER) return ShareEnd::kFailedByPeer;
-      return ShareEnd::kFailed;
+    case v1::OUTCOME_FAILED: return EndOfFailure(failure);
     case v1::OUTCOME_TIMED_OUT: return ShareEnd::kTimedOut;
     case v1::OUTCOME_CANCELLED: return stopping ? ShareEnd::kStopped : ShareEnd::kCancelled;
     case v1::OUTCOME_REFUSED: return ShareEnd::kRefused;
-    default: return ShareEnd::kRuns;
+    case v1::OUTCOME_UNSPECIFIED:
+    case v1::Outcome_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case v1::Outcome_INT_MAX_SENTINEL_DO_NOT_USE_: break;
   }
+  return ShareEnd::kRuns;
 }
 
 v1::TrialState StateOf(ShareEnd end) {
@@ -59,7 +127,11 @@ AttemptVerdict VerdictOf(std::span<const ShareEnd> ends) {
       break;
     case ShareEnd::kWithdrawn:
     case ShareEnd::kStopped: verdict.again = true; break;
-    default: break;
+    case ShareEnd::kRuns:
+    case ShareEnd::kOutOfMemory:
+    case ShareEnd::kFailed:
+    case ShareEnd::kTimedOut:
+    case ShareEnd::kMeasured: break;
   }
   return verdict;
 }

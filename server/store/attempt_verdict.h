@@ -1,13 +1,23 @@
-// How a share of an attempt ended, and how the ends of all its shares decide the attempt. Pure, thread-safe.
+// Rules of an attempt: whether a report fits its job, how a share of the attempt ended, and how the ends of
+// all its shares decide the attempt. docs/architecture.md, "How a run ended", has the table. Pure,
+// thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <span>
 
+#include "absl/status/status.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
 
 namespace autocfg::server {
+
+// Checks a report with a result (MEASURED). Returns InvalidArgument, in one line, if the job's result is
+// missing or does not fit:
+//
+// - training job: a slice instead of all ranks or the reverse, or not one time per timed step
+// - calibration: its ops are not exactly those asked for, each once
+absl::Status CheckFits(const autocfg::v1::Job& asked, const autocfg::v1::ReportTrialRequest& report);
 
 // In order of precedence: an attempt's result is the first of these ends that any of its shares has. The
 // numbers are stored.

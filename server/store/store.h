@@ -1,4 +1,4 @@
-// The coordinator's persistent state. Every implementation must pass tests/conformance/store_suite.h.
+// The coordinator's persistent state. Every implementation must pass tests/conformance/store_*_suite.h.
 // Thread-safe. Callers pass the time as Unix seconds, because clocks are injected.
 //
 // Writes that belong together are one call and one transaction. Data is durable when a call returns OK.
@@ -81,22 +81,6 @@ struct WorkerRecord {
   double registered_s = 0;
   std::int64_t ranks_in_use = 0;
   std::vector<std::string> jobs;  // job names
-};
-
-struct Report {
-  std::string worker;
-  std::int64_t session_epoch = 0;
-  std::string lease_id;
-  std::int64_t fencing_token = 0;
-  std::int64_t attempt = 0;
-  std::string request_id;
-  autocfg::v1::Outcome outcome = autocfg::v1::OUTCOME_UNSPECIFIED;
-  std::string message;
-  std::optional<autocfg::v1::Measurement> measurement;
-  std::optional<autocfg::v1::CalibrateResult> calibration;
-  std::int64_t device_overhead_bytes = 0;
-  std::optional<autocfg::v1::MemoryBytes> out_of_memory;
-  autocfg::v1::FailureKind failure = autocfg::v1::FAILURE_KIND_UNSPECIFIED;
 };
 
 // Cache key for reusing op times across studies: everything they depend on besides the op (op_times_key.h).
@@ -185,7 +169,6 @@ class Store {
                                                           std::int64_t max_attempts) = 0;
   struct Calibration {
     autocfg::v1::CalibrateResult result;
-    std::int64_t device_overhead_bytes = 0;
     std::int64_t reused_ops = 0;  // ops of the result whose times come from an earlier study's calibration
   };
   // Queues the study's calibration if there is none. Queues it again, with all attempts, if it was dropped or
@@ -325,8 +308,9 @@ class Store {
   //
   // Idempotent by request_id. FailedPrecondition for late, duplicate or foreign reports, and for different
   // content under a known request_id; such reports are recorded as refused (the newest 10000 are kept).
-  // InvalidArgument if the result does not fit its job (report_fit.h); the lease then remains.
-  virtual absl::Status Report(const struct Report& report, double now_s) = 0;
+  // InvalidArgument if the result does not fit its job (CheckFits in attempt_verdict.h); the lease then
+  // remains.
+  virtual absl::Status Report(const autocfg::v1::ReportTrialRequest& report, double now_s) = 0;
   virtual absl::StatusOr<std::int64_t> RefusedReports() = 0;
   virtual absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
                                  const std::string& text) = 0;

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
-#include "server/names/resource_names.h"
+#include "server/names/names.h"
 #include "server/studies/study_states.h"
 #include "spdlog/spdlog.h"
 

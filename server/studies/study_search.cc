@@ -1,19 +1,21 @@
 #include "server/studies/study_search.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "fmt/format.h"
-#include "proto/convert/op_convert.h"
-#include "proto/convert/plan_convert.h"
-#include "proto/convert/prediction_convert.h"
+#include "proto/convert/result_convert.h"
+#include "proto/convert/spec_convert.h"
+#include "proto/convert/trainer_convert.h"
+#include "proto/merge_results.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/op_times/measured_on_links.h"
 #include "search/cost/predict_plan.h"
 #include "search/plan/plan_text.h"
 #include "search/space/search_space.h"
-#include "server/names/resource_names.h"
-#include "server/studies/thread_cpu_timer.h"
+#include "server/names/names.h"
 
 namespace autocfg::server {
 namespace {
@@ -21,17 +23,24 @@ namespace {
 constexpr std::size_t kRunnersUp = 10;
 constexpr int kTrialsPerRead = 500;  // trials per read of the store
 
-absl::StatusOr<TrialOutcome> OutcomeOf(const v1::Trial& trial) {
-  switch (trial.state()) {
-    case v1::TRIAL_STATE_MEASURED: return TrialOutcome::kMeasured;
-    case v1::TRIAL_STATE_INFEASIBLE: return TrialOutcome::kOutOfMemory;
-    case v1::TRIAL_STATE_FAILED: return TrialOutcome::kFailed;
-    case v1::TRIAL_STATE_TIMED_OUT: return TrialOutcome::kTimedOut;
-    case v1::TRIAL_STATE_CANCELLED: return TrialOutcome::kCancelled;
-    case v1::TRIAL_STATE_LOST: return TrialOutcome::kLost;
-    default: return absl::InternalError(fmt::format("{} has not ended", trial.name()));
+// Adds the CPU time that this thread spends in a scope to a counter, in seconds.
+class ThreadCpuTimer {
+ public:
+  explicit ThreadCpuTimer(double& total) : total_(total), start_(Now()) {}
+  ~ThreadCpuTimer() { total_ += Now() - start_; }
+  ThreadCpuTimer(const ThreadCpuTimer&) = delete;
+  ThreadCpuTimer& operator=(const ThreadCpuTimer&) = delete;
+
+ private:
+  static double Now() {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
   }
-}
+
+  double& total_;
+  double start_;
+};
 
 }  // namespace
 
@@ -50,13 +59,11 @@ absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem) {
 }
 
 absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& trial) {
-  const auto outcome = OutcomeOf(trial);
-  if (!outcome.ok()) return outcome.status();
+  const std::optional<TrialOutcome> outcome = FromProto(trial.state());
+  if (!outcome) return absl::InternalError(fmt::format("{} has not ended", trial.name()));
   Sample sample;
   if (*outcome == TrialOutcome::kMeasured) {
-    sample.step_time_s.assign(trial.measured().step_time_s().begin(), trial.measured().step_time_s().end());
-    sample.device_s = trial.measured().device_s();
-    sample.slice = trial.measured().slice();
+    sample = FromProto(trial.measured());
     measured_[trial.plan_text()].push_back(trial.measured());
     if (!trial.attempts().empty()) {
       const v1::Attempt& attempt = *trial.attempts().rbegin();
@@ -88,7 +95,7 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
     measured.push_back(*std::move(time));
   }
   reused_op_times_ = (*calibration)->reused_ops;
-  device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
+  device_overhead_bytes_ = (*calibration)->result.device_overhead_bytes();
   // overhead was not measured: keep the estimate
   if (device_overhead_bytes_ == 0 && UsesGpus(problem_.device))
     device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
@@ -171,22 +178,7 @@ v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   if (unmeasured_ != nullptr) SetUncalibratedInterval(predicted, *unmeasured_, ranked.plan);
   *candidate.mutable_predicted() = ToProto(predicted);
   const auto measured = measured_.find(candidate.plan_text());
-  const std::optional<double> median_s = ranked.slice ? ranked.slice_step_time_s : ranked.median_step_time_s;
-  if (!median_s || measured == measured_.end()) return candidate;
-  // Takes the last trial's properties (including its slice mark), and the step times of all trials of the
-  // plan.
-  v1::Measurement& all = *candidate.mutable_measured();
-  all = measured->second.back();
-  all.mutable_step_time_s()->Assign(ranked.step_time_s.begin(), ranked.step_time_s.end());
-  all.set_median_step_time_s(*median_s);
-  all.set_ci95_s(ranked.ci95_s.value_or(0));
-  all.set_device_s(0);
-  for (const v1::Measurement& one : measured->second) {
-    all.set_device_s(all.device_s() + one.device_s());
-    all.set_planned_memory_bytes(std::max(all.planned_memory_bytes(), one.planned_memory_bytes()));
-    all.set_peak_memory_bytes(std::max(all.peak_memory_bytes(), one.peak_memory_bytes()));
-    all.set_device_overhead_bytes(std::max(all.device_overhead_bytes(), one.device_overhead_bytes()));
-  }
+  if (measured != measured_.end()) *candidate.mutable_measured() = PoolTrials(measured->second);
   return candidate;
 }
 

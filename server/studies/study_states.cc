@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "server/names/state_name.h"
+#include "server/names/names.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {

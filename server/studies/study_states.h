@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/names/resource_names.h"
+#include "server/names/names.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "proto/convert/model_convert.h"
-#include "proto/convert/op_convert.h"
-#include "proto/convert/plan_convert.h"
-#include "proto/convert/train_spec_convert.h"
-#include "proto/convert/workload_convert.h"
+#include "proto/convert/spec_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/plan_op_times.h"
 #include "search/plan/legality.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/report/report.h"
-#include "proto/convert/plan_convert.h"
+#include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg::cli {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/convert/train_spec_convert.h"
+#include "proto/convert/trainer_convert.h"
 
 namespace autocfg::cli {
 namespace {

@@ -18,10 +18,10 @@ TEST(Divergence, NamesTheFirstNonFiniteStep) {
        {Case{{}, {}, ""}, Case{{3, 2}, {1, 1}, ""}, Case{{3, nan}, {1, nan}, "step 2: the loss is nan"},
         Case{{-nan}, {1}, "step 1: the loss is nan"}, Case{{inf}, {1}, "step 1: the loss is inf"},
         Case{{3, 2, nan}, {1, inf, nan}, "step 2: the gradient norm is inf"}}) {
-    TrainSummary summary;
-    summary.losses = losses;
-    summary.grad_norms = grad_norms;
-    EXPECT_EQ(Divergence(summary), says);
+    v1::TrainResult result;
+    result.mutable_losses()->Assign(losses.begin(), losses.end());
+    result.mutable_grad_norms()->Assign(grad_norms.begin(), grad_norms.end());
+    EXPECT_EQ(Divergence(result), says);
   }
 }
 
@@ -39,52 +39,53 @@ TEST(TrainDisplay, NonFiniteValuesHaveNoSign) {
 }
 
 TEST(TrainReport, ReportsOnlyMeasuredValues) {
-  TrainSummary summary;
-  summary.planned_memory_bytes = 2048;
+  v1::TrainResult result;
+  result.mutable_planned_memory_bytes()->set_total(2048);
   RunDescription run;
   run.plan = "tp=2";
   run.device = EngineDevice::kDry;
   run.ranks = 2;
-  EXPECT_EQ(TrainReport(summary, run),
+  EXPECT_EQ(TrainReport(result, run),
             "plan: tp=2 on dry, 2 ranks; nothing was computed\nmemory of the worst rank: 2.0 KiB planned\n");
-  EXPECT_TRUE(TrainJson(summary, run)["tokens_per_s"].is_null());
-  summary.tokens_per_s = 1234;
-  EXPECT_NE(TrainReport(summary, run).find("1,234 (measured"), std::string::npos);
+  EXPECT_TRUE(TrainJson(result, run)["tokens_per_s"].is_null());
+  run.workload.global_batch = 617;
+  run.workload.seq_len = 4;
+  result.add_step_time_s(2);
+  EXPECT_NE(TrainReport(result, run).find("1,234 (measured"), std::string::npos);
 }
 
 // The dry device does not compute slices either.
 TEST(TrainReport, DryRunOfASlice) {
-  TrainSummary summary;
-  summary.planned_memory_bytes = 2048;
+  v1::TrainResult result;
+  result.mutable_planned_memory_bytes()->set_total(2048);
   RunDescription run;
   run.plan = "tp=2";
   run.device = EngineDevice::kDry;
   run.ranks = 2;
   run.slice.emplace().set_tensor(1);
   EXPECT_EQ(
-      TrainReport(summary, run),
+      TrainReport(result, run),
       "plan: tp=2 on dry; one of its 2 ranks alone, a slice: tensor 1, pipeline 0; nothing was computed\n"
       "memory of this rank: 2.0 KiB planned\n");
-  summary.step_time_s = {2, 1};
+  for (const double s : {2.0, 1.0}) result.add_step_time_s(s);
   run.device = EngineDevice::kCpu;
-  EXPECT_NE(TrainReport(summary, run).find("tp=2 on cpu; one of its 2 ranks ran alone, a slice"),
+  EXPECT_NE(TrainReport(result, run).find("tp=2 on cpu; one of its 2 ranks ran alone, a slice"),
             std::string::npos);
   run.ranks = 1;
-  EXPECT_NE(TrainReport(summary, run).find("on cpu; its only rank ran alone, a slice"), std::string::npos);
+  EXPECT_NE(TrainReport(result, run).find("on cpu; its only rank ran alone, a slice"), std::string::npos);
 }
 
-TEST(SummaryOf, MedianStepWithoutTheFirst) {
-  worker::JobResult result;
-  for (const double slow : {1.0, 2.0}) {
-    auto& train = *result.ranks.emplace_back().last.mutable_train_result();
-    for (const double s : {9.0, 1.0, 3.0, 2.0}) train.add_step_time_s(s * slow);
-  }
-  const auto summary = SummaryOf(result, {8, 16, *ParsePrecision("fp32")});
-  ASSERT_TRUE(summary.ok()) << summary.status();
-  EXPECT_EQ(summary->step_time_s, (std::vector<double>{18, 2, 6, 4}));
-  EXPECT_EQ(summary->tokens_per_s, 8 * 16 / 4.0);
-  for (auto& rank : result.ranks) rank.last.mutable_train_result()->clear_step_time_s();
-  EXPECT_EQ(SummaryOf(result, {8, 16, *ParsePrecision("fp32")})->tokens_per_s, std::nullopt);
+TEST(TokensPerSecond, MedianStepWithoutTheFirst) {
+  RunDescription run;
+  run.workload = {8, 16, *ParsePrecision("fp32")};
+  v1::TrainResult result;
+  EXPECT_EQ(TokensPerSecond(result, run), std::nullopt);
+  result.add_step_time_s(18);
+  EXPECT_EQ(TokensPerSecond(result, run), 8 * 16 / 18.0);
+  for (const double s : {2.0, 6.0, 4.0}) result.add_step_time_s(s);
+  EXPECT_EQ(TokensPerSecond(result, run), 8 * 16 / 4.0);
+  run.slice.emplace();
+  EXPECT_EQ(TokensPerSecond(result, run), std::nullopt) << "one rank's time is not the step's";
 }
 
 }  // namespace

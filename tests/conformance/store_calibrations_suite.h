@@ -1,5 +1,5 @@
-// Part of store_suite.h: op times that outlive their study, and calibrations that are reused wholly or in
-// part, or dropped.
+// Part of the contract of Store: op times that outlive their study, and calibrations that are reused wholly
+// or in part, or dropped.
 #pragma once
 
 #include "server/store/op_times_key.h"
@@ -54,16 +54,15 @@ class StoreCalibrationSuite : public StoreSuite {
       times.emplace_back(static_cast<int>(time.op().dims(0)), time.seconds());
     return times;
   }
-  static Report Timed(const Lease& lease, double unit, std::int64_t overhead) {
-    Report report = ReportOf(lease, v1::OUTCOME_MEASURED);
-    report.measurement.reset();
-    v1::CalibrateResult& result = report.calibration.emplace();
+  static v1::ReportTrialRequest Timed(const Lease& lease, double unit, std::int64_t overhead) {
+    v1::ReportTrialRequest report = ReportOf(lease, v1::OUTCOME_MEASURED);
+    report.clear_measurement();
+    v1::CalibrateResult& result = *report.mutable_calibration();
     for (const v1::OpDesc& op : lease.job.calibrate().ops()) {
       v1::OpTime& time = *result.add_ops();
       *time.mutable_op() = op;
       time.set_seconds(unit * static_cast<double>(op.dims(0)));
     }
-    report.device_overhead_bytes = overhead;
     result.set_device_overhead_bytes(overhead);
     return report;
   }
@@ -105,10 +104,9 @@ TEST_P(StoreCalibrationSuite, TimesAreKeyedByTheirDependencies) {
   const Store::Calibration found = Find(key, Spec({3, 7, 1}));
   EXPECT_EQ(Times(found), (Pairs{{3, 1.5}, {1, 0.5}}));
   EXPECT_EQ(found.reused_ops, 2);
-  EXPECT_EQ(found.device_overhead_bytes, 4096);
   EXPECT_EQ(found.result.device_overhead_bytes(), 4096);
   EXPECT_TRUE(Times(Find(key, Spec({7}))).empty());
-  EXPECT_EQ(Find(key, Spec({7})).device_overhead_bytes, 0);
+  EXPECT_EQ(Find(key, Spec({7})).result.device_overhead_bytes(), 0);
 
   v1::Inventory other = Gpus(2, "0.1.0+def");
   EXPECT_TRUE(Times(Find(KeyOf(other, 2), Spec({1}))).empty()) << "another build";
@@ -153,7 +151,7 @@ TEST_P(StoreCalibrationSuite, CommunicationIsReusedFromOneCalibrationOnly) {
   Calibrate(GpuJob(spec({1, 2}), 2), {worker}, 1, 3000);
   const Store::Calibration found = Find(key, spec({1, 2}));
   EXPECT_EQ(Times(found), (Pairs{{9, 9}, {1, 1}, {2, 2}}));
-  EXPECT_EQ(found.device_overhead_bytes, 3000);
+  EXPECT_EQ(found.result.device_overhead_bytes(), 3000);
 }
 
 TEST_P(StoreCalibrationSuite, TimesExpireAfterAYear) {
@@ -268,10 +266,9 @@ TEST_P(StoreCalibrationSuite, CalibrationMergesReusedAndMeasuredTimes) {
   const Store::Calibration whole = **store_->GetCalibration(id);
   EXPECT_EQ(Times(whole), (Pairs{{3, 30}, {1, 1}, {2, 2}}));
   EXPECT_EQ(whole.reused_ops, 2);
-  EXPECT_EQ(whole.device_overhead_bytes, 100);
   EXPECT_EQ(whole.result.device_overhead_bytes(), 100);
   EXPECT_EQ(Times(Find(key, Spec({1, 2, 3}))), (Pairs{{1, 1}, {2, 2}, {3, 30}}));
-  EXPECT_EQ(Find(key, Spec({3})).device_overhead_bytes, 50);
+  EXPECT_EQ(Find(key, Spec({3})).result.device_overhead_bytes(), 50);
 }
 
 TEST_P(StoreCalibrationSuite, NoJobIfAllTimesAreReused) {
@@ -279,7 +276,7 @@ TEST_P(StoreCalibrationSuite, NoJobIfAllTimesAreReused) {
   Store::Calibration reused;
   *reused.result.add_ops()->mutable_op() = Op(1);
   reused.result.mutable_ops(0)->set_seconds(4);
-  reused.device_overhead_bytes = 9;
+  reused.result.set_device_overhead_bytes(9);
   reused.reused_ops = 1;
   const std::int64_t cursor = Cursor(id);
   ASSERT_TRUE(store_->ReuseCalibration(id, reused).ok());
@@ -292,7 +289,7 @@ TEST_P(StoreCalibrationSuite, NoJobIfAllTimesAreReused) {
   const Store::Calibration kept = **store_->GetCalibration(id);
   EXPECT_EQ(Times(kept), (Pairs{{1, 4}})) << "it has one";
   EXPECT_EQ(kept.reused_ops, 1);
-  EXPECT_EQ(kept.device_overhead_bytes, 9);
+  EXPECT_EQ(kept.result.device_overhead_bytes(), 9);
   const std::int64_t ended = NewRunning();
   SetState(ended, v1::STUDY_STATE_CANCELLED);
   EXPECT_EQ(store_->ReuseCalibration(ended, reused).code(), absl::StatusCode::kFailedPrecondition);

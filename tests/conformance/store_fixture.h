@@ -1,4 +1,8 @@
-// The fixture of store_suite.h: an empty store, and helpers to fill it.
+// The fixture of the suites that every implementation of Store must pass (store_*_suite.h): an empty store,
+// and helpers to fill it. Include the suites in one test file and instantiate:
+//   INSTANTIATE_TEST_SUITE_P(Name, StoreSuite, testing::Values(StoreMaker{...}), StoreMakerName);
+//   INSTANTIATE_TEST_SUITE_P(Name, StoreGangSuite, testing::Values(StoreMaker{...}), StoreMakerName);
+//   INSTANTIATE_TEST_SUITE_P(Name, StoreCalibrationSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 #pragma once
 
 #include <functional>
@@ -13,7 +17,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/names/resource_names.h"
+#include "server/names/names.h"
 #include "server/store/store.h"
 #include "tests/server/store/study_edits.h"
 
@@ -100,28 +104,28 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     EXPECT_EQ(assignment->leases.size(), 1u);
     return assignment->leases.front();
   }
-  static Report Measured(const Lease& lease, std::int64_t epoch, const std::string& request_id,
-                         const std::string& worker = "workers/a") {
-    Report report;
-    report.worker = worker;
-    report.session_epoch = epoch;
-    report.lease_id = lease.lease_id;
-    report.fencing_token = lease.fencing_token;
-    report.attempt = lease.attempt;
-    report.request_id = request_id;
-    report.outcome = v1::OUTCOME_MEASURED;
-    report.measurement.emplace();
-    report.measurement->add_step_time_s(0.25);
-    report.measurement->set_median_step_time_s(0.25);
-    report.measurement->set_device_s(3);
+  static v1::ReportTrialRequest Measured(const Lease& lease, std::int64_t epoch,
+                                         const std::string& request_id,
+                                         const std::string& worker = "workers/a") {
+    v1::ReportTrialRequest report;
+    report.set_worker(worker);
+    report.set_session_epoch(epoch);
+    report.set_lease_id(lease.lease_id);
+    report.set_fencing_token(lease.fencing_token);
+    report.set_attempt(lease.attempt);
+    report.set_request_id(request_id);
+    report.set_outcome(v1::OUTCOME_MEASURED);
+    report.mutable_measurement()->add_step_time_s(0.25);
+    report.mutable_measurement()->set_median_step_time_s(0.25);
+    report.mutable_measurement()->set_device_s(3);
     return report;
   }
-  static Report Ended(const Lease& lease, std::int64_t epoch, const std::string& request_id,
-                      v1::Outcome outcome, const std::string& message) {
-    Report report = Measured(lease, epoch, request_id);
-    report.outcome = outcome;
-    report.message = message;
-    report.measurement.reset();
+  static v1::ReportTrialRequest Ended(const Lease& lease, std::int64_t epoch, const std::string& request_id,
+                                      v1::Outcome outcome, const std::string& message) {
+    v1::ReportTrialRequest report = Measured(lease, epoch, request_id);
+    report.set_outcome(outcome);
+    report.set_message(message);
+    report.clear_measurement();
     return report;
   }
 
@@ -162,13 +166,15 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     EXPECT_TRUE(made.ok()) << made.status();
     return *made;
   }
-  static Report ReportOf(const Lease& lease, v1::Outcome outcome, const std::string& message = "",
-                         v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED) {
-    Report report = Measured(lease, lease.session.epoch, lease.lease_id + "/report", lease.session.worker);
-    report.outcome = outcome;
-    report.message = message;
-    report.failure = failure;
-    if (outcome != v1::OUTCOME_MEASURED) report.measurement.reset();
+  static v1::ReportTrialRequest ReportOf(const Lease& lease, v1::Outcome outcome,
+                                         const std::string& message = "",
+                                         v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED) {
+    v1::ReportTrialRequest report =
+        Measured(lease, lease.session.epoch, lease.lease_id + "/report", lease.session.worker);
+    report.set_outcome(outcome);
+    report.set_message(message);
+    report.set_failure(failure);
+    if (outcome != v1::OUTCOME_MEASURED) report.clear_measurement();
     return report;
   }
   v1::LeaseCommand Renew(const Lease& lease, double now = 201) {

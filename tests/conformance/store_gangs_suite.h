@@ -1,4 +1,4 @@
-// Part of store_suite.h: attempts that span workers, from their leases to their end.
+// Part of the contract of Store: attempts that span workers, from their leases to their end.
 #pragma once
 
 #include <algorithm>
@@ -141,9 +141,10 @@ TEST_P(StoreGangSuite, MeasurementMergesAllShares) {
   Start({3, 1});
   const std::vector<double> steps[] = {{0.5, 0.9, 0.4, 0.7, 0.6, 0.8, 0.3},
                                        {0.6, 0.2, 0.5, 0.1, 0.9, 0.7, 0.4}};
-  Report reports[] = {ReportOf(gang_[0], v1::OUTCOME_MEASURED), ReportOf(gang_[1], v1::OUTCOME_MEASURED)};
+  v1::ReportTrialRequest reports[] = {ReportOf(gang_[0], v1::OUTCOME_MEASURED),
+                                      ReportOf(gang_[1], v1::OUTCOME_MEASURED)};
   for (int i = 0; i < 2; ++i) {
-    v1::Measurement& m = *reports[i].measurement;
+    v1::Measurement& m = *reports[i].mutable_measurement();
     m.mutable_step_time_s()->Assign(steps[i].begin(), steps[i].end());
     m.set_median_step_time_s(99);
     m.set_ci95_s(99);
@@ -180,8 +181,8 @@ TEST_P(StoreGangSuite, MeasurementMergesAllShares) {
 TEST_P(StoreGangSuite, ShareWithOtherStepsIsInvalidAndCorrectable) {
   Start({1, 1});
   ASSERT_TRUE(Send(0, v1::OUTCOME_MEASURED).ok());
-  Report longer = ReportOf(gang_[1], v1::OUTCOME_MEASURED);
-  longer.measurement->add_step_time_s(0.5);
+  v1::ReportTrialRequest longer = ReportOf(gang_[1], v1::OUTCOME_MEASURED);
+  longer.mutable_measurement()->add_step_time_s(0.5);
   EXPECT_EQ(store_->Report(longer, 206).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(Held(gang_[1]));
   ASSERT_TRUE(Send(1, v1::OUTCOME_MEASURED).ok());
@@ -202,15 +203,14 @@ TEST_P(StoreGangSuite, CalibrationsAreMergedOpByOp) {
   gang_ = GiveOut({Join("a", 3), Join("b", 1)}).leases;
   ASSERT_EQ(gang_.size(), 2u);
   const auto send = [&](std::size_t share, double computing, double communicating, std::int64_t overhead) {
-    Report report = ReportOf(gang_[share], v1::OUTCOME_MEASURED);
-    report.measurement.reset();
-    v1::CalibrateResult& result = report.calibration.emplace();
+    v1::ReportTrialRequest report = ReportOf(gang_[share], v1::OUTCOME_MEASURED);
+    report.clear_measurement();
+    v1::CalibrateResult& result = *report.mutable_calibration();
     for (const auto& [op, seconds] : {std::pair(reduce, communicating), std::pair(matmul, computing)}) {
       *result.add_ops()->mutable_op() = op;
       result.mutable_ops(result.ops_size() - 1)->set_seconds(seconds);
     }
     result.set_device_overhead_bytes(overhead);
-    report.device_overhead_bytes = overhead;
     return store_->Report(report, 205);
   };
   ASSERT_TRUE(send(1, 8, 0.25, 4096).ok());
@@ -219,7 +219,6 @@ TEST_P(StoreGangSuite, CalibrationsAreMergedOpByOp) {
   ASSERT_TRUE(send(0, 4, 0.5, 1024).ok());
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_MEASURED);
   const Store::Calibration kept = **store_->GetCalibration(id);
-  EXPECT_EQ(kept.device_overhead_bytes, 4096);
   EXPECT_EQ(kept.result.device_overhead_bytes(), 4096);
   ASSERT_EQ(kept.result.ops_size(), 2);
   EXPECT_EQ(kept.result.ops(0).op().kind(), "all_reduce_sum");
@@ -344,21 +343,21 @@ TEST_P(StoreGangSuite, UndeliveredLeaseCostsTheGangNoAttempt) {
 
 TEST_P(StoreGangSuite, ForeignAndDuplicateShareReportsAreRejected) {
   Start({1, 1});
-  std::vector<Report> wrong(4, ReportOf(gang_[0], v1::OUTCOME_MEASURED));
-  wrong[0].worker = gang_[1].session.worker;
-  wrong[1].fencing_token = gang_[1].fencing_token;
-  wrong[2].lease_id = gang_[1].lease_id;
-  wrong[3].attempt = 2;
+  std::vector<v1::ReportTrialRequest> wrong(4, ReportOf(gang_[0], v1::OUTCOME_MEASURED));
+  wrong[0].set_worker(gang_[1].session.worker);
+  wrong[1].set_fencing_token(gang_[1].fencing_token);
+  wrong[2].set_lease_id(gang_[1].lease_id);
+  wrong[3].set_attempt(2);
   int n = 0;
-  for (Report& report : wrong) {
-    report.request_id = fmt::format("wrong{}", ++n);
+  for (v1::ReportTrialRequest& report : wrong) {
+    report.set_request_id(fmt::format("wrong{}", ++n));
     EXPECT_EQ(store_->Report(report, 201).code(), absl::StatusCode::kFailedPrecondition) << n;
   }
   EXPECT_TRUE(Held(gang_[0]) && Held(gang_[1]));
   ASSERT_TRUE(Send(0, v1::OUTCOME_MEASURED).ok());
   EXPECT_TRUE(Send(0, v1::OUTCOME_MEASURED).ok()) << "the same request";
-  Report second = ReportOf(gang_[0], v1::OUTCOME_FAILED, "forged");
-  second.request_id = "second";
+  v1::ReportTrialRequest second = ReportOf(gang_[0], v1::OUTCOME_FAILED, "forged");
+  second.set_request_id("second");
   EXPECT_EQ(store_->Report(second, 202).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Refused(), 5);
   ASSERT_TRUE(Send(1, v1::OUTCOME_MEASURED).ok());

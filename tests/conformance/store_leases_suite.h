@@ -1,4 +1,4 @@
-// Part of store_suite.h: the queue as one worker sees it, and leases that end.
+// Part of the contract of Store: the queue as one worker sees it, and leases that end.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"

@@ -1,4 +1,4 @@
-// Part of store_suite.h: which workers a queued job goes to.
+// Part of the contract of Store: which workers a queued job goes to.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"

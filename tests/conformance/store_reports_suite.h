@@ -1,4 +1,4 @@
-// Part of store_suite.h: reports and logs.
+// Part of the contract of Store: reports and logs.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
@@ -30,7 +30,7 @@ TEST_P(StoreSuite, ReportIsIdempotentByRequestId) {
   Enqueue(id, "tp=1");
   const std::int64_t epoch = Register();
   const Lease lease = *Take(epoch);
-  const Report report = Measured(lease, epoch, "r1");
+  const v1::ReportTrialRequest report = Measured(lease, epoch, "r1");
   ASSERT_TRUE(store_->Report(report, 201).ok());
   const std::int64_t cursor = Cursor(id);
   EXPECT_TRUE(store_->Report(report, 202).ok());
@@ -44,19 +44,19 @@ TEST_P(StoreSuite, KnownRequestIdWithOtherContentsIsRejectedAndRecorded) {
   Enqueue(id, "tp=1");
   const std::int64_t epoch = Register();
   const Lease lease = *Take(epoch);
-  const Report report = Measured(lease, epoch, "r1");
+  const v1::ReportTrialRequest report = Measured(lease, epoch, "r1");
   ASSERT_TRUE(store_->Report(report, 201).ok());
-  std::vector<Report> others(8, report);
-  others[0].outcome = v1::OUTCOME_FAILED;
-  others[1].worker = "workers/b";
-  others[2].session_epoch += 1;
-  others[3].fencing_token += 1;
-  others[4].attempt += 1;
-  others[5].measurement->set_step_time_s(0, 0.125);
-  others[6].lease_id += "0";
-  others[7].message = "late words";
+  std::vector<v1::ReportTrialRequest> others(8, report);
+  others[0].set_outcome(v1::OUTCOME_FAILED);
+  others[1].set_worker("workers/b");
+  others[2].set_session_epoch(others[2].session_epoch() + 1);
+  others[3].set_fencing_token(others[3].fencing_token() + 1);
+  others[4].set_attempt(others[4].attempt() + 1);
+  others[5].mutable_measurement()->set_step_time_s(0, 0.125);
+  others[6].set_lease_id(others[6].lease_id() + "0");
+  others[7].set_message("late words");
   std::int64_t refused = 0;
-  for (const Report& other : others) {
+  for (const v1::ReportTrialRequest& other : others) {
     EXPECT_EQ(store_->Report(other, 202).code(), absl::StatusCode::kFailedPrecondition) << refused;
     EXPECT_EQ(Refused(), ++refused);
   }
@@ -70,9 +70,9 @@ TEST_P(StoreSuite, MedianIsComputedFromTheSteps) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
   const std::int64_t epoch = Register();
-  Report report = Measured(*Take(epoch), epoch, "r1");
-  report.measurement->set_median_step_time_s(1e-300);
-  report.measurement->set_ci95_s(1e300);
+  v1::ReportTrialRequest report = Measured(*Take(epoch), epoch, "r1");
+  report.mutable_measurement()->set_median_step_time_s(1e-300);
+  report.mutable_measurement()->set_ci95_s(1e300);
   ASSERT_TRUE(store_->Report(report, 201).ok());
   EXPECT_EQ(Trial(id, 1).measured().median_step_time_s(), 0.25);
   EXPECT_EQ(Trial(id, 1).measured().ci95_s(), 0.25);
@@ -84,8 +84,8 @@ TEST_P(StoreSuite, DuplicateReportIsRejectedAndRecorded) {
   const std::int64_t epoch = Register();
   const Lease lease = *Take(epoch);
   ASSERT_TRUE(store_->Report(Measured(lease, epoch, "r1"), 201).ok());
-  Report second = Measured(lease, epoch, "r2");
-  second.measurement->set_median_step_time_s(99);
+  v1::ReportTrialRequest second = Measured(lease, epoch, "r2");
+  second.mutable_measurement()->set_median_step_time_s(99);
   EXPECT_EQ(store_->Report(second, 202).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Trial(id, 1).measured().median_step_time_s(), 0.25);
   EXPECT_EQ(Refused(), 1);
@@ -99,16 +99,16 @@ TEST_P(StoreSuite, ForeignReportsAreRejectedWithoutEffect) {
   const std::int64_t other = Register("workers/b");
   const Lease lease = *Take(epoch);
   const Lease theirs = *Take(other, "workers/b");
-  std::vector<Report> wrong(6, Measured(lease, epoch, ""));
-  wrong[0].worker = "workers/b";
-  wrong[1].session_epoch += 1;
-  wrong[2].lease_id = "lease-nobody";
-  wrong[3].fencing_token = theirs.fencing_token;
-  wrong[4].attempt = 2;
-  wrong[5].lease_id = theirs.lease_id;
+  std::vector<v1::ReportTrialRequest> wrong(6, Measured(lease, epoch, ""));
+  wrong[0].set_worker("workers/b");
+  wrong[1].set_session_epoch(wrong[1].session_epoch() + 1);
+  wrong[2].set_lease_id("lease-nobody");
+  wrong[3].set_fencing_token(theirs.fencing_token);
+  wrong[4].set_attempt(2);
+  wrong[5].set_lease_id(theirs.lease_id);
   int n = 0;
-  for (Report& report : wrong) {
-    report.request_id = fmt::format("w{}", ++n);
+  for (v1::ReportTrialRequest& report : wrong) {
+    report.set_request_id(fmt::format("w{}", ++n));
     EXPECT_EQ(store_->Report(report, 201).code(), absl::StatusCode::kFailedPrecondition) << n;
     EXPECT_EQ(Refused(), n);
   }
@@ -149,7 +149,7 @@ TEST_P(StoreSuite, RefusedJobGoesToTheNextAttempt) {
   Enqueue(id, "tp=1");  // two attempts
   const std::int64_t epoch = Register();
   const Lease first = *Take(epoch);
-  const Report refusal = Ended(first, epoch, "r1", v1::OUTCOME_REFUSED, "GPU 0 is not free");
+  const v1::ReportTrialRequest refusal = Ended(first, epoch, "r1", v1::OUTCOME_REFUSED, "GPU 0 is not free");
   ASSERT_TRUE(store_->Report(refusal, 205).ok());
   ASSERT_TRUE(store_->Report(refusal, 206).ok()) << "the same report again";
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
@@ -157,8 +157,8 @@ TEST_P(StoreSuite, RefusedJobGoesToTheNextAttempt) {
   const std::int64_t other = Register("workers/b");
   const Lease second = *Take(other, "workers/b", 210);
   EXPECT_EQ(second.attempt, 2);
-  Report again = Ended(second, other, "r2", v1::OUTCOME_REFUSED, "nor here");
-  again.worker = "workers/b";
+  v1::ReportTrialRequest again = Ended(second, other, "r2", v1::OUTCOME_REFUSED, "nor here");
+  again.set_worker("workers/b");
   ASSERT_TRUE(store_->Report(again, 211).ok());
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_LOST);
   EXPECT_EQ(Trial(id, 1).message(), "nor here");
@@ -173,10 +173,10 @@ TEST_P(StoreSuite, ReportWithoutPayloadIsInvalid) {
   const Lease calibration = *Take(epoch);
   const Lease trial = *Take(epoch);
   EXPECT_EQ(store_->Report(Measured(calibration, epoch, "r1"), 1).code(), absl::StatusCode::kInvalidArgument);
-  Report empty = Measured(trial, epoch, "r2");
-  empty.measurement->clear_step_time_s();
+  v1::ReportTrialRequest empty = Measured(trial, epoch, "r2");
+  empty.mutable_measurement()->clear_step_time_s();
   EXPECT_EQ(store_->Report(empty, 1).code(), absl::StatusCode::kInvalidArgument);
-  empty.outcome = v1::OUTCOME_UNSPECIFIED;
+  empty.set_outcome(v1::OUTCOME_UNSPECIFIED);
   EXPECT_EQ(store_->Report(empty, 1).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
   EXPECT_TRUE(store_->Report(Measured(trial, epoch, "r2"), 1).ok());
@@ -189,16 +189,16 @@ TEST_P(StoreSuite, UnrequestedResultIsInvalidAndKeepsTheLease) {
   const std::int64_t epoch = Register();
   const Lease calibration = *Take(epoch);
   const Lease trial = *Take(epoch);
-  Report report = Measured(trial, epoch, "r1");
-  report.measurement->set_slice(true);
+  v1::ReportTrialRequest report = Measured(trial, epoch, "r1");
+  report.mutable_measurement()->set_slice(true);
   EXPECT_EQ(store_->Report(report, 1).code(), absl::StatusCode::kInvalidArgument);
   report = Measured(trial, epoch, "r1");
-  report.measurement->add_step_time_s(0.25);
+  report.mutable_measurement()->add_step_time_s(0.25);
   EXPECT_EQ(store_->Report(report, 1).code(), absl::StatusCode::kInvalidArgument);
   report = Measured(calibration, epoch, "r2");
-  report.calibration.emplace();
+  report.mutable_calibration();
   EXPECT_EQ(store_->Report(report, 1).code(), absl::StatusCode::kInvalidArgument);
-  report.calibration->add_ops()->mutable_op()->set_kind("frob");
+  report.mutable_calibration()->add_ops()->mutable_op()->set_kind("frob");
   EXPECT_EQ(store_->Report(report, 1).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(Held(trial) && Held(calibration));
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
@@ -206,8 +206,9 @@ TEST_P(StoreSuite, UnrequestedResultIsInvalidAndKeepsTheLease) {
   EXPECT_EQ(Refused(), 0) << "the worker may correct it";
   EXPECT_TRUE(store_->Report(Measured(trial, epoch, "r1"), 1).ok());
   // Or the worker gives up, and another worker is tried.
-  Report failed = Ended(calibration, epoch, "r2", v1::OUTCOME_FAILED, "the result was refused");
-  failed.failure = v1::FAILURE_KIND_PROCESS;
+  v1::ReportTrialRequest failed =
+      Ended(calibration, epoch, "r2", v1::OUTCOME_FAILED, "the result was refused");
+  failed.set_failure(v1::FAILURE_KIND_PROCESS);
   EXPECT_TRUE(store_->Report(failed, 1).ok());
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
 }
@@ -221,16 +222,15 @@ TEST_P(StoreSuite, CalibrationIsKept) {
   const std::int64_t epoch = Register();
   const Lease lease = *Take(epoch);
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_RUNNING);
-  Report report = Measured(lease, epoch, "r1");
-  report.calibration.emplace();
-  *report.calibration->add_ops()->mutable_op() = lease.job.calibrate().ops(0);
-  report.calibration->mutable_ops(0)->set_seconds(0.125);
-  report.device_overhead_bytes = 4096;
+  v1::ReportTrialRequest report = Measured(lease, epoch, "r1");
+  *report.mutable_calibration()->add_ops()->mutable_op() = lease.job.calibrate().ops(0);
+  report.mutable_calibration()->mutable_ops(0)->set_seconds(0.125);
+  report.mutable_calibration()->set_device_overhead_bytes(4096);
   ASSERT_TRUE(store_->Report(report, 205).ok());
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_MEASURED);
   const auto calibration = *store_->GetCalibration(id);
   ASSERT_TRUE(calibration.has_value());
-  EXPECT_EQ(calibration->device_overhead_bytes, 4096);
+  EXPECT_EQ(calibration->result.device_overhead_bytes(), 4096);
   ASSERT_EQ(calibration->result.ops_size(), 1);
   EXPECT_EQ(calibration->result.ops(0).seconds(), 0.125);
 }

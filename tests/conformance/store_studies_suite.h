@@ -1,4 +1,4 @@
-// Part of store_suite.h: studies, their usage, and their changes.
+// Part of the contract of Store: studies, their usage, and their changes.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"

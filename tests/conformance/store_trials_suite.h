@@ -1,4 +1,4 @@
-// Part of store_suite.h: trials, and cancelling them.
+// Part of the contract of Store: trials, and cancelling them.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"

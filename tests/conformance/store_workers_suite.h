@@ -1,4 +1,4 @@
-// Part of store_suite.h: workers, what they hold and how they leave.
+// Part of the contract of Store: workers, what they hold and how they leave.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"

@@ -61,7 +61,7 @@ TrainConfig Llama(const char* precision) {
 }
 
 void ExpectLosses(const worker::JobResult& job, const std::vector<StepResult>& want, double tolerance) {
-  ASSERT_EQ(job.outcome, worker::JobOutcome::kDone) << job.message;
+  ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
   for (const worker::RankOutcome& rank : job.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     ASSERT_EQ(result.losses_size(), static_cast<int>(want.size()));
@@ -118,8 +118,8 @@ TEST_F(EmulatedGpu, UsesThePlannedBytes) {
   TrainConfig c = Gpt2("bf16");
   c.plan = {{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
   const worker::JobResult dry = RunProcesses(c, "dry"), gpu = RunProcesses(c, "cuda");
-  ASSERT_EQ(dry.outcome, worker::JobOutcome::kDone) << dry.message;
-  ASSERT_EQ(gpu.outcome, worker::JobOutcome::kDone) << gpu.message;
+  ASSERT_EQ(dry.outcome, v1::OUTCOME_MEASURED) << dry.message;
+  ASSERT_EQ(gpu.outcome, v1::OUTCOME_MEASURED) << gpu.message;
   for (std::size_t r = 0; r < dry.ranks.size(); ++r) {
     EXPECT_EQ(gpu.ranks[r].last.train_result().planned_memory_bytes().SerializeAsString(),
               dry.ranks[r].last.train_result().planned_memory_bytes().SerializeAsString());
@@ -136,7 +136,7 @@ TEST_F(EmulatedGpu, CalibrationReportsDeviceOverhead) {
   const OpDesc large{.kind = OpKind::kFill, .dtype = DType::kF32, .dims = {64 << 20}};  // 256 MiB
   for (const OpDesc& op : {product, large}) *job.mutable_calibrate()->add_ops() = ToProto(op);
   const worker::JobResult result = RunProcesses(job, 1);
-  ASSERT_EQ(result.outcome, worker::JobOutcome::kDone) << result.message;
+  ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   const v1::CalibrateResult& calibration = result.ranks[0].last.calibrate_result();
   ASSERT_EQ(calibration.ops_size(), 2);
   for (const v1::OpTime& time : calibration.ops()) EXPECT_GT(time.seconds(), 0);
@@ -155,7 +155,7 @@ TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
       for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, NominalTimes()))
         *job.mutable_calibrate()->add_ops() = ToProto(time.op);
       const worker::JobResult result = RunProcesses(job, 1);
-      ASSERT_EQ(result.outcome, worker::JobOutcome::kDone) << result.message;
+      ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
       const v1::CalibrateResult& calibration = result.ranks[0].last.calibrate_result();
       ASSERT_EQ(calibration.ops_size(), job.calibrate().ops_size());
       ASSERT_GT(calibration.ops_size(), 20);
@@ -175,14 +175,14 @@ TEST_F(EmulatedGpu, SavesTheSameWeightsAsTheCpu) {
     c.adamw.eps = 1e-3;
     c.save_path = cpu_path;
     const worker::JobResult cpu = RunProcesses(c, "cpu");
-    ASSERT_EQ(cpu.outcome, worker::JobOutcome::kDone) << cpu.message;
+    ASSERT_EQ(cpu.outcome, v1::OUTCOME_MEASURED) << cpu.message;
     const SafetensorsFile want(cpu_path);
     for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2}}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp);
       c.plan = plan;
       c.save_path = gpu_path;
       const worker::JobResult gpu = RunProcesses(c, "cuda");
-      ASSERT_EQ(gpu.outcome, worker::JobOutcome::kDone) << gpu.message;
+      ASSERT_EQ(gpu.outcome, v1::OUTCOME_MEASURED) << gpu.message;
       const SafetensorsFile got(gpu_path);
       ASSERT_EQ(got.tensors().size(), want.tensors().size());
       for (const auto& [name, tensor] : want.tensors()) {
@@ -207,7 +207,7 @@ TEST_F(EmulatedGpu, Bf16RunStartsFromTheWeightsOfAFile) {
   const TempDir directory;
   const auto run = [&](const TrainConfig& c) {
     const worker::JobResult job = RunProcesses(c, "cuda");
-    EXPECT_EQ(job.outcome, worker::JobOutcome::kDone) << job.message;
+    EXPECT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
     std::ifstream in(c.save_path, std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
@@ -231,7 +231,7 @@ TEST_F(EmulatedGpu, LogsUnusualChoices) {
   c.plan = {{.tp = 2}};
   const worker::JobResult untimed = RunProcesses(c, "cuda");
   unsetenv("AUTOCFG_MATMUL");
-  ASSERT_EQ(untimed.outcome, worker::JobOutcome::kDone) << untimed.message;
+  ASSERT_EQ(untimed.outcome, v1::OUTCOME_MEASURED) << untimed.message;
   EXPECT_THAT(untimed.ranks[0].log_tail,
               HasSubstr("own kernels, tensor cores (cuDNN refuses: the emulator has no cuDNN)"));
   EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("algorithms, not timed: AUTOCFG_MATMUL=heuristic"));
@@ -240,7 +240,7 @@ TEST_F(EmulatedGpu, LogsUnusualChoices) {
 
   c.plan = {};
   const worker::JobResult timed = RunProcesses(c, "cuda");
-  ASSERT_EQ(timed.outcome, worker::JobOutcome::kDone) << timed.message;
+  ASSERT_EQ(timed.outcome, v1::OUTCOME_MEASURED) << timed.message;
   EXPECT_THAT(timed.ranks[0].log_tail, HasSubstr("cuDNN refuses"));
   EXPECT_THAT(timed.ranks[0].log_tail, Not(HasSubstr("algorithm")));
 }
@@ -250,13 +250,13 @@ TEST_F(EmulatedGpu, RejectsNcclForRanksOfOneGpu) {
   TrainConfig c = Gpt2("fp32");
   c.plan = {{.dp = 2}};
   const worker::JobResult job = RunProcesses(c, "cuda");
-  EXPECT_NE(job.outcome, worker::JobOutcome::kDone);
+  EXPECT_NE(job.outcome, v1::OUTCOME_MEASURED);
   EXPECT_THAT(job.message, HasSubstr("ranks share a GPU, which NCCL does not support"));
 }
 
 TEST_F(EmulatedGpu, RejectsUnsupportedTypesByName) {
   const worker::JobResult job = RunProcesses(Gpt2("fp64"), "cuda");
-  EXPECT_NE(job.outcome, worker::JobOutcome::kDone);
+  EXPECT_NE(job.outcome, v1::OUTCOME_MEASURED);
   EXPECT_THAT(job.message, HasSubstr("fp64"));
 }
 
@@ -264,7 +264,7 @@ TEST(GpuModule, MissingModuleIsNamed) {
   setenv("AUTOCFG_GPU_MODULE", "/nowhere/libautocfg_cuda.so", 1);
   const worker::JobResult job = RunProcesses(Gpt2("fp32"), "cuda");
   unsetenv("AUTOCFG_GPU_MODULE");
-  EXPECT_NE(job.outcome, worker::JobOutcome::kDone);
+  EXPECT_NE(job.outcome, v1::OUTCOME_MEASURED);
   EXPECT_THAT(job.message, HasSubstr("/nowhere/libautocfg_cuda.so that AUTOCFG_GPU_MODULE names"));
 }
 

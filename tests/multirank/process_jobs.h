@@ -4,10 +4,8 @@
 #include <chrono>
 #include <string>
 
-#include "proto/convert/model_convert.h"
-#include "proto/convert/op_convert.h"
-#include "proto/convert/plan_convert.h"
-#include "proto/convert/workload_convert.h"
+#include "proto/convert/spec_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "search/cost/plan_op_times.h"
 #include "search/schedule/program.h"
 #include "tests/support/build_paths.h"

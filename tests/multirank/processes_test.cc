@@ -41,7 +41,7 @@ TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
       progress.push_back(p.step());
     };
     const worker::JobResult job = RunProcesses(c, "cpu", hooks);
-    ASSERT_EQ(job.outcome, worker::JobOutcome::kDone) << job.message;
+    ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
     EXPECT_EQ(progress, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
     for (const worker::RankOutcome& rank : job.ranks) {
       ASSERT_TRUE(rank.finished);
@@ -74,7 +74,7 @@ TEST_F(Processes, CountBytesOnTheDryDevice) {
   TrainConfig c = test::SmallConfig();
   c.plan = {{.tp = 2, .pp = 2}};
   const worker::JobResult job = RunProcesses(c, "dry");
-  ASSERT_EQ(job.outcome, worker::JobOutcome::kDone) << job.message;
+  ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
   for (const worker::RankOutcome& rank : job.ranks) {
     EXPECT_GT(rank.last.train_result().planned_memory_bytes().total(), 0);
     EXPECT_EQ(rank.last.train_result().losses_size(), 0);
@@ -97,7 +97,7 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
   for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, EqualLayers()))
     c.op_times.emplace(time.op, time.seconds);
   const worker::JobResult job = RunProcesses(c, "paced");
-  ASSERT_EQ(job.outcome, worker::JobOutcome::kDone) << job.message;
+  ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
   const double microbatches = 4, layers = 1;  // per rank
   for (const worker::RankOutcome& rank : job.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
@@ -109,7 +109,7 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
   }
   c.op_times.erase(c.op_times.begin());
   const worker::JobResult refused = RunProcesses(c, "paced");
-  EXPECT_EQ(refused.outcome, worker::JobOutcome::kBadInput);
+  EXPECT_TRUE(refused.bad_input());
   EXPECT_THAT(refused.message, HasSubstr("op_times: no time for "));
 }
 
@@ -122,7 +122,7 @@ TEST_F(Processes, RunCopiesOfASlice) {
   job.set_device("cpu");
   *job.mutable_train() = SpecOf(c);
   const worker::JobResult done = RunProcesses(job, 2);
-  ASSERT_EQ(done.outcome, worker::JobOutcome::kDone) << done.message;
+  ASSERT_EQ(done.outcome, v1::OUTCOME_MEASURED) << done.message;
   for (const worker::RankOutcome& rank : done.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     EXPECT_EQ(result.slice().tensor(), 3);
@@ -133,7 +133,7 @@ TEST_F(Processes, RunCopiesOfASlice) {
   }
   job.mutable_train()->mutable_slice()->set_pipeline(4);
   const worker::JobResult refused = RunProcesses(job, 2);
-  EXPECT_EQ(refused.outcome, worker::JobOutcome::kBadInput);
+  EXPECT_TRUE(refused.bad_input());
   EXPECT_THAT(refused.message, HasSubstr("slice: pipeline 4 is outside 0 to 3 of the plan"));
 }
 
@@ -142,7 +142,7 @@ TEST_F(Processes, ReportInvalidInput) {
   c.plan = {{.tp = 2}};
   c.data_path = directory_.File("no_such_data.u16");
   const worker::JobResult job = RunProcesses(c);
-  EXPECT_EQ(job.outcome, worker::JobOutcome::kBadInput);
+  EXPECT_TRUE(job.bad_input());
   EXPECT_THAT(job.message, HasSubstr("no_such_data.u16: No such file"));
   const auto on_gpu = RunProcesses(test::SmallConfig(), "cuda");
   EXPECT_EQ(on_gpu.error.code(), "UNIMPLEMENTED") << on_gpu.message;
@@ -159,7 +159,7 @@ TEST_F(Processes, EndIfOneRankReadsAnInvalidToken) {
   c.plan = {{.tp = 1, .pp = 2, .dp = 2}};
   c.data_path = data;
   const worker::JobResult job = RunProcesses(c);
-  EXPECT_EQ(job.outcome, worker::JobOutcome::kBadInput);
+  EXPECT_TRUE(job.bad_input());
   EXPECT_THAT(job.message, HasSubstr("token 999 at position 68 of data file"));
   EXPECT_LT(job.wall_s, 60);
 }
@@ -169,7 +169,7 @@ TEST_F(Processes, ReportByHowMuchAPlanDoesNotFit) {
   c.plan = {{.dp = 2}};
   c.memory_capacity_bytes = 1000;
   const worker::JobResult job = RunProcesses(c);
-  EXPECT_EQ(job.outcome, worker::JobOutcome::kOutOfMemory);
+  EXPECT_EQ(job.outcome, v1::OUTCOME_OUT_OF_MEMORY);
   EXPECT_EQ(job.error.region(), "communication") << "two groups of 1 MiB of staging";
   EXPECT_GT(job.error.over_bytes(), 2 << 20);
 }
@@ -182,7 +182,7 @@ TEST_F(Processes, Calibrate) {
       .kind = OpKind::kAllReduceSum, .group = CommGroup::kTensor, .group_size = 2, .dims = {4096, 0, 0, 0}};
   for (const OpDesc& op : {matmul, reduce}) *job.mutable_calibrate()->add_ops() = ToProto(op);
   const worker::JobResult result = RunProcesses(job, 2);
-  ASSERT_EQ(result.outcome, worker::JobOutcome::kDone) << result.message;
+  ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   for (const worker::RankOutcome& rank : result.ranks) {
     ASSERT_EQ(rank.last.calibrate_result().ops_size(), 2);
     for (const v1::OpTime& time : rank.last.calibrate_result().ops()) EXPECT_GT(time.seconds(), 0);

@@ -39,7 +39,7 @@ TEST(UcxProcesses, ReduceMoreRanksThanCores) {
   for (int size : {2, 5, 8}) {
     const worker::JobResult result = worker::ProcessLauncher(worker::FakeTrainerPath())
                                          .Run(worker::FakeJob(std::vector<std::string>(size, "reduce")));
-    ASSERT_EQ(result.outcome, worker::JobOutcome::kDone) << result.message;
+    ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
     for (const worker::RankOutcome& rank : result.ranks) {
       EXPECT_EQ(rank.last.train_result().losses(0), size * (size + 1) / 2);
       EXPECT_EQ(rank.log_tail, "");  // UCX logs nothing
@@ -73,7 +73,8 @@ TEST(UcxProcesses, DeadRankEndsTheJobAndIsNamed) {
   for (int victim : {0, 2}) {
     const worker::JobResult result =
         StrikeInTheMiddle(4, [&](const std::vector<int>& pids) { ::kill(pids[victim], SIGKILL); });
-    EXPECT_EQ(result.outcome, worker::JobOutcome::kFailed);
+    EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+    EXPECT_FALSE(result.bad_input());
     EXPECT_EQ(result.first_failed_rank, victim);
     EXPECT_THAT(result.message, HasSubstr("rank " + std::to_string(victim) + ": killed by signal 9"));
     EXPECT_LT(result.wall_s, 20);
@@ -84,7 +85,8 @@ TEST(UcxProcesses, KillingAllAtOnceLeavesNothing) {
   const worker::JobResult result = StrikeInTheMiddle(4, [](const std::vector<int>& pids) {
     for (int pid : pids) ::kill(pid, SIGKILL);
   });
-  EXPECT_EQ(result.outcome, worker::JobOutcome::kFailed);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_FALSE(result.bad_input());
   EXPECT_THAT(result.message, HasSubstr("killed by signal 9"));
 }
 
@@ -97,7 +99,7 @@ TEST(UcxProcesses, CancelledJobLeavesNothing) {
   const worker::JobResult result =
       worker::ProcessLauncher(worker::FakeTrainerPath())
           .Run(worker::FakeJob(std::vector<std::string>(3, "reduce_forever")), hooks);
-  EXPECT_EQ(result.outcome, worker::JobOutcome::kCancelled);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_CANCELLED);
   EXPECT_EQ(SharedMemory(), before);
 }
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "autocfg/v1/trainer.pb.h"
-#include "proto/frame_buffer.h"
 
 namespace autocfg {
 namespace {

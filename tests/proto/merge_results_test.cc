@@ -60,6 +60,78 @@ TEST(MergeResults, SingleShareKeepsTimesAndRecomputesMedian) {
   EXPECT_EQ(MergeCalibrations(one).SerializeAsString(), calibration.SerializeAsString());
 }
 
+v1::TrainResult OfRank(const std::vector<double>& steps, std::int64_t parameters, std::int64_t total) {
+  v1::TrainResult rank;
+  rank.mutable_step_time_s()->Assign(steps.begin(), steps.end());
+  rank.mutable_planned_memory_bytes()->set_parameters(parameters);
+  rank.mutable_planned_memory_bytes()->set_total(total);
+  rank.set_peak_memory_bytes(total - 1);
+  rank.set_device_overhead_bytes(100 - total);
+  rank.add_trace()->set_action(static_cast<int>(parameters));
+  return rank;
+}
+
+TEST(MergeResults, RunTakesItsSlowestRankAndLargestMemory) {
+  std::vector<v1::TrainResult> ranks = {OfRank({1, 4}, 1, 10), OfRank({3, 2}, 2, 30), OfRank({2, 2}, 3, 20)};
+  for (v1::TrainResult& rank : ranks) {
+    rank.add_losses(5);
+    rank.add_losses(4);
+    rank.add_grad_norms(1);
+  }
+  const auto run = MergeRanks(ranks);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(std::vector<double>(run->step_time_s().begin(), run->step_time_s().end()),
+            (std::vector<double>{3, 4}));
+  EXPECT_EQ(run->planned_memory_bytes().parameters(), 2) << "the regions of one rank";
+  EXPECT_EQ(run->planned_memory_bytes().total(), 30);
+  EXPECT_EQ(run->peak_memory_bytes(), 29);
+  EXPECT_EQ(run->device_overhead_bytes(), 90);
+  EXPECT_EQ(run->losses_size(), 2);
+  EXPECT_EQ(run->grad_norms_size(), 1);
+  ASSERT_EQ(run->trace_size(), 3);
+  EXPECT_EQ(run->trace(2).action(), 3);
+
+  const auto measurement = MeasurementOf(*run);
+  ASSERT_TRUE(measurement.has_value());
+  EXPECT_EQ(measurement->median_step_time_s(), 3.5);
+  EXPECT_EQ(measurement->planned_memory_bytes(), 30);
+  EXPECT_EQ(measurement->peak_memory_bytes(), 29);
+  EXPECT_EQ(measurement->device_overhead_bytes(), 90);
+  EXPECT_EQ(measurement->first_loss(), 5);
+  EXPECT_EQ(measurement->last_loss(), 4);
+  EXPECT_FALSE(measurement->slice());
+}
+
+TEST(MergeResults, RanksThatDoNotMatchAreNamed) {
+  std::vector<v1::TrainResult> ranks = {OfRank({1, 2}, 1, 1), OfRank({1}, 1, 1)};
+  EXPECT_EQ(MergeRanks(ranks).status().message(), "rank 1 timed 1 steps, rank 0 2");
+  ranks[1] = ranks[0];
+  ranks[1].mutable_slice();
+  EXPECT_EQ(MergeRanks(ranks).status().message(), "rank 1 ran a slice, rank 0 with its peers");
+  ranks[0].mutable_slice();
+  EXPECT_TRUE(MeasurementOf(*MergeRanks(ranks))->slice());
+  for (v1::TrainResult& rank : ranks) rank.clear_step_time_s();
+  ASSERT_TRUE(MergeRanks(ranks).ok()) << "the dry device times nothing";
+  EXPECT_FALSE(MeasurementOf(*MergeRanks(ranks)).has_value());
+}
+
+TEST(MergeResults, TrialsOfAPlanArePooled) {
+  v1::Measurement first = OfRanks({{1, 2, 3}}, 4);
+  first.set_build_id("old");
+  first.set_peak_memory_bytes(7);
+  v1::Measurement second = OfRanks({{5, 4}}, 6);
+  second.set_build_id("new");
+  second.set_peak_memory_bytes(6);
+  const v1::Measurement pooled = PoolTrials(std::vector{first, second});
+  const std::vector<double> steps = {1, 2, 3, 5, 4};
+  EXPECT_EQ(std::vector<double>(pooled.step_time_s().begin(), pooled.step_time_s().end()), steps);
+  EXPECT_EQ(pooled.median_step_time_s(), 3);
+  EXPECT_EQ(pooled.ci95_s(), *base::MedianCi95(steps));
+  EXPECT_EQ(pooled.device_s(), 10);
+  EXPECT_EQ(pooled.peak_memory_bytes(), 7);
+  EXPECT_EQ(pooled.build_id(), "new");
+}
+
 TEST(MergeResults, MismatchedSharesYieldNullopt) {
   v1::Measurement one = OfRanks({{1}}, 1);
   v1::Measurement two = OfRanks({{1, 2}}, 1);

@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/convert/cluster_convert.h"
+#include "proto/convert/spec_convert.h"
 #include "search/text/cluster_json.h"
 #include "server/studies/search_problem.h"
 #include "tests/server/coordinator_fixture.h"

@@ -17,7 +17,7 @@
 #include "fmt/format.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#include "proto/convert/op_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "search/ops/op_desc.h"
 
 namespace autocfg::server {

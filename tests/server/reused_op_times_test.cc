@@ -9,7 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/names/resource_names.h"
+#include "server/names/names.h"
 #include "tests/server/coordinator_fixture.h"
 
 namespace autocfg::server {

@@ -2,7 +2,7 @@
 #include "server/studies/trial_job.h"
 
 #include "gtest/gtest.h"
-#include "proto/convert/op_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/text/cluster_json.h"
 

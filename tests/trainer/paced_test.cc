@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/fnv1a.h"
-#include "proto/convert/op_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/layer_ops.h"
 #include "search/cost/plan_op_times.h"

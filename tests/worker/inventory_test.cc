@@ -7,7 +7,7 @@
 
 #include "base/os/process.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
-#include "worker/jobs/job_runner.h"
+#include "worker/jobs/slots.h"
 
 namespace autocfg::worker {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "tests/worker/launch_helpers.h"
+#include "worker/jobs/slots.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::worker {
@@ -29,15 +30,6 @@ RankOutcome Trained(const std::vector<double>& steps, std::int64_t planned, std:
   result.set_peak_memory_bytes(peak);
   result.set_device_overhead_bytes(overhead);
   return rank;
-}
-
-TEST(PinRanks, OneCorePerRankIfThereAreEnough) {
-  EXPECT_EQ(PinRanks(2, {4, 6, 8}), (std::vector<std::vector<int>>{{4}, {6}}));
-}
-
-TEST(PinRanks, RoundRobinIfThereAreTooFew) {
-  EXPECT_EQ(PinRanks(5, {0, 2}), (std::vector<std::vector<int>>{{0}, {2}, {0}, {2}, {0}}));
-  EXPECT_TRUE(PinRanks(3, {}).empty());
 }
 
 // Returns a lease on a whole job.
@@ -62,35 +54,6 @@ JobReport RunOn(const v1::LeaseWorkResponse& lease, const v1::Inventory& invento
                 std::chrono::duration<double>(patience_s));
 }
 
-TEST(SlotsToTake, EqualsLocalRanks) {
-  v1::LeaseWorkResponse lease;
-  lease.mutable_job()->set_ranks(64);
-  v1::Inventory inventory;
-  inventory.set_slots(4);
-  EXPECT_EQ(SlotsToTake(lease, inventory), 64) << "the ranks of a plan need each other";
-  lease.mutable_job()->set_fewer_ranks(true);
-  EXPECT_EQ(SlotsToTake(lease, inventory), 4);
-  lease.mutable_job()->set_fewer_ranks(false);
-  lease.mutable_share()->set_first_rank(2);
-  lease.mutable_share()->set_ranks(3);
-  EXPECT_EQ(SlotsToTake(lease, inventory), 3);
-}
-
-TEST(SlotsToUse, CopiesOfASliceDoNotShareCores) {
-  v1::Job job;
-  job.set_ranks(64);
-  v1::Inventory inventory;
-  inventory.set_physical_cores(2);
-  EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(64)) << "the ranks of a plan need each other";
-  job.set_fewer_ranks(true);
-  EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(2));
-  EXPECT_EQ(SlotsToUse(job, inventory, {1, 3, 4}), (std::vector<int>{1, 4})) << "1 and 3 are the same core";
-  inventory.set_physical_cores(128);
-  EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(64));
-  inventory.set_physical_cores(0);  // unknown
-  EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(64));
-}
-
 TEST(MakeJobRequest, OneRunSpecPerRank) {
   v1::Job job;
   job.set_ranks(3);
@@ -108,6 +71,18 @@ TEST(MakeJobRequest, OneRunSpecPerRank) {
   }
   EXPECT_EQ(request.time_limit.count(), 7.5);
   EXPECT_EQ(request.cores.size(), 3u);
+}
+
+TEST(TrainResultOf, NamesTheRankThatDoesNotMatch) {
+  JobResult result;
+  EXPECT_EQ(TrainResultOf(result).status().code(), absl::StatusCode::kInternal);
+  result.ranks = {Trained({1, 2}, 1, 1, 1), Trained({2, 1}, 1, 1, 1)};
+  ASSERT_TRUE(TrainResultOf(result).ok());
+  EXPECT_EQ(TrainResultOf(result)->step_time_s(0), 2);
+  result.ranks.push_back(Trained({1}, 1, 1, 1));
+  EXPECT_EQ(TrainResultOf(result).status().message(), "rank 2 timed 1 steps, rank 0 2");
+  result.ranks[1] = {};
+  EXPECT_EQ(TrainResultOf(result).status().message(), "rank 1 ended without a result");
 }
 
 TEST(MeasurementOf, SlowestRankOfEachStepAndWorstMemory) {
@@ -178,12 +153,6 @@ TEST(CalibrationOf, MeanOfComputeAndSlowestOfCommunication) {
   EXPECT_EQ(calibration.ops(2).seconds(), 5.0) << "timed by one rank only";
 }
 
-TEST(PinToGpus, RoundRobin) {
-  EXPECT_EQ(PinToGpus(5, {"GPU-a", "GPU-b"}),
-            (std::vector<std::string>{"GPU-a", "GPU-b", "GPU-a", "GPU-b", "GPU-a"}));
-  EXPECT_TRUE(PinToGpus(3, {}).empty());
-}
-
 TEST(MakeJobRequest, OnlyGpuRanksArePinnedToGpus) {
   v1::Job job;
   job.set_ranks(2);
@@ -193,18 +162,6 @@ TEST(MakeJobRequest, OnlyGpuRanksArePinnedToGpus) {
     job.set_device(other);
     EXPECT_TRUE(MakeJobRequest(job, {}, {"GPU-a"}).gpus.empty()) << other;
   }
-}
-
-TEST(SlotsToUse, CopiesOfASliceDoNotShareGpus) {
-  const FakeGpus fake(EqualGpus(2));
-  v1::Inventory inventory = LocalInventory(ListGpus(), 8);
-  inventory.set_physical_cores(64);
-  v1::Job job;
-  job.set_ranks(8);
-  job.set_device("cuda");
-  EXPECT_EQ(SlotsToUse(job, inventory, Slots(8)), Slots(8));
-  job.set_fewer_ranks(true);
-  EXPECT_EQ(SlotsToUse(job, inventory, Slots(8)), Slots(2));
 }
 
 TEST(RunJob, RefusesJobsThatItCannotRun) {

@@ -34,7 +34,7 @@ JobResult RunModes(const std::vector<std::string>& modes) { return RunJob(FakeJo
 
 TEST(ProcessLauncher, CollectsResults) {
   const JobResult result = RunModes({"ok", "ok", "ok"});
-  EXPECT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  EXPECT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   EXPECT_EQ(result.message, "");
   EXPECT_EQ(result.first_failed_rank, -1);
   for (const RankOutcome& rank : result.ranks) {
@@ -50,7 +50,7 @@ TEST(ProcessLauncher, RelaysGatheringsAndProgress) {
   LaunchHooks hooks;
   hooks.progress = [&](int rank, const v1::Progress& progress) { EXPECT_EQ(progress.step(), ++steps[rank]); };
   const JobResult result = RunJob(FakeJob(std::vector<std::string>(5, "gather")), hooks);
-  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   EXPECT_EQ(steps, std::vector<int>(5, 50));
   const double expected = 49 * (1 + 2 + 3 + 4 + 5) + 5.0 * (1 << 20);
   for (const RankOutcome& rank : result.ranks) EXPECT_EQ(rank.last.train_result().losses(0), expected);
@@ -70,7 +70,7 @@ TEST(ProcessLauncher, StartsRanksWithNothingInherited) {
   ::signal(SIGPIPE, old);
   ::pthread_sigmask(SIG_UNBLOCK, &term, nullptr);
   ::close(inherited);
-  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   EXPECT_EQ(result.ranks[0].log_tail,
             "argument --launcher-fd=3\nargument --cpu-list=0\nSIGTERM blocked 0\nSIGPIPE ignored 0\ngroup "
             "leader 1\n");
@@ -81,7 +81,8 @@ TEST(ProcessLauncher, StartsRanksWithNothingInherited) {
 
 TEST(ProcessLauncher, NamesTheRankThatWasKilled) {
   const JobResult result = RunModes({"hang", "hang", "kill", "hang"});
-  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_FALSE(result.bad_input());
   EXPECT_EQ(result.first_failed_rank, 2);
   EXPECT_THAT(result.message, HasSubstr("rank 2: killed by signal 9"));
   EXPECT_TRUE(WIFSIGNALED(result.ranks[2].exit_status));
@@ -92,13 +93,15 @@ TEST(ProcessLauncher, NamesTheRankThatWasKilled) {
 
 TEST(ProcessLauncher, NamesTheRankThatCrashed) {
   const JobResult result = RunModes({"segfault", "hang"});
-  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_FALSE(result.bad_input());
   EXPECT_THAT(result.message, HasSubstr("rank 0: killed by signal 11"));
 }
 
 TEST(ProcessLauncher, ReportsExitStatusAndLastLogLine) {
   const JobResult result = RunModes({"hang", "exit_5"});
-  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_FALSE(result.bad_input());
   EXPECT_EQ(result.message, "rank 1: exit status 5: the disk is full");
   EXPECT_THAT(result.ranks[1].log_tail, HasSubstr("first line"));
 }
@@ -119,17 +122,19 @@ TEST(ProcessLauncher, EndingWithoutAResultIsAFailure) {
 
 TEST(ProcessLauncher, ErrorsDecideTheOutcome) {
   JobResult result = RunModes({"hang", "out_of_memory"});
-  EXPECT_EQ(result.outcome, JobOutcome::kOutOfMemory);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_OUT_OF_MEMORY);
   EXPECT_EQ(result.message, "rank 1: 4096 bytes over");
   EXPECT_EQ(result.error.over_bytes(), 4096);
   EXPECT_TRUE(result.ranks[1].last.has_error());
 
   result = RunModes({"bad_input", "hang"});
-  EXPECT_EQ(result.outcome, JobOutcome::kBadInput);
+  EXPECT_TRUE(result.bad_input());
   EXPECT_EQ(result.message, "rank 0: no such file x.json");  // one line
 
-  EXPECT_EQ(RunModes({"unimplemented"}).outcome, JobOutcome::kBadInput);
-  EXPECT_EQ(RunModes({"internal"}).outcome, JobOutcome::kFailed);
+  EXPECT_TRUE(RunModes({"unimplemented"}).bad_input());
+  result = RunModes({"internal"});
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_FALSE(result.bad_input());
 }
 
 TEST(ProcessLauncher, PeerErrorDoesNotHideTheCause) {
@@ -152,7 +157,7 @@ TEST(ProcessLauncher, EnforcesTheTimeLimit) {
   JobRequest request = FakeJob({"hang", "hang_hard"});
   request.time_limit = std::chrono::milliseconds(300);
   const JobResult result = RunJob(request);
-  EXPECT_EQ(result.outcome, JobOutcome::kTimedOut);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_TIMED_OUT);
   EXPECT_EQ(result.message, "not finished within the time limit of 0.3 s");
   EXPECT_GE(result.wall_s, 0.3);
 }
@@ -167,14 +172,14 @@ TEST(ProcessLauncher, CanBeCancelled) {
   });
   const JobResult result = RunJob(FakeJob({"hang", "hang"}), hooks);
   canceller.join();
-  EXPECT_EQ(result.outcome, JobOutcome::kCancelled);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_CANCELLED);
   EXPECT_EQ(result.message, "cancelled");
   EXPECT_EQ(result.first_failed_rank, -1);
 }
 
 TEST(ProcessLauncher, KeepsTheEndOfAFloodedLog) {
   const JobResult result = RunModes({"flood", "ok", "flood"});
-  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   const std::string& log = result.ranks[2].log_tail;
   EXPECT_EQ(log.size(), 8192u);
   EXPECT_TRUE(log.ends_with(".\nthe end\n"));
@@ -182,7 +187,7 @@ TEST(ProcessLauncher, KeepsTheEndOfAFloodedLog) {
 
 TEST(ProcessLauncher, KillsProcessesThatRanksLeaveBehind) {
   const JobResult result = RunModes({"grandchild", "ok"});
-  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   const int grandchild = std::atoi(result.ranks[0].log_tail.c_str());
   ASSERT_GT(grandchild, 0);
   EXPECT_TRUE(AllEndWithin({grandchild}, std::chrono::seconds(10)));
@@ -190,7 +195,8 @@ TEST(ProcessLauncher, KillsProcessesThatRanksLeaveBehind) {
 
 TEST(ProcessLauncher, RejectsMalformedMessages) {
   const JobResult result = RunModes({"hang", "garbage"});
-  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_FALSE(result.bad_input());
   EXPECT_THAT(result.message, HasSubstr("rank 1: its messages are invalid"));
   EXPECT_EQ(RunModes({"internal_late", "close_and_hang"}).message, "rank 0: the cause");
 }
@@ -204,19 +210,20 @@ TEST(ProcessLauncher, IncompletableGatheringFails) {
 
 TEST(ProcessLauncher, ReportsStartFailure) {
   const JobResult result = ProcessLauncher("/nowhere/autocfg-trainer").Run(FakeJob({"ok", "ok"}));
-  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_FALSE(result.bad_input());
   EXPECT_EQ(result.message, "rank 0: cannot start /nowhere/autocfg-trainer: No such file or directory");
 }
 
 TEST(ProcessLauncher, RejectsInvalidRequests) {
   ProcessLauncher launcher(FakeTrainerPath());
-  EXPECT_EQ(launcher.Run({}).outcome, JobOutcome::kBadInput);
+  EXPECT_TRUE(launcher.Run({}).bad_input());
   JobRequest request = FakeJob({"ok", "ok"});
   request.ranks[1].set_rank(0);
-  EXPECT_EQ(launcher.Run(request).outcome, JobOutcome::kBadInput);
+  EXPECT_TRUE(launcher.Run(request).bad_input());
   request = FakeJob({"ok", "ok"});
   request.cores = {{0}};
-  EXPECT_EQ(launcher.Run(request).outcome, JobOutcome::kBadInput);
+  EXPECT_TRUE(launcher.Run(request).bad_input());
 }
 
 TEST(ProcessLauncher, RunsJobsConcurrently) {
@@ -225,7 +232,7 @@ TEST(ProcessLauncher, RunsJobsConcurrently) {
     threads.emplace_back([i] {
       for (int round = 0; round < 3; ++round) {
         if (i % 2 == 0) {
-          EXPECT_EQ(RunModes({"gather", "gather"}).outcome, JobOutcome::kDone);
+          EXPECT_EQ(RunModes({"gather", "gather"}).outcome, v1::OUTCOME_MEASURED);
         } else {
           EXPECT_EQ(RunModes({"hang", "kill"}).first_failed_rank, 1);
         }

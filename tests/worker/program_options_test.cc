@@ -1,8 +1,8 @@
-#include "worker/program/program_options.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "worker/program/program.h"
 
 namespace autocfg::worker {
 namespace {

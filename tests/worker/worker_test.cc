@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fmt/format.h"
-#include "proto/convert/model_convert.h"
-#include "proto/convert/plan_convert.h"
-#include "proto/convert/workload_convert.h"
+#include "proto/convert/spec_convert.h"
 #include "search/schedule/program.h"
 #include "tests/support/build_paths.h"
 #include "tests/worker/fake_coordinator.h"

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "proto/convert/op_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "search/ops/memory_sizes.h"
 #include "trainer/calibrate/scratch_op.h"
 #include "trainer/layout/errors.h"
@@ -84,12 +84,12 @@ class OpTimer {
   }
 
   // Returns times in the order of `ops`. Collective: every rank passes the same ops.
-  std::vector<TimedOp> TimeAll(const std::vector<OpDesc>& ops) {
+  std::vector<OpTime> TimeAll(const std::vector<OpDesc>& ops) {
     std::vector<std::size_t> order(ops.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return GroupOf(ops[a]) < GroupOf(ops[b]); });
-    std::vector<TimedOp> result(ops.size());
+    std::vector<OpTime> result(ops.size());
     for (const std::size_t i : order) result[i] = {ops[i], Time(ops[i])};
     LeaveGroup();
     return result;
@@ -243,8 +243,8 @@ class OpTimer {
 
 }  // namespace
 
-std::vector<TimedOp> TimeOps(const std::vector<OpDesc>& ops, double budget_s, std::int64_t rank,
-                             std::int64_t world_size, Backend& backend) {
+std::vector<OpTime> TimeOps(const std::vector<OpDesc>& ops, double budget_s, std::int64_t rank,
+                            std::int64_t world_size, Backend& backend) {
   if (!backend.device->Computes()) throw BadInput("the dry device computes nothing, so it has no times");
   return OpTimer(ShareOf(budget_s, ops.size()), rank, world_size, backend).TimeAll(ops);
 }
@@ -262,7 +262,7 @@ v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, 
         fmt::format("time_budget_s is {}; it must be a number from 0 to 1e6", spec.time_budget_s()));
   }
   v1::CalibrateResult result;
-  std::vector<TimedOp> times;
+  std::vector<OpTime> times;
   if (backend.device->ComputesOnHost()) {
     // A few ops load everything that a run loads: afterwards communication is set up and the library has its
     // buffers. Later ops add only what the allocator keeps of their scratch memory.
@@ -278,11 +278,7 @@ v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, 
     times = timer.TimeAll(ops);
     result.set_device_overhead_bytes(timer.OverheadBytes());
   }
-  for (const TimedOp& timed : times) {
-    v1::OpTime& message = *result.add_ops();
-    *message.mutable_op() = ToProto(timed.op);
-    message.set_seconds(timed.seconds);
-  }
+  for (const OpTime& time : times) *result.add_ops() = ToProto(time);
   return result;
 }
 

@@ -11,12 +11,8 @@
 
 namespace autocfg::trainer {
 
-struct TimedOp {
-  OpDesc op;
-  // Per execution: the median over repetitions, or the mean if ranks share cores.
-  double seconds = 0;
-};
-
+// Returns the time of an execution of each op: the median over repetitions, or the mean if ranks share cores.
+//
 // If ranks share cores, most short samples run on an otherwise free core, and a few wait for a whole time
 // slice of another rank. The median would hide this load, so the mean is used.
 //
@@ -27,8 +23,8 @@ struct TimedOp {
 // Throws BadInput for an op that cannot run: sizes that are not positive or do not match, a kind or type that
 // the device does not support, or a group larger than the world. Throws the device's error if memory is
 // insufficient.
-std::vector<TimedOp> TimeOps(const std::vector<OpDesc>& ops, double budget_s, std::int64_t rank,
-                             std::int64_t world_size, Backend& backend);
+std::vector<OpTime> TimeOps(const std::vector<OpDesc>& ops, double budget_s, std::int64_t rank,
+                            std::int64_t world_size, Backend& backend);
 
 // Does the same for the launcher's messages.
 v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, std::int64_t world_size,

@@ -6,10 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "proto/convert/model_convert.h"
-#include "proto/convert/op_convert.h"
-#include "proto/convert/plan_convert.h"
-#include "proto/convert/workload_convert.h"
+#include "proto/convert/spec_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "search/plan/legality.h"
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/program.h"

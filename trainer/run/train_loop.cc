@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "proto/convert/trace_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "trainer/layout/errors.h"
 #include "trainer/run/rank_trainer.h"
 #include "trainer/run/trace_recorder.h"

@@ -10,22 +10,11 @@
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "proto/merge_results.h"
+#include "worker/jobs/slots.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::worker {
 namespace {
-
-v1::Outcome ToOutcome(JobOutcome outcome) {
-  switch (outcome) {
-    case JobOutcome::kDone: return v1::OUTCOME_MEASURED;
-    case JobOutcome::kOutOfMemory: return v1::OUTCOME_OUT_OF_MEMORY;
-    case JobOutcome::kBadInput:
-    case JobOutcome::kFailed: return v1::OUTCOME_FAILED;
-    case JobOutcome::kTimedOut: return v1::OUTCOME_TIMED_OUT;
-    case JobOutcome::kCancelled: return v1::OUTCOME_CANCELLED;
-  }
-  return v1::OUTCOME_FAILED;
-}
 
 // A job that would fail on any worker.
 JobReport Failed(std::string message) {
@@ -41,15 +30,6 @@ JobReport NotHere(std::string message) {
   report.outcome = v1::OUTCOME_REFUSED;
   report.message = std::move(message);
   return report;
-}
-
-// Returns the lease's share, or a share of the whole job.
-v1::Share ShareOf(const v1::LeaseWorkResponse& lease) {
-  if (lease.has_share()) return lease.share();
-  v1::Share whole;
-  whole.set_ranks(lease.job().ranks());
-  whole.set_workers(1);
-  return whole;
 }
 
 // Describes what is invalid in a lease's job. Empty if it is valid.
@@ -110,50 +90,6 @@ std::string LogOf(const JobResult& result, int first_rank) {
 
 }  // namespace
 
-std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores) {
-  if (cores.empty()) return {};
-  std::vector<std::vector<int>> pins;
-  for (int rank = 0; rank < ranks; ++rank) {
-    pins.push_back({cores[static_cast<std::size_t>(rank) % cores.size()]});
-  }
-  return pins;
-}
-
-std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gpus) {
-  if (gpus.empty()) return {};
-  std::vector<std::string> pins;
-  for (int rank = 0; rank < ranks; ++rank) pins.push_back(gpus[static_cast<std::size_t>(rank) % gpus.size()]);
-  return pins;
-}
-
-std::vector<std::string> UsableGpus(const v1::Inventory& inventory) {
-  std::vector<std::string> uuids;
-  for (const v1::Gpu& gpu : inventory.gpus()) {
-    if (gpu.left_out().empty()) uuids.push_back(gpu.uuid());
-  }
-  return uuids;
-}
-
-int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory) {
-  const std::int64_t ranks = ShareOf(lease).ranks();
-  return static_cast<int>(lease.job().fewer_ranks() && !lease.has_share() ? std::min(ranks, inventory.slots())
-                                                                          : ranks);
-}
-
-std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
-                            const std::vector<int>& slots) {
-  const auto places = NeededKind(job) == DeviceKind::kCuda
-                          ? static_cast<std::int64_t>(UsableGpus(inventory).size())
-                          : inventory.physical_cores();
-  if (!job.fewer_ranks() || places <= 0) return slots;
-  std::vector<int> used;
-  std::set<std::int64_t> seen;
-  for (const int slot : slots) {
-    if (seen.insert(slot % places).second) used.push_back(slot);
-  }
-  return used;
-}
-
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
                           const std::vector<std::string>& gpus) {
   JobRequest request;
@@ -175,25 +111,22 @@ JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
   return request;
 }
 
-std::optional<v1::Measurement> MeasurementOf(const JobResult& result) {
-  if (result.ranks.empty()) return std::nullopt;
-  std::vector<v1::Measurement> ranks;
-  for (const auto& rank : result.ranks) {
-    if (!rank.last.has_train_result()) return std::nullopt;
-    const auto& train = rank.last.train_result();
-    v1::Measurement& measurement = ranks.emplace_back();
-    *measurement.mutable_step_time_s() = train.step_time_s();
-    measurement.set_planned_memory_bytes(train.planned_memory_bytes().total());
-    measurement.set_peak_memory_bytes(train.peak_memory_bytes());
-    measurement.set_device_overhead_bytes(train.device_overhead_bytes());
-    measurement.set_slice(train.has_slice());
-    if (!train.losses().empty()) {
-      measurement.set_first_loss(train.losses()[0]);
-      measurement.set_last_loss(train.losses()[train.losses().size() - 1]);
-    }
+absl::StatusOr<v1::TrainResult> TrainResultOf(const JobResult& result) {
+  std::vector<v1::TrainResult> ranks;
+  for (const RankOutcome& rank : result.ranks) {
+    if (!rank.last.has_train_result())
+      return absl::InternalError(fmt::format("rank {} ended without a result", ranks.size()));
+    ranks.push_back(rank.last.train_result());
   }
-  auto measurement = MergeMeasurements(ranks);
-  if (measurement) measurement->set_device_s(static_cast<double>(ranks.size()) * result.wall_s);
+  if (ranks.empty()) return absl::InternalError("the job has no ranks");
+  return MergeRanks(ranks);
+}
+
+std::optional<v1::Measurement> MeasurementOf(const JobResult& result) {
+  const auto run = TrainResultOf(result);
+  if (!run.ok()) return std::nullopt;
+  auto measurement = autocfg::MeasurementOf(*run);
+  if (measurement) measurement->set_device_s(static_cast<double>(result.ranks.size()) * result.wall_s);
   return measurement;
 }
 
@@ -236,10 +169,10 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   }
   const JobResult result = launcher.Run(request, hooks);
   JobReport report;
-  report.outcome = ToOutcome(result.outcome);
+  report.outcome = result.outcome;
   report.message = base::CleanUtf8(result.message, kMaxMessageBytes);
   if (report.outcome == v1::OUTCOME_FAILED) report.failure = result.failure;
-  if (result.outcome != JobOutcome::kDone) {
+  if (result.outcome != v1::OUTCOME_MEASURED) {
     report.log = LogOf(result, share.first_rank());
     return report;
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/gpu_health.h"
@@ -28,41 +29,23 @@ struct JobReport {
 inline constexpr std::size_t kMaxLogBytes = 32 << 10;
 inline constexpr std::size_t kMaxMessageBytes = 8 << 10;
 
-// Returns the core of each rank: rank mod cores, so each rank has its own core if there are enough. Empty if
-// `cores` is empty.
-std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores);
-
-// Returns the GPU visible to each rank: rank mod GPUs, so surplus ranks share GPUs. Empty if `gpus` is empty.
-std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gpus);
-
-// Returns the UUIDs of the GPUs that ranks run on, in rank order.
-std::vector<std::string> UsableGpus(const v1::Inventory& inventory);
-
-// Returns the number of slots that the job occupies on a worker: the ranks of its share, else job.ranks. If
-// fewer_ranks is set, limited by the worker's slots.
-int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory);
-
-// Selects, from the slots given to a job, those that run a rank, in their order. Normally all. If fewer_ranks
-// is set, the first on each core (device cuda: each GPU), so that copies of one rank do not contend. Slot i
-// is core i mod cores, and GPU i mod GPUs.
-std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
-                            const std::vector<int>& slots);
-
 // A job on device cuda is pinned to `gpus` and not to `cores`: its ranks also run driver and NCCL threads,
 // and initialize weights with one thread per core. Other jobs are pinned to cores only. Requires: job.ranks >
 // 0 and a kind of work; RunJob checks both.
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
                           const std::vector<std::string>& gpus = {});
 
-// Merges the ranks of a training job into one measurement. The ranks are synchronized, so a step takes as
-// long as its slowest rank; the ranks already exclude warm-up steps. Memory values are the worst rank's. The
-// interval is that of search/stats; for a single step, which shows no spread, it is the step time itself.
-// device_s = ranks * wall. Returns nullopt if the ranks' results do not match or no step was timed.
+// Merges the ranks of a training job (MergeRanks in proto/merge_results.h). The ranks are synchronized, so a
+// step takes as long as its slowest rank. Internal if a rank sent no result or the results do not match.
+absl::StatusOr<v1::TrainResult> TrainResultOf(const JobResult& result);
+
+// Returns the measurement of a training job. device_s = ranks * wall. Returns nullopt if the ranks' results
+// do not match or no step was timed.
 std::optional<v1::Measurement> MeasurementOf(const JobResult& result);
 
-// Merges the ranks of a calibration job. A compute op takes the mean of the ranks, as the cost model's ranks
-// do on average. A communication op takes the slowest rank's time, because it ends when all ranks are done.
-// Ops are in order of first appearance.
+// Merges the ranks of a calibration job (MergeCalibrations in proto/merge_results.h). A compute op takes the
+// mean of the ranks, as the cost model's ranks do on average. A communication op takes the slowest rank's
+// time, because it ends when all ranks are done.
 v1::CalibrateResult CalibrationOf(const JobResult& result);
 
 // Runs the job, or the lease's share of it, on these slots and waits for its end. The results cover the ranks

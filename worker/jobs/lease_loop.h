@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "worker/jobs/running_job.h"
-#include "worker/jobs/slot_pool.h"
+#include "worker/jobs/slots.h"
 #include "worker/jobs/worker_calls.h"
 #include "worker/launcher/process_launcher.h"
 

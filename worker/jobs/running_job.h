@@ -11,7 +11,7 @@
 #include "autocfg/v1/worker_service.pb.h"
 #include "worker/jobs/job_runner.h"
 #include "worker/jobs/lease_keeper.h"
-#include "worker/jobs/slot_pool.h"
+#include "worker/jobs/slots.h"
 #include "worker/jobs/worker_calls.h"
 #include "worker/launcher/process_launcher.h"
 

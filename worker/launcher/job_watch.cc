@@ -59,7 +59,7 @@ bool JobWatch::Start(const std::string& trainer_path) {
         SpawnRank(trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank],
                   links_.empty() ? 0 : links_.front().pid(), environment);
     if (!spawned.ok()) {
-      Stop(JobOutcome::kFailed,
+      Stop(v1::OUTCOME_FAILED,
            fmt::format("rank {}: {}", NumberOf(rank), std::string(spawned.status().message())));
       result_.first_failed_rank = NumberOf(rank);
       result_.failure = v1::FAILURE_KIND_PROCESS;
@@ -71,8 +71,9 @@ bool JobWatch::Start(const std::string& trainer_path) {
     v1::LauncherMessage message;
     *message.mutable_run_spec() = request_.ranks[rank];
     if (absl::Status status = links_[rank].Queue(message); !status.ok()) {
-      Stop(JobOutcome::kBadInput, fmt::format("rank {}: {}", NumberOf(rank), std::string(status.message())));
+      Stop(v1::OUTCOME_FAILED, fmt::format("rank {}: {}", NumberOf(rank), std::string(status.message())));
       result_.failure = v1::FAILURE_KIND_OWN;
+      result_.error.set_code("INVALID_ARGUMENT");
       return false;
     }
   }
@@ -123,12 +124,10 @@ void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
       return;
     case v1::RankMessage::kError: {
       state.last = message;
-      const bool peer_gone = message.error().code() == "UNAVAILABLE";
       return Fail(place, RankFailure{.rank = NumberOf(place),
-                                     .weight = peer_gone ? FailureWeight::kPeerGone : FailureWeight::kCause,
+                                     .kind = FailureKindOf(message.error()),
                                      .message = message.error().message(),
-                                     .error = message.error(),
-                                     .kind = peer_gone ? v1::FAILURE_KIND_PEER : v1::FAILURE_KIND_OWN});
+                                     .error = message.error()});
     }
     case v1::RankMessage::kTrainResult:
     case v1::RankMessage::kCalibrateResult:
@@ -172,10 +171,7 @@ void JobWatch::TakeExchange() {
   RankFailure failure;
   failure.message = fmt::format("the gathering of '{}' with the job's other workers: {}", name,
                                 std::string(status.message()));
-  if (!absl::IsInvalidArgument(status)) {
-    failure.weight = FailureWeight::kPeerGone;
-    failure.kind = v1::FAILURE_KIND_PEER;
-  }
+  if (!absl::IsInvalidArgument(status)) failure.kind = v1::FAILURE_KIND_PEER;
   Conclude(std::move(failure));
 }
 
@@ -232,9 +228,9 @@ void JobWatch::JudgeEnd(std::size_t place) {
   if (const std::string line = link.LastLogLine(); !line.empty()) message += ": " + line;
   const bool aborted = WIFSIGNALED(link.exit_status()) && WTERMSIG(link.exit_status()) == SIGABRT;
   Fail(place, RankFailure{.rank = NumberOf(place),
-                          .weight = aborted ? FailureWeight::kAborted : FailureWeight::kCause,
-                          .message = std::move(message),
-                          .kind = v1::FAILURE_KIND_PROCESS});
+                          .kind = v1::FAILURE_KIND_PROCESS,
+                          .aborted = aborted,
+                          .message = std::move(message)});
 }
 
 void JobWatch::Fail(std::size_t place, RankFailure failure) {
@@ -257,10 +253,10 @@ void JobWatch::Advance() {
   const Clock::time_point now = Clock::now();
   if (phase_ == Phase::kRunning) {
     if (hooks_.cancel != nullptr && hooks_.cancel->load()) {
-      return Stop(JobOutcome::kCancelled, "cancelled");
+      return Stop(v1::OUTCOME_CANCELLED, "cancelled");
     }
     if (request_.time_limit.count() > 0 && now - start_ > request_.time_limit) {
-      return Stop(JobOutcome::kTimedOut,
+      return Stop(v1::OUTCOME_TIMED_OUT,
                   fmt::format("not finished within the time limit of {:g} s", request_.time_limit.count()));
     }
     const bool all = std::all_of(states_.begin(), states_.end(), [](const auto& s) { return s.has_result; });
@@ -269,8 +265,8 @@ void JobWatch::Advance() {
       for (std::size_t place = 0; place < links_.size(); ++place) {
         if (links_[place].ended()) continue;
         Fail(place, RankFailure{.rank = NumberOf(place),
-                                .message = "does not end after its result",
-                                .kind = v1::FAILURE_KIND_PROCESS});
+                                .kind = v1::FAILURE_KIND_PROCESS,
+                                .message = "does not end after its result"});
       }
     }
     return;
@@ -285,7 +281,7 @@ void JobWatch::Advance() {
   }
 }
 
-void JobWatch::Stop(JobOutcome outcome, std::string message) {
+void JobWatch::Stop(v1::Outcome outcome, std::string message) {
   stopped_ = true;
   result_.outcome = outcome;
   result_.message = std::move(message);
@@ -335,7 +331,7 @@ void JobWatch::Finish() {
     if (verdict_.failed()) {
       verdict_.Tell(result_);
     } else {
-      result_.outcome = JobOutcome::kDone;
+      result_.outcome = v1::OUTCOME_MEASURED;
     }
   }
   result_.wall_s = std::chrono::duration<double>(Clock::now() - start_).count();

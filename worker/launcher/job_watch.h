@@ -64,7 +64,7 @@ class JobWatch {
   void Fail(std::size_t place, RankFailure failure);
   void Conclude(RankFailure failure);
   void Advance();
-  void Stop(JobOutcome outcome, std::string message);
+  void Stop(v1::Outcome outcome, std::string message);
   void SetPhase(Phase phase, std::chrono::milliseconds limit);
   void Signal(int signal);
   bool AllEnded() const;

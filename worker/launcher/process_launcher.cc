@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "worker/launcher/failure_verdict.h"
 #include "worker/launcher/job_watch.h"
 
 namespace autocfg::worker {
@@ -41,14 +42,16 @@ std::string CheckRequest(const JobRequest& request, const LaunchHooks& hooks) {
 
 }  // namespace
 
+bool JobResult::bad_input() const { return IsBadInput(error); }
+
 ProcessLauncher::ProcessLauncher(std::string trainer_path) : trainer_path_(std::move(trainer_path)) {}
 
 JobResult ProcessLauncher::Run(const JobRequest& request, const LaunchHooks& hooks) {
   if (std::string wrong = CheckRequest(request, hooks); !wrong.empty()) {
     JobResult result;
-    result.outcome = JobOutcome::kBadInput;
-    result.message = std::move(wrong);
     result.failure = v1::FAILURE_KIND_OWN;
+    result.error.set_code("INVALID_ARGUMENT");
+    result.message = std::move(wrong);
     result.ranks.resize(request.ranks.size());
     return result;
   }

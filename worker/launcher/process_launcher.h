@@ -16,8 +16,6 @@
 
 namespace autocfg::worker {
 
-enum class JobOutcome : std::uint8_t { kDone, kOutOfMemory, kBadInput, kFailed, kTimedOut, kCancelled };
-
 struct RankOutcome {
   bool finished = false;          // sent its result and exited with status 0
   bool failed = false;            // before the launcher began to end the ranks
@@ -27,14 +25,19 @@ struct RankOutcome {
 };
 
 struct JobResult {
-  JobOutcome outcome = JobOutcome::kFailed;
-  std::string message;           // the first failing rank's own error, one line: "rank 3: ..."
-  int first_failed_rank = -1;    // in the whole job, as in messages
-  autocfg::v1::RankError error;  // from that rank, if it sent one
+  // OUTCOME_MEASURED if every rank sent its result and exited with status 0. Never UNSPECIFIED or REFUSED.
+  autocfg::v1::Outcome outcome = autocfg::v1::OUTCOME_FAILED;
   // set if a rank failed or could not start
   autocfg::v1::FailureKind failure = autocfg::v1::FAILURE_KIND_UNSPECIFIED;
+  std::string message;         // the first failing rank's own error, one line: "rank 3: ..."
+  int first_failed_rank = -1;  // in the whole job, as in messages
+  // From that rank, if it sent one. INVALID_ARGUMENT if the launcher itself rejects the request.
+  autocfg::v1::RankError error;
   std::vector<RankOutcome> ranks;  // ranks that ran here, in order
   double wall_s = 0;
+
+  // Returns true if the job failed because of what it asked for: the same request fails everywhere.
+  bool bad_input() const;
 };
 
 struct JobRequest {
@@ -48,7 +51,7 @@ struct JobRequest {
 
 struct LaunchHooks {
   std::function<void(int rank, const autocfg::v1::Progress&)> progress;  // rank: in the whole job
-  const std::atomic<bool>* cancel = nullptr;  // when it becomes true, the job is killed: kCancelled
+  const std::atomic<bool>* cancel = nullptr;  // when it becomes true, the job is killed: CANCELLED
   // Called with the pids once all processes have started; for tests and the log.
   std::function<void(const std::vector<int>& pids)> started;
   ExchangeHook exchange;  // required if other workers run ranks of the job

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "autocfg/v1/trainer.pb.h"
-#include "proto/frame_buffer.h"
+#include "proto/framing.h"
 #include "worker/launcher/spawn_rank.h"
 
 namespace autocfg::worker {

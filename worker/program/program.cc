@@ -4,27 +4,91 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
+#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/os/host.h"
 #include "base/os/process.h"
 #include "fmt/format.h"
+#include "proto/rpc/channel.h"
+#include "proto/rpc/duration.h"
 #include "spdlog/spdlog.h"
 #include "worker/jobs/worker_calls.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/device_choice.h"
-#include "worker/program/program_options.h"
 #include "worker/program/worker.h"
 
 namespace autocfg::worker {
 namespace {
+
+constexpr std::int64_t kMostSlots = 1024;
+constexpr std::size_t kMaxId = 100;
+
+// Option values as given on the command line.
+struct Texts {
+  std::string coordinator;
+  std::string devices = "auto";
+  std::string slots;
+  std::string name;
+  std::string wait = "60s";
+  bool insecure = false;
+};
+
+bool IsPlain(unsigned char c) {
+  return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
+}
+
+template <typename T>
+bool ParseAll(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+ProgramEnd Usage(std::string message) { return {2, std::move(message)}; }
+
+// Returns the parser's message without its line break and full stop.
+std::string Words(const CLI::ParseError& error) {
+  std::string what = error.what();
+  while (!what.empty() && (what.back() == '\n' || what.back() == '.' || what.back() == ' ')) what.pop_back();
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  return what + " (autocfg-worker --help)";
+}
+
+std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
+  ProgramOptions options;
+  if (texts.coordinator.empty())
+    return Usage("--coordinator is missing; give the coordinator's address, unix:PATH or HOST:PORT");
+  if (const absl::Status status = CheckTarget(texts.coordinator, texts.insecure); !status.ok())
+    return Usage(fmt::format("--coordinator: {}", std::string(status.message())));
+  options.coordinator = texts.coordinator;
+  options.insecure = texts.insecure;
+  options.devices = texts.devices;
+  if (!texts.slots.empty() &&
+      (!ParseAll(texts.slots, options.slots) || options.slots < 1 || options.slots > kMostSlots))
+    return Usage(fmt::format("--slots: '{}' is not a whole number from 1 to {}", texts.slots, kMostSlots));
+  const std::string id = texts.name.empty() ? WorkerIdOf(base::HostName()) : texts.name;
+  if (id.size() > kMaxId || !std::all_of(id.begin(), id.end(), IsPlain)) {
+    return Usage(fmt::format("--name: a name has at most {} letters, digits, '-', '_' and '.'", kMaxId));
+  }
+  options.name = "workers/" + id;
+  const auto wait = ParseDuration("--wait", texts.wait, 0, kYearSeconds);
+  if (!wait.ok()) return Usage(std::string(wait.status().message()));
+  options.wait_s = *wait;
+  return options;
+}
 
 // Writes one line with a single write, so that lines of several processes do not mix.
 int Fail(int exit_code, std::string message) {
@@ -120,6 +184,45 @@ int RunWorker(const ProgramOptions& program) {
 }
 
 }  // namespace
+
+std::string WorkerIdOf(const std::string& hostname) {
+  std::string id = hostname.substr(0, kMaxId);
+  for (char& c : id) {
+    if (!IsPlain(static_cast<unsigned char>(c))) c = '-';
+  }
+  return id.empty() ? "worker" : id;
+}
+
+std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const char* const* argv) {
+  CLI::App app("autocfg-worker: runs the jobs of an autocfg coordinator on this machine", "autocfg-worker");
+  app.set_version_flag("--version",
+                       fmt::format("autocfg-worker {} (build {})", base::Version(), base::BuildId()));
+  Texts texts;
+  app.add_option("--coordinator", texts.coordinator, "address of the coordinator: unix:PATH or HOST:PORT");
+  app.add_option("--devices", texts.devices,
+                 "devices that ranks run on: auto, cpu, cpu:CORES, cuda, cuda:INDEXES (default: auto, the "
+                 "GPUs if there are any)");
+  app.add_option("--slots", texts.slots, "maximum number of concurrent ranks (default: one per core or GPU)");
+  app.add_option("--name", texts.name, "unique name of this worker (default: the host's name)");
+  app.add_option("--wait", texts.wait, "how long to try to reach the coordinator (default: 60s)");
+  app.add_flag("--insecure", texts.insecure, "send plain text to a coordinator on another machine");
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  std::reverse(words.begin(), words.end());  // CLI11 expects reversed arguments
+  try {
+    app.parse(words);
+  } catch (const CLI::Success& success) {  // --help, --version
+    if (app.exit(success) == 0 && std::fflush(stdout) == 0) return ProgramEnd{};
+    return ProgramEnd{2, "cannot write to standard output"};
+  } catch (const CLI::ParseError& error) {
+    return Usage(Words(error));
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    const auto& results = option->results();
+    if (std::find(results.begin(), results.end(), "") != results.end())
+      return Usage(fmt::format("{}: its value is empty; give one, or omit the option", option->get_name()));
+  }
+  return Check(texts);
+}
 
 int CatchingAll(const std::function<int()>& program) {
   try {

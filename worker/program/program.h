@@ -1,7 +1,10 @@
-// The program autocfg-worker: a worker as its own process.
+// The program autocfg-worker: a worker as its own process. Its exit codes, its command line, its main.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string>
+#include <variant>
 
 namespace autocfg::worker {
 
@@ -16,5 +19,26 @@ int WorkerMain(int argc, char** argv);
 
 // Returns the result of `program`. If it throws, prints one error line and returns kExitInternal.
 int CatchingAll(const std::function<int()>& program);
+
+struct ProgramOptions {
+  std::string coordinator;
+  std::string devices = "auto";
+  std::int64_t slots = 0;  // 0: one per core or GPU
+  std::string name;        // worker name, workers/{id}
+  bool insecure = false;
+  double wait_s = 60;
+};
+
+// The program must exit with this code; `message` is one error line if the code is not 0.
+struct ProgramEnd {
+  int exit_code = 0;
+  std::string message = {};
+};
+
+std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const char* const* argv);
+
+// Converts a host name to a valid worker ID: replaces characters other than letters, digits, '-', '_' and '.'
+// by '-'.
+std::string WorkerIdOf(const std::string& hostname);
 
 }  // namespace autocfg::worker

@@ -14,11 +14,6 @@
 
 namespace autocfg {
 
-struct OpTime {
-  OpDesc op;
-  double seconds = 0;
-};
-
 class OpTimes final : public OpTimeModel {
  public:
   OpTimes() = default;

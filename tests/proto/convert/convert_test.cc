@@ -1,6 +1,8 @@
 // Round trips of each struct through its message, and rejection of invalid messages.
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -10,13 +12,9 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "gtest/gtest.h"
-#include "proto/convert/cluster_convert.h"
-#include "proto/convert/model_convert.h"
-#include "proto/convert/op_convert.h"
-#include "proto/convert/plan_convert.h"
-#include "proto/convert/prediction_convert.h"
-#include "proto/convert/trace_convert.h"
-#include "proto/convert/workload_convert.h"
+#include "proto/convert/result_convert.h"
+#include "proto/convert/spec_convert.h"
+#include "proto/convert/trainer_convert.h"
 
 namespace autocfg {
 namespace {
@@ -418,7 +416,36 @@ TEST(OpConvert, RejectsInvalidMessages) {
   EXPECT_THAT(Refusal(time), HasSubstr("seconds is nan"));
 }
 
-TEST(PredictionConvert, RoundTrips) {
+TEST(ResultConvert, SampleIsWhatTheSearchNeedsOfAMeasurement) {
+  v1::Measurement message;
+  message.add_step_time_s(0.5);
+  message.add_step_time_s(0.25);
+  message.set_median_step_time_s(9);
+  message.set_device_s(3);
+  EXPECT_THAT(FromProto(message).step_time_s, ElementsAre(0.5, 0.25));
+  EXPECT_EQ(FromProto(message).device_s, 3);
+  EXPECT_FALSE(FromProto(message).slice);
+  message.set_slice(true);
+  EXPECT_TRUE(FromProto(message).slice);
+}
+
+TEST(ResultConvert, EveryTrialStateHasItsOutcomeOrNone) {
+  const std::map<v1::TrialState, std::optional<TrialOutcome>> outcomes = {
+      {v1::TRIAL_STATE_UNSPECIFIED, std::nullopt},
+      {v1::TRIAL_STATE_QUEUED, std::nullopt},
+      {v1::TRIAL_STATE_RUNNING, std::nullopt},
+      {v1::TRIAL_STATE_MEASURED, TrialOutcome::kMeasured},
+      {v1::TRIAL_STATE_INFEASIBLE, TrialOutcome::kOutOfMemory},
+      {v1::TRIAL_STATE_FAILED, TrialOutcome::kFailed},
+      {v1::TRIAL_STATE_TIMED_OUT, TrialOutcome::kTimedOut},
+      {v1::TRIAL_STATE_CANCELLED, std::nullopt},
+      {v1::TRIAL_STATE_LOST, TrialOutcome::kLost}};
+  ASSERT_EQ(outcomes.size(), static_cast<std::size_t>(v1::TrialState_descriptor()->value_count()));
+  for (const auto& [state, outcome] : outcomes) EXPECT_EQ(FromProto(state), outcome) << state;
+  EXPECT_EQ(FromProto(static_cast<v1::TrialState>(77)), std::nullopt) << "of a newer build";
+}
+
+TEST(ResultConvert, PredictionRoundTrips) {
   Prediction prediction;
   prediction.feasible = true;
   prediction.reason = std::string("too big");

@@ -13,7 +13,7 @@
 #include "google/protobuf/dynamic_message.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "proto/convert/plan_convert.h"
+#include "proto/convert/spec_convert.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/predict_plan.h"
 #include "search/plan/legality.h"

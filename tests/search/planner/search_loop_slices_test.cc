@@ -59,7 +59,6 @@ TEST(SearchLoop, MeasuresSlicesOfPlansLargerThanTheMachine) {
     EXPECT_GE(r.predicted.step_time_s, last * (1 - 1e-9)) << "all are predictions, on one scale";
     last = r.predicted.step_time_s;
     EXPECT_FALSE(r.median_step_time_s.has_value()) << "a slice is not a measured step";
-    EXPECT_EQ(r.slice_step_time_s.has_value(), r.slice);
     if (!r.slice) continue;
     const double raw = predicted.at(r.plan);
     EXPECT_NEAR(r.predicted.step_time_s, raw + expected.at(r.plan), 1e-9 * raw);

@@ -65,15 +65,15 @@ class DispatcherTest : public SchedFixture {
   }
   absl::Status End(const Lease& lease, v1::Outcome outcome,
                    v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED) {
-    Report report;
-    report.worker = lease.session.worker;
-    report.session_epoch = lease.session.epoch;
-    report.lease_id = lease.lease_id;
-    report.fencing_token = lease.fencing_token;
-    report.attempt = lease.attempt;
-    report.request_id = lease.lease_id;
-    report.outcome = outcome;
-    report.failure = failure;
+    v1::ReportTrialRequest report;
+    report.set_worker(lease.session.worker);
+    report.set_session_epoch(lease.session.epoch);
+    report.set_lease_id(lease.lease_id);
+    report.set_fencing_token(lease.fencing_token);
+    report.set_attempt(lease.attempt);
+    report.set_request_id(lease.lease_id);
+    report.set_outcome(outcome);
+    report.set_failure(failure);
     return store_->Report(report, now_);
   }
 

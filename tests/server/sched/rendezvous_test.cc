@@ -45,14 +45,14 @@ class RendezvousTest : public SchedFixture {
   static absl::StatusCode Code(const Call& call) { return call.answer.Wait().status().code(); }
   static std::string Words(const Call& call) { return std::string(call.answer.Wait().status().message()); }
   absl::Status EndFirst(v1::Outcome outcome) {
-    Report report;
-    report.worker = first_.session.worker;
-    report.session_epoch = first_.session.epoch;
-    report.lease_id = first_.lease_id;
-    report.fencing_token = first_.fencing_token;
-    report.attempt = first_.attempt;
-    report.request_id = "end";
-    report.outcome = outcome;
+    v1::ReportTrialRequest report;
+    report.set_worker(first_.session.worker);
+    report.set_session_epoch(first_.session.epoch);
+    report.set_lease_id(first_.lease_id);
+    report.set_fencing_token(first_.fencing_token);
+    report.set_attempt(first_.attempt);
+    report.set_request_id("end");
+    report.set_outcome(outcome);
     return store_->Report(report, now_);
   }
 

@@ -12,9 +12,9 @@
 #include "absl/time/time.h"
 #include "base/os/host.h"
 #include "gtest/gtest.h"
-#include "server/names/resource_names.h"
+#include "server/names/names.h"
 #include "server/sched/dispatcher.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/server/store/study_edits.h"
 
 namespace autocfg::server {

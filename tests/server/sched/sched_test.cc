@@ -5,10 +5,10 @@
 
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
-#include "server/names/resource_names.h"
+#include "server/names/names.h"
 #include "server/sched/lease_expiry.h"
 #include "server/sched/notifier.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/server/sched/sched_fixture.h"
 #include "tests/server/store/study_edits.h"
 

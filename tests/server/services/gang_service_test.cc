@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "tests/server/services/worker_service_fixture.h"
+#include "tests/server/services/service_fixtures.h"
 
 namespace autocfg::server {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "gmock/gmock.h"
-#include "tests/server/services/study_service_fixture.h"
+#include "tests/server/services/service_fixtures.h"
 
 namespace autocfg::server {
 namespace {

@@ -7,13 +7,10 @@
 
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
-#include "proto/convert/cluster_convert.h"
-#include "proto/convert/model_convert.h"
-#include "proto/convert/plan_convert.h"
-#include "proto/convert/workload_convert.h"
+#include "proto/convert/spec_convert.h"
 #include "search/question/prediction_json.h"
 #include "server/services/study_service.h"
-#include "tests/server/services/study_service_fixture.h"
+#include "tests/server/services/service_fixtures.h"
 
 namespace autocfg::server {
 namespace {

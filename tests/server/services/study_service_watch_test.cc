@@ -12,7 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "server/services/study_service.h"
-#include "tests/server/services/study_service_fixture.h"
+#include "tests/server/services/service_fixtures.h"
 
 namespace autocfg::server {
 namespace {

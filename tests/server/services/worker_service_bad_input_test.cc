@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/generic/generic_stub.h"
-#include "tests/server/services/worker_service_fixture.h"
+#include "tests/server/services/service_fixtures.h"
 
 namespace autocfg::server {
 namespace {

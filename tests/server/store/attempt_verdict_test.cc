@@ -1,11 +1,17 @@
 #include "server/store/attempt_verdict.h"
 
+#include <map>
+#include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/store/store.h"
 
 namespace autocfg::server {
 namespace {
+
+using testing::HasSubstr;
 
 // The store's suite tests the verdict for reports. These tests cover ends without a report, and more than two
 // shares.
@@ -61,6 +67,41 @@ TEST(AttemptVerdict, FailureWithoutKindIsOwnAndUnknownOutcomeIsNoEnd) {
   EXPECT_EQ(EndOf(static_cast<v1::Outcome>(77), v1::FAILURE_KIND_OWN, false), ShareEnd::kRuns);
 }
 
+// Every report that the API allows leads to an end state; docs/architecture.md has the table.
+TEST(AttemptVerdict, EveryReportEndsItsAttempt) {
+  const std::map<v1::Outcome, v1::TrialState> states = {
+      {v1::OUTCOME_MEASURED, v1::TRIAL_STATE_MEASURED},
+      {v1::OUTCOME_OUT_OF_MEMORY, v1::TRIAL_STATE_INFEASIBLE},
+      {v1::OUTCOME_FAILED, v1::TRIAL_STATE_FAILED},
+      {v1::OUTCOME_TIMED_OUT, v1::TRIAL_STATE_TIMED_OUT},
+      {v1::OUTCOME_CANCELLED, v1::TRIAL_STATE_CANCELLED},
+      {v1::OUTCOME_REFUSED, v1::TRIAL_STATE_LOST}};
+  for (int number = v1::Outcome_MIN; number <= v1::Outcome_MAX; ++number) {
+    const auto outcome = static_cast<v1::Outcome>(number);
+    if (outcome == v1::OUTCOME_UNSPECIFIED) continue;
+    ASSERT_TRUE(states.contains(outcome)) << v1::Outcome_Name(outcome);
+    for (int kind = v1::FailureKind_MIN; kind <= v1::FailureKind_MAX; ++kind) {
+      for (const bool stopping : {false, true}) {
+        const ShareEnd end = EndOf(outcome, static_cast<v1::FailureKind>(kind), stopping);
+        EXPECT_EQ(StateOf(end), states.at(outcome)) << v1::Outcome_Name(outcome) << ' ' << kind;
+        EXPECT_TRUE(IsEnd(StateOf(end)));
+        EXPECT_TRUE(IsEnd(LastStateOf(end)));
+      }
+    }
+  }
+}
+
+TEST(IsEnd, NamesTheEndStates) {
+  for (int number = v1::TrialState_MIN; number <= v1::TrialState_MAX; ++number) {
+    const bool open = number <= v1::TRIAL_STATE_RUNNING;
+    EXPECT_EQ(IsEnd(static_cast<v1::TrialState>(number)), !open) << number;
+  }
+  for (int number = v1::StudyState_MIN; number <= v1::StudyState_MAX; ++number) {
+    const bool open = number <= v1::STUDY_STATE_PAUSED;
+    EXPECT_EQ(IsEnd(static_cast<v1::StudyState>(number)), !open) << number;
+  }
+}
+
 TEST(AttemptVerdict, StoredNumbersAreStable) {
   const std::vector<std::pair<ShareEnd, v1::TrialState>> ends = {
       {ShareEnd::kRuns, v1::TRIAL_STATE_RUNNING},
@@ -82,6 +123,75 @@ TEST(AttemptVerdict, StoredNumbersAreStable) {
     const bool given_back = ends[i].first == ShareEnd::kCancelled;
     EXPECT_EQ(LastStateOf(ends[i].first), given_back ? v1::TRIAL_STATE_LOST : ends[i].second) << i;
   }
+}
+
+v1::OpDesc Op(const std::string& kind, int size) {
+  v1::OpDesc op;
+  op.set_kind(kind);
+  op.add_dims(size);
+  return op;
+}
+
+// Expects a rejection in one line and returns its message.
+std::string Refusal(const v1::Job& asked, const v1::ReportTrialRequest& report) {
+  const absl::Status status = CheckFits(asked, report);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(status.message().find('\n'), std::string::npos);
+  return std::string(status.message());
+}
+
+TEST(ReportFit, MeasurementHasATimeForEachTimedStep) {
+  v1::Job job;
+  job.mutable_train()->set_steps(5);
+  job.mutable_train()->set_warmup_steps_untimed(2);
+  v1::ReportTrialRequest report;
+  EXPECT_THAT(Refusal(job, report), HasSubstr("measurement is missing"));
+  report.mutable_calibration();
+  EXPECT_THAT(Refusal(job, report), HasSubstr("measurement is missing"));
+  report.mutable_measurement();
+  EXPECT_THAT(Refusal(job, report), HasSubstr("step_time_s is empty"));
+  for (int times = 1; times <= 6; ++times) {
+    report.mutable_measurement()->add_step_time_s(0.5);
+    if (times == 3) {
+      EXPECT_TRUE(CheckFits(job, report).ok()) << CheckFits(job, report);
+    } else {
+      EXPECT_THAT(Refusal(job, report), HasSubstr("but the job times 3 steps")) << times;
+    }
+  }
+}
+
+TEST(ReportFit, SliceMustMatchTheJob) {
+  v1::Job job;
+  job.mutable_train()->set_steps(1);
+  v1::ReportTrialRequest report;
+  report.mutable_measurement()->add_step_time_s(0.5);
+  report.mutable_measurement()->set_slice(true);
+  EXPECT_EQ(Refusal(job, report), "measurement.slice is true, but the job runs all ranks of the plan");
+  job.mutable_train()->mutable_slice();
+  EXPECT_TRUE(CheckFits(job, report).ok());
+  report.mutable_measurement()->set_slice(false);
+  EXPECT_EQ(Refusal(job, report), "measurement.slice is false, but the job runs one rank of the plan alone");
+}
+
+TEST(ReportFit, CalibrationHasEachOpOnceInAnyOrder) {
+  v1::Job job;
+  for (const int size : {1, 2, 3}) *job.mutable_calibrate()->add_ops() = Op("gelu", size);
+  v1::ReportTrialRequest report;
+  report.mutable_measurement()->add_step_time_s(0.5);
+  EXPECT_THAT(Refusal(job, report), HasSubstr("calibration is missing"));
+  report.mutable_calibration();
+  EXPECT_EQ(Refusal(job, report), "calibration.ops lacks 3 of the 3 ops that the job asks for");
+  for (const int size : {3, 1}) *report.mutable_calibration()->add_ops()->mutable_op() = Op("gelu", size);
+  EXPECT_EQ(Refusal(job, report), "calibration.ops lacks 1 of the 3 ops that the job asks for");
+  const v1::CalibrateResult two = report.calibration();
+  for (const v1::OpDesc& wrong : {Op("gelu", 3), Op("gelu", 4), Op("frob\n\x1b[2J", 2)}) {
+    *report.mutable_calibration() = two;
+    *report.mutable_calibration()->add_ops()->mutable_op() = wrong;
+    EXPECT_THAT(Refusal(job, report), HasSubstr("is a duplicate, or the job does not ask for it"));
+  }
+  *report.mutable_calibration() = two;
+  *report.mutable_calibration()->add_ops()->mutable_op() = Op("gelu", 2);
+  EXPECT_TRUE(CheckFits(job, report).ok()) << CheckFits(job, report);
 }
 
 }  // namespace

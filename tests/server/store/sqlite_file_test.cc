@@ -1,5 +1,5 @@
 // Defects of a database file: each has its own status, and no stored data is lost.
-#include "server/store/sqlite_file.h"
+#include "server/store/sqlite/sqlite_file.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sys/fsuid.h>
@@ -13,8 +13,8 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/schema.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/schema.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/server/store/study_edits.h"
 #include "tests/support/temp_dir.h"
 
@@ -122,14 +122,14 @@ TEST(SqliteFile, DeletedStudyLeavesNoRows) {
   const WorkerSession session{"workers/a", *(*store)->RegisterWorker(worker, 1)};
   const Lease lease = (*store)->LeaseJobs({session}, {session}, 1, 10)->leases.at(0);
   ASSERT_TRUE((*store)->AppendLog(lease.lease_id, lease.fencing_token, "line").ok());
-  Report report;
-  report.worker = session.worker;
-  report.session_epoch = session.epoch;
-  report.lease_id = lease.lease_id;
-  report.fencing_token = lease.fencing_token;
-  report.attempt = lease.attempt;
-  report.request_id = "report of this study";
-  report.outcome = v1::OUTCOME_FAILED;
+  v1::ReportTrialRequest report;
+  report.set_worker(session.worker);
+  report.set_session_epoch(session.epoch);
+  report.set_lease_id(lease.lease_id);
+  report.set_fencing_token(lease.fencing_token);
+  report.set_attempt(lease.attempt);
+  report.set_request_id("report of this study");
+  report.set_outcome(v1::OUTCOME_FAILED);
   ASSERT_TRUE((*store)->Report(report, 2).ok());
   ASSERT_TRUE(SetStudyState(**store, 1, v1::STUDY_STATE_CANCELLED).ok());
   ASSERT_TRUE((*store)->DeleteStudy(1).ok());

@@ -7,9 +7,8 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/schema.h"
-#include "server/store/sqlite_reader.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/schema.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/temp_dir.h"
 
@@ -47,17 +46,17 @@ class MigrationTest : public testing::Test {
     return db.execAndGet("SELECT count(*) FROM " + what).getInt64();
   }
   // The running leases, as version 1 granted them.
-  static Report MeasuredReport(const std::string& worker, const std::string& lease_id, std::int64_t token) {
-    Report report;
-    report.worker = worker;
-    report.session_epoch = 1;
-    report.lease_id = lease_id;
-    report.fencing_token = token;
-    report.attempt = 1;
-    report.request_id = lease_id + "/report";
-    report.outcome = v1::OUTCOME_MEASURED;
-    report.measurement.emplace();
-    for (int step = 0; step < 5; ++step) report.measurement->add_step_time_s(0.25);
+  static v1::ReportTrialRequest MeasuredReport(const std::string& worker, const std::string& lease_id,
+                                               std::int64_t token) {
+    v1::ReportTrialRequest report;
+    report.set_worker(worker);
+    report.set_session_epoch(1);
+    report.set_lease_id(lease_id);
+    report.set_fencing_token(token);
+    report.set_attempt(1);
+    report.set_request_id(lease_id + "/report");
+    report.set_outcome(v1::OUTCOME_MEASURED);
+    for (int step = 0; step < 5; ++step) report.mutable_measurement()->add_step_time_s(0.25);
     return report;
   }
 
@@ -104,7 +103,7 @@ TEST_F(MigrationTest, ApiAnswersAreUnchanged) {
   EXPECT_EQ(trials[0].measured().device_s(), 7);
   EXPECT_EQ(trials[1].message(), "too much");
   EXPECT_EQ(trials[5].attempts(0).state(), v1::TRIAL_STATE_CANCELLED);
-  EXPECT_EQ((*store_->GetCalibration(1))->device_overhead_bytes, 4096);
+  EXPECT_EQ((*store_->GetCalibration(1))->result.device_overhead_bytes(), 4096);
   // 2 x 3 s, 11 s, 7 s as reported, 2 x 1 s, 4 x 1 s twice, 1 s: counted as in version 1.
   EXPECT_EQ(store_->Usage(1)->device_s, 35);
   const auto workers = *store_->ListWorkers("", 10, false);

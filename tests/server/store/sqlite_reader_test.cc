@@ -1,6 +1,4 @@
 // Reading a database without its lock: beside a writer, after a killed writer, and without write permission.
-#include "server/store/sqlite_reader.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +7,7 @@
 
 #include "SQLiteCpp/SQLiteCpp.h"
 #include "gtest/gtest.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/support/temp_dir.h"
 
 namespace autocfg::server {

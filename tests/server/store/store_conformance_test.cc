@@ -1,6 +1,13 @@
 // Runs the store's conformance suite on every implementation.
-#include "server/store/sqlite_store.h"
-#include "tests/conformance/store_suite.h"
+#include "server/store/sqlite/sqlite_store.h"
+#include "tests/conformance/store_calibrations_suite.h"
+#include "tests/conformance/store_gangs_suite.h"
+#include "tests/conformance/store_leases_suite.h"
+#include "tests/conformance/store_placement_suite.h"
+#include "tests/conformance/store_reports_suite.h"
+#include "tests/conformance/store_studies_suite.h"
+#include "tests/conformance/store_trials_suite.h"
+#include "tests/conformance/store_workers_suite.h"
 #include "tests/support/temp_dir.h"
 
 namespace autocfg::server {

@@ -15,8 +15,8 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "server/names/resource_names.h"
-#include "server/store/sqlite_store.h"
+#include "server/names/names.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/server/store/study_edits.h"
 #include "tests/support/temp_dir.h"
 
@@ -63,15 +63,15 @@ TEST(StoreCrash, DISABLED_Writer) {
       const auto leased = (*store)->LeaseJobs({{"workers/a", *epoch}}, {}, 1, 1e9);
       ASSERT_TRUE(leased.ok() && leased->leases.size() == 1) << leased.status();
       const Lease* const lease = &leased->leases[0];
-      Report report;
-      report.worker = "workers/a";
-      report.session_epoch = *epoch;
-      report.lease_id = lease->lease_id;
-      report.fencing_token = lease->fencing_token;
-      report.attempt = lease->attempt;
-      report.request_id = lease->lease_id;
-      report.outcome = v1::OUTCOME_MEASURED;
-      report.measurement.emplace().add_step_time_s(1);
+      v1::ReportTrialRequest report;
+      report.set_worker("workers/a");
+      report.set_session_epoch(*epoch);
+      report.set_lease_id(lease->lease_id);
+      report.set_fencing_token(lease->fencing_token);
+      report.set_attempt(lease->attempt);
+      report.set_request_id(lease->lease_id);
+      report.set_outcome(v1::OUTCOME_MEASURED);
+      report.mutable_measurement()->add_step_time_s(1);
       ASSERT_TRUE((*store)->Report(report, 2).ok());
       say(fmt::format("measured {} {}\n", lease->key.study, lease->key.trial));
     }

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "server/names/resource_names.h"
+#include "server/names/names.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {

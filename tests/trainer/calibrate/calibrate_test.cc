@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "kernels/cpu/cpu_device.h"
-#include "proto/convert/op_convert.h"
+#include "proto/convert/trainer_convert.h"
 #include "tests/trainer/calibrate/every_op.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/errors.h"
@@ -22,7 +22,7 @@ namespace {
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-void ExpectTimes(const std::vector<TimedOp>& times, const std::vector<OpDesc>& ops) {
+void ExpectTimes(const std::vector<OpTime>& times, const std::vector<OpDesc>& ops) {
   ASSERT_EQ(times.size(), ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) {
     EXPECT_EQ(times[i].op, ops[i]);
@@ -113,9 +113,9 @@ Spent SamplesOfEach(std::size_t ops, double sample_s, double budget_s) {
   const ClockedDevice& clocked = *device;
   backend.device = std::move(device);
   const std::vector<OpDesc> fills(ops, {.kind = OpKind::kFill, .dtype = DType::kF32, .dims = {8}});
-  const std::vector<TimedOp> times = TimeOps(fills, budget_s, 0, 1, backend);
+  const std::vector<OpTime> times = TimeOps(fills, budget_s, 0, 1, backend);
   EXPECT_EQ(clocked.samples() % static_cast<int>(ops), 0);
-  for (const TimedOp& timed : times) EXPECT_EQ(timed.seconds, times[0].seconds);
+  for (const OpTime& timed : times) EXPECT_EQ(timed.seconds, times[0].seconds);
   return {clocked.samples() / static_cast<int>(ops), times[0].seconds};
 }
 

@@ -1,0 +1,112 @@
+#include "proto/convert/result_convert.h"
+
+namespace autocfg {
+namespace {
+
+static_assert(kBreakdownParts.size() == 8 && kMemoryRegions.size() == 7, "convert the new part both ways");
+
+v1::Breakdown BreakdownToProto(const Breakdown& breakdown) {
+  v1::Breakdown message;
+  message.set_compute(breakdown.compute);
+  message.set_recompute(breakdown.recompute);
+  message.set_tp_comm(breakdown.tp_comm);
+  message.set_pp_comm(breakdown.pp_comm);
+  message.set_dp_comm(breakdown.dp_comm);
+  message.set_bubble(breakdown.bubble);
+  message.set_optimizer(breakdown.optimizer);
+  message.set_overhead(breakdown.overhead);
+  return message;
+}
+
+Breakdown BreakdownFromProto(const v1::Breakdown& message) {
+  Breakdown breakdown;
+  breakdown.compute = message.compute();
+  breakdown.recompute = message.recompute();
+  breakdown.tp_comm = message.tp_comm();
+  breakdown.pp_comm = message.pp_comm();
+  breakdown.dp_comm = message.dp_comm();
+  breakdown.bubble = message.bubble();
+  breakdown.optimizer = message.optimizer();
+  breakdown.overhead = message.overhead();
+  return breakdown;
+}
+
+}  // namespace
+
+v1::MemoryBytes ToProto(const MemoryBytes& memory, std::int64_t capacity_bytes) {
+  v1::MemoryBytes message;
+  message.set_parameters(memory.parameters);
+  message.set_gradients(memory.gradients);
+  message.set_optimizer(memory.optimizer);
+  message.set_activations(memory.activations);
+  message.set_workspace(memory.workspace);
+  message.set_communication(memory.communication);
+  message.set_device_overhead(memory.device_overhead);
+  message.set_total(memory.Total());
+  message.set_capacity(capacity_bytes);
+  return message;
+}
+
+MemoryBytes FromProto(const v1::MemoryBytes& message) {
+  MemoryBytes memory;
+  memory.parameters = message.parameters();
+  memory.gradients = message.gradients();
+  memory.optimizer = message.optimizer();
+  memory.activations = message.activations();
+  memory.workspace = message.workspace();
+  memory.communication = message.communication();
+  memory.device_overhead = message.device_overhead();
+  return memory;
+}
+
+v1::Prediction ToProto(const Prediction& prediction) {
+  v1::Prediction message;
+  message.set_feasible(prediction.feasible);
+  message.set_reason(prediction.reason);
+  message.set_step_time_s(prediction.step_time_s);
+  message.set_step_time_low_s(prediction.step_time_low_s);
+  message.set_step_time_high_s(prediction.step_time_high_s);
+  *message.mutable_memory_bytes() = ToProto(prediction.memory, prediction.capacity_bytes);
+  *message.mutable_breakdown_s() = BreakdownToProto(prediction.breakdown);
+  return message;
+}
+
+Prediction FromProto(const v1::Prediction& message) {
+  Prediction prediction;
+  prediction.feasible = message.feasible();
+  prediction.reason = message.reason();
+  prediction.step_time_s = message.step_time_s();
+  prediction.step_time_low_s = message.step_time_low_s();
+  prediction.step_time_high_s = message.step_time_high_s();
+  prediction.memory = FromProto(message.memory_bytes());
+  prediction.capacity_bytes = message.memory_bytes().capacity();
+  prediction.breakdown = BreakdownFromProto(message.breakdown_s());
+  return prediction;
+}
+
+Sample FromProto(const v1::Measurement& message) {
+  Sample sample;
+  sample.step_time_s.assign(message.step_time_s().begin(), message.step_time_s().end());
+  sample.device_s = message.device_s();
+  sample.slice = message.slice();
+  return sample;
+}
+
+std::optional<TrialOutcome> FromProto(v1::TrialState state) {
+  switch (state) {
+    case v1::TRIAL_STATE_MEASURED: return TrialOutcome::kMeasured;
+    case v1::TRIAL_STATE_INFEASIBLE: return TrialOutcome::kOutOfMemory;
+    case v1::TRIAL_STATE_FAILED: return TrialOutcome::kFailed;
+    case v1::TRIAL_STATE_TIMED_OUT: return TrialOutcome::kTimedOut;
+    case v1::TRIAL_STATE_LOST: return TrialOutcome::kLost;
+    case v1::TRIAL_STATE_CANCELLED:
+    case v1::TRIAL_STATE_UNSPECIFIED:
+    case v1::TRIAL_STATE_QUEUED:
+    case v1::TRIAL_STATE_RUNNING:
+    case v1::TrialState_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case v1::TrialState_INT_MAX_SENTINEL_DO_NOT_USE_: break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,276 @@
+#include "proto/convert/spec_convert.h"
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/subject.h"
+#include "base/text.h"
+#include "fmt/format.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+
+namespace autocfg {
+namespace {
+
+absl::Status UnknownInModel(std::string_view field, std::string_view value) {
+  return base::InvalidArgument("model", fmt::format("unknown {} '{}'", field, base::Printable(value)));
+}
+
+v1::DeviceEfficiency ToProto(const DeviceEfficiency& efficiency) {
+  v1::DeviceEfficiency message;
+  message.set_matmul(efficiency.matmul);
+  message.set_matmul_k_half(efficiency.matmul_k_half);
+  message.set_attention_forward(efficiency.attention_forward);
+  message.set_attention_backward(efficiency.attention_backward);
+  message.set_memory(efficiency.memory);
+  message.set_intra_node(efficiency.intra_node);
+  message.set_inter_node(efficiency.inter_node);
+  if (efficiency.op_overhead_s) message.set_op_overhead_s(*efficiency.op_overhead_s);
+  return message;
+}
+
+DeviceEfficiency FromProto(const v1::DeviceEfficiency& message) {
+  return {
+      .matmul = message.matmul(),
+      .matmul_k_half = message.matmul_k_half(),
+      .attention_forward = message.attention_forward(),
+      .attention_backward = message.attention_backward(),
+      .memory = message.memory(),
+      .intra_node = message.intra_node(),
+      .inter_node = message.inter_node(),
+      .op_overhead_s = message.has_op_overhead_s() ? std::optional(message.op_overhead_s()) : std::nullopt};
+}
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// The message's field of an option. A table whose option has none is a bug: a test holds the two equal.
+const FieldDescriptor* FieldOf(const PlanOption& option, const Message& message) {
+  const std::string name(option.json_name);
+  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
+  if (field == nullptr)
+    throw std::logic_error(fmt::format("{} has no field {}", message.GetDescriptor()->full_name(), name));
+  return field;
+}
+
+// The value as text, in the form of OptionForm; empty for the default of protobuf.
+std::string TextOfField(const Message& message, const FieldDescriptor* field) {
+  const auto* reflection = message.GetReflection();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL: return reflection->GetBool(message, field) ? "1" : "";
+    case FieldDescriptor::CPPTYPE_INT64: {
+      const std::int64_t value = reflection->GetInt64(message, field);
+      return value == 0 ? "" : fmt::format("{}", value);
+    }
+    default: return reflection->GetString(message, field);
+  }
+}
+
+}  // namespace
+
+v1::ModelSpec ToProto(const ModelSpec& model) {
+  v1::ModelSpec message;
+  message.set_name(model.name);
+  message.set_layers(model.layers);
+  message.set_hidden(model.hidden);
+  message.set_heads(model.heads);
+  message.set_kv_heads(model.kv_heads);
+  message.set_head_dim(model.head_dim);
+  message.set_ffn_hidden(model.ffn_hidden);
+  message.set_vocab(model.vocab);
+  message.set_max_seq_len(model.max_seq_len);
+  message.set_activation(std::string(Name(model.activation)));
+  message.set_norm(std::string(Name(model.norm)));
+  message.set_norm_eps(model.norm_eps);
+  message.set_position(std::string(Name(model.position)));
+  message.set_rope_theta(model.rope_theta);
+  message.set_bias(model.bias);
+  message.set_tied_embeddings(model.tied_embeddings);
+  message.set_init_std(model.init_std);
+  message.set_vocab_multiple(model.vocab_multiple);
+  message.set_rope_scaling(model.rope_scaling);
+  return message;
+}
+
+absl::StatusOr<ModelSpec> FromProto(const v1::ModelSpec& message) {
+  ModelSpec model;
+  model.name = message.name();
+  model.layers = message.layers();
+  model.hidden = message.hidden();
+  model.heads = message.heads();
+  model.kv_heads = message.kv_heads();
+  model.head_dim = message.head_dim();
+  model.ffn_hidden = message.ffn_hidden();
+  model.vocab = message.vocab();
+  model.max_seq_len = message.max_seq_len();
+  model.rope_scaling = message.rope_scaling();
+  if (!message.activation().empty()) {
+    const auto activation = ParseActivation(message.activation());
+    if (!activation) return UnknownInModel("activation", message.activation());
+    model.activation = *activation;
+  }
+  if (!message.norm().empty()) {
+    const auto norm = ParseNorm(message.norm());
+    if (!norm) return UnknownInModel("norm", message.norm());
+    model.norm = *norm;
+  }
+  if (!message.position().empty()) {
+    const auto position = ParsePosition(message.position());
+    if (!position) return UnknownInModel("position", message.position());
+    model.position = *position;
+  }
+  if (message.norm_eps() != 0) model.norm_eps = message.norm_eps();
+  if (message.rope_theta() != 0) model.rope_theta = message.rope_theta();
+  if (message.init_std() != 0) model.init_std = message.init_std();
+  if (message.vocab_multiple() != 0) model.vocab_multiple = message.vocab_multiple();
+  if (message.has_bias()) model.bias = message.bias();
+  if (message.has_tied_embeddings()) model.tied_embeddings = message.tied_embeddings();
+
+  // Sizes that FillDefaults will fill later may be zero. The completed model must be valid.
+  ModelSpec complete = model;
+  FillDefaults(complete);
+  if (absl::Status status = Validate(complete); !status.ok()) return status;
+  return model;
+}
+
+v1::Workload ToProto(const Workload& workload) {
+  v1::Workload message;
+  message.set_global_batch(workload.global_batch);
+  message.set_seq_len(workload.seq_len);
+  message.set_precision(std::string(Name(workload.precision)));
+  return message;
+}
+
+absl::StatusOr<Workload> FromProto(const v1::Workload& message) {
+  const auto precision = ParsePrecision(message.precision());
+  if (!precision) return base::InvalidArgument("workload", UnknownPrecision(message.precision()));
+  if (message.global_batch() < 1) {
+    return base::InvalidArgument(
+        "workload", fmt::format("global_batch is {}; it must be at least 1", message.global_batch()));
+  }
+  if (message.seq_len() < 1) {
+    return base::InvalidArgument("workload",
+                                 fmt::format("seq_len is {}; it must be at least 1", message.seq_len()));
+  }
+  return Workload{message.global_batch(), message.seq_len(), *precision};
+}
+
+v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
+  v1::ClusterSpec message;
+  message.set_name(cluster.name);
+  message.set_local(cluster.local);
+  for (const NodeGroup& group : cluster.groups) {
+    v1::NodeGroup& out = *message.add_groups();
+    v1::DeviceSpec& device = *out.mutable_device();
+    device.set_name(group.device.name);
+    device.set_kind(std::string(Name(group.device.kind)));
+    device.set_memory_bytes(group.device.memory_bytes);
+    device.set_memory_bytes_per_s(group.device.memory_bytes_per_s);
+    auto& rates = *device.mutable_flops_per_s();
+    for (const auto& [name, rate] : {std::pair<const char*, double>{"fp64", group.device.flops_per_s_fp64},
+                                     {"fp32", group.device.flops_per_s_fp32},
+                                     {"bf16", group.device.flops_per_s_bf16},
+                                     {"fp16", group.device.flops_per_s_fp16}}) {
+      if (rate != 0) rates[name] = rate;
+    }
+    device.set_multiprocessors(group.device.multiprocessors);
+    if (group.device.overhead_bytes) device.set_overhead_bytes(*group.device.overhead_bytes);
+    *device.mutable_efficiency() = ToProto(group.device.efficiency);
+    out.set_nodes(group.nodes);
+    out.set_gpus_per_node(group.gpus_per_node);
+    out.set_intra_node_bytes_per_s(group.intra_node_bytes_per_s);
+    out.set_inter_node_bytes_per_s(group.inter_node_bytes_per_s);
+    if (group.intra_node_latency_s) out.set_intra_node_latency_s(*group.intra_node_latency_s);
+    if (group.inter_node_latency_s) out.set_inter_node_latency_s(*group.inter_node_latency_s);
+    out.set_ranks_per_core(group.ranks_per_core);
+    if (group.host_op_s) out.set_host_op_s(*group.host_op_s);
+  }
+  return message;
+}
+
+absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
+  ClusterSpec cluster;
+  cluster.name = message.name();
+  cluster.local = message.local();
+  for (const v1::NodeGroup& in : message.groups()) {
+    NodeGroup group;
+    group.device.name = in.device().name();
+    const std::optional<DeviceKind> kind = ParseDeviceKind(in.device().kind());
+    if (!kind) {
+      return base::InvalidArgument("cluster", fmt::format("unknown device kind '{}'; expected cpu or cuda",
+                                                          base::Printable(in.device().kind())));
+    }
+    group.device.kind = *kind;
+    group.device.memory_bytes = in.device().memory_bytes();
+    group.device.memory_bytes_per_s = in.device().memory_bytes_per_s();
+    for (const auto& [name, rate] : in.device().flops_per_s()) {
+      if (name == "fp64") {
+        group.device.flops_per_s_fp64 = rate;
+      } else if (name == "fp32") {
+        group.device.flops_per_s_fp32 = rate;
+      } else if (name == "bf16") {
+        group.device.flops_per_s_bf16 = rate;
+      } else if (name == "fp16") {
+        group.device.flops_per_s_fp16 = rate;
+      } else {
+        return base::InvalidArgument("cluster", "flops_per_s: " + UnknownPrecision(name));
+      }
+    }
+    group.device.multiprocessors = in.device().multiprocessors();
+    if (in.device().has_overhead_bytes()) group.device.overhead_bytes = in.device().overhead_bytes();
+    group.device.efficiency = FromProto(in.device().efficiency());
+    group.nodes = in.nodes();
+    group.gpus_per_node = in.gpus_per_node();
+    group.intra_node_bytes_per_s = in.intra_node_bytes_per_s();
+    group.inter_node_bytes_per_s = in.inter_node_bytes_per_s();
+    if (in.has_intra_node_latency_s()) group.intra_node_latency_s = in.intra_node_latency_s();
+    if (in.has_inter_node_latency_s()) group.inter_node_latency_s = in.inter_node_latency_s();
+    if (in.ranks_per_core() != 0) group.ranks_per_core = in.ranks_per_core();  // 0: unset
+    if (in.has_host_op_s()) group.host_op_s = in.host_op_s();
+    cluster.groups.push_back(std::move(group));
+  }
+  if (absl::Status status = Validate(cluster); !status.ok()) return status;
+  return cluster;
+}
+
+void PlanToMessage(const ParallelPlan& plan, Message& message, PlanOptionTable options) {
+  const auto* reflection = message.GetReflection();
+  for (const PlanOption& option : options) {
+    const FieldDescriptor* field = FieldOf(option, message);
+    const std::string text = option.print(plan);
+    switch (option.form) {
+      case OptionForm::kSize:
+      case OptionForm::kNumber: reflection->SetInt64(&message, field, std::stoll(text)); break;
+      case OptionForm::kFlag: reflection->SetBool(&message, field, text == "1"); break;
+      case OptionForm::kName:
+      case OptionForm::kSplit: reflection->SetString(&message, field, text); break;
+    }
+  }
+}
+
+absl::StatusOr<ParallelPlan> PlanFromMessage(const Message& message, PlanOptionTable options) {
+  ParallelPlan plan;
+  bool has_schedule = false;
+  for (const PlanOption& option : options) {
+    const std::string text = TextOfField(message, FieldOf(option, message));
+    if (text.empty()) continue;
+    if (option.name == "schedule") has_schedule = true;
+    if (absl::Status status = option.parse(option, text, plan); !status.ok()) return status;
+  }
+  if (!has_schedule) SetDependentDefaults(plan);
+  return plan;
+}
+
+v1::ParallelPlan ToProto(const ParallelPlan& plan) {
+  v1::ParallelPlan message;
+  PlanToMessage(plan, message);
+  return message;
+}
+
+absl::StatusOr<ParallelPlan> FromProto(const v1::ParallelPlan& message) { return PlanFromMessage(message); }
+
+}  // namespace autocfg

@@ -1,0 +1,78 @@
+#include "server/listen/grpc_server.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "google/protobuf/descriptor.h"
+
+namespace autocfg::server {
+namespace {
+
+using grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::Interceptor;
+using grpc::experimental::InterceptorBatchMethods;
+using grpc::experimental::ServerInterceptorFactoryInterface;
+using grpc::experimental::ServerRpcInfo;
+
+// `method` has the form "/package.Service/Method".
+bool Exists(std::string method) {
+  if (!method.starts_with('/')) return false;
+  method.erase(0, 1);
+  std::replace(method.begin(), method.end(), '/', '.');
+  return google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(method) != nullptr;
+}
+
+class MalformedCall final : public Interceptor {
+ public:
+  explicit MalformedCall(std::string method) : method_(std::move(method)) {}
+
+  void Intercept(InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
+      const grpc::Status status = methods->GetSendStatus();
+      const bool by_grpc = status.error_code() == grpc::StatusCode::INTERNAL ||
+                           status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+      if (!by_grpc || !status.error_message().empty()) {
+        // OK, or an error of a service itself
+      } else if (!Exists(method_)) {
+        if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+          methods->ModifySendStatus({grpc::StatusCode::UNIMPLEMENTED,
+                                     fmt::format("unknown method {}; see the server's reflection", method_)});
+        }
+      } else {
+        methods->ModifySendStatus(
+            {grpc::StatusCode::INVALID_ARGUMENT,
+             fmt::format("{}: the request cannot be parsed as its message type; see the server's reflection",
+                         method_)});
+      }
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string method_;
+};
+
+class Factory final : public ServerInterceptorFactoryInterface {
+ public:
+  Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
+    return new MalformedCall(info->method());
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
+                                                                        bool insecure) {
+  if (absl::Status status = CheckPlainText(address, insecure); !status.ok()) return status;
+  return grpc::InsecureServerCredentials();
+}
+
+std::vector<std::unique_ptr<ServerInterceptorFactoryInterface>> MalformedCallsSaySo() {
+  std::vector<std::unique_ptr<ServerInterceptorFactoryInterface>> factories;
+  factories.push_back(std::make_unique<Factory>());
+  return factories;
+}
+
+}  // namespace autocfg::server

@@ -1,0 +1,26 @@
+// What a gRPC server needs besides its services: credentials, and texts for the calls that gRPC rejects
+// before they reach a service. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/support/server_interceptor.h"
+#include "server/listen/listen_address.h"
+
+namespace autocfg::server {
+
+// Returns the server's credentials for an address: the one place to add certificates and tokens. Returns
+// InvalidArgument if only plain text is available, it would leave the machine, and `insecure` is false.
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
+                                                                        bool insecure);
+
+// Adds error texts to calls that gRPC rejects, for grpc::ServerBuilder. gRPC gives them no text: requests
+// that do not parse fail with INTERNAL (synchronous API) or UNIMPLEMENTED (callback API), and unknown methods
+// with UNIMPLEMENTED. With a text, they get INVALID_ARGUMENT and UNIMPLEMENTED. Errors of a service itself
+// always have a text and stay unchanged.
+std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> MalformedCallsSaySo();
+
+}  // namespace autocfg::server

@@ -1,0 +1,90 @@
+#include "server/names/names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "fmt/format.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr std::string_view kStudies = "studies/";
+constexpr std::string_view kTrials = "/trials/";
+constexpr std::string_view kWorkers = "workers/";
+constexpr std::size_t kMaxWorkerId = 100;
+
+std::optional<std::int64_t> ParseNumber(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value <= 0 || text.front() == '0')
+    return std::nullopt;
+  return value;
+}
+
+// Shortens outside text and makes it printable for messages.
+std::string Shown(std::string_view name) {
+  std::string shown(name.substr(0, 80));
+  for (char& c : shown) {
+    if (std::isprint(static_cast<unsigned char>(c)) == 0) c = '?';
+  }
+  return shown;
+}
+
+std::string Without(std::string_view prefix, std::string_view name, int number) {
+  return name.starts_with(prefix) ? std::string(name.substr(prefix.size())) : fmt::format("{}", number);
+}
+
+}  // namespace
+
+std::string StudyName(std::int64_t id) { return fmt::format("studies/{}", id); }
+std::string TrialName(std::int64_t study, std::int64_t number) {
+  return fmt::format("studies/{}/trials/{}", study, number);
+}
+std::string CalibrationName(std::int64_t study) { return fmt::format("studies/{}/calibration", study); }
+
+absl::StatusOr<std::int64_t> ParseStudyName(const std::string& name) {
+  const std::string_view text = name;
+  if (text.starts_with(kStudies)) {
+    if (const auto id = ParseNumber(text.substr(kStudies.size()))) return *id;
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("invalid study name '{}'; expected studies/NUMBER", Shown(name)));
+}
+
+absl::StatusOr<TrialId> ParseTrialName(const std::string& name) {
+  const std::string_view text = name;
+  const std::size_t middle = text.find(kTrials);
+  if (text.starts_with(kStudies) && middle != std::string_view::npos && middle >= kStudies.size()) {
+    const auto study = ParseNumber(text.substr(kStudies.size(), middle - kStudies.size()));
+    const auto number = ParseNumber(text.substr(middle + kTrials.size()));
+    if (study && number) return TrialId{*study, *number};
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("invalid trial name '{}'; expected studies/NUMBER/trials/NUMBER", Shown(name)));
+}
+
+absl::Status CheckWorkerName(const std::string& name) {
+  const std::string_view text = name;
+  if (text.starts_with(kWorkers)) {
+    const std::string_view id = text.substr(kWorkers.size());
+    const bool plain = std::all_of(id.begin(), id.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+    });
+    if (plain && !id.empty() && id.size() <= kMaxWorkerId) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "invalid worker name '{}'; expected workers/ID with letters, digits, '-', '_' and '.'", Shown(name)));
+}
+
+std::string StateName(v1::StudyState state) {
+  return Without("STUDY_STATE_", v1::StudyState_Name(state), state);
+}
+
+std::string StateName(v1::TrialState state) {
+  return Without("TRIAL_STATE_", v1::TrialState_Name(state), state);
+}
+
+}  // namespace autocfg::server

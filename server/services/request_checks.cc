@@ -1,0 +1,229 @@
+#include "server/services/request_checks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "fmt/format.h"
+#include "proto/convert/device_convert.h"
+#include "server/names/names.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr int kDefaultPage = 50;
+constexpr int kLargestPage = 200;
+constexpr double kLongestWait = 60;
+constexpr double kShortestStep = 1e-9;  // seconds; valid times lie between the two limits
+constexpr double kLongestStep = 1e6;
+constexpr double kMostDeviceSeconds = 1e12;  // per attempt: a million devices for eleven days
+constexpr std::size_t kMaxText = 200;        // for IDs
+constexpr std::size_t kMaxDescription = 1000;
+constexpr std::size_t kMaxMessage = 16 << 10;
+constexpr std::size_t kMaxLog = 64 << 10;  // per call
+constexpr std::int64_t kMostSlots = 1024;
+constexpr int kMostGpus = 1024;
+constexpr int kMostHeld = 1024;
+constexpr int kMostSteps = 100'000;
+constexpr int kMostOps = 200'000;
+constexpr std::int64_t kMostCores = 1 << 20;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+
+// Both comparisons are false for NaN.
+bool IsStepTime(double seconds) { return seconds > kShortestStep && seconds < kLongestStep; }
+bool IsOpTime(double seconds) { return seconds > 0 && seconds < kLongestStep; }
+
+absl::Status Missing(const char* field) {
+  return absl::InvalidArgumentError(fmt::format("{} is missing", field));
+}
+
+absl::Status CheckLength(const char* field, const std::string& text, std::size_t most) {
+  if (text.size() <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{} is longer than {} bytes", field, most));
+}
+
+absl::Status CheckText(const char* field, const std::string& text, std::size_t most = kMaxText) {
+  return text.empty() ? Missing(field) : CheckLength(field, text, most);
+}
+
+absl::Status CheckRange(const char* field, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{} is {}; it must be from {} to {}", field, value, least, most));
+}
+
+absl::Status CheckCount(const char* field, int count, int most) {
+  if (count <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{} has {} entries; the limit is {}", field, count, most));
+}
+
+absl::Status CheckNotNegative(const char* field, double value) {
+  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{} is negative or not a number", field));
+}
+
+absl::Status CheckSeconds(const char* field, double value, double most) {
+  if (value >= 0 && value <= most) return absl::OkStatus();  // false for NaN
+  return absl::InvalidArgumentError(fmt::format("{} is {} s; it must be from 0 to {}", field, value, most));
+}
+
+template <typename... Rest>
+absl::Status First(absl::Status first, Rest... rest) {
+  if constexpr (sizeof...(rest) == 0) {
+    return first;
+  } else {
+    return first.ok() ? First(std::move(rest)...) : first;
+  }
+}
+
+absl::Status Check(const v1::Gpu& gpu) {
+  return First(CheckRange("inventory.gpus.index", gpu.index(), 0, kMostGpus),
+               CheckLength("inventory.gpus.name", gpu.name(), kMaxText),
+               CheckLength("inventory.gpus.uuid", gpu.uuid(), kMaxText),
+               CheckRange("inventory.gpus.memory_bytes", gpu.memory_bytes(), 0, kMostBytes),
+               CheckRange("inventory.gpus.nvlinks", gpu.nvlinks(), 0, kMostGpus),
+               CheckLength("inventory.gpus.farthest", gpu.farthest(), kMaxText),
+               CheckLength("inventory.gpus.left_out", gpu.left_out(), kMaxDescription));
+}
+
+absl::Status Check(const v1::Inventory& inventory) {
+  if (absl::Status status = First(
+          CheckRange("inventory.slots", inventory.slots(), 1, kMostSlots),
+          CheckLength("inventory.hostname", inventory.hostname(), 255),
+          CheckLength("inventory.device_kind", inventory.device_kind(), kMaxText),
+          CheckLength("inventory.device_fingerprint", inventory.device_fingerprint(), kMaxDescription * 4),
+          CheckRange("inventory.physical_cores", inventory.physical_cores(), 0, kMostCores),
+          CheckRange("inventory.memory_bytes", inventory.memory_bytes(), 0, kMostBytes),
+          CheckLength("inventory.build_id", inventory.build_id(), kMaxText),
+          CheckLength("inventory.driver", inventory.driver(), kMaxText),
+          CheckCount("inventory.gpus", inventory.gpus_size(), kMostGpus));
+      !status.ok()) {
+    return status;
+  }
+  if (!WorkerKind(inventory)) return absl::InvalidArgumentError("inventory.device_kind must be cpu or cuda");
+  for (const v1::Gpu& gpu : inventory.gpus()) {
+    if (absl::Status status = Check(gpu); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(const v1::Measurement& m) {
+  for (const double step : m.step_time_s()) {
+    if (!IsStepTime(step)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "measurement.step_time_s: invalid step time {} s; it must be more than {} and less than {}", step,
+          kShortestStep, kLongestStep));
+    }
+  }
+  return First(CheckCount("measurement.step_time_s", m.step_time_s_size(), kMostSteps),
+               CheckNotNegative("measurement.ci95_s", m.ci95_s()),
+               CheckSeconds("measurement.device_s", m.device_s(), kMostDeviceSeconds),
+               CheckNotNegative("measurement.ranks_per_core", m.ranks_per_core()),
+               CheckNotNegative("measurement.ranks_per_device", m.ranks_per_device()),
+               CheckRange("measurement.planned_memory_bytes", m.planned_memory_bytes(), 0, kMostBytes),
+               CheckRange("measurement.peak_memory_bytes", m.peak_memory_bytes(), 0, kMostBytes),
+               CheckRange("measurement.device_overhead_bytes", m.device_overhead_bytes(), 0, kMostBytes),
+               CheckLength("measurement.build_id", m.build_id(), kMaxText),
+               CheckLength("measurement.device_fingerprint", m.device_fingerprint(), kMaxDescription * 4));
+}
+
+absl::Status Check(const v1::CalibrateResult& calibration) {
+  if (absl::Status status = First(
+          CheckRange("calibration.device_overhead_bytes", calibration.device_overhead_bytes(), 0, kMostBytes),
+          CheckCount("calibration.ops", calibration.ops_size(), kMostOps));
+      !status.ok()) {
+    return status;
+  }
+  for (const v1::OpTime& time : calibration.ops()) {
+    if (!IsOpTime(time.seconds())) {
+      return absl::InvalidArgumentError(
+          fmt::format("calibration.ops: invalid time {} s of {}; it must be more than 0 and less than {}",
+                      time.seconds(), time.op().kind().substr(0, kMaxText), kLongestStep));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(const v1::MemoryBytes& memory) {
+  for (const std::int64_t bytes :
+       {memory.parameters(), memory.gradients(), memory.optimizer(), memory.activations(), memory.workspace(),
+        memory.communication(), memory.device_overhead(), memory.total(), memory.capacity()}) {
+    if (absl::Status status = CheckRange("out_of_memory", bytes, 0, kMostBytes); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Check(const v1::RegisterWorkerRequest& request) {
+  if (absl::Status status = First(CheckWorkerName(request.worker()), CheckText("boot_id", request.boot_id()));
+      !status.ok())
+    return status;
+  return request.has_inventory() ? Check(request.inventory()) : Missing("inventory");
+}
+
+absl::Status Check(const v1::LeaseWorkRequest& request) {
+  if (absl::Status status = First(CheckWorkerName(request.worker()), WaitOf(request.wait_s()).status(),
+                                  CheckCount("held_leases", request.held_leases_size(), kMostHeld));
+      !status.ok()) {
+    return status;
+  }
+  for (const std::string& lease : request.held_leases()) {
+    if (absl::Status status = CheckText("held_leases", lease); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(const v1::RenewLeaseRequest& request) {
+  return First(CheckWorkerName(request.worker()), CheckText("lease_id", request.lease_id()),
+               WaitOf(request.wait_s()).status());
+}
+
+absl::Status Check(const v1::RendezvousRequest& request) {
+  return First(CheckText("lease_id", request.lease_id()), CheckText("name", request.name()));
+}
+
+absl::Status Check(const v1::AppendTrialLogRequest& request) {
+  return First(CheckText("lease_id", request.lease_id()), CheckText("text", request.text(), kMaxLog));
+}
+
+absl::Status Check(const v1::ReportTrialRequest& request) {
+  if (absl::Status status =
+          First(CheckWorkerName(request.worker()), CheckText("lease_id", request.lease_id()),
+                CheckText("request_id", request.request_id()));
+      !status.ok()) {
+    return status;
+  }
+  if (request.outcome() == v1::OUTCOME_UNSPECIFIED) return Missing("outcome");
+  if (!v1::Outcome_IsValid(request.outcome())) return absl::InvalidArgumentError("outcome is unknown");
+  if (!v1::FailureKind_IsValid(request.failure())) return absl::InvalidArgumentError("failure is unknown");
+  if (request.outcome() == v1::OUTCOME_MEASURED && !request.has_measurement() && !request.has_calibration())
+    return absl::InvalidArgumentError("measurement and calibration are missing, but the outcome is MEASURED");
+  return First(request.has_measurement() ? Check(request.measurement()) : absl::OkStatus(),
+               request.has_calibration() ? Check(request.calibration()) : absl::OkStatus(),
+               request.has_out_of_memory() ? Check(request.out_of_memory()) : absl::OkStatus());
+}
+
+absl::Status Check(const v1::DrainWorkerRequest& request) {
+  return First(CheckWorkerName(request.worker()), CheckLength("request_id", request.request_id(), kMaxText));
+}
+
+absl::StatusOr<absl::Duration> WaitOf(double wait_s) {
+  if (absl::Status status = CheckNotNegative("wait_s", wait_s); !status.ok()) return status;
+  return absl::Seconds(std::min(wait_s, kLongestWait));
+}
+
+absl::StatusOr<int> PageSize(int asked) {
+  if (asked < 0)
+    return absl::InvalidArgumentError(fmt::format("page_size is {}; it must not be negative", asked));
+  return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
+}
+
+std::string Shortened(const std::string& message) {
+  if (message.size() <= kMaxMessage) return message;
+  std::size_t end = kMaxMessage;
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0u) == 0x80u) --end;
+  return message.substr(0, end) + "...";
+}
+
+}  // namespace autocfg::server

@@ -1,0 +1,34 @@
+// Validates the requests of the services: sizes and numbers. InvalidArgument names the field in one line.
+// Pure functions, thread-safe.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "autocfg/v1/worker_service.pb.h"
+
+namespace autocfg::server {
+
+absl::Status Check(const v1::RegisterWorkerRequest& request);
+absl::Status Check(const v1::LeaseWorkRequest& request);
+absl::Status Check(const v1::RenewLeaseRequest& request);
+absl::Status Check(const v1::RendezvousRequest& request);
+absl::Status Check(const v1::AppendTrialLogRequest& request);
+// Also rejects measurements that a study could not use.
+absl::Status Check(const v1::ReportTrialRequest& request);
+absl::Status Check(const v1::DrainWorkerRequest& request);
+
+// Converts wait_s; at most a minute.
+absl::StatusOr<absl::Duration> WaitOf(double wait_s);
+
+// Truncates a long message at a character boundary instead of rejecting it, because its outcome must not be
+// lost.
+std::string Shortened(const std::string& message);
+
+// Returns the number of elements of a list's page; 0 asks for the default. InvalidArgument if `asked` is
+// negative.
+absl::StatusOr<int> PageSize(int asked);
+
+}  // namespace autocfg::server

@@ -1,0 +1,128 @@
+#include "server/services/study_streams.h"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/subject.h"
+#include "fmt/format.h"
+#include "proto/convert/result_convert.h"
+#include "proto/convert/spec_convert.h"
+#include "search/plan/workload.h"
+#include "search/question/prediction_question.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr int kTrialsPerEvent = 100;
+// Longest time until a departed caller is noticed.
+constexpr absl::Duration kLook = absl::Milliseconds(200);
+
+constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostIdBytes = 1000;  // limit for an ID echoed in the error for an oversized request
+
+absl::StatusOr<PlanPrediction> AnswerRequest(const v1::PredictRequest& message, PredictorCache& predictors) {
+  for (const auto& [there, field] :
+       {std::pair(message.has_model(), "model"), std::pair(message.has_cluster(), "cluster"),
+        std::pair(message.has_workload(), "workload"), std::pair(message.has_plan(), "plan")}) {
+    if (!there) return absl::InvalidArgumentError(fmt::format("request: {} is missing", field));
+  }
+  QuestionParts parts;
+  auto model = FromProto(message.model());
+  if (!model.ok()) return model.status();
+  parts.model = *std::move(model);
+  auto cluster = FromProto(message.cluster());
+  if (!cluster.ok()) return cluster.status();
+  parts.cluster = *std::move(cluster);
+  if (message.workload().seq_len() < 0)
+    return base::InvalidArgument(
+        "workload", fmt::format("seq_len is {}; it must not be negative", message.workload().seq_len()));
+  parts.global_batch = message.workload().global_batch();
+  parts.seq_len = message.workload().seq_len();
+  parts.precision = message.workload().precision();
+  auto plan = FromProto(message.plan());
+  if (!plan.ok()) return plan.status();
+  parts.plan = *std::move(plan);
+  const auto question = MakePredictionQuestion(std::move(parts));
+  if (!question.ok()) return question.status();
+  return Answer(*question, predictors);
+}
+
+// Converts exceptions (our own bugs) to an error answer, so that the other requests continue.
+absl::StatusOr<PlanPrediction> AnswerSafely(const v1::PredictRequest& message, PredictorCache& predictors) {
+  try {
+    return AnswerRequest(message, predictors);
+  } catch (const std::exception& error) {
+    return absl::InternalError(fmt::format("internal error: {}; please report it", error.what()));
+  }
+}
+
+}  // namespace
+
+absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::int64_t resume_cursor,
+                   const Watcher& watcher) {
+  const absl::Status closing = absl::UnavailableError("the coordinator is shutting down: watch again later");
+  if (notifier.closed()) return closing;
+  const auto newest = store.ChangeCursor(study);
+  if (!newest.ok()) return newest.status();
+  if (resume_cursor < 0 || resume_cursor > *newest) {
+    return absl::InvalidArgumentError(fmt::format(
+        "resume_cursor is {}; it must be 0 or the cursor of one of this study's events", resume_cursor));
+  }
+  std::int64_t cursor = resume_cursor;
+  std::string waiting;  // last value sent
+  // A coordinator that shuts down may itself break the stream.
+  const auto gone = [&] { return notifier.closed() ? closing : absl::CancelledError("the watcher is gone"); };
+  while (true) {
+    const std::uint64_t version = notifier.Version();
+    if (watcher.gone()) return gone();
+    auto changes = store.ChangesAfter(study, cursor, kTrialsPerEvent);
+    if (!changes.ok()) return changes.status();
+    if (changes->study.state() == v1::STUDY_STATE_RUNNING) changes->study.set_waiting(watcher.waiting());
+    for (auto& [change, trial] : changes->trials) {
+      v1::StudyEvent event;
+      event.set_cursor(change);
+      *event.mutable_study() = changes->study;
+      *event.mutable_trial() = std::move(trial);
+      if (!watcher.send(event)) return gone();
+      cursor = change;
+    }
+    if (changes->trials.size() == kTrialsPerEvent) continue;
+    if (changes->cursor > cursor || changes->study.waiting() != waiting) {
+      v1::StudyEvent event;
+      event.set_cursor(changes->cursor);
+      *event.mutable_study() = changes->study;
+      if (!watcher.send(event)) return gone();
+      cursor = changes->cursor;
+      waiting = changes->study.waiting();
+    }
+    if (IsEnd(changes->study.state())) return absl::OkStatus();
+    if (absl::Status status = watcher.error(); !status.ok()) return status;
+    if (notifier.closed()) return closing;
+    while (notifier.Version() == version && !notifier.closed()) {
+      notifier.Wait(version, kLook);
+      if (watcher.gone()) return gone();
+    }
+  }
+}
+
+v1::PredictResponse AnswerPrediction(const v1::PredictRequest& request, PredictorCache& predictors) {
+  v1::PredictResponse response;
+  if (request.ByteSizeLong() > kMostRequestBytes) {
+    if (request.id().size() <= kMostIdBytes) response.set_id(request.id());
+    response.set_error(fmt::format("request: it is longer than {} bytes", kMostRequestBytes));
+    return response;
+  }
+  response.set_id(request.id());
+  const auto predicted = AnswerSafely(request, predictors);
+  if (predicted.ok()) {
+    *response.mutable_prediction() = ToProto(predicted->prediction);
+  } else {
+    response.set_error(std::string(predicted.status().message()));
+  }
+  return response;
+}
+
+}  // namespace autocfg::server

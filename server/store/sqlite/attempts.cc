@@ -1,0 +1,137 @@
+// Settles attempts after shares end: tells the other shares to stop, or ends the attempt and possibly its
+// job.
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "proto/merge_results.h"
+#include "server/names/names.h"
+#include "server/store/sqlite/sqlite_store_impl.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr int kTrialRunning = v1::TRIAL_STATE_RUNNING;
+
+}  // namespace
+
+std::vector<EndedLease> SqliteStore::SettleEnded(SQLite::Statement& ended, double now_s) {
+  std::set<std::pair<std::int64_t, std::int64_t>> attempts;
+  std::vector<EndedLease> leases;
+  std::vector<std::int64_t> jobs;  // jobs of these attempts
+  while (ended.executeStep()) {
+    jobs.push_back(ended.getColumn(0).getInt64());
+    attempts.emplace(jobs.back(), ended.getColumn(1).getInt64());
+    leases.emplace_back().session = {ended.getColumn(2).getString(), ended.getColumn(3).getInt64()};
+  }
+  for (const auto& [job, attempt] : attempts) SettleAttempt(job, attempt, now_s);
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    SQLite::Statement row = Query("SELECT study, trial, state FROM jobs WHERE id = ?", jobs[i]);
+    row.executeStep();
+    const std::int64_t study = row.getColumn(0).getInt64();
+    const std::int64_t trial = row.getColumn(1).getInt64();
+    leases[i].job = trial > 0 ? TrialName(study, trial) : CalibrationName(study);
+    leases[i].state = static_cast<v1::TrialState>(row.getColumn(2).getInt());
+  }
+  return leases;
+}
+
+std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, std::int64_t attempt) {
+  std::vector<EndedShare> shares;
+  SQLite::Statement rows = Query(
+      R"sql(
+        SELECT ending, worker, message, ranks, measurement, calibration
+        FROM shares
+        WHERE job = ? AND attempt = ?
+        ORDER BY first_rank)sql",
+      job, attempt);
+  while (rows.executeStep()) {
+    EndedShare& share = shares.emplace_back();
+    share.end = static_cast<ShareEnd>(rows.getColumn(0).getInt());
+    share.worker = rows.getColumn(1).getString();
+    share.message = rows.getColumn(2).getString();
+    share.ranks = rows.getColumn(3).getInt();
+    if (!rows.getColumn(4).isNull()) Parse(rows.getColumn(4), share.measurement.emplace());
+    if (!rows.getColumn(5).isNull()) Parse(rows.getColumn(5), share.calibration.emplace());
+  }
+  return shares;
+}
+
+void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s) {
+  bool runs = false;
+  bool broken = false;
+  {
+    SQLite::Statement ends = Query("SELECT ending FROM shares WHERE job = ? AND attempt = ?", job, attempt);
+    while (ends.executeStep()) {
+      const auto end = static_cast<ShareEnd>(ends.getColumn(0).getInt());
+      runs = runs || end == ShareEnd::kRuns;
+      broken = broken || Breaks(end);
+    }
+  }
+  if (!runs) {
+    EndAttempt(job, attempt, now_s);
+  } else if (broken &&
+             Execute("UPDATE attempts SET stopping = 1 WHERE job = ? AND number = ? AND stopping = 0", job,
+                     attempt) > 0) {
+    changed_ = true;  // so that parked renewals of the other shares' leases are rechecked
+  }
+}
+
+void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_s) {
+  std::int64_t study = 0;
+  std::int64_t trial = 0;
+  bool wanted = false;  // the job was neither cancelled nor queued anew
+  {
+    SQLite::Statement row = Query("SELECT study, trial, state, attempts FROM jobs WHERE id = ?", job);
+    row.executeStep();
+    study = row.getColumn(0).getInt64();
+    trial = row.getColumn(1).getInt64();
+    wanted = row.getColumn(2).getInt() == kTrialRunning && row.getColumn(3).getInt64() == attempt;
+  }
+  const std::vector<EndedShare> shares = ReadShares(job, attempt);
+  std::vector<ShareEnd> ends;
+  ends.reserve(shares.size());
+  for (const EndedShare& share : shares) ends.push_back(share.end);
+  AttemptVerdict verdict = VerdictOf(ends);
+  const EndedShare& decisive = shares[verdict.decisive];
+  std::string message = decisive.message;
+  if (shares.size() > 1 && Breaks(verdict.end)) message = fmt::format("{}: {}", decisive.worker, message);
+
+  std::optional<v1::Measurement> measurement;
+  if (verdict.end == ShareEnd::kMeasured && trial > 0) {
+    std::vector<v1::Measurement> parts;
+    parts.reserve(shares.size());
+    for (const EndedShare& share : shares) parts.push_back(*share.measurement);
+    measurement = MergeMeasurements(parts);
+    if (!measurement) {
+      verdict = {.decisive = 0, .end = ShareEnd::kFailed, .again = false, .costs = false};
+      message = "the workers' results do not match: they timed different numbers of steps";
+    }
+  }
+
+  Execute("UPDATE attempts SET state = ?, stopping = 0, end_s = ?, message = ? WHERE job = ? AND number = ?",
+          static_cast<int>(StateOf(verdict.end)), now_s, message, job, attempt);
+  Execute("UPDATE shares SET measurement = NULL, calibration = NULL WHERE job = ? AND attempt = ?", job,
+          attempt);
+  if (measurement) {
+    const v1::Measurement& m = *measurement;
+    Execute("INSERT INTO measurements VALUES (?, ?, ?, ?, ?, ?, ?)", job, attempt, m.median_step_time_s(),
+            m.device_s(), m.build_id(), m.device_fingerprint(), m);
+  }
+  if (!wanted) {
+    TouchTrial(study, trial);
+    return;
+  }
+  if (verdict.end == ShareEnd::kMeasured && trial == 0) KeepCalibration(study, job, attempt, shares, now_s);
+  bool again = verdict.again;
+  if (verdict.costs) {
+    SQLite::Statement row =
+        Query("UPDATE jobs SET losses = losses + 1 WHERE id = ? RETURNING losses < max_attempts", job);
+    row.executeStep();
+    again = row.getColumn(0).getInt() != 0;
+  }
+  if (verdict.end == ShareEnd::kCancelled) message = "the worker returned the job";
+  SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : LastStateOf(verdict.end), message);
+}
+
+}  // namespace autocfg::server

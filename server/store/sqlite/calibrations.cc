@@ -1,0 +1,243 @@
+// Calibrations: one per study, and the op times kept for later studies.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "proto/convert/device_convert.h"
+#include "proto/merge_results.h"
+#include "search/ops/op_desc.h"
+#include "server/names/names.h"
+#include "server/store/op_times_key.h"
+#include "server/store/sqlite/sqlite_store_impl.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr double kOpTimesKeptSeconds = 365.0 * 24 * 3600;
+
+bool IsCommunication(const v1::OpDesc& op) {
+  const auto kind = ParseOpKind(op.kind());
+  return kind && autocfg::IsCommunication(*kind);
+}
+
+absl::Status TakesNone(const v1::Study& study) {
+  return absl::FailedPreconditionError(
+      fmt::format("{} has ended ({}) and takes no calibration", study.name(), StateName(study.state())));
+}
+
+}  // namespace
+
+std::optional<Store::Calibration> SqliteStore::ReadCalibration(std::int64_t study, bool partial) {
+  SQLite::Statement row = Query(
+      "SELECT device_overhead_bytes, result, reused_ops FROM calibrations WHERE study = ? AND partial = ?",
+      study, partial ? 1 : 0);
+  if (!row.executeStep()) return std::nullopt;
+  Calibration calibration;
+  Parse(row.getColumn(1), calibration.result);
+  // The column counts: results of the first version lack the field.
+  calibration.result.set_device_overhead_bytes(row.getColumn(0).getInt64());
+  calibration.reused_ops = row.getColumn(2).getInt64();
+  return calibration;
+}
+
+void SqliteStore::WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial) {
+  Execute(
+      R"sql(
+        INSERT OR REPLACE INTO calibrations (study, device_overhead_bytes, result, reused_ops, partial)
+        VALUES (?, ?, ?, ?, ?))sql",
+      study, calibration.result.device_overhead_bytes(), calibration.result, calibration.reused_ops,
+      partial ? 1 : 0);
+}
+
+absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& given,
+                                             std::int64_t max_attempts, const Calibration& reused) {
+  if (absl::Status status = CheckJob(given, max_attempts); !status.ok()) return status;
+  return Write([&]() -> absl::Status {
+    const std::optional<v1::Study> owner = FindStudy(study);
+    if (!owner) return StudyNotFound(study);
+    if (ReadCalibration(study, /*partial=*/false)) return absl::OkStatus();
+    SQLite::Statement known = Query("SELECT id, state FROM jobs WHERE study = ? AND trial = 0", study);
+    const bool again = known.executeStep();
+    const int state = again ? known.getColumn(1).getInt() : 0;
+    if (again && state != v1::TRIAL_STATE_MEASURED && state != v1::TRIAL_STATE_LOST) return absl::OkStatus();
+    if (IsEnd(owner->state())) return TakesNone(*owner);
+    v1::Job job = given;
+    job.set_name(CalibrationName(study));
+    if (reused.result.ops_size() > 0) WriteCalibration(study, reused, /*partial=*/true);
+    if (!again) {
+      QueueJob(study, 0, job, max_attempts);
+      TouchStudy(study);
+      return absl::OkStatus();
+    }
+    // The result was dropped, or its workers disappeared.
+    const std::int64_t id = known.getColumn(0).getInt64();
+    known.reset();
+    Execute(
+        R"sql(
+          UPDATE jobs
+          SET ranks = ?, max_attempts = ?, losses = 0, job = ?, device = ?, fewer_ranks = ?
+          WHERE id = ?)sql",
+        job.ranks(), max_attempts, job, job.device(), job.fewer_ranks() ? 1 : 0, id);
+    SetJobState(id, study, 0, v1::TRIAL_STATE_QUEUED, "");
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SqliteStore::ReuseCalibration(std::int64_t study, const Calibration& reused) {
+  return Write([&]() -> absl::Status {
+    const std::optional<v1::Study> owner = FindStudy(study);
+    if (!owner) return StudyNotFound(study);
+    if (ReadCalibration(study, /*partial=*/false)) return absl::OkStatus();
+    if (IsEnd(owner->state())) return TakesNone(*owner);
+    WriteCalibration(study, reused, /*partial=*/false);
+    TouchStudy(study);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SqliteStore::DropCalibration(std::int64_t study) {
+  return Write([&]() -> absl::Status {
+    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
+    if (Execute("DELETE FROM calibrations WHERE study = ? AND partial = 0", study) > 0) TouchStudy(study);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::optional<Store::Calibration>> SqliteStore::GetCalibration(std::int64_t study) {
+  return Read([&]() -> absl::StatusOr<std::optional<Calibration>> {
+    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
+    return ReadCalibration(study, /*partial=*/false);
+  });
+}
+
+absl::StatusOr<std::pair<v1::TrialState, std::string>> SqliteStore::CalibrationState(std::int64_t study) {
+  using Answer = std::pair<v1::TrialState, std::string>;
+  return Read([&]() -> absl::StatusOr<Answer> {
+    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
+    SQLite::Statement row = Query("SELECT state, message FROM jobs WHERE study = ? AND trial = 0", study);
+    if (!row.executeStep()) return Answer(v1::TRIAL_STATE_UNSPECIFIED, "");
+    return Answer(static_cast<v1::TrialState>(row.getColumn(0).getInt()), row.getColumn(1).getString());
+  });
+}
+
+bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec,
+                                                double since_s) {
+  SQLite::Statement row = Query(
+      R"sql(
+        SELECT measured_s
+        FROM op_times
+        WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
+            AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql",
+      key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(), since_s);
+  std::set<double> times;  // one per calibration
+  for (const v1::OpDesc& op : spec.ops()) {
+    if (!IsCommunication(op)) continue;
+    row.reset();
+    Bind(row, 8, op);
+    if (!row.executeStep()) return false;
+    times.insert(row.getColumn(0).getDouble());
+  }
+  return times.size() <= 1;
+}
+
+absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& key,
+                                                            const v1::CalibrateSpec& spec, double now_s) {
+  return Read([&]() -> absl::StatusOr<Calibration> {
+    Calibration found;
+    const double since_s = now_s - kOpTimesKeptSeconds;
+    const bool communication = CommunicationWasTimedTogether(key, spec, since_s);
+    SQLite::Statement row = Query(
+        R"sql(
+          SELECT seconds, device_overhead_bytes
+          FROM op_times
+          WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
+              AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql",
+        key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(),
+        since_s);
+    for (const v1::OpDesc& op : spec.ops()) {
+      if (IsCommunication(op) && !communication) continue;
+      row.reset();
+      Bind(row, 8, op);
+      if (!row.executeStep()) continue;
+      v1::OpTime& time = *found.result.add_ops();
+      *time.mutable_op() = op;
+      time.set_seconds(row.getColumn(0).getDouble());
+      found.result.set_device_overhead_bytes(
+          std::max<std::int64_t>(found.result.device_overhead_bytes(), row.getColumn(1).getInt64()));
+      ++found.reused_ops;
+    }
+    return found;
+  });
+}
+
+void SqliteStore::KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
+                                  const std::vector<EndedShare>& shares, double now_s) {
+  std::vector<ShareCalibration> parts;
+  Calibration calibration;
+  for (const EndedShare& share : shares) parts.push_back({*share.calibration, share.ranks});
+  calibration.result = MergeCalibrations(parts);
+  KeepOpTimes(job, attempt, shares, calibration, now_s);
+  if (const std::optional<Calibration> reused = ReadCalibration(study, /*partial=*/true)) {
+    std::set<std::string> measured;
+    for (const v1::OpTime& time : calibration.result.ops()) measured.insert(time.op().SerializeAsString());
+    for (const v1::OpTime& time : reused->result.ops()) {
+      if (measured.contains(time.op().SerializeAsString())) continue;
+      *calibration.result.add_ops() = time;
+      ++calibration.reused_ops;
+    }
+    calibration.result.set_device_overhead_bytes(
+        std::max(calibration.result.device_overhead_bytes(), reused->result.device_overhead_bytes()));
+  }
+  WriteCalibration(study, calibration, /*partial=*/false);
+}
+
+bool SqliteStore::SharedItsWorkers(std::int64_t job, std::int64_t attempt) {
+  return Query(
+             R"sql(
+               SELECT 1
+               FROM shares m
+               JOIN attempts a ON a.job = m.job AND a.number = m.attempt
+               JOIN shares o ON o.worker = m.worker
+               WHERE m.job = ?1 AND m.attempt = ?2 AND (o.job <> ?1 OR o.attempt <> ?2)
+                   AND (o.ending = 0 OR o.end_s > a.start_s))sql",
+             job, attempt)
+      .executeStep();
+}
+
+void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std::vector<EndedShare>& shares,
+                              const Calibration& measured, double now_s) {
+  v1::Job asked;
+  {
+    SQLite::Statement row = Query("SELECT job FROM jobs WHERE id = ?", job);
+    row.executeStep();
+    Parse(row.getColumn(0), asked);
+  }
+  if (NeededKind(asked) != DeviceKind::kCuda) return;
+  std::vector<CalibratedShare> places;
+  for (const EndedShare& share : shares) {
+    SQLite::Statement row = Query("SELECT inventory FROM workers WHERE worker = ?", share.worker);
+    row.executeStep();
+    Parse(row.getColumn(0), places.emplace_back().inventory);
+    places.back().ranks = share.ranks;
+  }
+  const std::optional<OpTimesKey> key = OpTimesKeyOf(places, asked.fewer_ranks());
+  if (!key || SharedItsWorkers(job, attempt)) return;
+  // Expired times go first: otherwise one with a longer time budget would not be replaced.
+  Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesKeptSeconds);
+  for (const v1::OpTime& time : measured.result.ops()) {
+    Execute(
+        R"sql(
+          INSERT INTO op_times
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+          ON CONFLICT DO UPDATE SET seconds = excluded.seconds,
+              device_overhead_bytes = excluded.device_overhead_bytes,
+              time_budget_s = excluded.time_budget_s, measured_s = excluded.measured_s
+          WHERE excluded.time_budget_s >= op_times.time_budget_s)sql",
+        key->device, key->build_id, key->ranks, key->ranks_per_device, key->workers, time.op(),
+        time.seconds(), measured.result.device_overhead_bytes(), asked.calibrate().time_budget_s(), now_s);
+  }
+}
+
+}  // namespace autocfg::server

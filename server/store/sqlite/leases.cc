@@ -1,0 +1,328 @@
+// Assigns queued jobs; renews and ends leases.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "proto/convert/device_convert.h"
+#include "server/store/placement.h"
+#include "server/store/sqlite/sqlite_store_impl.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr int kQueued = v1::TRIAL_STATE_QUEUED;
+constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
+constexpr int kStudyRunning = v1::STUDY_STATE_RUNNING;
+
+// Considers only the oldest queued job of each study (CROSS JOIN keeps the order of the tables).
+constexpr const char* kAnyQueued =
+    "SELECT 1 FROM studies s CROSS JOIN jobs j ON j.study = s.id AND j.state = ?1 WHERE s.state = ?2 LIMIT 1";
+constexpr const char* kHeads =
+    R"sql(
+      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts
+      FROM studies s
+      CROSS JOIN jobs j
+        ON j.id = (SELECT q.id FROM jobs q WHERE q.study = s.id AND q.state = ?1 ORDER BY q.id LIMIT 1)
+      WHERE s.state = ?2)sql";
+constexpr const char* kQueue =
+    R"sql(
+      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts
+      FROM jobs j
+      CROSS JOIN studies s ON s.id = j.study
+      WHERE j.state = ?1 AND s.state = ?2
+      ORDER BY j.id)sql";
+
+// Extra lease time beyond a job's time limit, to start and end the ranks and to report.
+constexpr double kBeyondLimitSeconds = 120;
+
+// Returns the latest expiry of a lease granted now. nullopt: no limit.
+std::optional<double> LatestExpiry(const v1::Job& job, double now_s) {
+  if (job.time_limit_s() <= 0) return std::nullopt;
+  return now_s + job.time_limit_s() + kBeyondLimitSeconds;
+}
+
+bool CanTakeMore(const PlacementWorker& worker) {
+  return worker.waiting && !worker.reserved && !worker.draining && worker.free > 0;
+}
+
+}  // namespace
+
+// Returns the current sessions among those given, by name.
+SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
+                                                          const std::vector<WorkerSession>& live) {
+  const std::set<WorkerSession> parked(waiting.begin(), waiting.end());
+  std::set<WorkerSession> sessions(live.begin(), live.end());
+  sessions.insert(parked.begin(), parked.end());
+  std::map<std::string, std::int64_t> in_use;
+  SQLite::Statement shares(db(), "SELECT worker, SUM(ranks) FROM shares WHERE ending = 0 GROUP BY worker");
+  while (shares.executeStep()) in_use[shares.getColumn(0).getString()] = shares.getColumn(1).getInt64();
+  WorkersAtWork at_work;
+  SQLite::Statement row(db(),
+                        R"sql(
+        SELECT host, device_kind, slots, draining
+        FROM workers
+        WHERE worker = ? AND epoch = ? AND active = 1)sql");
+  for (const WorkerSession& session : sessions) {
+    row.reset();
+    row.bind(1, session.worker);
+    row.bind(2, session.epoch);
+    if (!row.executeStep()) continue;
+    PlacementWorker& worker = at_work.workers.emplace_back();
+    worker.host = row.getColumn(0).getString();
+    worker.kind = WorkerKind(row.getColumn(1).getString());
+    worker.slots = row.getColumn(2).getInt64();
+    worker.draining = row.getColumn(3).getInt() != 0;
+    const auto used = in_use.find(session.worker);
+    worker.free = worker.slots - (used == in_use.end() ? 0 : used->second);
+    worker.waiting = parked.contains(session);
+    at_work.sessions.push_back(session);
+  }
+  return at_work;
+}
+
+PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
+  PlacementJob job;
+  job.ranks = row.getColumn(2).getInt64();
+  job.needs = NeededKind(row.getColumn(3).getString());
+  job.fewer_ranks = row.getColumn(4).getInt() != 0;
+  if (row.getColumn(5).getInt64() == 0) return job;  // never attempted
+  SQLite::Statement hosts = Query(
+      R"sql(
+        SELECT DISTINCT w.host
+        FROM shares s
+        JOIN workers w ON w.worker = s.worker
+        WHERE s.job = ? AND s.ending IN (?, ?, ?, ?, ?))sql",
+      row.getColumn(1).getInt64(), static_cast<int>(ShareEnd::kLost), static_cast<int>(ShareEnd::kRefused),
+      static_cast<int>(ShareEnd::kFailed), static_cast<int>(ShareEnd::kFailedByProcess),
+      static_cast<int>(ShareEnd::kCancelled));
+  while (hosts.executeStep()) job.avoid.insert(hosts.getColumn(0).getString());
+  return job;
+}
+
+void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
+                          const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
+                          std::vector<Lease>& leases) {
+  Lease lease;
+  {
+    SQLite::Statement row = Query(
+        R"sql(
+          UPDATE jobs
+          SET state = ?, message = '', attempts = attempts + 1
+          WHERE id = ?
+          RETURNING study, trial, attempts, job)sql",
+        kRunning, job);
+    row.executeStep();
+    lease.key = {row.getColumn(0).getInt64(), row.getColumn(1).getInt64()};
+    lease.attempt = row.getColumn(2).getInt64();
+    Parse(row.getColumn(3), lease.job);
+  }
+  Execute("INSERT INTO attempts (job, number, state, start_s) VALUES (?, ?, ?, ?)", job, lease.attempt,
+          kRunning, now_s);
+  lease.job.set_attempt(lease.attempt);
+  lease.workers = static_cast<std::int32_t>(shares.size());
+  lease.expires_s = now_s + duration_s;
+  // If one worker runs fewer ranks than requested, these are all of the job's ranks.
+  if (lease.job.fewer_ranks()) lease.job.set_ranks(static_cast<std::int32_t>(shares.front().ranks));
+  for (const PlacedShare& share : shares) {
+    lease.session = sessions[share.worker];
+    lease.ranks = static_cast<std::int32_t>(share.ranks);
+    lease.fencing_token = Next("fencing_token");
+    SQLite::Statement row = Query(
+        R"sql(
+          INSERT INTO shares
+            (job, attempt, first_rank, ranks, worker, epoch, lease_id, fencing_token, expires_s, latest_s)
+          VALUES
+            (?1, ?2, ?3, ?4, ?5, ?6, 'lease-' || ?7 || '-' || lower(hex(randomblob(8))), ?7, ?8, ?9)
+          RETURNING lease_id)sql",
+        job, lease.attempt, lease.first_rank, lease.ranks, lease.session.worker, lease.session.epoch,
+        lease.fencing_token, lease.expires_s, LatestExpiry(lease.job, now_s));
+    row.executeStep();
+    lease.lease_id = row.getColumn(0).getString();
+    leases.push_back(lease);
+    lease.first_rank += lease.ranks;
+  }
+  SetJobState(job, lease.key.study, lease.key.trial, v1::TRIAL_STATE_RUNNING, "");
+}
+
+absl::StatusOr<Assignment> SqliteStore::LeaseJobs(const std::vector<WorkerSession>& waiting,
+                                                  const std::vector<WorkerSession>& live, double now_s,
+                                                  double duration_s) {
+  const absl::StatusOr<bool> queued =
+      Read([&]() -> absl::StatusOr<bool> { return Query(kAnyQueued, kQueued, kStudyRunning).executeStep(); });
+  if (!queued.ok()) return queued.status();
+  if (!*queued) return Assignment();
+  return Write([&]() -> absl::StatusOr<Assignment> {
+    Assignment assignment;
+    auto [workers, sessions] = ReadWorkersAtWork(waiting, live);
+    {
+      SQLite::Statement heads = Query(kHeads, kQueued, kStudyRunning);
+      while (heads.executeStep()) {
+        std::string why = Place(ReadPlacementJob(heads), workers).nobody;
+        if (!why.empty()) assignment.waiting.emplace_back(heads.getColumn(0).getInt64(), std::move(why));
+      }
+    }
+    std::vector<std::pair<std::int64_t, std::vector<PlacedShare>>> placed;  // by job
+    {
+      SQLite::Statement queue = Query(kQueue, kQueued, kStudyRunning);
+      while (std::any_of(workers.begin(), workers.end(), CanTakeMore) && queue.executeStep()) {
+        Placement placement = Place(ReadPlacementJob(queue), workers);
+        for (const std::size_t i : placement.reserves) workers[i].reserved = true;
+        for (const PlacedShare& share : placement.shares) {
+          workers[share.worker].waiting = false;
+          workers[share.worker].free -= share.ranks;
+        }
+        if (!placement.shares.empty())
+          placed.emplace_back(queue.getColumn(1).getInt64(), std::move(placement.shares));
+      }
+    }
+    for (const auto& [job, shares] : placed)
+      GiveOut(job, shares, sessions, now_s, duration_s, assignment.leases);
+    return assignment;
+  });
+}
+
+absl::Status SqliteStore::ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) {
+  return Write([&]() -> absl::Status {
+    EndShares({.end = ShareEnd::kWithdrawn,
+               .now_s = now_s,
+               .message = "its lease did not reach the worker",
+               .used = false},
+              "lease_id = ?5 AND fencing_token = ?6", lease_id, fencing_token);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SqliteStore::KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
+                                   double now_s) {
+  const std::set<std::string> kept(held.begin(), held.end());
+  std::vector<std::string> gone;
+  absl::Status status = Read([&]() -> absl::Status {
+    SQLite::Statement rows =
+        Query("SELECT lease_id FROM shares WHERE ending = 0 AND worker = ? AND epoch = ?", session.worker,
+              session.epoch);
+    while (rows.executeStep()) {
+      if (std::string lease = rows.getColumn(0).getString(); !kept.contains(lease))
+        gone.push_back(std::move(lease));
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok() || gone.empty()) return status;
+  return Write([&]() -> absl::Status {
+    for (const std::string& lease : gone) {
+      EndShares({.end = ShareEnd::kWithdrawn,
+                 .now_s = now_s,
+                 .message = "its lease did not reach the worker",
+                 .used = false},
+                "lease_id = ?5 AND worker = ?6 AND epoch = ?7", lease, session.worker, session.epoch);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& worker,
+                                                         std::int64_t session_epoch,
+                                                         const std::string& lease_id,
+                                                         std::int64_t fencing_token, double now_s,
+                                                         double duration_s) {
+  return Write([&]() -> absl::StatusOr<v1::LeaseCommand> {
+    SQLite::Statement row = Query(
+        R"sql(
+          UPDATE shares
+          SET expires_s =
+            CASE (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = shares.attempt)
+            WHEN 0 THEN MIN(?1, IFNULL(latest_s, ?1))
+            ELSE expires_s END
+          WHERE lease_id = ?2 AND fencing_token = ?3 AND worker = ?4 AND epoch = ?5 AND ending = 0
+          RETURNING
+            (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = shares.attempt),
+            (SELECT w.draining FROM workers w WHERE w.worker = shares.worker))sql",
+        now_s + duration_s, lease_id, fencing_token, worker, session_epoch);
+    if (!row.executeStep()) {
+      return absl::FailedPreconditionError(
+          fmt::format("lease {} is no longer held by {}: drop its job", lease_id, worker));
+    }
+    if (row.getColumn(0).getInt() != 0) return v1::LEASE_COMMAND_CANCEL;
+    return row.getColumn(1).getInt() != 0 ? v1::LEASE_COMMAND_DRAIN : v1::LEASE_COMMAND_CONTINUE;
+  });
+}
+
+absl::StatusOr<std::vector<std::string>> SqliteStore::LeasesToStop() {
+  return Read([&]() -> absl::StatusOr<std::vector<std::string>> {
+    std::vector<std::string> leases;
+    SQLite::Statement rows(db(),
+                           R"sql(
+          SELECT s.lease_id
+          FROM attempts a
+          CROSS JOIN shares s ON s.job = a.job AND s.attempt = a.number
+          WHERE a.stopping = 1 AND s.ending = 0
+          ORDER BY s.fencing_token)sql");
+    while (rows.executeStep()) leases.push_back(rows.getColumn(0).getString());
+    return leases;
+  });
+}
+
+absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_id,
+                                                      std::int64_t fencing_token) {
+  return Read([&]() -> absl::StatusOr<ShareOfAttempt> {
+    SQLite::Statement row = Query(
+        R"sql(
+          SELECT s.job, s.attempt, s.first_rank, s.ranks,
+              (SELECT SUM(t.ranks) FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt),
+              a.stopping
+          FROM shares s
+          JOIN attempts a ON a.job = s.job AND a.number = s.attempt
+          WHERE s.lease_id = ? AND s.fencing_token = ? AND s.ending = 0)sql",
+        lease_id, fencing_token);
+    if (!row.executeStep())
+      return absl::FailedPreconditionError(fmt::format("lease {} is not held any more", lease_id));
+    ShareOfAttempt share;
+    share.job = row.getColumn(0).getInt64();
+    share.attempt = row.getColumn(1).getInt64();
+    share.first_rank = row.getColumn(2).getInt();
+    share.ranks = row.getColumn(3).getInt();
+    share.job_ranks = row.getColumn(4).getInt();
+    share.stopping = row.getColumn(5).getInt() != 0;
+    return share;
+  });
+}
+
+absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) {
+  return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
+    auto ended =
+        EndShares({.end = ShareEnd::kLost,
+                   .now_s = now_s,
+                   .message = "the worker kept its lease beyond the job's time limit and reported nothing"},
+                  "expires_s <= ?5 AND expires_s >= latest_s", now_s);
+    const auto silent =
+        EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker did not renew its lease"},
+                  "expires_s <= ?5", now_s);
+    ended.insert(ended.end(), silent.begin(), silent.end());
+    return ended;
+  });
+}
+
+absl::StatusOr<std::vector<EndedLease>> SqliteStore::WithdrawExpired(double now_s) {
+  return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
+    return EndShares({.end = ShareEnd::kWithdrawn,
+                      .now_s = now_s,
+                      .message = "its lease expired while no coordinator was running"},
+                     "expires_s <= ?5", now_s);
+  });
+}
+
+absl::StatusOr<std::vector<EndedLease>> SqliteStore::LoseGangShares(const WorkerSession& session,
+                                                                    const std::string& message,
+                                                                    double now_s) {
+  return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
+    return EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = message},
+                     R"sql(
+          worker = ?5 AND epoch = ?6 AND
+            (SELECT count(*) FROM shares t WHERE t.job = shares.job AND t.attempt = shares.attempt) > 1)sql",
+                     session.worker, session.epoch);
+  });
+}
+
+}  // namespace autocfg::server

@@ -1,0 +1,180 @@
+// Reports and logs.
+#include <cstdint>
+#include <utility>
+
+#include "base/fnv1a.h"
+#include "fmt/format.h"
+#include "server/names/names.h"
+#include "server/store/attempt_verdict.h"
+#include "server/store/sqlite/sqlite_store_impl.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr const char* kReport = "report";
+constexpr std::int64_t kMaxLogBytesPerAttempt = 1 << 20;
+constexpr std::int64_t kKeptRefusals = 10'000;  // the newest ones
+
+// Returns the request subject of a report: the lease and a digest of its content.
+std::string SubjectOf(const v1::ReportTrialRequest& report) {
+  v1::ReportTrialRequest content = report;
+  content.clear_lease_id();
+  content.clear_request_id();
+  // Deterministic, because the messages contain no maps.
+  return fmt::format("{}/{:016x}", report.lease_id(), base::Fnv1a(content.SerializeAsString()));
+}
+
+// Returns the memory of a rank outside its arena; 0 if the report does not say.
+std::int64_t DeviceOverheadBytes(const v1::ReportTrialRequest& report) {
+  return report.has_calibration() ? report.calibration().device_overhead_bytes()
+                                  : report.measurement().device_overhead_bytes();
+}
+
+// Version 2 and earlier stored only the lease.
+bool IsOf(const std::string& subject, const v1::ReportTrialRequest& report) {
+  return subject == report.lease_id() || subject == SubjectOf(report);
+}
+
+}  // namespace
+
+std::string SqliteStore::RefusalOf(const v1::ReportTrialRequest& report) {
+  if (RequestIdTaken(report.request_id()))
+    return fmt::format("request_id {} was used for another request, or with different content",
+                       report.request_id());
+  SQLite::Statement row =
+      Query("SELECT worker, epoch, fencing_token, attempt, ending FROM shares WHERE lease_id = ?",
+            report.lease_id());
+  if (!row.executeStep()) return fmt::format("unknown lease {}", report.lease_id());
+  if (row.getColumn(0).getString() != report.worker())
+    return fmt::format("lease {} belongs to another worker", report.lease_id());
+  if (row.getColumn(1).getInt64() != report.session_epoch()) {
+    return fmt::format("lease {} is of session {}, not {}", report.lease_id(), row.getColumn(1).getInt64(),
+                       report.session_epoch());
+  }
+  if (row.getColumn(2).getInt64() != report.fencing_token()) {
+    return fmt::format("lease {} has a fencing token other than {}", report.lease_id(),
+                       report.fencing_token());
+  }
+  if (row.getColumn(3).getInt64() != report.attempt()) {
+    return fmt::format("lease {} is for attempt {}, not {}", report.lease_id(), row.getColumn(3).getInt64(),
+                       report.attempt());
+  }
+  const auto end = static_cast<ShareEnd>(row.getColumn(4).getInt());
+  if (end != ShareEnd::kRuns) {
+    return fmt::format("attempt {} of lease {} has ended ({})", report.attempt(), report.lease_id(),
+                       StateName(StateOf(end)));
+  }
+  return "";
+}
+
+absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, double now_s) {
+  std::int64_t job = 0;
+  v1::Job asked;
+  double held_s = 0;  // rank-seconds
+  bool stopping = false;
+  {
+    SQLite::Statement row = Query(
+        R"sql(
+          SELECT j.id, j.job, s.ranks * MAX(0, ? - a.start_s), a.stopping
+          FROM shares s
+          JOIN jobs j ON j.id = s.job
+          JOIN attempts a ON a.job = s.job AND a.number = s.attempt
+          WHERE s.lease_id = ?)sql",
+        now_s, report.lease_id());
+    row.executeStep();
+    job = row.getColumn(0).getInt64();
+    Parse(row.getColumn(1), asked);
+    held_s = row.getColumn(2).getDouble();
+    stopping = row.getColumn(3).getInt() != 0;
+  }
+  const ShareEnd end = EndOf(report.outcome(), report.failure(), stopping);
+  if (end == ShareEnd::kRuns) return absl::InvalidArgumentError("outcome is missing or unknown");
+  if (end == ShareEnd::kMeasured) {
+    if (absl::Status status = CheckFits(asked, report); !status.ok()) return status;
+  }
+  // A report without device time counts its ranks from the lease to the end.
+  if (report.measurement().device_s() > 0) held_s = report.measurement().device_s();
+  Execute(
+      R"sql(
+        UPDATE shares
+        SET ending = ?, end_s = ?, message = ?, device_s = ?, device_overhead_bytes = ?
+        WHERE lease_id = ?)sql",
+      static_cast<int>(end), now_s, report.message(), held_s, DeviceOverheadBytes(report), report.lease_id());
+  const auto keep = [&](const char* sql, const google::protobuf::MessageLite& message) {
+    Execute(sql, message, report.lease_id());
+  };
+  if (report.has_out_of_memory())
+    keep("UPDATE shares SET out_of_memory = ? WHERE lease_id = ?", report.out_of_memory());
+  if (report.has_measurement())
+    keep("UPDATE shares SET measurement = ? WHERE lease_id = ?", report.measurement());
+  if (report.has_calibration())
+    keep("UPDATE shares SET calibration = ? WHERE lease_id = ?", report.calibration());
+  RememberRequest(report.request_id(), kReport, SubjectOf(report));
+  SettleAttempt(job, report.attempt(), now_s);
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double now_s) {
+  // A refusal is itself stored, so it is a result of the transaction and not an error.
+  const absl::StatusOr<std::string> refusal = Write([&]() -> absl::StatusOr<std::string> {
+    const auto known = FindRequest(report.request_id(), kReport);
+    if (known && IsOf(*known, report)) return "";
+    std::string reason = RefusalOf(report);
+    if (reason.empty()) {
+      if (absl::Status status = RecordReport(report, now_s); !status.ok()) return status;
+      return reason;
+    }
+    Execute(
+        R"sql(
+          INSERT INTO refused_reports
+            (received_s, worker, epoch, lease_id, fencing_token, attempt, request_id, outcome, reason)
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
+        now_s, report.worker(), report.session_epoch(), report.lease_id(), report.fencing_token(),
+        report.attempt(), report.request_id(), static_cast<int>(report.outcome()), reason);
+    Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kKeptRefusals);
+    return reason;
+  });
+  if (!refusal.ok()) return refusal.status();
+  if (!refusal->empty()) return absl::FailedPreconditionError("the report is refused: " + *refusal);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::int64_t> SqliteStore::RefusedReports() {
+  return Read([&]() -> absl::StatusOr<std::int64_t> {
+    return db().execAndGet("SELECT count(*) FROM refused_reports").getInt64();
+  });
+}
+
+absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fencing_token,
+                                    const std::string& text) {
+  return Write([&]() -> absl::Status {
+    std::int64_t job = 0;
+    std::int64_t attempt = 0;
+    {
+      SQLite::Statement row =
+          Query("SELECT job, attempt FROM shares WHERE lease_id = ? AND fencing_token = ? AND ending = 0",
+                lease_id, fencing_token);
+      if (!row.executeStep()) {
+        return absl::FailedPreconditionError(
+            fmt::format("lease {} is not held any more: its log is rejected", lease_id));
+      }
+      job = row.getColumn(0).getInt64();
+      attempt = row.getColumn(1).getInt64();
+    }
+    SQLite::Statement size = Query(
+        R"sql(
+          SELECT COALESCE(SUM(octet), 0)
+          FROM
+            (SELECT length(CAST(text AS BLOB)) AS octet FROM trial_logs WHERE job = ? AND attempt = ?))sql",
+        job, attempt);
+    size.executeStep();
+    if (size.getColumn(0).getInt64() + static_cast<std::int64_t>(text.size()) > kMaxLogBytesPerAttempt) {
+      return absl::ResourceExhaustedError(
+          fmt::format("the log of lease {} is full: {} bytes are kept", lease_id, kMaxLogBytesPerAttempt));
+    }
+    Execute("INSERT INTO trial_logs (job, attempt, text) VALUES (?, ?, ?)", job, attempt, text);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace autocfg::server

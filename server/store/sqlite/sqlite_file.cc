@@ -1,0 +1,181 @@
+#include "server/store/sqlite/sqlite_file.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+
+#include "SQLiteCpp/Statement.h"
+#include "fmt/format.h"
+#include "server/store/sqlite/schema.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr int kBusyTimeoutMs = 5000;
+
+absl::Status MakeParent(const std::filesystem::path& path) {
+  const std::filesystem::path parent = path.parent_path();
+  if (parent.empty()) return absl::OkStatus();
+  std::error_code error;
+  if (std::filesystem::is_directory(parent, error)) return absl::OkStatus();
+  // Created directories are private to the user.
+  std::filesystem::path made;
+  for (const std::filesystem::path& part : parent) {
+    made /= part;
+    if (::mkdir(made.c_str(), 0700) == 0 || errno == EEXIST || errno == EISDIR) continue;
+    if (std::filesystem::is_directory(made, error)) continue;
+    const int number = errno;
+    return FileError(number, fmt::format("the directory {} of database {} cannot be created", parent.string(),
+                                         path.string()));
+  }
+  if (!std::filesystem::is_directory(parent, error)) {
+    return FileError(ENOTDIR, fmt::format("the directory {} of database {} cannot be created",
+                                          parent.string(), path.string()));
+  }
+  return absl::OkStatus();
+}
+
+// Creates an empty file if none exists, and checks that it is writable. Call under the lock and before SQLite
+// opens the file: closing a descriptor would drop SQLite's own locks.
+absl::Status TouchFile(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return FileError(errno, fmt::format("database {} cannot be opened", path));
+  struct stat status {};
+  const int failed = ::fstat(fd, &status) != 0 ? errno : 0;
+  ::close(fd);
+  if (failed != 0) return FileError(failed, fmt::format("database {} cannot be opened", path));
+  if (!S_ISREG(status.st_mode))
+    return absl::InvalidArgumentError(fmt::format("database {} is not a regular file", path));
+  return absl::OkStatus();
+}
+
+absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_pages) {
+  if (absl::Status status = CheckSqliteFile(db, path); !status.ok()) return status;
+  if (max_pages > 0) (void)db.execAndGet(fmt::format("PRAGMA max_page_count = {}", max_pages)).getInt64();
+  if (path != ":memory:") {
+    const std::string mode = db.execAndGet("PRAGMA journal_mode = WAL").getString();
+    if (mode != "wal") {
+      return absl::UnavailableError(fmt::format(
+          "database {} cannot use a write-ahead log (mode {}): is it on a network file system?", path, mode));
+    }
+    db.exec("PRAGMA synchronous = FULL");
+  }
+  if (db.execAndGet("PRAGMA application_id").getInt64() == 0)
+    db.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
+  if (absl::Status status = Migrate(db, StoreMigrations(), path); !status.ok()) return status;
+  db.exec("PRAGMA foreign_keys = ON");
+  return absl::OkStatus();
+}
+
+// The index of the write-ahead log grows by 32 KiB at a time; allow for a few of these and some pages.
+constexpr std::uintmax_t kLeastFreeBytes = std::uintmax_t{128} * 1024;
+
+// Returns the free space of the file's file system; the largest number if unknown.
+std::uintmax_t FreeBytes(const std::string& path) {
+  std::error_code error;
+  const auto space = std::filesystem::space(std::filesystem::path(path).parent_path(), error);
+  return error ? std::numeric_limits<std::uintmax_t>::max() : space.available;
+}
+
+}  // namespace
+
+absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
+  const std::int64_t tables = db.execAndGet("SELECT count(*) FROM sqlite_master").getInt64();
+  const std::int64_t application = db.execAndGet("PRAGMA application_id").getInt64();
+  const std::int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
+  if (tables == 0 && application == 0 && version == 0) return absl::OkStatus();
+  if (application != kApplicationId) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} is an SQLite database of another program: choose another --db", path));
+  }
+  const auto known = static_cast<std::int64_t>(StoreMigrations().size());
+  if (version > known) {
+    return absl::FailedPreconditionError(
+        fmt::format("database {} has version {}, and this program reads versions up to {}: use a newer "
+                    "autocfg or another --db",
+                    path, version, known));
+  }
+  const std::string check = db.execAndGet("PRAGMA quick_check(1)").getString();
+  if (check != "ok") {
+    return absl::DataLossError(fmt::format(
+        "database {} is damaged ({}): keep a copy, then restore it or choose another --db", path, check));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
+  const auto no_room = [&path] {
+    return absl::ResourceExhaustedError(
+        fmt::format("no space for database {}: free some space or choose another --db", path));
+  };
+  switch (error.getErrorCode()) {
+    case SQLITE_FULL: return no_room();
+    case SQLITE_NOTADB:
+      return absl::DataLossError(fmt::format("{} is not a database of autocfg: choose another --db", path));
+    case SQLITE_CORRUPT:
+      return absl::DataLossError(
+          fmt::format("database {} is damaged ({}): keep a copy, then restore it or choose another --db",
+                      path, error.what()));
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return absl::PermissionDeniedError(
+          fmt::format("no permission to write database {}: {}", path, error.what()));
+    case SQLITE_IOERR:
+      // On a full disk, the index of the write-ahead log cannot grow, which SQLite reports this way.
+      if (FreeBytes(path) < kLeastFreeBytes) return no_room();
+      return absl::UnavailableError(fmt::format("database {} cannot be used: {}", path, error.what()));
+    case SQLITE_CANTOPEN:
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::UnavailableError(fmt::format("database {} cannot be used: {}", path, error.what()));
+    default: return absl::InternalError(fmt::format("database {}: {}", path, error.what()));
+  }
+}
+
+absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& given, int max_pages) {
+  if (given.empty()) return absl::InvalidArgumentError("the database's path is empty: name a file with --db");
+  if (absl::Status status = MakeParent(given); !status.ok()) return status;
+  std::error_code error;
+  // Canonical, so that a file has one lock whatever path names it.
+  const std::filesystem::path canonical = std::filesystem::weakly_canonical(given, error);
+  const std::string path = error ? given : canonical.string();
+  if (std::filesystem::is_directory(path, error)) {
+    return absl::InvalidArgumentError(fmt::format("database {} is a directory: name a file with --db", path));
+  }
+
+  SqliteFile file;
+  file.path = path;
+  auto lock = LockFile::Acquire(path + ".lock", "database " + path);
+  if (!lock.ok()) return lock.status();
+  file.lock.emplace(*std::move(lock));
+  if (absl::Status status = TouchFile(path); !status.ok()) return status;
+  try {
+    file.db = std::make_unique<SQLite::Database>(path, SQLite::OPEN_READWRITE, kBusyTimeoutMs);
+    if (absl::Status status = Prepare(*file.db, path, max_pages); !status.ok()) return status;
+  } catch (const SQLite::Exception& exception) {
+    return StatusOf(exception, path);
+  }
+  return file;
+}
+
+absl::StatusOr<SqliteFile> OpenSqliteMemory() {
+  SqliteFile file;
+  file.path = ":memory:";
+  try {
+    file.db = std::make_unique<SQLite::Database>(file.path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    if (absl::Status status = Prepare(*file.db, file.path, 0); !status.ok()) return status;
+  } catch (const SQLite::Exception& exception) {
+    return StatusOf(exception, file.path);
+  }
+  return file;
+}
+
+}  // namespace autocfg::server

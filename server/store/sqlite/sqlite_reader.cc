@@ -1,0 +1,97 @@
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "server/store/sqlite/schema.h"
+#include "server/store/sqlite/sqlite_file.h"
+#include "server/store/sqlite/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store_impl.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr int kReaderBusyTimeoutMs = 5000;
+
+// Returns the file's size in bytes. Call before SQLite opens the file: closing a descriptor would drop its
+// locks.
+absl::StatusOr<std::int64_t> ReadableSize(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) return FileError(errno, fmt::format("database {} cannot be read", path));
+  struct stat status {};
+  const int failed = ::fstat(fd, &status) != 0 ? errno : 0;
+  ::close(fd);
+  if (failed != 0) return FileError(failed, fmt::format("database {} cannot be read", path));
+  if (S_ISDIR(status.st_mode))
+    return absl::InvalidArgumentError(fmt::format("database {} is a directory: name a file with --db", path));
+  if (!S_ISREG(status.st_mode))
+    return absl::InvalidArgumentError(fmt::format("database {} is not a regular file", path));
+  return static_cast<std::int64_t>(status.st_size);
+}
+
+// Converts the path to a URI; escapes all but common path characters.
+std::string Uri(const std::string& path, const char* options) {
+  std::string uri = "file:";
+  for (const char c : path) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '/' || c == '.' || c == '_' || c == '-';
+    uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return uri + options;
+}
+
+absl::Status Check(SQLite::Database& db, const std::string& path) {
+  sqlite3_db_config(db.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  db.exec("PRAGMA query_only = ON");
+  db.exec("PRAGMA wal_autocheckpoint = 0");
+  if (absl::Status status = CheckSqliteFile(db, path); !status.ok()) return status;
+  const std::int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
+  const auto known = static_cast<std::int64_t>(StoreMigrations().size());
+  if (version > 0 && version < known) {
+    return absl::FailedPreconditionError(
+        fmt::format("database {} has version {}, but this program reads version {}: run a search or a server "
+                    "on it to migrate it",
+                    path, version, known));
+  }
+  return absl::OkStatus();
+}
+
+// SQLite keeps an index of the write-ahead log beside the file. If there is no log and this user cannot
+// create the index (no write permission on the directory), the file alone is the whole database.
+bool IsWholeWithoutLog(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path + "-wal", error) || error) return false;
+  return ::faccessat(AT_FDCWD, std::filesystem::path(path).parent_path().c_str(), W_OK, AT_EACCESS) != 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string& given) {
+  std::error_code error;
+  const std::filesystem::path canonical = std::filesystem::weakly_canonical(given, error);
+  const std::string path = error ? given : canonical.string();
+  const auto size = ReadableSize(path);
+  if (!size.ok()) return size.status();
+  if (*size == 0) return OpenMemoryStore();
+  SqliteFile file;
+  file.path = path;
+  const char* const immutable = IsWholeWithoutLog(path) ? "?immutable=1" : "";
+  try {
+    file.db = std::make_unique<SQLite::Database>(
+        Uri(path, immutable), SQLite::OPEN_READONLY | SQLite::OPEN_URI, kReaderBusyTimeoutMs);
+    if (absl::Status status = Check(*file.db, path); !status.ok()) return status;
+    // Created, but its first transaction is not committed yet.
+    if (file.db->execAndGet("PRAGMA user_version").getInt64() == 0) return OpenMemoryStore();
+  } catch (const SQLite::Exception& exception) {
+    return StatusOf(exception, path);
+  }
+  return std::make_unique<SqliteStore>(std::move(file));
+}
+
+}  // namespace autocfg::server

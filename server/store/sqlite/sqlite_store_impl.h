@@ -1,0 +1,284 @@
+// The class behind the functions of sqlite_store.h. Implemented in studies.cc, trials.cc, calibrations.cc,
+// workers.cc, leases.cc, reports.cc and attempts.cc. Thread-safe: one mutex guards the only connection.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "SQLiteCpp/Statement.h"
+#include "SQLiteCpp/Transaction.h"
+#include "absl/synchronization/mutex.h"
+#include "google/protobuf/message_lite.h"
+#include "server/store/attempt_verdict.h"
+#include "server/store/placement.h"
+#include "server/store/sqlite/sqlite_file.h"
+#include "server/store/store.h"
+
+namespace autocfg::server {
+
+class SqliteStore final : public Store {
+ public:
+  explicit SqliteStore(SqliteFile file) : file_(std::move(file)) {}
+
+  void OnChange(std::function<void()> listener) override { listener_ = std::move(listener); }
+
+  absl::Status Health() override {
+    absl::MutexLock lock(&mutex_);
+    return health_;
+  }
+
+  absl::StatusOr<v1::Study> CreateStudy(const std::string& request_id, const v1::Study& study,
+                                        double now_s) override;
+  absl::StatusOr<v1::Study> CreateOrReuseStudy(const std::string& request_id, const v1::Study& study,
+                                               double now_s) override;
+  absl::StatusOr<v1::Study> GetStudy(std::int64_t id) override;
+  absl::StatusOr<std::vector<v1::Study>> ListStudies(std::int64_t before, int limit) override;
+  absl::StatusOr<std::vector<std::int64_t>> StudiesInState(v1::StudyState state) override;
+  absl::StatusOr<v1::Study> ModifyStudy(std::int64_t id, const std::function<absl::Status(v1::Study&)>& edit,
+                                        const StudyEdit& extra) override;
+  absl::StatusOr<StudyUsage> Usage(std::int64_t id) override;
+  absl::Status DeleteStudy(std::int64_t id, const std::string& request_id) override;
+
+  absl::StatusOr<v1::Trial> EnqueueTrial(std::int64_t study, const v1::Trial& trial, const v1::Job& job,
+                                         std::int64_t max_attempts) override;
+  absl::Status EnqueueCalibration(std::int64_t study, const v1::Job& job, std::int64_t max_attempts,
+                                  const Calibration& reused) override;
+  absl::Status ReuseCalibration(std::int64_t study, const Calibration& reused) override;
+  absl::Status DropCalibration(std::int64_t study) override;
+  absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec,
+                                          double now_s) override;
+  absl::StatusOr<v1::Trial> GetTrial(std::int64_t study, std::int64_t number) override;
+  absl::StatusOr<std::vector<v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
+                                                    int limit) override;
+  absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) override;
+  absl::StatusOr<std::pair<v1::TrialState, std::string>> CalibrationState(std::int64_t study) override;
+  absl::Status CancelJobs(std::int64_t study) override;
+  absl::StatusOr<v1::Trial> RetryTrial(std::int64_t study, std::int64_t number,
+                                       const std::string& request_id) override;
+
+  absl::StatusOr<std::int64_t> RegisterWorker(const v1::RegisterWorkerRequest& request,
+                                              double now_s) override;
+  absl::Status DeregisterWorker(const std::string& worker, std::int64_t session_epoch, double now_s) override;
+  absl::Status CheckSession(const WorkerSession& session) override;
+  absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id) override;
+  absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, int limit,
+                                                        bool gone) override;
+  absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) override;
+  absl::StatusOr<Assignment> LeaseJobs(const std::vector<WorkerSession>& waiting,
+                                       const std::vector<WorkerSession>& live, double now_s,
+                                       double duration_s) override;
+  absl::Status ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) override;
+  absl::Status KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
+                        double now_s) override;
+  absl::StatusOr<v1::LeaseCommand> RenewLease(const std::string& worker, std::int64_t session_epoch,
+                                              const std::string& lease_id, std::int64_t fencing_token,
+                                              double now_s, double duration_s) override;
+  absl::StatusOr<std::vector<std::string>> LeasesToStop() override;
+  absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id, std::int64_t fencing_token) override;
+  absl::StatusOr<std::vector<EndedLease>> ExpireLeases(double now_s) override;
+  absl::StatusOr<std::vector<EndedLease>> WithdrawExpired(double now_s) override;
+  absl::StatusOr<std::vector<EndedLease>> LoseGangShares(const WorkerSession& session,
+                                                         const std::string& message, double now_s) override;
+
+  absl::Status Report(const v1::ReportTrialRequest& report, double now_s) override;
+  absl::StatusOr<std::int64_t> RefusedReports() override;
+  absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
+                         const std::string& text) override;
+  absl::StatusOr<std::int64_t> ChangeCursor(std::int64_t study) override;
+  absl::StatusOr<StudyChanges> ChangesAfter(std::int64_t study, std::int64_t after, int limit) override;
+
+ private:
+  static bool Ok(const absl::Status& status) { return status.ok(); }
+  template <typename T>
+  static bool Ok(const absl::StatusOr<T>& result) {
+    return result.ok();
+  }
+
+  // Runs `body` (which returns a Status or StatusOr) in a transaction and commits if it returns OK.
+  template <typename Body>
+  auto Write(Body body) -> decltype(body()) {
+    bool changed = false;
+    auto result = [&]() -> decltype(body()) {
+      absl::MutexLock lock(&mutex_);
+      changed_ = false;
+      try {
+        const int before = db().getTotalChanges();
+        SQLite::Transaction transaction(db(), SQLite::TransactionBehavior::IMMEDIATE);
+        auto answer = body();
+        if (Ok(answer)) {
+          transaction.commit();
+          changed = changed_;
+          if (db().getTotalChanges() != before) health_ = absl::OkStatus();
+        }
+        return answer;
+      } catch (const SQLite::Exception& error) {
+        health_ = StatusOf(error, file_.path);
+        changed = true;
+        return health_;
+      }
+    }();
+    if (changed && listener_) listener_();
+    return result;
+  }
+
+  // Runs `body` under the mutex, so that its reads form one snapshot.
+  template <typename Body>
+  auto Read(Body body) -> decltype(body()) {
+    absl::MutexLock lock(&mutex_);
+    try {
+      return body();
+    } catch (const SQLite::Exception& error) {
+      return StatusOf(error, file_.path);
+    }
+  }
+
+  SQLite::Database& db() { return *file_.db; }
+
+  // The functions below run inside Write or Read and throw SQLite::Exception.
+
+  // Prepares a statement and binds the values in order.
+  template <typename... Values>
+  SQLite::Statement Query(const char* sql, const Values&... values) {
+    SQLite::Statement statement(db(), sql);
+    int index = 0;
+    (Bind(statement, ++index, values), ...);
+    return statement;
+  }
+  template <typename... Values>
+  int Execute(const char* sql, const Values&... values) {
+    return Query(sql, values...).exec();
+  }
+  static void Bind(SQLite::Statement& statement, int index, std::int64_t value) {
+    statement.bind(index, value);
+  }
+  static void Bind(SQLite::Statement& statement, int index, int value) { statement.bind(index, value); }
+  static void Bind(SQLite::Statement& statement, int index, double value) { statement.bind(index, value); }
+  static void Bind(SQLite::Statement& statement, int index, const std::optional<double>& value) {
+    if (value) {
+      statement.bind(index, *value);
+    } else {
+      statement.bind(index);  // NULL
+    }
+  }
+  static void Bind(SQLite::Statement& statement, int index, const std::string& value) {
+    statement.bind(index, value);
+  }
+  static void Bind(SQLite::Statement& statement, int index, const char* value) {
+    statement.bind(index, value);
+  }
+  static void Bind(SQLite::Statement& statement, int index, const google::protobuf::MessageLite& message) {
+    const std::string bytes = message.SerializeAsString();
+    statement.bind(index, bytes.data(), static_cast<int>(bytes.size()));
+  }
+  // Throws SQLite::Exception(SQLITE_CORRUPT) if the bytes do not parse as such a message.
+  static void Parse(const SQLite::Column& column, google::protobuf::MessageLite& message);
+
+  std::int64_t Next(const char* counter);                   // increments a counter
+  void TouchStudy(std::int64_t id);                         // assigns a new change cursor
+  void TouchTrial(std::int64_t study, std::int64_t trial);  // same, for one of its trials too; 0: no trial
+  void SetTrialState(std::int64_t study, std::int64_t trial, v1::TrialState state,
+                     const std::string& message);
+  // Sets the state of a job and of its trial, if it has one; advances the study's cursor.
+  void SetJobState(std::int64_t job, std::int64_t study, std::int64_t trial, v1::TrialState state,
+                   const std::string& message);
+
+  std::optional<v1::Study> FindStudy(std::int64_t id);
+  std::optional<v1::Study> FindUnfinished(const std::string& fingerprint);  // the newest
+  absl::StatusOr<v1::Study> Create(const std::string& request_id, const v1::Study& given, double now_s,
+                                   bool reuse_unfinished);
+  v1::Study ReadStudy(SQLite::Statement& row);  // columns: id, state, study
+  absl::Status StudyNotFound(std::int64_t id);
+  absl::Status CheckStudy(std::int64_t id);  // NotFound
+  absl::StatusOr<v1::Study> WriteStudy(v1::Study study, v1::StudyState before);
+  // Returns the subject of the request if it was served before.
+  std::optional<std::string> FindRequest(const std::string& request_id, const std::string& kind);
+  void RememberRequest(const std::string& request_id, const std::string& kind, const std::string& subject);
+  bool RequestIdTaken(const std::string& request_id);
+
+  std::vector<v1::Trial> ReadTrials(std::int64_t study, SQLite::Statement& rows,
+                                    std::vector<std::int64_t>* changes);
+  void CancelOpenJobs(std::int64_t study);
+  static absl::Status CheckJob(const v1::Job& job, std::int64_t max_attempts);
+  void QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job, std::int64_t max_attempts);
+  absl::Status SessionStatus(const WorkerSession& session);  // implements CheckSession
+  std::optional<std::int64_t> LastEpoch(const std::string& worker);
+  std::vector<WorkerRecord> ReadWorkers(SQLite::Statement& rows);
+
+  // Both lists have the same order.
+  struct WorkersAtWork {
+    std::vector<PlacementWorker> workers;
+    std::vector<WorkerSession> sessions;
+  };
+  WorkersAtWork ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
+                                  const std::vector<WorkerSession>& live);
+  // Columns: study, job, ranks, device, fewer_ranks, attempts.
+  PlacementJob ReadPlacementJob(SQLite::Statement& row);
+  // Starts an attempt of a queued job and appends its leases. A share's worker is an index into `sessions`.
+  void GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
+               const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
+               std::vector<Lease>& leases);
+
+  struct Ending {
+    ShareEnd end = ShareEnd::kLost;
+    double now_s = 0;
+    std::string message;
+    bool used = true;  // the ranks were held since the lease began
+  };
+  // Ends the running shares that `where` selects, in one statement, and settles their attempts. `values` are
+  // its parameters from ?5 on.
+  template <typename... Values>
+  std::vector<EndedLease> EndShares(const Ending& ending, const char* where, const Values&... values) {
+    const std::string sql = std::string(
+                                "UPDATE shares SET ending = ?1, end_s = ?2, message = ?3, device_s = ?4 * "
+                                "ranks * MAX(0, ?2 - (SELECT "
+                                "start_s FROM attempts a WHERE a.job = shares.job AND a.number = "
+                                "shares.attempt)) WHERE ending = 0 "
+                                "AND ") +
+                            where + " RETURNING job, attempt, worker, epoch";
+    SQLite::Statement ended = Query(sql.c_str(), static_cast<int>(ending.end), ending.now_s, ending.message,
+                                    ending.used ? 1 : 0, values...);
+    return SettleEnded(ended, ending.now_s);
+  }
+  // Settles the attempts of the shares that a statement ends; the statement returns (job, attempt, worker,
+  // epoch) for each.
+  std::vector<EndedLease> SettleEnded(SQLite::Statement& ended, double now_s);
+  // Ends the attempt if all its shares have ended. Tells the others to stop if one broke it.
+  void SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s);
+  void EndAttempt(std::int64_t job, std::int64_t attempt, double now_s);
+  struct EndedShare {
+    ShareEnd end = ShareEnd::kRuns;
+    std::string worker;
+    std::string message;
+    int ranks = 0;
+    std::optional<v1::Measurement> measurement;
+    std::optional<v1::CalibrateResult> calibration;
+  };
+  std::vector<EndedShare> ReadShares(std::int64_t job, std::int64_t attempt);  // by rank
+  // Keep the result of the attempt that was just measured: for its study, and for later studies.
+  void KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
+                       const std::vector<EndedShare>& shares, double now_s);
+  void KeepOpTimes(std::int64_t job, std::int64_t attempt, const std::vector<EndedShare>& shares,
+                   const Calibration& measured, double now_s);
+  // Returns true if one calibration timed all of the spec's communication ops, if any, as FindOpTimes
+  // requires.
+  bool CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec, double since_s);
+  bool SharedItsWorkers(std::int64_t job, std::int64_t attempt);
+  // Reads the study's calibration, complete or partial.
+  std::optional<Calibration> ReadCalibration(std::int64_t study, bool partial);
+  void WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial);
+
+  std::string RefusalOf(const v1::ReportTrialRequest& report);  // empty: not refused
+  absl::Status RecordReport(const v1::ReportTrialRequest& report, double now_s);
+
+  absl::Mutex mutex_;
+  SqliteFile file_;
+  bool changed_ = false;
+  absl::Status health_;
+  std::function<void()> listener_;
+};
+
+}  // namespace autocfg::server

@@ -1,0 +1,253 @@
+// Studies and change cursors.
+#include <utility>
+
+#include "fmt/format.h"
+#include "server/names/names.h"
+#include "server/store/sqlite/sqlite_store_impl.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr const char* kCreate = "create_study";
+constexpr const char* kModify = "modify_study";
+constexpr const char* kDelete = "delete_study";
+
+absl::Status RequestIdReused(const std::string& request_id) {
+  return absl::AlreadyExistsError(
+      fmt::format("request_id {} was used for another request: choose a new one", request_id));
+}
+
+// Returns the request subject of an edit of a study.
+std::string SubjectOf(std::int64_t study, const StudyEdit& extra) {
+  return extra.verb.empty() ? fmt::format("{}", study) : fmt::format("{}/{}", study, extra.verb);
+}
+
+// Earlier builds stored only the study.
+bool IsOf(const std::string& subject, std::int64_t study, const StudyEdit& extra) {
+  return subject == SubjectOf(study, extra) || subject == fmt::format("{}", study);
+}
+
+}  // namespace
+
+absl::Status SqliteStore::StudyNotFound(std::int64_t id) {
+  return absl::NotFoundError(fmt::format("no study {}", StudyName(id)));
+}
+
+v1::Study SqliteStore::ReadStudy(SQLite::Statement& row) {
+  v1::Study study;
+  Parse(row.getColumn(2), study);
+  study.set_name(StudyName(row.getColumn(0).getInt64()));
+  study.set_state(static_cast<v1::StudyState>(row.getColumn(1).getInt()));
+  return study;
+}
+
+std::optional<v1::Study> SqliteStore::FindStudy(std::int64_t id) {
+  SQLite::Statement row = Query("SELECT id, state, study FROM studies WHERE id = ?", id);
+  if (!row.executeStep()) return std::nullopt;
+  return ReadStudy(row);
+}
+
+absl::Status SqliteStore::CheckStudy(std::int64_t id) {
+  if (Query("SELECT 1 FROM studies WHERE id = ?", id).executeStep()) return absl::OkStatus();
+  return StudyNotFound(id);
+}
+
+absl::StatusOr<v1::Study> SqliteStore::CreateStudy(const std::string& request_id, const v1::Study& given,
+                                                   double now_s) {
+  return Write([&] { return Create(request_id, given, now_s, /*reuse_unfinished=*/false); });
+}
+
+absl::StatusOr<v1::Study> SqliteStore::CreateOrReuseStudy(const std::string& request_id,
+                                                          const v1::Study& given, double now_s) {
+  return Write([&] { return Create(request_id, given, now_s, /*reuse_unfinished=*/true); });
+}
+
+absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, const v1::Study& given,
+                                              double now_s, bool reuse_unfinished) {
+  if (const auto subject = FindRequest(request_id, kCreate)) {
+    const auto study = FindStudy(std::stoll(*subject));
+    if (!study) return absl::NotFoundError(fmt::format("the study of request_id {} was deleted", request_id));
+    if (study->fingerprint() != given.fingerprint()) return RequestIdReused(request_id);
+    return *study;
+  }
+  if (RequestIdTaken(request_id)) return RequestIdReused(request_id);
+  if (reuse_unfinished) {
+    if (auto unfinished = FindUnfinished(given.fingerprint())) {
+      RememberRequest(request_id, kCreate, fmt::format("{}", *ParseStudyName(unfinished->name())));
+      return *std::move(unfinished);
+    }
+  }
+  v1::Study study = given;
+  study.clear_name();
+  study.set_state(v1::STUDY_STATE_CREATED);
+  study.set_create_time_s(now_s);
+  Execute("INSERT INTO studies (fingerprint, state, change, study) VALUES (?, ?, ?, ?)", study.fingerprint(),
+          static_cast<int>(study.state()), Next("change"), study);
+  changed_ = true;
+  const std::int64_t id = db().getLastInsertRowid();
+  RememberRequest(request_id, kCreate, fmt::format("{}", id));
+  study.set_name(StudyName(id));
+  return study;
+}
+
+absl::StatusOr<v1::Study> SqliteStore::GetStudy(std::int64_t id) {
+  return Read([&]() -> absl::StatusOr<v1::Study> {
+    if (auto study = FindStudy(id)) return *std::move(study);
+    return StudyNotFound(id);
+  });
+}
+
+absl::StatusOr<std::vector<v1::Study>> SqliteStore::ListStudies(std::int64_t before, int limit) {
+  return Read([&]() -> absl::StatusOr<std::vector<v1::Study>> {
+    std::vector<v1::Study> studies;
+    SQLite::Statement rows =
+        Query("SELECT id, state, study FROM studies WHERE ?1 = 0 OR id < ?1 ORDER BY id DESC LIMIT ?2",
+              before, limit);
+    while (rows.executeStep()) studies.push_back(ReadStudy(rows));
+    return studies;
+  });
+}
+
+std::optional<v1::Study> SqliteStore::FindUnfinished(const std::string& fingerprint) {
+  SQLite::Statement row = Query(
+      R"sql(
+        SELECT id, state, study
+        FROM studies
+        WHERE fingerprint = ? AND state IN (?, ?, ?)
+        ORDER BY id DESC
+        LIMIT 1)sql",
+      fingerprint, static_cast<int>(v1::STUDY_STATE_CREATED), static_cast<int>(v1::STUDY_STATE_RUNNING),
+      static_cast<int>(v1::STUDY_STATE_PAUSED));
+  if (!row.executeStep()) return std::nullopt;
+  return ReadStudy(row);
+}
+
+absl::StatusOr<std::vector<std::int64_t>> SqliteStore::StudiesInState(v1::StudyState state) {
+  return Read([&]() -> absl::StatusOr<std::vector<std::int64_t>> {
+    std::vector<std::int64_t> ids;
+    SQLite::Statement rows =
+        Query("SELECT id FROM studies WHERE state = ? ORDER BY id", static_cast<int>(state));
+    while (rows.executeStep()) ids.push_back(rows.getColumn(0).getInt64());
+    return ids;
+  });
+}
+
+absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyState before) {
+  const auto id = ParseStudyName(study.name());
+  if (!id.ok()) return id.status();
+  if (IsEnd(before) && study.state() != before) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} has ended ({}) and cannot change its state", study.name(), StateName(before)));
+  }
+  v1::Study stored = study;
+  stored.clear_name();
+  Execute("UPDATE studies SET state = ?, study = ? WHERE id = ?", static_cast<int>(study.state()), stored,
+          *id);
+  if (IsEnd(study.state()) && !IsEnd(before)) CancelOpenJobs(*id);
+  TouchStudy(*id);
+  return study;
+}
+
+absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
+                                                   const std::function<absl::Status(v1::Study&)>& edit,
+                                                   const StudyEdit& extra) {
+  return Write([&]() -> absl::StatusOr<v1::Study> {
+    std::optional<v1::Study> study = FindStudy(id);
+    if (!study) return StudyNotFound(id);
+    if (const auto known = FindRequest(extra.request_id, kModify)) {
+      if (!IsOf(*known, id, extra)) return RequestIdReused(extra.request_id);
+      return *study;
+    }
+    if (RequestIdTaken(extra.request_id)) return RequestIdReused(extra.request_id);
+    v1::Study edited = *study;
+    if (absl::Status status = edit(edited); !status.ok()) return status;
+    // Fields that identify the study do not change.
+    edited.set_name(study->name());
+    *edited.mutable_spec() = study->spec();
+    edited.set_fingerprint(study->fingerprint());
+    edited.set_create_time_s(study->create_time_s());
+    edited.set_owner(study->owner());
+    RememberRequest(extra.request_id, kModify, SubjectOf(id, extra));
+    Execute("UPDATE studies SET wall_s = wall_s + ?, plan_cpu_s = plan_cpu_s + ? WHERE id = ?",
+            extra.add_wall_s, extra.add_plan_cpu_s, id);
+    return WriteStudy(std::move(edited), study->state());
+  });
+}
+
+absl::StatusOr<StudyUsage> SqliteStore::Usage(std::int64_t id) {
+  return Read([&]() -> absl::StatusOr<StudyUsage> {
+    StudyUsage usage;
+    SQLite::Statement row = Query("SELECT wall_s, plan_cpu_s FROM studies WHERE id = ?", id);
+    if (!row.executeStep()) return StudyNotFound(id);
+    usage.wall_s = row.getColumn(0).getDouble();
+    usage.plan_cpu_s = row.getColumn(1).getDouble();
+    SQLite::Statement sum = Query(
+        "SELECT COALESCE(SUM(s.device_s), 0) FROM jobs j JOIN shares s ON s.job = j.id WHERE j.study = ?",
+        id);
+    sum.executeStep();
+    usage.device_s = sum.getColumn(0).getDouble();
+    return usage;
+  });
+}
+
+absl::Status SqliteStore::DeleteStudy(std::int64_t id, const std::string& request_id) {
+  return Write([&]() -> absl::Status {
+    const std::string subject = fmt::format("{}", id);
+    if (const auto known = FindRequest(request_id, kDelete)) {
+      return *known == subject ? absl::OkStatus() : RequestIdReused(request_id);
+    }
+    if (RequestIdTaken(request_id)) return RequestIdReused(request_id);
+    const std::optional<v1::Study> study = FindStudy(id);
+    if (!study) return StudyNotFound(id);
+    if (study->state() == v1::STUDY_STATE_RUNNING) {
+      return absl::FailedPreconditionError(
+          fmt::format("{} is running: cancel or pause it first", study->name()));
+    }
+    TouchStudy(id);
+    Execute(
+        R"sql(
+          DELETE FROM requests
+          WHERE kind = 'report'
+              AND CASE instr(subject, '/')
+                WHEN 0 THEN subject
+                ELSE substr(subject, 1, instr(subject, '/') - 1) END
+              IN (SELECT s.lease_id FROM jobs j JOIN shares s ON s.job = j.id WHERE j.study = ?))sql",
+        id);
+    Execute("DELETE FROM studies WHERE id = ?", id);
+    RememberRequest(request_id, kDelete, subject);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::int64_t> SqliteStore::ChangeCursor(std::int64_t id) {
+  return Read([&]() -> absl::StatusOr<std::int64_t> {
+    SQLite::Statement row = Query("SELECT change FROM studies WHERE id = ?", id);
+    if (!row.executeStep()) return StudyNotFound(id);
+    return row.getColumn(0).getInt64();
+  });
+}
+
+absl::StatusOr<StudyChanges> SqliteStore::ChangesAfter(std::int64_t id, std::int64_t after, int limit) {
+  return Read([&]() -> absl::StatusOr<StudyChanges> {
+    StudyChanges changes;
+    SQLite::Statement row = Query("SELECT id, state, study, change FROM studies WHERE id = ?", id);
+    if (!row.executeStep()) return StudyNotFound(id);
+    changes.study = ReadStudy(row);
+    changes.cursor = row.getColumn(3).getInt64();
+    SQLite::Statement rows = Query(
+        R"sql(
+          SELECT number, repeat, state, message, trial, plan_text, change
+          FROM trials
+          WHERE study = ? AND change > ?
+          ORDER BY change
+          LIMIT ?)sql",
+        id, after, limit);
+    std::vector<std::int64_t> cursors;
+    std::vector<v1::Trial> trials = ReadTrials(id, rows, &cursors);
+    for (std::size_t i = 0; i < trials.size(); ++i)
+      changes.trials.emplace_back(cursors[i], std::move(trials[i]));
+    return changes;
+  });
+}
+
+}  // namespace autocfg::server

@@ -1,0 +1,37 @@
+#include "server/store/store.h"
+
+namespace autocfg::server {
+
+bool IsEnd(v1::StudyState state) {
+  switch (state) {
+    case v1::STUDY_STATE_DONE:
+    case v1::STUDY_STATE_FAILED:
+    case v1::STUDY_STATE_CANCELLED: return true;
+    case v1::STUDY_STATE_UNSPECIFIED:
+    case v1::STUDY_STATE_CREATED:
+    case v1::STUDY_STATE_RUNNING:
+    case v1::STUDY_STATE_PAUSED:
+    case v1::StudyState_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case v1::StudyState_INT_MAX_SENTINEL_DO_NOT_USE_: break;
+  }
+  return false;
+}
+
+bool IsEnd(v1::TrialState state) {
+  switch (state) {
+    case v1::TRIAL_STATE_MEASURED:
+    case v1::TRIAL_STATE_INFEASIBLE:
+    case v1::TRIAL_STATE_FAILED:
+    case v1::TRIAL_STATE_TIMED_OUT:
+    case v1::TRIAL_STATE_CANCELLED:
+    case v1::TRIAL_STATE_LOST: return true;
+    case v1::TRIAL_STATE_UNSPECIFIED:
+    case v1::TRIAL_STATE_QUEUED:
+    case v1::TRIAL_STATE_RUNNING:
+    case v1::TrialState_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case v1::TrialState_INT_MAX_SENTINEL_DO_NOT_USE_: break;
+  }
+  return false;
+}
+
+}  // namespace autocfg::server
