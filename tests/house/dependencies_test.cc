@@ -203,8 +203,8 @@ TEST(DeviceNames, AreSpelledOnlyWhereTheyAreParsed) {
            "cli/input/inputs.cc",              // --device
            "search/plan/plan_options.cc",      // split=auto
            "worker/machine/device_choice.cc",  // --devices
-           "worker/program/program_options.cc",
-           "worker/program/program_options.h",
+           "worker/program/program.cc",
+           "worker/program/program.h",
        }},
   };
   for (const auto& [names, files] : allowed) {
