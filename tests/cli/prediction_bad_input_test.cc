@@ -92,7 +92,7 @@ TEST(PredictionBadInput, RejectsEmptyValues) {
 
 TEST(PredictionBadInput, RejectsOptionsOfOtherVerbs) {
   ExpectOneClearLine(Ask("explain", "--against", "tp=7"), 2, {"--against: illegal plan tp=7"});
-  ExpectOneClearLine(Ask("explain", "--against", "best"), 2, {"--against: best"});
+  ExpectOneClearLine(Ask("explain", "--against", "best"), 2, {"--against: 'best'"});
   ExpectOneClearLine(Ask("predict", "--trace", "/nonexistent/t.json"), 2, {"--trace: /nonexistent/t.json"});
   ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--model", "gpt2-tiny"}, 2,
                      {"--requests", "--model"});
