@@ -102,17 +102,17 @@ std::string ExplainBatchNotDivisible(const PlanCase& c) {
 
 constexpr std::array<Names, 3> kInterleaving = {"schedule", "vpp", "pp"};
 bool InterleavedNeedsStages(const PlanCase& c) {
-  return c.plan.schedule == Schedule::kInterleaved && (c.plan.virtual_stages == 1 || c.plan.pp == 1);
+  return TakesVirtualStages(c.plan.schedule) && (c.plan.virtual_stages == 1 || c.plan.pp == 1);
 }
 std::string ExplainInterleavedNeedsStages(const PlanCase& c) {
   return fmt::format(
-      "schedule=interleaved cannot order vpp={} and pp={}; give vpp and pp of at least 2, or another "
-      "schedule with vpp=1",
-      c.plan.virtual_stages, c.plan.pp);
+      "schedule={} cannot order vpp={} and pp={}; give vpp and pp of at least 2, or another schedule with "
+      "vpp=1",
+      Name(c.plan.schedule), c.plan.virtual_stages, c.plan.pp);
 }
 constexpr std::array<Names, 2> kVirtualStages = {"schedule", "vpp"};
 bool VirtualStagesNeedInterleaved(const PlanCase& c) {
-  return c.plan.schedule != Schedule::kInterleaved && c.plan.virtual_stages > 1;
+  return !TakesVirtualStages(c.plan.schedule) && c.plan.virtual_stages > 1;
 }
 std::string ExplainVirtualStagesNeedInterleaved(const PlanCase& c) {
   return fmt::format("schedule={} cannot order vpp={}; use schedule=interleaved or vpp=1",

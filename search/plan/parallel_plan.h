@@ -20,6 +20,22 @@ enum class Attention : std::uint8_t { kFused, kUnfused };
 inline constexpr std::size_t kAttentionCount = static_cast<std::size_t>(Attention::kUnfused) + 1;
 enum class SplitMode : std::uint8_t { kEven, kAuto, kExplicit };
 
+// Whether a rank has several stages (vpp) under this schedule. Others give each rank one.
+constexpr bool TakesVirtualStages(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kGPipe:
+    case Schedule::kOneFOneB:
+    case Schedule::kZeroBubbleH1: return false;
+    case Schedule::kInterleaved: return true;
+  }
+  return false;
+}
+
+// The schedule of a plan that names none.
+constexpr Schedule DefaultSchedule(std::int64_t virtual_stages) {
+  return virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
+}
+
 // Sizes of the mesh of ranks, one per axis.
 struct MeshOptions {
   std::int64_t tp = 1;

@@ -369,7 +369,8 @@ TEST(SearchSpace, SchedulesAndVirtualStagesGoTogether) {
                                    AxisValues{{"vpp", {"2"}}, {"pp", {"1"}}}}) {
     const auto space = SearchSpace::Create(Model(8), Batch(8), 4, values);
     EXPECT_EQ(space.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(space.status().message()), HasSubstr("gpipe and 1f1b take vpp=1"));
+    EXPECT_THAT(std::string(space.status().message()),
+                HasSubstr("interleaved takes vpp and pp of at least 2, any other schedule vpp=1"));
   }
 }
 
