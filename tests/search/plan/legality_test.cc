@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/plan/plan_text.h"
+#include "tests/support/plan_values.h"
 
 namespace autocfg {
 namespace {
@@ -249,15 +250,14 @@ TEST(CheckEngineSupports, WhatIsNotPredictedEither) {
         "recompute=full:2"}) {
     EXPECT_EQ(refusal(text), "") << text;
   }
-  EXPECT_EQ(refusal("pp=2,schedule=zb-h1"),
-            "plan: schedule=zb-h1 is not supported yet; use gpipe, 1f1b or interleaved");
-  EXPECT_EQ(refusal("tp=2,sp=1"), "plan: sp=1 is not supported yet; use sp=0");
-  EXPECT_THAT(refusal("dp=2,zero=1"), HasSubstr("zero=1 is not supported yet"));
-  EXPECT_THAT(refusal("dp=2,zero=2"), HasSubstr("zero=2 is not supported yet"));
-  EXPECT_THAT(refusal("tp=2,tp_overlap=2"), HasSubstr("tp_overlap=2 is not supported yet"));
-  EXPECT_THAT(refusal("dp=2,grad_overlap=1"), HasSubstr("grad_overlap=1 is not supported yet"));
-  EXPECT_THAT(refusal("dp=2,zero=0,param_overlap=1"), HasSubstr("param_overlap=1 is not supported yet"));
-  EXPECT_THAT(refusal("pp=2,p2p_overlap=1"), HasSubstr("p2p_overlap=1 is not supported yet"));
+  for (const test::OptionValue& value : test::UnpredictedValues()) {
+    const PlanOption& option = *FindPlanOption(value.name);
+    const std::string use = option.predicted.size() == 1
+                                ? "; use " + value.name + "=" + std::string(option.predicted.front())
+                                : "; use " + std::string(option.predicted.front()) + ", ";
+    EXPECT_THAT(refusal(test::PlanTextWith(value)),
+                ::testing::StartsWith("plan: " + value.Text() + " is not supported yet" + use));
+  }
 }
 
 TEST(CheckEngineSupports, WhatIsPredictedOnly) {
