@@ -57,7 +57,9 @@ struct PlanOption {
   void (*copy)(const ParallelPlan& from, ParallelPlan& to) = nullptr;
   bool (*equal)(const ParallelPlan& a, const ParallelPlan& b) = nullptr;
   // Returns why a value other than the default changes nothing in this plan, as the end of a sentence that
-  // begins with the option ("has nothing to act on at tp=1"); empty if it does. Null: it always does.
+  // begins with the option ("has nothing to act on at tp=1"); empty if it does. Null: it always does. May
+  // read sizes, schedule, split and the options of earlier rows but recompute: a search asks it before it
+  // sets the others. Recompute, which a search sets last, may read attention alone.
   std::string_view (*redundant)(const ParallelPlan& plan) = nullptr;
 };
 

@@ -309,8 +309,11 @@ std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention
     values.push_back({Recompute::kFull, 0});
     return values;
   }
+  const PlanOption& option = *FindPlanOption("recompute", options_.table);
   for (RecomputeValue value : recompute_) {
-    if (value.mode == Recompute::kSelective && attention == Attention::kFused) value.mode = Recompute::kNone;
+    ParallelPlan plan{
+        {}, {.recompute = value.mode, .attention = attention}, {.recompute_layers = value.layers}};
+    if (!option.redundant(plan).empty()) value = {};
     if (most_layers > 0 && value.layers == most_layers) value.layers = 0;
     values.push_back(value);
   }

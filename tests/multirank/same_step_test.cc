@@ -56,8 +56,8 @@ class SameStep : public ::testing::TestWithParam<Layout> {
       for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
         for (const int micro_batch : {1, 2}) {
           SCOPED_TRACE(::testing::Message()
-                       << Name(schedule) << " recompute="
-                       << (recompute == Recompute::kFull ? "full" : "none") << " mbs=" << micro_batch);
+                       << Name(schedule) << " recompute=" << (recompute == Recompute::kFull ? "full" : "none")
+                       << " mbs=" << micro_batch);
           body({{.tp = tp, .pp = pp, .dp = dp},
                 {.micro_batch = micro_batch, .recompute = recompute},
                 {.schedule = schedule}});
