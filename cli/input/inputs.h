@@ -11,7 +11,6 @@
 #include "cli/input/devices.h"
 #include "kernels/nvml/gpus.h"
 #include "search/plan/cluster_spec.h"
-#include "search/plan/legality.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"

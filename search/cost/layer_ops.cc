@@ -164,7 +164,7 @@ std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload
   const std::vector<OpDesc> recompute = LayerRecomputeOps(model, workload, plan);
   const std::vector<OpDesc> layer = LayerBackwardOps(model, workload, plan);
   const std::int64_t layers = StageLayerCount(model, plan, stage);
-  const std::int64_t recomputing = RecomputingLayers(plan, layers);
+  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
   for (std::int64_t i = layers - 1; i >= 0; --i) {
     if (i < recomputing) Append(ops, recompute);
     Append(ops, layer);
@@ -212,8 +212,8 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   return std::move(l.ops);
 }
 
-std::int64_t RecomputingLayers(const ParallelPlan& plan, std::int64_t layers) {
-  return RecomputesScores(plan) ? layers : RecomputedLayers(plan, layers);
+std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layers) {
+  return RecomputesScores(plan) ? layers : FullyRecomputedLayers(plan, layers);
 }
 
 std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,

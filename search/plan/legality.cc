@@ -4,7 +4,10 @@
 #include <array>
 #include <numeric>
 
+#include "base/subject.h"
 #include "fmt/format.h"
+#include "search/plan/model_stages.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg {
 namespace {
@@ -248,8 +251,12 @@ std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Worklo
   return Illegality{rule->reason, rule->explain(c)};
 }
 
-std::int64_t MicrobatchCount(const Workload& workload, const ParallelPlan& plan) {
-  return workload.global_batch / (plan.dp * plan.micro_batch);
+absl::Status CheckLegal(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
+                        const ParallelPlan& plan) {
+  const auto illegal = ExplainIllegality(model, workload, max_ranks, plan);
+  if (!illegal) return absl::OkStatus();
+  return base::InvalidArgument("plan", fmt::format("illegal plan {}: {} ({})", ShortPlanText(plan),
+                                                   illegal->detail, Name(illegal->reason)));
 }
 
 }  // namespace autocfg

@@ -1,6 +1,6 @@
 #include "search/planner/slice.h"
 
-#include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 
 namespace autocfg {
 namespace {

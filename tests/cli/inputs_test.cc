@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "search/plan/legality.h"
 #include "search/plan/plan_text.h"
 #include "tests/cli/program.h"
 #include "tests/support/plan_values.h"

@@ -2,7 +2,6 @@
 
 #include "search/cost/memory/rank_parameters.h"
 #include "search/ops/memory_sizes.h"
-#include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/generators.h"
 #include "search/shapes/local_dims.h"
@@ -55,7 +54,7 @@ class PlanMemory {
       const std::int64_t stage = StageOf(plan_, pipeline_rank, chunk);
       const std::int64_t count = StageLayerCount(model_, plan_, stage);
       layers += count;
-      std::int64_t slot = count * hidden_ + (count - RecomputedLayers(plan_, count)) * kept_;
+      std::int64_t slot = count * hidden_ + (count - FullyRecomputedLayers(plan_, count)) * kept_;
       if (IsFirstStage(stage)) slot += ids_;
       if (IsLastStage(plan_, stage)) slot += head_;
       bytes.activations += slot * InFlight(plan_, microbatches_, stage);
