@@ -131,7 +131,7 @@ TEST(PredictPlan, RejectsByName) {
   refused(ask("tp=7").status(), absl::StatusCode::kInvalidArgument, "12 heads are not divisible by tp=7");
   refused(ask("dp=16").status(), absl::StatusCode::kInvalidArgument, "8 ranks");
   const test::OptionValue later = test::UnpredictedValue();
-  refused(ask(test::PlanTextWith(later)).status(), absl::StatusCode::kUnimplemented, later.Text());
+  refused(ask(test::PlanTextWith(later).c_str()).status(), absl::StatusCode::kUnimplemented, later.Text());
   Question wrong;
   wrong.model.kv_heads = 5;
   refused(wrong("tp=1").status(), absl::StatusCode::kInvalidArgument, "kv_heads");
