@@ -56,9 +56,9 @@ enum class TrialOutcome : std::uint8_t { kMeasured, kOutOfMemory, kFailed, kTime
 
 struct TrialRequest {
   ParallelPlan plan;
-  std::int64_t repeat = 0;         // 0: the first measurement of this plan
-  Prediction predicted;            // current prediction
-  std::optional<SliceRank> slice;  // the one rank to run, if the plan has too many ranks
+  std::int64_t repeat = 0;                // 0: the first measurement of this plan
+  Prediction predicted;                   // current prediction
+  std::optional<SliceCoordinates> slice;  // the one rank to run, if the plan has too many ranks
 };
 
 struct SearchCounts {

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "search/plan/rank_mesh.h"
 #include "search/schedule/action.h"
 #include "search/schedule/program.h"
 
@@ -20,10 +20,9 @@ std::string_view Name(TraceKind kind);  // "measured", "emulated", "predicted"
 // Source of the times.
 struct TraceOrigin {
   TraceKind kind = TraceKind::kPredicted;
-  std::string device;   // what ran the step: "cpu", "paced"; empty if nothing ran it
-  std::string cluster;  // whose figures the times use; empty if measured
-  // tensor and pipeline coordinate, if a single rank ran alone
-  std::optional<std::pair<std::int64_t, std::int64_t>> slice;
+  std::string device;                     // what ran the step: "cpu", "paced"; empty if nothing ran it
+  std::string cluster;                    // whose figures the times use; empty if measured
+  std::optional<SliceCoordinates> slice;  // if a single rank ran alone
 };
 
 // Returns a JSON object with `traceEvents`. Each rank that has rows is a process, named with its stages; each

@@ -103,7 +103,7 @@ Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, cons
   }
   std::unique_ptr<CommWorld> comm;
   if (config.slice) {
-    comm = CreateNullWorld(static_cast<int>(SliceRank(config)), static_cast<int>(RankCount(config.plan)),
+    comm = CreateNullWorld(static_cast<int>(RankOfSlice(config)), static_cast<int>(RankCount(config.plan)),
                            &rendezvous);
   } else if (device == "dry") {
     comm = CreateNullWorld(rendezvous.rank(), rendezvous.size());
