@@ -69,7 +69,9 @@ struct SearchCounts {
   std::int64_t evaluated = 0;
   std::int64_t measured = 0;  // including slices
   std::int64_t slices = 0;
-  std::map<std::string, std::int64_t> rejected;  // by reason; includes "out_of_memory"
+  // Plans that are out of the ranking, by reason: rules of legality; "out_of_memory", predicted; and, once
+  // run, "measured_out_of_memory", "failed", "timed_out", "lost", "cancelled".
+  std::map<std::string, std::int64_t> rejected;
 };
 
 struct RankedPlan {
