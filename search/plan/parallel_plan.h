@@ -1,5 +1,5 @@
-// A plan: every choice that makes a run. Plain values. plan_options.h describes each option; the text and
-// JSON forms are in search/text.
+// A plan: every choice that makes a run. Plain values. plan_options.h describes each option; text form:
+// plan_text.h; JSON: search/text/plan_json.h.
 //
 // A plan is the sum of the groups below. Caches use groups as keys: a field added to a group is part of every
 // key that depends on the group.

@@ -1,10 +1,9 @@
-// The table of plan options: one row describes everything that other parts know about an option. The text and
-// JSON forms (search/text), the protobuf message (proto/convert), the search space (search/space), legality,
-// notes, help, completion and docs derive from it. Immutable, thread-safe.
+// The table of plan options: one row describes everything that other parts know about an option. The text form
+// (plan_text.h), the JSON form (search/text/plan_json.h), the protobuf message (proto/convert), the search
+// space (search/space), notes, help, completion and docs derive from it. Immutable, thread-safe.
 //
-// To add an option: add its field to a group of parallel_plan.h, its row here, its field in model.proto, its
-// row in docs/formats.md, and its legality rules in legality.cc. Tests fail for each of these that is
-// missing.
+// Legality rules, and effects on ops, memory, time and program, are written by hand: CONTRIBUTING.md, "A plan
+// option", lists every step.
 #pragma once
 
 #include <cstdint>
