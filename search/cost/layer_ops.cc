@@ -11,6 +11,22 @@
 namespace autocfg {
 namespace {
 
+OpKind ForwardOf(Norm norm) {
+  switch (norm) {
+    case Norm::kLayerNorm: return OpKind::kLayerNormForward;
+    case Norm::kRmsNorm: return OpKind::kRmsNormForward;
+  }
+  throw std::logic_error("a norm without an op");
+}
+
+OpKind BackwardOf(Norm norm) {
+  switch (norm) {
+    case Norm::kLayerNorm: return OpKind::kLayerNormBackward;
+    case Norm::kRmsNorm: return OpKind::kRmsNormBackward;
+  }
+  throw std::logic_error("a norm without an op");
+}
+
 // Appends ops, in the notation of docs/engine.md.
 class OpLister {
  public:
@@ -47,12 +63,8 @@ class OpLister {
     ops.push_back(OpDesc{.kind = kind, .dtype = type, .dims = dims});
   }
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width}); }
-  void NormForward() {
-    Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormForward : OpKind::kRmsNormForward, s.hidden);
-  }
-  void NormBackward() {
-    Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormBackward : OpKind::kRmsNormBackward, s.hidden);
-  }
+  void NormForward() { Rows(ForwardOf(model_.norm), s.hidden); }
+  void NormBackward() { Rows(BackwardOf(model_.norm), s.hidden); }
   void GatedActivation(OpKind kind) {
     Rows(kind, s.ffn);
     ops.back().activation = model_.activation;

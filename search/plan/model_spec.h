@@ -14,6 +14,24 @@ namespace autocfg {
 enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };
 enum class Position : std::uint8_t { kLearned, kRope, kAlibi, kNone };
 
+// Whether the norm has a bias beside its weight.
+constexpr bool HasBias(Norm norm) {
+  switch (norm) {
+    case Norm::kLayerNorm: return true;
+    case Norm::kRmsNorm: return false;
+  }
+  return false;
+}
+
+// Whether the norm subtracts each row's mean, and keeps it for the backward beside 1 / deviation.
+constexpr bool HasMean(Norm norm) {
+  switch (norm) {
+    case Norm::kLayerNorm: return true;
+    case Norm::kRmsNorm: return false;
+  }
+  return false;
+}
+
 // Names as in JSON ("layernorm", "learned", ...), and their parsers. A parser returns empty for an unknown
 // name.
 std::string_view Name(Norm norm);

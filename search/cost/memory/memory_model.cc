@@ -21,8 +21,8 @@ class PlanMemory {
         microbatches_(MicrobatchCount(workload, plan)) {
     const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
     const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
-    const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
-    const std::int64_t statistics = (model.norm == Norm::kLayerNorm ? 2 : 1) * per_token;  // of one norm
+    const std::int64_t per_token = AlignedBytes(s_.tokens * st);                // one statistic per token
+    const std::int64_t statistics = (HasMean(model.norm) ? 2 : 1) * per_token;  // of one norm
     const std::int64_t probabilities = AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * s_.seq_len * e);
     hidden_ = rows(s_.hidden);
     ids_ = AlignedBytes(s_.tokens * SizeOf(DType::kI32));

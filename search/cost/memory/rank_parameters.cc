@@ -18,7 +18,7 @@ class ParameterLister {
   }
   void AddNorm(Kind weight, Kind bias) {
     Add(weight);
-    if (model_.norm == Norm::kLayerNorm) Add(bias);
+    if (HasBias(model_.norm)) Add(bias);
   }
   void AddLinear(Kind weight, Kind bias) {
     Add(weight);
