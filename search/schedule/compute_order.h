@@ -38,6 +38,8 @@ struct PipelineShape {
 struct StageCompute {
   ActionKind kind = ActionKind::kForward;
   std::int32_t stage = 0;
+
+  bool operator==(const StageCompute&) const = default;
 };
 
 // Computes that a rank repeats in turn until it has run `count` of them.

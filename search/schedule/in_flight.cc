@@ -15,18 +15,19 @@ std::int64_t InterleavedInFlight(const ParallelPlan& plan, std::int64_t microbat
   const std::int64_t round = ranks * chunks, mirrored = chunks - 1 - chunk;
   const std::int64_t total = microbatches * chunks;
   const std::int64_t ahead = InterleavedWarmUp(PipelineRankOf(plan, stage), ranks, chunks, microbatches);
-  const auto after = [&](std::int64_t n) {
-    n = std::min(n, total);
-    return InterleavedComputes(n, ranks, chunks, chunk) -
-           InterleavedComputes(std::max<std::int64_t>(0, n - ahead - 1), ranks, chunks, mirrored);
-  };
   const std::int64_t steady = ahead + 1;
   // of the first round's forwards; the next one is at or after `steady`
   const std::int64_t block_end = (chunk + 1) * ranks;
   const std::int64_t rounds = std::max<std::int64_t>(0, (steady - block_end + round - 1) / round);
   const std::int64_t backwards_begin = steady + mirrored * ranks;
-  return std::max(
-      {after(ahead), after(steady), after(block_end + rounds * round), after(backwards_begin), after(total)});
+  std::int64_t most = 0;
+  for (const std::int64_t candidate : {ahead, steady, block_end + rounds * round, backwards_begin, total}) {
+    const std::int64_t n = std::min(candidate, total);
+    const std::int64_t backwards = std::max<std::int64_t>(0, n - ahead - 1);
+    most = std::max(most, InterleavedComputes(n, ranks, chunks, chunk) -
+                              InterleavedComputes(backwards, ranks, chunks, mirrored));
+  }
+  return most;
 }
 
 }  // namespace autocfg

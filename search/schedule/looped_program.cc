@@ -118,13 +118,15 @@ LoopedProgram LowerLoops(const PipelineShape& shape) {
     writer.BeginRank();
     RankLowering lowering(shape, {rank, previous, next}, writer);
     lowering.Begin();
-    for (const ComputeLoop& loop : MakeComputeLoops(shape, rank)) {
+    const ComputeLoops loops = MakeComputeLoops(shape, rank);
+    for (std::size_t i = 0; i < loops.size(); ++i) {
       const auto compute = [&](std::int64_t n) {
-        const auto [kind, stage] = loop.computes[static_cast<std::size_t>(n)];
+        const auto [kind, stage] = loops[i].computes[static_cast<std::size_t>(n)];
         lowering.Compute(kind, stage, -1);
       };
-      writer.Repeat(static_cast<std::int64_t>(loop.computes.size()), loop.count, compute,
-                    [&] { return lowering.BufferUsers(); });
+      const auto loop = writer.Repeat(static_cast<std::int64_t>(loops[i].computes.size()), loops[i].count,
+                                      compute, [&] { return lowering.BufferUsers(); });
+      if (loop) writer.NoteRepetition(i, *loop);
     }
     lowering.Finish();
   }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -63,6 +64,14 @@ struct LoopedProgram {
 
   std::vector<std::vector<OpLoop>> ranks;
   std::vector<RankAction> actions;
+  // A loop of the compute order that became a loop of the program.
+  struct Repetition {
+    std::int32_t rank = 0;
+    std::size_t computes = 0;  // index in the rank's ComputeLoops
+    std::size_t loop = 0;      // index in the rank's OpLoops
+  };
+  std::vector<Repetition> repetitions;  // of LowerLoops; by rank, then in order
+
   std::vector<std::int32_t> channels;  // by channel: how many sides meet
   std::int32_t sides = 0;              // of all channels
 };
@@ -91,9 +100,10 @@ class LoopWriter {
   // Appends what part(0), part(1), ..., part(parts - 1), part(0), ... append: `count` parts in all. `users`
   // returns the handles (a container) that later actions may wait for. What a part appends must follow from
   // them and from its number. As soon as they are what they were one round ago, the rounds that are left
-  // become a loop.
+  // become a loop. Returns the index of that loop; nothing if there was none to make.
   template <class Part, class Users>
-  void Repeat(std::int64_t parts, std::int64_t count, const Part& part, const Users& users) {
+  std::optional<std::size_t> Repeat(std::int64_t parts, std::int64_t count, const Part& part,
+                                    const Users& users) {
     struct Mark {
       State state;
       std::size_t ops = 0;
@@ -109,16 +119,21 @@ class LoopWriter {
       if (i >= parts && marks[n].state == now.state) {
         MakeLoop(marks[n].ops, 1 + left / parts);
         for (std::int64_t after = 0; after < left % parts; ++after) part((i + 1 + after) % parts);
-        return JoinLoop();
-      } else {
-        marks[n] = std::move(now);
+        JoinLoop();
+        return program_.ranks.back().size() - 2;
       }
+      marks[n] = std::move(now);
     }
+    return std::nullopt;
   }
 
   // Slots of activations are used by computes alone, which nobody waits for here.
   Handle TakeSlot(const LoweredAction&) { return {}; }
   void FreeSlot(const LoweredAction&, Handle) {}
+
+  void NoteRepetition(std::size_t computes, std::size_t loop) {
+    program_.repetitions.push_back({rank(), computes, loop});
+  }
 
   LoopedProgram Take() { return std::move(program_); }
 

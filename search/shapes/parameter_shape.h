@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <stdexcept>
 
 #include "search/plan/model_spec.h"
 #include "search/shapes/local_dims.h"
@@ -45,18 +45,20 @@ enum class Sharding : std::uint8_t {
 class ParameterDims {
  public:
   constexpr ParameterDims() = default;
-  constexpr ParameterDims(std::initializer_list<std::int64_t> sizes) {
-    for (const std::int64_t size : sizes) sizes_[count_++] = size;
-  }
+  constexpr ParameterDims(std::int64_t size)
+      : sizes_{size, 1, 1}, count_(1) {}  // NOLINT(google-explicit-constructor): a vector
+  constexpr ParameterDims(std::int64_t in, std::int64_t out) : sizes_{in, out, 1}, count_(2) {}
+  constexpr ParameterDims(std::int64_t a, std::int64_t b, std::int64_t c) : sizes_{a, b, c}, count_(3) {}
 
   constexpr const std::int64_t* begin() const { return sizes_.data(); }
   constexpr const std::int64_t* end() const { return sizes_.data() + count_; }
   constexpr std::size_t size() const { return count_; }
+  constexpr std::int64_t Elements() const { return sizes_[0] * sizes_[1] * sizes_[2]; }
 
   bool operator==(const ParameterDims&) const = default;
 
  private:
-  std::array<std::int64_t, 3> sizes_{};
+  std::array<std::int64_t, 3> sizes_{1, 1, 1};  // those from count_ on are 1
   std::size_t count_ = 0;
 };
 
@@ -72,14 +74,68 @@ struct ParameterShape {
   bool operator==(const ParameterShape&) const = default;
 };
 
+// Parts of ShapeOf.
+namespace shapes {
+
+constexpr ParameterShape ReplicatedShape(const ParameterDims& dims) {
+  return {.global = dims, .local = dims, .parts = {}, .sharding = Sharding::kReplicated};
+}
+
+constexpr ParameterShape RowsShape(std::int64_t global_rows, std::int64_t local_rows, std::int64_t columns) {
+  return {.global = {global_rows, columns},
+          .local = {local_rows, columns},
+          .parts = {},
+          .sharding = Sharding::kRows};
+}
+
+constexpr ParameterShape QkvShape(const ModelSpec& model, const LocalDims& d, bool is_weight) {
+  const std::int64_t q = model.heads * model.head_dim, kv = model.kv_heads * model.head_dim;
+  const std::int64_t all = q + 2 * kv;
+  return {.global = is_weight ? ParameterDims{d.hidden, all} : ParameterDims{all},
+          .local = is_weight ? ParameterDims{d.hidden, d.qkv} : ParameterDims{d.qkv},
+          .parts = {q, kv, kv},
+          .sharding = Sharding::kColumns};
+}
+
+constexpr ParameterShape FcShape(const ModelSpec& model, const LocalDims& d, bool is_weight) {
+  const std::int64_t ffn = model.ffn_hidden;
+  const bool gated = IsGated(model.activation);
+  const std::int64_t all = gated ? 2 * ffn : ffn;
+  return {.global = is_weight ? ParameterDims{d.hidden, all} : ParameterDims{all},
+          .local = is_weight ? ParameterDims{d.hidden, d.fc} : ParameterDims{d.fc},
+          .parts = gated ? ParameterDims{ffn, ffn} : ParameterDims{ffn},
+          .sharding = Sharding::kColumns};
+}
+
+}  // namespace shapes
+
 // Returns the shape of a parameter of `model` on a rank with these dims, whether or not the model has it.
-ParameterShape ShapeOf(ParameterKind kind, const ModelSpec& model, const LocalDims& dims);
+// Inline, so that predictions, which make many, compute only what they use.
+constexpr ParameterShape ShapeOf(ParameterKind kind, const ModelSpec& model, const LocalDims& d) {
+  switch (kind) {
+    case ParameterKind::kTokenEmbedding:
+    case ParameterKind::kOutputLayer: return shapes::RowsShape(model.vocab, d.vocab, d.hidden);
+    case ParameterKind::kPositionEmbedding: return shapes::ReplicatedShape({model.max_seq_len, d.hidden});
+    case ParameterKind::kNorm1Weight:
+    case ParameterKind::kNorm1Bias:
+    case ParameterKind::kNorm2Weight:
+    case ParameterKind::kNorm2Bias:
+    case ParameterKind::kFinalNormWeight:
+    case ParameterKind::kFinalNormBias:
+    case ParameterKind::kAttentionOutBias:
+    case ParameterKind::kProjBias: return shapes::ReplicatedShape({d.hidden});
+    case ParameterKind::kQkvWeight: return shapes::QkvShape(model, d, true);
+    case ParameterKind::kQkvBias: return shapes::QkvShape(model, d, false);
+    case ParameterKind::kAttentionOutWeight:
+      return shapes::RowsShape(model.heads * model.head_dim, d.attention, d.hidden);
+    case ParameterKind::kFcWeight: return shapes::FcShape(model, d, true);
+    case ParameterKind::kFcBias: return shapes::FcShape(model, d, false);
+    case ParameterKind::kProjWeight: return shapes::RowsShape(model.ffn_hidden, d.ffn, d.hidden);
+  }
+  throw std::logic_error("parameter shape: unknown kind");
+}
 
 // Returns the elements of the parameter on a rank.
-constexpr std::int64_t LocalElements(const ParameterShape& shape) {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : shape.local) elements *= size;
-  return elements;
-}
+constexpr std::int64_t LocalElements(const ParameterShape& shape) { return shape.local.Elements(); }
 
 }  // namespace autocfg

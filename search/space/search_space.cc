@@ -1,8 +1,8 @@
 #include "search/space/search_space.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -329,13 +329,29 @@ class SearchSpace::Enumeration {
   Enumeration(const SearchSpace& space, const std::function<bool(const ParallelPlan&)>& visit)
       : space_(space), visit_(visit) {
     std::vector<std::string_view> variants;
-    for (const VariantAxis& axis : space.variants_) variants.push_back(axis.option->name);
+    for (const VariantAxis& axis : space.variants_) {
+      // An axis of one value has no level: no later value replaces it.
+      if (axis.values.size() == 1 && axis.option->equal(axis.values.front(), plan_)) continue;
+      variants_.push_back(&axis);
+      variants.push_back(axis.option->name);
+    }
     rules_at_.resize(kVariants + variants.size() + 1);
-    const std::span<const LegalityRule> rules = LegalityRules();
-    for (std::size_t i = 0; i < rules.size(); ++i) {
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (rules_[i].reason == IllegalReason::kSizeNotPositive)
+        continue;  // a space has no such values (SetAxis)
       std::size_t level = 0;
-      for (const std::string_view name : rules[i].reads) level = std::max(level, LevelOf(name, variants));
-      rules_at_[level].push_back(i);
+      bool of_layout = true;
+      for (const std::string_view name : rules_[i].reads) {
+        level = std::max(level, LevelOf(name, variants));
+        of_layout = of_layout && name != "mbs" && name != "schedule";
+      }
+      (level == kSplit && of_layout ? split_rules_ : rules_at_[level]).push_back(i);
+    }
+    std::size_t first = kNone;
+    first_inside_.assign(rules_at_.size(), kNone);
+    for (std::size_t level = rules_at_.size(); level-- > 0;) {
+      first_inside_[level] = first;
+      if (!rules_at_[level].empty()) first = std::min(first, rules_at_[level].front());
     }
   }
 
@@ -351,6 +367,12 @@ class SearchSpace::Enumeration {
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
+  struct SplitCase {
+    SplitChoice choice;
+    std::size_t broken;       // the first of split_rules_ that it breaks, or kNone
+    std::int64_t recomputes;  // values of recompute that it has with the default attention
+  };
+
   void Count(std::size_t rule, std::int64_t plans) {
     counts_.enumerated += plans;
     counts_.illegal[rule] += plans;
@@ -358,13 +380,19 @@ class SearchSpace::Enumeration {
 
   // Returns the first broken rule of this level and of those outside, `before`.
   std::size_t FirstBroken(std::size_t level, std::size_t before) const {
+    return FirstBroken(rules_at_[level], before);
+  }
+  std::size_t FirstBroken(const std::vector<std::size_t>& rules, std::size_t before) const {
     const PlanCase plan_case{space_.model_, space_.workload_, space_.ranks_, plan_};
-    for (const std::size_t rule : rules_at_[level]) {
+    for (const std::size_t rule : rules) {
       if (rule > before) break;
-      if (LegalityRules()[rule].broken(plan_case)) return rule;
+      if (rules_[rule].broken(plan_case)) return rule;
     }
     return before;
   }
+
+  // Returns true if no rule inside the level is checked before `broken`, so that it is the one to report.
+  bool IsDecided(std::size_t level, std::size_t broken) const { return broken < first_inside_[level]; }
 
   // Each returns false once the visitor has.
   bool VisitPipelines(std::size_t outer) {
@@ -374,16 +402,38 @@ class SearchSpace::Enumeration {
       plan_.pp = pp;
       plan_.dp = space_.ranks_ / plan_.tp / pp;
       const std::size_t broken = FirstBroken(kPipeline, outer);
-      splits_.clear();
-      for (const std::int64_t vpp : space_.virtual_stages_) {
-        if (vpp == 1 || pp > 1) splits_.emplace_back(vpp, space_.SplitChoices(pp, vpp));
-      }
+      MakeSplits();
       for (const std::int64_t micro_batch : space_.micro_batch_) {
         plan_.micro_batch = micro_batch;
         if (!VisitSchedules(FirstBroken(kBatch, broken))) return false;
       }
     }
     return true;
+  }
+
+  // Fills splits_ for the pp at hand. Checks the rules of splits that depend on no microbatch and no schedule.
+  void MakeSplits() {
+    splits_.clear();
+    for (const std::int64_t vpp : space_.virtual_stages_) {
+      if (vpp > 1 && plan_.pp == 1) continue;
+      plan_.virtual_stages = vpp;
+      std::vector<SplitCase>& cases = splits_.emplace_back(vpp, std::vector<SplitCase>()).second;
+      for (const SplitChoice& choice : space_.SplitChoices(plan_.pp, vpp)) {
+        SetSplit(choice);
+        most_layers_ = choice.most_layers;
+        const auto recomputes = static_cast<std::int64_t>(RecomputeValues().size());
+        cases.push_back({choice, FirstBroken(split_rules_, kNone), recomputes});
+      }
+    }
+  }
+
+  void SetSplit(const SplitChoice& split) {
+    plan_.split = split.mode;
+    if (split.mode == SplitMode::kExplicit) {
+      plan_.split_layers = space_.explicit_splits_[split.explicit_index];
+    } else if (!plan_.split_layers.empty()) {
+      plan_.split_layers.clear();
+    }
   }
 
   bool VisitSchedules(std::size_t outer) {
@@ -394,30 +444,32 @@ class SearchSpace::Enumeration {
       plan_.schedule = plan_.pp == 1 ? DefaultSchedule(1) : schedule;
       scheduled = true;
       const std::size_t broken = FirstBroken(kSchedule, outer);
-      for (const auto& [vpp, choices] : splits_) {
+      for (const auto& [vpp, cases] : splits_) {
         if ((vpp > 1) != several) continue;
         plan_.virtual_stages = vpp;
-        if (!VisitSplits(choices, FirstBroken(kVirtualStages, broken))) return false;
+        if (!VisitSplits(cases, FirstBroken(kVirtualStages, broken))) return false;
       }
     }
     return true;
   }
 
-  bool VisitSplits(const std::vector<SplitChoice>& choices, std::size_t outer) {
-    for (const SplitChoice& split : choices) {
-      plan_.split = split.mode;
-      plan_.split_layers.clear();
-      if (split.mode == SplitMode::kExplicit)
-        plan_.split_layers = space_.explicit_splits_[split.explicit_index];
-      most_layers_ = split.most_layers;
-      if (!VisitVariants(0, FirstBroken(kSplit, outer))) return false;
+  bool VisitSplits(const std::vector<SplitCase>& cases, std::size_t outer) {
+    for (const SplitCase& c : cases) {
+      const std::size_t broken = std::min(outer, c.broken);
+      if (variants_.empty() && rules_at_[kSplit].empty() && IsDecided(kSplit, broken)) {
+        Count(broken, c.recomputes);
+        continue;
+      }
+      SetSplit(c.choice);
+      most_layers_ = c.choice.most_layers;
+      if (!VisitVariants(0, FirstBroken(kSplit, broken))) return false;
     }
     return true;
   }
 
   bool VisitVariants(std::size_t index, std::size_t outer) {
-    if (index == space_.variants_.size()) return VisitRecomputes(outer);
-    const auto& [option, values] = space_.variants_[index];
+    if (index == variants_.size()) return VisitRecomputes(outer);
+    const auto& [option, values] = *variants_[index];
     static const ParallelPlan defaults;
     bool default_visited = false;
     for (const ParallelPlan& value : values) {
@@ -436,10 +488,9 @@ class SearchSpace::Enumeration {
   }
 
   bool VisitRecomputes(std::size_t outer) {
-    const std::size_t level = rules_at_.size() - 1;
+    const std::size_t level = kVariants + variants_.size();
     const std::vector<RecomputeValue>& values = RecomputeValues();
-    const bool decided = outer != kNone && (rules_at_[level].empty() || rules_at_[level].front() > outer);
-    if (decided) {
+    if (IsDecided(level - 1, outer)) {
       Count(outer, static_cast<std::int64_t>(values.size()));
       return true;
     }
@@ -457,20 +508,29 @@ class SearchSpace::Enumeration {
   }
 
   const std::vector<RecomputeValue>& RecomputeValues() {
-    const auto [it, made] = recompute_values_.try_emplace({plan_.attention, most_layers_});
-    if (made) it->second = space_.RecomputeChoices(plan_.attention, most_layers_);
-    return it->second;
+    std::vector<std::vector<RecomputeValue>>& known =
+        recompute_values_[static_cast<std::size_t>(plan_.attention)];
+    const auto layers = static_cast<std::size_t>(most_layers_);
+    if (known.size() <= layers) known.resize(layers + 1);
+    std::vector<RecomputeValue>& values = known[layers];  // never empty once made
+    if (values.empty()) values = space_.RecomputeChoices(plan_.attention, most_layers_);
+    return values;
   }
 
   const SearchSpace& space_;
   const std::function<bool(const ParallelPlan&)>& visit_;
+  const std::span<const LegalityRule> rules_ = LegalityRules();
+  std::vector<const VariantAxis*> variants_;        // those with a level
   std::vector<std::vector<std::size_t>> rules_at_;  // by level, ascending
+  std::vector<std::size_t> first_inside_;  // by level: the first rule of all levels inside it, or kNone
   Counts counts_;
   ParallelPlan plan_;
-  std::vector<std::pair<std::int64_t, std::vector<SplitChoice>>>
+  std::vector<std::size_t> split_rules_;  // those of level kSplit that MakeSplits checks
+  std::vector<std::pair<std::int64_t, std::vector<SplitCase>>>
       splits_;                    // by virtual stages, of the pp at hand
   std::int64_t most_layers_ = 0;  // of the split at hand
-  std::map<std::pair<Attention, std::int64_t>, std::vector<RecomputeValue>> recompute_values_;
+  // By attention, then the layers of the largest stage; made when first needed.
+  std::array<std::vector<std::vector<RecomputeValue>>, kAttentionCount> recompute_values_;
 };
 
 SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const {

@@ -1,6 +1,6 @@
 // Communication in virtual time. Over an inner world, ranks exchange only the times at which they are ready,
 // and each operation takes its modelled seconds on the ranks' clocks. The timing rules are those of
-// search/schedule/program.h and search/cost/timing/timing_order.cc:
+// search/schedule/program.h and search/cost/timing/order_finder.h:
 //   - Messages of a rank run in two lanes, one for sends and one for receives. Reductions over the data,
 //     embedding and world groups run in a third lane. The operations of a lane run in order of issue.
 //   - A message or reduction starts when it is at the head of its lane on all its ranks, each of these lanes

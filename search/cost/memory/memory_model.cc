@@ -1,5 +1,8 @@
 #include "search/cost/memory/memory_model.h"
 
+#include <array>
+#include <cstddef>
+
 #include "search/cost/memory/rank_parameters.h"
 #include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
@@ -17,8 +20,9 @@ class PlanMemory {
         plan_(plan),
         types_(workload.precision),
         s_(LocalDimsOf(model, workload, plan)),
-        layer_parameters_(LayerParameters(s_, model)),
         microbatches_(MicrobatchCount(workload, plan)) {
+    const auto add = [this](const RankParameter& p) { Add(p, layer_bytes_); };
+    ParameterVisitor(s_, model, add).Layer();
     const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
     const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
     const std::int64_t per_token = AlignedBytes(s_.tokens * st);                // one statistic per token
@@ -59,17 +63,15 @@ class PlanMemory {
       if (IsLastStage(plan_, stage)) slot += head_;
       bytes.activations += slot * InFlight(plan_, microbatches_, stage);
     }
-    const ParameterLists parameters{.before_layers = ParametersBeforeLayers(s_, model_, place),
-                                    .layer = layer_parameters_,
-                                    .after_layers = ParametersAfterLayers(s_, model_, place)};
-    bytes.parameters = ParameterRegionBytes(parameters, layers, types_.parameters);
-    bytes.gradients = types_.gradients == types_.parameters
-                          ? bytes.parameters
-                          : ParameterRegionBytes(parameters, layers, types_.gradients);
-    bytes.optimizer = types_.optimizer == types_.gradients
-                          ? bytes.gradients
-                          : ParameterRegionBytes(parameters, layers, types_.optimizer);
-    bytes.optimizer *= types_.master_weights ? 3 : 2;
+    RegionBytes regions;
+    for (std::size_t i = 0; i < regions.size(); ++i) regions[i] = layers * layer_bytes_[i];
+    const auto add = [&](const RankParameter& p) { Add(p, regions); };
+    const ParameterVisitor visitor(s_, model_, add);
+    visitor.BeforeLayers(place);
+    visitor.AfterLayers(place);
+    bytes.parameters = regions[0];
+    bytes.gradients = regions[1];
+    bytes.optimizer = regions[2] * (types_.master_weights ? 3 : 2);
 
     bytes.workspace = workspace_;
     // Only a last rank with a single stage sends no output.
@@ -82,11 +84,20 @@ class PlanMemory {
   }
 
  private:
+  // Of the regions with a tensor for each parameter: parameters, gradients, one optimizer state.
+  using RegionBytes = std::array<std::int64_t, 3>;
+
+  void Add(const RankParameter& p, RegionBytes& regions) const {
+    regions[0] += AlignedBytes(p.elements * SizeOf(types_.parameters));
+    regions[1] += AlignedBytes(p.elements * SizeOf(types_.gradients));
+    regions[2] += AlignedBytes(p.elements * SizeOf(types_.optimizer));
+  }
+
   const ModelSpec& model_;
   const ParallelPlan& plan_;
   const Precision& types_;
   LocalDims s_;
-  ParameterList layer_parameters_;
+  RegionBytes layer_bytes_{};  // of one layer
   std::int64_t microbatches_;
   std::int64_t hidden_ = 0;  // [T,H e]
   std::int64_t ids_ = 0;     // [T int32]

@@ -11,6 +11,7 @@
 #include "search/plan/model_spec.h"
 #include "search/plan/model_stages.h"
 #include "search/shapes/local_dims.h"
+#include "search/shapes/parameter_shape.h"
 
 namespace autocfg {
 
@@ -33,19 +34,64 @@ class ParameterList {
   std::size_t count_ = 0;
 };
 
-// A rank's parameters in the order of docs/engine.md. With several ranks, the last rank's copy of a tied
-// table comes first of all.
+// Calls visit(RankParameter) for each parameter of a rank, in the order of docs/engine.md: those before its
+// layers, those of one layer, those after its layers. With several ranks, the last rank's copy of a tied
+// table comes first of all. Templates, so that a sum over parameters makes no list.
+template <typename Visit>
+class ParameterVisitor {
+ public:
+  ParameterVisitor(const LocalDims& dims, const ModelSpec& model, const Visit& visit)
+      : dims_(dims), model_(model), visit_(visit) {}
+
+  void BeforeLayers(RankPlace place) const {
+    if (place.first || (place.last && model_.tied_embeddings)) One<ParameterKind::kTokenEmbedding>();
+    if (place.first && model_.position == Position::kLearned) One<ParameterKind::kPositionEmbedding>();
+  }
+  void Layer() const {
+    using enum ParameterKind;
+    Norm<kNorm1Weight, kNorm1Bias>();
+    Linear<kQkvWeight, kQkvBias>();
+    Linear<kAttentionOutWeight, kAttentionOutBias>();
+    Norm<kNorm2Weight, kNorm2Bias>();
+    Linear<kFcWeight, kFcBias>();
+    Linear<kProjWeight, kProjBias>();
+  }
+  void AfterLayers(RankPlace place) const {
+    if (!place.last) return;
+    Norm<ParameterKind::kFinalNormWeight, ParameterKind::kFinalNormBias>();
+    if (!model_.tied_embeddings) One<ParameterKind::kOutputLayer>();
+  }
+
+ private:
+  template <ParameterKind kind>
+  void One() const {
+    const ParameterShape shape = ShapeOf(kind, model_, dims_);
+    visit_(RankParameter{.elements = LocalElements(shape),
+                         .replicated = shape.sharding == Sharding::kReplicated});
+  }
+  template <ParameterKind weight, ParameterKind bias>
+  void Norm() const {
+    One<weight>();
+    if (HasBias(model_.norm)) One<bias>();
+  }
+  template <ParameterKind weight, ParameterKind bias>
+  void Linear() const {
+    One<weight>();
+    if (model_.bias) One<bias>();
+  }
+
+  const LocalDims& dims_;
+  const ModelSpec& model_;
+  const Visit& visit_;
+};
+
+// A rank's parameters in the order of ParameterVisitor.
 struct ParameterLists {
   ParameterList before_layers;
   ParameterList layer;  // of each layer
   ParameterList after_layers;
 };
 ParameterLists ParametersOf(const LocalDims& dims, const ModelSpec& model, RankPlace place);
-
-// Return the same, list by list. Only the list of a layer is the same for all ranks.
-ParameterList ParametersBeforeLayers(const LocalDims& dims, const ModelSpec& model, RankPlace place);
-ParameterList LayerParameters(const LocalDims& dims, const ModelSpec& model);
-ParameterList ParametersAfterLayers(const LocalDims& dims, const ModelSpec& model, RankPlace place);
 
 // Returns the bytes of the region with one tensor of `type` for each parameter of a rank that has `layers`
 // layers in total.

@@ -50,6 +50,10 @@ void OrderFinder::CompareStates() {
     const std::int64_t left = RepetitionsLeft();
     segment_.times += left;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const std::int64_t again = ranks_[r].done - done_[r];
+      if (again > 0) segment_.shares.push_back({static_cast<std::int32_t>(r), ranks_[r].loop, again});
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
       RankProgress& rank = ranks_[r];
       rank.done += left * (rank.done - done_[r]);
       if (rank.loop == program_.ranks[r].size() || !AtEnd(program_.ranks[r][rank.loop], rank)) continue;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace autocfg {
 namespace {
 
@@ -92,27 +94,54 @@ std::int64_t Skip(const TimingSegment& segment, const History& history, std::int
 
 }  // namespace
 
-ProgramTimer::ProgramTimer(std::vector<LoopedProgram::RankAction> actions, TimingOrder order)
-    : actions_(std::move(actions)), order_(std::move(order)) {
-  for (const TimingSegment& segment : order_.segments)
-    node_count_ += static_cast<std::int64_t>(segment.nodes.size());
-}
-
 absl::StatusOr<ProgramTimer> ProgramTimer::Create(const LoopedProgram& program) {
   auto order = FindTimingOrder(program, /*with_actions=*/false);
   if (!order.ok()) return order.status();
-  return ProgramTimer(program.actions, *std::move(order));
+  std::vector<std::int64_t> times;
+  for (const TimingSegment& segment : order->segments) times.push_back(segment.times);
+  return ProgramTimer(std::make_shared<const Shared>(program.actions, *std::move(order)), std::move(times));
+}
+
+std::int64_t ProgramTimer::node_count() const {
+  std::int64_t count = 0;
+  for (const TimingSegment& segment : shared_->order.segments)
+    count += static_cast<std::int64_t>(segment.nodes.size());
+  return count;
+}
+
+std::optional<ProgramTimer> ProgramTimer::Grown(std::span<const LoopGrowth> growth) const {
+  absl::flat_hash_map<std::pair<std::int32_t, std::size_t>, std::int64_t> left;
+  for (const LoopGrowth& g : growth) left[{g.rank, g.loop}] += g.repetitions;
+  std::vector<std::int64_t> times = times_;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    std::optional<std::int64_t> more;  // runs of the segment
+    for (const TimingSegment::Share& share : shared_->order.segments[i].shares) {
+      const auto found = left.find({share.rank, share.loop});
+      const std::int64_t repetitions = found == left.end() ? 0 : std::exchange(found->second, 0);
+      if (repetitions % share.repetitions != 0) return std::nullopt;
+      if (more.value_or(repetitions / share.repetitions) != repetitions / share.repetitions)
+        return std::nullopt;
+      more = repetitions / share.repetitions;
+    }
+    times[i] += more.value_or(0);
+    if (times[i] < 1) return std::nullopt;
+  }
+  const bool rest = std::any_of(left.begin(), left.end(), [](const auto& l) { return l.second != 0; });
+  if (rest) return std::nullopt;
+  return ProgramTimer(shared_, std::move(times));
 }
 
 TimedStep ProgramTimer::Run(const ActionSeconds& seconds, bool skip) const {
-  const std::vector<double> durations = Durations(actions_, order_, seconds);
+  const TimingOrder& order = shared_->order;
+  const std::vector<double> durations = Durations(shared_->actions, order, seconds);
   TimedStep step;
   Clocks clocks = {0}, outputs;
   std::vector<double> values;
   History history;
-  for (const TimingSegment& segment : order_.segments) {
+  for (std::size_t i = 0; i < times_.size(); ++i) {
+    const TimingSegment& segment = order.segments[i];
     history.Clear();
-    for (std::int64_t left = segment.times; left > 0;) {
+    for (std::int64_t left = times_[i]; left > 0;) {
       RunSegment(segment, durations, clocks, values, outputs);
       step.computes += segment.computes;
       if (--left > 0 && skip) {
@@ -123,7 +152,7 @@ TimedStep ProgramTimer::Run(const ActionSeconds& seconds, bool skip) const {
     }
   }
   step.step_time_s = *std::max_element(clocks.begin(), clocks.end());
-  for (const std::int32_t worked : order_.worked)
+  for (const std::int32_t worked : order.worked)
     step.worked_s.push_back(clocks[static_cast<std::size_t>(worked)]);
   return step;
 }

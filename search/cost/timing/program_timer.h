@@ -4,6 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,11 +38,28 @@ struct TimedStep {
   std::int64_t computes = 0;     // forwards and backwards that were timed, not skipped
 };
 
+// How many more repetitions (fewer, if negative) a loop of a program gets.
+struct LoopGrowth {
+  std::int32_t rank = 0;
+  std::size_t loop = 0;  // index in LoopedProgram::ranks[rank]
+  std::int64_t repetitions = 0;
+};
+
 // Times one program for any durations. Immutable, thread-safe.
 class ProgramTimer {
  public:
   // FailedPrecondition names an action that is stuck.
   static absl::StatusOr<ProgramTimer> Create(const LoopedProgram& program);
+
+  // Returns the timer of the program that differs only by that growth, without a new search for its order;
+  // nothing if the order may differ in more than repetitions. Each loop that grows must run at least twice,
+  // before and after.
+  //
+  // Until all ranks are found to repeat the nodes of a segment, what they do depends on their loops, not on
+  // how often these repeat, since none has ended. From then on all repeat the segment until the first of them
+  // leaves its loop. So a growth that all of them share in proportion to their repetitions in the segment
+  // only runs the segment more often, and what follows stays as it is.
+  std::optional<ProgramTimer> Grown(std::span<const LoopGrowth> growth) const;
 
   // Once a loop is steady, all clocks are later by the same time after each repetition. The remaining
   // repetitions only add that time and are skipped. Compares clocks, not ends of actions: a rank that drains
@@ -51,15 +72,21 @@ class ProgramTimer {
   // As Time, but skips nothing.
   TimedStep TimeAll(const ActionSeconds& seconds) const { return Run(seconds, false); }
 
-  std::int64_t node_count() const { return node_count_; }
+  std::int64_t node_count() const;
 
  private:
-  ProgramTimer(std::vector<LoopedProgram::RankAction> actions, TimingOrder order);
+  // What timers of programs that differ only in repetitions share.
+  struct Shared {
+    std::vector<LoopedProgram::RankAction> actions;
+    TimingOrder order;
+  };
+
+  ProgramTimer(std::shared_ptr<const Shared> shared, std::vector<std::int64_t> times)
+      : shared_(std::move(shared)), times_(std::move(times)) {}
   TimedStep Run(const ActionSeconds& seconds, bool skip) const;
 
-  std::vector<LoopedProgram::RankAction> actions_;
-  TimingOrder order_;
-  std::int64_t node_count_ = 0;
+  std::shared_ptr<const Shared> shared_;
+  std::vector<std::int64_t> times_;  // by segment: how often it runs
 };
 
 }  // namespace autocfg

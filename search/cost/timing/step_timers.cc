@@ -38,6 +38,15 @@ TimedStep TimeStep(const ProgramTimer& timer, const PipelineCosts& costs, double
   });
 }
 
+namespace {
+
+PipelineShape KindOf(PipelineShape shape) {
+  shape.microbatches = 0;
+  return shape;
+}
+
+}  // namespace
+
 std::size_t StepTimers::ShapeHash::operator()(const PipelineShape& shape) const {
   return absl::HashOf(shape.schedule, shape.ranks, shape.virtual_stages, shape.microbatches,
                       shape.reduces_gradients);
@@ -45,14 +54,63 @@ std::size_t StepTimers::ShapeHash::operator()(const PipelineShape& shape) const 
 
 const ProgramTimer& StepTimers::Find(const PipelineShape& shape) {
   if (const auto found = timers_.find(shape); found != timers_.end()) return *found->second;
-  auto timer = ProgramTimer::Create(LowerLoops(shape));
-  if (!timer.ok()) throw std::logic_error(std::string(timer.status().message()));
-  nodes_ += timer->node_count();
+  std::shared_ptr<const ProgramTimer> timer = MakeByModel(shape);
+  if (timer == nullptr) timer = Make(shape);
+  return *timers_.emplace(shape, std::move(timer)).first->second;
+}
+
+std::shared_ptr<const ProgramTimer> StepTimers::Make(const PipelineShape& shape) {
+  LoopedProgram program = LowerLoops(shape);
+  auto made = ProgramTimer::Create(program);
+  if (!made.ok()) throw std::logic_error(std::string(made.status().message()));
+  nodes_ += made->node_count();
   if (nodes_ > kMostNodes) {
     timers_.clear();
-    nodes_ = timer->node_count();
+    models_.clear();
+    nodes_ = made->node_count();
   }
-  return *timers_.emplace(shape, std::make_shared<const ProgramTimer>(*std::move(timer))).first->second;
+  auto timer = std::make_shared<const ProgramTimer>(*std::move(made));
+  const PipelineShape kind = KindOf(shape);
+  const auto known = models_.find(kind);
+  if (known != models_.end() && known->second.shape.microbatches > shape.microbatches) return timer;
+  Model model{.shape = shape,
+              .computes = {},
+              .repetitions = std::move(program.repetitions),
+              .times = {},
+              .timer = timer};
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank)
+    model.computes.push_back(MakeComputeLoops(shape, rank));
+  for (const LoopedProgram::Repetition& r : model.repetitions)
+    model.times.push_back(program.ranks[static_cast<std::size_t>(r.rank)][r.loop].times);
+  models_.insert_or_assign(kind, std::move(model));
+  return timer;
+}
+
+std::shared_ptr<const ProgramTimer> StepTimers::MakeByModel(const PipelineShape& shape) const {
+  const auto known = models_.find(KindOf(shape));
+  if (known == models_.end()) return nullptr;
+  const Model& model = known->second;
+  std::vector<LoopGrowth> growth;
+  std::size_t next = 0;  // of the repetitions
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+    const ComputeLoops computes = MakeComputeLoops(shape, rank);
+    const ComputeLoops& modelled = model.computes[static_cast<std::size_t>(rank)];
+    if (computes.size() != modelled.size()) return nullptr;
+    for (std::size_t i = 0; i < computes.size(); ++i) {
+      const bool repeats = next < model.repetitions.size() && model.repetitions[next].rank == rank &&
+                           model.repetitions[next].computes == i;
+      const std::size_t repetition = next;
+      if (repeats) ++next;
+      if (computes[i].computes != modelled[i].computes) return nullptr;
+      const std::int64_t more = computes[i].count - modelled[i].count;
+      if (more == 0) continue;
+      const auto round = static_cast<std::int64_t>(computes[i].computes.size());
+      if (!repeats || more % round != 0 || model.times[repetition] + more / round < 2) return nullptr;
+      growth.push_back({static_cast<std::int32_t>(rank), model.repetitions[repetition].loop, more / round});
+    }
+  }
+  std::optional<ProgramTimer> timer = model.timer->Grown(growth);
+  return timer ? std::make_shared<const ProgramTimer>(*std::move(timer)) : nullptr;
 }
 
 }  // namespace autocfg

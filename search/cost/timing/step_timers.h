@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/timing/pipeline_costs.h"
 #include "search/cost/timing/program_timer.h"
 #include "search/schedule/action.h"
 #include "search/schedule/compute_order.h"
+#include "search/schedule/looped_program.h"
 
 namespace autocfg {
 
@@ -30,14 +32,28 @@ class StepTimers {
   const ProgramTimer& Find(const PipelineShape& shape);
 
  private:
-  // Limit for the nodes of all cached timers, of 16 bytes each.
+  // Limit for the nodes of all timers made, of 16 bytes each.
   static constexpr std::int64_t kMostNodes = std::int64_t{1} << 20;
 
   // Hashes the fields that differ most often; equality compares all of them.
   struct ShapeHash {
     std::size_t operator()(const PipelineShape& shape) const;
   };
+  // A program from which those of shapes with other numbers of microbatches are made.
+  struct Model {
+    PipelineShape shape;
+    std::vector<ComputeLoops> computes;                  // by rank
+    std::vector<LoopedProgram::Repetition> repetitions;  // by rank, then in order
+    std::vector<std::int64_t> times;                     // of those
+    std::shared_ptr<const ProgramTimer> timer;
+  };
+  // Returns the timer of `shape` by the model of its kind; null if there is none that serves.
+  std::shared_ptr<const ProgramTimer> MakeByModel(const PipelineShape& shape) const;
+  // Returns a new timer. Keeps it as a model unless the present one has more microbatches.
+  std::shared_ptr<const ProgramTimer> Make(const PipelineShape& shape);
+
   absl::flat_hash_map<PipelineShape, std::shared_ptr<const ProgramTimer>, ShapeHash> timers_;
+  absl::flat_hash_map<PipelineShape, Model, ShapeHash> models_;  // by shape, with 0 microbatches
   std::int64_t nodes_ = 0;
 };
 

@@ -32,6 +32,15 @@ struct TimingSegment {
   std::int32_t reference = 0;  // an output that is later after each run
   std::int64_t computes = 0;   // forwards and backwards among the nodes
   std::int64_t times = 1;
+
+  // If all ranks were found to repeat the nodes: how many repetitions of which of its loops a rank runs in
+  // them.
+  struct Share {
+    std::int32_t rank = 0;
+    std::size_t loop = 0;
+    std::int64_t repetitions = 0;
+  };
+  std::vector<Share> shares;
 };
 
 struct TimingOrder {

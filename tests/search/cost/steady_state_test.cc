@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "search/cost/timing/program_timer.h"
+#include "search/cost/timing/step_timers.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/looped_program.h"
 #include "search/schedule/program.h"
@@ -341,6 +342,73 @@ TEST(SteadyState, OfProgramsThatNoScheduleMakes) {
     if (2 * step.computes < whole.computes) ++mostly_skipped;
   }
   EXPECT_GT(mostly_skipped, 500);
+}
+
+// The growth of the loops of a program that `more` rounds of microbatches add to: one microbatch for gpipe and
+// 1f1b, one for each rank for interleaved. Fill and drain of the latter two (loops 0 and 2 of the order) stay.
+std::vector<LoopGrowth> GrowthOfAll(const LoopedProgram& program, Schedule schedule, std::int64_t more) {
+  std::vector<LoopGrowth> growth;
+  for (const LoopedProgram::Repetition& r : program.repetitions) {
+    if (schedule == Schedule::kGPipe || r.computes == 1) growth.push_back({r.rank, r.loop, more});
+  }
+  return growth;
+}
+
+TEST(GrownTimer, IsThatOfTheLongerProgram) {
+  RandomRuns random(77);
+  for (int i = 0; i < 300; ++i) {
+    SteadyPipeline p = RandomSteadyPipeline(random, kSteadySchedules[i % 3]);
+    const std::int64_t round = p.plan.schedule == Schedule::kInterleaved ? p.plan.pp : 1;
+    p.microbatches = round * random.Between(40, 60);
+    const LoopedProgram program = LowerLoops(PipelineShape(p.plan, p.microbatches, true));
+    const ProgramTimer timer = p.Timer();
+    const std::int64_t more = random.Between(-5, 50);
+    const auto grown = timer.Grown(GrowthOfAll(program, p.plan.schedule, more));
+    ASSERT_TRUE(grown.has_value()) << i << ": " << p.microbatches << " microbatches, " << more << " more";
+    p.microbatches += more * round;
+    const ProgramTimer whole = p.Timer();
+    EXPECT_EQ(grown->node_count(), whole.node_count()) << i;
+    const TimedStep a = grown->Time(p.Durations()), b = whole.Time(p.Durations());
+    EXPECT_EQ(a.step_time_s, b.step_time_s) << i;
+    EXPECT_EQ(a.worked_s, b.worked_s) << i;
+    EXPECT_EQ(grown->TimeAll(p.Durations()).computes, p.Computes()) << i;
+  }
+}
+
+TEST(GrownTimer, RefusesGrowthThatRanksDoNotShare) {
+  for (const Schedule schedule : kSteadySchedules) {
+    ParallelPlan plan{{.pp = 4}, {}, {.schedule = schedule}};
+    if (schedule == Schedule::kInterleaved) plan.virtual_stages = 2;
+    const LoopedProgram program = LowerLoops(PipelineShape(plan, 64, true));
+    const auto timer = ProgramTimer::Create(program);
+    ASSERT_TRUE(timer.ok());
+    std::vector<LoopGrowth> growth = GrowthOfAll(program, schedule, 3);
+    ASSERT_GE(growth.size(), 4u) << Name(schedule);
+    EXPECT_TRUE(timer->Grown(growth).has_value()) << Name(schedule);
+    growth.back().repetitions = 4;
+    EXPECT_FALSE(timer->Grown(growth).has_value()) << Name(schedule) << ": one loop grows by more";
+    growth.pop_back();
+    EXPECT_FALSE(timer->Grown(growth).has_value()) << Name(schedule) << ": one loop does not grow";
+    EXPECT_FALSE(timer->Grown(GrowthOfAll(program, schedule, -1000)).has_value()) << Name(schedule);
+    EXPECT_FALSE(timer->Grown(std::vector<LoopGrowth>{{0, 99, 1}}).has_value()) << "there is no such loop";
+  }
+}
+
+// In whatever order the numbers of microbatches come, whether a timer is made or grown.
+TEST(StepTimers, FindTheTimerOfTheProgram) {
+  RandomRuns random(5);
+  for (int i = 0; i < 60; ++i) {
+    StepTimers timers;
+    SteadyPipeline p = RandomSteadyPipeline(random, kSteadySchedules[i % 3]);
+    const std::int64_t round = p.plan.schedule == Schedule::kInterleaved ? p.plan.pp : 1;
+    for (int j = 0; j < 12; ++j) {
+      p.microbatches = round * random.Between(1, random.Coin() ? 6 : 80);
+      const TimedStep found = timers.Find(PipelineShape(p.plan, p.microbatches, true)).Time(p.Durations());
+      const TimedStep made = p.Timer().Time(p.Durations());
+      ASSERT_NO_FATAL_FAILURE(ExpectSame(found, made, 1e-12, i));
+      EXPECT_EQ(found.computes, made.computes) << i;
+    }
+  }
 }
 
 }  // namespace
