@@ -15,6 +15,7 @@
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 #include "search/import/hugging_face.h"
+#include "search/plan/legality.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_question.h"
 #include "search/text/cluster_json.h"

@@ -14,7 +14,6 @@
 #include "kernels/nvml/gpus.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/engine_device.h"
-#include "search/plan/legality.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
@@ -55,7 +54,7 @@ absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text);
 // Parses a precision for the dry device: any of the four; fp32 if empty.
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text);
 // Parses a precision for predictions: any of the four. If empty, DefaultPredictedPrecision
-// (search/question/prediction_json.h).
+// (search/question/prediction_question.h).
 absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster);
 
 // LoadPlan parses the text form or a JSON object. CheckPlan returns the plan complete and in canonical form,

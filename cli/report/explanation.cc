@@ -9,7 +9,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "search/cost/memory/memory_model.h"
-#include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/generators.h"

@@ -100,7 +100,7 @@ absl::Status WriteTrace(const std::string& file, const TrainRun& run, const v1::
                      .cluster = "",
                      .slice = std::nullopt};
   if (run.emulated) origin.cluster = run.emulated->name;
-  if (run.slice) origin.slice = {run.slice->tensor(), run.slice->pipeline()};
+  if (run.slice) origin.slice = SliceCoordinates{run.slice->tensor(), run.slice->pipeline()};
   return WriteFileAtomically(file, ChromeTrace(program, rows, origin));
 }
 

@@ -11,7 +11,6 @@
 #include "search/cost/layer_ops.h"
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/closed_form.h"
-#include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
 
@@ -262,7 +261,7 @@ const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op
     if (stage >= 2 && !last && layers == layers_before) {
       costs_.stages.push_back(costs_.stages.back());
     } else {
-      costs_.stages.push_back(CostsOfStage(plan_costs.blocks, layers, RecomputingLayers(plan, layers),
+      costs_.stages.push_back(CostsOfStage(plan_costs.blocks, layers, LayersWithRecomputeOps(plan, layers),
                                            IsFirstStage(stage), last, host_op_s));
     }
     layers_before = layers;

@@ -11,6 +11,22 @@
 namespace autocfg {
 namespace {
 
+OpKind ForwardOf(Norm norm) {
+  switch (norm) {
+    case Norm::kLayerNorm: return OpKind::kLayerNormForward;
+    case Norm::kRmsNorm: return OpKind::kRmsNormForward;
+  }
+  throw std::logic_error("a norm without an op");
+}
+
+OpKind BackwardOf(Norm norm) {
+  switch (norm) {
+    case Norm::kLayerNorm: return OpKind::kLayerNormBackward;
+    case Norm::kRmsNorm: return OpKind::kRmsNormBackward;
+  }
+  throw std::logic_error("a norm without an op");
+}
+
 // Appends ops, in the notation of docs/engine.md.
 class OpLister {
  public:
@@ -47,12 +63,8 @@ class OpLister {
     ops.push_back(OpDesc{.kind = kind, .dtype = type, .dims = dims});
   }
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width}); }
-  void NormForward() {
-    Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormForward : OpKind::kRmsNormForward, s.hidden);
-  }
-  void NormBackward() {
-    Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormBackward : OpKind::kRmsNormBackward, s.hidden);
-  }
+  void NormForward() { Rows(ForwardOf(model_.norm), s.hidden); }
+  void NormBackward() { Rows(BackwardOf(model_.norm), s.hidden); }
   void GatedActivation(OpKind kind) {
     Rows(kind, s.ffn);
     ops.back().activation = model_.activation;
@@ -164,7 +176,7 @@ std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload
   const std::vector<OpDesc> recompute = LayerRecomputeOps(model, workload, plan);
   const std::vector<OpDesc> layer = LayerBackwardOps(model, workload, plan);
   const std::int64_t layers = StageLayerCount(model, plan, stage);
-  const std::int64_t recomputing = RecomputingLayers(plan, layers);
+  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
   for (std::int64_t i = layers - 1; i >= 0; --i) {
     if (i < recomputing) Append(ops, recompute);
     Append(ops, layer);
@@ -212,8 +224,8 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   return std::move(l.ops);
 }
 
-std::int64_t RecomputingLayers(const ParallelPlan& plan, std::int64_t layers) {
-  return RecomputesScores(plan) ? layers : RecomputedLayers(plan, layers);
+std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layers) {
+  return RecomputesScores(plan) ? layers : FullyRecomputedLayers(plan, layers);
 }
 
 std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,

@@ -28,7 +28,7 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
                                      const ParallelPlan& plan);
 
 // Returns how many of a stage's `layers` layers issue LayerRecomputeOps; these are the first ones.
-std::int64_t RecomputingLayers(const ParallelPlan& plan, std::int64_t layers);
+std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layers);
 
 // Ops that the first and the last stage issue in addition to their layers.
 std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,

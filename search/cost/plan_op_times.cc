@@ -20,7 +20,7 @@ std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, co
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
     for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
       const std::int64_t stage = StageOf(plan, rank, chunk);
-      const bool recomputes = RecomputingLayers(plan, StageLayerCount(model, plan, stage)) > 0;
+      const bool recomputes = LayersWithRecomputeOps(plan, StageLayerCount(model, plan, stage)) > 0;
       const bool edge = IsFirstStage(stage) || IsLastStage(plan, stage);
       if (!edge && !middle_stages.insert(recomputes).second) continue;
       for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {

@@ -9,6 +9,7 @@
 #include "search/cost/split.h"
 #include "search/cost/timing/closed_form.h"
 #include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/program.h"
 

@@ -84,8 +84,8 @@ class Balancer {
     if (recompute_s_ > 0) {
       // as in ChunkLayers: `longer` chunks have one layer more than the others
       const std::int64_t fewer = layers / chunks_, longer = layers % chunks_;
-      const std::int64_t recomputing =
-          (chunks_ - longer) * RecomputingLayers(plan_, fewer) + longer * RecomputingLayers(plan_, fewer + 1);
+      const std::int64_t recomputing = (chunks_ - longer) * LayersWithRecomputeOps(plan_, fewer) +
+                                       longer * LayersWithRecomputeOps(plan_, fewer + 1);
       seconds = std::fma(static_cast<double>(recomputing), recompute_s_, seconds);
     }
     return seconds;
@@ -98,7 +98,8 @@ class Balancer {
       const std::int64_t of_chunk = ChunkLayers(layers, chunks_, chunk);
       const bool first = rank == 0 && chunk == 0, last = rank == ranks_ - 1 && chunk == chunks_ - 1;
       seconds +=
-          CostsOfStage(parts_, of_chunk, RecomputingLayers(plan_, of_chunk), first, last, host_op_s_).Total();
+          CostsOfStage(parts_, of_chunk, LayersWithRecomputeOps(plan_, of_chunk), first, last, host_op_s_)
+              .Total();
     }
     return seconds;
   }

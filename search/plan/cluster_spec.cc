@@ -190,4 +190,10 @@ absl::Status Validate(const ClusterSpec& cluster) {
   return absl::OkStatus();
 }
 
+absl::Status ClusterError(const ClusterSpec& cluster, std::string_view problem) {
+  const std::string& device = cluster.groups.front().device.name;
+  const std::string label = device.empty() ? "cluster" : fmt::format("cluster of {}", device);
+  return base::SubjectError(absl::StatusCode::kInvalidArgument, "cluster", label, problem);
+}
+
 }  // namespace autocfg

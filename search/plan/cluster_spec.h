@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -89,5 +90,9 @@ std::int64_t DeviceOverheadBytes(const ClusterSpec& cluster);
 // - a name of more than 256 bytes or with a control character;
 // - ranks_per_core below 1, above gpus_per_node, or not 1 on a cluster that is not local.
 absl::Status Validate(const ClusterSpec& cluster);
+
+// Returns an InvalidArgument with the subject "cluster" that shows the name of the first group's device.
+// Requires a node group.
+absl::Status ClusterError(const ClusterSpec& cluster, std::string_view problem);
 
 }  // namespace autocfg

@@ -25,7 +25,7 @@ double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double to
   if (plan.recompute_layers > 0) {
     std::int64_t recomputed = 0;
     for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
-      recomputed += RecomputedLayers(plan, StageLayers(model, plan, stage).count);
+      recomputed += FullyRecomputedLayers(plan, StageLayers(model, plan, stage).count);
     }
     share = static_cast<double>(recomputed) / static_cast<double>(model.layers);
   }

@@ -4,7 +4,10 @@
 #include <array>
 #include <numeric>
 
+#include "base/subject.h"
 #include "fmt/format.h"
+#include "search/plan/model_stages.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg {
 namespace {
@@ -102,17 +105,17 @@ std::string ExplainBatchNotDivisible(const PlanCase& c) {
 
 constexpr std::array<Names, 3> kInterleaving = {"schedule", "vpp", "pp"};
 bool InterleavedNeedsStages(const PlanCase& c) {
-  return c.plan.schedule == Schedule::kInterleaved && (c.plan.virtual_stages == 1 || c.plan.pp == 1);
+  return TakesVirtualStages(c.plan.schedule) && (c.plan.virtual_stages == 1 || c.plan.pp == 1);
 }
 std::string ExplainInterleavedNeedsStages(const PlanCase& c) {
   return fmt::format(
-      "schedule=interleaved cannot order vpp={} and pp={}; give vpp and pp of at least 2, or another "
-      "schedule with vpp=1",
-      c.plan.virtual_stages, c.plan.pp);
+      "schedule={} cannot order vpp={} and pp={}; give vpp and pp of at least 2, or another schedule with "
+      "vpp=1",
+      Name(c.plan.schedule), c.plan.virtual_stages, c.plan.pp);
 }
 constexpr std::array<Names, 2> kVirtualStages = {"schedule", "vpp"};
 bool VirtualStagesNeedInterleaved(const PlanCase& c) {
-  return c.plan.schedule != Schedule::kInterleaved && c.plan.virtual_stages > 1;
+  return !TakesVirtualStages(c.plan.schedule) && c.plan.virtual_stages > 1;
 }
 std::string ExplainVirtualStagesNeedInterleaved(const PlanCase& c) {
   return fmt::format("schedule={} cannot order vpp={}; use schedule=interleaved or vpp=1",
@@ -248,8 +251,12 @@ std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Worklo
   return Illegality{rule->reason, rule->explain(c)};
 }
 
-std::int64_t MicrobatchCount(const Workload& workload, const ParallelPlan& plan) {
-  return workload.global_batch / (plan.dp * plan.micro_batch);
+absl::Status CheckLegal(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
+                        const ParallelPlan& plan) {
+  const auto illegal = ExplainIllegality(model, workload, max_ranks, plan);
+  if (!illegal) return absl::OkStatus();
+  return base::InvalidArgument("plan", fmt::format("illegal plan {}: {} ({})", ShortPlanText(plan),
+                                                   illegal->detail, Name(illegal->reason)));
 }
 
 }  // namespace autocfg

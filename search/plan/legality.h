@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/plan_options.h"
@@ -70,7 +71,9 @@ std::optional<IllegalReason> FindIllegality(const ModelSpec& model, const Worklo
 std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Workload& workload,
                                             std::int64_t max_ranks, const ParallelPlan& plan);
 
-// Microbatches per step on one data-parallel rank. Requires a legal plan.
-std::int64_t MicrobatchCount(const Workload& workload, const ParallelPlan& plan);
+// Returns InvalidArgument with the subject "plan", naming the plan and the first rule that it breaks, in a
+// sentence; OK if it is legal.
+absl::Status CheckLegal(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
+                        const ParallelPlan& plan);
 
 }  // namespace autocfg

@@ -52,7 +52,7 @@ T LayerMatmulWeights(const ModelSpec& model) {
 template <typename T>
 T Parameters(const ModelSpec& model) {
   const T hidden = static_cast<T>(model.hidden);
-  const T norm = (model.norm == Norm::kLayerNorm ? 2 : 1) * hidden;
+  const T norm = (HasBias(model.norm) ? 2 : 1) * hidden;
   T layer = LayerMatmulWeights<T>(model) + 2 * norm;
   if (model.bias) {
     const T qkv =

@@ -16,6 +16,24 @@ inline constexpr int kNormCount = static_cast<int>(Norm::kRmsNorm) + 1;
 enum class Position : std::uint8_t { kLearned, kRope, kAlibi, kNone };
 inline constexpr int kPositionCount = static_cast<int>(Position::kNone) + 1;
 
+// Whether the norm has a bias beside its weight.
+constexpr bool HasBias(Norm norm) {
+  switch (norm) {
+    case Norm::kLayerNorm: return true;
+    case Norm::kRmsNorm: return false;
+  }
+  return false;
+}
+
+// Whether the norm subtracts each row's mean, and keeps it for the backward beside 1 / deviation.
+constexpr bool HasMean(Norm norm) {
+  switch (norm) {
+    case Norm::kLayerNorm: return true;
+    case Norm::kRmsNorm: return false;
+  }
+  return false;
+}
+
 // Names as in JSON ("layernorm", "learned", ...), and their parsers. A parser returns empty for an unknown
 // name.
 std::string_view Name(Norm norm);

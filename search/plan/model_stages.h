@@ -9,10 +9,16 @@
 
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
 
 namespace autocfg {
 
 constexpr std::int64_t StageCount(const ParallelPlan& plan) { return plan.pp * plan.virtual_stages; }
+
+// Returns the microbatches per step on one data-parallel rank.
+constexpr std::int64_t MicrobatchCount(const Workload& workload, const ParallelPlan& plan) {
+  return workload.global_batch / (plan.dp * plan.micro_batch);
+}
 
 // Converts between a stage and the chunk of a pipeline rank.
 constexpr std::int64_t StageOf(const ParallelPlan& plan, std::int64_t pipeline_rank, std::int64_t chunk) {
@@ -57,7 +63,7 @@ std::int64_t RankLayers(const ModelSpec& model, const ParallelPlan& plan, std::i
 
 // Returns how many of a stage's `layers` layers repeat their forward in the backward. None unless recompute
 // is full; then the first recompute_layers of them (0: all).
-constexpr std::int64_t RecomputedLayers(const ParallelPlan& plan, std::int64_t layers) {
+constexpr std::int64_t FullyRecomputedLayers(const ParallelPlan& plan, std::int64_t layers) {
   if (plan.recompute != Recompute::kFull) return 0;
   return plan.recompute_layers == 0 || plan.recompute_layers > layers ? layers : plan.recompute_layers;
 }

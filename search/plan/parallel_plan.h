@@ -1,5 +1,5 @@
-// A plan: every choice that makes a run. Plain values. plan_options.h describes each option; the text and
-// JSON forms are in search/text.
+// A plan: every choice that makes a run. Plain values. plan_options.h describes each option; text form:
+// plan_text.h; JSON: search/text/plan_json.h.
 //
 // A plan is the sum of the groups below. Caches use groups as keys: a field added to a group is part of every
 // key that depends on the group.
@@ -19,6 +19,22 @@ inline constexpr std::size_t kRecomputeCount = static_cast<std::size_t>(Recomput
 enum class Attention : std::uint8_t { kFused, kUnfused };
 inline constexpr std::size_t kAttentionCount = static_cast<std::size_t>(Attention::kUnfused) + 1;
 enum class SplitMode : std::uint8_t { kEven, kAuto, kExplicit };
+
+// Whether a rank has several stages (vpp) under this schedule. Others give each rank one.
+constexpr bool TakesVirtualStages(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kGPipe:
+    case Schedule::kOneFOneB:
+    case Schedule::kZeroBubbleH1: return false;
+    case Schedule::kInterleaved: return true;
+  }
+  return false;
+}
+
+// The schedule of a plan that names none.
+constexpr Schedule DefaultSchedule(std::int64_t virtual_stages) {
+  return virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
+}
 
 // Sizes of the mesh of ranks, one per axis.
 struct MeshOptions {

@@ -173,8 +173,7 @@ std::string_view RedundantSplit(const ParallelPlan& plan) {
 }
 
 std::string_view RedundantSchedule(const ParallelPlan& plan) {
-  const bool plain = plan.schedule != Schedule::kInterleaved;
-  return plan.pp == 1 && plain ? kIdleAtPp1 : "";
+  return plan.pp == 1 && !TakesVirtualStages(plan.schedule) ? kIdleAtPp1 : "";
 }
 
 std::string_view RedundantRecompute(const ParallelPlan& plan) {
@@ -378,9 +377,7 @@ std::vector<std::string> JsonNames(PlanOptionTable options) {
   return names;
 }
 
-void SetDependentDefaults(ParallelPlan& plan) {
-  plan.schedule = plan.virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
-}
+void SetDependentDefaults(ParallelPlan& plan) { plan.schedule = DefaultSchedule(plan.virtual_stages); }
 
 std::string_view Name(Schedule schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
 std::string_view Name(Attention attention) { return kAttentions[static_cast<std::size_t>(attention)]; }

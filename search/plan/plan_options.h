@@ -1,10 +1,9 @@
-// The table of plan options: one row describes everything that other parts know about an option. The text and
-// JSON forms (search/text), the protobuf message (proto/convert), the search space (search/space), legality,
-// notes, help, completion and docs derive from it. Immutable, thread-safe.
+// The table of plan options: one row describes everything that other parts know about an option. The text form
+// (plan_text.h), the JSON form (search/text/plan_json.h), the protobuf message (proto/convert), the search
+// space (search/space), notes, help, completion and docs derive from it. Immutable, thread-safe.
 //
-// To add an option: add its field to a group of parallel_plan.h, its row here, its field in model.proto, its
-// row in docs/formats.md, and its legality rules in legality.cc. Tests fail for each of these that is
-// missing.
+// Legality rules, and effects on ops, memory, time and program, are written by hand: CONTRIBUTING.md, "A plan
+// option", lists every step.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +56,9 @@ struct PlanOption {
   void (*copy)(const ParallelPlan& from, ParallelPlan& to) = nullptr;
   bool (*equal)(const ParallelPlan& a, const ParallelPlan& b) = nullptr;
   // Returns why a value other than the default changes nothing in this plan, as the end of a sentence that
-  // begins with the option ("has nothing to act on at tp=1"); empty if it does. Null: it always does.
+  // begins with the option ("has nothing to act on at tp=1"); empty if it does. Null: it always does. May
+  // read sizes, schedule, split and the options of earlier rows but recompute: a search asks it before it
+  // sets the others. Recompute, which a search sets last, may read attention alone.
   std::string_view (*redundant)(const ParallelPlan& plan) = nullptr;
 };
 

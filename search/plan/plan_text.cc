@@ -106,12 +106,4 @@ std::string PlanText(const ParallelPlan& plan, PlanOptionTable options) {
   return text;
 }
 
-absl::Status CheckLegal(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
-                        const ParallelPlan& plan) {
-  const auto illegal = ExplainIllegality(model, workload, max_ranks, plan);
-  if (!illegal) return absl::OkStatus();
-  return base::InvalidArgument("plan", fmt::format("illegal plan {}: {} ({})", ShortPlanText(plan),
-                                                   illegal->detail, Name(illegal->reason)));
-}
-
 }  // namespace autocfg

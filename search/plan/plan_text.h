@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "search/plan/legality.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/plan_options.h"
 
@@ -36,9 +35,5 @@ void SetPlanDefaults(const std::set<std::string_view>& named, PlanOptionTable op
 // the `other` column, else the nearest name in `own`, else the nearest in `other`. Empty if nothing is near.
 std::string SuggestOption(std::string_view name, std::string_view PlanOption::*own,
                           std::string_view PlanOption::*other, PlanOptionTable options);
-
-// InvalidArgument with the subject "plan": the first rule that the plan breaks, in a sentence.
-absl::Status CheckLegal(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
-                        const ParallelPlan& plan);
 
 }  // namespace autocfg

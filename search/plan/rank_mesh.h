@@ -38,4 +38,12 @@ class RankMesh {
   std::array<std::int64_t, kAxisCount> sizes_;
 };
 
+// Coordinates of one rank that runs alone, a slice of its plan. Its coordinate on the data axis is 0.
+struct SliceCoordinates {
+  std::int64_t tensor = 0;
+  std::int64_t pipeline = 0;
+
+  bool operator==(const SliceCoordinates&) const = default;
+};
+
 }  // namespace autocfg

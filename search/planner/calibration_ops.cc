@@ -8,7 +8,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/layer_ops.h"
 #include "search/cost/op_times/nominal_times.h"
-#include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 
 namespace autocfg {
@@ -26,7 +25,7 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
   const auto m = static_cast<double>(MicrobatchCount(workload, plan));
   std::int64_t recomputing = 0;
   for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
-    recomputing += RecomputingLayers(plan, StageLayerCount(model, plan, stage));
+    recomputing += LayersWithRecomputeOps(plan, StageLayerCount(model, plan, stage));
   }
   const double layers = static_cast<double>(model.layers) * m;
   Add(weights, LayerForwardOps(model, workload, plan), layers);

@@ -9,20 +9,10 @@
 namespace autocfg {
 namespace {
 
-// These functions compare the fields that stay fixed while the space iterates over splits and over recompute
-// options, following the space's order.
-bool SameButSplit(const ParallelPlan& a, const ParallelPlan& b) {
-  return a.tp == b.tp && a.pp == b.pp && a.micro_batch == b.micro_batch && a.schedule == b.schedule &&
+// Returns whether the plans have one layout: all options that the space sets before it iterates over splits.
+bool SameLayout(const ParallelPlan& a, const ParallelPlan& b) {
+  return a.mesh() == b.mesh() && a.micro_batch == b.micro_batch && a.schedule == b.schedule &&
          a.virtual_stages == b.virtual_stages;
-}
-
-bool SameButMessages(const ParallelPlan& a, const ParallelPlan& b) {  // nor in recompute
-  return SameButSplit(a, b) && a.split == b.split && a.split_layers == b.split_layers &&
-         a.attention == b.attention;
-}
-
-bool SameButRecompute(const ParallelPlan& a, const ParallelPlan& b) {
-  return SameButMessages(a, b) && a.scatter_gather == b.scatter_gather;
 }
 
 class Collector {
@@ -32,13 +22,18 @@ class Collector {
 
   // Adds a legal plan; called in the space's order.
   void Add(const ParallelPlan& plan) {
-    if (!SameButSplit(plan, previous_)) group_ = into_.plans.size();
-    if (!SameButMessages(plan, previous_)) whole_.clear();
-    if (!SameButRecompute(plan, previous_)) {
+    if (!SameLayout(plan, previous_)) group_ = into_.plans.size();
+    // Takes over the options that the space changes fastest, one by one; then all others are compared, so that
+    // none can be left out.
+    previous_.recompute = plan.recompute;
+    previous_.recompute_layers = plan.recompute_layers;
+    if (previous_ != plan) {
       less_ = kNoPlan;
       next_whole_ = 0;
+      previous_.scatter_gather = plan.scatter_gather;
+      if (previous_ != plan) whole_.clear();
+      previous_ = plan;
     }
-    previous_ = plan;
     const Whole* whole = plan.scatter_gather ? FindWhole(plan) : nullptr;
     if (whole != nullptr) {
       ParallelPlan resolved = whole->resolved;
@@ -121,7 +116,7 @@ class Collector {
   ParallelPlan previous_{{.tp = 0}};
   std::size_t group_ = 0;
   std::int32_t less_ = kNoPlan;
-  std::vector<Whole> whole_;  // of the current schedule, split and attention
+  std::vector<Whole> whole_;  // that are the same as the current plan in all but recompute and scatter_gather
   std::size_t next_whole_ = 0;
   std::int64_t dropped_ = 0;
 };

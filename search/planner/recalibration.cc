@@ -79,10 +79,10 @@ double RecomputedShare(const ParallelPlan& plan, std::int64_t layers) {
   if (plan.recompute_layers == 0) return 1;
   std::int64_t recomputed = 0;
   if (plan.split == SplitMode::kExplicit) {
-    for (const std::int64_t stage : plan.split_layers) recomputed += RecomputedLayers(plan, stage);
+    for (const std::int64_t stage : plan.split_layers) recomputed += FullyRecomputedLayers(plan, stage);
   } else {
     const std::int64_t stages = StageCount(plan);
-    recomputed = stages * RecomputedLayers(plan, layers / stages);
+    recomputed = stages * FullyRecomputedLayers(plan, layers / stages);
   }
   return static_cast<double>(recomputed) / static_cast<double>(layers);
 }

@@ -135,7 +135,7 @@ std::vector<TrialRequest> SearchLoop::Next() {
   std::vector<TrialRequest> requests;
   for (const auto& [i, repeat] : s.drawn) {
     const CandidatePlan& c = s.candidates[i];
-    std::optional<SliceRank> slice;
+    std::optional<SliceCoordinates> slice;
     if (s.IsSlice(c.plan)) slice = ChooseSlice(*s.costs, c.plan);
     requests.push_back({c.plan, repeat, c.predicted, slice});
     s.asked.emplace(i, repeat);

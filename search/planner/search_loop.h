@@ -58,9 +58,9 @@ enum class TrialOutcome : std::uint8_t { kMeasured, kOutOfMemory, kFailed, kTime
 
 struct TrialRequest {
   ParallelPlan plan;
-  std::int64_t repeat = 0;         // 0: the first measurement of this plan
-  Prediction predicted;            // current prediction
-  std::optional<SliceRank> slice;  // the one rank to run, if the plan has too many ranks
+  std::int64_t repeat = 0;                // 0: the first measurement of this plan
+  Prediction predicted;                   // current prediction
+  std::optional<SliceCoordinates> slice;  // the one rank to run, if the plan has too many ranks
 };
 
 struct SearchCounts {
@@ -71,7 +71,9 @@ struct SearchCounts {
   std::int64_t evaluated = 0;
   std::int64_t measured = 0;  // including slices
   std::int64_t slices = 0;
-  std::map<std::string, std::int64_t> rejected;  // by reason; includes "out_of_memory"
+  // Plans that are out of the ranking, by reason: rules of legality; "out_of_memory", predicted; and, once
+  // run, "measured_out_of_memory", "failed", "timed_out", "lost", "cancelled".
+  std::map<std::string, std::int64_t> rejected;
 };
 
 struct RankedPlan {

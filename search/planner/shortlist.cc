@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg {

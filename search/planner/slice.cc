@@ -1,6 +1,6 @@
 #include "search/planner/slice.h"
 
-#include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 
 namespace autocfg {
 namespace {
@@ -17,9 +17,9 @@ double ComputeSeconds(const PipelineCosts& costs, std::int64_t pipeline_rank) {
 
 }  // namespace
 
-SliceRank ChooseSlice(CostModel& costs, const ParallelPlan& plan) {
+SliceCoordinates ChooseSlice(CostModel& costs, const ParallelPlan& plan) {
   const PipelineCosts& pipeline = costs.CostsOf(plan);
-  SliceRank longest;
+  SliceCoordinates longest;
   double longest_s = -1;
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
     const double seconds = ComputeSeconds(pipeline, rank);

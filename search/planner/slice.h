@@ -7,19 +7,12 @@
 
 #include "search/cost/cost_model.h"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/rank_mesh.h"
 
 namespace autocfg {
 
-// Coordinates of the rank that runs; its data coordinate is 0.
-struct SliceRank {
-  std::int64_t tensor = 0;
-  std::int64_t pipeline = 0;
-
-  bool operator==(const SliceRank&) const = default;
-};
-
 // Returns the first rank with the longest compute time. Requires a legal plan with a definite split.
-SliceRank ChooseSlice(CostModel& costs, const ParallelPlan& plan);
+SliceCoordinates ChooseSlice(CostModel& costs, const ParallelPlan& plan);
 
 // Returns the seconds of a step of that rank alone: forward and backward of all its microbatches and stages
 // without messages, zeroing the gradients, their norm, and the update.

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/program.h"

@@ -1,6 +1,6 @@
-// The program of a plan: the actions of each rank, in the order in which the rank issues them. Everything
-// that needs an order (trainer, timer, memory model) takes it from here. Immutable once made,
-// thread-safe.
+// The program of a plan: the actions of each rank, in the order in which the rank issues them. The trainer
+// executes it; LowerLoops gives the timer the same order, generators.h gives the memory model its counts.
+// Immutable once made, thread-safe.
 //
 // Meaning. A rank walks its list. A compute action runs when all it names in `after` are complete. A
 // communication action is issued when reached and completes later; actions of one lane complete in order. A

@@ -1,5 +1,5 @@
 #include "fmt/format.h"
-#include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 #include "search/schedule/program.h"
 
 namespace autocfg {

@@ -118,9 +118,7 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     const LegalityRule& positive = LegalityRules()[static_cast<std::size_t>(IllegalReason::kSizeNotPositive)];
     if (positive.broken({model_, workload_, ranks_, plan}))
       return Bad(fmt::format("{}={} must be at least 1", option.name, base::Printable(value)));
-    const absl::Status allowed = options_.predict_only ? CheckPredictable(plan, options_.table)
-                                                       : CheckEngineSupports(plan, options_.table);
-    if (!allowed.ok()) return base::WithSubject("space", allowed);
+    if (absl::Status status = CheckAllowed(plan); !status.ok()) return base::WithSubject("space", status);
     plans.push_back(std::move(plan));
   }
   if (IsVariant(option)) {
@@ -165,6 +163,20 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
   return absl::OkStatus();
 }
 
+// Sets all schedules that the search can predict or run.
+void SearchSpace::SetScheduleDefaults() {
+  for (std::size_t i = 0; i < kScheduleCount; ++i) {
+    ParallelPlan plan{{.pp = 2}};
+    plan.schedule = static_cast<Schedule>(i);
+    if (CheckAllowed(plan).ok()) schedules_.push_back(plan.schedule);
+  }
+}
+
+absl::Status SearchSpace::CheckAllowed(const ParallelPlan& plan) const {
+  return options_.predict_only ? CheckPredictable(plan, options_.table)
+                               : CheckEngineSupports(plan, options_.table);
+}
+
 void SearchSpace::SetVariantDefaults() {
   for (const PlanOption& option : options_.table) {
     if (!IsVariant(option)) continue;
@@ -176,9 +188,7 @@ void SearchSpace::SetVariantDefaults() {
       ParallelPlan plan;
       plan.tp = plan.pp = plan.dp = 2;  // nothing is redundant
       if (!all || !option.parse(option, value, plan).ok() || option.equal(plan, ParallelPlan())) continue;
-      const absl::Status allowed = options_.predict_only ? CheckPredictable(plan, options_.table)
-                                                         : CheckEngineSupports(plan, options_.table);
-      if (allowed.ok()) axis.values.push_back(std::move(plan));
+      if (CheckAllowed(plan).ok()) axis.values.push_back(std::move(plan));
     }
     variants_.push_back(std::move(axis));
   }
@@ -189,11 +199,12 @@ void SearchSpace::MoveAsideUnusable(std::vector<std::int64_t>& sizes) {
 }
 
 bool SearchSpace::HasPlainSchedule() const {
-  return virtual_stages_.front() == 1 && schedules_.front() != Schedule::kInterleaved;
+  return virtual_stages_.front() == 1 &&
+         !std::all_of(schedules_.begin(), schedules_.end(), TakesVirtualStages);
 }
 
-bool SearchSpace::HasInterleaved() const {
-  return virtual_stages_.back() > 1 && schedules_.back() == Schedule::kInterleaved;
+bool SearchSpace::HasVirtualStages() const {
+  return virtual_stages_.back() > 1 && std::any_of(schedules_.begin(), schedules_.end(), TakesVirtualStages);
 }
 
 absl::Status SearchSpace::CheckCombinations() const {
@@ -202,19 +213,24 @@ absl::Status SearchSpace::CheckCombinations() const {
     for (const std::int64_t pp : pp_) {
       if (ranks_ / tp % pp != 0 || !Contains(dp_, ranks_ / tp / pp)) continue;
       any = true;
-      any_scheduled = any_scheduled || HasPlainSchedule() || (pp > 1 && HasInterleaved());
+      any_scheduled = any_scheduled || HasPlainSchedule() || (pp > 1 && HasVirtualStages());
     }
   }
   if (!any) {
     return Bad(fmt::format("no tp x pp x dp of the values given makes {} ranks; widen one of them", ranks_));
   }
   if (any_scheduled) return absl::OkStatus();
-  std::vector<std::string_view> schedules;
-  for (const Schedule schedule : schedules_) schedules.push_back(Name(schedule));
+  std::vector<std::string_view> named, several;
+  for (const Schedule schedule : schedules_) named.push_back(Name(schedule));
+  for (std::size_t i = 0; i < kScheduleCount; ++i) {
+    const auto schedule = static_cast<Schedule>(i);
+    if (TakesVirtualStages(schedule)) several.push_back(Name(schedule));
+  }
   return Bad(
-      fmt::format("no plan has schedule={}, vpp={} and pp={}: gpipe and 1f1b take vpp=1, interleaved takes "
-                  "vpp and pp of at least 2; widen one of them",
-                  fmt::join(schedules, ","), fmt::join(virtual_stages_, ","), fmt::join(pp_, ",")));
+      fmt::format("no plan has schedule={}, vpp={} and pp={}: {} takes vpp and pp of at least 2, any other "
+                  "schedule vpp=1; widen one of them",
+                  fmt::join(named, ","), fmt::join(virtual_stages_, ","), fmt::join(pp_, ","),
+                  fmt::join(several, " or ")));
 }
 
 absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Workload& workload,
@@ -231,7 +247,7 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
   space.tp_ = space.pp_ = space.dp_ = Divisors(ranks);
   space.micro_batch_ = Divisors(workload.global_batch);
   space.virtual_stages_ = Divisors(model.layers);
-  space.schedules_ = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
+  space.SetScheduleDefaults();
   space.SetVariantDefaults();
 
   std::set<const PlanOption*> named;
@@ -292,8 +308,11 @@ std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention
     values.push_back({Recompute::kFull, 0});
     return values;
   }
+  const PlanOption& option = *FindPlanOption("recompute", options_.table);
   for (RecomputeValue value : recompute_) {
-    if (value.mode == Recompute::kSelective && attention == Attention::kFused) value.mode = Recompute::kNone;
+    ParallelPlan plan{
+        {}, {.recompute = value.mode, .attention = attention}, {.recompute_layers = value.layers}};
+    if (!option.redundant(plan).empty()) value = {};
     if (most_layers > 0 && value.layers == most_layers) value.layers = 0;
     values.push_back(value);
   }
@@ -419,13 +438,13 @@ class SearchSpace::Enumeration {
   bool VisitSchedules(std::size_t outer) {
     bool scheduled = false;
     for (const Schedule schedule : space_.schedules_) {
-      const bool interleaved = schedule == Schedule::kInterleaved;
-      if (plan_.pp == 1 && (interleaved || scheduled)) continue;
-      plan_.schedule = plan_.pp == 1 ? Schedule::kOneFOneB : schedule;
+      const bool several = TakesVirtualStages(schedule);
+      if (plan_.pp == 1 && (several || scheduled)) continue;
+      plan_.schedule = plan_.pp == 1 ? DefaultSchedule(1) : schedule;
       scheduled = true;
       const std::size_t broken = FirstBroken(kSchedule, outer);
       for (const auto& [vpp, cases] : splits_) {
-        if ((vpp > 1) != interleaved) continue;
+        if ((vpp > 1) != several) continue;
         plan_.virtual_stages = vpp;
         if (!VisitSplits(cases, FirstBroken(kVirtualStages, broken))) return false;
       }
@@ -510,7 +529,7 @@ class SearchSpace::Enumeration {
       splits_;                    // by virtual stages, of the pp at hand
   std::int64_t most_layers_ = 0;  // of the split at hand
   // By attention, then the layers of the largest stage; made when first needed.
-  std::array<std::vector<std::vector<RecomputeValue>>, 2> recompute_values_;
+  std::array<std::vector<std::vector<RecomputeValue>>, kAttentionCount> recompute_values_;
 };
 
 SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const {

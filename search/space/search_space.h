@@ -36,8 +36,8 @@ absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts
 class SearchSpace {
  public:
   // Axes are the options of the table, by their text or JSON names. Axes that are not named take: tp, pp, dp
-  // the divisors of `ranks`; mbs the divisors of the global batch; schedule gpipe, 1f1b and interleaved; vpp
-  // 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto; recompute
+  // the divisors of `ranks`; mbs the divisors of the global batch; schedule all that can be predicted or run;
+  // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto; recompute
   // none, full and full:K for every K below the layers of the plan's largest stage (of an even spread,
   // rounded up, under split=auto); every other option its default, or more values as its row says
   // (SearchedByDefault).
@@ -96,11 +96,13 @@ class SearchSpace {
   };
 
   absl::Status SetAxis(const PlanOption& option, const std::vector<std::string>& values);
+  void SetScheduleDefaults();
   void SetVariantDefaults();
   absl::Status CheckCombinations() const;
   void MoveAsideUnusable(std::vector<std::int64_t>& sizes);
-  bool HasPlainSchedule() const;  // gpipe or 1f1b, with vpp = 1
-  bool HasInterleaved() const;    // with a vpp of 2 or more
+  bool HasPlainSchedule() const;                              // one of one stage per rank, with vpp = 1
+  bool HasVirtualStages() const;                              // one of several, with a vpp of 2 or more
+  absl::Status CheckAllowed(const ParallelPlan& plan) const;  // that the search may predict or run it
   std::vector<SplitChoice> SplitChoices(std::int64_t pp, std::int64_t virtual_stages) const;
   std::vector<RecomputeValue> RecomputeChoices(Attention attention, std::int64_t most_layers) const;
 

@@ -103,7 +103,7 @@ nlohmann::ordered_json OtherData(const Program& program, const TraceOrigin& orig
              {"kind", Name(origin.kind)},
              {"device", text(std::string(origin.device ? Name(*origin.device) : ""))},
              {"cluster", text(origin.cluster)}};
-  other["slice"] = origin.slice ? Json{{"tensor", origin.slice->first}, {"pipeline", origin.slice->second}}
+  other["slice"] = origin.slice ? Json{{"tensor", origin.slice->tensor}, {"pipeline", origin.slice->pipeline}}
                                 : Json(nullptr);
   return other;
 }

@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "search/plan/engine_device.h"
+#include "search/plan/rank_mesh.h"
 #include "search/schedule/action.h"
 #include "search/schedule/program.h"
 
@@ -21,10 +21,9 @@ std::string_view Name(TraceKind kind);  // "measured", "emulated", "predicted"
 // Source of the times.
 struct TraceOrigin {
   TraceKind kind = TraceKind::kPredicted;
-  std::optional<EngineDevice> device;  // what ran the step; empty if nothing ran it
-  std::string cluster;                 // whose figures the times use; empty if measured
-  // tensor and pipeline coordinate, if a single rank ran alone
-  std::optional<std::pair<std::int64_t, std::int64_t>> slice;
+  std::optional<EngineDevice> device;     // what ran the step; empty if nothing ran it
+  std::string cluster;                    // whose figures the times use; empty if measured
+  std::optional<SliceCoordinates> slice;  // if a single rank ran alone
 };
 
 // Returns a JSON object with `traceEvents`. Each rank that has rows is a process, named with its stages; each

@@ -16,7 +16,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/convert/spec_convert.h"
 #include "search/cost/op_times/cluster_op_times.h"
-#include "search/cost/op_times/measured_on_links.h"
+#include "search/cost/op_times/collective_model.h"
 #include "search/schedule/program.h"
 #include "search/space/search_space.h"
 #include "search/text/typical_figures.h"
@@ -181,7 +181,7 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
   }
   if (absl::Status status = CheckMeasuringDevice(problem); !status.ok()) return status;
   if (!cluster.local) {
-    if (absl::Status status = CheckLinks(cluster); !status.ok()) return In("cluster", status);
+    if (const auto links = LinksOf(cluster); !links.ok()) return In("cluster", links.status());
   }
   if (absl::Status status = CheckLimits(problem, kMostRanks, kMostSequences, "measured"); !status.ok())
     return status;

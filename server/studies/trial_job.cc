@@ -7,7 +7,7 @@
 #include "proto/convert/trainer_convert.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/plan_op_times.h"
-#include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 #include "search/schedule/program.h"
 
 namespace autocfg::server {

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "cli/input/inputs.h"
+#include "search/text/cluster_json.h"
 #include "tests/cli/gpu_machine.h"
 #include "worker/machine/inventory.h"
 
@@ -68,6 +72,22 @@ TEST(ChooseDevice, UsesTheEngineNamedByTheVariable) {
   EXPECT_EQ(ChooseDevice(std::nullopt, "")->engine, EngineDevice::kCpu);
   EXPECT_THAT(std::string(ChooseDevice(EngineDevice::kCuda, "").status().message()),
               HasSubstr("nowhere.so that AUTOCFG_GPU_MODULE names"));
+}
+
+// The model of a preset is a word of the name that the driver gives the GPU.
+TEST(IsLike, MatchesEveryPresetToItsDriverName) {
+  const std::map<std::string, std::string> driver_names = {{"v100-32gb-sxm", "Tesla V100-SXM2-32GB"},
+                                                           {"a100-40gb-sxm", "NVIDIA A100-SXM4-40GB"},
+                                                           {"a100-80gb-sxm", "NVIDIA A100-SXM4-80GB"},
+                                                           {"h100-sxm", "NVIDIA H100 80GB HBM3"},
+                                                           {"h200-sxm", "NVIDIA H200"},
+                                                           {"b200-sxm", "NVIDIA B200"}};
+  for (const std::string& preset : DevicePresetNames()) {
+    const auto name = driver_names.find(preset);
+    ASSERT_NE(name, driver_names.end()) << preset << ": add its driver's name";
+    EXPECT_TRUE(IsLike(preset, {.name = name->second}))
+        << preset << " must begin with a word of " << name->second;
+  }
 }
 
 TEST(IsLike, MatchesPresetModelOrName) {

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "search/cost/memory/memory_model.h"
-#include "search/plan/legality.h"
 #include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"

@@ -117,7 +117,7 @@ TEST_F(Processes, RunCopiesOfASlice) {
   TrainConfig c = test::SmallConfig();
   c.plan = {{.tp = 4, .pp = 4, .dp = 8}, {.micro_batch = 1}};
   c.lr.steps = 3;
-  c.slice = SliceSpec{.tensor = 3, .pipeline = 2};
+  c.slice = SliceCoordinates{.tensor = 3, .pipeline = 2};
   v1::RunSpec job;
   job.set_device("cpu");
   *job.mutable_train() = SpecOf(c);

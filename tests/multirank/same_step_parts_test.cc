@@ -13,6 +13,7 @@
 
 #include "search/plan/legality.h"
 #include "tests/support/covering_array.h"
+#include "tests/support/plan_values.h"
 #include "tests/trainer/model_styles.h"
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
@@ -49,17 +50,17 @@ std::vector<std::int64_t> UnevenSplit(std::int64_t stages) {
 
 // The axes of the covering array, in this order.
 enum Axis : std::size_t { kStyle, kTp, kPp, kDp, kSchedule, kVpp, kSplit, kRecompute, kMicroBatch };
-const std::vector<int> kSizes = {6, 3, 3, 2, 3, 3, 2, 3, 2};
+const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 3, 2};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
-  constexpr Schedule kSchedules[] = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
+  const std::vector<Schedule> schedules = test::PredictedSchedules();
   TrainConfig config = ShortRun(ModelStyles().at(static_cast<std::size_t>(c[kStyle])));
   ParallelPlan& plan = config.plan;
   plan.tp = kPowers[c[kTp]];
   plan.pp = kPowers[c[kPp]];
   plan.dp = kPowers[c[kDp]];
-  plan.schedule = kSchedules[c[kSchedule]];
+  plan.schedule = schedules[static_cast<std::size_t>(c[kSchedule])];
   plan.virtual_stages = 1 + c[kVpp];
   plan.recompute = c[kRecompute] == 0 ? Recompute::kNone : Recompute::kFull;
   plan.recompute_layers = c[kRecompute] == 2 ? 1 : 0;
@@ -194,8 +195,9 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     plan.dp = Pick(random, {1, 2, 3});
     if (RankCount(plan) > 8) continue;
     plan.micro_batch = Pick(random, {1, 2, 3});
-    plan.schedule = static_cast<Schedule>(random() % 3);
-    if (plan.schedule == Schedule::kInterleaved) plan.virtual_stages = Pick(random, {2, 3, 4});
+    const std::vector<Schedule> schedules = test::PredictedSchedules();
+    plan.schedule = schedules[random() % schedules.size()];
+    if (TakesVirtualStages(plan.schedule)) plan.virtual_stages = Pick(random, {2, 3, 4});
     plan.recompute = random() % 2 ? Recompute::kFull : Recompute::kNone;
     TrainConfig c = ShortRun(RandomModel(random, plan.tp));
     const std::int64_t stages = plan.pp * plan.virtual_stages;

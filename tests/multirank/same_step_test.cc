@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 
+#include "tests/support/plan_values.h"
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
 
@@ -51,12 +52,12 @@ class SameStep : public ::testing::TestWithParam<Layout> {
   // Calls `body` for every schedule, recomputation and micro batch of the layout.
   void ForEachPlan(const std::function<void(const ParallelPlan&)>& body) {
     const auto [tp, pp, dp] = GetParam();
-    for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
+    for (const Schedule schedule : test::PredictedPlainSchedules()) {
       for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
         for (const int micro_batch : {1, 2}) {
           SCOPED_TRACE(::testing::Message()
-                       << (schedule == Schedule::kGPipe ? "gpipe" : "1f1b") << " recompute="
-                       << (recompute == Recompute::kFull ? "full" : "none") << " mbs=" << micro_batch);
+                       << Name(schedule) << " recompute=" << (recompute == Recompute::kFull ? "full" : "none")
+                       << " mbs=" << micro_batch);
           body({{.tp = tp, .pp = pp, .dp = dp},
                 {.micro_batch = micro_batch, .recompute = recompute},
                 {.schedule = schedule}});

@@ -89,7 +89,7 @@ TEST(TrialJob, MachineWithFewerGpusThanANodeRunsThatManyCopies) {
   problem.machine_ranks = 1;
   EXPECT_EQ(MeasurableRanks(problem), 1);
   TrialRequest request = Request({{.pp = 2, .dp = 3}}, 0.1);
-  request.slice = SliceRank{};
+  request.slice = SliceCoordinates{};
   const v1::Job job = *TrialJob(problem, request);
   EXPECT_EQ(job.ranks(), 1);
   EXPECT_EQ(job.device(), "cuda");
@@ -116,7 +116,7 @@ TEST(TrialJob, SliceRunsOneCopyPerRankOfTheMachine) {
   EXPECT_TRUE(NeedsCalibration(problem));
   EXPECT_EQ(MeasurableRanks(problem), 2);
   TrialRequest request = Request({{.tp = 2, .pp = 1, .dp = 3}}, 0.1);
-  request.slice = SliceRank{.tensor = 1, .pipeline = 0};
+  request.slice = SliceCoordinates{.tensor = 1, .pipeline = 0};
   const auto job = TrialJob(problem, request);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->ranks(), 2);

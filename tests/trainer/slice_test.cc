@@ -24,7 +24,7 @@ TrainConfig SliceConfig(const ModelSpec& model, const ParallelPlan& plan) {
   c.workload.seq_len = std::min(c.workload.seq_len, model.max_seq_len);
   c.plan = plan;
   c.lr.steps = 3;
-  c.slice = SliceSpec{};
+  c.slice = SliceCoordinates{};
   return c;
 }
 
@@ -42,7 +42,7 @@ std::int64_t PlannedBytes(TrainConfig c, std::int64_t rank) {
 }
 
 void ExpectASoundSlice(const TrainConfig& c) {
-  const std::int64_t rank = SliceRank(c);
+  const std::int64_t rank = RankOfSlice(c);
   SCOPED_TRACE(::testing::Message() << c.model.name << " tp=" << c.plan.tp << " pp=" << c.plan.pp
                                     << " dp=" << c.plan.dp << " vpp=" << c.plan.virtual_stages << " slice "
                                     << c.slice->tensor << "," << c.slice->pipeline);
@@ -94,7 +94,7 @@ TEST(Slice, ValuesStayFiniteIfTheVocabularyIsOnlyPadding) {
     model.vocab = 2;
     for (const std::int64_t pp : {1, 2}) {
       TrainConfig c = SliceConfig(model, {{.tp = 2, .pp = pp}});
-      c.slice = SliceSpec{.tensor = 1, .pipeline = pp - 1};
+      c.slice = SliceCoordinates{.tensor = 1, .pipeline = pp - 1};
       ASSERT_NO_FATAL_FAILURE(ExpectASoundSlice(c));
     }
   }
@@ -102,7 +102,7 @@ TEST(Slice, ValuesStayFiniteIfTheVocabularyIsOnlyPadding) {
 
 TEST(Slice, CopiesRunTogetherAndAreMarkedAsSlices) {
   TrainConfig c = SliceConfig(test::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
-  c.slice = SliceSpec{.tensor = 1, .pipeline = 1};
+  c.slice = SliceCoordinates{.tensor = 1, .pipeline = 1};
   c.untimed_steps = 1;
   c.trace = true;
   c.program_fingerprint = Fingerprint(Lower(c.model, c.workload, c.plan));
@@ -122,9 +122,9 @@ TEST(Slice, CopiesRunTogetherAndAreMarkedAsSlices) {
     EXPECT_GT(result.step_time_s(0), 0);
     EXPECT_EQ(result.slice().tensor(), 1);
     EXPECT_EQ(result.slice().pipeline(), 1);
-    EXPECT_EQ(result.planned_memory_bytes().total(), PlannedBytes(c, SliceRank(c)));
+    EXPECT_EQ(result.planned_memory_bytes().total(), PlannedBytes(c, RankOfSlice(c)));
     ASSERT_GT(result.trace_size(), 0);
-    EXPECT_EQ(result.trace(0).rank(), SliceRank(c));
+    EXPECT_EQ(result.trace(0).rank(), RankOfSlice(c));
   });
 }
 
@@ -137,7 +137,7 @@ TEST(Slice, RunsWithoutASliceAreNotMarked) {
 
 TEST(Slice, RunsOnDevicesThatComputeNothing) {
   TrainConfig c = SliceConfig(test::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
-  c.slice = SliceSpec{.tensor = 0, .pipeline = 1};
+  c.slice = SliceCoordinates{.tensor = 0, .pipeline = 1};
   auto rendezvous = CreateLocalRendezvous(1);
   Backend dry = CreateTrainBackend(EngineDevice::kDry, *rendezvous[0], c);
   EXPECT_EQ(Train(c, 0, 1, dry, {}).step_time_s_size(), 0);
@@ -166,14 +166,14 @@ std::string Refusal(const TrainConfig& c) {
 
 TEST(Slice, RejectsCoordinatesOutsideThePlanAndSaving) {
   TrainConfig c = SliceConfig(test::ModelStyles().front(), {{.tp = 2, .pp = 4}});
-  c.slice = SliceSpec{.tensor = 1, .pipeline = 3};
+  c.slice = SliceCoordinates{.tensor = 1, .pipeline = 3};
   EXPECT_EQ(Refusal(c), "");
-  EXPECT_EQ(SliceRank(c), 7);
+  EXPECT_EQ(RankOfSlice(c), 7);
   c.slice->tensor = 2;
   EXPECT_EQ(Refusal(c), "slice: tensor 2 is outside 0 to 1 of the plan");
-  c.slice = SliceSpec{.tensor = 0, .pipeline = -1};
+  c.slice = SliceCoordinates{.tensor = 0, .pipeline = -1};
   EXPECT_EQ(Refusal(c), "slice: pipeline -1 is outside 0 to 3 of the plan");
-  c.slice = SliceSpec{};
+  c.slice = SliceCoordinates{};
   c.save_path = "x.safetensors";
   EXPECT_EQ(Refusal(c), "a slice has no whole model to save; leave out --save or --slice");
 }

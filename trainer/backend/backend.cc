@@ -110,7 +110,7 @@ Backend CreateTrainBackend(EngineDevice device, Rendezvous& rendezvous, const Tr
         fmt::format("host_op_s was given for the {} device; only the paced device uses it", Name(device)));
   }
   std::unique_ptr<CommWorld> comm =
-      config.slice ? CreateNullWorld(static_cast<int>(SliceRank(config)),
+      config.slice ? CreateNullWorld(static_cast<int>(RankOfSlice(config)),
                                      static_cast<int>(RankCount(config.plan)), &rendezvous)
                    : CreateWorld(device, rendezvous);
   switch (device) {

@@ -86,7 +86,7 @@ TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
   c.save_path = spec.save_path();
   c.memory_capacity_bytes = spec.memory_capacity_bytes();
   c.trace = spec.trace();
-  if (spec.has_slice()) c.slice = SliceSpec{spec.slice().tensor(), spec.slice().pipeline()};
+  if (spec.has_slice()) c.slice = SliceCoordinates{spec.slice().tensor(), spec.slice().pipeline()};
   c.op_times = ParseOpTimes(spec);
   c.host_op_s = spec.host_op_s();
   return c;
@@ -136,7 +136,7 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
   RequireRange("memory_capacity_bytes", static_cast<double>(c.memory_capacity_bytes), 0, 1e18);
 }
 
-std::int64_t SliceRank(const TrainConfig& c) {
+std::int64_t RankOfSlice(const TrainConfig& c) {
   return RankMesh(c.plan).RankAt({c.slice->tensor, 0, c.slice->pipeline});
 }
 

@@ -12,6 +12,7 @@
 #include "search/plan/engine_device.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/rank_mesh.h"
 #include "search/plan/workload.h"
 #include "trainer/optim/optimizer.h"
 
@@ -19,12 +20,6 @@ namespace autocfg::trainer {
 
 // Seconds by op.
 using OpTimeTable = std::unordered_map<OpDesc, double, OpDescHash>;
-
-// One rank of a plan that runs alone: its coordinates. Its coordinate on the data axis is 0.
-struct SliceSpec {
-  std::int64_t tensor = 0;
-  std::int64_t pipeline = 0;
-};
 
 struct TrainConfig {
   ModelSpec model;
@@ -41,7 +36,7 @@ struct TrainConfig {
   std::string save_path;                   // empty: nothing is saved
   std::int64_t memory_capacity_bytes = 0;  // 0: unlimited
   bool trace = false;                      // the result contains the trace rows of the last step
-  std::optional<SliceSpec> slice;          // every process of the job runs this rank of the plan alone
+  std::optional<SliceCoordinates> slice;   // every process of the job runs this rank of the plan alone
   // Times of all ops that a rank issues; only for the paced device.
   OpTimeTable op_times;
   double host_op_s = 0;  // host time to issue one op; only for the paced device
@@ -59,6 +54,6 @@ EngineDevice DeviceOf(const v1::RunSpec& spec);
 void CheckTrainConfig(const TrainConfig& config, std::int64_t world_size);
 
 // Returns the rank of the plan that a slice represents. Requires config.slice, validated.
-std::int64_t SliceRank(const TrainConfig& config);
+std::int64_t RankOfSlice(const TrainConfig& config);
 
 }  // namespace autocfg::trainer

@@ -93,7 +93,7 @@ void MemoryLayout::AddParameters(Region region, DType dtype, Tensor ParameterTen
 
 void MemoryLayout::AddNorm(Region region, NormStatistics& statistics) {
   const DType stat = shape_.workload.precision.statistics;
-  if (shape_.model.norm == Norm::kLayerNorm) Add(region, statistics.mean, stat, {shape_.tokens});
+  if (HasMean(shape_.model.norm)) Add(region, statistics.mean, stat, {shape_.tokens});
   Add(region, statistics.rstd, stat, {shape_.tokens});
 }
 

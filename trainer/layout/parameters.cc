@@ -28,7 +28,7 @@ class ListBuilder {
 
   void AddNorm(Kind weight, Kind bias, const std::string& name) {
     Add(weight, name + ".weight", Initial::kOnes);
-    if (s_.model.norm == Norm::kLayerNorm) Add(bias, name + ".bias", Initial::kZeros);
+    if (HasBias(s_.model.norm)) Add(bias, name + ".bias", Initial::kZeros);
   }
 
   void AddLayer(std::int64_t layer) {

@@ -22,8 +22,8 @@ RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const 
   for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
     const std::int64_t stage = StageOf(plan, s.pipeline, chunk);
     const LayerRange layers = StageLayers(model, plan, stage);
-    s.chunks.push_back(
-        {stage, layers, RecomputedLayers(plan, layers.count), IsFirstStage(stage), IsLastStage(plan, stage)});
+    s.chunks.push_back({stage, layers, FullyRecomputedLayers(plan, layers.count), IsFirstStage(stage),
+                        IsLastStage(plan, stage)});
   }
 
   s.vocab_start = s.vocab * s.tensor;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/plan/legality.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"

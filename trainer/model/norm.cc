@@ -8,21 +8,23 @@ NormLayer::NormLayer(const RankShape& shape, const Weight& weight, const Weight&
 void NormLayer::Forward(const Execution& run, const Tensor& x, const Tensor& y,
                         const NormStatistics& statistics) const {
   const double eps = shape_.model.norm_eps;
-  if (shape_.model.norm == Norm::kRmsNorm) {
-    run.ops.RmsNormForward(x, weight_.value, eps, y, statistics.rstd, run.stream);
-  } else {
-    run.ops.LayerNormForward(x, weight_.value, bias_.value, eps, y, statistics.mean, statistics.rstd,
-                             run.stream);
+  switch (shape_.model.norm) {
+    case Norm::kLayerNorm:
+      return run.ops.LayerNormForward(x, weight_.value, bias_.value, eps, y, statistics.mean, statistics.rstd,
+                                      run.stream);
+    case Norm::kRmsNorm: return run.ops.RmsNormForward(x, weight_.value, eps, y, statistics.rstd, run.stream);
   }
 }
 
 void NormLayer::Backward(const Execution& run, const Tensor& dy, const Tensor& x,
                          const NormStatistics& statistics, const Tensor& dx, bool add_to_dx) const {
-  if (shape_.model.norm == Norm::kRmsNorm) {
-    run.ops.RmsNormBackward(dy, x, weight_.value, statistics.rstd, dx, add_to_dx, weight_.grad, run.stream);
-  } else {
-    run.ops.LayerNormBackward(dy, x, weight_.value, statistics.mean, statistics.rstd, dx, add_to_dx,
-                              weight_.grad, bias_.grad, run.stream);
+  switch (shape_.model.norm) {
+    case Norm::kLayerNorm:
+      return run.ops.LayerNormBackward(dy, x, weight_.value, statistics.mean, statistics.rstd, dx, add_to_dx,
+                                       weight_.grad, bias_.grad, run.stream);
+    case Norm::kRmsNorm:
+      return run.ops.RmsNormBackward(dy, x, weight_.value, statistics.rstd, dx, add_to_dx, weight_.grad,
+                                     run.stream);
   }
 }
 

@@ -67,7 +67,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
                                backend.device->Name()));
   }
   CheckTrainConfig(config, world_size);
-  RankTrainer trainer(config, config.slice ? SliceRank(config) : rank,
+  RankTrainer trainer(config, config.slice ? RankOfSlice(config) : rank,
                       config.slice ? RankCount(config.plan) : world_size, backend);
   std::optional<TraceRecorder> recorder;
   const bool has_losses = backend.device->Computes() && !config.slice;

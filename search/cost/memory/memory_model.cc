@@ -5,7 +5,6 @@
 
 #include "search/cost/memory/rank_parameters.h"
 #include "search/ops/memory_sizes.h"
-#include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/generators.h"
 #include "search/shapes/local_dims.h"
@@ -26,8 +25,8 @@ class PlanMemory {
     ParameterVisitor(s_, model, add).Layer();
     const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
     const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
-    const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
-    const std::int64_t statistics = (model.norm == Norm::kLayerNorm ? 2 : 1) * per_token;  // of one norm
+    const std::int64_t per_token = AlignedBytes(s_.tokens * st);                // one statistic per token
+    const std::int64_t statistics = (HasMean(model.norm) ? 2 : 1) * per_token;  // of one norm
     const std::int64_t probabilities = AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * s_.seq_len * e);
     hidden_ = rows(s_.hidden);
     ids_ = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
@@ -59,7 +58,7 @@ class PlanMemory {
       const std::int64_t stage = StageOf(plan_, pipeline_rank, chunk);
       const std::int64_t count = StageLayerCount(model_, plan_, stage);
       layers += count;
-      std::int64_t slot = count * hidden_ + (count - RecomputedLayers(plan_, count)) * kept_;
+      std::int64_t slot = count * hidden_ + (count - FullyRecomputedLayers(plan_, count)) * kept_;
       if (IsFirstStage(stage)) slot += ids_;
       if (IsLastStage(plan_, stage)) slot += head_;
       bytes.activations += slot * InFlight(plan_, microbatches_, stage);

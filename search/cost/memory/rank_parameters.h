@@ -72,7 +72,7 @@ class ParameterVisitor {
   template <ParameterKind weight, ParameterKind bias>
   void Norm() const {
     One<weight>();
-    if (model_.norm == autocfg::Norm::kLayerNorm) One<bias>();
+    if (HasBias(model_.norm)) One<bias>();
   }
   template <ParameterKind weight, ParameterKind bias>
   void Linear() const {

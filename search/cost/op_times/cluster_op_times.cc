@@ -2,7 +2,6 @@
 
 #include <string_view>
 
-#include "base/subject.h"
 #include "fmt/format.h"
 #include "search/cost/op_times/compute_model.h"
 #include "search/plan/hardware_flops.h"
@@ -10,28 +9,17 @@
 namespace autocfg {
 namespace {
 
-// Returns an error about the cluster that shows the name of its device.
-absl::Status Invalid(const ClusterSpec& cluster, std::string_view problem) {
-  const std::string& device = cluster.groups.front().device.name;
-  const std::string label = device.empty() ? "cluster" : fmt::format("cluster of {}", device);
-  return base::SubjectError(absl::StatusCode::kInvalidArgument, "cluster", label, problem);
-}
-
-absl::Status Missing(const ClusterSpec& cluster, std::string_view figure, std::string_view what_to_do) {
-  return Invalid(cluster, fmt::format("{} is missing, which predictions need; {}", figure, what_to_do));
-}
-
 // Returns an error that names a precision the device has a rate for.
 absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision) {
   const DeviceSpec& device = cluster.groups.front().device;
   const std::string figure = fmt::format("device.flops_per_s.{}", Name(precision));
   for (const std::string_view other : {"bf16", "fp16", "fp32"}) {
     if (PeakFlops(device, *ParsePrecision(other))) {
-      return Missing(cluster, figure, fmt::format("give it, or use precision {}", other));
+      return MissingFigure(cluster, figure, fmt::format("give it, or use precision {}", other));
     }
   }
-  return Missing(cluster, "device.flops_per_s",
-                 "give its bf16 rate (for a CPU: kind cpu, and its fp32 rate)");
+  return MissingFigure(cluster, "device.flops_per_s",
+                       "give its bf16 rate (for a CPU: kind cpu, and its fp32 rate)");
 }
 
 }  // namespace
@@ -39,38 +27,30 @@ absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision)
 absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(const ClusterSpec& cluster,
                                                                              const Precision& precision) {
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
-  if (cluster.groups.size() > 1) {
-    return base::Unimplemented("cluster",
-                               "predictions over several node groups are not supported yet; give one group");
-  }
+  const auto links = LinksOf(cluster);
+  if (absl::IsUnimplemented(links.status())) return links.status();
   const NodeGroup& group = cluster.groups.front();
   const DeviceEfficiency& efficiency = group.device.efficiency;
   if (group.device.kind == DeviceKind::kCuda && Name(precision) == "fp64") {
-    return Invalid(cluster,
-                   "fp64 is for CPUs only, and its devices are GPUs; use precision bf16, fp16 or fp32");
+    return ClusterError(cluster,
+                        "fp64 is for CPUs only, and its devices are GPUs; use precision bf16, fp16 or fp32");
   }
   const auto peak = PeakFlops(group.device, precision);
   if (!peak) return MissingRate(cluster, precision);
   struct Figure {
-    bool needed;
     std::string_view name;
     bool known;
   };
   for (const Figure& figure :
-       {Figure{true, "device.memory_bytes_per_s", group.device.memory_bytes_per_s > 0},
-        Figure{true, "device.efficiency.matmul", efficiency.matmul > 0},
-        Figure{true, "device.efficiency.attention_forward", efficiency.attention_forward > 0},
-        Figure{true, "device.efficiency.attention_backward", efficiency.attention_backward > 0},
-        Figure{true, "device.efficiency.memory", efficiency.memory > 0},
-        Figure{true, "device.efficiency.op_overhead_s", efficiency.op_overhead_s.has_value()},
-        Figure{group.gpus_per_node > 1, "intra_node_bytes_per_s", group.intra_node_bytes_per_s > 0},
-        Figure{group.gpus_per_node > 1, "intra_node_latency_s", group.intra_node_latency_s.has_value()},
-        Figure{group.gpus_per_node > 1, "device.efficiency.intra_node", efficiency.intra_node > 0},
-        Figure{group.nodes > 1, "inter_node_bytes_per_s", group.inter_node_bytes_per_s > 0},
-        Figure{group.nodes > 1, "inter_node_latency_s", group.inter_node_latency_s.has_value()},
-        Figure{group.nodes > 1, "device.efficiency.inter_node", efficiency.inter_node > 0}}) {
-    if (figure.needed && !figure.known) return Missing(cluster, figure.name, "give it");
+       {Figure{"device.memory_bytes_per_s", group.device.memory_bytes_per_s > 0},
+        Figure{"device.efficiency.matmul", efficiency.matmul > 0},
+        Figure{"device.efficiency.attention_forward", efficiency.attention_forward > 0},
+        Figure{"device.efficiency.attention_backward", efficiency.attention_backward > 0},
+        Figure{"device.efficiency.memory", efficiency.memory > 0},
+        Figure{"device.efficiency.op_overhead_s", efficiency.op_overhead_s.has_value()}}) {
+    if (!figure.known) return MissingFigure(cluster, figure.name);
   }
+  if (!links.ok()) return links.status();
 
   auto times = std::shared_ptr<ClusterOpTimes>(new ClusterOpTimes());
   times->device_ = {.flops_per_s = *peak * efficiency.matmul,
@@ -82,10 +62,7 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
   times->overhead_s_ = *efficiency.op_overhead_s;
   times->host_op_s_ = group.host_op_s.value_or(0);
   times->gpus_per_node_ = group.gpus_per_node;
-  times->links_ = {.intra_bytes_per_s = group.intra_node_bytes_per_s * efficiency.intra_node,
-                   .inter_bytes_per_s = group.inter_node_bytes_per_s * efficiency.inter_node,
-                   .intra_latency_s = group.intra_node_latency_s.value_or(0),
-                   .inter_latency_s = group.inter_node_latency_s.value_or(0)};
+  times->links_ = *links;
   return std::shared_ptr<const ClusterOpTimes>(std::move(times));
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
+#include "absl/status/statusor.h"
 #include "search/ops/op_desc.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/parallel_plan.h"
@@ -30,6 +32,16 @@ struct Links {
   double intra_latency_s = 0;
   double inter_latency_s = 0;
 };
+
+// Returns the effective figures of the cluster's links; 0 for a kind of link that it does not have.
+// InvalidArgument names the first missing figure: bandwidth, latency, or the fraction of the bandwidth that
+// is reached, within a node of several ranks or between several nodes (search/text/typical_figures.h supplies
+// defaults). Unimplemented for several node groups.
+absl::StatusOr<Links> LinksOf(const ClusterSpec& cluster);
+
+// Returns the error about a figure that a cluster of one node group lacks, with the name of its device.
+absl::Status MissingFigure(const ClusterSpec& cluster, std::string_view figure,
+                           std::string_view what_to_do = "give it");
 
 // Returns the seconds of a communication op over a group with this span, without launch.
 //

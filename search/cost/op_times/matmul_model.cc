@@ -8,7 +8,9 @@ namespace autocfg {
 namespace {
 
 // A tile of C, and the fraction of the rate it reaches. Operands are read again for each tile, so smaller
-// tiles wait for shared memory.
+// tiles wait for shared memory. The fractions are estimates that nothing was fitted to. A wrong one moves the
+// times of small products only: large ones fill the multiprocessors with tiles of the full rate, and the
+// device's share of the peak (efficiency.matmul) is of those.
 struct Tile {
   std::int64_t rows;
   std::int64_t columns;

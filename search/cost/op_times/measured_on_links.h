@@ -14,15 +14,10 @@
 
 namespace autocfg {
 
-// InvalidArgument names the first missing link figure: bandwidth, latency, or the fraction of the bandwidth
-// that is reached, within a node of several ranks or between several nodes (search/text/typical_figures.h
-// supplies defaults). Unimplemented for several node groups.
-absl::Status CheckLinks(const ClusterSpec& cluster);
-
 class MeasuredOnLinks final : public OpTimeModel {
  public:
   // `compute`: measured with all ranks of one machine at work; its communication times are not used. Fails as
-  // CheckLinks.
+  // LinksOf.
   static absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> Create(OpTimes compute,
                                                                        const ClusterSpec& cluster);
 

@@ -19,8 +19,14 @@ double PayloadBytes(const OpDesc& op) {
 
 bool Usable(double seconds) { return seconds > 0 && std::isfinite(seconds); }
 
-// Returns the distance of two ops of a kind: between the logarithms of their dims, plus a penalty for
-// different operand layouts.
+// Penalties for what two ops of a kind differ in besides dims, as squared logarithms of sizes: 0.25 counts as
+// much as one dim that is larger by a factor of 1.65, 0.05 as a factor of 1.25. Estimates: operand layouts and
+// activations choose another kernel, an addend only adds traffic. A wrong one changes which measured ops an
+// estimate leans on, and nothing where the op itself was measured.
+constexpr double kOtherKernel = 0.25;
+constexpr double kOtherAddend = 0.05;
+
+// Returns the distance of two ops of a kind: between the logarithms of their dims, plus the penalties.
 double DistanceSquared(const OpDesc& a, const OpDesc& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.dims.size(); ++i) {
@@ -29,9 +35,9 @@ double DistanceSquared(const OpDesc& a, const OpDesc& b) {
                               static_cast<double>(std::max<std::int64_t>(b.dims[i], 1)));
     sum += d * d;
   }
-  if (a.transpose_a != b.transpose_a || a.transpose_b != b.transpose_b) sum += 0.25;
-  if (a.accumulate != b.accumulate || a.bias != b.bias) sum += 0.05;
-  if (a.activation != b.activation || a.master_weights != b.master_weights) sum += 0.25;
+  if (a.transpose_a != b.transpose_a || a.transpose_b != b.transpose_b) sum += kOtherKernel;
+  if (a.accumulate != b.accumulate || a.bias != b.bias) sum += kOtherAddend;
+  if (a.activation != b.activation || a.master_weights != b.master_weights) sum += kOtherKernel;
   return sum;
 }
 
@@ -46,7 +52,8 @@ LinkModel FitLinkLike(const std::vector<TimedSize>& points, const LinkModel& poo
   if (shape > 0 && pooled.alpha_s > 0 && pooled.beta_s_per_byte > 0) {
     return {pooled.alpha_s * seconds / shape, pooled.beta_s_per_byte * seconds / shape};
   }
-  // Without a known shape, a small message is all latency and a large one all bandwidth.
+  // Without a known shape, a small message is all latency and a large one all bandwidth. The bound is an
+  // estimate, a page; it matters only where messages of one size were measured, and of no other group.
   constexpr double kSmallBytes = 4096;
   if (low->size <= kSmallBytes) return {seconds, 0};
   return {0, seconds / low->size};

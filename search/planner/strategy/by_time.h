@@ -18,8 +18,7 @@ struct TimedPlan {
 
 // Returns a key that orders equally fast plans: less memory first, then the default schedule.
 inline auto Preference(std::int64_t memory_bytes, const ParallelPlan& plan) {
-  const Schedule usual = plan.virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
-  return std::tuple(memory_bytes, plan.schedule != usual);
+  return std::tuple(memory_bytes, plan.schedule != DefaultSchedule(plan.virtual_stages));
 }
 
 // Sorts the plans and truncates them to `limit`. Plans within a billionth of the fastest of a group are

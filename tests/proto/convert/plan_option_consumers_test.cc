@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
@@ -182,10 +183,19 @@ TEST(PlanOptions, EveryMessageFieldIsAnOption) {
   }
 }
 
-TEST(PlanOptions, StandInTheDocumentationAsInTheTable) {
+std::string FormatsPage() {
   std::ifstream page(SourcePath("docs/formats.md"));
-  const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
-  EXPECT_THAT(text, HasSubstr(PlanOptionsMarkdown()));
+  return {std::istreambuf_iterator<char>(page), std::istreambuf_iterator<char>()};
+}
+
+TEST(PlanOptions, StandInTheDocumentationAsInTheTable) {
+  EXPECT_THAT(FormatsPage(), HasSubstr(PlanOptionsMarkdown()));
+}
+
+TEST(IllegalReasons, StandInTheDocumentation) {
+  const std::string text = FormatsPage();
+  for (int i = 0; i < kIllegalReasonCount; ++i)
+    EXPECT_THAT(text, HasSubstr(fmt::format("`{}`", Name(static_cast<IllegalReason>(i)))));
 }
 
 // Values of every option beside its default, in a plan in which each acts.

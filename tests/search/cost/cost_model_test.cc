@@ -14,6 +14,7 @@
 #include "search/cost/timing/step_timers.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
+#include "tests/support/plan_values.h"
 
 namespace autocfg {
 namespace {
@@ -126,7 +127,7 @@ UnequalPipeline RandomPipeline(RandomRuns& random, Schedule schedule) {
   plan.dp = 2;
   return p;
 }
-constexpr Schedule kSchedules[] = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
+const std::vector<Schedule> kSchedules = test::PredictedSchedules();
 
 TimedStep TimeOf(const UnequalPipeline& p, const PipelineCosts& costs) {
   StepTimers timers;
@@ -139,7 +140,8 @@ TEST(CostModel, PartsOfArbitraryStages) {
   RandomCases random(13);
   std::map<Schedule, Shortfall> errors;
   for (int i = 0; i < 600; ++i) {
-    const UnequalPipeline p = RandomPipeline(random, kSchedules[i % 3]);
+    const UnequalPipeline p =
+        RandomPipeline(random, kSchedules[static_cast<std::size_t>(i) % kSchedules.size()]);
     const auto& [plan, m, costs] = p;
     const auto step = TraceProgram(ProgramOf(plan, m), [&](std::int32_t rank, const Action& a) {
       return SecondsOf(costs, 1, rank / 2, a);
@@ -164,7 +166,8 @@ TEST(CostModel, PartsOfArbitraryStages) {
 TEST(CostModel, PipelineBoundIsNeverAboveTheTime) {
   RandomCases random(53);
   for (int i = 0; i < 3000; ++i) {
-    const UnequalPipeline p = RandomPipeline(random, kSchedules[i % 3]);
+    const UnequalPipeline p =
+        RandomPipeline(random, kSchedules[static_cast<std::size_t>(i) % kSchedules.size()]);
     PipelineCosts costs = p.costs;
     for (RankCosts& rank : costs.ranks) rank.zero_s = 0;
     const TimedStep timed = TimeOf(p, costs);

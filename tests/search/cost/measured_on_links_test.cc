@@ -35,12 +35,12 @@ OpDesc Message(std::int64_t elements) {
 }
 
 TEST(MeasuredOnLinks, NamesTheMissingFigure) {
-  ASSERT_TRUE(CheckLinks(Described()).ok());
+  ASSERT_TRUE(LinksOf(Described()).ok());
   const auto without = [](auto&& change) {
     ClusterSpec cluster = Described();
     change(cluster.groups[0]);
     const auto times = MeasuredOnLinks::Create(OpTimes(), cluster);
-    EXPECT_EQ(times.status(), CheckLinks(cluster));
+    EXPECT_EQ(times.status(), LinksOf(cluster).status());
     return std::string(times.status().message());
   };
   EXPECT_THAT(without([](NodeGroup& g) { g.intra_node_bytes_per_s = 0; }),
@@ -52,14 +52,14 @@ TEST(MeasuredOnLinks, NamesTheMissingFigure) {
   EXPECT_THAT(without([](NodeGroup& g) { g.inter_node_latency_s.reset(); }),
               HasSubstr("inter_node_latency_s"));
   EXPECT_THAT(without([](NodeGroup& g) { g.device.efficiency.intra_node = 0; }),
-              HasSubstr("efficiency.intra_node"));
+              HasSubstr("device.efficiency.intra_node is missing"));
   EXPECT_THAT(without([](NodeGroup& g) { g.device.efficiency.inter_node = 0; }),
-              HasSubstr("efficiency.inter_node"));
+              HasSubstr("device.efficiency.inter_node is missing"));
   ClusterSpec one = Described();
   one.groups[0].nodes = 1;
   one.groups[0].inter_node_bytes_per_s = 0;
   one.groups[0].inter_node_latency_s.reset();
-  EXPECT_TRUE(CheckLinks(one).ok()) << "links that it does not have play no part";
+  EXPECT_TRUE(LinksOf(one).ok()) << "links that it does not have play no part";
 }
 
 // 1e6 floats between neighbouring stages: within a machine at half of 8 GB/s, between machines at a quarter

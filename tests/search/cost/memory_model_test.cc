@@ -4,7 +4,7 @@
 #include <set>
 
 #include "gtest/gtest.h"
-#include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
 #include "search/schedule/program.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"

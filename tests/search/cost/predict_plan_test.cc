@@ -7,6 +7,7 @@
 #include "search/schedule/program.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
+#include "tests/support/plan_values.h"
 
 namespace autocfg {
 namespace {
@@ -123,13 +124,14 @@ TEST(PredictPlan, SplitsAreResolved) {
 
 TEST(PredictPlan, RejectsByName) {
   const Question ask;
-  const auto refused = [](const absl::Status& status, absl::StatusCode code, const char* says) {
+  const auto refused = [](const absl::Status& status, absl::StatusCode code, const std::string& says) {
     EXPECT_EQ(status.code(), code) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(says));
   };
   refused(ask("tp=7").status(), absl::StatusCode::kInvalidArgument, "12 heads are not divisible by tp=7");
   refused(ask("dp=16").status(), absl::StatusCode::kInvalidArgument, "8 ranks");
-  refused(ask("tp=2,sp=1").status(), absl::StatusCode::kUnimplemented, "sp=1");
+  const test::OptionValue later = test::UnpredictedValue();
+  refused(ask(test::PlanTextWith(later).c_str()).status(), absl::StatusCode::kUnimplemented, later.Text());
   Question wrong;
   wrong.model.kv_heads = 5;
   refused(wrong("tp=1").status(), absl::StatusCode::kInvalidArgument, "kv_heads");

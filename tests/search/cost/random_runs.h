@@ -13,6 +13,7 @@
 #include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
+#include "tests/support/plan_values.h"
 
 namespace autocfg::test {
 
@@ -77,9 +78,8 @@ class RandomRuns {
       plan.micro_batch = Pick({1, 2, 3});
       std::int64_t microbatches = Between(1, limits_.microbatches);
       if (plan.pp > 1) {
-        plan.schedule =
-            std::vector{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved}[random_() % 3];
-        if (plan.schedule == Schedule::kInterleaved) {
+        plan.schedule = schedules_[random_() % schedules_.size()];
+        if (TakesVirtualStages(plan.schedule)) {
           plan.virtual_stages = Pick({2, 3, 4});
           microbatches = plan.pp * std::max<std::int64_t>(1, microbatches / plan.pp);
         }
@@ -124,6 +124,7 @@ class RandomRuns {
   std::mt19937_64 random_;
   RunLimits limits_;
   std::vector<Position> positions_;  // those that the runs may have
+  std::vector<Schedule> schedules_ = PredictedSchedules();
 };
 
 }  // namespace autocfg::test

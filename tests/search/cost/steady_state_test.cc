@@ -14,13 +14,14 @@
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/reference_times.h"
 #include "tests/search/cost/synthetic_device.h"
+#include "tests/support/plan_values.h"
 
 namespace autocfg {
 namespace {
 
 using test::RandomRuns;
 
-constexpr Schedule kSteadySchedules[] = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
+const std::vector<Schedule> kSteadySchedules = test::PredictedSchedules();
 
 struct StageSeconds {
   double forward = 0;
@@ -116,7 +117,7 @@ TEST(SteadyState, IsSkippedExactly) {
   RandomRuns random(31);
   std::map<Schedule, int> mostly_skipped;
   for (int i = 0; i < 3600; ++i) {
-    const Schedule schedule = kSteadySchedules[i % 3];
+    const Schedule schedule = kSteadySchedules[static_cast<std::size_t>(i) % kSteadySchedules.size()];
     const SteadyPipeline p = RandomSteadyPipeline(random, schedule);
     const TimedStep step = TimeAsTheWhole(p, i);
     if (HasFailure()) return;
@@ -134,7 +135,7 @@ TEST(SteadyState, OfLargeModelsIsFoundAtOnce) {
   RandomRuns random(41);
   int at_once = 0;
   for (int i = 0; i < 120; ++i) {
-    const SteadyPipeline p = LargeModel(random, kSteadySchedules[1 + i % 2]);
+    const SteadyPipeline p = LargeModel(random, i % 2 == 0 ? Schedule::kOneFOneB : Schedule::kInterleaved);
     const TimedStep step = TimeAsTheWhole(p, i);
     if (HasFailure()) return;
     const std::int64_t groups = p.microbatches / p.plan.pp;
@@ -184,7 +185,7 @@ TEST(SteadyState, IsThatOfTracedPrograms) {
   RandomRuns random(37);
   int mostly_skipped = 0;
   for (int i = 0; i < 600; ++i) {
-    const Schedule schedule = kSteadySchedules[i % 3];
+    const Schedule schedule = kSteadySchedules[static_cast<std::size_t>(i) % kSteadySchedules.size()];
     SteadyPipeline p = i % 20 == 0 ? LargeModel(random, schedule) : RandomSteadyPipeline(random, schedule);
     p.microbatches = std::min<std::int64_t>(p.microbatches, 10 * p.plan.pp);
     if (schedule != Schedule::kInterleaved && i % 5 == 0) p.microbatches = random.Between(1, 2 * p.plan.pp);

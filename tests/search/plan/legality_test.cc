@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/plan/plan_text.h"
+#include "tests/support/plan_values.h"
 
 namespace autocfg {
 namespace {
@@ -249,15 +250,14 @@ TEST(CheckEngineSupports, WhatIsNotPredictedEither) {
         "recompute=full:2"}) {
     EXPECT_EQ(refusal(text), "") << text;
   }
-  EXPECT_EQ(refusal("pp=2,schedule=zb-h1"),
-            "plan: schedule=zb-h1 is not supported yet; use gpipe, 1f1b or interleaved");
-  EXPECT_EQ(refusal("tp=2,sp=1"), "plan: sp=1 is not supported yet; use sp=0");
-  EXPECT_THAT(refusal("dp=2,zero=1"), HasSubstr("zero=1 is not supported yet"));
-  EXPECT_THAT(refusal("dp=2,zero=2"), HasSubstr("zero=2 is not supported yet"));
-  EXPECT_THAT(refusal("tp=2,tp_overlap=2"), HasSubstr("tp_overlap=2 is not supported yet"));
-  EXPECT_THAT(refusal("dp=2,grad_overlap=1"), HasSubstr("grad_overlap=1 is not supported yet"));
-  EXPECT_THAT(refusal("dp=2,zero=0,param_overlap=1"), HasSubstr("param_overlap=1 is not supported yet"));
-  EXPECT_THAT(refusal("pp=2,p2p_overlap=1"), HasSubstr("p2p_overlap=1 is not supported yet"));
+  for (const test::OptionValue& value : test::UnpredictedValues()) {
+    const PlanOption& option = *FindPlanOption(value.name);
+    const std::string use = option.predicted.size() == 1
+                                ? "; use " + value.name + "=" + std::string(option.predicted.front())
+                                : "; use " + std::string(option.predicted.front()) + ", ";
+    EXPECT_THAT(refusal(test::PlanTextWith(value)),
+                ::testing::StartsWith("plan: " + value.Text() + " is not supported yet" + use));
+  }
 }
 
 TEST(CheckEngineSupports, WhatIsPredictedOnly) {
@@ -283,25 +283,47 @@ TEST(LegalityRules, ReadOptionsOfTheTable) {
   }
 }
 
+// Returns a plan with a random value of each option, not always a legal one.
+ParallelPlan AnyPlan(std::mt19937_64& random) {
+  ParallelPlan plan;
+  for (const PlanOption& option : PlanOptions()) {
+    std::vector<std::string> values(option.choices.begin(), option.choices.end());
+    if (option.form == OptionForm::kSize) values = {"1", "2", "3", "4", "6"};
+    if (option.name == "split") values = {"even", "auto", "6+6", "4+4+4", "5+7"};
+    if (option.name == "recompute") values = {"none", "selective", "full", "full:2", "full:5"};
+    EXPECT_TRUE(option.parse(option, values[random() % values.size()], plan).ok());
+  }
+  return plan;
+}
+
+// A search asks what is redundant while later options still have the values of the plan before.
+TEST(PlanOptions, AreRedundantByEarlierOptionsAlone) {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 2000; ++i) {
+    const ParallelPlan plan = AnyPlan(random);
+    ParallelPlan mixed = AnyPlan(random);  // later options of another plan
+    for (const std::string_view name : {"tp", "pp", "dp", "mbs", "vpp", "schedule", "split"})
+      FindPlanOption(name)->copy(plan, mixed);
+    for (const PlanOption& option : PlanOptions()) {
+      if (option.name == "recompute") continue;
+      option.copy(plan, mixed);
+      if (option.redundant == nullptr) continue;
+      EXPECT_EQ(option.redundant(mixed), option.redundant(plan)) << option.name;
+    }
+    const PlanOption& recompute = *FindPlanOption("recompute");
+    mixed = AnyPlan(random);
+    for (const std::string_view name : {"attention", "recompute"}) FindPlanOption(name)->copy(plan, mixed);
+    EXPECT_EQ(recompute.redundant(mixed), recompute.redundant(plan));
+  }
+}
+
 // A rule that depends on an option that it does not list would be checked too early by the enumeration.
 TEST(LegalityRules, DependOnNoOtherOptions) {
   const ModelSpec model = Model();
   std::mt19937_64 random(7);
-  const auto pick = [&](const auto& values) { return values[random() % values.size()]; };
-  const auto plan_of = [&] {
-    ParallelPlan plan;
-    for (const PlanOption& option : PlanOptions()) {
-      std::vector<std::string> values(option.choices.begin(), option.choices.end());
-      if (option.form == OptionForm::kSize) values = {"1", "2", "3", "4", "6"};
-      if (option.name == "split") values = {"even", "auto", "6+6", "4+4+4", "5+7"};
-      if (option.name == "recompute") values = {"none", "full", "full:2", "full:5"};
-      EXPECT_TRUE(option.parse(option, pick(values), plan).ok());
-    }
-    return plan;
-  };
   for (int i = 0; i < 2000; ++i) {
-    const ParallelPlan plan = plan_of();
-    const ParallelPlan other = plan_of();
+    const ParallelPlan plan = AnyPlan(random);
+    const ParallelPlan other = AnyPlan(random);
     const std::optional<IllegalReason> reason = FindIllegality(model, kWorkload, 64, plan);
     for (const LegalityRule& rule : LegalityRules()) {
       if (reason && rule.reason > *reason) break;  // requires the rules before it

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "search/plan/legality.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg {
@@ -85,12 +84,12 @@ TEST(ModelStages, RanksCoverAllLayers) {
   EXPECT_EQ(RankLayers(Layers(12), StagesPlan("pp=2,vpp=2,split=1+2+3+6"), 1), 8);
 }
 
-TEST(ModelStages, RecomputedLayers) {
-  EXPECT_EQ(RecomputedLayers(StagesPlan("tp=1"), 4), 0);
-  EXPECT_EQ(RecomputedLayers(StagesPlan("recompute=selective"), 4), 0);
-  EXPECT_EQ(RecomputedLayers(StagesPlan("recompute=full"), 4), 4);
-  EXPECT_EQ(RecomputedLayers(StagesPlan("recompute=full:3"), 4), 3);
-  EXPECT_EQ(RecomputedLayers(StagesPlan("recompute=full:3"), 2), 2) << "all, where there are fewer";
+TEST(ModelStages, FullyRecomputedLayers) {
+  EXPECT_EQ(FullyRecomputedLayers(StagesPlan("tp=1"), 4), 0);
+  EXPECT_EQ(FullyRecomputedLayers(StagesPlan("recompute=selective"), 4), 0);
+  EXPECT_EQ(FullyRecomputedLayers(StagesPlan("recompute=full"), 4), 4);
+  EXPECT_EQ(FullyRecomputedLayers(StagesPlan("recompute=full:3"), 4), 3);
+  EXPECT_EQ(FullyRecomputedLayers(StagesPlan("recompute=full:3"), 2), 2) << "all, where there are fewer";
 }
 
 TEST(MicrobatchCount, CountsOneDataParallelRank) {

@@ -133,6 +133,49 @@ TEST(FeasiblePlans, LinkToPlansThatRecomputeLess) {
   EXPECT_GT(forced, 10) << "plans that must recompute to fit";
 }
 
+// All variants that can be predicted, and an option that is searched as if it were. Plans are linked only to
+// plans that are the same in every option but the one of the link.
+TEST(FeasiblePlans, LinkToPlansThatAreElseTheSame) {
+  const Problem problem;
+  std::vector<PlanOption> table(PlanOptions().begin(), PlanOptions().end());
+  AxisValues values = {{"mbs", {"1"}}, {"split", {"even", "auto"}}};
+  for (PlanOption& option : table) {
+    if (option.name == "tp_overlap") option.predicted = option.choices.first(2);
+    const bool variant =
+        option.form == OptionForm::kFlag || option.form == OptionForm::kNumber || option.name == "attention";
+    if (!variant) continue;
+    const auto predicted = option.predicted.empty() ? option.choices : option.predicted;
+    values.emplace_back(option.name, std::vector<std::string>(predicted.begin(), predicted.end()));
+  }
+  const auto space =
+      SearchSpace::Create(problem.model, problem.workload, 8, values, {.predict_only = true, .table = table});
+  ASSERT_TRUE(space.ok()) << space.status();
+  CostModel costs = problem.Costs();
+  const FeasiblePlans found = FindFeasiblePlans(*space, costs, kAnyMemory);
+  std::set<std::int64_t> chunks;
+  int less = 0, whole = 0;
+  for (std::size_t i = 0; i < found.plans.size(); ++i) {
+    const ParallelPlan plan = found.PlanAt(i);
+    chunks.insert(plan.tp_overlap);
+    if (const std::int32_t other = found.plans[i].recomputes_less; other != kNoPlan) {
+      EXPECT_EQ(Family(found.PlanAt(static_cast<std::size_t>(other))), Family(plan)) << PlanText(plan);
+      ++less;
+    } else {
+      EXPECT_EQ(plan.recompute, Recompute::kNone) << PlanText(plan);
+    }
+    EXPECT_EQ(found.plans[i].sends_whole != kNoPlan, plan.scatter_gather) << PlanText(plan);
+    if (const std::int32_t other = found.plans[i].sends_whole; other != kNoPlan) {
+      ParallelPlan same = found.PlanAt(static_cast<std::size_t>(other));
+      same.scatter_gather = true;
+      EXPECT_EQ(same, plan);
+      ++whole;
+    }
+  }
+  EXPECT_EQ(chunks, (std::set<std::int64_t>{1, 2}));
+  EXPECT_GT(less, 100);
+  EXPECT_GT(whole, 100);
+}
+
 TEST(Shortlist, TimesTheFastest) {
   const Problem problem;
   const SearchSpace space = problem.Space();

@@ -39,7 +39,7 @@ TEST(Slice, EqualsTheStepWithoutMessagesAndBubbles) {
     CostModel free = Costs(model, 0), dear = Costs(model, 1e-3);
     EXPECT_NEAR(SliceSeconds(free, plan, 0), free.Estimate(plan).step_time_s, 1e-12) << text;
     EXPECT_DOUBLE_EQ(SliceSeconds(dear, plan, 0), SliceSeconds(free, plan, 0)) << "messages do not count";
-    EXPECT_EQ(ChooseSlice(dear, plan), SliceRank());
+    EXPECT_EQ(ChooseSlice(dear, plan), SliceCoordinates());
   }
 }
 

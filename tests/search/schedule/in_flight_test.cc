@@ -7,6 +7,7 @@
 #include "search/plan/model_stages.h"
 #include "search/schedule/compute_order.h"
 #include "search/schedule/generators.h"
+#include "tests/support/plan_values.h"
 
 namespace autocfg {
 namespace {
@@ -32,8 +33,7 @@ std::int64_t ExpectEqual(const ParallelPlan& plan, int microbatches) {
 TEST(InFlight, OfOneStagePerRank) {
   for (int pp = 1; pp <= 9; ++pp) {
     for (int m = 1; m <= 20; ++m) {
-      ExpectEqual(Pipeline(Schedule::kGPipe, pp), m);
-      ExpectEqual(Pipeline(Schedule::kOneFOneB, pp), m);
+      for (const Schedule schedule : test::PredictedPlainSchedules()) ExpectEqual(Pipeline(schedule, pp), m);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/search/schedule/programs.h"
+#include "tests/support/plan_values.h"
 
 namespace autocfg {
 namespace {
@@ -21,7 +22,8 @@ using ::testing::HasSubstr;
 
 TEST(ValidateProgram, AcceptsEverySmallLayout) {
   int programs = 0;
-  for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
+  const std::vector<Schedule> schedules = test::PredictedPlainSchedules();
+  for (const Schedule schedule : schedules) {
     for (std::int64_t pp = 1; pp <= 8; ++pp) {
       for (std::int64_t m = 1; m <= 16; ++m) {
         for (std::int64_t tp = 1; tp <= 2; ++tp) {
@@ -35,7 +37,7 @@ TEST(ValidateProgram, AcceptsEverySmallLayout) {
       }
     }
   }
-  EXPECT_EQ(programs, 2 * 8 * 16 * 4);
+  EXPECT_EQ(programs, static_cast<int>(schedules.size()) * 8 * 16 * 4);
 }
 
 // Every pipeline of 2 to 8 ranks, 2 to 5 stages each, one to four groups of microbatches; beside a data or
