@@ -26,10 +26,10 @@ std::string Enumerator(std::string name, std::string_view prefix) {
   return name;
 }
 
-std::string MeasuredTime(const v1::Candidate& candidate) {
-  if (!candidate.has_measured()) return "-";
-  return fmt::format("{} +- {}", base::SecondsText(candidate.measured().median_step_time_s()),
-                     base::SecondsText(candidate.measured().ci95_s()));
+// Returns "250 ms +- 2.5 ms": the median and half its interval.
+std::string MedianText(const v1::Measurement& measured) {
+  return fmt::format("{} +- {}", base::SecondsText(measured.median_step_time_s()),
+                     base::SecondsText(measured.ci95_s()));
 }
 
 std::string PredictedTime(const v1::Prediction& predicted) {
@@ -64,8 +64,7 @@ std::string Rejected(const v1::Counts& counts) {
   return line == kTitle ? "" : text + line.substr(0, line.size() - 2) + "\n";
 }
 
-// Says how the times of a measured candidate were obtained. A slice's time is not a step time of the plan,
-// whose step time stays predicted.
+// Says how the times of a measured candidate were obtained.
 std::string MeasuredHow(const v1::Candidate& candidate, const SearchQuestion& question) {
   if (candidate.measured().slice()) return "predicted; measured: one rank alone, a slice";
   return IsEmulated(question.device) ? "measured on the paced device: emulated" : "measured";
@@ -94,9 +93,8 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
   if (!best.has_measured()) return PredictedBest(best, question);
   const auto& measured = best.measured();
   const auto& predicted = best.predicted();
-  std::vector<std::vector<std::string>> rows = {
-      {"", measured.slice() ? "measured (the slice)" : "measured", "predicted (90% interval)"}};
-  rows.push_back({"step time", MeasuredTime(best), PredictedTime(predicted)});
+  std::vector<std::vector<std::string>> rows = {{"", "measured", "predicted (90% interval)"}};
+  rows.push_back({"step time", MeasuredCell(measured), PredictedTime(predicted)});
   rows.push_back({"tokens per second",
                   measured.slice() ? "-" : Tokens(question.workload, measured.median_step_time_s()),
                   Tokens(question.workload, predicted.step_time_s())});
@@ -141,11 +139,11 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   std::vector<std::vector<std::string>> rows = {{"runners-up"}};
   bool slices = answer.best().measured().slice();
   for (const auto& candidate : answer.runners_up()) slices = slices || candidate.measured().slice();
-  if (!predict_only) rows[0].emplace_back(slices ? "measured (the slice)" : "measured");
+  if (!predict_only) rows[0].emplace_back("measured");
   rows[0].emplace_back("predicted");
   for (const auto& candidate : answer.runners_up()) {
     auto& row = rows.emplace_back(std::vector<std::string>{ShortPlan(candidate.plan_text(), kPlanColumn)});
-    if (!predict_only) row.push_back(MeasuredTime(candidate));
+    if (!predict_only) row.push_back(candidate.has_measured() ? MeasuredCell(candidate.measured()) : "-");
     row.push_back(base::SecondsText(candidate.predicted().step_time_s()));
   }
   if (!slices) return Table(rows);
@@ -156,6 +154,16 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
 }
 
 }  // namespace
+
+std::string_view SliceMark(const v1::Measurement& measured) { return measured.slice() ? " (the slice)" : ""; }
+
+std::string MeasuredCell(const v1::Measurement& measured) {
+  return fmt::format("{}{}", MedianText(measured), SliceMark(measured));
+}
+
+std::string MeasuredText(const v1::Measurement& measured) {
+  return fmt::format("{} (measured){}", MedianText(measured), SliceMark(measured));
+}
 
 std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials) {
   if (answer.stopped().empty()) return "";

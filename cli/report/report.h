@@ -18,6 +18,14 @@ namespace autocfg::cli {
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
                          const std::string& next);
 
+// Returns " (the slice)" if one rank of the plan was measured alone, else nothing. Follows each time of a slice,
+// which is no step time of the plan.
+std::string_view SliceMark(const v1::Measurement& measured);
+// Returns "250 ms +- 2.5 ms" with the mark of a slice; for a column of measured times.
+std::string MeasuredCell(const v1::Measurement& measured);
+// Returns "250 ms +- 2.5 ms (measured)" with the mark of a slice; for a line of its own.
+std::string MeasuredText(const v1::Measurement& measured);
+
 // Returns one sentence if a limit ended the search before all the plans it would have measured; otherwise
 // empty.
 std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials);

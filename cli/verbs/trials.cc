@@ -47,6 +47,7 @@ absl::StatusOr<Json> TrialJson(const v1::Trial& trial) {
     json["measured"] = {{"step_time_s", measured.median_step_time_s()},
                         {"ci95_s", measured.ci95_s()},
                         {"steps", measured.step_time_s_size()},
+                        {"slice", measured.slice()},
                         {"planned_memory_bytes", measured.planned_memory_bytes()},
                         {"peak_memory_bytes", measured.peak_memory_bytes()},
                         {"device_overhead_bytes", measured.device_overhead_bytes()},
@@ -95,11 +96,7 @@ int RunTrials(const TrialsArgs& args) {
   std::vector<std::vector<std::string>> rows = {
       {"trial", "state", "measured", "predicted", "tries", "plan", "note"}};
   for (const auto& trial : *trials) {
-    const std::string measured =
-        trial.has_measured()
-            ? fmt::format("{} +- {}", base::SecondsText(trial.measured().median_step_time_s()),
-                          base::SecondsText(trial.measured().ci95_s()))
-            : "-";
+    const std::string measured = trial.has_measured() ? MeasuredCell(trial.measured()) : "-";
     std::string note = trial.message();
     if (trial.repeat() > 0)
       note = fmt::format("repeat {}{}{}", trial.repeat(), note.empty() ? "" : "; ", note);

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
@@ -17,6 +16,7 @@
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "proto/convert/result_convert.h"
 #include "server/store/store.h"
 
 namespace autocfg::cli {
@@ -31,11 +31,6 @@ struct WatchArgs {
   std::string study;
   bool json = false;
 };
-
-std::string MeasuredText(const v1::Measurement& measured) {
-  return fmt::format("{} +- {} (measured)", base::SecondsText(measured.median_step_time_s()),
-                     base::SecondsText(measured.ci95_s()));
-}
 
 // Returns one line about a trial that has changed.
 std::string TrialLine(const v1::Trial& trial) {
@@ -60,7 +55,9 @@ Json EventJson(const v1::StudyEvent& event) {
   json["best"] = nullptr;
   if (study.best().has_measured()) {
     json["best"] = {{"plan_text", study.best().plan_text()},
-                    {"step_time_s", study.best().measured().median_step_time_s()}};
+                    {"provenance", Provenance(study.best())},
+                    {"step_time_s", study.best().measured().median_step_time_s()},
+                    {"slice", study.best().measured().slice()}};
   }
   json["trial"] = nullptr;
   if (event.has_trial()) {
@@ -71,6 +68,7 @@ Json EventJson(const v1::StudyEvent& event) {
                      {"message", trial.message()}};
     json["trial"]["step_time_s"] =
         trial.has_measured() ? Json(trial.measured().median_step_time_s()) : Json(nullptr);
+    json["trial"]["slice"] = trial.has_measured() ? Json(trial.measured().slice()) : Json(nullptr);
   }
   return json;
 }

@@ -92,6 +92,10 @@ Sample FromProto(const v1::Measurement& message) {
   return sample;
 }
 
+std::string_view Provenance(const v1::Candidate& candidate) {
+  return candidate.has_measured() && !candidate.measured().slice() ? "measured" : "predicted";
+}
+
 std::optional<TrialOutcome> FromProto(v1::TrialState state) {
   switch (state) {
     case v1::TRIAL_STATE_MEASURED: return TrialOutcome::kMeasured;

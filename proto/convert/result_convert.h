@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "autocfg/v1/model.pb.h"
 #include "autocfg/v1/study_service.pb.h"
@@ -19,6 +20,10 @@ Prediction FromProto(const v1::Prediction& message);
 
 // Does not check the values; SearchLoop::Observe does.
 Sample FromProto(const v1::Measurement& message);
+
+// Returns whether the plan's step time is "measured" or "predicted". The time of a slice is no step time of the
+// plan, whose step time then stays predicted.
+std::string_view Provenance(const v1::Candidate& candidate);
 
 // Returns nullopt for a trial that has not ended, and for a cancelled one, which the search does not observe.
 std::optional<TrialOutcome> FromProto(v1::TrialState state);

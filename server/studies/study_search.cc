@@ -199,11 +199,7 @@ v1::Recommendation StudySearch::Recommendation() const {
   for (std::size_t i = 0; i < ranking.size(); ++i) {
     *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
   }
-  if (answer.has_best()) {
-    // The time of a slice is not the plan's step time, which remains a prediction.
-    const bool measured = answer.best().has_measured() && !answer.best().measured().slice();
-    answer.set_provenance(measured ? "measured" : "predicted");
-  }
+  if (answer.has_best()) answer.set_provenance(std::string(Provenance(answer.best())));
   // the caller adds the device time used so far
   answer.set_exhaustive_device_s(loop_.UnmeasuredDeviceSeconds());
   if (const std::int64_t left = loop_.PlansLeft(); left > 0) {
