@@ -12,10 +12,6 @@
 namespace autocfg::server {
 namespace {
 
-absl::Status DispatcherClosing() {
-  return absl::UnavailableError("the coordinator is shutting down: call again later");
-}
-
 absl::Status Superseded(const WorkerSession& session) {
   return absl::FailedPreconditionError(
       fmt::format("session {} of {} has ended: a newer one has begun", session.epoch, session.worker));
@@ -78,7 +74,7 @@ CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      refused = DispatcherClosing();
+      refused = CoordinatorClosing();
     } else if (!presence_.Heard(request.session, clock_())) {
       refused = Superseded(request.session);
     } else if (worker->draining && presence_.TellDrainToPoll(request.session)) {
@@ -117,7 +113,7 @@ CallId Dispatcher::Renew(const RenewRequest& request, const RenewAnswer& answer)
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      now = DispatcherClosing();
+      now = CoordinatorClosing();
     } else if (!presence_.Heard(request.session, clock_())) {
       now = Superseded(request.session);
     } else if (request.wait > absl::ZeroDuration() && *command != v1::LEASE_COMMAND_CANCEL &&
@@ -254,7 +250,7 @@ void Dispatcher::Close() {
   {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(closed_, true)) return;
-    answers = EndCalls([](const WorkerSession&) { return true; }, DispatcherClosing(), DispatcherClosing());
+    answers = EndCalls([](const WorkerSession&) { return true; }, CoordinatorClosing(), CoordinatorClosing());
   }
   RunAnswers(answers);
   thread_.join();

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::size_t kMaxName = 200;
 
-absl::Status RendezvousClosing() {
-  return absl::UnavailableError("the coordinator is shutting down: call again later");
-}
-
 absl::Status Stopping() {
   return absl::AbortedError(
       "the job is being stopped: another of its workers has ended, or it was cancelled");
@@ -150,7 +146,7 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      answers.push_back([answer = std::move(answer)] { answer(RendezvousClosing()); });
+      answers.push_back([answer = std::move(answer)] { answer(CoordinatorClosing()); });
     } else {
       Attempt& attempt = attempts_[key];
       attempt.ranks = share->job_ranks;
@@ -209,7 +205,7 @@ void Rendezvous::Close() {
     if (std::exchange(closed_, true)) return;
     calls = waiting_.TakeAll();
   }
-  for (const Waiting& call : calls) call.answer(RendezvousClosing());
+  for (const Waiting& call : calls) call.answer(CoordinatorClosing());
   thread_.join();
 }
 

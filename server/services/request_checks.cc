@@ -39,7 +39,7 @@ absl::Status Missing(const char* field) {
 
 absl::Status CheckLength(const char* field, const std::string& text, std::size_t most) {
   if (text.size() <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{} is longer than {} bytes", field, most));
+  return absl::InvalidArgumentError(fmt::format("{} is longer than {} bytes; shorten it", field, most));
 }
 
 absl::Status CheckText(const char* field, const std::string& text, std::size_t most = kMaxText) {

@@ -213,7 +213,8 @@ std::string StudySearch::NothingFits() const {
   const SearchCounts& counts = loop_.counts();
   if (counts.predicted > 0) {
     if (!calibrated_ || loop_.phase() != SearchPhase::kDone || !loop_.Ranking(1).empty()) return "";
-    return fmt::format("none of the {} plans that should fit could run: see the trials", counts.predicted);
+    return fmt::format("none of the {} plans that should fit could run; see autocfg trials",
+                       counts.predicted);
   }
   if (counts.enumerated == 0) return "the space contains no plan that uses all ranks";
   std::string reasons;

@@ -1,7 +1,6 @@
 // State changes of a study that users request. Thread-safe.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,8 +12,8 @@
 
 namespace autocfg::server {
 
-// The longest request_id accepted, in bytes.
-inline constexpr std::size_t kMaxRequestId = 200;
+// InvalidArgument if the request_id is longer than 200 bytes.
+absl::Status CheckRequestId(const std::string& request_id);
 
 // An edit of a study. FailedPrecondition if its state does not allow the move. No effect if the study already
 // has the target state.

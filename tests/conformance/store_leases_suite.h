@@ -171,7 +171,8 @@ TEST_P(StoreSuite, ExpiredLeaseIsNotReportedAsTooLong) {
   EnqueueJob(id, "tp=1", job);
   ASSERT_EQ(GiveOut({Join("a", 1)}).leases.size(), 1u);
   ASSERT_EQ(store_->ExpireLeases(210)->size(), 1u);
-  EXPECT_EQ(Trial(id, 1).attempts(0).message(), "the worker did not renew its lease");
+  EXPECT_EQ(Trial(id, 1).attempts(0).message(),
+            "the worker did not renew its lease; check the worker's host and network");
 }
 
 TEST_P(StoreSuite, OnlyTheHolderMayRenew) {

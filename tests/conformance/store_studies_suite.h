@@ -145,7 +145,7 @@ TEST_P(StoreSuite, MessagesNameStatesWithoutTheirPrefix) {
       store_->RetryTrial(id, 1, "").status(),
   };
   EXPECT_THAT(refused[0].message(), testing::HasSubstr("has ended (MEASURED)"));
-  EXPECT_THAT(refused[1].message(), testing::HasSubstr("is MEASURED: only trials that"));
+  EXPECT_THAT(refused[1].message(), testing::HasSubstr("is MEASURED; only trials that"));
   SetState(id, v1::STUDY_STATE_DONE);
   v1::Trial trial;
   trial.set_plan_text("tp=2");

@@ -156,7 +156,7 @@ absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fe
                 lease_id, fencing_token);
       if (!row.executeStep()) {
         return absl::FailedPreconditionError(
-            fmt::format("lease {} is not held any more: its log is rejected", lease_id));
+            fmt::format("lease {} is not held any more; its log is rejected", lease_id));
       }
       job = row.getColumn(0).getInt64();
       attempt = row.getColumn(1).getInt64();

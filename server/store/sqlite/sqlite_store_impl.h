@@ -198,6 +198,7 @@ class SqliteStore final : public Store {
   std::optional<std::string> FindRequest(const std::string& request_id, const std::string& kind);
   void RememberRequest(const std::string& request_id, const std::string& kind, const std::string& subject);
   bool RequestIdTaken(const std::string& request_id);
+  static absl::Status RequestIdReused(const std::string& request_id);
 
   std::vector<v1::Trial> ReadTrials(std::int64_t study, SQLite::Statement& rows,
                                     std::vector<std::int64_t>* changes);

@@ -12,11 +12,6 @@ constexpr const char* kCreate = "create_study";
 constexpr const char* kModify = "modify_study";
 constexpr const char* kDelete = "delete_study";
 
-absl::Status RequestIdReused(const std::string& request_id) {
-  return absl::AlreadyExistsError(
-      fmt::format("request_id {} was used for another request: choose a new one", request_id));
-}
-
 // Returns the request subject of an edit of a study.
 std::string SubjectOf(std::int64_t study, const StudyEdit& extra) {
   return extra.verb.empty() ? fmt::format("{}", study) : fmt::format("{}/{}", study, extra.verb);
@@ -201,7 +196,7 @@ absl::Status SqliteStore::DeleteStudy(std::int64_t id, const std::string& reques
     if (!study) return StudyNotFound(id);
     if (study->state() == v1::STUDY_STATE_RUNNING) {
       return absl::FailedPreconditionError(
-          fmt::format("{} is running: cancel or pause it first", study->name()));
+          fmt::format("{} is running; cancel or pause it first", study->name()));
     }
     TouchStudy(id);
     Execute(

@@ -179,8 +179,7 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
     const v1::Trial& trial = trials.front();
     if (const auto known = FindRequest(request_id, kRetry); known && *known == name) return trial;
     if (RequestIdTaken(request_id)) {
-      return absl::AlreadyExistsError(
-          fmt::format("request_id {} was used for another request: choose a new one", request_id));
+      return RequestIdReused(request_id);
     }
     const std::optional<v1::Study> owner = FindStudy(study);
     if (IsEnd(owner->state())) {
@@ -194,7 +193,7 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
       case v1::TRIAL_STATE_LOST: break;
       default:
         return absl::FailedPreconditionError(
-            fmt::format("{} is {}: only trials that failed, timed out, were cancelled or lost can be retried",
+            fmt::format("{} is {}; only trials that failed, timed out, were cancelled or lost can be retried",
                         name, StateName(trial.state())));
     }
     RememberRequest(request_id, kRetry, name);
