@@ -4,6 +4,7 @@
 // Writes that belong together are one call and one transaction. Data is durable when a call returns OK.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -118,7 +119,11 @@ struct StudyChanges {
   std::vector<std::pair<std::int64_t, autocfg::v1::Trial>> trials;
 };
 
-// End states: DONE, FAILED or CANCELLED; MEASURED, INFEASIBLE, FAILED, TIMED_OUT, CANCELLED or LOST.
+// The states that a study does not leave.
+inline constexpr std::array kStudyEndStates = {autocfg::v1::STUDY_STATE_DONE, autocfg::v1::STUDY_STATE_FAILED,
+                                               autocfg::v1::STUDY_STATE_CANCELLED};
+
+// End states: kStudyEndStates; MEASURED, INFEASIBLE, FAILED, TIMED_OUT, CANCELLED or LOST.
 bool IsEnd(autocfg::v1::StudyState state);
 bool IsEnd(autocfg::v1::TrialState state);
 
@@ -150,8 +155,8 @@ class Store {
   virtual absl::StatusOr<std::vector<autocfg::v1::Study>> ListStudies(std::int64_t before, int limit) = 0;
   // Ascending by ID.
   virtual absl::StatusOr<std::vector<std::int64_t>> StudiesInState(autocfg::v1::StudyState state) = 0;
-  // Reads, edits and writes one study in one transaction. Only state, message, counts, phase, eta, best and
-  // end time can change. FailedPrecondition if the study is in an end state and the edit leaves it. Entering
+  // Reads, edits and writes one study in one transaction. Name, spec, fingerprint, owner and create time keep
+  // their values. FailedPrecondition if the study is in an end state and the edit leaves it. Entering
   // an end state cancels the study's open jobs, as CancelJobs does. If `edit` returns an error, returns it
   // and writes nothing. `edit` must not call the store.
   virtual absl::StatusOr<autocfg::v1::Study> ModifyStudy(

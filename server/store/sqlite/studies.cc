@@ -104,15 +104,16 @@ absl::StatusOr<std::vector<v1::Study>> SqliteStore::ListStudies(std::int64_t bef
 }
 
 std::optional<v1::Study> SqliteStore::FindUnfinished(const std::string& fingerprint) {
+  static_assert(kStudyEndStates.size() == 3, "one parameter of the query each");
   SQLite::Statement row = Query(
       R"sql(
         SELECT id, state, study
         FROM studies
-        WHERE fingerprint = ? AND state IN (?, ?, ?)
+        WHERE fingerprint = ? AND state NOT IN (?, ?, ?)
         ORDER BY id DESC
         LIMIT 1)sql",
-      fingerprint, static_cast<int>(v1::STUDY_STATE_CREATED), static_cast<int>(v1::STUDY_STATE_RUNNING),
-      static_cast<int>(v1::STUDY_STATE_PAUSED));
+      fingerprint, static_cast<int>(kStudyEndStates[0]), static_cast<int>(kStudyEndStates[1]),
+      static_cast<int>(kStudyEndStates[2]));
   if (!row.executeStep()) return std::nullopt;
   return ReadStudy(row);
 }
