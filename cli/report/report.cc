@@ -9,6 +9,7 @@
 #include "cli/client/study_client.h"
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "search/cost/predict_plan.h"
 
 namespace autocfg::cli {
@@ -18,9 +19,7 @@ namespace {
 constexpr std::size_t kPlanColumn = 70;
 constexpr std::size_t kColumns = 120;
 
-// Returns the enumerator's name in lower case, without its prefix.
-std::string Enumerator(std::string name, std::string_view prefix) {
-  if (name.starts_with(prefix)) name.erase(0, prefix.size());
+std::string LowerCase(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return name;
@@ -199,23 +198,10 @@ std::string ShortPlan(const std::string& plan_text, std::size_t most) {
   return shown.size() < plan_text.size() ? shown : plan_text;
 }
 
-std::string Shown(std::string_view text, std::size_t most) {
-  std::string shown;
-  for (const char c : text) {
-    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    shown += control ? ' ' : c;
-  }
-  if (shown.size() <= most) return shown;
-  std::size_t end = most;
-  // does not cut within a UTF-8 character
-  while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xC0u) == 0x80u) --end;
-  return shown.substr(0, end) + "...";
-}
-
 std::string Table(const std::vector<std::vector<std::string>>& given) {
   std::vector<std::vector<std::string>> rows = given;
   for (auto& row : rows) {
-    for (auto& cell : row) cell = Shown(cell, kWidestCell);
+    for (auto& cell : row) cell = base::OneLine(cell, kWidestCell);
   }
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
@@ -232,8 +218,8 @@ std::string Table(const std::vector<std::vector<std::string>>& given) {
   return text;
 }
 
-std::string StateText(v1::StudyState state) { return Enumerator(v1::StudyState_Name(state), "STUDY_STATE_"); }
-std::string StateText(v1::TrialState state) { return Enumerator(v1::TrialState_Name(state), "TRIAL_STATE_"); }
+std::string StateText(v1::StudyState state) { return LowerCase(ShortName(state)); }
+std::string StateText(v1::TrialState state) { return LowerCase(ShortName(state)); }
 
 TrialEnds EndsOf(const std::vector<v1::Trial>& trials) {
   TrialEnds ends;

@@ -34,15 +34,11 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
 // make the text longer than `most`.
 std::string ShortPlan(const std::string& plan_text, std::size_t most);
 
-// Returns foreign text in a form safe for a terminal: one line, without control characters, of at most `most`
-// bytes.
-std::string Shown(std::string_view text, std::size_t most);
-
 // Maximum bytes of a table cell; longer text is cut.
 inline constexpr std::size_t kWidestCell = 400;
 
 // Formats left-aligned columns, two spaces apart; the first row is the heading. Cells are passed through
-// Shown.
+// base::OneLine.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
 // Returns "created", "running", ...

@@ -86,7 +86,8 @@ int RunStudies(const StudiesArgs& args) {
          measured ? fmt::format("{}{}  {}", base::SecondsText(study.best().measured().median_step_time_s()),
                                 SliceMark(study.best().measured()), study.best().plan_text())
                   : "-",
-         Shown(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(), kStudyNoteBytes)});
+         base::OneLine(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(),
+                       kStudyNoteBytes)});
   }
   if (studies->empty()) Note("no studies yet; autocfg search creates one");
   return Answer(Table(rows));

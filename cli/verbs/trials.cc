@@ -102,7 +102,7 @@ int RunTrials(const TrialsArgs& args) {
       note = fmt::format("repeat {}{}{}", trial.repeat(), note.empty() ? "" : "; ", note);
     rows.push_back({LastPart(trial.name()), StateText(trial.state()), measured,
                     base::SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
-                    trial.plan_text(), Shown(note, kTrialNoteBytes)});
+                    trial.plan_text(), base::OneLine(note, kTrialNoteBytes)});
   }
   return Answer(Table(rows));
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
@@ -39,7 +40,7 @@ std::string TrialLine(const v1::Trial& trial) {
   if (trial.repeat() > 0) text += fmt::format("  repeat {}", trial.repeat());
   text += "  " + trial.plan_text();
   if (!trial.message().empty() && trial.message() != StateText(trial.state())) text += "  " + trial.message();
-  return Shown(text, kLongestLine) + "\n";
+  return base::OneLine(text, kLongestLine) + "\n";
 }
 
 Json EventJson(const v1::StudyEvent& event) {
@@ -80,7 +81,7 @@ int ConcludeWatch(const WatchArgs& args, const v1::Study& study) {
     text += fmt::format(": {}  {}", MeasuredText(study.best().measured()), study.best().plan_text());
   if (!study.message().empty()) text += fmt::format(" ({})", study.message());
   if (!args.json) {
-    if (const int code = Answer(Shown(text, kLongestLine) + "\n"); code != kExitDone) return code;
+    if (const int code = Answer(base::OneLine(text, kLongestLine) + "\n"); code != kExitDone) return code;
   }
   return study.state() == v1::STUDY_STATE_DONE ? kExitDone : kExitNegative;
 }

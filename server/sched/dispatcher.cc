@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "server/names/names.h"
 #include "spdlog/spdlog.h"
 
@@ -21,7 +22,7 @@ absl::Status Superseded(const WorkerSession& session) {
 std::string WhatBecame(const EndedLease& lease) {
   if (lease.state == v1::TRIAL_STATE_QUEUED) return "the job is queued again";
   if (lease.state == v1::TRIAL_STATE_RUNNING) return "the job's other workers are told to stop";
-  return fmt::format("the job has ended {}", StateName(lease.state));
+  return fmt::format("the job has ended {}", ShortName(lease.state));
 }
 
 void RunAnswers(const std::vector<std::function<void()>>& answers) {

@@ -1,9 +1,10 @@
 #include "server/studies/study_states.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "server/names/names.h"
 #include "spdlog/spdlog.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 absl::Status NotFrom(const v1::Study& study, const char* wanted) {
   return absl::FailedPreconditionError(fmt::format("{} is {} and cannot be {}; {}", study.name(),
-                                                   StateName(study.state()), wanted,
+                                                   ShortName(study.state()), wanted,
                                                    IsEnd(study.state()) ? "create a new study" : "start it"));
 }
 
@@ -63,10 +64,9 @@ absl::Status CheckRequestId(const std::string& request_id) {
       fmt::format("request_id is longer than {} bytes; use a shorter one", kMaxRequestId));
 }
 
-void LogState(std::int64_t study, v1::StudyState state, std::string message) {
-  std::replace_if(
-      message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  spdlog::info("{} is {}{}{}", StudyName(study), StateName(state), message.empty() ? "" : ": ", message);
+void LogState(std::int64_t study, v1::StudyState state, const std::string& message) {
+  spdlog::info("{} is {}{}{}", StudyName(study), ShortName(state), message.empty() ? "" : ": ",
+               base::OneLine(message));
 }
 
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,

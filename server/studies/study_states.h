@@ -30,7 +30,7 @@ absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, con
                                       double now_s, const StudyMove& move);
 
 // Logs one line. Cleans `message` for the log, because others may have written it.
-void LogState(std::int64_t study, v1::StudyState state, std::string message);
+void LogState(std::int64_t study, v1::StudyState state, const std::string& message);
 
 // `request` has a study name and a request_id.
 template <typename Request>

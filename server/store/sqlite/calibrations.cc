@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "proto/merge_results.h"
+#include "proto/short_name.h"
 #include "search/ops/op_desc.h"
 #include "server/names/names.h"
 #include "server/store/op_times_key.h"
@@ -24,7 +25,7 @@ bool IsCommunication(const v1::OpDesc& op) {
 
 absl::Status TakesNone(const v1::Study& study) {
   return absl::FailedPreconditionError(
-      fmt::format("{} has ended ({}) and takes no calibration", study.name(), StateName(study.state())));
+      fmt::format("{} has ended ({}) and takes no calibration", study.name(), ShortName(study.state())));
 }
 
 }  // namespace

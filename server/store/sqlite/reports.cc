@@ -4,6 +4,7 @@
 
 #include "base/fnv1a.h"
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "server/names/names.h"
 #include "server/store/attempt_verdict.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
@@ -62,7 +63,7 @@ std::string SqliteStore::RefusalOf(const v1::ReportTrialRequest& report) {
   const auto end = static_cast<ShareEnd>(row.getColumn(4).getInt());
   if (end != ShareEnd::kRuns) {
     return fmt::format("attempt {} of lease {} has ended ({})", report.attempt(), report.lease_id(),
-                       StateName(StateOf(end)));
+                       ShortName(StateOf(end)));
   }
   return "";
 }

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
 
@@ -133,7 +134,7 @@ absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyStat
   if (!id.ok()) return id.status();
   if (IsEnd(before) && study.state() != before) {
     return absl::FailedPreconditionError(
-        fmt::format("{} has ended ({}) and cannot change its state", study.name(), StateName(before)));
+        fmt::format("{} has ended ({}) and cannot change its state", study.name(), ShortName(before)));
   }
   v1::Study stored = study;
   stored.clear_name();
