@@ -86,7 +86,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::WithWaiting(absl::StatusOr<v1::Study
   return study;
 }
 
-absl::StatusOr<v1::Study> StudyServiceImpl::Stopped(absl::StatusOr<v1::Study> study) {
+absl::StatusOr<v1::Study> StudyServiceImpl::StopWork(absl::StatusOr<v1::Study> study) {
   if (study.ok()) parts_.runners.Forget(*ParseStudyName(study->name()));
   return Logged(std::move(study));
 }
@@ -131,7 +131,7 @@ grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartS
 
 grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest* request,
                                           v1::Study* response) {
-  return Answer(Stopped(ChangeState(parts_.store, *request, parts_.clock(), kPauseStudy)), response);
+  return Answer(StopWork(ChangeState(parts_.store, *request, parts_.clock(), kPauseStudy)), response);
 }
 
 grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest* request,
@@ -144,7 +144,7 @@ grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::Resum
 
 grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest* request,
                                            v1::Study* response) {
-  return Answer(Stopped(ChangeState(parts_.store, *request, parts_.clock(), kCancelStudy)), response);
+  return Answer(StopWork(ChangeState(parts_.store, *request, parts_.clock(), kCancelStudy)), response);
 }
 
 grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest* request,

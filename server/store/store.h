@@ -19,7 +19,8 @@
 
 namespace autocfg::server {
 
-struct TrialKey {
+// Identifies a job: a trial's, or a study's calibration.
+struct JobKey {
   std::int64_t study = 0;
   std::int64_t trial = 0;  // 0: the study's calibration
 };
@@ -39,7 +40,7 @@ struct Lease {
   std::string lease_id;
   std::int64_t fencing_token = 0;
   std::int64_t attempt = 0;
-  TrialKey key;
+  JobKey key;
   autocfg::v1::Job job;
   std::int32_t first_rank = 0;
   std::int32_t ranks = 0;
@@ -97,10 +98,10 @@ struct OpTimesKey {
 // Additional changes in the same transaction as an edit of a study.
 struct StudyEdit {
   // If not empty: a second edit with this ID changes nothing and returns the current study. AlreadyExists if
-  // the ID was used for another study or verb.
+  // the ID was used for another study or kind of request.
   std::string request_id = {};
-  std::string verb = {};  // what the request does: start, pause, ...
-  double add_wall_s = 0;  // added to the usage of the study's search
+  std::string request_kind = {};  // stored with the ID; unique among moves (StudyMove): start, pause, ...
+  double add_wall_s = 0;          // added to the usage of the study's search
   double add_plan_cpu_s = 0;
 };
 

@@ -46,7 +46,7 @@ class StudyRunners {
  public:
   // All references must outlive this object; what `workers` uses must remain valid until Stop(). `notifier`
   // must be notified of every change of the store. `workers` returns the workers at work.
-  StudyRunners(Store& store, Notifier& notifier, base::Clock clock, WorkersAtWork workers,
+  StudyRunners(Store& store, Notifier& notifier, base::Clock clock, PresentWorkers workers,
                StudyRunnersOptions options = {});
   ~StudyRunners();  // calls Stop()
 
@@ -109,7 +109,7 @@ class StudyRunners {
   Store& store_;
   Notifier& notifier_;
   const base::Clock clock_;
-  const WorkersAtWork workers_;
+  const PresentWorkers workers_;
   const StudyRunnersOptions options_;
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -76,7 +76,7 @@ absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, con
   if (absl::Status status = CheckRequestId(request_id); !status.ok()) return status;
   StudyEdit extra;
   extra.request_id = request_id;
-  extra.verb = move.verb;
+  extra.request_kind = move.request_kind;
   return store.ModifyStudy(
       *id, [&](v1::Study& study) { return move.edit(study, now_s); }, extra);
 }

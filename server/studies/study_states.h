@@ -18,7 +18,7 @@ absl::Status CheckRequestId(const std::string& request_id);
 // An edit of a study. FailedPrecondition if its state does not allow the move. No effect if the study already
 // has the target state.
 struct StudyMove {
-  const char* verb;
+  const char* request_kind;  // stored with a request's ID; unique among moves
   absl::Status (*edit)(v1::Study& study, double now_s);
 };
 extern const StudyMove kStartStudy;   // from CREATED, PAUSED

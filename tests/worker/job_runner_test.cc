@@ -17,9 +17,9 @@
 namespace autocfg::worker {
 namespace {
 
-RankOutcome Trained(const std::vector<double>& steps, std::int64_t planned, std::int64_t peak,
-                    std::int64_t overhead) {
-  RankOutcome rank;
+RankEnd Trained(const std::vector<double>& steps, std::int64_t planned, std::int64_t peak,
+                std::int64_t overhead) {
+  RankEnd rank;
   rank.finished = true;
   auto& result = *rank.last.mutable_train_result();
   for (const double step : steps) {

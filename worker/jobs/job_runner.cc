@@ -113,7 +113,7 @@ JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
 
 absl::StatusOr<v1::TrainResult> TrainResultOf(const JobResult& result) {
   std::vector<v1::TrainResult> ranks;
-  for (const RankOutcome& rank : result.ranks) {
+  for (const RankEnd& rank : result.ranks) {
     if (!rank.last.has_train_result())
       return absl::InternalError(fmt::format("rank {} ended without a result", ranks.size()));
     ranks.push_back(rank.last.train_result());

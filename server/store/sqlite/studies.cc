@@ -15,7 +15,8 @@ constexpr const char* kDelete = "delete_study";
 
 // Returns the request subject of an edit of a study.
 std::string SubjectOf(std::int64_t study, const StudyEdit& extra) {
-  return extra.verb.empty() ? fmt::format("{}", study) : fmt::format("{}/{}", study, extra.verb);
+  return extra.request_kind.empty() ? fmt::format("{}", study)
+                                    : fmt::format("{}/{}", study, extra.request_kind);
 }
 
 // Earlier builds stored only the study.
