@@ -53,31 +53,31 @@ void Dispatcher::Ended(const WorkerSession& session, bool broke) {
 }
 
 CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
-  const auto refuse = [&](const absl::Status& status) {
+  const auto reject = [&](const absl::Status& status) {
     answer(status);
     return CallId{0};
   };
-  if (absl::Status status = store_.CheckSession(request.session); !status.ok()) return refuse(status);
+  if (absl::Status status = store_.CheckSession(request.session); !status.ok()) return reject(status);
   if (request.held) {
     if (absl::Status status = store_.KeepOnly(request.session, *request.held, clock_()); !status.ok())
-      return refuse(status);
+      return reject(status);
   }
   const auto worker = store_.GetWorker(request.session.worker);
-  if (!worker.ok()) return refuse(worker.status());
+  if (!worker.ok()) return reject(worker.status());
   const auto nothing = [drain = worker->draining](const ParkedPoll& poll) {
     poll.answer(Work{.lease = std::nullopt, .drain = drain});
   };
 
   std::optional<ParkedPoll> ended;
   CallId id = 0;
-  absl::Status refused;
+  absl::Status rejected;
   bool at_once = false;
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      refused = CoordinatorClosing();
+      rejected = CoordinatorClosing();
     } else if (!presence_.Heard(request.session, clock_())) {
-      refused = Superseded(request.session);
+      rejected = Superseded(request.session);
     } else if (worker->draining && presence_.TellDrainToPoll(request.session)) {
       at_once = true;
     } else {
@@ -90,7 +90,7 @@ CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
       look_ = true;
     }
   }
-  if (!refused.ok()) return refuse(refused);
+  if (!rejected.ok()) return reject(rejected);
   if (at_once) nothing({request.session, true, std::move(answer)});
   if (ended) nothing(*ended);
   return id;

@@ -118,23 +118,23 @@ Rendezvous::Answers Rendezvous::Complete(const AttemptKey& key, Attempt& attempt
 }
 
 CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
-  const auto refuse = [&](const absl::Status& status) {
+  const auto reject = [&](const absl::Status& status) {
     answer(status);
     return CallId{0};
   };
   if (request.name.empty() || request.name.size() > kMaxName)
-    return refuse(absl::InvalidArgumentError(fmt::format("name must have 1 to {} bytes", kMaxName)));
+    return reject(absl::InvalidArgumentError(fmt::format("name must have 1 to {} bytes", kMaxName)));
   if (request.sequence < 0)
-    return refuse(
+    return reject(
         absl::InvalidArgumentError(fmt::format("sequence is {}; it counts from 0", request.sequence)));
   if (BytesOf(request.values) > options_.share_bytes)
-    return refuse(absl::InvalidArgumentError(
+    return reject(absl::InvalidArgumentError(
         fmt::format("values have more than {} bytes in total", options_.share_bytes)));
   const auto share = store_.FindShare(request.lease_id, request.fencing_token);
-  if (!share.ok()) return refuse(share.status());
-  if (share->stopping) return refuse(Stopping());
+  if (!share.ok()) return reject(share.status());
+  if (share->stopping) return reject(Stopping());
   if (request.values.size() != static_cast<std::size_t>(share->ranks)) {
-    return refuse(absl::InvalidArgumentError(
+    return reject(absl::InvalidArgumentError(
         fmt::format("{} values for the {} rank(s) of the lease; send one value per rank",
                     request.values.size(), share->ranks)));
   }

@@ -79,22 +79,22 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
   v1::ReportTrialRequest request = ReportOf(calls.worker(), session, lease, report);
   absl::Status status = SendUntilAnswered(calls, job, request, stopping, give_up);
   if (absl::IsInvalidArgument(status)) {
-    spdlog::warn("{}: the report of {} was refused; reporting a failure instead: {}", calls.worker(), job,
+    spdlog::warn("{}: the report of {} was rejected; reporting a failure instead: {}", calls.worker(), job,
                  std::string(status.message()));
     JobReport failure;
     failure.failure = v1::FAILURE_KIND_PROCESS;
     failure.message =
-        base::CleanUtf8(fmt::format("the coordinator refused the result: {}", std::string(status.message())),
+        base::CleanUtf8(fmt::format("the coordinator rejected the result: {}", std::string(status.message())),
                         kMaxMessageBytes);
     request = ReportOf(calls.worker(), session, lease, failure);
-    request.set_request_id(lease.lease_id() + "/refused");
+    request.set_request_id(lease.lease_id() + "/rejected");
     status = SendUntilAnswered(calls, job, request, stopping, give_up);
   }
   if (status.ok()) {
     spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), ShortName(request.outcome()));
   } else {
     spdlog::warn("{}: the report of {} {}: {}", calls.worker(), job,
-                 MayPass(status) ? "was not delivered" : "was refused", std::string(status.message()));
+                 MayPass(status) ? "was not delivered" : "was rejected", std::string(status.message()));
   }
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kReport = "report";
 constexpr std::int64_t kMaxLogBytesPerAttempt = 1 << 20;
-constexpr std::int64_t kKeptRefusals = 10'000;  // the newest ones
+// The table of rejected reports kept the name refused_reports.
+constexpr std::int64_t kKeptRejections = 10'000;  // the newest ones
 
 // Returns the request subject of a report: the lease and a digest of its content.
 std::string SubjectOf(const v1::ReportTrialRequest& report) {
@@ -38,7 +39,7 @@ bool IsOf(const std::string& subject, const v1::ReportTrialRequest& report) {
 
 }  // namespace
 
-std::string SqliteStore::RefusalOf(const v1::ReportTrialRequest& report) {
+std::string SqliteStore::RejectionOf(const v1::ReportTrialRequest& report) {
   if (RequestIdTaken(report.request_id()))
     return fmt::format("request_id {} was used for another request, or with different content",
                        report.request_id());
@@ -116,11 +117,11 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
 }
 
 absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double now_s) {
-  // A refusal is itself stored, so it is a result of the transaction and not an error.
-  const absl::StatusOr<std::string> refusal = Write([&]() -> absl::StatusOr<std::string> {
+  // A rejection is itself stored, so it is a result of the transaction and not an error.
+  const absl::StatusOr<std::string> rejection = Write([&]() -> absl::StatusOr<std::string> {
     const auto known = FindRequest(report.request_id(), kReport);
     if (known && IsOf(*known, report)) return "";
-    std::string reason = RefusalOf(report);
+    std::string reason = RejectionOf(report);
     if (reason.empty()) {
       if (absl::Status status = RecordReport(report, now_s); !status.ok()) return status;
       return reason;
@@ -132,15 +133,15 @@ absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double no
           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
         now_s, report.worker(), report.session_epoch(), report.lease_id(), report.fencing_token(),
         report.attempt(), report.request_id(), static_cast<int>(report.outcome()), reason);
-    Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kKeptRefusals);
+    Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kKeptRejections);
     return reason;
   });
-  if (!refusal.ok()) return refusal.status();
-  if (!refusal->empty()) return absl::FailedPreconditionError("the report is refused: " + *refusal);
+  if (!rejection.ok()) return rejection.status();
+  if (!rejection->empty()) return absl::FailedPreconditionError("the report is rejected: " + *rejection);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::int64_t> SqliteStore::RefusedReports() {
+absl::StatusOr<std::int64_t> SqliteStore::RejectedReports() {
   return Read([&]() -> absl::StatusOr<std::int64_t> {
     return db().execAndGet("SELECT count(*) FROM refused_reports").getInt64();
   });

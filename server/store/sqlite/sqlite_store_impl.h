@@ -85,7 +85,7 @@ class SqliteStore final : public Store {
                                                          const std::string& message, double now_s) override;
 
   absl::Status Report(const v1::ReportTrialRequest& report, double now_s) override;
-  absl::StatusOr<std::int64_t> RefusedReports() override;
+  absl::StatusOr<std::int64_t> RejectedReports() override;
   absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
                          const std::string& text) override;
   absl::StatusOr<std::int64_t> ChangeCursor(std::int64_t study) override;
@@ -272,7 +272,7 @@ class SqliteStore final : public Store {
   std::optional<Calibration> ReadCalibration(std::int64_t study, bool partial);
   void WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial);
 
-  std::string RefusalOf(const v1::ReportTrialRequest& report);  // empty: not refused
+  std::string RejectionOf(const v1::ReportTrialRequest& report);  // empty: accepted
   absl::Status RecordReport(const v1::ReportTrialRequest& report, double now_s);
 
   absl::Mutex mutex_;
