@@ -1,5 +1,5 @@
 // The search: decides which plans to measure next and when the evidence suffices. A state machine without
-// clock, threads or I/O: its driver (server/studies/study_runner) runs what Next() asks for and reports the
+// clock, threads or I/O: its driver (server/studies/study_search.h) runs what Next() asks for and reports the
 // outcomes. The same outcomes in the same order lead to the same decisions, so a stored study is resumed by
 // replaying it. Not thread-safe.
 //

@@ -13,7 +13,7 @@
 #include "server/sched/notifier.h"
 #include "server/services/grpc_call.h"
 #include "server/store/store.h"
-#include "server/studies/study_runner.h"
+#include "server/studies/study_runners.h"
 
 namespace autocfg::server {
 

@@ -1,4 +1,4 @@
-#include "server/studies/study_runner.h"
+#include "server/studies/study_runners.h"
 
 #include <algorithm>
 #include <system_error>

@@ -1,6 +1,9 @@
 // Runs studies: one thread per running study drives its search, queues its jobs, waits for their reports in
 // the store and updates the study's row. Thread-safe.
 //
+// StudyRunners (threads) > StudyRun (one run; source of outcomes) > StudySearch (drives) > SearchLoop
+// (decides).
+//
 // A runner keeps no state that the store cannot restore. It starts by replaying the stored outcomes in their
 // original order. So after a storage failure that may pass (no space, a failed read or write), a runner waits
 // and starts over.
