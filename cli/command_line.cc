@@ -1,4 +1,5 @@
-// Program entry: selects the verb and reports every invalid command line as one error line.
+#include "cli/command_line.h"
+
 #include <algorithm>
 #include <exception>
 #include <new>
