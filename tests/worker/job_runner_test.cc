@@ -153,6 +153,22 @@ TEST(CalibrationOf, MeanOfComputeAndSlowestOfCommunication) {
   EXPECT_EQ(calibration.ops(2).seconds(), 5.0) << "timed by one rank only";
 }
 
+TEST(MakeJobRequest, ShareHasItsRanksOfTheJob) {
+  v1::Job job;
+  job.set_ranks(5);
+  job.set_device("cpu");
+  job.mutable_train()->set_steps(1);
+  v1::Share share;
+  share.set_first_rank(2);
+  share.set_ranks(2);
+  const JobRequest request = MakeJobRequest(job, share, {6, 7}, {});
+  ASSERT_EQ(request.ranks.size(), 2u);
+  EXPECT_EQ(request.ranks[0].rank(), 2);
+  EXPECT_EQ(request.ranks[1].rank(), 3);
+  EXPECT_EQ(request.ranks[1].world_size(), 5);
+  EXPECT_EQ(request.cores.size(), 2u);
+}
+
 TEST(MakeJobRequest, OnlyGpuRanksArePinnedToGpus) {
   v1::Job job;
   job.set_ranks(2);
