@@ -19,8 +19,8 @@ absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement&
         fmt::format("measurement.slice is {}, but the job runs {}", measurement.slice(),
                     asked.has_slice() ? "one rank of the plan alone" : "all ranks of the plan"));
   }
-  // The trainer reports a time for each step after the warm-up.
-  const std::int64_t timed = asked.steps() - asked.warmup_steps_untimed();
+  // The trainer reports a time for each step after the untimed ones.
+  const std::int64_t timed = asked.steps() - asked.untimed_steps();
   if (measurement.step_time_s_size() != timed) {
     return absl::InvalidArgumentError(
         fmt::format("measurement.step_time_s has {} times, but the job times {} steps",

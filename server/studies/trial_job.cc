@@ -89,7 +89,7 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   const StepCounts steps =
       paced ? StepCounts{.untimed = 1, .timed = kPacedSteps} : StepsFor(predicted_step_s);
   spec.set_steps(steps.untimed + steps.timed);
-  spec.set_warmup_steps_untimed(steps.untimed);
+  spec.set_untimed_steps(steps.untimed);
   spec.set_seed(kSeed);
   spec.set_memory_capacity_bytes(MemoryCapacity(problem.cluster));
   if (request.slice) {

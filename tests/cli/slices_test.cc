@@ -39,7 +39,7 @@ class MeasuredSliceTest : public testing::TestWithParam<bool> {
     job.set_ranks(1);
     job.set_device("cpu");
     job.mutable_train()->set_steps(2);
-    job.mutable_train()->set_warmup_steps_untimed(1);
+    job.mutable_train()->set_untimed_steps(1);
     if (slice) job.mutable_train()->mutable_slice();
     ASSERT_TRUE(store.EnqueueTrial(id, trial, job, 1).ok());
     v1::RegisterWorkerRequest worker;

@@ -64,7 +64,7 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     job.set_ranks(ranks);
     job.set_device("cpu");
     job.mutable_train()->set_steps(5);
-    job.mutable_train()->set_warmup_steps_untimed(4);
+    job.mutable_train()->set_untimed_steps(4);
     return job;
   }
   static v1::Job CalibrateJob() {

@@ -20,7 +20,7 @@ class StoreGangSuite : public StoreSuite {
       ranks += slots[i];
     }
     v1::Job job = TrainJob(ranks);
-    job.mutable_train()->set_steps(job.train().warmup_steps_untimed() + steps_);
+    job.mutable_train()->set_steps(job.train().untimed_steps() + steps_);
     EnqueueJob(id_, "tp=1", job, max_attempts);
     Again();
   }

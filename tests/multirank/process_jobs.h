@@ -31,7 +31,7 @@ inline v1::TrainSpec SpecOf(const TrainConfig& c) {
   o.set_adam_eps(c.adamw.eps);
   o.set_clip_norm(c.clip_norm);
   spec.set_steps(c.lr.steps);
-  spec.set_warmup_steps_untimed(c.untimed_steps);
+  spec.set_untimed_steps(c.untimed_steps);
   spec.set_seed(c.seed);
   spec.set_data_path(c.data_path);
   spec.set_init_path(c.init_path);

@@ -88,9 +88,9 @@ TEST_F(CoordinatorTest, JobsAreComplete) {
     EXPECT_EQ(jobs[i].device(), "cpu");
     EXPECT_EQ(jobs[i].ranks(), train.plan().tp() * train.plan().pp() * train.plan().dp());
     EXPECT_GE(jobs[i].time_limit_s(), 30);
-    EXPECT_GE(train.steps() - train.warmup_steps_untimed(), 3);
-    EXPECT_LE(train.steps() - train.warmup_steps_untimed(), 20);
-    EXPECT_GE(train.warmup_steps_untimed(), 1);
+    EXPECT_GE(train.steps() - train.untimed_steps(), 3);
+    EXPECT_LE(train.steps() - train.untimed_steps(), 20);
+    EXPECT_GE(train.untimed_steps(), 1);
     EXPECT_NE(train.program_fingerprint(), 0u);
     EXPECT_EQ(train.memory_capacity_bytes(), std::int64_t{1} << 30);
     EXPECT_EQ(train.model().ffn_hidden(), 256);  // defaults are filled

@@ -95,7 +95,7 @@ class FakeWorker {
       return report;
     }
     const double step = StepSeconds(job.train().plan());
-    for (std::int64_t i = job.train().warmup_steps_untimed(); i < job.train().steps(); ++i) {
+    for (std::int64_t i = job.train().untimed_steps(); i < job.train().steps(); ++i) {
       measurement.add_step_time_s(step * (1 + 0.001 * static_cast<double>(i % 5)));
     }
     measurement.set_median_step_time_s(step);

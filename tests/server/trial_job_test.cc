@@ -69,7 +69,7 @@ TEST(TrialJob, TimeLimitIsGenerousAndAtLeastHalfAMinute) {
   EXPECT_GE(slow.time_limit_s(), 10 * 10 * static_cast<double>(slow.train().steps()));
   EXPECT_EQ(slow.ranks(), 2);
   EXPECT_EQ(slow.train().steps(), 4);
-  EXPECT_EQ(slow.train().warmup_steps_untimed(), 1);
+  EXPECT_EQ(slow.train().untimed_steps(), 1);
 }
 
 TEST(TrialJob, GpuJobsGetMinutesToStart) {

@@ -105,7 +105,7 @@ int AnswerAll(trainer::LauncherChannel& channel) {
       const bool slice = spec.train().has_slice();
       if (!slice) result.add_losses(1);
       if (!slice) result.add_grad_norms(1);
-      if (step >= spec.train().warmup_steps_untimed()) result.add_step_time_s(1);
+      if (step >= spec.train().untimed_steps()) result.add_step_time_s(1);
     }
     if (spec.train().has_slice()) *result.mutable_slice() = spec.train().slice();
     result.mutable_planned_memory_bytes()->set_total(1000);

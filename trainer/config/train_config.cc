@@ -79,7 +79,7 @@ TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
   c.adamw = {o.beta1(), o.beta2(), o.adam_eps(), o.weight_decay()};
   c.lr = {o.lr(), o.min_lr(), ParseDecay(o.lr_schedule()), o.warmup_steps(), spec.steps()};
   c.clip_norm = o.clip_norm();
-  c.untimed_steps = spec.warmup_steps_untimed();
+  c.untimed_steps = spec.untimed_steps();
   c.seed = spec.seed();
   c.data_path = spec.data_path();
   c.init_path = spec.init_path();
@@ -124,7 +124,7 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
   constexpr double kLarge = 1e9;
   RequireRange("steps", static_cast<double>(c.lr.steps), 1, kLarge);
   RequireRange("warmup_steps", static_cast<double>(c.lr.warmup_steps), 0, kLarge);
-  RequireRange("warmup_steps_untimed", static_cast<double>(c.untimed_steps), 0, kLarge);
+  RequireRange("untimed_steps", static_cast<double>(c.untimed_steps), 0, kLarge);
   RequireRange("lr", c.lr.lr, 0, kLarge);
   RequireRange("min_lr", c.lr.min_lr, 0, kLarge);
   RequireRange("weight_decay", c.adamw.weight_decay, 0, kLarge);

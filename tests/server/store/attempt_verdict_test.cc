@@ -143,7 +143,7 @@ std::string Refusal(const v1::Job& asked, const v1::ReportTrialRequest& report) 
 TEST(ReportFit, MeasurementHasATimeForEachTimedStep) {
   v1::Job job;
   job.mutable_train()->set_steps(5);
-  job.mutable_train()->set_warmup_steps_untimed(2);
+  job.mutable_train()->set_untimed_steps(2);
   v1::ReportTrialRequest report;
   EXPECT_THAT(Refusal(job, report), HasSubstr("measurement is missing"));
   report.mutable_calibration();
