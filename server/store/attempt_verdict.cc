@@ -112,7 +112,9 @@ v1::TrialState LastStateOf(ShareEnd end) {
 bool Breaks(ShareEnd end) { return end != ShareEnd::kRuns && end != ShareEnd::kMeasured; }
 
 AttemptVerdict VerdictOf(std::span<const ShareEnd> ends) {
-  const auto decisive = std::min_element(ends.begin(), ends.end());
+  const auto place = [](ShareEnd end) { return std::find(kPrecedence.begin(), kPrecedence.end(), end); };
+  const auto decisive = std::min_element(
+      ends.begin(), ends.end(), [&](ShareEnd one, ShareEnd other) { return place(one) < place(other); });
   AttemptVerdict verdict;
   verdict.decisive = static_cast<std::size_t>(decisive - ends.begin());
   verdict.end = *decisive;

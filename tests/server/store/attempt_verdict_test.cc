@@ -1,5 +1,6 @@
 #include "server/store/attempt_verdict.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -122,6 +123,14 @@ TEST(AttemptVerdict, StoredNumbersAreStable) {
     EXPECT_EQ(Breaks(ends[i].first), i != 0 && i != 11) << i;
     const bool given_back = ends[i].first == ShareEnd::kCancelled;
     EXPECT_EQ(LastStateOf(ends[i].first), given_back ? v1::TRIAL_STATE_LOST : ends[i].second) << i;
+  }
+}
+
+TEST(AttemptVerdict, PrecedenceHasEachEndOnce) {
+  for (int number = 0; number < 100; ++number) {
+    const auto end = static_cast<ShareEnd>(number);
+    const bool known = StateOf(end) != v1::TRIAL_STATE_UNSPECIFIED;
+    EXPECT_EQ(std::count(kPrecedence.begin(), kPrecedence.end(), end), known ? 1 : 0) << number;
   }
 }
 
