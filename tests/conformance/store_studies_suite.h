@@ -43,22 +43,6 @@ TEST_P(StoreSuite, ListsNewestFirstInPages) {
   EXPECT_EQ(seen, std::vector<std::int64_t>(ids.rbegin(), ids.rend()));
 }
 
-// Whether each state of a study is an end. A new state needs a row.
-TEST(States, EachStudyStateIsEndedOrNot) {
-  const std::map<v1::StudyState, bool> ended = {
-      {v1::STUDY_STATE_UNSPECIFIED, false}, {v1::STUDY_STATE_CREATED, false},
-      {v1::STUDY_STATE_RUNNING, false},     {v1::STUDY_STATE_PAUSED, false},
-      {v1::STUDY_STATE_DONE, true},         {v1::STUDY_STATE_FAILED, true},
-      {v1::STUDY_STATE_CANCELLED, true}};
-  const auto& states = *v1::StudyState_descriptor();
-  for (int i = 0; i < states.value_count(); ++i) {
-    const auto state = static_cast<v1::StudyState>(states.value(i)->number());
-    const auto row = ended.find(state);
-    ASSERT_NE(row, ended.end()) << states.value(i)->name();
-    EXPECT_EQ(IsEnd(state), row->second) << states.value(i)->name();
-  }
-}
-
 TEST_P(StoreSuite, NewestUnfinishedStudyIsReused) {
   v1::Study wanted;
   wanted.set_fingerprint("f");
