@@ -1,5 +1,5 @@
 // Conversion between what is known of a plan and its messages: Prediction, MemoryBytes and Breakdown in both
-// directions; measurements and ends of trials in the terms of the planner. Thread-safe.
+// directions; measurements, counts and ends of trials in the terms of the planner. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,8 @@ v1::MemoryBytes ToProto(const MemoryBytes& memory, std::int64_t capacity_bytes);
 MemoryBytes FromProto(const v1::MemoryBytes& message);
 v1::Prediction ToProto(const Prediction& prediction);
 Prediction FromProto(const v1::Prediction& message);
+
+v1::Counts ToProto(const SearchCounts& counts);
 
 // Does not check the values; SearchLoop::Observe does.
 Sample FromProto(const v1::Measurement& message);

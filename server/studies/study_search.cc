@@ -157,18 +157,7 @@ absl::Status StudySearch::Drive(OutcomeSource& source) {
   return absl::OkStatus();
 }
 
-v1::Counts StudySearch::Counts() const {
-  const SearchCounts& counts = loop_.counts();
-  v1::Counts message;
-  message.set_enumerated(counts.enumerated);
-  message.set_illegal(counts.illegal);
-  message.set_out_of_memory(counts.out_of_memory);
-  message.set_predicted(counts.predicted);
-  message.set_evaluated(counts.evaluated);
-  message.set_measured(counts.measured);
-  for (const auto& [reason, count] : counts.rejected) (*message.mutable_rejected())[reason] = count;
-  return message;
-}
+v1::Counts StudySearch::Counts() const { return ToProto(loop_.counts()); }
 
 v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   v1::Candidate candidate;
