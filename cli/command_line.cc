@@ -36,7 +36,8 @@ std::vector<std::string> VerbsOf(const CLI::App& app) {
 
 int UnknownVerb(const std::string& verb, const std::vector<std::string>& verbs) {
   if (Contains(UnsupportedVerbs(), verb)) {
-    return Fail(kExitUsage, fmt::format("autocfg {} is not supported yet; expected {}", verb, base::ChoiceText(verbs)));
+    return Fail(kExitUsage,
+                fmt::format("autocfg {} is not supported yet; expected {}", verb, base::ChoiceText(verbs)));
   }
   return Fail(kExitUsage, fmt::format("unknown verb '{}'; expected {}{}", verb, base::ChoiceText(verbs),
                                       base::DidYouMeanOfListed(verb, verbs)));
