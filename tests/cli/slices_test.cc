@@ -2,10 +2,9 @@
 // of the plan.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
+#include <vector>
 
-#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
@@ -79,9 +78,9 @@ class MeasuredSliceTest : public testing::TestWithParam<bool> {
     ASSERT_TRUE(written.ok()) << written;
   }
 
-  // Returns the output of `autocfg VERB --database ... ARGS`.
+  // Returns the output of `autocfg VERB --db ... ARGS`.
   std::string Output(const std::string& verb, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> args = {verb, "--database", database_};
+    std::vector<std::string> args = {verb, "--db", database_};
     args.insert(args.end(), more.begin(), more.end());
     const Finished finished = RunAutocfg(home_, args);
     EXPECT_EQ(finished.exit_code, 0) << finished.err;
