@@ -124,6 +124,27 @@ std::string Printable(std::string_view text) {
   return shown;
 }
 
+std::string Cut(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  std::size_t end = most;
+  while (end > 0 && Continues(text[end])) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
+std::string OneLine(std::string_view text, std::size_t most) {
+  std::string line;
+  for (const char c : text) {
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    if (!control) {
+      line += c;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return Cut(line, most);
+}
+
 std::string CleanUtf8(std::string_view bytes, std::size_t most) {
   if (bytes.size() > most) {
     bytes.remove_prefix(bytes.size() - most);

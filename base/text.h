@@ -14,6 +14,13 @@ namespace autocfg::base {
 // UTF-8 become \xNN; text longer than about 60 bytes is cut and ends in "...".
 std::string Printable(std::string_view text);
 
+// Returns `text` cut to `most` bytes, between two characters; what is cut ends in "...", beyond the limit.
+std::string Cut(std::string_view text, std::size_t most);
+
+// Returns `text` as one line without control characters, which become blanks (a run of them one, at the ends
+// none), cut as Cut does. For text of others; keeps what Printable would escape or shorten.
+std::string OneLine(std::string_view text, std::size_t most = std::string_view::npos);
+
 // Returns the last `most` bytes of `bytes` as UTF-8 (RFC 3629). Invalid bytes and control characters except
 // tab and line feed become '?'.
 std::string CleanUtf8(std::string_view bytes, std::size_t most);

@@ -1,4 +1,5 @@
-// Program entry: selects the verb and reports every invalid command line as one error line.
+#include "cli/command_line.h"
+
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -35,7 +36,8 @@ std::vector<std::string> VerbsOf(const CLI::App& app) {
 
 int UnknownVerb(const std::string& verb, const std::vector<std::string>& verbs) {
   if (Contains(UnsupportedVerbs(), verb)) {
-    return Fail(kExitUsage, fmt::format("autocfg {} is not supported yet; expected {}", verb, base::ChoiceText(verbs)));
+    return Fail(kExitUsage,
+                fmt::format("autocfg {} is not supported yet; expected {}", verb, base::ChoiceText(verbs)));
   }
   return Fail(kExitUsage, fmt::format("unknown verb '{}'; expected {}{}", verb, base::ChoiceText(verbs),
                                       base::DidYouMeanOfListed(verb, verbs)));

@@ -1,3 +1,3 @@
-#include "cli/verbs/verbs.h"
+#include "cli/command_line.h"
 
 int main(int argc, char** argv) { return autocfg::cli::Main(argc, argv); }

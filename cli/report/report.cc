@@ -9,6 +9,7 @@
 #include "cli/client/study_client.h"
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "search/cost/predict_plan.h"
 
 namespace autocfg::cli {
@@ -18,18 +19,16 @@ namespace {
 constexpr std::size_t kPlanColumn = 70;
 constexpr std::size_t kColumns = 120;
 
-// Returns the enumerator's name in lower case, without its prefix.
-std::string Enumerator(std::string name, std::string_view prefix) {
-  if (name.starts_with(prefix)) name.erase(0, prefix.size());
+std::string LowerCase(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return name;
 }
 
-std::string MeasuredTime(const v1::Candidate& candidate) {
-  if (!candidate.has_measured()) return "-";
-  return fmt::format("{} +- {}", base::SecondsText(candidate.measured().median_step_time_s()),
-                     base::SecondsText(candidate.measured().ci95_s()));
+// Returns "250 ms +- 2.5 ms": the median and half its interval.
+std::string MedianText(const v1::Measurement& measured) {
+  return fmt::format("{} +- {}", base::SecondsText(measured.median_step_time_s()),
+                     base::SecondsText(measured.ci95_s()));
 }
 
 std::string PredictedTime(const v1::Prediction& predicted) {
@@ -64,8 +63,7 @@ std::string Rejected(const v1::Counts& counts) {
   return line == kTitle ? "" : text + line.substr(0, line.size() - 2) + "\n";
 }
 
-// Says how the times of a measured candidate were obtained. A slice's time is not a step time of the plan,
-// whose step time stays predicted.
+// Says how the times of a measured candidate were obtained.
 std::string MeasuredHow(const v1::Candidate& candidate, const SearchQuestion& question) {
   if (candidate.measured().slice()) return "predicted; measured: one rank alone, a slice";
   return IsEmulated(question.device) ? "measured on the paced device: emulated" : "measured";
@@ -94,9 +92,8 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
   if (!best.has_measured()) return PredictedBest(best, question);
   const auto& measured = best.measured();
   const auto& predicted = best.predicted();
-  std::vector<std::vector<std::string>> rows = {
-      {"", measured.slice() ? "measured (the slice)" : "measured", "predicted (90% interval)"}};
-  rows.push_back({"step time", MeasuredTime(best), PredictedTime(predicted)});
+  std::vector<std::vector<std::string>> rows = {{"", "measured", "predicted (90% interval)"}};
+  rows.push_back({"step time", MeasuredCell(measured), PredictedTime(predicted)});
   rows.push_back({"tokens per second",
                   measured.slice() ? "-" : Tokens(question.workload, measured.median_step_time_s()),
                   Tokens(question.workload, predicted.step_time_s())});
@@ -141,11 +138,11 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   std::vector<std::vector<std::string>> rows = {{"runners-up"}};
   bool slices = answer.best().measured().slice();
   for (const auto& candidate : answer.runners_up()) slices = slices || candidate.measured().slice();
-  if (!predict_only) rows[0].emplace_back(slices ? "measured (the slice)" : "measured");
+  if (!predict_only) rows[0].emplace_back("measured");
   rows[0].emplace_back("predicted");
   for (const auto& candidate : answer.runners_up()) {
     auto& row = rows.emplace_back(std::vector<std::string>{ShortPlan(candidate.plan_text(), kPlanColumn)});
-    if (!predict_only) row.push_back(MeasuredTime(candidate));
+    if (!predict_only) row.push_back(candidate.has_measured() ? MeasuredCell(candidate.measured()) : "-");
     row.push_back(base::SecondsText(candidate.predicted().step_time_s()));
   }
   if (!slices) return Table(rows);
@@ -156,6 +153,16 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
 }
 
 }  // namespace
+
+std::string_view SliceMark(const v1::Measurement& measured) { return measured.slice() ? " (the slice)" : ""; }
+
+std::string MeasuredCell(const v1::Measurement& measured) {
+  return fmt::format("{}{}", MedianText(measured), SliceMark(measured));
+}
+
+std::string MeasuredText(const v1::Measurement& measured) {
+  return fmt::format("{} (measured){}", MedianText(measured), SliceMark(measured));
+}
 
 std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials) {
   if (answer.stopped().empty()) return "";
@@ -191,23 +198,10 @@ std::string ShortPlan(const std::string& plan_text, std::size_t most) {
   return shown.size() < plan_text.size() ? shown : plan_text;
 }
 
-std::string Shown(std::string_view text, std::size_t most) {
-  std::string shown;
-  for (const char c : text) {
-    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    shown += control ? ' ' : c;
-  }
-  if (shown.size() <= most) return shown;
-  std::size_t end = most;
-  // does not cut within a UTF-8 character
-  while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xC0u) == 0x80u) --end;
-  return shown.substr(0, end) + "...";
-}
-
 std::string Table(const std::vector<std::vector<std::string>>& given) {
   std::vector<std::vector<std::string>> rows = given;
   for (auto& row : rows) {
-    for (auto& cell : row) cell = Shown(cell, kWidestCell);
+    for (auto& cell : row) cell = base::OneLine(cell, kWidestCell);
   }
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
@@ -224,8 +218,8 @@ std::string Table(const std::vector<std::vector<std::string>>& given) {
   return text;
 }
 
-std::string StateText(v1::StudyState state) { return Enumerator(v1::StudyState_Name(state), "STUDY_STATE_"); }
-std::string StateText(v1::TrialState state) { return Enumerator(v1::TrialState_Name(state), "TRIAL_STATE_"); }
+std::string StateText(v1::StudyState state) { return LowerCase(ShortName(state)); }
+std::string StateText(v1::TrialState state) { return LowerCase(ShortName(state)); }
 
 TrialEnds EndsOf(const std::vector<v1::Trial>& trials) {
   TrialEnds ends;

@@ -18,6 +18,14 @@ namespace autocfg::cli {
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
                          const std::string& next);
 
+// Returns " (the slice)" if one rank of the plan was measured alone, else nothing. Follows each time of a slice,
+// which is no step time of the plan.
+std::string_view SliceMark(const v1::Measurement& measured);
+// Returns "250 ms +- 2.5 ms" with the mark of a slice; for a column of measured times.
+std::string MeasuredCell(const v1::Measurement& measured);
+// Returns "250 ms +- 2.5 ms (measured)" with the mark of a slice; for a line of its own.
+std::string MeasuredText(const v1::Measurement& measured);
+
 // Returns one sentence if a limit ended the search before all the plans it would have measured; otherwise
 // empty.
 std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials);
@@ -26,15 +34,11 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
 // make the text longer than `most`.
 std::string ShortPlan(const std::string& plan_text, std::size_t most);
 
-// Returns foreign text in a form safe for a terminal: one line, without control characters, of at most `most`
-// bytes.
-std::string Shown(std::string_view text, std::size_t most);
-
 // Maximum bytes of a table cell; longer text is cut.
 inline constexpr std::size_t kWidestCell = 400;
 
 // Formats left-aligned columns, two spaces apart; the first row is the heading. Cells are passed through
-// Shown.
+// base::OneLine.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
 // Returns "created", "running", ...

@@ -102,8 +102,7 @@ absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQ
   const auto plan = FromProto(candidate.plan());
   if (!plan.ok()) return plan.status();
   Json json{{"plan", PlanJson(*plan)}, {"plan_text", PlanText(*plan)}};
-  // A slice's time is not a step time of the plan, whose step time stays predicted.
-  json["provenance"] = candidate.has_measured() && !candidate.measured().slice() ? "measured" : "predicted";
+  json["provenance"] = Provenance(candidate);
   json["measured"] =
       candidate.has_measured() ? MeasurementJson(candidate.measured(), question) : Json(nullptr);
   json["predicted"] = PredictionJson(candidate.predicted(), *plan, question);

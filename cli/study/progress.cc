@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "cli/client/study_client.h"
+#include "cli/report/report.h"
 #include "cli/study/study_watcher.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/drawing.h"
@@ -49,9 +50,7 @@ std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s,
                               base::CountText(counts.predicted()), base::CountText(counts.measured())));
   lines.push_back(fmt::format("  rejected: {}", RejectedText(counts)));
   if (study.best().has_measured()) {
-    lines.push_back(fmt::format("  best so far: {} +- {} (measured)  {}",
-                                base::SecondsText(study.best().measured().median_step_time_s()),
-                                base::SecondsText(study.best().measured().ci95_s()),
+    lines.push_back(fmt::format("  best so far: {}  {}", MeasuredText(study.best().measured()),
                                 study.best().plan_text()));
   } else {
     lines.emplace_back("  best so far: nothing measured yet");

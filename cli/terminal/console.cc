@@ -11,28 +11,15 @@
 
 #include "base/os/host.h"
 #include "base/subject.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg::cli {
 namespace {
 
-std::string OneLine(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    if (!control) {
-      line += c;
-    } else if (!line.empty() && line.back() != ' ') {
-      line += ' ';
-    }
-  }
-  while (!line.empty() && line.back() == ' ') line.pop_back();
-  return line;
-}
-
 void Say(std::string_view message) {
   // One write per line, so that lines of several processes do not interleave.
-  const std::string line = fmt::format("autocfg: {}\n", OneLine(message));
+  const std::string line = fmt::format("autocfg: {}\n", base::OneLine(message));
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
 }

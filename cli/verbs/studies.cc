@@ -14,6 +14,7 @@
 #include "fmt/chrono.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "proto/convert/result_convert.h"
 
 namespace autocfg::cli {
 namespace {
@@ -54,9 +55,10 @@ Json StudyJson(const v1::Study& study, const std::string& state) {
   json["best"] = nullptr;
   if (study.best().has_measured()) {
     json["best"] = {{"plan_text", study.best().plan_text()},
-                    {"provenance", "measured"},
+                    {"provenance", Provenance(study.best())},
                     {"step_time_s", study.best().measured().median_step_time_s()},
-                    {"ci95_s", study.best().measured().ci95_s()}};
+                    {"ci95_s", study.best().measured().ci95_s()},
+                    {"slice", study.best().measured().slice()}};
   }
   return json;
 }
@@ -81,10 +83,11 @@ int RunStudies(const StudiesArgs& args) {
          spec.model().name(), spec.cluster().name(), std::to_string(spec.workload().global_batch()),
          std::to_string(spec.workload().seq_len()), spec.workload().precision(),
          fmt::format("{} of {}", study.counts().measured(), study.counts().predicted()),
-         measured ? fmt::format("{}  {}", base::SecondsText(study.best().measured().median_step_time_s()),
-                                study.best().plan_text())
+         measured ? fmt::format("{}{}  {}", base::SecondsText(study.best().measured().median_step_time_s()),
+                                SliceMark(study.best().measured()), study.best().plan_text())
                   : "-",
-         Shown(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(), kStudyNoteBytes)});
+         base::OneLine(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(),
+                       kStudyNoteBytes)});
   }
   if (studies->empty()) Note("no studies yet; autocfg search creates one");
   return Answer(Table(rows));

@@ -47,6 +47,7 @@ absl::StatusOr<Json> TrialJson(const v1::Trial& trial) {
     json["measured"] = {{"step_time_s", measured.median_step_time_s()},
                         {"ci95_s", measured.ci95_s()},
                         {"steps", measured.step_time_s_size()},
+                        {"slice", measured.slice()},
                         {"planned_memory_bytes", measured.planned_memory_bytes()},
                         {"peak_memory_bytes", measured.peak_memory_bytes()},
                         {"device_overhead_bytes", measured.device_overhead_bytes()},
@@ -95,17 +96,13 @@ int RunTrials(const TrialsArgs& args) {
   std::vector<std::vector<std::string>> rows = {
       {"trial", "state", "measured", "predicted", "tries", "plan", "note"}};
   for (const auto& trial : *trials) {
-    const std::string measured =
-        trial.has_measured()
-            ? fmt::format("{} +- {}", base::SecondsText(trial.measured().median_step_time_s()),
-                          base::SecondsText(trial.measured().ci95_s()))
-            : "-";
+    const std::string measured = trial.has_measured() ? MeasuredCell(trial.measured()) : "-";
     std::string note = trial.message();
     if (trial.repeat() > 0)
       note = fmt::format("repeat {}{}{}", trial.repeat(), note.empty() ? "" : "; ", note);
     rows.push_back({LastPart(trial.name()), StateText(trial.state()), measured,
                     base::SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
-                    trial.plan_text(), Shown(note, kTrialNoteBytes)});
+                    trial.plan_text(), base::OneLine(note, kTrialNoteBytes)});
   }
   return Answer(Table(rows));
 }

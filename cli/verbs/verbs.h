@@ -27,7 +27,4 @@ void AddDoctor(CLI::App& app, Verb& chosen);
 void AddCompletion(CLI::App& app, Verb& chosen);
 void AddVersion(CLI::App& app, Verb& chosen);
 
-// Runs the whole program: parses the command line, runs the verb and reports errors.
-int Main(int argc, char** argv);
-
 }  // namespace autocfg::cli

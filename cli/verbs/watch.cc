@@ -17,6 +17,7 @@
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "proto/convert/result_convert.h"
 #include "server/store/store.h"
 
 namespace autocfg::cli {
@@ -32,11 +33,6 @@ struct WatchArgs {
   bool json = false;
 };
 
-std::string MeasuredText(const v1::Measurement& measured) {
-  return fmt::format("{} +- {} (measured)", base::SecondsText(measured.median_step_time_s()),
-                     base::SecondsText(measured.ci95_s()));
-}
-
 // Returns one line about a trial that has changed.
 std::string TrialLine(const v1::Trial& trial) {
   std::string text = fmt::format("trial {} {}", LastPart(trial.name()), StateText(trial.state()));
@@ -44,7 +40,7 @@ std::string TrialLine(const v1::Trial& trial) {
   if (trial.repeat() > 0) text += fmt::format("  repeat {}", trial.repeat());
   text += "  " + trial.plan_text();
   if (!trial.message().empty() && trial.message() != StateText(trial.state())) text += "  " + trial.message();
-  return Shown(text, kLongestLine) + "\n";
+  return base::OneLine(text, kLongestLine) + "\n";
 }
 
 Json EventJson(const v1::StudyEvent& event) {
@@ -60,7 +56,9 @@ Json EventJson(const v1::StudyEvent& event) {
   json["best"] = nullptr;
   if (study.best().has_measured()) {
     json["best"] = {{"plan_text", study.best().plan_text()},
-                    {"step_time_s", study.best().measured().median_step_time_s()}};
+                    {"provenance", Provenance(study.best())},
+                    {"step_time_s", study.best().measured().median_step_time_s()},
+                    {"slice", study.best().measured().slice()}};
   }
   json["trial"] = nullptr;
   if (event.has_trial()) {
@@ -71,6 +69,7 @@ Json EventJson(const v1::StudyEvent& event) {
                      {"message", trial.message()}};
     json["trial"]["step_time_s"] =
         trial.has_measured() ? Json(trial.measured().median_step_time_s()) : Json(nullptr);
+    json["trial"]["slice"] = trial.has_measured() ? Json(trial.measured().slice()) : Json(nullptr);
   }
   return json;
 }
@@ -82,7 +81,7 @@ int ConcludeWatch(const WatchArgs& args, const v1::Study& study) {
     text += fmt::format(": {}  {}", MeasuredText(study.best().measured()), study.best().plan_text());
   if (!study.message().empty()) text += fmt::format(" ({})", study.message());
   if (!args.json) {
-    if (const int code = Answer(Shown(text, kLongestLine) + "\n"); code != kExitDone) return code;
+    if (const int code = Answer(base::OneLine(text, kLongestLine) + "\n"); code != kExitDone) return code;
   }
   return study.state() == v1::STUDY_STATE_DONE ? kExitDone : kExitNegative;
 }

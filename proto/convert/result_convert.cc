@@ -84,12 +84,28 @@ Prediction FromProto(const v1::Prediction& message) {
   return prediction;
 }
 
+v1::Counts ToProto(const SearchCounts& counts) {
+  v1::Counts message;
+  message.set_enumerated(counts.enumerated);
+  message.set_illegal(counts.illegal);
+  message.set_out_of_memory(counts.out_of_memory);
+  message.set_predicted(counts.predicted);
+  message.set_evaluated(counts.evaluated);
+  message.set_measured(counts.measured);
+  for (const auto& [reason, count] : counts.rejected) (*message.mutable_rejected())[reason] = count;
+  return message;
+}
+
 Sample FromProto(const v1::Measurement& message) {
   Sample sample;
   sample.step_time_s.assign(message.step_time_s().begin(), message.step_time_s().end());
   sample.device_s = message.device_s();
   sample.slice = message.slice();
   return sample;
+}
+
+std::string_view Provenance(const v1::Candidate& candidate) {
+  return candidate.has_measured() && !candidate.measured().slice() ? "measured" : "predicted";
 }
 
 std::optional<TrialOutcome> FromProto(v1::TrialState state) {

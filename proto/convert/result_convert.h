@@ -1,9 +1,10 @@
 // Conversion between what is known of a plan and its messages: Prediction, MemoryBytes and Breakdown in both
-// directions; measurements and ends of trials in the terms of the planner. Thread-safe.
+// directions; measurements, counts and ends of trials in the terms of the planner. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "autocfg/v1/model.pb.h"
 #include "autocfg/v1/study_service.pb.h"
@@ -17,8 +18,14 @@ MemoryBytes FromProto(const v1::MemoryBytes& message);
 v1::Prediction ToProto(const Prediction& prediction);
 Prediction FromProto(const v1::Prediction& message);
 
+v1::Counts ToProto(const SearchCounts& counts);
+
 // Does not check the values; SearchLoop::Observe does.
 Sample FromProto(const v1::Measurement& message);
+
+// Returns whether the plan's step time is "measured" or "predicted". The time of a slice is no step time of the
+// plan, whose step time then stays predicted.
+std::string_view Provenance(const v1::Candidate& candidate);
 
 // Returns nullopt for a trial that has not ended, and for a cancelled one, which the search does not observe.
 std::optional<TrialOutcome> FromProto(v1::TrialState state);

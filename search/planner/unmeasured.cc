@@ -31,6 +31,7 @@ double UnmeasuredDeviceSeconds(const SearchState& s) {
     if (r.first_steps > 0) trials.push_back({base::Median(r.steps), r.first_device_s});
   }
   if (trials.empty()) return 0;
+  // The line's x is the step time here, in seconds.
   const LinkModel trial = FitLine(trials);
   double sum = 0;
   std::vector<bool> is_candidate(s.feasible.plans.size());

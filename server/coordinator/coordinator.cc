@@ -22,7 +22,7 @@
 #include "server/sched/rendezvous.h"
 #include "server/services/study_service.h"
 #include "server/services/worker_service.h"
-#include "server/studies/study_runner.h"
+#include "server/studies/study_runners.h"
 
 namespace autocfg::server {
 namespace {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg::server {
@@ -24,19 +25,6 @@ std::optional<std::int64_t> ParseNumber(std::string_view text) {
   return value;
 }
 
-// Shortens outside text and makes it printable for messages.
-std::string Shown(std::string_view name) {
-  std::string shown(name.substr(0, 80));
-  for (char& c : shown) {
-    if (std::isprint(static_cast<unsigned char>(c)) == 0) c = '?';
-  }
-  return shown;
-}
-
-std::string Without(std::string_view prefix, std::string_view name, int number) {
-  return name.starts_with(prefix) ? std::string(name.substr(prefix.size())) : fmt::format("{}", number);
-}
-
 }  // namespace
 
 std::string StudyName(std::int64_t id) { return fmt::format("studies/{}", id); }
@@ -51,7 +39,7 @@ absl::StatusOr<std::int64_t> ParseStudyName(const std::string& name) {
     if (const auto id = ParseNumber(text.substr(kStudies.size()))) return *id;
   }
   return absl::InvalidArgumentError(
-      fmt::format("invalid study name '{}'; expected studies/NUMBER", Shown(name)));
+      fmt::format("invalid study name '{}'; expected studies/NUMBER", base::Printable(name)));
 }
 
 absl::StatusOr<TrialId> ParseTrialName(const std::string& name) {
@@ -63,7 +51,7 @@ absl::StatusOr<TrialId> ParseTrialName(const std::string& name) {
     if (study && number) return TrialId{*study, *number};
   }
   return absl::InvalidArgumentError(
-      fmt::format("invalid trial name '{}'; expected studies/NUMBER/trials/NUMBER", Shown(name)));
+      fmt::format("invalid trial name '{}'; expected studies/NUMBER/trials/NUMBER", base::Printable(name)));
 }
 
 absl::Status CheckWorkerName(const std::string& name) {
@@ -75,16 +63,9 @@ absl::Status CheckWorkerName(const std::string& name) {
     });
     if (plain && !id.empty() && id.size() <= kMaxWorkerId) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "invalid worker name '{}'; expected workers/ID with letters, digits, '-', '_' and '.'", Shown(name)));
-}
-
-std::string StateName(v1::StudyState state) {
-  return Without("STUDY_STATE_", v1::StudyState_Name(state), state);
-}
-
-std::string StateName(v1::TrialState state) {
-  return Without("TRIAL_STATE_", v1::TrialState_Name(state), state);
+  return absl::InvalidArgumentError(
+      fmt::format("invalid worker name '{}'; expected workers/ID with letters, digits, '-', '_' and '.'",
+                  base::Printable(name)));
 }
 
 }  // namespace autocfg::server

@@ -1,5 +1,4 @@
-// Names of resources (`studies/{id}`, `studies/{id}/trials/{n}`, `workers/{id}`), and of states for messages
-// and logs. Pure functions, thread-safe.
+// Names of resources (`studies/{id}`, `studies/{id}/trials/{n}`, `workers/{id}`). Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "autocfg/v1/study_service.pb.h"
 
 namespace autocfg::server {
 
@@ -27,10 +25,5 @@ absl::StatusOr<TrialId> ParseTrialName(const std::string& name);
 // Returns InvalidArgument unless the name is `workers/{id}` with an ID of 1 to 100 letters, digits, '-', '_'
 // or '.'.
 absl::Status CheckWorkerName(const std::string& name);
-
-// Returns the API's name without its prefix, for example "DONE"; for a value unknown to this build, the
-// number.
-std::string StateName(v1::StudyState state);
-std::string StateName(v1::TrialState state);
 
 }  // namespace autocfg::server

@@ -6,15 +6,12 @@
 
 #include "absl/time/clock.h"
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "server/names/names.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {
 namespace {
-
-absl::Status DispatcherClosing() {
-  return absl::UnavailableError("the coordinator is shutting down: call again later");
-}
 
 absl::Status Superseded(const WorkerSession& session) {
   return absl::FailedPreconditionError(
@@ -25,7 +22,7 @@ absl::Status Superseded(const WorkerSession& session) {
 std::string WhatBecame(const EndedLease& lease) {
   if (lease.state == v1::TRIAL_STATE_QUEUED) return "the job is queued again";
   if (lease.state == v1::TRIAL_STATE_RUNNING) return "the job's other workers are told to stop";
-  return fmt::format("the job has ended {}", StateName(lease.state));
+  return fmt::format("the job has ended {}", ShortName(lease.state));
 }
 
 void RunAnswers(const std::vector<std::function<void()>>& answers) {
@@ -56,31 +53,31 @@ void Dispatcher::Ended(const WorkerSession& session, bool broke) {
 }
 
 CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
-  const auto refuse = [&](const absl::Status& status) {
+  const auto reject = [&](const absl::Status& status) {
     answer(status);
     return CallId{0};
   };
-  if (absl::Status status = store_.CheckSession(request.session); !status.ok()) return refuse(status);
+  if (absl::Status status = store_.CheckSession(request.session); !status.ok()) return reject(status);
   if (request.held) {
     if (absl::Status status = store_.KeepOnly(request.session, *request.held, clock_()); !status.ok())
-      return refuse(status);
+      return reject(status);
   }
   const auto worker = store_.GetWorker(request.session.worker);
-  if (!worker.ok()) return refuse(worker.status());
+  if (!worker.ok()) return reject(worker.status());
   const auto nothing = [drain = worker->draining](const ParkedPoll& poll) {
     poll.answer(Work{.lease = std::nullopt, .drain = drain});
   };
 
   std::optional<ParkedPoll> ended;
   CallId id = 0;
-  absl::Status refused;
+  absl::Status rejected;
   bool at_once = false;
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      refused = DispatcherClosing();
+      rejected = CoordinatorClosing();
     } else if (!presence_.Heard(request.session, clock_())) {
-      refused = Superseded(request.session);
+      rejected = Superseded(request.session);
     } else if (worker->draining && presence_.TellDrainToPoll(request.session)) {
       at_once = true;
     } else {
@@ -93,7 +90,7 @@ CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
       look_ = true;
     }
   }
-  if (!refused.ok()) return refuse(refused);
+  if (!rejected.ok()) return reject(rejected);
   if (at_once) nothing({request.session, true, std::move(answer)});
   if (ended) nothing(*ended);
   return id;
@@ -117,7 +114,7 @@ CallId Dispatcher::Renew(const RenewRequest& request, const RenewAnswer& answer)
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      now = DispatcherClosing();
+      now = CoordinatorClosing();
     } else if (!presence_.Heard(request.session, clock_())) {
       now = Superseded(request.session);
     } else if (request.wait > absl::ZeroDuration() && *command != v1::LEASE_COMMAND_CANCEL &&
@@ -254,7 +251,7 @@ void Dispatcher::Close() {
   {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(closed_, true)) return;
-    answers = EndCalls([](const WorkerSession&) { return true; }, DispatcherClosing(), DispatcherClosing());
+    answers = EndCalls([](const WorkerSession&) { return true; }, CoordinatorClosing(), CoordinatorClosing());
   }
   RunAnswers(answers);
   thread_.join();

@@ -10,12 +10,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace autocfg::server {
 
 // Identifies a parked call; never reused. 0: the call was answered immediately.
 using CallId = std::uint64_t;
+
+// The answer to every parked call while the coordinator shuts down.
+inline absl::Status CoordinatorClosing() {
+  return absl::UnavailableError("the coordinator is shutting down; call again later");
+}
 
 template <typename Key, typename Call>
 class ParkedCalls {

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::size_t kMaxName = 200;
 
-absl::Status RendezvousClosing() {
-  return absl::UnavailableError("the coordinator is shutting down: call again later");
-}
-
 absl::Status Stopping() {
   return absl::AbortedError(
       "the job is being stopped: another of its workers has ended, or it was cancelled");
@@ -122,23 +118,23 @@ Rendezvous::Answers Rendezvous::Complete(const AttemptKey& key, Attempt& attempt
 }
 
 CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
-  const auto refuse = [&](const absl::Status& status) {
+  const auto reject = [&](const absl::Status& status) {
     answer(status);
     return CallId{0};
   };
   if (request.name.empty() || request.name.size() > kMaxName)
-    return refuse(absl::InvalidArgumentError(fmt::format("name must have 1 to {} bytes", kMaxName)));
+    return reject(absl::InvalidArgumentError(fmt::format("name must have 1 to {} bytes", kMaxName)));
   if (request.sequence < 0)
-    return refuse(
+    return reject(
         absl::InvalidArgumentError(fmt::format("sequence is {}; it counts from 0", request.sequence)));
   if (BytesOf(request.values) > options_.share_bytes)
-    return refuse(absl::InvalidArgumentError(
+    return reject(absl::InvalidArgumentError(
         fmt::format("values have more than {} bytes in total", options_.share_bytes)));
   const auto share = store_.FindShare(request.lease_id, request.fencing_token);
-  if (!share.ok()) return refuse(share.status());
-  if (share->stopping) return refuse(Stopping());
+  if (!share.ok()) return reject(share.status());
+  if (share->stopping) return reject(Stopping());
   if (request.values.size() != static_cast<std::size_t>(share->ranks)) {
-    return refuse(absl::InvalidArgumentError(
+    return reject(absl::InvalidArgumentError(
         fmt::format("{} values for the {} rank(s) of the lease; send one value per rank",
                     request.values.size(), share->ranks)));
   }
@@ -150,7 +146,7 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      answers.push_back([answer = std::move(answer)] { answer(RendezvousClosing()); });
+      answers.push_back([answer = std::move(answer)] { answer(CoordinatorClosing()); });
     } else {
       Attempt& attempt = attempts_[key];
       attempt.ranks = share->job_ranks;
@@ -209,7 +205,7 @@ void Rendezvous::Close() {
     if (std::exchange(closed_, true)) return;
     calls = waiting_.TakeAll();
   }
-  for (const Waiting& call : calls) call.answer(RendezvousClosing());
+  for (const Waiting& call : calls) call.answer(CoordinatorClosing());
   thread_.join();
 }
 

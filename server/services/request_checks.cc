@@ -19,7 +19,6 @@ constexpr double kLongestStep = 1e6;
 constexpr double kMostDeviceSeconds = 1e12;  // per attempt: a million devices for eleven days
 constexpr std::size_t kMaxText = 200;        // for IDs
 constexpr std::size_t kMaxDescription = 1000;
-constexpr std::size_t kMaxMessage = 16 << 10;
 constexpr std::size_t kMaxLog = 64 << 10;  // per call
 constexpr std::int64_t kMostSlots = 1024;
 constexpr int kMostGpus = 1024;
@@ -39,7 +38,7 @@ absl::Status Missing(const char* field) {
 
 absl::Status CheckLength(const char* field, const std::string& text, std::size_t most) {
   if (text.size() <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{} is longer than {} bytes", field, most));
+  return absl::InvalidArgumentError(fmt::format("{} is longer than {} bytes; shorten it", field, most));
 }
 
 absl::Status CheckText(const char* field, const std::string& text, std::size_t most = kMaxText) {
@@ -217,13 +216,6 @@ absl::StatusOr<int> PageSize(int asked) {
   if (asked < 0)
     return absl::InvalidArgumentError(fmt::format("page_size is {}; it must not be negative", asked));
   return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
-}
-
-std::string Shortened(const std::string& message) {
-  if (message.size() <= kMaxMessage) return message;
-  std::size_t end = kMaxMessage;
-  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0u) == 0x80u) --end;
-  return message.substr(0, end) + "...";
 }
 
 }  // namespace autocfg::server

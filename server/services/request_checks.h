@@ -2,6 +2,7 @@
 // Pure functions, thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,9 +24,8 @@ absl::Status Check(const v1::DrainWorkerRequest& request);
 // Converts wait_s; at most a minute.
 absl::StatusOr<absl::Duration> WaitOf(double wait_s);
 
-// Truncates a long message at a character boundary instead of rejecting it, because its outcome must not be
-// lost.
-std::string Shortened(const std::string& message);
+// A longer message of a report is cut instead of rejected, because its outcome must not be lost.
+inline constexpr std::size_t kMaxMessageBytes = 16 << 10;
 
 // Returns the number of elements of a list's page; 0 asks for the default. InvalidArgument if `asked` is
 // negative.

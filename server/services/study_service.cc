@@ -16,11 +16,6 @@
 namespace autocfg::server {
 namespace {
 
-absl::Status CheckRequestId(const std::string& request_id) {
-  if (request_id.size() <= kMaxRequestId) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("request_id is longer than {} bytes", kMaxRequestId));
-}
-
 struct Page {
   int size = 0;
   std::int64_t after = 0;  // last ID of the previous page; 0: first page
@@ -91,7 +86,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::WithWaiting(absl::StatusOr<v1::Study
   return study;
 }
 
-absl::StatusOr<v1::Study> StudyServiceImpl::Stopped(absl::StatusOr<v1::Study> study) {
+absl::StatusOr<v1::Study> StudyServiceImpl::StopWork(absl::StatusOr<v1::Study> study) {
   if (study.ok()) parts_.runners.Forget(*ParseStudyName(study->name()));
   return Logged(std::move(study));
 }
@@ -136,7 +131,7 @@ grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartS
 
 grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest* request,
                                           v1::Study* response) {
-  return Answer(Stopped(ChangeState(parts_.store, *request, parts_.clock(), kPauseStudy)), response);
+  return Answer(StopWork(ChangeState(parts_.store, *request, parts_.clock(), kPauseStudy)), response);
 }
 
 grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest* request,
@@ -149,7 +144,7 @@ grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::Resum
 
 grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest* request,
                                            v1::Study* response) {
-  return Answer(Stopped(ChangeState(parts_.store, *request, parts_.clock(), kCancelStudy)), response);
+  return Answer(StopWork(ChangeState(parts_.store, *request, parts_.clock(), kCancelStudy)), response);
 }
 
 grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest* request,
@@ -193,7 +188,7 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) 
   if (!study.ok()) return study.status();
   if (study->state() == v1::STUDY_STATE_CREATED) {
     return absl::FailedPreconditionError(
-        fmt::format("{} has not been started: there is nothing to recommend", study->name()));
+        fmt::format("{} has not been started; start it before asking for its recommendation", study->name()));
   }
   v1::Recommendation answer;
   // For a paused or cancelled study, the store may be newer than its runner's last state.
@@ -303,7 +298,7 @@ grpc::Status StudyServiceImpl::Predict(
   if (!Enter(predictors_, kMaxPredictors)) {
     return ToGrpc(absl::ResourceExhaustedError(
         fmt::format("{} calls ask for predictions, the most that this coordinator allows; one stream answers "
-                    "any number of requests: end one, or try again later",
+                    "any number of requests; end one, or try again later",
                     kMaxPredictors)));
   }
   const absl::Cleanup leave = [this] { Leave(predictors_); };

@@ -13,7 +13,7 @@
 #include "server/sched/notifier.h"
 #include "server/services/grpc_call.h"
 #include "server/store/store.h"
-#include "server/studies/study_runner.h"
+#include "server/studies/study_runners.h"
 
 namespace autocfg::server {
 
@@ -74,7 +74,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   // Returns why a RUNNING study makes no progress. Empty if it does.
   std::string Waiting(std::int64_t study);
   // Stops work on a study that is no longer to run.
-  absl::StatusOr<v1::Study> Stopped(absl::StatusOr<v1::Study> study);
+  absl::StatusOr<v1::Study> StopWork(absl::StatusOr<v1::Study> study);
   // Counts a new stream. Returns false if `most` streams are already in flight.
   bool Enter(int& streams, int most) ABSL_LOCKS_EXCLUDED(streams_mutex_);
   void Leave(int& streams) ABSL_LOCKS_EXCLUDED(streams_mutex_);

@@ -63,7 +63,7 @@ absl::StatusOr<PlanPrediction> AnswerSafely(const v1::PredictRequest& message, P
 
 absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::int64_t resume_cursor,
                    const Watcher& watcher) {
-  const absl::Status closing = absl::UnavailableError("the coordinator is shutting down: watch again later");
+  const absl::Status closing = absl::UnavailableError("the coordinator is shutting down; watch again later");
   if (notifier.closed()) return closing;
   const auto newest = store.ChangeCursor(study);
   if (!newest.ok()) return newest.status();
@@ -112,7 +112,7 @@ v1::PredictResponse AnswerPrediction(const v1::PredictRequest& request, Predicto
   v1::PredictResponse response;
   if (request.ByteSizeLong() > kMostRequestBytes) {
     if (request.id().size() <= kMostIdBytes) response.set_id(request.id());
-    response.set_error(fmt::format("request: it is longer than {} bytes", kMostRequestBytes));
+    response.set_error(fmt::format("request: it is longer than {} bytes; shorten it", kMostRequestBytes));
     return response;
   }
   response.set_id(request.id());

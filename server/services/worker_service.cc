@@ -148,7 +148,7 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::AppendTrialLog(grpc::CallbackServer
 absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
   if (absl::Status status = Check(request); !status.ok()) return status;
   v1::ReportTrialRequest report = request;
-  report.set_message(Shortened(request.message()));
+  report.set_message(base::Cut(request.message(), kMaxMessageBytes));
   if (absl::Status status = parts_.store.Report(report, parts_.clock()); !status.ok()) {
     spdlog::warn("{}: {}", request.worker(), std::string(status.message()));
     return status;

@@ -19,7 +19,7 @@ absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement&
         fmt::format("measurement.slice is {}, but the job runs {}", measurement.slice(),
                     asked.has_slice() ? "one rank of the plan alone" : "all ranks of the plan"));
   }
-  // The trainer reports a time for each step after the warm-up.
+  // The trainer reports a time for each step after the untimed ones.
   const std::int64_t timed = asked.steps() - asked.warmup_steps_untimed();
   if (measurement.step_time_s_size() != timed) {
     return absl::InvalidArgumentError(
@@ -112,7 +112,9 @@ v1::TrialState LastStateOf(ShareEnd end) {
 bool Breaks(ShareEnd end) { return end != ShareEnd::kRuns && end != ShareEnd::kMeasured; }
 
 AttemptVerdict VerdictOf(std::span<const ShareEnd> ends) {
-  const auto decisive = std::min_element(ends.begin(), ends.end());
+  const auto place = [](ShareEnd end) { return std::find(kPrecedence.begin(), kPrecedence.end(), end); };
+  const auto decisive = std::min_element(
+      ends.begin(), ends.end(), [&](ShareEnd one, ShareEnd other) { return place(one) < place(other); });
   AttemptVerdict verdict;
   verdict.decisive = static_cast<std::size_t>(decisive - ends.begin());
   verdict.end = *decisive;

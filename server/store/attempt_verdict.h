@@ -3,6 +3,7 @@
 // thread-safe.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -19,8 +20,7 @@ namespace autocfg::server {
 // - calibration: its ops are not exactly those asked for, each once
 absl::Status CheckFits(const autocfg::v1::Job& asked, const autocfg::v1::ReportTrialRequest& report);
 
-// In order of precedence: an attempt's result is the first of these ends that any of its shares has. The
-// numbers are stored.
+// The numbers are stored. kPrecedence has the order in which ends decide.
 enum class ShareEnd : int {
   kRuns = 0,
   kOutOfMemory = 1,
@@ -57,6 +57,13 @@ struct AttemptVerdict {
   // Counts as one of the job's attempts; if none is left, the job ends in LastStateOf(end).
   bool costs = false;
 };
+
+// The ends in order of precedence: an attempt's result is the first of these that any of its shares has.
+inline constexpr std::array kPrecedence = {
+    ShareEnd::kRuns,         ShareEnd::kOutOfMemory,     ShareEnd::kFailed,
+    ShareEnd::kTimedOut,     ShareEnd::kFailedByProcess, ShareEnd::kRefused,
+    ShareEnd::kLost,         ShareEnd::kWithdrawn,       ShareEnd::kCancelled,
+    ShareEnd::kFailedByPeer, ShareEnd::kStopped,         ShareEnd::kMeasured};
 
 // Requires: at least one share, and all have ended.
 AttemptVerdict VerdictOf(std::span<const ShareEnd> ends);

@@ -41,7 +41,7 @@ absl::StatusOr<LockFile> LockFile::Acquire(const std::string& path, const std::s
     std::string name(owner, length > 0 ? static_cast<std::size_t>(length) : 0);
     while (!name.empty() && name.back() == '\n') name.pop_back();
     return absl::FailedPreconditionError(
-        fmt::format("{} is in use by process {}: wait for it, stop it, or choose another --db", what,
+        fmt::format("{} is in use by process {}; wait for it, stop it, or choose another --db", what,
                     name.empty() ? "(unknown)" : name));
   }
   const std::string text = fmt::format("{}\n", ::getpid());

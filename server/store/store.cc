@@ -1,20 +1,11 @@
 #include "server/store/store.h"
 
+#include <algorithm>
+
 namespace autocfg::server {
 
 bool IsEnd(v1::StudyState state) {
-  switch (state) {
-    case v1::STUDY_STATE_DONE:
-    case v1::STUDY_STATE_FAILED:
-    case v1::STUDY_STATE_CANCELLED: return true;
-    case v1::STUDY_STATE_UNSPECIFIED:
-    case v1::STUDY_STATE_CREATED:
-    case v1::STUDY_STATE_RUNNING:
-    case v1::STUDY_STATE_PAUSED:
-    case v1::StudyState_INT_MIN_SENTINEL_DO_NOT_USE_:
-    case v1::StudyState_INT_MAX_SENTINEL_DO_NOT_USE_: break;
-  }
-  return false;
+  return std::find(kStudyEndStates.begin(), kStudyEndStates.end(), state) != kStudyEndStates.end();
 }
 
 bool IsEnd(v1::TrialState state) {

@@ -4,6 +4,7 @@
 // Writes that belong together are one call and one transaction. Data is durable when a call returns OK.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -18,7 +19,8 @@
 
 namespace autocfg::server {
 
-struct TrialKey {
+// Identifies a job: a trial's, or a study's calibration.
+struct JobKey {
   std::int64_t study = 0;
   std::int64_t trial = 0;  // 0: the study's calibration
 };
@@ -38,7 +40,7 @@ struct Lease {
   std::string lease_id;
   std::int64_t fencing_token = 0;
   std::int64_t attempt = 0;
-  TrialKey key;
+  JobKey key;
   autocfg::v1::Job job;
   std::int32_t first_rank = 0;
   std::int32_t ranks = 0;
@@ -96,10 +98,10 @@ struct OpTimesKey {
 // Additional changes in the same transaction as an edit of a study.
 struct StudyEdit {
   // If not empty: a second edit with this ID changes nothing and returns the current study. AlreadyExists if
-  // the ID was used for another study or verb.
+  // the ID was used for another study or kind of request.
   std::string request_id = {};
-  std::string verb = {};  // what the request does: start, pause, ...
-  double add_wall_s = 0;  // added to the usage of the study's search
+  std::string request_kind = {};  // stored with the ID; unique among moves (StudyMove): start, pause, ...
+  double add_wall_s = 0;          // added to the usage of the study's search
   double add_plan_cpu_s = 0;
 };
 
@@ -118,7 +120,11 @@ struct StudyChanges {
   std::vector<std::pair<std::int64_t, autocfg::v1::Trial>> trials;
 };
 
-// End states: DONE, FAILED or CANCELLED; MEASURED, INFEASIBLE, FAILED, TIMED_OUT, CANCELLED or LOST.
+// The states that a study does not leave.
+inline constexpr std::array kStudyEndStates = {autocfg::v1::STUDY_STATE_DONE, autocfg::v1::STUDY_STATE_FAILED,
+                                               autocfg::v1::STUDY_STATE_CANCELLED};
+
+// End states: kStudyEndStates; MEASURED, INFEASIBLE, FAILED, TIMED_OUT, CANCELLED or LOST.
 bool IsEnd(autocfg::v1::StudyState state);
 bool IsEnd(autocfg::v1::TrialState state);
 
@@ -150,8 +156,8 @@ class Store {
   virtual absl::StatusOr<std::vector<autocfg::v1::Study>> ListStudies(std::int64_t before, int limit) = 0;
   // Ascending by ID.
   virtual absl::StatusOr<std::vector<std::int64_t>> StudiesInState(autocfg::v1::StudyState state) = 0;
-  // Reads, edits and writes one study in one transaction. Only state, message, counts, phase, eta, best and
-  // end time can change. FailedPrecondition if the study is in an end state and the edit leaves it. Entering
+  // Reads, edits and writes one study in one transaction. Name, spec, fingerprint, owner and create time keep
+  // their values. FailedPrecondition if the study is in an end state and the edit leaves it. Entering
   // an end state cancels the study's open jobs, as CancelJobs does. If `edit` returns an error, returns it
   // and writes nothing. `edit` must not call the store.
   virtual absl::StatusOr<autocfg::v1::Study> ModifyStudy(
@@ -307,11 +313,11 @@ class Store {
   // (REFUSED) uses up one of the job's attempts; deregistering returns its jobs without that cost.
   //
   // Idempotent by request_id. FailedPrecondition for late, duplicate or foreign reports, and for different
-  // content under a known request_id; such reports are recorded as refused (the newest 10000 are kept).
+  // content under a known request_id; such reports are recorded as rejected (the newest 10000 are kept).
   // InvalidArgument if the result does not fit its job (CheckFits in attempt_verdict.h); the lease then
   // remains.
   virtual absl::Status Report(const autocfg::v1::ReportTrialRequest& report, double now_s) = 0;
-  virtual absl::StatusOr<std::int64_t> RefusedReports() = 0;
+  virtual absl::StatusOr<std::int64_t> RejectedReports() = 0;
   virtual absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
                                  const std::string& text) = 0;
 

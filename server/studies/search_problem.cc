@@ -97,11 +97,11 @@ absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, 
   if (const std::int64_t ranks = RankCount(problem.cluster); ranks > most_ranks) {
     return base::InvalidArgument(
         "spec.cluster",
-        fmt::format("{} ranks are too many to be {} here: at most {}", ranks, what, most_ranks));
+        fmt::format("{} ranks are too many to be {} here; use at most {}", ranks, what, most_ranks));
   }
   if (problem.workload.global_batch > most_sequences) {
     return base::InvalidArgument("spec.workload.global_batch",
-                                 fmt::format("{} is too large to be {}: at most {}",
+                                 fmt::format("{} is too large to be {}; use at most {}",
                                              problem.workload.global_batch, what, most_sequences));
   }
   return absl::OkStatus();
@@ -140,11 +140,11 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
                                  "fp64 is for CPUs only; on a GPU use bf16 or fp32");
   if (on_gpus && name == "fp16") {
     return base::Unimplemented("spec.workload.precision",
-                               "fp16 on a GPU is not supported yet: use bf16 or fp32");
+                               "fp16 on a GPU is not supported yet; use bf16 or fp32");
   }
   if (!on_gpus && name != "fp32" && name != "fp64") {
     return base::Unimplemented("spec.workload.precision",
-                               fmt::format("{} on the CPU is not supported yet: use fp32 or fp64", name));
+                               fmt::format("{} on the CPU is not supported yet; use fp32 or fp64", name));
   }
   return absl::OkStatus();
 }
@@ -173,7 +173,7 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
     if (RankCount(cluster) * problem.workload.global_batch > kMostPacedMicrobatches) {
       return base::InvalidArgument(
           "spec.workload.global_batch",
-          fmt::format("{} sequences on {} ranks are too many to be emulated: "
+          fmt::format("{} sequences on {} ranks are too many to be emulated; "
                       "their product may be {} at most",
                       problem.workload.global_batch, RankCount(cluster), kMostPacedMicrobatches));
     }

@@ -35,7 +35,7 @@ absl::Status Interrupted() { return absl::CancelledError("the study is no longer
 
 }  // namespace
 
-StudyRun::StudyRun(Store& store, Notifier& notifier, const base::Clock& clock, const WorkersAtWork& workers,
+StudyRun::StudyRun(Store& store, Notifier& notifier, const base::Clock& clock, const PresentWorkers& workers,
                    std::int64_t study, StudyRunEvents events, const std::atomic<bool>& outdated)
     : store_(store),
       notifier_(notifier),
@@ -45,7 +45,7 @@ StudyRun::StudyRun(Store& store, Notifier& notifier, const base::Clock& clock, c
       events_(std::move(events)),
       outdated_(outdated) {}
 
-absl::Status StudyRun::Failed(absl::Status status) {
+absl::Status StudyRun::RecordStoreError(absl::Status status) {
   if (store_error_.ok() && !absl::IsCancelled(status)) store_error_ = status;
   return status;
 }
@@ -58,10 +58,10 @@ double StudyRun::BudgetLeft() const {
 absl::Status StudyRun::CheckRunning() {
   if (notifier_.closed() || outdated_) return Interrupted();
   // The failed write may have been a report.
-  if (absl::Status status = store_.Health(); !status.ok()) return Failed(std::move(status));
+  if (absl::Status status = store_.Health(); !status.ok()) return RecordStoreError(std::move(status));
   const auto study = store_.GetStudy(study_);
   if (absl::IsNotFound(study.status())) return Interrupted();
-  if (!study.ok()) return Failed(study.status());
+  if (!study.ok()) return RecordStoreError(study.status());
   return study->state() == v1::STUDY_STATE_RUNNING ? absl::OkStatus() : Interrupted();
 }
 
@@ -70,7 +70,8 @@ absl::Status StudyRun::Wait(std::uint64_t version) {
   events_.got_on();
   if (!budget_spent_ && BudgetLeft() <= 0) {
     budget_spent_ = true;
-    if (absl::Status status = store_.CancelJobs(study_); !status.ok()) return Failed(std::move(status));
+    if (absl::Status status = store_.CancelJobs(study_); !status.ok())
+      return RecordStoreError(std::move(status));
     return absl::OkStatus();
   }
   const double unsaved_s = clock_() - started_s_ - saved_wall_s_;
@@ -98,7 +99,7 @@ absl::Status StudyRun::Modify(const std::function<absl::Status(v1::Study&)>& edi
       },
       extra);
   if (absl::IsNotFound(study.status())) return Interrupted();
-  if (!study.ok()) return Failed(study.status());
+  if (!study.ok()) return RecordStoreError(study.status());
   saved_wall_s_ = wall_s;
   saved_cpu_s_ = cpu_s;
   return absl::OkStatus();
@@ -161,14 +162,15 @@ absl::Status StudyRun::Pause(const std::string& message) {
 
 absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() {
   auto stored = store_.GetCalibration(study_);
-  if (!stored.ok()) return Failed(stored.status());
+  if (!stored.ok()) return RecordStoreError(stored.status());
   if (!stored->has_value()) return stored;
   for (const v1::OpTime& time : (*stored)->result.ops()) {
     const absl::Status known = FromProto(time.op()).status();
     if (known.ok()) continue;
     spdlog::warn("{}: its calibration is of another version of the engine ({}); measuring it again",
                  StudyName(study_), std::string(known.message()));
-    if (absl::Status status = store_.DropCalibration(study_); !status.ok()) return Failed(std::move(status));
+    if (absl::Status status = store_.DropCalibration(study_); !status.ok())
+      return RecordStoreError(std::move(status));
     return std::optional<Store::Calibration>();
   }
   return stored;
@@ -181,7 +183,7 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
   while (true) {
     const std::uint64_t version = notifier_.Version();
     const auto workers = workers_();
-    if (!workers.ok()) return Failed(workers.status());
+    if (!workers.ok()) return RecordStoreError(workers.status());
     key = OpTimesKeyFor(job, *workers);
     const bool any = std::any_of(workers->begin(), workers->end(), [](const WorkerRecord& worker) {
       return WorkerKind(worker.inventory) == DeviceKind::kCuda;
@@ -192,7 +194,7 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
   }
   if (!key) return Store::Calibration();
   auto kept = store_.FindOpTimes(*key, job.calibrate(), clock_());
-  if (!kept.ok()) return Failed(kept.status());
+  if (!kept.ok()) return RecordStoreError(kept.status());
   std::set<std::string> known;
   for (const v1::OpTime& time : kept->result.ops()) known.insert(time.op().SerializeAsString());
   v1::CalibrateSpec& spec = *job.mutable_calibrate();
@@ -219,14 +221,14 @@ absl::Status StudyRun::QueueCalibration(const SearchLoop& loop) {
                               : store_.EnqueueCalibration(study_, job, kMaxAttempts, *reused);
   if (status.ok()) return status;
   if (absl::Status running = CheckRunning(); !running.ok()) return running;
-  return Failed(std::move(status));
+  return RecordStoreError(std::move(status));
 }
 
 absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const SearchLoop& loop) {
   auto stored = StoredCalibration();
   if (!stored.ok() || stored->has_value()) return stored;
   auto state = store_.CalibrationState(study_);
-  if (!state.ok()) return Failed(state.status());
+  if (!state.ok()) return RecordStoreError(state.status());
   // MEASURED: the calibration was dropped, or arrived just now. LOST: the study was paused for it, and was
   // resumed.
   const bool again = state->first == v1::TRIAL_STATE_MEASURED || state->first == v1::TRIAL_STATE_LOST;
@@ -239,13 +241,13 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
   while (true) {
     const std::uint64_t version = notifier_.Version();
     stored = store_.GetCalibration(study_);
-    if (!stored.ok()) return Failed(stored.status());
+    if (!stored.ok()) return RecordStoreError(stored.status());
     if (stored->has_value()) return stored;
     state = store_.CalibrationState(study_);
-    if (!state.ok()) return Failed(state.status());
+    if (!state.ok()) return RecordStoreError(state.status());
     if (state->first == v1::TRIAL_STATE_MEASURED) {  // it arrived between the two reads
       stored = store_.GetCalibration(study_);
-      if (!stored.ok()) return Failed(stored.status());
+      if (!stored.ok()) return RecordStoreError(stored.status());
       if (!stored->has_value()) return absl::InternalError("a calibration was reported but is not stored");
       return stored;
     }
@@ -282,7 +284,7 @@ absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& re
   const auto queued = store_.EnqueueTrial(study_, trial, *job, kMaxAttempts);
   if (!queued.ok()) {
     if (absl::Status running = CheckRunning(); !running.ok()) return running;
-    return Failed(queued.status());
+    return RecordStoreError(queued.status());
   }
   const auto id = ParseTrialName(queued->name());
   if (!id.ok()) return id.status();
@@ -296,7 +298,7 @@ absl::StatusOr<std::optional<v1::Trial>> StudyRun::Await(std::int64_t number) {
     const auto trial = store_.GetTrial(study_, number);
     if (!trial.ok()) {
       if (absl::Status running = CheckRunning(); !running.ok()) return running;
-      return Failed(trial.status());
+      return RecordStoreError(trial.status());
     }
     if (IsEnd(trial->state())) {
       // Cancelled by the study's end, not by its budget: stop.

@@ -19,7 +19,7 @@
 namespace autocfg::server {
 
 // Returns the workers that are registered and were heard of recently.
-using WorkersAtWork = std::function<absl::StatusOr<std::vector<WorkerRecord>>()>;
+using PresentWorkers = std::function<absl::StatusOr<std::vector<WorkerRecord>>()>;
 
 // Callbacks of a run, called on its thread.
 struct StudyRunEvents {
@@ -31,7 +31,7 @@ struct StudyRunEvents {
 class StudyRun final : private OutcomeSource {
  public:
   // `outdated` is set when an outcome that the run has already processed has changed.
-  StudyRun(Store& store, Notifier& notifier, const base::Clock& clock, const WorkersAtWork& workers,
+  StudyRun(Store& store, Notifier& notifier, const base::Clock& clock, const PresentWorkers& workers,
            std::int64_t study, StudyRunEvents events, const std::atomic<bool>& outdated);
 
   // Returns OK if the study reached an end state. Returns Cancelled if it is no longer RUNNING, the notifier
@@ -52,7 +52,7 @@ class StudyRun final : private OutcomeSource {
   bool StopNow() override { return budget_spent_ || BudgetLeft() <= 0; }
 
   // Records and returns an error of the store.
-  absl::Status Failed(absl::Status status);
+  absl::Status RecordStoreError(absl::Status status);
   double BudgetLeft() const;  // seconds; infinite without a budget
   // Waits for the store to change. Returns Cancelled as Run does. Cancels the study's jobs once the budget is
   // spent.
@@ -67,7 +67,7 @@ class StudyRun final : private OutcomeSource {
   Store& store_;
   Notifier& notifier_;
   const base::Clock& clock_;
-  const WorkersAtWork& workers_;
+  const PresentWorkers& workers_;
   const std::int64_t study_;
   const StudyRunEvents events_;
   const std::atomic<bool>& outdated_;

@@ -157,18 +157,7 @@ absl::Status StudySearch::Drive(OutcomeSource& source) {
   return absl::OkStatus();
 }
 
-v1::Counts StudySearch::Counts() const {
-  const SearchCounts& counts = loop_.counts();
-  v1::Counts message;
-  message.set_enumerated(counts.enumerated);
-  message.set_illegal(counts.illegal);
-  message.set_out_of_memory(counts.out_of_memory);
-  message.set_predicted(counts.predicted);
-  message.set_evaluated(counts.evaluated);
-  message.set_measured(counts.measured);
-  for (const auto& [reason, count] : counts.rejected) (*message.mutable_rejected())[reason] = count;
-  return message;
-}
+v1::Counts StudySearch::Counts() const { return ToProto(loop_.counts()); }
 
 v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   v1::Candidate candidate;
@@ -199,11 +188,7 @@ v1::Recommendation StudySearch::Recommendation() const {
   for (std::size_t i = 0; i < ranking.size(); ++i) {
     *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
   }
-  if (answer.has_best()) {
-    // The time of a slice is not the plan's step time, which remains a prediction.
-    const bool measured = answer.best().has_measured() && !answer.best().measured().slice();
-    answer.set_provenance(measured ? "measured" : "predicted");
-  }
+  if (answer.has_best()) answer.set_provenance(std::string(Provenance(answer.best())));
   // the caller adds the device time used so far
   answer.set_exhaustive_device_s(loop_.UnmeasuredDeviceSeconds());
   if (const std::int64_t left = loop_.PlansLeft(); left > 0) {
@@ -217,7 +202,8 @@ std::string StudySearch::NothingFits() const {
   const SearchCounts& counts = loop_.counts();
   if (counts.predicted > 0) {
     if (!calibrated_ || loop_.phase() != SearchPhase::kDone || !loop_.Ranking(1).empty()) return "";
-    return fmt::format("none of the {} plans that should fit could run: see the trials", counts.predicted);
+    return fmt::format("none of the {} plans that should fit could run; see autocfg trials",
+                       counts.predicted);
   }
   if (counts.enumerated == 0) return "the space contains no plan that uses all ranks";
   std::string reasons;

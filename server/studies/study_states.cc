@@ -1,9 +1,10 @@
 #include "server/studies/study_states.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "server/names/names.h"
 #include "spdlog/spdlog.h"
 
@@ -11,8 +12,9 @@ namespace autocfg::server {
 namespace {
 
 absl::Status NotFrom(const v1::Study& study, const char* wanted) {
-  return absl::FailedPreconditionError(
-      fmt::format("{} is in state {} and cannot be {}", study.name(), StateName(study.state()), wanted));
+  return absl::FailedPreconditionError(fmt::format("{} is {} and cannot be {}; {}", study.name(),
+                                                   ShortName(study.state()), wanted,
+                                                   IsEnd(study.state()) ? "create a new study" : "start it"));
 }
 
 absl::Status ToRunning(v1::Study& study, double /*now_s*/) {
@@ -55,22 +57,26 @@ const StudyMove kPauseStudy{"pause", ToPaused};
 const StudyMove kResumeStudy{"resume", ToResumed};
 const StudyMove kCancelStudy{"cancel", ToCancelled};
 
-void LogState(std::int64_t study, v1::StudyState state, std::string message) {
-  std::replace_if(
-      message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  spdlog::info("{} is {}{}{}", StudyName(study), StateName(state), message.empty() ? "" : ": ", message);
+absl::Status CheckRequestId(const std::string& request_id) {
+  constexpr std::size_t kMaxRequestId = 200;
+  if (request_id.size() <= kMaxRequestId) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("request_id is longer than {} bytes; use a shorter one", kMaxRequestId));
+}
+
+void LogState(std::int64_t study, v1::StudyState state, const std::string& message) {
+  spdlog::info("{} is {}{}{}", StudyName(study), ShortName(state), message.empty() ? "" : ": ",
+               base::OneLine(message));
 }
 
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
                                       double now_s, const StudyMove& move) {
   const auto id = ParseStudyName(name);
   if (!id.ok()) return id.status();
-  if (request_id.size() > kMaxRequestId) {
-    return absl::InvalidArgumentError(fmt::format("request_id is longer than {} bytes", kMaxRequestId));
-  }
+  if (absl::Status status = CheckRequestId(request_id); !status.ok()) return status;
   StudyEdit extra;
   extra.request_id = request_id;
-  extra.verb = move.verb;
+  extra.request_kind = move.request_kind;
   return store.ModifyStudy(
       *id, [&](v1::Study& study) { return move.edit(study, now_s); }, extra);
 }

@@ -1,7 +1,6 @@
 // State changes of a study that users request. Thread-safe.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,13 +12,13 @@
 
 namespace autocfg::server {
 
-// The longest request_id accepted, in bytes.
-inline constexpr std::size_t kMaxRequestId = 200;
+// InvalidArgument if the request_id is longer than 200 bytes.
+absl::Status CheckRequestId(const std::string& request_id);
 
 // An edit of a study. FailedPrecondition if its state does not allow the move. No effect if the study already
 // has the target state.
 struct StudyMove {
-  const char* verb;
+  const char* request_kind;  // stored with a request's ID; unique among moves
   absl::Status (*edit)(v1::Study& study, double now_s);
 };
 extern const StudyMove kStartStudy;   // from CREATED, PAUSED
@@ -31,7 +30,7 @@ absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, con
                                       double now_s, const StudyMove& move);
 
 // Logs one line. Cleans `message` for the log, because others may have written it.
-void LogState(std::int64_t study, v1::StudyState state, std::string message);
+void LogState(std::int64_t study, v1::StudyState state, const std::string& message);
 
 // `request` has a study name and a request_id.
 template <typename Request>

@@ -88,6 +88,19 @@ TEST(BytesText, Units) {
   EXPECT_EQ(BytesText(std::numeric_limits<std::int64_t>::max()), "8.0 EiB");
 }
 
+TEST(Cut, EndsBetweenCharacters) {
+  EXPECT_EQ(Cut("four", 4), "four");
+  EXPECT_EQ(Cut("fours", 4), "four...");
+  EXPECT_EQ(Cut("a\xc3\xa4\xc3\xa4", 4), "a\xc3\xa4...");
+  EXPECT_EQ(Cut("", 0), "");
+}
+
+TEST(OneLine, HasNoControlCharacters) {
+  EXPECT_EQ(OneLine("\n two\r\n\tlines\x1b[1m \n"), " two lines [1m");
+  EXPECT_EQ(OneLine("a\nb\nc", 3), "a b...");
+  EXPECT_EQ(OneLine("\xc3\xa4"), "\xc3\xa4");
+}
+
 TEST(SecondsText, Units) {
   EXPECT_EQ(SecondsText(0), "0 s");
   EXPECT_EQ(SecondsText(850e-6), "850 us");

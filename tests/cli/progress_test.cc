@@ -42,6 +42,9 @@ TEST(Progress, ShowsKnownFields) {
   text = Joined(ProgressLines(study, 12, 600, 200));
   EXPECT_NE(text.find("(measured)  tp=2"), std::string::npos) << text;
   EXPECT_NE(text.find("budget"), std::string::npos);
+  study.mutable_best()->mutable_measured()->set_slice(true);
+  text = Joined(ProgressLines(study, 12, 600, 200));
+  EXPECT_NE(text.find("(measured) (the slice)  tp=2"), std::string::npos) << text;
 }
 
 TEST(Progress, AlwaysShowsTimeLeft) {

@@ -190,7 +190,7 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     EXPECT_TRUE(trial.ok()) << trial.status();
     return *trial;
   }
-  std::int64_t Refused() { return *store_->RefusedReports(); }
+  std::int64_t Rejected() { return *store_->RejectedReports(); }
   std::int64_t Cursor(std::int64_t study) { return *store_->ChangeCursor(study); }
 
   std::shared_ptr<Store> store_;

@@ -245,7 +245,7 @@ TEST_P(StoreGangSuite, LostMemberStopsTheOthersAndCostsOneAttempt) {
   EXPECT_EQ(*store_->LeasesToStop(), Ids({2}));
   // The late report of the lost share is rejected and recorded.
   EXPECT_EQ(Send(1, v1::OUTCOME_MEASURED).code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Refused(), 1);
+  EXPECT_EQ(Rejected(), 1);
   ASSERT_TRUE(Send(2, v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER).ok());
   EXPECT_TRUE(store_->LeasesToStop()->empty());
   EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED);
@@ -359,7 +359,7 @@ TEST_P(StoreGangSuite, ForeignAndDuplicateShareReportsAreRejected) {
   v1::ReportTrialRequest second = ReportOf(gang_[0], v1::OUTCOME_FAILED, "forged");
   second.set_request_id("second");
   EXPECT_EQ(store_->Report(second, 202).code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Refused(), 5);
+  EXPECT_EQ(Rejected(), 5);
   ASSERT_TRUE(Send(1, v1::OUTCOME_MEASURED).ok());
   EXPECT_TRUE(Send(0, v1::OUTCOME_MEASURED).ok()) << "the same request, after the attempt's end";
   EXPECT_EQ(State(), v1::TRIAL_STATE_MEASURED);

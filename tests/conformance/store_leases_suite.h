@@ -171,7 +171,8 @@ TEST_P(StoreSuite, ExpiredLeaseIsNotReportedAsTooLong) {
   EnqueueJob(id, "tp=1", job);
   ASSERT_EQ(GiveOut({Join("a", 1)}).leases.size(), 1u);
   ASSERT_EQ(store_->ExpireLeases(210)->size(), 1u);
-  EXPECT_EQ(Trial(id, 1).attempts(0).message(), "the worker did not renew its lease");
+  EXPECT_EQ(Trial(id, 1).attempts(0).message(),
+            "the worker did not renew its lease; check the worker's host and network");
 }
 
 TEST_P(StoreSuite, OnlyTheHolderMayRenew) {
@@ -179,17 +180,17 @@ TEST_P(StoreSuite, OnlyTheHolderMayRenew) {
   const std::int64_t epoch = Register();
   const std::int64_t other = Register("workers/b");
   const Lease lease = *Take(epoch);
-  const auto refused = absl::StatusCode::kFailedPrecondition;
+  const auto rejected = absl::StatusCode::kFailedPrecondition;
   EXPECT_EQ(store_->RenewLease("workers/b", other, lease.lease_id, lease.fencing_token, 1, 1).status().code(),
-            refused);
+            rejected);
   EXPECT_EQ(
       store_->RenewLease("workers/a", epoch + 1, lease.lease_id, lease.fencing_token, 1, 1).status().code(),
-      refused);
+      rejected);
   EXPECT_EQ(
       store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token + 1, 1, 1).status().code(),
-      refused);
+      rejected);
   EXPECT_EQ(store_->RenewLease("workers/a", epoch, "lease-no", lease.fencing_token, 1, 1).status().code(),
-            refused);
+            rejected);
   EXPECT_TRUE(store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token, 1, 1).ok());
 }
 
@@ -209,7 +210,7 @@ TEST_P(StoreSuite, ExpiryRequeuesUntilAttemptsAreUsedUp) {
   // The first holder's late report has an outdated fencing token.
   EXPECT_EQ(store_->Report(Measured(first, epoch, "late"), 301).code(),
             absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Refused(), 1);
+  EXPECT_EQ(Rejected(), 1);
   EXPECT_EQ(store_->ExpireLeases(400)->size(), 1u);
   const v1::Trial lost = Trial(id, 1);
   EXPECT_EQ(lost.state(), v1::TRIAL_STATE_LOST);

@@ -22,7 +22,7 @@ TEST_P(StoreSuite, ReportWritesTrialAttemptAndMeasurement) {
   EXPECT_EQ(trial.attempts(0).start_time_s(), 200);
   EXPECT_EQ(trial.attempts(0).end_time_s(), 207);
   EXPECT_EQ(store_->Usage(id)->device_s, 3);
-  EXPECT_EQ(Refused(), 0);
+  EXPECT_EQ(Rejected(), 0);
 }
 
 TEST_P(StoreSuite, ReportIsIdempotentByRequestId) {
@@ -36,7 +36,7 @@ TEST_P(StoreSuite, ReportIsIdempotentByRequestId) {
   EXPECT_TRUE(store_->Report(report, 202).ok());
   EXPECT_EQ(Cursor(id), cursor);
   EXPECT_EQ(Trial(id, 1).attempts(0).end_time_s(), 201);
-  EXPECT_EQ(Refused(), 0);
+  EXPECT_EQ(Rejected(), 0);
 }
 
 TEST_P(StoreSuite, KnownRequestIdWithOtherContentsIsRejectedAndRecorded) {
@@ -55,13 +55,13 @@ TEST_P(StoreSuite, KnownRequestIdWithOtherContentsIsRejectedAndRecorded) {
   others[5].mutable_measurement()->set_step_time_s(0, 0.125);
   others[6].set_lease_id(others[6].lease_id() + "0");
   others[7].set_message("late words");
-  std::int64_t refused = 0;
+  std::int64_t rejected = 0;
   for (const v1::ReportTrialRequest& other : others) {
-    EXPECT_EQ(store_->Report(other, 202).code(), absl::StatusCode::kFailedPrecondition) << refused;
-    EXPECT_EQ(Refused(), ++refused);
+    EXPECT_EQ(store_->Report(other, 202).code(), absl::StatusCode::kFailedPrecondition) << rejected;
+    EXPECT_EQ(Rejected(), ++rejected);
   }
   EXPECT_TRUE(store_->Report(report, 203).ok()) << "the same again";
-  EXPECT_EQ(Refused(), refused);
+  EXPECT_EQ(Rejected(), rejected);
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_MEASURED);
   EXPECT_EQ(Trial(id, 1).measured().median_step_time_s(), 0.25);
 }
@@ -88,7 +88,7 @@ TEST_P(StoreSuite, DuplicateReportIsRejectedAndRecorded) {
   second.mutable_measurement()->set_median_step_time_s(99);
   EXPECT_EQ(store_->Report(second, 202).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Trial(id, 1).measured().median_step_time_s(), 0.25);
-  EXPECT_EQ(Refused(), 1);
+  EXPECT_EQ(Rejected(), 1);
 }
 
 TEST_P(StoreSuite, ForeignReportsAreRejectedWithoutEffect) {
@@ -110,7 +110,7 @@ TEST_P(StoreSuite, ForeignReportsAreRejectedWithoutEffect) {
   for (v1::ReportTrialRequest& report : wrong) {
     report.set_request_id(fmt::format("w{}", ++n));
     EXPECT_EQ(store_->Report(report, 201).code(), absl::StatusCode::kFailedPrecondition) << n;
-    EXPECT_EQ(Refused(), n);
+    EXPECT_EQ(Rejected(), n);
   }
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
   EXPECT_EQ(Trial(id, 2).state(), v1::TRIAL_STATE_RUNNING);
@@ -203,11 +203,11 @@ TEST_P(StoreSuite, UnrequestedResultIsInvalidAndKeepsTheLease) {
   EXPECT_TRUE(Held(trial) && Held(calibration));
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_RUNNING);
-  EXPECT_EQ(Refused(), 0) << "the worker may correct it";
+  EXPECT_EQ(Rejected(), 0) << "the worker may correct it";
   EXPECT_TRUE(store_->Report(Measured(trial, epoch, "r1"), 1).ok());
   // Or the worker gives up, and another worker is tried.
   v1::ReportTrialRequest failed =
-      Ended(calibration, epoch, "r2", v1::OUTCOME_FAILED, "the result was refused");
+      Ended(calibration, epoch, "r2", v1::OUTCOME_FAILED, "the result was rejected");
   failed.set_failure(v1::FAILURE_KIND_PROCESS);
   EXPECT_TRUE(store_->Report(failed, 1).ok());
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
@@ -272,12 +272,12 @@ TEST_P(StoreSuite, NewestRejectedReportsAreKept) {
   constexpr int kKept = 10'000;
   for (int i = 0; i < kKept + 5; ++i) {
     if (i == kKept) {
-      EXPECT_EQ(Refused(), kKept);
+      EXPECT_EQ(Rejected(), kKept);
     }
     ASSERT_EQ(store_->Report(Measured(lease, epoch, fmt::format("r{}", i)), 201).code(),
               absl::StatusCode::kFailedPrecondition);
   }
-  EXPECT_EQ(Refused(), kKept);
+  EXPECT_EQ(Rejected(), kKept);
 }
 
 }  // namespace autocfg::server

@@ -145,7 +145,7 @@ TEST_P(StoreSuite, MessagesNameStatesWithoutTheirPrefix) {
       store_->RetryTrial(id, 1, "").status(),
   };
   EXPECT_THAT(refused[0].message(), testing::HasSubstr("has ended (MEASURED)"));
-  EXPECT_THAT(refused[1].message(), testing::HasSubstr("is MEASURED: only trials that"));
+  EXPECT_THAT(refused[1].message(), testing::HasSubstr("is MEASURED; only trials that"));
   SetState(id, v1::STUDY_STATE_DONE);
   v1::Trial trial;
   trial.set_plan_text("tp=2");
@@ -191,10 +191,10 @@ TEST_P(StoreSuite, ModifyIsOneTransactionAndIdempotent) {
 
 TEST_P(StoreSuite, RequestIdIsBoundToItsMethod) {
   const std::int64_t id = Id(NewStudy());
-  const auto edit = [&](std::int64_t study, const std::string& verb, v1::StudyState state) {
+  const auto edit = [&](std::int64_t study, const std::string& kind, v1::StudyState state) {
     StudyEdit extra;
     extra.request_id = "r1";
-    extra.verb = verb;
+    extra.request_kind = kind;
     return store_->ModifyStudy(
         study,
         [&](v1::Study& edited) {
@@ -204,9 +204,9 @@ TEST_P(StoreSuite, RequestIdIsBoundToItsMethod) {
         extra);
   };
   ASSERT_TRUE(edit(id, "start", v1::STUDY_STATE_RUNNING).ok());
-  for (const auto& [verb, state] :
+  for (const auto& [kind, state] :
        {std::pair("cancel", v1::STUDY_STATE_CANCELLED), std::pair("pause", v1::STUDY_STATE_PAUSED)}) {
-    EXPECT_EQ(edit(id, verb, state).status().code(), absl::StatusCode::kAlreadyExists) << verb;
+    EXPECT_EQ(edit(id, kind, state).status().code(), absl::StatusCode::kAlreadyExists) << kind;
     EXPECT_EQ(store_->GetStudy(id)->state(), v1::STUDY_STATE_RUNNING);
   }
   EXPECT_EQ(edit(Id(NewStudy()), "start", v1::STUDY_STATE_RUNNING).status().code(),

@@ -62,7 +62,7 @@ TrainConfig Llama(const char* precision) {
 
 void ExpectLosses(const worker::JobResult& job, const std::vector<StepResult>& want, double tolerance) {
   ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
-  for (const worker::RankOutcome& rank : job.ranks) {
+  for (const worker::RankEnd& rank : job.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     ASSERT_EQ(result.losses_size(), static_cast<int>(want.size()));
     EXPECT_EQ(result.peak_memory_bytes(), result.planned_memory_bytes().total());

@@ -43,7 +43,7 @@ TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
     const worker::JobResult job = RunProcesses(c, "cpu", hooks);
     ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
     EXPECT_EQ(progress, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
-    for (const worker::RankOutcome& rank : job.ranks) {
+    for (const worker::RankEnd& rank : job.ranks) {
       ASSERT_TRUE(rank.finished);
       const v1::TrainResult& result = rank.last.train_result();
       ASSERT_EQ(result.losses_size(), 10);
@@ -75,7 +75,7 @@ TEST_F(Processes, CountBytesOnTheDryDevice) {
   c.plan = {{.tp = 2, .pp = 2}};
   const worker::JobResult job = RunProcesses(c, "dry");
   ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
-  for (const worker::RankOutcome& rank : job.ranks) {
+  for (const worker::RankEnd& rank : job.ranks) {
     EXPECT_GT(rank.last.train_result().planned_memory_bytes().total(), 0);
     EXPECT_EQ(rank.last.train_result().losses_size(), 0);
   }
@@ -99,7 +99,7 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
   const worker::JobResult job = RunProcesses(c, "paced");
   ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
   const double microbatches = 4, layers = 1;  // per rank
-  for (const worker::RankOutcome& rank : job.ranks) {
+  for (const worker::RankEnd& rank : job.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     ASSERT_EQ(result.step_time_s_size(), 2);
     for (const double step_s : result.step_time_s())
@@ -123,7 +123,7 @@ TEST_F(Processes, RunCopiesOfASlice) {
   *job.mutable_train() = SpecOf(c);
   const worker::JobResult done = RunProcesses(job, 2);
   ASSERT_EQ(done.outcome, v1::OUTCOME_MEASURED) << done.message;
-  for (const worker::RankOutcome& rank : done.ranks) {
+  for (const worker::RankEnd& rank : done.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     EXPECT_EQ(result.slice().tensor(), 3);
     EXPECT_EQ(result.slice().pipeline(), 2);
@@ -183,7 +183,7 @@ TEST_F(Processes, Calibrate) {
   for (const OpDesc& op : {matmul, reduce}) *job.mutable_calibrate()->add_ops() = ToProto(op);
   const worker::JobResult result = RunProcesses(job, 2);
   ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
-  for (const worker::RankOutcome& rank : result.ranks) {
+  for (const worker::RankEnd& rank : result.ranks) {
     ASSERT_EQ(rank.last.calibrate_result().ops_size(), 2);
     for (const v1::OpTime& time : rank.last.calibrate_result().ops()) EXPECT_GT(time.seconds(), 0);
     EXPECT_EQ(*FromProto(rank.last.calibrate_result().ops(1).op()), reduce);

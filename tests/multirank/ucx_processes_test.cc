@@ -40,7 +40,7 @@ TEST(UcxProcesses, ReduceMoreRanksThanCores) {
     const worker::JobResult result = worker::ProcessLauncher(worker::FakeTrainerPath())
                                          .Run(worker::FakeJob(std::vector<std::string>(size, "reduce")));
     ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
-    for (const worker::RankOutcome& rank : result.ranks) {
+    for (const worker::RankEnd& rank : result.ranks) {
       EXPECT_EQ(rank.last.train_result().losses(0), size * (size + 1) / 2);
       EXPECT_EQ(rank.log_tail, "");  // UCX logs nothing
     }

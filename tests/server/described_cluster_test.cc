@@ -168,7 +168,8 @@ TEST_F(DescribedCluster, LimitErrorsNameTheirValues) {
   *spec.mutable_cluster() = ToProto(*PresetCluster("a100-80gb-sxm:16x8"));
   grpc::Status status = CreateStatus(spec);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), HasSubstr("128 ranks are too many to be emulated here: at most 64"));
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("128 ranks are too many to be emulated here; use at most 64"));
   *spec.mutable_cluster() = ToProto(*PresetCluster("a100-80gb-sxm:8x8"));
   spec.mutable_workload()->set_global_batch(1 << 16);
   status = CreateStatus(spec);

@@ -178,7 +178,7 @@ class FakeWorker {
     report.set_outcome(v1::OUTCOME_FAILED);
     report.set_failure(v1::FAILURE_KIND_PROCESS);
     report.set_message(words);
-    report.set_request_id(report.lease_id() + "/refused");
+    report.set_request_id(report.lease_id() + "/rejected");
     v1::ReportTrialResponse response;
     grpc::ClientContext context;
     const grpc::Status status = stub_->ReportTrial(&context, report, &response);

@@ -63,7 +63,7 @@ TEST_F(ServerLog, LogsWorkersAndEndsOfJobsAndStudies) {
   report.set_request_id("late");
   v1::ReportTrialResponse reported;
   EXPECT_FALSE(Call(workers_, &Stub::ReportTrial, report, &reported).ok());
-  AwaitLine("workers/a: the report is refused");
+  AwaitLine("workers/a: the report is rejected");
   v1::DrainWorkerRequest drain;
   drain.set_worker("workers/a");
   v1::DrainWorkerResponse drained;

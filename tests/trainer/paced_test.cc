@@ -282,7 +282,7 @@ TEST(Trace, RejectsTraceOnTheDryDevice) {
   c.lr.steps = 1;
   c.trace = true;
   EXPECT_EQ(Refusal(EngineDevice::kDry, c),
-            "the dry device takes no time and cannot be traced; use cpu or paced");
+            "the dry device takes no time and cannot be traced; use cpu, cuda or paced");
 }
 
 }  // namespace

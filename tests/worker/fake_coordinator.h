@@ -80,8 +80,8 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     });
   }
   // Rejects results as invalid with these words; accepts reports of failures.
-  void RefuseResults(const std::string& words) {
-    Set([&] { refusal_ = words; });
+  void RejectResults(const std::string& words) {
+    Set([&] { rejection_ = words; });
   }
   void Drain() {
     Set([&] { draining_ = true; });
@@ -266,8 +266,8 @@ class FakeCoordinator final : public v1::WorkerService::Service {
       --failing_reports_;
       return {report_failure_, "in a moment"};
     }
-    if (!refusal_.empty() && request->outcome() == v1::OUTCOME_MEASURED)
-      return {grpc::StatusCode::INVALID_ARGUMENT, refusal_};
+    if (!rejection_.empty() && request->outcome() == v1::OUTCOME_MEASURED)
+      return {grpc::StatusCode::INVALID_ARGUMENT, rejection_};
     reports_.push_back(*request);
     return grpc::Status::OK;
   }
@@ -318,8 +318,8 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   std::vector<v1::ReportTrialRequest> reports_;
   std::vector<v1::RegisterWorkerRequest> registrations_;
   std::vector<v1::AppendTrialLogRequest> logs_;
-  std::string refused_;  // lease whose renewals are refused
-  std::string refusal_;  // message for rejected results
+  std::string refused_;    // lease whose renewals are refused
+  std::string rejection_;  // message for rejected results
   v1::LeaseCommand command_ = v1::LEASE_COMMAND_CONTINUE;
   std::int64_t last_epoch_ = 0;
   int leases_ = 0;

@@ -17,9 +17,9 @@
 namespace autocfg::worker {
 namespace {
 
-RankOutcome Trained(const std::vector<double>& steps, std::int64_t planned, std::int64_t peak,
-                    std::int64_t overhead) {
-  RankOutcome rank;
+RankEnd Trained(const std::vector<double>& steps, std::int64_t planned, std::int64_t peak,
+                std::int64_t overhead) {
+  RankEnd rank;
   rank.finished = true;
   auto& result = *rank.last.mutable_train_result();
   for (const double step : steps) {
@@ -151,6 +151,22 @@ TEST(CalibrationOf, MeanOfComputeAndSlowestOfCommunication) {
   EXPECT_EQ(calibration.ops(1).seconds(), 3.0);
   EXPECT_EQ(calibration.ops(2).op().dims(0), 16);
   EXPECT_EQ(calibration.ops(2).seconds(), 5.0) << "timed by one rank only";
+}
+
+TEST(MakeJobRequest, ShareHasItsRanksOfTheJob) {
+  v1::Job job;
+  job.set_ranks(5);
+  job.set_device("cpu");
+  job.mutable_train()->set_steps(1);
+  v1::Share share;
+  share.set_first_rank(2);
+  share.set_ranks(2);
+  const JobRequest request = MakeJobRequest(job, share, {6, 7}, {});
+  ASSERT_EQ(request.ranks.size(), 2u);
+  EXPECT_EQ(request.ranks[0].rank(), 2);
+  EXPECT_EQ(request.ranks[1].rank(), 3);
+  EXPECT_EQ(request.ranks[1].world_size(), 5);
+  EXPECT_EQ(request.cores.size(), 2u);
 }
 
 TEST(MakeJobRequest, OnlyGpuRanksArePinnedToGpus) {

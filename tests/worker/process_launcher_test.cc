@@ -37,7 +37,7 @@ TEST(ProcessLauncher, CollectsResults) {
   EXPECT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   EXPECT_EQ(result.message, "");
   EXPECT_EQ(result.first_failed_rank, -1);
-  for (const RankOutcome& rank : result.ranks) {
+  for (const RankEnd& rank : result.ranks) {
     EXPECT_TRUE(rank.finished);
     EXPECT_TRUE(rank.last.has_train_result());
     EXPECT_EQ(rank.exit_status, 0);
@@ -53,7 +53,7 @@ TEST(ProcessLauncher, RelaysGatheringsAndProgress) {
   ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   EXPECT_EQ(steps, std::vector<int>(5, 50));
   const double expected = 49 * (1 + 2 + 3 + 4 + 5) + 5.0 * (1 << 20);
-  for (const RankOutcome& rank : result.ranks) EXPECT_EQ(rank.last.train_result().losses(0), expected);
+  for (const RankEnd& rank : result.ranks) EXPECT_EQ(rank.last.train_result().losses(0), expected);
 }
 
 TEST(ProcessLauncher, StartsRanksWithNothingInherited) {

@@ -123,7 +123,7 @@ TEST_F(WorkerJobsTest, JobWaitsForSlotsOfAnEndingJob) {
 
 TEST_F(WorkerJobsTest, ResultRejectedAsInvalidIsReportedAsRetryableFailure) {
   FakeCoordinator coordinator(address_, 60);
-  coordinator.RefuseResults("measurement.step_time_s has 1 times, but the job times 4 steps");
+  coordinator.RejectResults("measurement.step_time_s has 1 times, but the job times 4 steps");
   const auto worker = StartWorker(1);
   coordinator.Queue(JobOf("ok"));
   const v1::ReportTrialRequest report = coordinator.AwaitReport();
@@ -131,13 +131,13 @@ TEST_F(WorkerJobsTest, ResultRejectedAsInvalidIsReportedAsRetryableFailure) {
   EXPECT_EQ(report.failure(), v1::FAILURE_KIND_PROCESS);
   EXPECT_FALSE(report.has_measurement());
   EXPECT_EQ(report.lease_id(), "lease-1");
-  EXPECT_EQ(report.request_id(), "lease-1/refused") << "that of the result is the result's";
+  EXPECT_EQ(report.request_id(), "lease-1/rejected") << "that of the result is the result's";
   EXPECT_EQ(
       report.message(),
-      "the coordinator refused the result: measurement.step_time_s has 1 times, but the job times 4 steps");
+      "the coordinator rejected the result: measurement.step_time_s has 1 times, but the job times 4 steps");
   EXPECT_EQ(coordinator.report_calls(), 2);
   // The worker continues with the next job.
-  coordinator.RefuseResults("");
+  coordinator.RejectResults("");
   coordinator.Queue(JobOf("ok"));
   EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED);
 }

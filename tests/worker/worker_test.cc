@@ -95,7 +95,7 @@ TEST_F(WorkerTest, RunsAJobAndReportsTheMeasurement) {
   EXPECT_EQ(report.fencing_token(), 1);
   EXPECT_EQ(report.attempt(), 1);
   EXPECT_FALSE(report.request_id().empty());
-  EXPECT_EQ(report.measurement().step_time_s_size(), 4) << "one of five steps was warm-up";
+  EXPECT_EQ(report.measurement().step_time_s_size(), 4) << "one of five steps was untimed";
   EXPECT_GT(report.measurement().median_step_time_s(), 0);
   EXPECT_GT(report.measurement().planned_memory_bytes(), 0);
   EXPECT_EQ(report.measurement().build_id(), options_.inventory.build_id());

@@ -63,7 +63,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
                       const ProgressFunction& progress) {
   StepClock* const clock = backend.clock.get();
   if (config.trace && clock == nullptr) {
-    throw BadInput(fmt::format("the {} device takes no time and cannot be traced; use cpu or paced",
+    throw BadInput(fmt::format("the {} device takes no time and cannot be traced; use cpu, cuda or paced",
                                backend.device->Name()));
   }
   CheckTrainConfig(config, world_size);

@@ -21,7 +21,7 @@ using ProgressFunction = std::function<void(const v1::Progress&)>;
 // Saves the weights at the end, unless a step's loss or norm was not finite. In that case no rank writes
 // anything, and an existing file at that path is kept.
 //
-// After the warm-up steps (or the first step, if there are none), logs those choices of the device's ops that
+// After the untimed steps (or the first step, if there are none), logs those choices of the device's ops that
 // are unusual.
 //
 // With config.slice, `rank` and `world_size` count the copies of the slice. The result is marked as a slice

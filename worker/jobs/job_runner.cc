@@ -90,12 +90,12 @@ std::string LogOf(const JobResult& result, int first_rank) {
 
 }  // namespace
 
-JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
+JobRequest MakeJobRequest(const v1::Job& job, const v1::Share& share, const std::vector<int>& cores,
                           const std::vector<std::string>& gpus) {
   JobRequest request;
-  for (int rank = 0; rank < job.ranks(); ++rank) {
+  for (int place = 0; place < share.ranks(); ++place) {
     v1::RunSpec spec;
-    spec.set_rank(rank);
+    spec.set_rank(share.first_rank() + place);
     spec.set_world_size(job.ranks());
     spec.set_device(job.device());
     if (job.has_train()) *spec.mutable_train() = job.train();
@@ -104,16 +104,23 @@ JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
   }
   request.time_limit = std::chrono::duration<double>(job.time_limit_s());
   if (NeededKind(job) == DeviceKind::kCuda) {
-    request.gpus = PinToGpus(job.ranks(), gpus);
+    request.gpus = PinToGpus(share.ranks(), gpus);
   } else {
-    request.cores = PinRanks(job.ranks(), cores);
+    request.cores = PinRanks(share.ranks(), cores);
   }
   return request;
 }
 
+JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
+                          const std::vector<std::string>& gpus) {
+  v1::Share all;
+  all.set_ranks(job.ranks());
+  return MakeJobRequest(job, all, cores, gpus);
+}
+
 absl::StatusOr<v1::TrainResult> TrainResultOf(const JobResult& result) {
   std::vector<v1::TrainResult> ranks;
-  for (const RankOutcome& rank : result.ranks) {
+  for (const RankEnd& rank : result.ranks) {
     if (!rank.last.has_train_result())
       return absl::InternalError(fmt::format("rank {} ended without a result", ranks.size()));
     ranks.push_back(rank.last.train_result());
@@ -141,9 +148,12 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
                  const LaunchHooks& hooks, std::chrono::duration<double> patience) {
   if (std::string wrong = WrongIn(lease, inventory); !wrong.empty()) return Failed(std::move(wrong));
   v1::Job job = lease.job();
-  const v1::Share share = ShareOf(lease);
+  v1::Share share = ShareOf(lease);
   const std::vector<int> used = lease.has_share() ? slots : SlotsToUse(job, inventory, slots);
-  if (!lease.has_share()) job.set_ranks(static_cast<std::int32_t>(used.size()));
+  if (!lease.has_share()) {
+    job.set_ranks(static_cast<std::int32_t>(used.size()));
+    share.set_ranks(job.ranks());
+  }
   const std::vector<std::string> gpus = PlacesOf(used, UsableGpus(inventory));
   const std::optional<DeviceKind> needed = NeededKind(job);
   if (needed == DeviceKind::kCuda) {
@@ -155,19 +165,8 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   } else if (needed == DeviceKind::kCpu && WorkerKind(inventory) == DeviceKind::kCuda) {
     return NotHere(fmt::format("{}: it needs CPUs, but this worker offers GPUs", job.name()));
   }
-  JobRequest request = MakeJobRequest(job, {}, {});
-  if (lease.has_share()) {
-    request.ranks.erase(request.ranks.begin() + share.first_rank() + share.ranks(), request.ranks.end());
-    request.ranks.erase(request.ranks.begin(), request.ranks.begin() + share.first_rank());
-  }
-  const auto ranks = static_cast<int>(used.size());
   const std::vector<int> places = PlacesOf(used, cores);
-  if (needed == DeviceKind::kCuda) {
-    request.gpus = PinToGpus(ranks, gpus);
-  } else {
-    request.cores = PinRanks(ranks, places);
-  }
-  const JobResult result = launcher.Run(request, hooks);
+  const JobResult result = launcher.Run(MakeJobRequest(job, share, places, gpus), hooks);
   JobReport report;
   report.outcome = result.outcome;
   report.message = base::CleanUtf8(result.message, kMaxMessageBytes);
@@ -195,9 +194,9 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   // If the slots' places are unknown, they are the machine's cores.
   const double core_count = std::max(1.0, places.empty() ? static_cast<double>(inventory.physical_cores())
                                                          : static_cast<double>(Distinct(places).size()));
-  measurement->set_ranks_per_core(std::max(1.0, ranks / core_count));
+  measurement->set_ranks_per_core(std::max(1.0, share.ranks() / core_count));
   if (needed == DeviceKind::kCuda)
-    measurement->set_ranks_per_device(static_cast<double>(RanksPerGpu(ranks, Distinct(gpus).size())));
+    measurement->set_ranks_per_device(static_cast<double>(RanksPerGpu(share.ranks(), Distinct(gpus).size())));
   report.measurement = std::move(measurement);
   return report;
 }

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::worker {
@@ -21,8 +22,7 @@ std::string RanksText(const v1::LeaseWorkResponse& lease) {
 
 // Returns "MEASURED", or "FAILED: rank 1: ...".
 std::string EndText(const JobReport& report) {
-  std::string text = v1::Outcome_Name(report.outcome);
-  if (text.starts_with("OUTCOME_")) text.erase(0, std::string("OUTCOME_").size());
+  const std::string text = ShortName(report.outcome);
   return report.message.empty() ? text : fmt::format("{}: {}", text, report.message);
 }
 
@@ -79,22 +79,22 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
   v1::ReportTrialRequest request = ReportOf(calls.worker(), session, lease, report);
   absl::Status status = SendUntilAnswered(calls, job, request, stopping, give_up);
   if (absl::IsInvalidArgument(status)) {
-    spdlog::warn("{}: the report of {} was refused; reporting a failure instead: {}", calls.worker(), job,
+    spdlog::warn("{}: the report of {} was rejected; reporting a failure instead: {}", calls.worker(), job,
                  std::string(status.message()));
     JobReport failure;
     failure.failure = v1::FAILURE_KIND_PROCESS;
     failure.message =
-        base::CleanUtf8(fmt::format("the coordinator refused the result: {}", std::string(status.message())),
+        base::CleanUtf8(fmt::format("the coordinator rejected the result: {}", std::string(status.message())),
                         kMaxMessageBytes);
     request = ReportOf(calls.worker(), session, lease, failure);
-    request.set_request_id(lease.lease_id() + "/refused");
+    request.set_request_id(lease.lease_id() + "/rejected");
     status = SendUntilAnswered(calls, job, request, stopping, give_up);
   }
   if (status.ok()) {
-    spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), v1::Outcome_Name(request.outcome()));
+    spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), ShortName(request.outcome()));
   } else {
     spdlog::warn("{}: the report of {} {}: {}", calls.worker(), job,
-                 MayPass(status) ? "was not delivered" : "was refused", std::string(status.message()));
+                 MayPass(status) ? "was not delivered" : "was rejected", std::string(status.message()));
   }
 }
 

@@ -314,18 +314,18 @@ void JobWatch::Finish() {
   exchange_.reset();
   Signal(SIGKILL);  // the ranks have ended, but processes that they started may remain
   for (std::size_t rank = 0; rank < states_.size(); ++rank) {
-    RankOutcome outcome;
-    outcome.last = std::move(states_[rank].last);
+    RankEnd end;
+    end.last = std::move(states_[rank].last);
     if (rank < links_.size()) {
       RankLink& link = links_[rank];
       link.DrainLog();
       link.Reap();
-      outcome.exit_status = link.exit_status();
-      outcome.log_tail = link.log_tail();
-      outcome.failed = states_[rank].failed_first;
-      outcome.finished = states_[rank].has_result && !states_[rank].failed && link.exit_status() == 0;
+      end.exit_status = link.exit_status();
+      end.log_tail = link.log_tail();
+      end.failed = states_[rank].failed_first;
+      end.finished = states_[rank].has_result && !states_[rank].failed && link.exit_status() == 0;
     }
-    result_.ranks.push_back(std::move(outcome));
+    result_.ranks.push_back(std::move(end));
   }
   if (!stopped_) {
     if (verdict_.failed()) {

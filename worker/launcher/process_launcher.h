@@ -16,7 +16,8 @@
 
 namespace autocfg::worker {
 
-struct RankOutcome {
+// How the process of a rank ended, and what it sent.
+struct RankEnd {
   bool finished = false;          // sent its result and exited with status 0
   bool failed = false;            // before the launcher began to end the ranks
   autocfg::v1::RankMessage last;  // result or error; unset if it sent neither
@@ -33,7 +34,7 @@ struct JobResult {
   int first_failed_rank = -1;  // in the whole job, as in messages
   // From that rank, if it sent one. INVALID_ARGUMENT if the launcher itself rejects the request.
   autocfg::v1::RankError error;
-  std::vector<RankOutcome> ranks;  // ranks that ran here, in order
+  std::vector<RankEnd> ranks;  // ranks that ran here, in order
   double wall_s = 0;
 
   // Returns true if the job failed because of what it asked for: the same request fails everywhere.

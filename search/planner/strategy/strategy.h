@@ -16,8 +16,12 @@ inline constexpr std::size_t kNoCandidate = static_cast<std::size_t>(-1);
 // A feasible plan as a strategy sees it.
 struct CandidatePlan {
   ParallelPlan plan;
-  Prediction predicted;              // recalibrated, with its 90% interval
-  std::optional<double> measured_s;  // median, once measured; of a slice: the corrected whole step
+  Prediction predicted;  // recalibrated, with its 90% interval
+  // Step time by measurement, once there is one: the median of the timed steps. Of a slice, an estimate: the
+  // predicted step plus what the slice took longer.
+  std::optional<double> measured_s;
+  // Half width of the 95% interval of the median of what was timed. Of a slice, the slice's own: not of
+  // measured_s.
   double measured_ci95_s = 0;
   std::size_t samples = 0;  // steps measured
   int repeats = 0;          // trials measured

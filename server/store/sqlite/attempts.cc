@@ -105,7 +105,9 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     measurement = MergeMeasurements(parts);
     if (!measurement) {
       verdict = {.decisive = 0, .end = ShareEnd::kFailed, .again = false, .costs = false};
-      message = "the workers' results do not match: they timed different numbers of steps";
+      message =
+          "the workers' results do not match (steps or slice); run the same build on all workers, then retry "
+          "the trial";
     }
   }
 

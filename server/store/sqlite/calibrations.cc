@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "proto/merge_results.h"
+#include "proto/short_name.h"
 #include "search/ops/op_desc.h"
 #include "server/names/names.h"
 #include "server/store/op_times_key.h"
@@ -24,7 +25,7 @@ bool IsCommunication(const v1::OpDesc& op) {
 
 absl::Status TakesNone(const v1::Study& study) {
   return absl::FailedPreconditionError(
-      fmt::format("{} has ended ({}) and takes no calibration", study.name(), StateName(study.state())));
+      fmt::format("{} has ended ({}) and takes no calibration", study.name(), ShortName(study.state())));
 }
 
 }  // namespace
@@ -215,7 +216,7 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
     Parse(row.getColumn(0), asked);
   }
   if (NeededKind(asked) != DeviceKind::kCuda) return;
-  std::vector<CalibratedShare> places;
+  std::vector<PlacedShare> places;
   for (const EndedShare& share : shares) {
     SQLite::Statement row = Query("SELECT inventory FROM workers WHERE worker = ?", share.worker);
     row.executeStep();

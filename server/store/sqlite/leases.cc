@@ -242,7 +242,7 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
         now_s + duration_s, lease_id, fencing_token, worker, session_epoch);
     if (!row.executeStep()) {
       return absl::FailedPreconditionError(
-          fmt::format("lease {} is no longer held by {}: drop its job", lease_id, worker));
+          fmt::format("lease {} is no longer held by {}; drop its job", lease_id, worker));
     }
     if (row.getColumn(0).getInt() != 0) return v1::LEASE_COMMAND_CANCEL;
     return row.getColumn(1).getInt() != 0 ? v1::LEASE_COMMAND_DRAIN : v1::LEASE_COMMAND_CONTINUE;
@@ -297,7 +297,9 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) 
                    .message = "the worker kept its lease beyond the job's time limit and reported nothing"},
                   "expires_s <= ?5 AND expires_s >= latest_s", now_s);
     const auto silent =
-        EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker did not renew its lease"},
+        EndShares({.end = ShareEnd::kLost,
+                   .now_s = now_s,
+                   .message = "the worker did not renew its lease; check the worker's host and network"},
                   "expires_s <= ?5", now_s);
     ended.insert(ended.end(), silent.begin(), silent.end());
     return ended;

@@ -4,6 +4,7 @@
 
 #include "base/fnv1a.h"
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "server/names/names.h"
 #include "server/store/attempt_verdict.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
@@ -13,7 +14,8 @@ namespace {
 
 constexpr const char* kReport = "report";
 constexpr std::int64_t kMaxLogBytesPerAttempt = 1 << 20;
-constexpr std::int64_t kKeptRefusals = 10'000;  // the newest ones
+// The table of rejected reports kept the name refused_reports.
+constexpr std::int64_t kKeptRejections = 10'000;  // the newest ones
 
 // Returns the request subject of a report: the lease and a digest of its content.
 std::string SubjectOf(const v1::ReportTrialRequest& report) {
@@ -37,7 +39,7 @@ bool IsOf(const std::string& subject, const v1::ReportTrialRequest& report) {
 
 }  // namespace
 
-std::string SqliteStore::RefusalOf(const v1::ReportTrialRequest& report) {
+std::string SqliteStore::RejectionOf(const v1::ReportTrialRequest& report) {
   if (RequestIdTaken(report.request_id()))
     return fmt::format("request_id {} was used for another request, or with different content",
                        report.request_id());
@@ -62,7 +64,7 @@ std::string SqliteStore::RefusalOf(const v1::ReportTrialRequest& report) {
   const auto end = static_cast<ShareEnd>(row.getColumn(4).getInt());
   if (end != ShareEnd::kRuns) {
     return fmt::format("attempt {} of lease {} has ended ({})", report.attempt(), report.lease_id(),
-                       StateName(StateOf(end)));
+                       ShortName(StateOf(end)));
   }
   return "";
 }
@@ -115,11 +117,11 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
 }
 
 absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double now_s) {
-  // A refusal is itself stored, so it is a result of the transaction and not an error.
-  const absl::StatusOr<std::string> refusal = Write([&]() -> absl::StatusOr<std::string> {
+  // A rejection is itself stored, so it is a result of the transaction and not an error.
+  const absl::StatusOr<std::string> rejection = Write([&]() -> absl::StatusOr<std::string> {
     const auto known = FindRequest(report.request_id(), kReport);
     if (known && IsOf(*known, report)) return "";
-    std::string reason = RefusalOf(report);
+    std::string reason = RejectionOf(report);
     if (reason.empty()) {
       if (absl::Status status = RecordReport(report, now_s); !status.ok()) return status;
       return reason;
@@ -131,15 +133,15 @@ absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double no
           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
         now_s, report.worker(), report.session_epoch(), report.lease_id(), report.fencing_token(),
         report.attempt(), report.request_id(), static_cast<int>(report.outcome()), reason);
-    Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kKeptRefusals);
+    Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kKeptRejections);
     return reason;
   });
-  if (!refusal.ok()) return refusal.status();
-  if (!refusal->empty()) return absl::FailedPreconditionError("the report is refused: " + *refusal);
+  if (!rejection.ok()) return rejection.status();
+  if (!rejection->empty()) return absl::FailedPreconditionError("the report is rejected: " + *rejection);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::int64_t> SqliteStore::RefusedReports() {
+absl::StatusOr<std::int64_t> SqliteStore::RejectedReports() {
   return Read([&]() -> absl::StatusOr<std::int64_t> {
     return db().execAndGet("SELECT count(*) FROM refused_reports").getInt64();
   });
@@ -156,7 +158,7 @@ absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fe
                 lease_id, fencing_token);
       if (!row.executeStep()) {
         return absl::FailedPreconditionError(
-            fmt::format("lease {} is not held any more: its log is rejected", lease_id));
+            fmt::format("lease {} is not held any more; its log is rejected", lease_id));
       }
       job = row.getColumn(0).getInt64();
       attempt = row.getColumn(1).getInt64();

@@ -281,14 +281,18 @@ void AddFunctions(SQLite::Database& db) {
 
 std::span<const char* const> StoreMigrations() { return kMigrations; }
 
+absl::Status NewerVersion(const std::string& path, std::int64_t version, std::int64_t known) {
+  return absl::FailedPreconditionError(
+      fmt::format("database {} has version {}, and this program reads versions up to {}; use a newer "
+                  "autocfg or another --db",
+                  path, version, known));
+}
+
 absl::Status Migrate(SQLite::Database& db, std::span<const char* const> migrations, const std::string& path) {
   const std::int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   const auto known = static_cast<std::int64_t>(migrations.size());
   if (version < 0 || version > known) {
-    return absl::FailedPreconditionError(
-        fmt::format("database {} has version {}, and this program reads versions up to {}: use a newer "
-                    "autocfg or another --db",
-                    path, version, known));
+    return NewerVersion(path, version, known);
   }
   if (version < known) {
     // Tables are recreated under their old names, which must not delete the rows that refer to them.
@@ -301,7 +305,7 @@ absl::Status Migrate(SQLite::Database& db, std::span<const char* const> migratio
     if (SQLite::Statement(db, "PRAGMA foreign_key_check").executeStep()) {
       return absl::DataLossError(
           fmt::format("database {} has rows that refer to missing rows, and cannot be migrated to version "
-                      "{}: keep a copy, then restore it or choose another --db",
+                      "{}; keep a copy, then restore it or choose another --db",
                       path, next + 1));
     }
     db.exec(fmt::format("PRAGMA user_version = {}", next + 1));

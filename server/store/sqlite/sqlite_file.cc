@@ -63,7 +63,7 @@ absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_page
     const std::string mode = db.execAndGet("PRAGMA journal_mode = WAL").getString();
     if (mode != "wal") {
       return absl::UnavailableError(fmt::format(
-          "database {} cannot use a write-ahead log (mode {}): is it on a network file system?", path, mode));
+          "database {} cannot use a write-ahead log (mode {}); put it on a local file system", path, mode));
     }
     db.exec("PRAGMA synchronous = FULL");
   }
@@ -93,19 +93,16 @@ absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
   if (tables == 0 && application == 0 && version == 0) return absl::OkStatus();
   if (application != kApplicationId) {
     return absl::FailedPreconditionError(
-        fmt::format("{} is an SQLite database of another program: choose another --db", path));
+        fmt::format("{} is an SQLite database of another program; choose another --db", path));
   }
   const auto known = static_cast<std::int64_t>(StoreMigrations().size());
   if (version > known) {
-    return absl::FailedPreconditionError(
-        fmt::format("database {} has version {}, and this program reads versions up to {}: use a newer "
-                    "autocfg or another --db",
-                    path, version, known));
+    return NewerVersion(path, version, known);
   }
   const std::string check = db.execAndGet("PRAGMA quick_check(1)").getString();
   if (check != "ok") {
     return absl::DataLossError(fmt::format(
-        "database {} is damaged ({}): keep a copy, then restore it or choose another --db", path, check));
+        "database {} is damaged ({}); keep a copy, then restore it or choose another --db", path, check));
   }
   return absl::OkStatus();
 }
@@ -113,15 +110,15 @@ absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
   const auto no_room = [&path] {
     return absl::ResourceExhaustedError(
-        fmt::format("no space for database {}: free some space or choose another --db", path));
+        fmt::format("no space for database {}; free some space or choose another --db", path));
   };
   switch (error.getErrorCode()) {
     case SQLITE_FULL: return no_room();
     case SQLITE_NOTADB:
-      return absl::DataLossError(fmt::format("{} is not a database of autocfg: choose another --db", path));
+      return absl::DataLossError(fmt::format("{} is not a database of autocfg; choose another --db", path));
     case SQLITE_CORRUPT:
       return absl::DataLossError(
-          fmt::format("database {} is damaged ({}): keep a copy, then restore it or choose another --db",
+          fmt::format("database {} is damaged ({}); keep a copy, then restore it or choose another --db",
                       path, error.what()));
     case SQLITE_READONLY:
     case SQLITE_PERM:
@@ -141,14 +138,14 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
 }
 
 absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& given, int max_pages) {
-  if (given.empty()) return absl::InvalidArgumentError("the database's path is empty: name a file with --db");
+  if (given.empty()) return absl::InvalidArgumentError("the database's path is empty; name a file with --db");
   if (absl::Status status = MakeParent(given); !status.ok()) return status;
   std::error_code error;
   // Canonical, so that a file has one lock whatever path names it.
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(given, error);
   const std::string path = error ? given : canonical.string();
   if (std::filesystem::is_directory(path, error)) {
-    return absl::InvalidArgumentError(fmt::format("database {} is a directory: name a file with --db", path));
+    return absl::InvalidArgumentError(fmt::format("database {} is a directory; name a file with --db", path));
   }
 
   SqliteFile file;

@@ -29,7 +29,7 @@ absl::StatusOr<std::int64_t> ReadableSize(const std::string& path) {
   ::close(fd);
   if (failed != 0) return FileError(failed, fmt::format("database {} cannot be read", path));
   if (S_ISDIR(status.st_mode))
-    return absl::InvalidArgumentError(fmt::format("database {} is a directory: name a file with --db", path));
+    return absl::InvalidArgumentError(fmt::format("database {} is a directory; name a file with --db", path));
   if (!S_ISREG(status.st_mode))
     return absl::InvalidArgumentError(fmt::format("database {} is not a regular file", path));
   return static_cast<std::int64_t>(status.st_size);
@@ -55,7 +55,7 @@ absl::Status Check(SQLite::Database& db, const std::string& path) {
   const auto known = static_cast<std::int64_t>(StoreMigrations().size());
   if (version > 0 && version < known) {
     return absl::FailedPreconditionError(
-        fmt::format("database {} has version {}, but this program reads version {}: run a search or a server "
+        fmt::format("database {} has version {}, but this program reads version {}; run a search or a server "
                     "on it to migrate it",
                     path, version, known));
   }

@@ -79,6 +79,11 @@ bool SqliteStore::RequestIdTaken(const std::string& request_id) {
          Query("SELECT 1 FROM requests WHERE request_id = ?", request_id).executeStep();
 }
 
+absl::Status SqliteStore::RequestIdReused(const std::string& request_id) {
+  return absl::AlreadyExistsError(
+      fmt::format("request_id {} was used for another request; choose a new one", request_id));
+}
+
 void SqliteStore::RememberRequest(const std::string& request_id, const std::string& kind,
                                   const std::string& subject) {
   if (!request_id.empty()) Execute("INSERT INTO requests VALUES (?, ?, ?)", request_id, kind, subject);

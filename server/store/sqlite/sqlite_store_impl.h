@@ -85,7 +85,7 @@ class SqliteStore final : public Store {
                                                          const std::string& message, double now_s) override;
 
   absl::Status Report(const v1::ReportTrialRequest& report, double now_s) override;
-  absl::StatusOr<std::int64_t> RefusedReports() override;
+  absl::StatusOr<std::int64_t> RejectedReports() override;
   absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
                          const std::string& text) override;
   absl::StatusOr<std::int64_t> ChangeCursor(std::int64_t study) override;
@@ -198,6 +198,7 @@ class SqliteStore final : public Store {
   std::optional<std::string> FindRequest(const std::string& request_id, const std::string& kind);
   void RememberRequest(const std::string& request_id, const std::string& kind, const std::string& subject);
   bool RequestIdTaken(const std::string& request_id);
+  static absl::Status RequestIdReused(const std::string& request_id);
 
   std::vector<v1::Trial> ReadTrials(std::int64_t study, SQLite::Statement& rows,
                                     std::vector<std::int64_t>* changes);
@@ -271,7 +272,7 @@ class SqliteStore final : public Store {
   std::optional<Calibration> ReadCalibration(std::int64_t study, bool partial);
   void WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial);
 
-  std::string RefusalOf(const v1::ReportTrialRequest& report);  // empty: not refused
+  std::string RejectionOf(const v1::ReportTrialRequest& report);  // empty: accepted
   absl::Status RecordReport(const v1::ReportTrialRequest& report, double now_s);
 
   absl::Mutex mutex_;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
 
@@ -12,14 +13,10 @@ constexpr const char* kCreate = "create_study";
 constexpr const char* kModify = "modify_study";
 constexpr const char* kDelete = "delete_study";
 
-absl::Status RequestIdReused(const std::string& request_id) {
-  return absl::AlreadyExistsError(
-      fmt::format("request_id {} was used for another request: choose a new one", request_id));
-}
-
 // Returns the request subject of an edit of a study.
 std::string SubjectOf(std::int64_t study, const StudyEdit& extra) {
-  return extra.verb.empty() ? fmt::format("{}", study) : fmt::format("{}/{}", study, extra.verb);
+  return extra.request_kind.empty() ? fmt::format("{}", study)
+                                    : fmt::format("{}/{}", study, extra.request_kind);
 }
 
 // Earlier builds stored only the study.
@@ -109,15 +106,16 @@ absl::StatusOr<std::vector<v1::Study>> SqliteStore::ListStudies(std::int64_t bef
 }
 
 std::optional<v1::Study> SqliteStore::FindUnfinished(const std::string& fingerprint) {
+  static_assert(kStudyEndStates.size() == 3, "one parameter of the query each");
   SQLite::Statement row = Query(
       R"sql(
         SELECT id, state, study
         FROM studies
-        WHERE fingerprint = ? AND state IN (?, ?, ?)
+        WHERE fingerprint = ? AND state NOT IN (?, ?, ?)
         ORDER BY id DESC
         LIMIT 1)sql",
-      fingerprint, static_cast<int>(v1::STUDY_STATE_CREATED), static_cast<int>(v1::STUDY_STATE_RUNNING),
-      static_cast<int>(v1::STUDY_STATE_PAUSED));
+      fingerprint, static_cast<int>(kStudyEndStates[0]), static_cast<int>(kStudyEndStates[1]),
+      static_cast<int>(kStudyEndStates[2]));
   if (!row.executeStep()) return std::nullopt;
   return ReadStudy(row);
 }
@@ -137,7 +135,7 @@ absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyStat
   if (!id.ok()) return id.status();
   if (IsEnd(before) && study.state() != before) {
     return absl::FailedPreconditionError(
-        fmt::format("{} has ended ({}) and cannot change its state", study.name(), StateName(before)));
+        fmt::format("{} has ended ({}) and cannot change its state", study.name(), ShortName(before)));
   }
   v1::Study stored = study;
   stored.clear_name();
@@ -201,7 +199,7 @@ absl::Status SqliteStore::DeleteStudy(std::int64_t id, const std::string& reques
     if (!study) return StudyNotFound(id);
     if (study->state() == v1::STUDY_STATE_RUNNING) {
       return absl::FailedPreconditionError(
-          fmt::format("{} is running: cancel or pause it first", study->name()));
+          fmt::format("{} is running; cancel or pause it first", study->name()));
     }
     TouchStudy(id);
     Execute(

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "proto/short_name.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
 
@@ -98,7 +99,7 @@ absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1
       return found.front();
     if (IsEnd(owner->state())) {
       return absl::FailedPreconditionError(fmt::format("{} has ended ({}) and takes no more trials",
-                                                       owner->name(), StateName(owner->state())));
+                                                       owner->name(), ShortName(owner->state())));
     }
     SQLite::Statement counter =
         Query("UPDATE studies SET next_trial = next_trial + 1 WHERE id = ? RETURNING next_trial - 1", study);
@@ -179,13 +180,12 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
     const v1::Trial& trial = trials.front();
     if (const auto known = FindRequest(request_id, kRetry); known && *known == name) return trial;
     if (RequestIdTaken(request_id)) {
-      return absl::AlreadyExistsError(
-          fmt::format("request_id {} was used for another request: choose a new one", request_id));
+      return RequestIdReused(request_id);
     }
     const std::optional<v1::Study> owner = FindStudy(study);
     if (IsEnd(owner->state())) {
       return absl::FailedPreconditionError(
-          fmt::format("{} has ended ({}) and cannot retry trials", owner->name(), StateName(owner->state())));
+          fmt::format("{} has ended ({}) and cannot retry trials", owner->name(), ShortName(owner->state())));
     }
     switch (trial.state()) {
       case v1::TRIAL_STATE_FAILED:
@@ -194,8 +194,8 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
       case v1::TRIAL_STATE_LOST: break;
       default:
         return absl::FailedPreconditionError(
-            fmt::format("{} is {}: only trials that failed, timed out, were cancelled or lost can be retried",
-                        name, StateName(trial.state())));
+            fmt::format("{} is {}; only trials that failed, timed out, were cancelled or lost can be retried",
+                        name, ShortName(trial.state())));
     }
     RememberRequest(request_id, kRetry, name);
     SQLite::Statement job =

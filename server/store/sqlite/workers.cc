@@ -14,7 +14,7 @@ constexpr const char* kWorkerColumns =
 constexpr const char* kDrain = "drain";
 
 absl::Status NotRegistered(const std::string& worker) {
-  return absl::NotFoundError(fmt::format("{} is not registered: register it again", worker));
+  return absl::NotFoundError(fmt::format("{} is not registered; register it again", worker));
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ absl::Status SqliteStore::SessionStatus(const WorkerSession& session) {
   SQLite::Statement row = Query("SELECT epoch, active FROM workers WHERE worker = ?", session.worker);
   if (!row.executeStep() || row.getColumn(1).getInt() == 0) return NotRegistered(session.worker);
   if (row.getColumn(0).getInt64() != session.epoch) {
-    return absl::FailedPreconditionError(fmt::format("{} is in session {} now, not in {}: register it again",
+    return absl::FailedPreconditionError(fmt::format("{} is in session {} now, not in {}; register it again",
                                                      session.worker, row.getColumn(0).getInt64(),
                                                      session.epoch));
   }
@@ -103,12 +103,11 @@ absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const s
     if (const auto known = FindRequest(request_id, kDrain); known && *known == worker)
       return active && draining;
     if (RequestIdTaken(request_id)) {
-      return absl::AlreadyExistsError(
-          fmt::format("request_id {} was used for another request: choose a new one", request_id));
+      return RequestIdReused(request_id);
     }
     if (!active) {
       return absl::FailedPreconditionError(
-          fmt::format("{} has deregistered: there is nothing to drain", worker));
+          fmt::format("{} has deregistered; there is nothing to drain", worker));
     }
     RememberRequest(request_id, kDrain, worker);
     if (!draining) {

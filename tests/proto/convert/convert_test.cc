@@ -511,6 +511,32 @@ TEST(PredictionConvert, MessagesHaveTheFieldsOfTheTables) {
   EXPECT_EQ(FieldNames(*v1::MemoryBytes::descriptor()), regions);
 }
 
+TEST(CountsConvert, AllFields) {
+  SearchCounts counts;
+  counts.enumerated = 6;
+  counts.illegal = 1;
+  counts.out_of_memory = 2;
+  counts.predicted = 3;
+  counts.evaluated = 4;
+  counts.measured = 5;
+  counts.rejected = {{"out_of_memory", 2}, {"failed", 1}};
+  const v1::Counts message = ToProto(counts);
+  EXPECT_THAT((std::vector<std::int64_t>{message.enumerated(), message.illegal(), message.out_of_memory(),
+                                         message.predicted(), message.evaluated(), message.measured()}),
+              ElementsAre(6, 1, 2, 3, 4, 5));
+  EXPECT_EQ(message.rejected_size(), 2);
+  EXPECT_EQ(message.rejected().at("out_of_memory"), 2);
+}
+
+TEST(Provenance, SliceLeavesThePlanPredicted) {
+  v1::Candidate candidate;
+  EXPECT_EQ(Provenance(candidate), "predicted");
+  candidate.mutable_measured()->set_slice(true);
+  EXPECT_EQ(Provenance(candidate), "predicted");
+  candidate.mutable_measured()->set_slice(false);
+  EXPECT_EQ(Provenance(candidate), "measured");
+}
+
 TEST(TraceConvert, RoundTripsAndRejectsInvalidRows) {
   const TraceRow row{3, Lane::kPipelineRecv, 17, 0.25, 0.5};
   const auto back = FromProto(ToProto(row));

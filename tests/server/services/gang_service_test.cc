@@ -149,7 +149,7 @@ TEST_F(GangServiceTest, KilledWorkerStopsTheOther) {
   EXPECT_TRUE(renewed.ok()) << renewed.error_message();
   EXPECT_EQ(command.command(), v1::LEASE_COMMAND_CANCEL);
   EXPECT_EQ(met.error_code(), StatusCode::ABORTED) << met.error_message();
-  // a was lost, not cancelled: its late report is refused.
+  // a was lost, not cancelled: its late report is rejected.
   EXPECT_EQ(Finish(members_[0], "late").error_code(), StatusCode::FAILED_PRECONDITION);
 }
 

@@ -1,5 +1,6 @@
 #include "server/store/attempt_verdict.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -96,9 +97,21 @@ TEST(IsEnd, NamesTheEndStates) {
     const bool open = number <= v1::TRIAL_STATE_RUNNING;
     EXPECT_EQ(IsEnd(static_cast<v1::TrialState>(number)), !open) << number;
   }
-  for (int number = v1::StudyState_MIN; number <= v1::StudyState_MAX; ++number) {
-    const bool open = number <= v1::STUDY_STATE_PAUSED;
-    EXPECT_EQ(IsEnd(static_cast<v1::StudyState>(number)), !open) << number;
+}
+
+// Whether each state of a study is an end. A new state needs a row.
+TEST(IsEnd, NamesEachStudyState) {
+  const std::map<v1::StudyState, bool> ended = {
+      {v1::STUDY_STATE_UNSPECIFIED, false}, {v1::STUDY_STATE_CREATED, false},
+      {v1::STUDY_STATE_RUNNING, false},     {v1::STUDY_STATE_PAUSED, false},
+      {v1::STUDY_STATE_DONE, true},         {v1::STUDY_STATE_FAILED, true},
+      {v1::STUDY_STATE_CANCELLED, true}};
+  const auto& states = *v1::StudyState_descriptor();
+  for (int i = 0; i < states.value_count(); ++i) {
+    const auto state = static_cast<v1::StudyState>(states.value(i)->number());
+    const auto row = ended.find(state);
+    ASSERT_NE(row, ended.end()) << states.value(i)->name();
+    EXPECT_EQ(IsEnd(state), row->second) << states.value(i)->name();
   }
 }
 
@@ -122,6 +135,14 @@ TEST(AttemptVerdict, StoredNumbersAreStable) {
     EXPECT_EQ(Breaks(ends[i].first), i != 0 && i != 11) << i;
     const bool given_back = ends[i].first == ShareEnd::kCancelled;
     EXPECT_EQ(LastStateOf(ends[i].first), given_back ? v1::TRIAL_STATE_LOST : ends[i].second) << i;
+  }
+}
+
+TEST(AttemptVerdict, PrecedenceHasEachEndOnce) {
+  for (int number = 0; number < 100; ++number) {
+    const auto end = static_cast<ShareEnd>(number);
+    const bool known = StateOf(end) != v1::TRIAL_STATE_UNSPECIFIED;
+    EXPECT_EQ(std::count(kPrecedence.begin(), kPrecedence.end(), end), known ? 1 : 0) << number;
   }
 }
 

@@ -188,7 +188,7 @@ TEST_F(MigrationTest, RequestStoredWithoutVerbMatchesItsStudy) {
   };
   StudyEdit extra;
   extra.request_id = "early";
-  extra.verb = "pause";
+  extra.request_kind = "pause";
   const auto study = store_->ModifyStudy(1, pause, extra);
   ASSERT_TRUE(study.ok()) << study.status();
   EXPECT_EQ(study->state(), v1::STUDY_STATE_RUNNING) << "it was done already";

@@ -1,6 +1,6 @@
 // Runners with failing storage, without threads, or waiting for their turn; and what is kept of ended
 // studies.
-#include "server/studies/study_runner.h"
+#include "server/studies/study_runners.h"
 
 #include <atomic>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "server/studies/study_runner.h"
+#include "server/studies/study_runners.h"
 
 #include <algorithm>
 #include <system_error>
@@ -26,7 +26,7 @@ bool MayPass(const absl::Status& status) {
 
 }  // namespace
 
-StudyRunners::StudyRunners(Store& store, Notifier& notifier, base::Clock clock, WorkersAtWork workers,
+StudyRunners::StudyRunners(Store& store, Notifier& notifier, base::Clock clock, PresentWorkers workers,
                            StudyRunnersOptions options)
     : store_(store),
       notifier_(notifier),

@@ -1,6 +1,9 @@
 // Runs studies: one thread per running study drives its search, queues its jobs, waits for their reports in
 // the store and updates the study's row. Thread-safe.
 //
+// StudyRunners (threads) > StudyRun (one run; source of outcomes) > StudySearch (drives) > SearchLoop
+// (decides).
+//
 // A runner keeps no state that the store cannot restore. It starts by replaying the stored outcomes in their
 // original order. So after a storage failure that may pass (no space, a failed read or write), a runner waits
 // and starts over.
@@ -46,7 +49,7 @@ class StudyRunners {
  public:
   // All references must outlive this object; what `workers` uses must remain valid until Stop(). `notifier`
   // must be notified of every change of the store. `workers` returns the workers at work.
-  StudyRunners(Store& store, Notifier& notifier, base::Clock clock, WorkersAtWork workers,
+  StudyRunners(Store& store, Notifier& notifier, base::Clock clock, PresentWorkers workers,
                StudyRunnersOptions options = {});
   ~StudyRunners();  // calls Stop()
 
@@ -109,7 +112,7 @@ class StudyRunners {
   Store& store_;
   Notifier& notifier_;
   const base::Clock clock_;
-  const WorkersAtWork workers_;
+  const PresentWorkers workers_;
   const StudyRunnersOptions options_;
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
