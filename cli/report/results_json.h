@@ -23,9 +23,9 @@ struct SearchQuestion {
   ClusterSpec cluster;
   Workload workload;
   EngineDevice device = EngineDevice::kCpu;  // that measures; not kDry
-  bool predict_only = false;            // nothing is measured
-  std::string coordinator = {};         // whose workers measured; empty: this machine
-  std::vector<std::string> notes = {};  // assumptions, and caveats of the answer
+  bool predict_only = false;                 // nothing is measured
+  std::string coordinator = {};              // whose workers measured; empty: this machine
+  std::vector<std::string> notes = {};       // assumptions, and caveats of the answer
 };
 
 nlohmann::ordered_json WorkloadJson(const Workload& workload);

@@ -21,7 +21,7 @@ struct SearchProblem {
   ClusterSpec cluster;
   AxisValues space;
   SearchOptions options;
-  double time_budget_s = 0;  // 0 = no limit
+  double time_budget_s = 0;                  // 0 = no limit
   EngineDevice device = EngineDevice::kCpu;  // that measures; not kDry
   // Number of ranks that run at once, if a described cluster has more; 0: the ranks of one node.
   std::int64_t machine_ranks = 0;
