@@ -1,4 +1,5 @@
-// Program entry: selects the verb (cli/verbs/verbs.h) and reports every invalid command line as one error line.
+// Program entry: selects the verb (cli/verbs/verbs.h) and reports every invalid command line as one error
+// line.
 #pragma once
 
 namespace autocfg::cli {

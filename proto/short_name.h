@@ -8,8 +8,8 @@
 
 namespace autocfg {
 
-// Returns the API's name without the prefix of its type, for example "TIMED_OUT" for TRIAL_STATE_TIMED_OUT; for
-// a value unknown to this build, the number.
+// Returns the API's name without the prefix of its type, for example "TIMED_OUT" for TRIAL_STATE_TIMED_OUT;
+// for a value unknown to this build, the number.
 std::string ShortName(v1::StudyState state);
 std::string ShortName(v1::TrialState state);
 std::string ShortName(v1::Outcome outcome);

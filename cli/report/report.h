@@ -18,8 +18,8 @@ namespace autocfg::cli {
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
                          const std::string& next);
 
-// Returns " (the slice)" if one rank of the plan was measured alone, else nothing. Follows each time of a slice,
-// which is no step time of the plan.
+// Returns " (the slice)" if one rank of the plan was measured alone, else nothing. Follows each time of a
+// slice, which is no step time of the plan.
 std::string_view SliceMark(const v1::Measurement& measured);
 // Returns "250 ms +- 2.5 ms" with the mark of a slice; for a column of measured times.
 std::string MeasuredCell(const v1::Measurement& measured);

@@ -23,8 +23,8 @@ v1::Counts ToProto(const SearchCounts& counts);
 // Does not check the values; SearchLoop::Observe does.
 Sample FromProto(const v1::Measurement& message);
 
-// Returns whether the plan's step time is "measured" or "predicted". The time of a slice is no step time of the
-// plan, whose step time then stays predicted.
+// Returns whether the plan's step time is "measured" or "predicted". The time of a slice is no step time of
+// the plan, whose step time then stays predicted.
 std::string_view Provenance(const v1::Candidate& candidate);
 
 // Returns nullopt for a trial that has not ended, and for a cancelled one, which the search does not observe.

@@ -16,8 +16,8 @@
 namespace autocfg {
 namespace {
 
-// Limit for the timer, in microbatches x pipeline ranks. One rank stands for its tensor and data group. A step
-// that never repeats is timed completely, so the limit bounds the time of a prediction.
+// Limit for the timer, in microbatches x pipeline ranks. One rank stands for its tensor and data group. A
+// step that never repeats is timed completely, so the limit bounds the time of a prediction.
 constexpr std::int64_t kMostTimed = std::int64_t{1} << 16;
 
 constexpr double kNoticeable = 0.01;  // fraction of a step; smaller effects get no note

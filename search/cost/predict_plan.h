@@ -78,8 +78,8 @@ std::string RopeScalingNote(const ModelSpec& model);
 class Predictor {
  public:
   // InvalidArgument names an invalid field of a specification (search/plan), or a figure that the cluster
-  // lacks (search/cost/op_times/cluster_op_times.h). Unimplemented: a part of the model that cannot be predicted yet.
-  // Defaults of the model must be filled in.
+  // lacks (search/cost/op_times/cluster_op_times.h). Unimplemented: a part of the model that cannot be
+  // predicted yet. Defaults of the model must be filled in.
   static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload,
                                           const ClusterSpec& cluster);
 

@@ -1,6 +1,6 @@
-// The table of plan options: one row describes everything that other parts know about an option. The text form
-// (plan_text.h), the JSON form (search/text/plan_json.h), the protobuf message (proto/convert), the search
-// space (search/space), notes, help, completion and docs derive from it. Immutable, thread-safe.
+// The table of plan options: one row describes everything that other parts know about an option. The text
+// form (plan_text.h), the JSON form (search/text/plan_json.h), the protobuf message (proto/convert), the
+// search space (search/space), notes, help, completion and docs derive from it. Immutable, thread-safe.
 //
 // Legality rules, and effects on ops, memory, time and program, are written by hand: CONTRIBUTING.md, "A plan
 // option", lists every step.

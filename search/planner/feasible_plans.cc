@@ -23,8 +23,8 @@ class Collector {
   // Adds a legal plan; called in the space's order.
   void Add(const ParallelPlan& plan) {
     if (!SameLayout(plan, previous_)) group_ = into_.plans.size();
-    // Takes over the options that the space changes fastest, one by one; then all others are compared, so that
-    // none can be left out.
+    // Takes over the options that the space changes fastest, one by one; then all others are compared, so
+    // that none can be left out.
     previous_.recompute = plan.recompute;
     previous_.recompute_layers = plan.recompute_layers;
     if (previous_ != plan) {

@@ -61,8 +61,8 @@ Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPl
 //      a collective on all its ranks, complete together.
 absl::Status ValidateProgram(const Program& program);
 
-// Upper limit of microbatches x ranks x virtual stages of one program. Each makes about six actions of some 80
-// bytes, and each rank holds the whole program: 125 MB a rank at the limit.
+// Upper limit of microbatches x ranks x virtual stages of one program. Each makes about six actions of some
+// 80 bytes, and each rank holds the whole program: 125 MB a rank at the limit.
 inline constexpr std::int64_t kMaxProgramMicrobatches = std::int64_t{1} << 18;
 
 // InvalidArgument, with the figures, if the plan's program is larger than kMaxProgramMicrobatches. Call it

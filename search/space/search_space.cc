@@ -410,7 +410,8 @@ class SearchSpace::Enumeration {
     return true;
   }
 
-  // Fills splits_ for the pp at hand. Checks the rules of splits that depend on no microbatch and no schedule.
+  // Fills splits_ for the pp at hand. Checks the rules of splits that depend on no microbatch and no
+  // schedule.
   void MakeSplits() {
     splits_.clear();
     for (const std::int64_t vpp : space_.virtual_stages_) {

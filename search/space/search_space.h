@@ -37,9 +37,9 @@ class SearchSpace {
  public:
   // Axes are the options of the table, by their text or JSON names. Axes that are not named take: tp, pp, dp
   // the divisors of `ranks`; mbs the divisors of the global batch; schedule all that can be predicted or run;
-  // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto; recompute
-  // none, full and full:K for every K below the layers of the plan's largest stage (of an even spread,
-  // rounded up, under split=auto); every other option its default, or more values as its row says
+  // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto;
+  // recompute none, full and full:K for every K below the layers of the plan's largest stage (of an even
+  // spread, rounded up, under split=auto); every other option its default, or more values as its row says
   // (SearchedByDefault).
   //
   // InvalidArgument, with the subject "space", names an unknown axis (with the nearest names), an axis named

@@ -1,4 +1,5 @@
-// Names of resources (`studies/{id}`, `studies/{id}/trials/{n}`, `workers/{id}`). Pure functions, thread-safe.
+// Names of resources (`studies/{id}`, `studies/{id}/trials/{n}`, `workers/{id}`). Pure functions,
+// thread-safe.
 #pragma once
 
 #include <cstdint>

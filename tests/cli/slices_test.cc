@@ -1,5 +1,5 @@
-// How the verbs that list and follow studies show a plan of which a slice was measured: its time is no step time
-// of the plan.
+// How the verbs that list and follow studies show a plan of which a slice was measured: its time is no step
+// time of the plan.
 #include <gtest/gtest.h>
 
 #include <string>

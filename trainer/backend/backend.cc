@@ -65,7 +65,8 @@ Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& t
   return backend;
 }
 
-// Creates the communication of a rank of a whole plan. Null for a GPU with peers: CreateGpuBackend creates it.
+// Creates the communication of a rank of a whole plan. Null for a GPU with peers: CreateGpuBackend creates
+// it.
 std::unique_ptr<CommWorld> CreateWorld(EngineDevice device, Rendezvous& rendezvous) {
   switch (device) {
     case EngineDevice::kCpu:

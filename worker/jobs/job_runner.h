@@ -31,8 +31,8 @@ inline constexpr std::size_t kMaxMessageBytes = 8 << 10;
 
 // Returns the request that runs these ranks of a job. A job on device cuda is pinned to `gpus` and not to
 // `cores`: its ranks also run driver and NCCL threads, and initialize weights with one thread per core. Other
-// jobs are pinned to cores only. Requires: a share of at least one rank, within the job's, and a kind of work;
-// RunJob checks both.
+// jobs are pinned to cores only. Requires: a share of at least one rank, within the job's, and a kind of
+// work; RunJob checks both.
 JobRequest MakeJobRequest(const v1::Job& job, const v1::Share& share, const std::vector<int>& cores,
                           const std::vector<std::string>& gpus);
 // Same, for all ranks.

@@ -20,9 +20,9 @@ double PayloadBytes(const OpDesc& op) {
 bool Usable(double seconds) { return seconds > 0 && std::isfinite(seconds); }
 
 // Penalties for what two ops of a kind differ in besides dims, as squared logarithms of sizes: 0.25 counts as
-// much as one dim that is larger by a factor of 1.65, 0.05 as a factor of 1.25. Estimates: operand layouts and
-// activations choose another kernel, an addend only adds traffic. A wrong one changes which measured ops an
-// estimate leans on, and nothing where the op itself was measured.
+// much as one dim that is larger by a factor of 1.65, 0.05 as a factor of 1.25. Estimates: operand layouts
+// and activations choose another kernel, an addend only adds traffic. A wrong one changes which measured ops
+// an estimate leans on, and nothing where the op itself was measured.
 constexpr double kOtherKernel = 0.25;
 constexpr double kOtherAddend = 0.05;
 

@@ -28,8 +28,8 @@ class ExhaustiveStrategy : public Strategy {
 
 inline constexpr std::int64_t kMostRaced = 24;
 
-// The default strategy. Measures the plans that may plausibly be the fastest, in rounds, until none is left or
-// the bound is reached.
+// The default strategy. Measures the plans that may plausibly be the fastest, in rounds, until none is left
+// or the bound is reached.
 //
 // First round: the best predicted plan of each layout (tp, pp, dp), for the best six layouts. Later rounds:
 // up to four plans by expected improvement over the fastest measured one (Jones, Schonlau and Welch 1998, on

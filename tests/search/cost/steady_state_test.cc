@@ -344,8 +344,9 @@ TEST(SteadyState, OfProgramsThatNoScheduleMakes) {
   EXPECT_GT(mostly_skipped, 500);
 }
 
-// The growth of the loops of a program that `more` rounds of microbatches add to: one microbatch for gpipe and
-// 1f1b, one for each rank for interleaved. Fill and drain of the latter two (loops 0 and 2 of the order) stay.
+// The growth of the loops of a program that `more` rounds of microbatches add to: one microbatch for gpipe
+// and 1f1b, one for each rank for interleaved. Fill and drain of the latter two (loops 0 and 2 of the order)
+// stay.
 std::vector<LoopGrowth> GrowthOfAll(const LoopedProgram& program, Schedule schedule, std::int64_t more) {
   std::vector<LoopGrowth> growth;
   for (const LoopedProgram::Repetition& r : program.repetitions) {
