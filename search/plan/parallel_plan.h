@@ -42,7 +42,7 @@ struct MeshOptions {
   std::int64_t pp = 1;
   std::int64_t dp = 1;
 
-  auto operator<=>(const MeshOptions&) const = default;
+  auto operator<=>(const MeshOptions&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 // What the ops of a layer depend on, besides the mesh: their number, sizes and kinds.
@@ -53,7 +53,7 @@ struct LayerOptions {
   bool sequence_parallel = false;
   std::int64_t tp_overlap = 1;
 
-  auto operator<=>(const LayerOptions&) const = default;
+  auto operator<=>(const LayerOptions&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 // Which layers a stage has, and in which order its microbatches run.
@@ -64,7 +64,7 @@ struct StageOptions {
   std::vector<std::int64_t> split_layers = {};  // layers per stage; kExplicit only
   std::int64_t recompute_layers = 0;  // Recompute::kFull: the first K layers of every virtual stage; 0 = all
 
-  auto operator<=>(const StageOptions&) const = default;
+  auto operator<=>(const StageOptions&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 // How stages send to each other.
@@ -72,7 +72,7 @@ struct MessageOptions {
   bool p2p_overlap = false;
   bool scatter_gather = false;
 
-  auto operator<=>(const MessageOptions&) const = default;
+  auto operator<=>(const MessageOptions&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 // How parameters, gradients and optimizer states are kept and reduced over the data axis.
@@ -81,7 +81,7 @@ struct StateOptions {
   bool grad_overlap = false;
   bool param_overlap = false;
 
-  auto operator<=>(const StateOptions&) const = default;
+  auto operator<=>(const StateOptions&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 struct ParallelPlan : MeshOptions, LayerOptions, StageOptions, MessageOptions, StateOptions {
