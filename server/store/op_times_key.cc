@@ -24,7 +24,7 @@ bool Alike(const v1::Inventory& a, const v1::Inventory& b) {
 }
 
 // On an otherwise idle worker, slot i is GPU i mod GPUs.
-std::int64_t RanksPerDevice(const PlacedShare& share) {
+std::int64_t RanksPerDevice(const MachineShare& share) {
   const std::int64_t gpus = std::count_if(share.inventory.gpus().begin(), share.inventory.gpus().end(),
                                           [](const v1::Gpu& gpu) { return gpu.left_out().empty(); });
   return gpus == 0 ? 1 : (share.ranks + gpus - 1) / gpus;
@@ -32,7 +32,7 @@ std::int64_t RanksPerDevice(const PlacedShare& share) {
 
 }  // namespace
 
-std::optional<OpTimesKey> OpTimesKeyOf(std::span<const PlacedShare> shares, bool fewer_ranks) {
+std::optional<OpTimesKey> OpTimesKeyOf(std::span<const MachineShare> shares, bool fewer_ranks) {
   const v1::Inventory& first = shares.front().inventory;
   if (WorkerKind(first) != DeviceKind::kCuda || first.device_fingerprint().empty() ||
       !NamesABuild(first.build_id()))
@@ -41,7 +41,7 @@ std::optional<OpTimesKey> OpTimesKeyOf(std::span<const PlacedShare> shares, bool
   key.device = DeviceOf(first);
   key.build_id = first.build_id();
   key.workers = static_cast<std::int64_t>(shares.size());
-  for (const PlacedShare& share : shares) {
+  for (const MachineShare& share : shares) {
     if (!Alike(share.inventory, first)) return std::nullopt;
     key.ranks += share.ranks;
     key.ranks_per_device = std::max(key.ranks_per_device, fewer_ranks ? 1 : RanksPerDevice(share));
@@ -68,7 +68,7 @@ std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const Work
       Place({.ranks = job.ranks(), .needs = DeviceKind::kCuda, .fewer_ranks = job.fewer_ranks(), .avoid = {}},
             idle);
   if (placement.shares.empty()) return std::nullopt;
-  std::vector<PlacedShare> shares;
+  std::vector<MachineShare> shares;
   for (const PlacedShare& share : placement.shares)
     shares.push_back({able[share.worker]->inventory, share.ranks});
   return OpTimesKeyOf(shares, job.fewer_ranks());

@@ -13,7 +13,7 @@
 namespace autocfg::server {
 
 // Where a share of a calibration runs or ran.
-struct PlacedShare {
+struct MachineShare {
   v1::Inventory inventory;
   std::int64_t ranks = 0;
 };
@@ -22,7 +22,7 @@ struct PlacedShare {
 // GPUs, has no device name or no valid build ID ("-dirty" and "+unknown" builds are not valid), or workers
 // differ in these. `fewer_ranks` is the job's; such a job runs one rank per GPU (worker/jobs/job_runner.h).
 // Requires a share.
-std::optional<OpTimesKey> OpTimesKeyOf(std::span<const PlacedShare> shares, bool fewer_ranks);
+std::optional<OpTimesKey> OpTimesKeyOf(std::span<const MachineShare> shares, bool fewer_ranks);
 
 // Returns the key for the shares that placement would give the job if all eligible workers were idle. Returns
 // nullopt as above, and if they cannot run the job. All active GPU workers that do not drain must be alike,

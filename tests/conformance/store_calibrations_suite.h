@@ -85,7 +85,7 @@ class StoreCalibrationSuite : public StoreSuite {
     return found.ok() ? *std::move(found) : Store::Calibration();
   }
   static OpTimesKey KeyOf(const v1::Inventory& inventory, int ranks) {
-    const std::vector<PlacedShare> shares = {{inventory, ranks}};
+    const std::vector<MachineShare> shares = {{inventory, ranks}};
     const auto key = OpTimesKeyOf(shares, false);
     EXPECT_TRUE(key);
     return key.value_or(OpTimesKey());
@@ -202,7 +202,7 @@ TEST_P(StoreCalibrationSuite, UnidentifiedBuildsAndDevicesAreNotKept) {
   for (const char* build : {"0.1.0+abc-dirty", "0.1.0+unknown", ""}) {
     const v1::Inventory inventory = Gpus(1, build);
     Calibrate(GpuJob(Spec({1}), 1), {Add("a", inventory)});
-    const std::vector<PlacedShare> shares = {{inventory, 1}};
+    const std::vector<MachineShare> shares = {{inventory, 1}};
     EXPECT_FALSE(OpTimesKeyOf(shares, false)) << build;
     OpTimesKey key = KeyOf(Gpus(1), 1);
     key.build_id = build;
@@ -221,12 +221,12 @@ TEST_P(StoreCalibrationSuite, DifferingWorkersKeepNothing) {
   const WorkerSession a = Add("a", Gpus(2));
   const WorkerSession b = Add("b", Gpus(1));
   Calibrate(GpuJob(Spec({1}), 3), {a, b}, 1, 7);
-  const std::vector<PlacedShare> alike = {{Gpus(2), 2}, {Gpus(1), 1}};
+  const std::vector<MachineShare> alike = {{Gpus(2), 2}, {Gpus(1), 1}};
   EXPECT_EQ(Times(Find(*OpTimesKeyOf(alike, false), Spec({1}))), (Pairs{{1, 1}})) << "alike, they do";
   EXPECT_TRUE(Times(Find(KeyOf(Gpus(3), 3), Spec({1}))).empty()) << "not for one worker";
   for (const auto& other : {Gpus(1, "0.1.0+def"), Gpus(1, "0.1.0+abc-dirty")}) {
     Calibrate(GpuJob(Spec({2}), 3), {a, Add("b", other)});
-    const std::vector<PlacedShare> mixed = {{Gpus(2), 2}, {other, 1}};
+    const std::vector<MachineShare> mixed = {{Gpus(2), 2}, {other, 1}};
     EXPECT_FALSE(OpTimesKeyOf(mixed, false));
     EXPECT_TRUE(Times(Find(*OpTimesKeyOf(alike, false), Spec({2}))).empty());
   }

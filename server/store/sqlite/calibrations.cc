@@ -216,7 +216,7 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
     Parse(row.getColumn(0), asked);
   }
   if (NeededKind(asked) != DeviceKind::kCuda) return;
-  std::vector<PlacedShare> places;
+  std::vector<MachineShare> places;
   for (const EndedShare& share : shares) {
     SQLite::Statement row = Query("SELECT inventory FROM workers WHERE worker = ?", share.worker);
     row.executeStep();
