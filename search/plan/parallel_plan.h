@@ -95,7 +95,7 @@ struct ParallelPlan : MeshOptions, LayerOptions, StageOptions, MessageOptions, S
         MessageOptions(messages),
         StateOptions(states) {}
 
-  auto operator<=>(const ParallelPlan&) const = default;
+  auto operator<=>(const ParallelPlan&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 
   const MeshOptions& mesh() const { return *this; }
   const LayerOptions& layer() const { return *this; }
