@@ -75,7 +75,7 @@ TEST_P(StoreSuite, CancelJobsEndsQueuedAndSignalsRunning) {
   EXPECT_TRUE(store_->Report(Ended(lease, epoch, "c", v1::OUTCOME_CANCELLED, "cancelled"), 203).ok());
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_CANCELLED);
   EXPECT_EQ(Trial(id, 1).attempts(0).state(), v1::TRIAL_STATE_CANCELLED);
-  EXPECT_EQ(Refused(), 0);
+  EXPECT_EQ(Rejected(), 0);
 }
 
 TEST_P(StoreSuite, LateResultDoesNotReviveACancelledTrial) {

@@ -173,7 +173,7 @@ TEST_P(StoreSuite, ExpiryAndAReportExcludeEachOther) {
     EXPECT_EQ(Trial(id, 1).attempts_size(), 1);
     SetState(id, v1::STUDY_STATE_DONE);
   }
-  EXPECT_EQ(Refused(), kRounds - reported);
+  EXPECT_EQ(Rejected(), kRounds - reported);
 }
 
 }  // namespace autocfg::server
