@@ -117,8 +117,8 @@ class SearchLoop {
 
   // Records a trial's outcome. A plan that does not fit, fails or times out is neither asked for again nor
   // recommended, even if it ran before: production runs need plans that run reliably. A lost trial is not the
-  // plan's fault, but was already retried by the store: its plan is not asked for again either, and an
-  // earlier measurement of it is kept. InvalidArgument if the trial was never asked for.
+  // plan's fault: it is asked for again, at most twice, and an earlier measurement of the plan is kept.
+  // InvalidArgument if the trial was never asked for.
   absl::Status Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome,
                        const Sample& sample);
 

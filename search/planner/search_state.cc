@@ -12,6 +12,7 @@
 namespace autocfg {
 namespace {
 
+constexpr int kMostLost = 2;  // retries of a plan whose trial was lost or cancelled
 constexpr double kLeastNoise = 0.005;
 // Relative uncertainty of the part of a step that a slice does not show: messages and bubbles.
 constexpr double kUnseenSigma = 0.1;
@@ -157,6 +158,7 @@ void SearchState::Fail(std::size_t i, const std::string& reason) {
 }
 
 void SearchState::Lost(std::size_t i, const std::string& reason) {
+  if (++records[i].lost <= kMostLost) return;
   if (candidates[i].repeats > 0) {
     candidates[i].repeatable = false;
   } else {

@@ -29,6 +29,7 @@ struct SearchState {
     std::vector<double> steps;
     std::size_t first_steps = 0;  // steps of its first trial
     double first_device_s = 0;
+    int lost = 0;
     double noise_sigma = 0;  // relative standard error of its measured time
   };
 
@@ -68,8 +69,7 @@ struct SearchState {
   void Advance();
 
   // Record the outcome of a candidate's trial. Measured: stores the sample. Fail: the candidate is not asked
-  // for again. Lost: a lost trial was already retried by the store. Its plan is not asked for again; an
-  // earlier measurement is kept.
+  // for again. Lost: a lost or cancelled trial, which may be asked for again a few times.
   void Measured(std::size_t i, const Sample& sample);
   void Fail(std::size_t i, const std::string& reason);
   void Lost(std::size_t i, const std::string& reason);
