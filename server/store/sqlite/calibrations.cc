@@ -176,6 +176,7 @@ absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& ke
 void SqliteStore::KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
                                   const std::vector<EndedShare>& shares, double now_s) {
   std::vector<ShareCalibration> parts;
+  parts.reserve(shares.size());
   Calibration calibration;
   for (const EndedShare& share : shares) parts.push_back({*share.calibration, share.ranks});
   calibration.result = MergeCalibrations(parts);
