@@ -18,7 +18,7 @@ void LoopWriter::BeginRank() {
 LoopWriter::Handle LoopWriter::Add(const LoweredAction& action, std::span<const Handle> after) {
   for (const Handle handle : after) Wait(handle);
   std::vector<KnownOp>& of_kind = known_[Index(action.kind)];
-  const auto stage = static_cast<std::size_t>(action.stage + 1);
+  const auto stage = static_cast<std::size_t>(std::int64_t{action.stage} + 1);
   if (stage >= of_kind.size()) of_kind.resize(stage + 1);
   KnownOp& known = of_kind[stage];
   if (one_by_one_ || known.rank != rank() || known.peer != action.peer) {

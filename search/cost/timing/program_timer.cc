@@ -99,7 +99,8 @@ absl::StatusOr<ProgramTimer> ProgramTimer::Create(const LoopedProgram& program) 
   if (!order.ok()) return order.status();
   std::vector<std::int64_t> times;
   for (const TimingSegment& segment : order->segments) times.push_back(segment.times);
-  return ProgramTimer(std::make_shared<const Shared>(program.actions, *std::move(order)), std::move(times));
+  return ProgramTimer(std::make_shared<const Shared>(Shared{program.actions, *std::move(order)}),
+                      std::move(times));
 }
 
 std::int64_t ProgramTimer::node_count() const {
