@@ -91,7 +91,8 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
     status = SendUntilAnswered(calls, job, request, stopping, give_up);
   }
   if (status.ok()) {
-    spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), ShortName(request.outcome()));
+    // The name in the API: operators and tests search for it.
+    spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), v1::Outcome_Name(request.outcome()));
   } else {
     spdlog::warn("{}: the report of {} {}: {}", calls.worker(), job,
                  MayPass(status) ? "was not delivered" : "was rejected", std::string(status.message()));
