@@ -35,7 +35,7 @@ constexpr std::size_t kLongestName = 200;  // bytes
 constexpr int kMostAxes = 100;
 constexpr int kMostAxisValues = 1000;
 // total size of an axis's values; those of a split can be long
-constexpr std::size_t kMostAxisBytes = 64 * kMostAxisValues;
+constexpr std::size_t kMostAxisBytes = std::size_t{64} * kMostAxisValues;
 // Limits for predict-only studies. Beyond them, enumeration takes hours.
 constexpr std::int64_t kMostPredictedRanks = 1 << 20;
 constexpr std::int64_t kMostPredictedSequences = 1 << 24;

@@ -106,7 +106,8 @@ void ExpectSame(const TimedStep& a, const TimedStep& b, double rounding, int i) 
 // Times the pipeline; every rank's last backward ends when it does if nothing is skipped.
 TimedStep TimeAsTheWhole(const SteadyPipeline& p, int i) {
   const ProgramTimer timer = p.Timer();
-  const TimedStep whole = timer.TimeAll(p.Durations()), step = timer.Time(p.Durations());
+  const TimedStep whole = timer.TimeAll(p.Durations());
+  TimedStep step = timer.Time(p.Durations());
   EXPECT_EQ(whole.computes, p.Computes());
   ExpectSame(step, whole, 1e-10, i);
   return step;
