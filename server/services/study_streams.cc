@@ -63,7 +63,7 @@ absl::StatusOr<PlanPrediction> AnswerSafely(const v1::PredictRequest& message, P
 
 absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::int64_t resume_cursor,
                    const Watcher& watcher) {
-  const absl::Status closing = absl::UnavailableError("the coordinator is shutting down; watch again later");
+  absl::Status closing = absl::UnavailableError("the coordinator is shutting down; watch again later");
   if (notifier.closed()) return closing;
   const auto newest = store.ChangeCursor(study);
   if (!newest.ok()) return newest.status();

@@ -71,7 +71,7 @@ std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
 std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores) {
   if (cores.empty()) return {};
   std::vector<std::vector<int>> pins;
-  pins.reserve(static_cast<std::size_t>(ranks));
+  pins.reserve(static_cast<std::size_t>(std::max(0, ranks)));
   for (int rank = 0; rank < ranks; ++rank) {
     pins.push_back({cores[static_cast<std::size_t>(rank) % cores.size()]});
   }
@@ -81,7 +81,7 @@ std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores)
 std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gpus) {
   if (gpus.empty()) return {};
   std::vector<std::string> pins;
-  pins.reserve(static_cast<std::size_t>(ranks));
+  pins.reserve(static_cast<std::size_t>(std::max(0, ranks)));
   for (int rank = 0; rank < ranks; ++rank) pins.push_back(gpus[static_cast<std::size_t>(rank) % gpus.size()]);
   return pins;
 }

@@ -121,6 +121,7 @@ class Signals {
     });
   }
   ~Signals() {
+    // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): the thread waits for the signal and receives it
     pthread_kill(thread_.native_handle(), SIGTERM);
     thread_.join();
   }
