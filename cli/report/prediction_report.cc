@@ -12,12 +12,14 @@ namespace autocfg::cli {
 
 std::vector<TimePart> TimeParts(const Breakdown& breakdown) {
   std::vector<TimePart> parts;
+  parts.reserve(kBreakdownParts.size());
   for (const BreakdownPart& part : kBreakdownParts) parts.push_back({part.label, breakdown.*part.seconds});
   return parts;
 }
 
 std::vector<MemoryPart> MemoryParts(const MemoryBytes& memory) {
   std::vector<MemoryPart> parts;
+  parts.reserve(kMemoryRegions.size());
   for (const MemoryRegion& region : kMemoryRegions) parts.push_back({region.label, memory.*region.bytes});
   return parts;
 }
