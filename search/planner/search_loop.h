@@ -72,7 +72,7 @@ struct SearchCounts {
   std::int64_t measured = 0;  // including slices
   std::int64_t slices = 0;
   // Plans that are out of the ranking, by reason: rules of legality; "out_of_memory", predicted; and, once
-  // run, "measured_out_of_memory", "failed", "timed_out", "lost", "cancelled".
+  // run, "measured_out_of_memory", "failed", "timed_out", "lost".
   std::map<std::string, std::int64_t> rejected;
 };
 

@@ -1,0 +1,255 @@
+// The enumeration of a space: which plans it has, in which order, and which rule rejects a plan.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "search/plan/legality.h"
+#include "search/space/search_space.h"
+
+namespace autocfg {
+namespace {
+
+// The levels of the enumeration, outermost first. A rule is checked at the level that sets the last of the
+// options that it reads.
+enum Level : std::size_t { kTensor, kPipeline, kBatch, kSchedule, kVirtualStages, kSplit, kVariants };
+
+std::size_t LevelOf(std::string_view name, const std::vector<std::string_view>& variants) {
+  if (name == "tp") return kTensor;
+  if (name == "pp" || name == "dp") return kPipeline;
+  if (name == "mbs") return kBatch;
+  if (name == "schedule") return kSchedule;
+  if (name == "vpp") return kVirtualStages;
+  if (name == "split") return kSplit;
+  if (name == "recompute") return kVariants + variants.size();
+  const auto found = std::find(variants.begin(), variants.end(), name);
+  // An option that is not in the table is never set.
+  return found == variants.end() ? kTensor : kVariants + static_cast<std::size_t>(found - variants.begin());
+}
+
+}  // namespace
+
+// One pass over a space. Levels nest as in `Level`; each sets its options and checks the rules that read no
+// later ones. A broken rule does not end a level: an earlier rule that is checked further inside may be the
+// one to report.
+class SearchSpace::Enumeration {
+ public:
+  Enumeration(const SearchSpace& space, const std::function<bool(const ParallelPlan&)>& visit)
+      : space_(space), visit_(visit) {
+    std::vector<std::string_view> variants;
+    for (const VariantAxis& axis : space.variants_) {
+      // An axis of one value has no level: no later value replaces it.
+      if (axis.values.size() == 1 && axis.option->equal(axis.values.front(), plan_)) continue;
+      variants_.push_back(&axis);
+      variants.push_back(axis.option->name);
+    }
+    rules_at_.resize(kVariants + variants.size() + 1);
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (rules_[i].reason == IllegalReason::kSizeNotPositive)
+        continue;  // a space has no such values (SetAxis)
+      std::size_t level = 0;
+      bool of_layout = true;
+      for (const std::string_view name : rules_[i].reads) {
+        level = std::max(level, LevelOf(name, variants));
+        of_layout = of_layout && name != "mbs" && name != "schedule";
+      }
+      (level == kSplit && of_layout ? split_rules_ : rules_at_[level]).push_back(i);
+    }
+    std::size_t first = kNone;
+    first_inside_.assign(rules_at_.size(), kNone);
+    for (std::size_t level = rules_at_.size(); level-- > 0;) {
+      first_inside_[level] = first;
+      if (!rules_at_[level].empty()) first = std::min(first, rules_at_[level].front());
+    }
+  }
+
+  Counts Run() {
+    Count(static_cast<std::size_t>(IllegalReason::kRanksNotDivisible), space_.unusable_sizes_);
+    for (const std::int64_t tp : space_.tp_) {
+      plan_.tp = tp;
+      if (!VisitPipelines(FirstBroken(kTensor, kNone))) break;
+    }
+    return counts_;
+  }
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  struct SplitCase {
+    SplitChoice choice;
+    std::size_t broken;       // the first of split_rules_ that it breaks, or kNone
+    std::int64_t recomputes;  // values of recompute that it has with the default attention
+  };
+
+  void Count(std::size_t rule, std::int64_t plans) {
+    counts_.enumerated += plans;
+    counts_.illegal[rule] += plans;
+  }
+
+  // Returns the first broken rule of this level and of those outside, `before`.
+  std::size_t FirstBroken(std::size_t level, std::size_t before) const {
+    return FirstBroken(rules_at_[level], before);
+  }
+  std::size_t FirstBroken(const std::vector<std::size_t>& rules, std::size_t before) const {
+    const PlanCase plan_case{space_.model_, space_.workload_, space_.ranks_, plan_};
+    for (const std::size_t rule : rules) {
+      if (rule > before) break;
+      if (rules_[rule].broken(plan_case)) return rule;
+    }
+    return before;
+  }
+
+  // Returns true if no rule inside the level is checked before `broken`, so that it is the one to report.
+  bool IsDecided(std::size_t level, std::size_t broken) const { return broken < first_inside_[level]; }
+
+  // Each returns false once the visitor has.
+  bool VisitPipelines(std::size_t outer) {
+    for (const std::int64_t pp : space_.pp_) {
+      if (space_.ranks_ / plan_.tp % pp != 0 ||
+          !std::binary_search(space_.dp_.begin(), space_.dp_.end(), space_.ranks_ / plan_.tp / pp))
+        continue;
+      plan_.pp = pp;
+      plan_.dp = space_.ranks_ / plan_.tp / pp;
+      const std::size_t broken = FirstBroken(kPipeline, outer);
+      MakeSplits();
+      for (const std::int64_t micro_batch : space_.micro_batch_) {
+        plan_.micro_batch = micro_batch;
+        if (!VisitSchedules(FirstBroken(kBatch, broken))) return false;
+      }
+    }
+    return true;
+  }
+
+  // Fills splits_ for the pp at hand. Checks the rules of splits that depend on no microbatch and no
+  // schedule.
+  void MakeSplits() {
+    splits_.clear();
+    for (const std::int64_t vpp : space_.virtual_stages_) {
+      if (vpp > 1 && plan_.pp == 1) continue;
+      plan_.virtual_stages = vpp;
+      std::vector<SplitCase>& cases = splits_.emplace_back(vpp, std::vector<SplitCase>()).second;
+      for (const SplitChoice& choice : space_.SplitChoices(plan_.pp, vpp)) {
+        SetSplit(choice);
+        most_layers_ = choice.most_layers;
+        const auto recomputes = static_cast<std::int64_t>(RecomputeValues().size());
+        cases.push_back({choice, FirstBroken(split_rules_, kNone), recomputes});
+      }
+    }
+  }
+
+  void SetSplit(const SplitChoice& split) {
+    plan_.split = split.mode;
+    if (split.mode == SplitMode::kExplicit) {
+      plan_.split_layers = space_.explicit_splits_[split.explicit_index];
+    } else if (!plan_.split_layers.empty()) {
+      plan_.split_layers.clear();
+    }
+  }
+
+  bool VisitSchedules(std::size_t outer) {
+    bool scheduled = false;
+    for (const Schedule schedule : space_.schedules_) {
+      const bool several = TakesVirtualStages(schedule);
+      if (plan_.pp == 1 && (several || scheduled)) continue;
+      plan_.schedule = plan_.pp == 1 ? DefaultSchedule(1) : schedule;
+      scheduled = true;
+      const std::size_t broken = FirstBroken(kSchedule, outer);
+      for (const auto& [vpp, cases] : splits_) {
+        if ((vpp > 1) != several) continue;
+        plan_.virtual_stages = vpp;
+        if (!VisitSplits(cases, FirstBroken(kVirtualStages, broken))) return false;
+      }
+    }
+    return true;
+  }
+
+  bool VisitSplits(const std::vector<SplitCase>& cases, std::size_t outer) {
+    for (const SplitCase& c : cases) {
+      const std::size_t broken = std::min(outer, c.broken);
+      if (variants_.empty() && rules_at_[kSplit].empty() && IsDecided(kSplit, broken)) {
+        Count(broken, c.recomputes);
+        continue;
+      }
+      SetSplit(c.choice);
+      most_layers_ = c.choice.most_layers;
+      if (!VisitVariants(0, FirstBroken(kSplit, broken))) return false;
+    }
+    return true;
+  }
+
+  bool VisitVariants(std::size_t index, std::size_t outer) {
+    if (index == variants_.size()) return VisitRecomputes(outer);
+    const auto& [option, values] = *variants_[index];
+    static const ParallelPlan defaults;
+    bool default_visited = false;
+    for (const ParallelPlan& value : values) {
+      option->copy(value, plan_);
+      // A redundant value stands for the default.
+      if (option->redundant != nullptr && !option->equal(plan_, defaults) &&
+          !option->redundant(plan_).empty())
+        option->copy(defaults, plan_);
+      if (option->equal(plan_, defaults)) {
+        if (default_visited) continue;
+        default_visited = true;
+      }
+      if (!VisitVariants(index + 1, FirstBroken(kVariants + index, outer))) return false;
+    }
+    return true;
+  }
+
+  bool VisitRecomputes(std::size_t outer) {
+    const std::size_t level = kVariants + variants_.size();
+    const std::vector<RecomputeValue>& values = RecomputeValues();
+    if (IsDecided(level - 1, outer)) {
+      Count(outer, static_cast<std::int64_t>(values.size()));
+      return true;
+    }
+    for (const RecomputeValue& value : values) {
+      plan_.recompute = value.mode;
+      plan_.recompute_layers = value.layers;
+      if (const std::size_t broken = FirstBroken(level, outer); broken != kNone) {
+        Count(broken, 1);
+        continue;
+      }
+      ++counts_.enumerated;
+      if (!visit_(plan_)) return false;
+    }
+    return true;
+  }
+
+  const std::vector<RecomputeValue>& RecomputeValues() {
+    std::vector<std::vector<RecomputeValue>>& known =
+        recompute_values_[static_cast<std::size_t>(plan_.attention)];
+    const auto layers = static_cast<std::size_t>(most_layers_);
+    if (known.size() <= layers) known.resize(layers + 1);
+    std::vector<RecomputeValue>& values = known[layers];  // never empty once made
+    if (values.empty()) values = space_.RecomputeChoices(plan_.attention, most_layers_);
+    return values;
+  }
+
+  const SearchSpace& space_;
+  const std::function<bool(const ParallelPlan&)>& visit_;
+  const std::span<const LegalityRule> rules_ = LegalityRules();
+  std::vector<const VariantAxis*> variants_;        // those with a level
+  std::vector<std::vector<std::size_t>> rules_at_;  // by level, ascending
+  std::vector<std::size_t> first_inside_;  // by level: the first rule of all levels inside it, or kNone
+  Counts counts_;
+  ParallelPlan plan_;
+  std::vector<std::size_t> split_rules_;  // those of level kSplit that MakeSplits checks
+  std::vector<std::pair<std::int64_t, std::vector<SplitCase>>>
+      splits_;                    // by virtual stages, of the pp at hand
+  std::int64_t most_layers_ = 0;  // of the split at hand
+  // By attention, then the layers of the largest stage; made when first needed.
+  std::array<std::vector<std::vector<RecomputeValue>>, kAttentionCount> recompute_values_;
+};
+
+SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const {
+  return Enumeration(*this, visit).Run();
+}
+
+}  // namespace autocfg

@@ -1,0 +1,144 @@
+// Round trips of predictions and counts; what the search learns of measurements and ends of trials.
+#include "proto/convert/result_convert.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+#include "gtest/gtest.h"
+#include "tests/proto/convert/wire.h"
+
+namespace autocfg {
+namespace {
+
+using test::Wire;
+using ::testing::ElementsAre;
+
+TEST(ResultConvert, SampleIsWhatTheSearchNeedsOfAMeasurement) {
+  v1::Measurement message;
+  message.add_step_time_s(0.5);
+  message.add_step_time_s(0.25);
+  message.set_median_step_time_s(9);
+  message.set_device_s(3);
+  EXPECT_THAT(FromProto(message).step_time_s, ElementsAre(0.5, 0.25));
+  EXPECT_EQ(FromProto(message).device_s, 3);
+  EXPECT_FALSE(FromProto(message).slice);
+  message.set_slice(true);
+  EXPECT_TRUE(FromProto(message).slice);
+}
+
+TEST(ResultConvert, EveryTrialStateHasItsOutcomeOrNone) {
+  const std::map<v1::TrialState, std::optional<TrialOutcome>> outcomes = {
+      {v1::TRIAL_STATE_UNSPECIFIED, std::nullopt},
+      {v1::TRIAL_STATE_QUEUED, std::nullopt},
+      {v1::TRIAL_STATE_RUNNING, std::nullopt},
+      {v1::TRIAL_STATE_MEASURED, TrialOutcome::kMeasured},
+      {v1::TRIAL_STATE_INFEASIBLE, TrialOutcome::kOutOfMemory},
+      {v1::TRIAL_STATE_FAILED, TrialOutcome::kFailed},
+      {v1::TRIAL_STATE_TIMED_OUT, TrialOutcome::kTimedOut},
+      {v1::TRIAL_STATE_CANCELLED, std::nullopt},
+      {v1::TRIAL_STATE_LOST, TrialOutcome::kLost}};
+  ASSERT_EQ(outcomes.size(), static_cast<std::size_t>(v1::TrialState_descriptor()->value_count()));
+  for (const auto& [state, outcome] : outcomes) EXPECT_EQ(FromProto(state), outcome) << state;
+  EXPECT_EQ(FromProto(static_cast<v1::TrialState>(77)), std::nullopt) << "of a newer build";
+}
+
+TEST(ResultConvert, PredictionRoundTrips) {
+  Prediction prediction;
+  prediction.feasible = true;
+  prediction.reason = std::string("too big");
+  prediction.step_time_s = 1;
+  prediction.step_time_low_s = 0.5;
+  prediction.step_time_high_s = 2;
+  prediction.memory = {.parameters = 1,
+                       .gradients = 2,
+                       .optimizer = 3,
+                       .activations = 4,
+                       .workspace = 5,
+                       .communication = 6,
+                       .device_overhead = 7};
+  prediction.capacity_bytes = 100;
+  prediction.breakdown = {.compute = 1,
+                          .recompute = 2,
+                          .tp_comm = 3,
+                          .pp_comm = 4,
+                          .dp_comm = 5,
+                          .bubble = 6,
+                          .optimizer = 7,
+                          .overhead = 8};
+  const v1::Prediction message = Wire(ToProto(prediction));
+  EXPECT_EQ(message.step_time_s(), 1);
+  EXPECT_EQ(message.step_time_low_s(), 0.5);
+  EXPECT_EQ(message.step_time_high_s(), 2);
+  const v1::MemoryBytes& memory = message.memory_bytes();
+  EXPECT_THAT((std::vector<std::int64_t>{memory.parameters(), memory.gradients(), memory.optimizer(),
+                                         memory.activations(), memory.workspace(), memory.communication(),
+                                         memory.device_overhead(), memory.total(), memory.capacity()}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 28, 100));
+  const v1::Breakdown& parts = message.breakdown_s();
+  EXPECT_THAT((std::vector<double>{parts.compute(), parts.recompute(), parts.tp_comm(), parts.pp_comm(),
+                                   parts.dp_comm(), parts.bubble(), parts.optimizer(), parts.overhead()}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  const Prediction back = FromProto(message);
+  EXPECT_EQ(back.feasible, true);
+  EXPECT_EQ(back.reason, "too big");
+  EXPECT_EQ(back.step_time_s, 1);
+  EXPECT_EQ(back.step_time_low_s, 0.5);
+  EXPECT_EQ(back.step_time_high_s, 2);
+  EXPECT_EQ(back.memory, prediction.memory);
+  EXPECT_EQ(back.capacity_bytes, 100);
+  const Breakdown& b = back.breakdown;
+  EXPECT_THAT((std::vector<double>{b.compute, b.recompute, b.tp_comm, b.pp_comm, b.dp_comm, b.bubble,
+                                   b.optimizer, b.overhead}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+}
+
+// The names of a message's fields, in their order.
+std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message) {
+  std::vector<std::string> names;
+  for (int i = 0; i < message.field_count(); ++i) names.push_back(message.field(i)->name());
+  return names;
+}
+
+TEST(PredictionConvert, MessagesHaveTheFieldsOfTheTables) {
+  std::vector<std::string> parts, regions;
+  for (const BreakdownPart& part : kBreakdownParts) parts.emplace_back(part.name);
+  for (const MemoryRegion& region : kMemoryRegions) regions.emplace_back(region.name);
+  EXPECT_EQ(FieldNames(*v1::Breakdown::descriptor()), parts);
+  regions.insert(regions.end(), {"total", "capacity"});
+  EXPECT_EQ(FieldNames(*v1::MemoryBytes::descriptor()), regions);
+}
+
+TEST(CountsConvert, AllFields) {
+  SearchCounts counts;
+  counts.enumerated = 6;
+  counts.illegal = 1;
+  counts.out_of_memory = 2;
+  counts.predicted = 3;
+  counts.evaluated = 4;
+  counts.measured = 5;
+  counts.rejected = {{"out_of_memory", 2}, {"failed", 1}};
+  const v1::Counts message = ToProto(counts);
+  EXPECT_THAT((std::vector<std::int64_t>{message.enumerated(), message.illegal(), message.out_of_memory(),
+                                         message.predicted(), message.evaluated(), message.measured()}),
+              ElementsAre(6, 1, 2, 3, 4, 5));
+  EXPECT_EQ(message.rejected_size(), 2);
+  EXPECT_EQ(message.rejected().at("out_of_memory"), 2);
+}
+
+TEST(Provenance, SliceLeavesThePlanPredicted) {
+  v1::Candidate candidate;
+  EXPECT_EQ(Provenance(candidate), "predicted");
+  candidate.mutable_measured()->set_slice(true);
+  EXPECT_EQ(Provenance(candidate), "predicted");
+  candidate.mutable_measured()->set_slice(false);
+  EXPECT_EQ(Provenance(candidate), "measured");
+}
+
+}  // namespace
+}  // namespace autocfg
