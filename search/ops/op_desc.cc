@@ -8,6 +8,7 @@ namespace {
 struct KindFacts {
   std::string_view name;
   int dims;  // entries of OpDesc::dims in use
+  CommPattern pattern = CommPattern::kNone;
 };
 
 KindFacts FactsOf(OpKind kind) {
@@ -38,11 +39,11 @@ KindFacts FactsOf(OpKind kind) {
     case OpKind::kFill: return {"fill", 1};
     case OpKind::kSumOfSquares: return {"sum_of_squares", 1};
     case OpKind::kAdamW: return {"adamw", 1};
-    case OpKind::kAllReduceSum: return {"all_reduce_sum", 1};
-    case OpKind::kAllReduceMax: return {"all_reduce_max", 1};
-    case OpKind::kSend: return {"send", 1};
-    case OpKind::kRecv: return {"recv", 1};
-    case OpKind::kAllGather: return {"all_gather", 1};
+    case OpKind::kAllReduceSum: return {"all_reduce_sum", 1, CommPattern::kAllReduce};
+    case OpKind::kAllReduceMax: return {"all_reduce_max", 1, CommPattern::kAllReduce};
+    case OpKind::kSend: return {"send", 1, CommPattern::kMessage};
+    case OpKind::kRecv: return {"recv", 1, CommPattern::kMessage};
+    case OpKind::kAllGather: return {"all_gather", 1, CommPattern::kAllGather};
   }
   return {"", 0};
 }
@@ -179,6 +180,8 @@ void SetEpilogue(OpDesc& op, Epilogue epilogue) {
 }
 
 int DimCount(OpKind kind) { return FactsOf(kind).dims; }
+
+CommPattern PatternOf(OpKind kind) { return FactsOf(kind).pattern; }
 
 std::string ToString(const OpDesc& op) {
   // Names every field, so that a new one does not compile until the text has it.

@@ -83,6 +83,10 @@ inline constexpr int kEpilogueCount = static_cast<int>(Epilogue::kResidual) + 1;
 // The ranks that a communication op spans; kNone for compute.
 enum class CommGroup : std::uint8_t { kNone, kTensor, kData, kPipeline, kEmbedding, kWorld };
 
+// How the ranks of a group exchange data. Prediction and calibration know communication by its pattern: a
+// kind of a new pattern does not compile until both know it.
+enum class CommPattern : std::uint8_t { kNone, kAllReduce, kAllGather, kMessage };
+
 struct OpDesc {
   OpKind kind = OpKind::kMatmul;
   DType dtype = DType::kF32;
@@ -125,6 +129,7 @@ constexpr bool TakesBias(const OpDesc& op) {
   return op.kind == OpKind::kActivationForward || op.epilogue == Epilogue::kActivation ||
          op.epilogue == Epilogue::kResidual;
 }
+CommPattern PatternOf(OpKind kind);  // kNone for compute
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
 // Returns true if plans with this kind of op can be predicted but not run: no device has the op, the engine
 // never issues it, and calibration rejects it.

@@ -44,8 +44,15 @@ bool RankActions::StageHas(ActionKind kind, std::int64_t stage) const {
     case ActionKind::kRecvGradient: return !IsLastStage(plan_, stage);
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient: return !IsFirstStage(stage);
-    default: return true;
+    case ActionKind::kForward:
+    case ActionKind::kBackward:
+    case ActionKind::kZeroGradients:
+    case ActionKind::kReduceGradients:
+    case ActionKind::kSumTiedEmbedding:
+    case ActionKind::kReduceScalars:
+    case ActionKind::kOptimizer: return true;
   }
+  return true;
 }
 
 bool RankActions::RankHas(ActionKind kind) const {
@@ -53,13 +60,33 @@ bool RankActions::RankHas(ActionKind kind) const {
     case ActionKind::kReduceGradients: return plan_.dp > 1;
     case ActionKind::kSumTiedEmbedding:
       return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);
-    default: return true;
+    case ActionKind::kZeroGradients:
+    case ActionKind::kForward:
+    case ActionKind::kBackward:
+    case ActionKind::kSendActivation:
+    case ActionKind::kRecvActivation:
+    case ActionKind::kSendGradient:
+    case ActionKind::kRecvGradient:
+    case ActionKind::kReduceScalars:
+    case ActionKind::kOptimizer: return true;
   }
+  return true;
 }
 
 std::int64_t RankActions::PeerOf(ActionKind kind) const {
-  if (kind == ActionKind::kSendActivation || kind == ActionKind::kRecvGradient) return next_;
-  if (kind == ActionKind::kRecvActivation || kind == ActionKind::kSendGradient) return previous_;
+  switch (kind) {
+    case ActionKind::kSendActivation:
+    case ActionKind::kRecvGradient: return next_;
+    case ActionKind::kRecvActivation:
+    case ActionKind::kSendGradient: return previous_;
+    case ActionKind::kZeroGradients:
+    case ActionKind::kForward:
+    case ActionKind::kBackward:
+    case ActionKind::kReduceGradients:
+    case ActionKind::kSumTiedEmbedding:
+    case ActionKind::kReduceScalars:
+    case ActionKind::kOptimizer: return kMissing;
+  }
   return kMissing;
 }
 

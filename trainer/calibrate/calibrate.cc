@@ -42,9 +42,13 @@ struct GroupKey {
 
 // A message is timed between two neighbours, whatever the number of stages.
 GroupKey GroupOf(const OpDesc& op) {
-  if (!IsCommunication(op.kind)) return {};
-  if (op.kind == OpKind::kSend || op.kind == OpKind::kRecv) return {CommGroup::kPipeline, 2};
-  return {op.group, op.group_size};
+  switch (PatternOf(op.kind)) {
+    case CommPattern::kNone: return {};
+    case CommPattern::kMessage: return {CommGroup::kPipeline, 2};
+    case CommPattern::kAllReduce:
+    case CommPattern::kAllGather: return {op.group, op.group_size};
+  }
+  return {};
 }
 
 class OpTimer {
@@ -116,9 +120,13 @@ class OpTimer {
     }
     EnterGroup(GroupOf(op));  // before scratch tensors exist: the added memory is the communicator's
     ScratchOp scratch(op, *backend_.device, *backend_.ops, *stream_);
-    if (!IsCommunication(op.kind)) return Measure([&] { scratch.Run(); }, 1.0);
-    return op.kind == OpKind::kSend || op.kind == OpKind::kRecv ? TimeMessage(scratch)
-                                                                : TimeReduction(op, scratch);
+    switch (PatternOf(op.kind)) {
+      case CommPattern::kNone: return Measure([&] { scratch.Run(); }, 1.0);
+      case CommPattern::kMessage: return TimeMessage(scratch);
+      case CommPattern::kAllReduce: return TimeReduction(op, scratch);
+      case CommPattern::kAllGather: break;  // predicted only
+    }
+    throw BadInput(fmt::format("op \"{}\" cannot be timed: the engine does not issue it", ToString(op)));
   }
 
   // Creates the communicators of groups of consecutive ranks. Leftover ranks have none and only take part in

@@ -120,18 +120,22 @@ double CommunicationSeconds(const OpDesc& op, const GroupSpan& span, const Links
   if (op.group_size <= 1 || span.size <= 1) return 0;
   const double bytes = static_cast<double>(op.dims[0]) * static_cast<double>(SizeOf(op.dtype));
   const bool leaves = span.nodes > 1;
-  if (op.kind == OpKind::kSend || op.kind == OpKind::kRecv) {
-    return leaves ? bytes / links.inter_bytes_per_s + links.inter_latency_s
-                  : bytes / links.intra_bytes_per_s + links.intra_latency_s;
-  }
   double bandwidth =
       leaves ? static_cast<double>(span.in_node) * links.inter_bytes_per_s : links.intra_bytes_per_s;
   if (leaves && span.in_node > 1) bandwidth = std::min(bandwidth, links.intra_bytes_per_s);
-  const double rounds = op.kind == OpKind::kAllGather ? 1 : 2;
   const double share = static_cast<double>(span.size - 1) / static_cast<double>(span.size);
   const double latency =
       Depth(span.in_node) * links.intra_latency_s + (leaves ? Depth(span.nodes) * links.inter_latency_s : 0);
-  return rounds * (share * bytes / bandwidth + latency);
+  const double round = share * bytes / bandwidth + latency;
+  switch (PatternOf(op.kind)) {
+    case CommPattern::kNone: return 0;
+    case CommPattern::kMessage:
+      return leaves ? bytes / links.inter_bytes_per_s + links.inter_latency_s
+                    : bytes / links.intra_bytes_per_s + links.intra_latency_s;
+    case CommPattern::kAllReduce: return 2 * round;
+    case CommPattern::kAllGather: return round;
+  }
+  return 0;
 }
 
 }  // namespace autocfg

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace autocfg {
 namespace {
@@ -28,16 +29,20 @@ constexpr double kOtherAddend = 0.05;
 
 // Returns the distance of two ops of a kind: between the logarithms of their dims, plus the penalties.
 double DistanceSquared(const OpDesc& a, const OpDesc& b) {
+  // Names every field, so that a new one does not compile until its part in the distance is decided. Kind,
+  // group and its size are equal, or make no difference; types and epilogues have fits of their own.
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
+               group, group_size, dims] = a;
   double sum = 0;
-  for (std::size_t i = 0; i < a.dims.size(); ++i) {
-    if (a.dims[i] == b.dims[i]) continue;
-    const double d = std::log(static_cast<double>(std::max<std::int64_t>(a.dims[i], 1)) /
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == b.dims[i]) continue;
+    const double d = std::log(static_cast<double>(std::max<std::int64_t>(dims[i], 1)) /
                               static_cast<double>(std::max<std::int64_t>(b.dims[i], 1)));
     sum += d * d;
   }
-  if (a.transpose_a != b.transpose_a || a.transpose_b != b.transpose_b) sum += kOtherKernel;
-  if (a.accumulate != b.accumulate || a.bias != b.bias) sum += kOtherAddend;
-  if (a.activation != b.activation || a.master_weights != b.master_weights) sum += kOtherKernel;
+  if (transpose_a != b.transpose_a || transpose_b != b.transpose_b) sum += kOtherKernel;
+  if (accumulate != b.accumulate || bias != b.bias) sum += kOtherAddend;
+  if (activation != b.activation || master_weights != b.master_weights) sum += kOtherKernel;
   return sum;
 }
 
@@ -59,13 +64,23 @@ LinkModel FitLinkLike(const std::vector<TimedSize>& points, const LinkModel& poo
   return {0, seconds / low->size};
 }
 
-OpKind Sister(OpKind kind) {
-  switch (kind) {
-    case OpKind::kAllReduceSum: return OpKind::kAllReduceMax;
-    case OpKind::kAllReduceMax: return OpKind::kAllReduceSum;
-    case OpKind::kSend: return OpKind::kRecv;
-    default: return OpKind::kSend;
+// A kind that was measured in place of another, whose time is `factor` times as long.
+struct StandIn {
+  OpKind kind;
+  double factor;
+};
+
+// Returns what stands in for a kind of communication that was not measured: nothing for compute.
+std::optional<StandIn> StandInFor(OpKind kind) {
+  switch (PatternOf(kind)) {
+    case CommPattern::kNone: return std::nullopt;
+    case CommPattern::kAllReduce:
+      return StandIn{kind == OpKind::kAllReduceSum ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, 1};
+    // A ring's sum is a reduce-scatter followed by a gather.
+    case CommPattern::kAllGather: return StandIn{OpKind::kAllReduceSum, 0.5};
+    case CommPattern::kMessage: return StandIn{kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend, 1};
   }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -185,13 +200,13 @@ const LinkModel* OpTimes::FindLink(OpKind kind, CommGroup group, std::int32_t si
 
 double OpTimes::CommunicationSeconds(const OpDesc& op) const {
   if (op.group_size <= 1) return 0;
-  const LinkModel* link = FindLink(op.kind, op.group, op.group_size);
-  if (link == nullptr && op.kind == OpKind::kAllGather) {
-    link = FindLink(OpKind::kAllReduceSum, op.group, op.group_size);
-    if (link != nullptr) return link->Seconds(PayloadBytes(op)) / 2;
+  if (const LinkModel* link = FindLink(op.kind, op.group, op.group_size); link != nullptr)
+    return link->Seconds(PayloadBytes(op));
+  if (const std::optional<StandIn> other = StandInFor(op.kind)) {
+    if (const LinkModel* link = FindLink(other->kind, op.group, op.group_size); link != nullptr)
+      return link->Seconds(PayloadBytes(op)) * other->factor;
   }
-  if (link == nullptr) link = FindLink(Sister(op.kind), op.group, op.group_size);
-  return link == nullptr ? std::numeric_limits<double>::infinity() : link->Seconds(PayloadBytes(op));
+  return std::numeric_limits<double>::infinity();
 }
 
 }  // namespace autocfg

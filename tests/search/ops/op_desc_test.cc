@@ -96,6 +96,18 @@ TEST(OpDesc, Communication) {
   EXPECT_EQ(compute, kOpKindCount - 5);
 }
 
+TEST(OpDesc, CommunicationHasAPatternAndComputeHasNone) {
+  EXPECT_EQ(PatternOf(OpKind::kAllReduceSum), CommPattern::kAllReduce);
+  EXPECT_EQ(PatternOf(OpKind::kAllReduceMax), CommPattern::kAllReduce);
+  EXPECT_EQ(PatternOf(OpKind::kAllGather), CommPattern::kAllGather);
+  EXPECT_EQ(PatternOf(OpKind::kSend), CommPattern::kMessage);
+  EXPECT_EQ(PatternOf(OpKind::kRecv), CommPattern::kMessage);
+  for (int i = 0; i < kOpKindCount; ++i) {
+    const OpKind kind = static_cast<OpKind>(i);
+    EXPECT_EQ(IsCommunication(kind), PatternOf(kind) != CommPattern::kNone) << Name(kind);
+  }
+}
+
 // docs/engine.md names them in its last section, and only them.
 TEST(OpDesc, PredictedOnlyKindsAreDocumented) {
   std::ifstream page(SourcePath("docs/engine.md"));

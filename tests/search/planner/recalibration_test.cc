@@ -2,9 +2,13 @@
 
 #include <cmath>
 #include <random>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "search/plan/plan_options.h"
 
 namespace autocfg {
 namespace {
@@ -92,6 +96,35 @@ TEST(Recalibration, RecomputeIsAShareOfTheLayers) {
   EXPECT_NEAR(at(6), full, 1e-9);
   // 2 + 2 + 2 + 1 of 24 layers, without the effect of the uneven split.
   EXPECT_NEAR(at(2, {7, 8, 8, 1}) - at(8, {7, 8, 8, 1}), (none - full) * (1 - 7.0 / 24), 1e-9);
+}
+
+// A measurement of one plan corrects plans with another value of an option less than plans with its own. The
+// values below are not told apart: their errors are assumed alike.
+TEST(Recalibration, TellsThePredictedValuesOfOptionsApart) {
+  const std::set<std::string> not_told_apart = {"recompute=selective", "attention=unfused",
+                                                "scatter_gather=1"};
+  const ParallelPlan base{{.tp = 2, .pp = 4, .dp = 2},
+                          {.micro_batch = 4},
+                          {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
+  const Recalibration fitted(kLayers, {{base, 0.3, 0.005}});
+  const double own = fitted.For(base).log_mean;
+  std::set<std::string> without_term;
+  int compared = 0;
+  for (const PlanOption& option : PlanOptions()) {
+    std::vector<std::string> values(option.choices.begin(), option.choices.end());
+    if (option.form == OptionForm::kSize) values = {"1", "2", "4"};
+    if (option.name == "split") values = {"9+5+5+5"};
+    if (option.name == "recompute") values = {"selective", "full", "full:1"};
+    for (const std::string& value : values) {
+      ParallelPlan plan = base;
+      ASSERT_TRUE(option.parse(option, value, plan).ok()) << option.name << "=" << value;
+      if (option.equal(plan, base) || !CheckPredictable(plan).ok()) continue;
+      ++compared;
+      if (fitted.For(plan).log_mean == own) without_term.insert(fmt::format("{}={}", option.name, value));
+    }
+  }
+  EXPECT_EQ(without_term, not_told_apart) << "give FeaturesOf a term, or name the value here";
+  EXPECT_GE(compared, 12);
 }
 
 // Observations with one and two virtual stages extrapolate to four.
