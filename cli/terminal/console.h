@@ -12,9 +12,10 @@ namespace autocfg::cli {
 
 // Exit codes of every verb.
 inline constexpr int kExitDone = 0;
-inline constexpr int kExitNegative = 1;     // an honest negative answer: nothing fits, a run failed
-inline constexpr int kExitUsage = 2;        // bad input or usage
-inline constexpr int kExitUnreachable = 3;  // the service cannot be reached, or has no room
+inline constexpr int kExitNegative = 1;       // an honest negative answer: nothing fits, a run failed
+inline constexpr int kExitUsage = 2;          // bad input or usage
+inline constexpr int kExitUnreachable = 3;    // the service cannot be reached, or has no room
+inline constexpr int kExitInterrupted = 130;  // ended by Ctrl-C or a signal like it, in an orderly way
 
 // Returns the message of a status as a std::string.
 std::string Text(const absl::Status& status);

@@ -170,7 +170,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
       launcher.Run(worker::MakeJobRequest(*job, cores, UuidsOf(run.machine)), hooks);
   display.End();
   if (result.outcome == v1::OUTCOME_CANCELLED && interrupt.requested()) {
-    return Fail(kExitNegative, "interrupted; the ranks have ended, nothing was saved");
+    return Fail(kExitInterrupted, "interrupted; the ranks have ended, nothing was saved");
   }
   if (const int code = ExitOf(result); code != kExitDone) return code;
   say_notes();

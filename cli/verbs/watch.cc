@@ -130,7 +130,7 @@ int RunWatch(const WatchArgs& args) {
   display.Clear();
   watcher.Stop();
   if (interrupt.requested())
-    return Fail(kExitNegative, fmt::format("interrupted; study {} continues", number));
+    return Fail(kExitInterrupted, fmt::format("interrupted; study {} continues", number));
   if (output != kExitDone) return output;
   if (const absl::Status status = watcher.status(); !status.ok()) return Fail(status);
   return ConcludeWatch(args, watcher.Latest());

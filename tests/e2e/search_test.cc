@@ -162,7 +162,7 @@ TEST_F(SearchTest, InterruptedSearchSaysHowToResume) {
   ASSERT_TRUE(search.running()) << search.err_so_far();
   search.Signal(SIGINT);
   const auto stopped = search.Wait(seconds(20));
-  EXPECT_EQ(stopped.exit_code, 1);
+  EXPECT_EQ(stopped.exit_code, 130);
   EXPECT_EQ(stopped.out, "");
   EXPECT_NE(stopped.err.find("the same command resumes it"), std::string::npos) << stopped.err;
   const auto studies = Run({"studies", "--db", database_, "--json"});
@@ -346,7 +346,7 @@ TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {
   train.Signal(SIGINT);
   const auto finished = train.Wait(seconds(20));
   EXPECT_TRUE(AllEnd(ranks, seconds(1))) << "a rank is left behind";
-  EXPECT_EQ(finished.exit_code, 1) << finished.err;
+  EXPECT_EQ(finished.exit_code, 130) << finished.err;
   EXPECT_NE(finished.err.find("interrupted"), std::string::npos) << finished.err;
   EXPECT_EQ(finished.out, "");
 }
