@@ -17,6 +17,14 @@
 namespace autocfg {
 namespace {
 
+// An estimate uses the timer where the bound is not close, unless it would take long: among the many plans of
+// a search, one that fills its pipeline with more computes than this is estimated by the bound.
+constexpr std::int64_t kMostEstimatedComputes = 32'768;
+
+// Returns how many computes it takes to fill the pipeline, of all ranks, which is what the timer walks
+// through.
+std::int64_t ComputesToFill(const ParallelPlan& plan) { return plan.pp * plan.pp * plan.virtual_stages; }
+
 std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
 
 std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity) {
@@ -67,7 +75,7 @@ TimedStep CostModel::TimeStepOf(const ParallelPlan& plan, const PipelineCosts& c
 Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-  if (PipelineBoundIsClose(costs)) {
+  if (PipelineBoundIsClose(costs) || ComputesToFill(plan) > kMostEstimatedComputes) {
     return autocfg::BreakdownOf(costs, microbatches, shared,
                                 PipelineBound(costs, plan.schedule, microbatches, shared));
   }

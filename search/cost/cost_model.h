@@ -76,9 +76,9 @@ class CostModel {
   // Returns memory alone: feasible, reason, memory and capacity.
   Prediction PredictMemory(const ParallelPlan& plan) const;
 
-  // Returns memory and an estimate of the time: by the closed form if it is close (closed_form.h), otherwise
-  // by the timer. Low and high are the time itself. Takes a few microseconds if the costs of the plan's
-  // blocks are cached. Times are not finite if the op times know no op of a kind.
+  // Returns memory and an estimate of the time: by the closed form if it is close (closed_form.h) or the
+  // program is huge, otherwise by the timer. Low and high are the time itself. Takes a few microseconds if
+  // the costs of the plan's blocks are cached. Times are not finite if the op times know no op of a kind.
   Prediction Estimate(const ParallelPlan& plan);
 
   // Returns Estimate's step time for a host that issues an op in `host_op_s` seconds. About as fast.

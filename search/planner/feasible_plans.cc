@@ -1,5 +1,6 @@
 #include "search/planner/feasible_plans.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -123,13 +124,40 @@ class Collector {
 
 }  // namespace
 
-FeasiblePlans FindFeasiblePlans(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes) {
+absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostModel& costs,
+                                                std::int64_t arena_bytes, const PlanningBudget& budget,
+                                                const PlanningWatch& watch) {
+  constexpr std::int64_t kPlansPerLook = 256;
   FeasiblePlans feasible;
   Collector collector(space, costs, arena_bytes, feasible);
-  const SearchSpace::Counts counts = space.ForEachLegal([&](const ParallelPlan& plan) {
-    collector.Add(plan);
-    return true;
-  });
+  std::int64_t legal = 0, looks = 0;
+  PlanningProgress progress;
+  bool stopped = false;
+  MeshOptions last;
+  const auto look = [&](std::int64_t enumerated) {
+    progress = {.enumerated = enumerated, .fit = static_cast<std::int64_t>(feasible.plans.size())};
+    stopped = watch && !watch(progress);
+    return !stopped;
+  };
+  const auto within_budget = [&] {
+    return legal < budget.plans && looks * SearchSpace::kCasesPerLook < budget.cases &&
+           feasible.Bytes() < budget.bytes;
+  };
+  const SearchSpace::Counts counts = space.ForEachLegal(
+      [&](const ParallelPlan& plan) {
+        last = plan.mesh();
+        if (legal % kPlansPerLook == 0 && !look(std::max(progress.enumerated, legal))) return false;
+        if (!within_budget()) return false;
+        ++legal;
+        collector.Add(plan);
+        return true;
+      },
+      [&](const SearchSpace::Counts& so_far) {
+        ++looks;
+        return look(so_far.enumerated) && within_budget();
+      });
+  if (stopped) return PlanningStopped(progress);
+  if (!counts.complete) feasible.cut_off_at = last;
   feasible.enumerated = counts.enumerated - collector.dropped();
   feasible.illegal = counts.illegal;
   return feasible;

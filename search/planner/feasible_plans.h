@@ -8,8 +8,10 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
 #include "search/planner/plan_table.h"
+#include "search/planner/planning.h"
 #include "search/space/search_space.h"
 
 namespace autocfg {
@@ -34,13 +36,19 @@ struct FeasiblePlans {
   std::array<std::int64_t, kIllegalReasonCount> illegal{};
   std::optional<ParallelPlan> smallest;  // of all legal plans, the one that needs the least memory
   std::int64_t smallest_bytes = 0;       // of its worst rank's arena
+  // The layout at which the budget ended, if it did: later ones of the space were not gone through.
+  std::optional<MeshOptions> cut_off_at;
 
   ParallelPlan PlanAt(std::size_t i) const { return table.Unpack(plans[i].plan); }
+  std::size_t Bytes() const { return plans.size() * sizeof(FeasiblePlan) + table.Bytes(); }
 };
 
 // Returns the legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. `costs` resolves
 // split=auto. If the result equals a split that the space enumerates anyway, the plan is a duplicate: it is
-// dropped and not counted. enumerated = illegal + out_of_memory + plans.
-FeasiblePlans FindFeasiblePlans(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes);
+// dropped and not counted. enumerated = illegal + out_of_memory + plans. Ends early, with what was found,
+// when the budget is used up. Cancelled once `watch` says no.
+absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostModel& costs,
+                                                std::int64_t arena_bytes, const PlanningBudget& budget = {},
+                                                const PlanningWatch& watch = {});
 
 }  // namespace autocfg

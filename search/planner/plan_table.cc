@@ -22,7 +22,10 @@ std::size_t PlanTable::VariantHash::operator()(const ParallelPlan& plan) const {
 CompactPlan PlanTable::Pack(const ParallelPlan& plan) {
   const auto small = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
   const auto [it, made] = index_.try_emplace(VariantOf(plan), static_cast<std::int32_t>(variants_.size()));
-  if (made) variants_.push_back(it->first);
+  if (made) {
+    variants_.push_back(it->first);
+    bytes_ += 2 * (sizeof(ParallelPlan) + plan.split_layers.size() * sizeof(plan.split_layers[0]));
+  }
   return {small(plan.tp), small(plan.pp), small(plan.dp), small(plan.micro_batch), it->second};
 }
 

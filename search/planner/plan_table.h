@@ -25,6 +25,7 @@ class PlanTable {
   // Requires sizes below 2^31.
   CompactPlan Pack(const ParallelPlan& plan);
   ParallelPlan Unpack(const CompactPlan& plan) const;
+  std::size_t Bytes() const { return bytes_; }  // roughly the memory of the table
 
  private:
   // Hashes the options that differ most often; equality compares all of them.
@@ -32,6 +33,7 @@ class PlanTable {
     std::size_t operator()(const ParallelPlan& plan) const;
   };
 
+  std::size_t bytes_ = 0;
   std::vector<ParallelPlan> variants_;  // with tp, pp, dp and micro_batch of 1
   absl::flat_hash_map<ParallelPlan, std::int32_t, VariantHash> index_;
 };

@@ -36,7 +36,7 @@ SearchLoop::~SearchLoop() = default;
 
 absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Workload& workload,
                                               const ClusterSpec& cluster, const AxisValues& space,
-                                              const SearchOptions& options) {
+                                              const SearchOptions& options, const PlanningWatch& watch) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
   if (absl::Status status = options.predict_only ? CheckPredictable(model) : CheckEngineSupports(model);
       !status.ok())
@@ -52,6 +52,10 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
       SearchSpace::Create(model, workload, RankCount(cluster), space,
                           {.predict_only = options.predict_only, .described = !cluster.local});
   if (!plans.ok()) return plans.status();
+  const bool thinned = plans->ThinRecompute(
+      options.budget.plans, options.budget.cases,
+      [&](const SearchSpace::Counts& counts) { return !watch || watch({.enumerated = counts.enumerated}); });
+  if (!thinned) return PlanningStopped({});
 
   auto state = std::make_unique<SearchState>();
   state->model = model;
@@ -67,10 +71,28 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
   const std::int64_t overhead = DeviceOverheadBytes(cluster);
   state->costs =
       std::make_unique<CostModel>(model, workload, cluster, std::make_shared<const NominalTimes>(), overhead);
-  state->feasible = state->FindFeasible(*state->costs, overhead);
+  state->watch = watch;
+  absl::StatusOr<FeasiblePlans> feasible = state->FindFeasible(*state->costs, overhead);
+  if (!feasible.ok()) return feasible.status();
+  state->feasible = *std::move(feasible);
   state->CountFeasible();
   if (state->feasible.plans.empty()) state->phase = SearchPhase::kDone;
   return SearchLoop(std::move(state));
+}
+
+std::string SearchLoop::LeftOut() const {
+  const SearchState& s = *state_;
+  const std::int64_t step = s.space.RecomputeStep();
+  const std::string most =
+      fmt::format("the space has more plans than the {} that a search goes through", s.options.budget.plans);
+  constexpr std::string_view kNarrow = "name values with --space, such as mbs=1,2,4";
+  if (const std::optional<MeshOptions>& at = s.feasible.cut_off_at)
+    return fmt::format("{}: it was cut off at tp={}, pp={}; {}", most, at->tp, at->pp, kNarrow);
+  if (step >= s.model.layers && step > 1)
+    return fmt::format("{}: recompute=full:K was left out; {}", most, kNarrow);
+  if (step > 1)
+    return fmt::format("{}: of recompute=full:K, only multiples of {} were taken; {}", most, step, kNarrow);
+  return "";
 }
 
 SearchPhase SearchLoop::phase() const { return state_->phase; }
@@ -115,11 +137,12 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
   // All inputs are validated before any state changes.
   auto costs =
       std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::move(times), device_overhead_bytes);
-  FeasiblePlans feasible = s.FindFeasible(*costs, device_overhead_bytes);
-  absl::StatusOr<TimedPlans> timed = PredictTimes(*costs, feasible);
+  absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*costs, device_overhead_bytes);
+  if (!feasible.ok()) return feasible.status();
+  absl::StatusOr<TimedPlans> timed = PredictTimes(*costs, *feasible, s.watch);
   if (!timed.ok()) return timed.status();
   s.costs = std::move(costs);
-  s.feasible = std::move(feasible);
+  s.feasible = *std::move(feasible);
   s.timed = *std::move(timed);
   s.calibrated = true;
   s.CountFeasible();

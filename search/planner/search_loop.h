@@ -28,6 +28,7 @@
 
 #include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
+#include "search/planner/planning.h"
 #include "search/planner/slice.h"
 #include "search/planner/strategy/strategy.h"
 #include "search/space/search_space.h"
@@ -41,6 +42,7 @@ struct SearchOptions {
   // ranks that can run together; plans with more are measured as slices; 0: no limit
   std::int64_t measurable_ranks = 0;
   std::uint64_t seed = 1;
+  PlanningBudget budget = {};
 };
 
 inline constexpr std::size_t kMostCandidates = 20'000;
@@ -91,10 +93,14 @@ struct SearchState;  // search_state.h
 class SearchLoop {
  public:
   // Enumerates the plans and predicts their memory. InvalidArgument and Unimplemented from the validation of
-  // the inputs. If nothing is to be run, also accepts what can be predicted but not run.
+  // the inputs. If nothing is to be run, also accepts what can be predicted but not run. Cancelled once
+  // `watch`, which is kept for SetCalibration, says no.
   static absl::StatusOr<SearchLoop> Create(const ModelSpec& model, const Workload& workload,
                                            const ClusterSpec& cluster, const AxisValues& space,
-                                           const SearchOptions& options);
+                                           const SearchOptions& options, const PlanningWatch& watch = {});
+
+  // Returns what the planning budget left out, as a sentence for users. Empty if it left out nothing.
+  std::string LeftOut() const;
 
   SearchPhase phase() const;
   const SearchCounts& counts() const;
@@ -106,8 +112,8 @@ class SearchLoop {
 
   // Predicts times. Requires phase kCalibrating. From here on, plans count as out of memory if their memory
   // with `device_overhead_bytes` exceeds the capacity; this overhead replaces the one in the cluster's
-  // description. InvalidArgument if a time is not positive, or missing for some plan; the state is then
-  // unchanged.
+  // description. InvalidArgument if a time is not positive, or missing for some plan; Cancelled once the
+  // watch says no. The state is then unchanged.
   absl::Status SetCalibration(std::shared_ptr<const OpTimeModel> times, std::int64_t device_overhead_bytes);
   absl::Status SetCalibration(const OpTimes& times, std::int64_t device_overhead_bytes);
 

@@ -30,8 +30,10 @@ double LeastSeconds(const SearchState& s, std::size_t i) {
 
 }  // namespace
 
-FeasiblePlans SearchState::FindFeasible(CostModel& cost_model, std::int64_t device_overhead_bytes) const {
-  return FindFeasiblePlans(space, cost_model, MemoryCapacity(cluster) - device_overhead_bytes);
+absl::StatusOr<FeasiblePlans> SearchState::FindFeasible(CostModel& cost_model,
+                                                        std::int64_t device_overhead_bytes) const {
+  return FindFeasiblePlans(space, cost_model, MemoryCapacity(cluster) - device_overhead_bytes, options.budget,
+                           watch);
 }
 
 void SearchState::CountFeasible() {

@@ -38,6 +38,7 @@ struct SearchState {
   ClusterSpec cluster;
   SearchOptions options;
   SearchSpace space;
+  PlanningWatch watch;
   std::unique_ptr<CostModel> costs;  // by nominal times before the calibration
   bool calibrated = false;
   SearchPhase phase = SearchPhase::kCalibrating;
@@ -52,7 +53,7 @@ struct SearchState {
   std::vector<std::pair<std::size_t, std::int64_t>> drawn;
   std::set<std::pair<std::size_t, std::int64_t>> asked;  // handed out, not observed yet
 
-  FeasiblePlans FindFeasible(CostModel& cost_model, std::int64_t device_overhead_bytes) const;
+  absl::StatusOr<FeasiblePlans> FindFeasible(CostModel& cost_model, std::int64_t device_overhead_bytes) const;
   // Sets `counts` from the feasible plans.
   void CountFeasible();
 

@@ -23,10 +23,18 @@ std::int64_t TimedActions(const Workload& workload, const ParallelPlan& plan) {
   return plan.pp * (6 * MicrobatchCount(workload, plan) * plan.virtual_stages + 5);
 }
 
+constexpr std::size_t kPlansPerLook = 256;
+
+absl::Status Look(const PlanningWatch& watch, const FeasiblePlans& feasible) {
+  const PlanningProgress progress{.enumerated = feasible.enumerated,
+                                  .fit = static_cast<std::int64_t>(feasible.plans.size())};
+  return watch && !watch(progress) ? PlanningStopped(progress) : absl::OkStatus();
+}
+
 class Timings {
  public:
-  Timings(CostModel& costs, FeasiblePlans& feasible, TimedPlans& timed)
-      : costs_(costs), feasible_(feasible), timed_(timed) {}
+  Timings(CostModel& costs, FeasiblePlans& feasible, TimedPlans& timed, const PlanningWatch& watch)
+      : costs_(costs), feasible_(feasible), timed_(timed), watch_(watch) {}
 
   bool full() const { return timed_.size() >= kMostTimed; }
 
@@ -37,6 +45,7 @@ class Timings {
     const std::int64_t actions = TimedActions(costs_.workload(), plan);
     if (actions > kMostTimedActions - actions_) return absl::OkStatus();
     actions_ += actions;
+    if (absl::Status status = Look(watch_, feasible_); !status.ok()) return status;
     try {
       const Prediction& p = timed_[i] = costs_.Predict(plan);
       feasible_.plans[i].step_time_s = p.step_time_s;
@@ -50,6 +59,7 @@ class Timings {
   CostModel& costs_;
   FeasiblePlans& feasible_;
   TimedPlans& timed_;
+  const PlanningWatch& watch_;
   std::int64_t actions_ = 0;
 };
 
@@ -61,9 +71,13 @@ void Scale(Prediction& p, double factor) {
   p.step_time_low_s = p.step_time_high_s = p.step_time_s;
 }
 
-absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible) {
+absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible,
+                                        const PlanningWatch& watch) {
   std::vector<FeasiblePlan>& plans = feasible.plans;
   for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (i % kPlansPerLook == 0) {
+      if (absl::Status status = Look(watch, feasible); !status.ok()) return status;
+    }
     const ParallelPlan plan = feasible.PlanAt(i);
     plans[i].step_time_s = costs.Estimate(plan).step_time_s;
     if (!std::isfinite(plans[i].step_time_s) || plans[i].step_time_s <= 0) {
@@ -94,7 +108,7 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
   }
 
   TimedPlans timed;
-  Timings timings(costs, feasible, timed);
+  Timings timings(costs, feasible, timed, watch);
   std::vector<std::pair<double, std::size_t>> by_closed_form;
   by_closed_form.reserve(least.size());
   for (const std::size_t i : least) by_closed_form.emplace_back(plans[i].step_time_s, i);

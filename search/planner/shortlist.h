@@ -25,8 +25,9 @@ using TimedPlans = std::map<std::size_t, Prediction>;
 // faster. The same holds for two plans that differ only in scatter_gather, which changes only message times:
 // the one that is slower by the closed form is scaled.
 //
-// InvalidArgument, naming the plan, if a time is not positive and finite.
-absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible);
+// InvalidArgument, naming the plan, if a time is not positive and finite. Cancelled once `watch` says no.
+absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible,
+                                        const PlanningWatch& watch = {});
 
 // Returns the prediction of plan `i`, consistent with the step_time_s from PredictTimes.
 Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const TimedPlans& timed,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -39,8 +40,12 @@ std::size_t LevelOf(std::string_view name, const std::vector<std::string_view>& 
 // one to report.
 class SearchSpace::Enumeration {
  public:
-  Enumeration(const SearchSpace& space, const std::function<bool(const ParallelPlan&)>& visit)
-      : space_(space), visit_(visit) {
+  // The legal cases of a space, by the layers of their largest stage.
+  using Cases = std::map<std::int64_t, std::int64_t>;
+
+  Enumeration(const SearchSpace& space, const std::function<bool(const ParallelPlan&)>& visit,
+              const GoOn& go_on)
+      : space_(space), visit_(visit), go_on_(go_on) {
     std::vector<std::string_view> variants;
     for (const VariantAxis& axis : space.variants_) {
       // An axis of one value has no level: no later value replaces it.
@@ -72,9 +77,17 @@ class SearchSpace::Enumeration {
     Count(static_cast<std::size_t>(IllegalReason::kRanksNotDivisible), space_.unusable_sizes_);
     for (const std::int64_t tp : space_.tp_) {
       plan_.tp = tp;
-      if (!VisitPipelines(FirstBroken(kTensor, kNone))) break;
+      if (VisitPipelines(FirstBroken(kTensor, kNone))) continue;
+      counts_.complete = false;
+      break;
     }
     return counts_;
+  }
+
+  // Adds to `cases` in place of visiting plans. Rules that read recompute are not checked.
+  Counts CountCases(Cases& cases) {
+    cases_ = &cases;
+    return Run();
   }
 
  private:
@@ -107,7 +120,10 @@ class SearchSpace::Enumeration {
   // Returns true if no rule inside the level is checked before `broken`, so that it is the one to report.
   bool IsDecided(std::size_t level, std::size_t broken) const { return broken < first_inside_[level]; }
 
-  // Each returns false once the visitor has.
+  // Counts a case. Returns false if the enumeration must end.
+  bool GoesOn() { return ++looked_ % kCasesPerLook != 0 || !go_on_ || go_on_(counts_); }
+
+  // Each returns false once the visitor has, or GoesOn().
   bool VisitPipelines(std::size_t outer) {
     for (const std::int64_t pp : space_.pp_) {
       if (space_.ranks_ / plan_.tp % pp != 0 ||
@@ -116,7 +132,7 @@ class SearchSpace::Enumeration {
       plan_.pp = pp;
       plan_.dp = space_.ranks_ / plan_.tp / pp;
       const std::size_t broken = FirstBroken(kPipeline, outer);
-      MakeSplits();
+      if (!MakeSplits()) return false;
       for (const std::int64_t micro_batch : space_.micro_batch_) {
         plan_.micro_batch = micro_batch;
         if (!VisitSchedules(FirstBroken(kBatch, broken))) return false;
@@ -127,19 +143,21 @@ class SearchSpace::Enumeration {
 
   // Fills splits_ for the pp at hand. Checks the rules of splits that depend on no microbatch and no
   // schedule.
-  void MakeSplits() {
+  bool MakeSplits() {
     splits_.clear();
     for (const std::int64_t vpp : space_.virtual_stages_) {
       if (vpp > 1 && plan_.pp == 1) continue;
       plan_.virtual_stages = vpp;
       std::vector<SplitCase>& cases = splits_.emplace_back(vpp, std::vector<SplitCase>()).second;
       for (const SplitChoice& choice : space_.SplitChoices(plan_.pp, vpp)) {
+        if (!GoesOn()) return false;
         SetSplit(choice);
         most_layers_ = choice.most_layers;
         const auto recomputes = static_cast<std::int64_t>(RecomputeValues().size());
         cases.push_back({choice, FirstBroken(split_rules_, kNone), recomputes});
       }
     }
+    return true;
   }
 
   void SetSplit(const SplitChoice& split) {
@@ -170,6 +188,7 @@ class SearchSpace::Enumeration {
 
   bool VisitSplits(const std::vector<SplitCase>& cases, std::size_t outer) {
     for (const SplitCase& c : cases) {
+      if (!GoesOn()) return false;
       const std::size_t broken = std::min(outer, c.broken);
       if (variants_.empty() && rules_at_[kSplit].empty() && IsDecided(kSplit, broken)) {
         Count(broken, c.recomputes);
@@ -204,6 +223,11 @@ class SearchSpace::Enumeration {
 
   bool VisitRecomputes(std::size_t outer) {
     const std::size_t level = kVariants + variants_.size();
+    if (!GoesOn()) return false;
+    if (cases_ != nullptr) {
+      if (outer == kNone) ++(*cases_)[most_layers_];
+      return true;
+    }
     const std::vector<RecomputeValue>& values = RecomputeValues();
     if (IsDecided(level - 1, outer)) {
       Count(outer, static_cast<std::int64_t>(values.size()));
@@ -234,6 +258,9 @@ class SearchSpace::Enumeration {
 
   const SearchSpace& space_;
   const std::function<bool(const ParallelPlan&)>& visit_;
+  const GoOn& go_on_;
+  Cases* cases_ = nullptr;  // if legal cases are counted only
+  std::int64_t looked_ = 0;
   const std::span<const LegalityRule> rules_ = LegalityRules();
   std::vector<const VariantAxis*> variants_;        // those with a level
   std::vector<std::vector<std::size_t>> rules_at_;  // by level, ascending
@@ -248,8 +275,40 @@ class SearchSpace::Enumeration {
   std::array<std::vector<std::vector<RecomputeValue>>, kAttentionCount> recompute_values_;
 };
 
-SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const {
-  return Enumeration(*this, visit).Run();
+SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit,
+                                              const GoOn& go_on) const {
+  return Enumeration(*this, visit, go_on).Run();
+}
+
+bool SearchSpace::ThinRecompute(std::int64_t most, std::int64_t most_cases, const GoOn& go_on) {
+  if (!recompute_.empty()) return true;
+  Enumeration::Cases cases;
+  bool stopped = false;
+  std::int64_t looks = 0;
+  const bool counted = Enumeration(*this, {},
+                                   [&](const Counts& counts) {
+                                     stopped = go_on && !go_on(counts);
+                                     return !stopped && ++looks * kCasesPerLook < most_cases;
+                                   })
+                           .CountCases(cases)
+                           .complete;
+  if (stopped) return false;
+  // none, full, and every full:K below the layers of the stage
+  const auto plans = [&cases](std::int64_t step) {
+    std::int64_t sum = 0;
+    for (const auto& [layers, count] : cases)
+      sum += count * (2 + std::max<std::int64_t>(layers - 1, 0) / step);
+    return sum;
+  };
+  if (counted && plans(1) <= most) return true;
+  std::int64_t too_small = 1, step = std::max<std::int64_t>(model_.layers, 1);  // no full:K is left
+  if (!counted || plans(step) > most) too_small = step - 1;
+  while (step - too_small > 1) {
+    const std::int64_t middle = too_small + (step - too_small) / 2;
+    (plans(middle) <= most ? step : too_small) = middle;
+  }
+  recompute_step_ = step;
+  return true;
 }
 
 }  // namespace autocfg

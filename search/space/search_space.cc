@@ -287,7 +287,8 @@ std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention
   std::vector<RecomputeValue> values;
   if (recompute_.empty()) {
     values.push_back({Recompute::kNone, 0});
-    for (std::int64_t k = 1; k < most_layers; ++k) values.push_back({Recompute::kFull, k});
+    for (std::int64_t k = recompute_step_; k < most_layers; k += recompute_step_)
+      values.push_back({Recompute::kFull, k});
     values.push_back({Recompute::kFull, 0});
     return values;
   }

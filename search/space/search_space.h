@@ -54,9 +54,22 @@ class SearchSpace {
   struct Counts {
     std::int64_t enumerated = 0;
     std::array<std::int64_t, kIllegalReasonCount> illegal{};
+    bool complete = true;  // false: `visit` or `go_on` ended the enumeration
   };
+  // Decides whether a pass over the space goes on. Asked once per kCasesPerLook cases: combinations of all
+  // options but recompute, legal or not.
+  using GoOn = std::function<bool(const Counts&)>;
+  static constexpr std::int64_t kCasesPerLook = 4096;
 
-  // Calls `visit` for every legal plan of the space in canonical form, each once, until it returns false.
+  // Bounds the legal plans: if the space has more than `most`, the default values full:K are taken in steps
+  // of RecomputeStep() layers, the smallest step that suffices. Named values of recompute stay. Goes through
+  // at most `most_cases` cases to count plans; if there are more, or if no step suffices, only none and full
+  // remain. Returns false, without effect, once `go_on` has.
+  bool ThinRecompute(std::int64_t most, std::int64_t most_cases, const GoOn& go_on = {});
+  std::int64_t RecomputeStep() const { return recompute_step_; }  // 1: every K
+
+  // Calls `visit` for every legal plan of the space in canonical form, each once, until it or `go_on` returns
+  // false.
   // Counts the illegal ones by the first rule that they break (FindIllegality). `enumerated` counts both. All
   // plans use all ranks: tp*pp*dp == ranks. split=auto is visited as such.
   //
@@ -68,7 +81,7 @@ class SearchSpace {
   // pp=1 there is one schedule (1f1b; in the space if gpipe or 1f1b and vpp=1 are) and one split. Values that
   // are redundant in a plan stand for the default. full:K with the K of a stage's layers stands for full, an
   // explicit split of equal stages for even. If a split cannot be laid out at all, K is not gone through.
-  Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const;
+  Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit, const GoOn& go_on = {}) const;
 
   // Returns whether the split of `plan` (even or explicit) is among those of the space at the plan's number
   // of stages.
@@ -116,6 +129,7 @@ class SearchSpace {
   bool even_ = true, auto_ = true;
   std::vector<std::vector<std::int64_t>> explicit_splits_;
   std::vector<RecomputeValue> recompute_;  // as named; empty: all
+  std::int64_t recompute_step_ = 1;        // of full:K, if all
   std::vector<VariantAxis> variants_;      // in the order of the table
 };
 

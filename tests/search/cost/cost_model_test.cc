@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/cost/op_times/nominal_times.h"
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/closed_form.h"
 #include "search/cost/timing/program_timer.h"
@@ -89,6 +90,21 @@ TEST(CostModel, ClosedFormAgainstTimer) {
     EXPECT_GT(error.of.size(), 150u);
     EXPECT_LT(error.Median(), 1e-9) << static_cast<int>(schedule);
   }
+}
+
+// 256 ranks with two uneven stages each: the timer of one such plan takes as long as thousands of estimates.
+TEST(CostModel, EstimatesHugeProgramsByTheBound) {
+  const ModelSpec model = SmallGpt(1000, 64, 2);
+  const Workload workload = Fp32(512, 16);
+  ParallelPlan plan{{.pp = 256}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
+  plan.split = SplitMode::kExplicit;
+  for (int stage = 0; stage < 512; ++stage) plan.split_layers.push_back(stage % 256 < 244 ? 2 : 1);
+  ASSERT_TRUE(CheckLegal(model, workload, 256, plan).ok()) << CheckLegal(model, workload, 256, plan);
+  CostModel costs(model, workload, LocalRanks(256), std::make_shared<const NominalTimes>());
+  const double estimate = costs.Estimate(plan).step_time_s;
+  const double bound = ClosedForm(costs.CostsOf(plan), plan.schedule, 512, 1).Total();
+  EXPECT_EQ(estimate, bound);
+  EXPECT_LE(estimate, costs.Predict(plan).step_time_s * (1 + 1e-9));
 }
 
 // A pipeline of stages as unequal as they come: each time drawn from a range of six to one, messages as long

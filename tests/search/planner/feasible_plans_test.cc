@@ -63,7 +63,7 @@ TEST(FeasiblePlans, ContainEachFittingPlanOnce) {
     std::sort(bytes.begin(), bytes.end());
     for (const std::int64_t capacity :
          {kAnyMemory, bytes[bytes.size() / 2], bytes.front(), bytes.front() - 1}) {
-      const FeasiblePlans found = FindFeasiblePlans(space, costs, capacity);
+      const FeasiblePlans found = *FindFeasiblePlans(space, costs, capacity);
       std::set<ParallelPlan> plans;
       for (std::size_t i = 0; i < found.plans.size(); ++i) {
         const ParallelPlan plan = found.PlanAt(i);
@@ -102,7 +102,7 @@ TEST(FeasiblePlans, LinkToPlansThatRecomputeLess) {
   const Problem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
-  FeasiblePlans roomy = FindFeasiblePlans(space, costs, kAnyMemory);
+  FeasiblePlans roomy = *FindFeasiblePlans(space, costs, kAnyMemory);
   std::vector<std::int64_t> bytes;
   for (std::size_t i = 0; i < roomy.plans.size(); ++i) {
     bytes.push_back(WorstRankMemory(problem.model, problem.workload, roomy.PlanAt(i)).Arena());
@@ -110,7 +110,7 @@ TEST(FeasiblePlans, LinkToPlansThatRecomputeLess) {
         << "where all fits, none is what recomputes least: " << PlanText(roomy.PlanAt(i));
   }
   std::nth_element(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 3), bytes.end());
-  FeasiblePlans tight = FindFeasiblePlans(space, costs, bytes[bytes.size() / 3]);
+  FeasiblePlans tight = *FindFeasiblePlans(space, costs, bytes[bytes.size() / 3]);
   int forced = 0;
   for (FeasiblePlans* plans : {&roomy, &tight}) {
     ASSERT_TRUE(PredictTimes(costs, *plans).ok());
@@ -151,7 +151,7 @@ TEST(FeasiblePlans, LinkToPlansThatAreElseTheSame) {
       SearchSpace::Create(problem.model, problem.workload, 8, values, {.predict_only = true, .table = table});
   ASSERT_TRUE(space.ok()) << space.status();
   CostModel costs = problem.Costs();
-  const FeasiblePlans found = FindFeasiblePlans(*space, costs, kAnyMemory);
+  const FeasiblePlans found = *FindFeasiblePlans(*space, costs, kAnyMemory);
   std::set<std::int64_t> chunks;
   int less = 0, whole = 0;
   for (std::size_t i = 0; i < found.plans.size(); ++i) {
@@ -180,7 +180,7 @@ TEST(Shortlist, TimesTheFastest) {
   const Problem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
-  FeasiblePlans plans = FindFeasiblePlans(space, costs, kAnyMemory);
+  FeasiblePlans plans = *FindFeasiblePlans(space, costs, kAnyMemory);
   const auto timed = PredictTimes(costs, plans);
   ASSERT_TRUE(timed.ok()) << timed.status();
   EXPECT_GE(timed->size(), 64u);
@@ -209,9 +209,9 @@ TEST(Shortlist, SkipsTheSlowerWayOfMessages) {
       SearchSpace::Create(problem.model, problem.workload, 8, {}, {.predict_only = true, .described = true});
   ASSERT_TRUE(space.ok()) << space.status();
   CostModel costs = problem.Costs();
-  const std::int64_t smallest = FindFeasiblePlans(*space, costs, kAnyMemory).smallest_bytes;
+  const std::int64_t smallest = FindFeasiblePlans(*space, costs, kAnyMemory)->smallest_bytes;
   for (const std::int64_t bytes : {kAnyMemory, smallest * 2}) {
-    FeasiblePlans plans = FindFeasiblePlans(*space, costs, bytes);
+    FeasiblePlans plans = *FindFeasiblePlans(*space, costs, bytes);
     const auto timed = PredictTimes(costs, plans);
     ASSERT_TRUE(timed.ok()) << timed.status();
     int pairs = 0, one = 0;
@@ -241,8 +241,46 @@ TEST(Shortlist, SkipsTheSlowerWayOfMessages) {
 TEST(Shortlist, MissingTimeIsAnError) {
   const Problem problem;
   CostModel costs(problem.model, problem.workload, problem.cluster, OpTimes());
-  FeasiblePlans plans = FindFeasiblePlans(problem.Space(), costs, kAnyMemory);
+  FeasiblePlans plans = *FindFeasiblePlans(problem.Space(), costs, kAnyMemory);
   EXPECT_EQ(PredictTimes(costs, plans).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(FeasiblePlans, EndWithTheBudget) {
+  const Problem problem;
+  const SearchSpace space = problem.Space();
+  CostModel costs = problem.Costs();
+  const FeasiblePlans all = *FindFeasiblePlans(space, costs, kAnyMemory);
+  EXPECT_FALSE(all.cut_off_at);
+  ASSERT_GT(all.plans.size(), 500u);
+  const FeasiblePlans few = *FindFeasiblePlans(space, costs, kAnyMemory, {.plans = 100});
+  EXPECT_LE(few.plans.size(), 100u);
+  ASSERT_TRUE(few.cut_off_at);
+  EXPECT_EQ(few.cut_off_at->tp, 1);
+  EXPECT_LT(few.enumerated, all.enumerated);
+  for (std::size_t i = 0; i < few.plans.size(); ++i) EXPECT_EQ(few.PlanAt(i), all.PlanAt(i));
+  const FeasiblePlans small = *FindFeasiblePlans(space, costs, kAnyMemory, {.bytes = all.Bytes() / 2});
+  EXPECT_TRUE(small.cut_off_at);
+  EXPECT_LT(small.Bytes(), all.Bytes() / 2 + 4096) << "the plan that exceeds the budget is the last";
+  EXPECT_FALSE(FindFeasiblePlans(space, costs, kAnyMemory, {.bytes = all.Bytes() + 1})->cut_off_at);
+}
+
+TEST(FeasiblePlans, EndWhenTheWatchSaysNo) {
+  const Problem problem;
+  const SearchSpace space = problem.Space();
+  CostModel costs = problem.Costs();
+  std::int64_t most_fit = 0;
+  const auto until = [&](std::int64_t enumerated) {
+    return [&most_fit, enumerated](const PlanningProgress& progress) {
+      most_fit = std::max(most_fit, progress.fit);
+      return progress.enumerated < enumerated;
+    };
+  };
+  const auto stopped = FindFeasiblePlans(space, costs, kAnyMemory, {}, until(400));
+  EXPECT_TRUE(absl::IsCancelled(stopped.status())) << stopped.status();
+  EXPECT_GT(most_fit, 0) << "it says how far it came";
+  FeasiblePlans all = *FindFeasiblePlans(space, costs, kAnyMemory, {}, until(1'000'000));
+  EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(0)).status()));
+  EXPECT_TRUE(PredictTimes(costs, all, until(1'000'000)).ok());
 }
 
 }  // namespace

@@ -302,5 +302,37 @@ TEST(SearchLoop, ReplayingTheSameOutcomesLeadsToTheSameDecisions) {
   }
 }
 
+TEST(SearchLoop, StopsPlanningWhenTheWatchSaysNo) {
+  bool go_on = true;
+  const auto create = [&] {
+    return SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8), {}, {},
+                              [&](const PlanningProgress&) { return go_on; });
+  };
+  auto loop = create();
+  ASSERT_TRUE(loop.ok()) << loop.status();
+  const OpTimes times = SyntheticDevice().Measure(loop->CalibrationOps());
+  go_on = false;
+  EXPECT_TRUE(absl::IsCancelled(create().status()));
+  EXPECT_TRUE(absl::IsCancelled(loop->SetCalibration(times, 0)));
+  EXPECT_EQ(loop->phase(), SearchPhase::kCalibrating) << "nothing has changed";
+  go_on = true;
+  EXPECT_TRUE(loop->SetCalibration(times, 0).ok());
+}
+
+TEST(SearchLoop, SaysWhatTheBudgetLeftOut) {
+  const auto left_out = [](const PlanningBudget& budget) {
+    SearchOptions options;
+    options.budget = budget;
+    const auto loop = SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8), {}, options);
+    EXPECT_TRUE(loop.ok()) << loop.status();
+    return loop.ok() ? loop->LeftOut() : "";
+  };
+  EXPECT_EQ(left_out({}), "");
+  EXPECT_THAT(left_out({.plans = 700}),
+              HasSubstr("than the 700 that a search goes through: of recompute=full:K"));
+  EXPECT_THAT(left_out({.plans = 10}), HasSubstr("cut off at tp=1, pp="));
+  EXPECT_THAT(left_out({.bytes = 1000}), HasSubstr("cut off at tp=1, pp="));
+}
+
 }  // namespace
 }  // namespace autocfg
