@@ -238,6 +238,10 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
                       fmt::format("no trial gave an answer, so the best plan is by prediction only; see {}",
                                   see));
   }
+  if (const std::string& left_out = ended.answer->left_out(); !left_out.empty()) {
+    request.question.notes.push_back(left_out);
+    Note(left_out);
+  }
   if (std::string note = StopNote(*ended.answer, request.spec.time_budget_s(), request.spec.max_trials());
       !note.empty()) {
     Note(note);
@@ -271,7 +275,7 @@ int SearchHere(const SearchArgs& args, SearchRequest& request) {
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
     watcher.Stop();
     service->Stop();
-    return Fail(kExitNegative,
+    return Fail(kExitInterrupted,
                 fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
                             LastPart(study->name())));
   }
@@ -293,7 +297,7 @@ int SearchThere(const SearchArgs& args, SearchRequest& request) {
     watcher.Stop();
     const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study->name()));
     return Fail(
-        kExitNegative,
+        kExitInterrupted,
         fmt::format(
             "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
             where));

@@ -75,7 +75,7 @@ struct Coordinator::Impl {
         rendezvous(*store, {.barrier = kBarrier}),
         dispatcher(
             *store, options.clock,
-            {.lease_duration_s = options.lease_duration_s, .on_waiting = [this] { notifier.Notify(); }}),
+            {.lease_duration_s = options.lease_duration_s, .on_waiting = [this] { notifier.NotifyAll(); }}),
         studies({.store = *store,
                  .notifier = notifier,
                  .runners = runners,
@@ -103,11 +103,12 @@ struct Coordinator::Impl {
   // Sets the listener before the dispatcher's thread begins to use the store. Nobody else uses the store
   // before construction is complete.
   std::unique_ptr<Store> Heard(std::unique_ptr<Store> given) {
-    given->OnChange([this] { StoreChanged(); });
+    given->OnChange([this](const StoreChange& change) { StoreChanged(change); });
     return given;
   }
-  void StoreChanged() {
-    notifier.Notify();
+  void StoreChanged(const StoreChange& change) {
+    notifier.StoreChanged(change);
+    if (!change.work && !change.failed) return;
     dispatcher.StoreChanged();
     rendezvous.StoreChanged();
   }

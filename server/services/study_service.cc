@@ -10,7 +10,6 @@
 #include "server/services/request_checks.h"
 #include "server/services/study_streams.h"
 #include "server/studies/search_problem.h"
-#include "server/studies/study_search.h"
 #include "server/studies/study_states.h"
 
 namespace autocfg::server {
@@ -54,7 +53,8 @@ absl::StatusOr<v1::Study> Logged(absl::StatusOr<v1::Study> study) {
 
 }  // namespace
 
-StudyServiceImpl::StudyServiceImpl(StudyServiceParts parts) : parts_(std::move(parts)) {}
+StudyServiceImpl::StudyServiceImpl(StudyServiceParts parts)
+    : parts_(std::move(parts)), replays_(parts_.store) {}
 
 absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest& request,
                                                    const Caller& caller) {
@@ -183,7 +183,7 @@ grpc::Status StudyServiceImpl::GetTrial(grpc::ServerContext*, const v1::GetTrial
   return Answer(parts_.store.GetTrial(id->study, id->number), response);
 }
 
-absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) {
+absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id, const PlanningWatch& watch) {
   const auto study = parts_.store.GetStudy(id);
   if (!study.ok()) return study.status();
   if (study->state() == v1::STUDY_STATE_CREATED) {
@@ -199,14 +199,9 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) 
   } else if (study->state() == v1::STUDY_STATE_RUNNING && parts_.runners.Error(id).ok()) {
     *answer.mutable_counts() = study->counts();  // its runner will soon have a full answer
   } else {
-    const auto problem = ParseSearchSpec(study->spec());
-    if (!problem.ok()) return problem.status();
-    auto outcomes = StoredOutcomes::Load(parts_.store, id);
-    if (!outcomes.ok()) return outcomes.status();
-    auto search = StudySearch::Create(*problem);
-    if (!search.ok()) return search.status();
-    if (absl::Status status = search->Drive(*outcomes); !status.ok()) return status;
-    answer = search->Recommendation();
+    auto replayed = replays_.Recommend(id, watch);
+    if (!replayed.ok()) return replayed.status();
+    answer = *std::move(replayed);
   }
   if (study->state() != v1::STUDY_STATE_DONE) {  // the study may continue, or was cancelled
     answer.clear_stopped();
@@ -222,12 +217,17 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) 
   return answer;
 }
 
-grpc::Status StudyServiceImpl::GetRecommendation(grpc::ServerContext*,
+grpc::Status StudyServiceImpl::GetRecommendation(grpc::ServerContext* context,
                                                  const v1::GetRecommendationRequest* request,
                                                  v1::Recommendation* response) {
   const auto id = ParseStudyName(request->study());
   if (!id.ok()) return ToGrpc(id.status());
-  return Answer(Recommend(*id), response);
+  const auto wanted = [&](const PlanningProgress&) {
+    return !context->IsCancelled() && !parts_.notifier.closed();
+  };
+  auto answer = Recommend(*id, wanted);
+  if (absl::IsCancelled(answer.status()) && parts_.notifier.closed()) return ToGrpc(CoordinatorClosing());
+  return Answer(std::move(answer), response);
 }
 
 grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1::WatchStudyRequest* request,

@@ -9,10 +9,12 @@
 #include "absl/time/time.h"
 #include "autocfg/v1/study_service.grpc.pb.h"
 #include "base/os/host.h"
+#include "search/planner/planning.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/notifier.h"
 #include "server/services/grpc_call.h"
 #include "server/store/store.h"
+#include "server/studies/study_replays.h"
 #include "server/studies/study_runners.h"
 
 namespace autocfg::server {
@@ -69,7 +71,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
 
  private:
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
-  absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study);
+  absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study, const PlanningWatch& watch);
   absl::StatusOr<v1::Trial> Retry(const v1::RetryTrialRequest& request);
   // Returns why a RUNNING study makes no progress. Empty if it does.
   std::string Waiting(std::int64_t study);
@@ -82,6 +84,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   absl::StatusOr<v1::Study> WithWaiting(absl::StatusOr<v1::Study> study);
 
   const StudyServiceParts parts_;
+  StudyReplays replays_;
   absl::Mutex streams_mutex_;  // guards both counters of streams, each of which takes a thread
   int watchers_ = 0;
   int predictors_ = 0;

@@ -1,6 +1,7 @@
 #include "server/services/study_streams.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <string>
 #include <utility>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr int kTrialsPerEvent = 100;
 // Longest time until a departed caller is noticed.
-constexpr absl::Duration kLook = absl::Milliseconds(200);
+constexpr std::chrono::milliseconds kLook{200};
 
 constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostIdBytes = 1000;  // limit for an ID echoed in the error for an oversized request
@@ -75,8 +76,9 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
   std::string waiting;  // last value sent
   // A coordinator that shuts down may itself break the stream.
   const auto gone = [&] { return notifier.closed() ? closing : absl::CancelledError("the watcher is gone"); };
+  Notifier::Subscription changed(notifier, study);
   while (true) {
-    const std::uint64_t version = notifier.Version();
+    const std::uint64_t version = changed.Version();
     if (watcher.gone()) return gone();
     auto changes = store.ChangesAfter(study, cursor, kTrialsPerEvent);
     if (!changes.ok()) return changes.status();
@@ -101,8 +103,8 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
     if (IsEnd(changes->study.state())) return absl::OkStatus();
     if (absl::Status status = watcher.error(); !status.ok()) return status;
     if (notifier.closed()) return closing;
-    while (notifier.Version() == version && !notifier.closed()) {
-      notifier.Wait(version, kLook);
+    while (changed.Version() == version && !notifier.closed()) {
+      changed.Wait(version, kLook);
       if (watcher.gone()) return gone();
     }
   }

@@ -120,6 +120,14 @@ struct StudyChanges {
   std::vector<std::pair<std::int64_t, autocfg::v1::Trial>> trials;
 };
 
+// What a write changed, for those who wait for it.
+struct StoreChange {
+  std::vector<std::int64_t> studies = {};  // whose change cursor it raised, maybe repeatedly
+  // Work may have become free, taken or unwanted: jobs, attempts and workers changed, or a study's state.
+  bool work = false;
+  bool failed = false;  // the write failed in the storage
+};
+
 // The states that a study does not leave.
 inline constexpr std::array kStudyEndStates = {autocfg::v1::STUDY_STATE_DONE, autocfg::v1::STUDY_STATE_FAILED,
                                                autocfg::v1::STUDY_STATE_CANCELLED};
@@ -135,7 +143,7 @@ class Store {
   // Sets a listener, called after each write that raised a change cursor (new work, results or states), stops
   // leases, or drains or removes a worker, and after each write that failed in the storage. Called on the
   // writing thread, outside the store's lock. Set it before the store is shared between threads.
-  virtual void OnChange(std::function<void()> listener) = 0;
+  virtual void OnChange(std::function<void(const StoreChange&)> listener) = 0;
 
   // Returns why the last write failed in the storage (no space, no permission, damage); OK once a write has
   // succeeded again. Code that waits for results must check it, because a report that was not stored never

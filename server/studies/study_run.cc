@@ -1,6 +1,7 @@
 #include "server/studies/study_run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <exception>
 #include <limits>
@@ -10,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "fmt/format.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "proto/convert/device_convert.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
@@ -24,21 +26,28 @@
 namespace autocfg::server {
 namespace {
 
-// Interval for storing the used time while nothing else happens.
-constexpr double kSavePeriod = 5;
+// Interval for storing the used time while nothing else happens: a share of the time budget, so that a crash
+// adds little to it, within these bounds. Without a budget, the longest.
+constexpr double kShortestSavePeriod = 5;
+constexpr double kLongestSavePeriod = 60;
+constexpr double kSavedShare = 0.05;
+constexpr double kPlanningSavePeriod = 1;  // seconds between two saves of how far planning came
 // How long a calibration waits for a GPU worker to register, to look up known op times of its GPUs. The
 // worker may have been started together with the study.
 constexpr absl::Duration kWorkerGrace = absl::Seconds(5);
-constexpr absl::Duration kWorkerPeriod = absl::Milliseconds(100);
+constexpr std::chrono::milliseconds kWorkerPeriod{100};
 
 absl::Status Interrupted() { return absl::CancelledError("the study is no longer to be run"); }
 
 }  // namespace
 
-StudyRun::StudyRun(Store& store, Notifier& notifier, const base::Clock& clock, const PresentWorkers& workers,
-                   std::int64_t study, StudyRunEvents events, const std::atomic<bool>& outdated)
+StudyRun::StudyRun(Store& store, Notifier& notifier, PlanningGate& gate, const base::Clock& clock,
+                   const PresentWorkers& workers, std::int64_t study, StudyRunEvents events,
+                   const std::atomic<bool>& outdated)
     : store_(store),
       notifier_(notifier),
+      changes_(notifier, study),
+      gate_(gate),
       clock_(clock),
       workers_(workers),
       study_(study),
@@ -75,15 +84,36 @@ absl::Status StudyRun::Wait(std::uint64_t version) {
     return absl::OkStatus();
   }
   const double unsaved_s = clock_() - started_s_ - saved_wall_s_;
-  if (unsaved_s >= kSavePeriod) {
-    // The stored time makes a budget include time spent before a kill -9, and keeps the displayed remaining
-    // time current.
-    return SaveProgress(std::string(Name(search_->loop().phase())));
-  }
-  // The notifier signals everything else: each change of the store and each failed write.
-  const double until_save_s = std::min(kSavePeriod, kSavePeriod - unsaved_s);
-  notifier_.Wait(version, absl::Seconds(budget_spent_ ? until_save_s : std::min(until_save_s, BudgetLeft())));
+  // The stored time makes a budget include time spent before a kill -9.
+  if (unsaved_s >= SavePeriod()) return SaveProgress(std::string(Name(search_->loop().phase())));
+  // The notifier signals everything else: each change of the study and each failed write.
+  const double until_save_s = std::min(SavePeriod(), SavePeriod() - unsaved_s);
+  const double wait_s = budget_spent_ ? until_save_s : std::min(until_save_s, BudgetLeft());
+  changes_.Wait(version, std::chrono::duration<double>(wait_s));
   return absl::OkStatus();
+}
+
+double StudyRun::SavePeriod() const {
+  const double budget_s = problem_->time_budget_s;
+  if (budget_s <= 0) return kLongestSavePeriod;
+  return std::clamp(kSavedShare * budget_s, kShortestSavePeriod, kLongestSavePeriod);
+}
+
+bool StudyRun::PlanOn(const PlanningProgress& progress) {
+  if (notifier_.closed() || outdated_) return false;
+  if (BudgetLeft() <= 0) {
+    planning_over_budget_ = true;
+    return false;
+  }
+  const double now_s = clock_();
+  if (search_ || progress.enumerated == 0 || now_s - planning_saved_s_ < kPlanningSavePeriod) return true;
+  planning_saved_s_ = now_s;
+  const absl::Status saved = Modify([&](v1::Study& study) {
+    study.mutable_counts()->set_enumerated(progress.enumerated);
+    study.mutable_counts()->set_predicted(progress.fit);
+    return absl::OkStatus();
+  });
+  return saved.ok();  // else the study is gone, or its store failed, which Run reports
 }
 
 absl::Status StudyRun::Modify(const std::function<absl::Status(v1::Study&)>& edit) {
@@ -106,19 +136,27 @@ absl::Status StudyRun::Modify(const std::function<absl::Status(v1::Study&)>& edi
 }
 
 absl::Status StudyRun::SaveProgress(const std::string& phase) {
-  if (search_) events_.publish(search_->Recommendation());
-  return Modify([&](v1::Study& study) {
+  v1::Study progress;
+  progress.set_phase(phase);
+  if (search_) {
+    events_.publish(search_->Recommendation());
+    *progress.mutable_counts() = search_->Counts();
+    if (auto best = search_->Best()) *progress.mutable_best() = *std::move(best);
+  }
+  const bool same = saved_ && google::protobuf::util::MessageDifferencer::Equals(progress, *saved_);
+  if (same && clock_() - started_s_ - saved_wall_s_ < SavePeriod()) return absl::OkStatus();
+  absl::Status status = Modify([&](v1::Study& study) {
     study.set_phase(phase);
     if (!search_) return absl::OkStatus();
-    *study.mutable_counts() = search_->Counts();
+    *study.mutable_counts() = progress.counts();
     double eta_s = search_->EtaSeconds();
     if (eta_s > 0) eta_s = std::min(eta_s, std::max(0.0, BudgetLeft()));
     study.set_eta_s(eta_s);
-    if (auto best = search_->Best()) {
-      *study.mutable_best() = *std::move(best);
-    }
+    if (progress.has_best()) *study.mutable_best() = progress.best();
     return absl::OkStatus();
   });
+  if (status.ok()) saved_ = std::move(progress);
+  return status;
 }
 
 absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) {
@@ -181,7 +219,7 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
   std::optional<OpTimesKey> key;
   const absl::Time deadline = absl::Now() + kWorkerGrace;
   while (true) {
-    const std::uint64_t version = notifier_.Version();
+    const std::uint64_t version = changes_.Version();
     const auto workers = workers_();
     if (!workers.ok()) return RecordStoreError(workers.status());
     key = OpTimesKeyFor(job, *workers);
@@ -190,7 +228,7 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
     });
     if (key || any || absl::Now() >= deadline) break;
     if (absl::Status status = CheckRunning(); !status.ok()) return status;
-    notifier_.Wait(version, kWorkerPeriod);
+    changes_.Wait(version, kWorkerPeriod);
   }
   if (!key) return Store::Calibration();
   auto kept = store_.FindOpTimes(*key, job.calibrate(), clock_());
@@ -239,7 +277,7 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
     if (absl::Status status = QueueCalibration(loop); !status.ok()) return status;
   }
   while (true) {
-    const std::uint64_t version = notifier_.Version();
+    const std::uint64_t version = changes_.Version();
     stored = store_.GetCalibration(study_);
     if (!stored.ok()) return RecordStoreError(stored.status());
     if (stored->has_value()) return stored;
@@ -294,7 +332,7 @@ absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& re
 absl::StatusOr<std::optional<v1::Trial>> StudyRun::Await(std::int64_t number) {
   bool saved = false;
   while (true) {
-    const std::uint64_t version = notifier_.Version();
+    const std::uint64_t version = changes_.Version();
     const auto trial = store_.GetTrial(study_, number);
     if (!trial.ok()) {
       if (absl::Status running = CheckRunning(); !running.ok()) return running;
@@ -319,7 +357,8 @@ absl::StatusOr<std::optional<v1::Trial>> StudyRun::Await(std::int64_t number) {
 }
 
 absl::Status StudyRun::Search() {
-  auto search = StudySearch::Create(*problem_);
+  auto search = StudySearch::Create(
+      *problem_, {.gate = &gate_, .watch = [this](const PlanningProgress& p) { return PlanOn(p); }});
   if (!search.ok()) return search.status();
   search_.emplace(*std::move(search));
   return search_->Drive(*this);
@@ -350,6 +389,12 @@ absl::Status StudyRun::Run() {
     status = absl::InternalError(error.what());
   }
   if (!store_error_.ok()) return store_error_;
+  if (absl::IsCancelled(status) && planning_over_budget_) {
+    status = absl::DeadlineExceededError(
+        fmt::format("the time budget of {} s ended the search before it had a plan: {}; give more time, or "
+                    "name values with --space",
+                    problem_->time_budget_s, std::string(status.message())));
+  }
   if (status.ok()) {
     std::string message = search_->NothingFits();
     if (message.empty() && BudgetLeft() <= 0) {

@@ -13,6 +13,7 @@
 #include "base/os/host.h"
 #include "server/sched/notifier.h"
 #include "server/store/store.h"
+#include "server/studies/planning_gate.h"
 #include "server/studies/search_problem.h"
 #include "server/studies/study_search.h"
 
@@ -30,9 +31,12 @@ struct StudyRunEvents {
 
 class StudyRun final : private OutcomeSource {
  public:
-  // `outdated` is set when an outcome that the run has already processed has changed.
-  StudyRun(Store& store, Notifier& notifier, const base::Clock& clock, const PresentWorkers& workers,
-           std::int64_t study, StudyRunEvents events, const std::atomic<bool>& outdated);
+  // `outdated` is set when the study may no longer be RUNNING, or an outcome that the run has already
+  // processed has changed. It ends planning too.
+  // `gate` bounds the studies that plan at once.
+  StudyRun(Store& store, Notifier& notifier, PlanningGate& gate, const base::Clock& clock,
+           const PresentWorkers& workers, std::int64_t study, StudyRunEvents events,
+           const std::atomic<bool>& outdated);
 
   // Returns OK if the study reached an end state. Returns Cancelled if it is no longer RUNNING, the notifier
   // is closed, or the run is outdated. Other errors are the store's; the study is then unchanged.
@@ -51,6 +55,9 @@ class StudyRun final : private OutcomeSource {
   absl::StatusOr<std::optional<v1::Trial>> Await(std::int64_t number) override;
   bool StopNow() override { return budget_spent_ || BudgetLeft() <= 0; }
 
+  // Decides whether planning goes on. Stores how far it came now and then.
+  bool PlanOn(const PlanningProgress& progress);
+
   // Records and returns an error of the store.
   absl::Status RecordStoreError(absl::Status status);
   double BudgetLeft() const;  // seconds; infinite without a budget
@@ -58,7 +65,9 @@ class StudyRun final : private OutcomeSource {
   // spent.
   absl::Status Wait(std::uint64_t version);
   absl::Status CheckRunning();
+  // Stores what has changed since the last time; if nothing has, only the used time, now and then.
   absl::Status SaveProgress(const std::string& phase);
+  double SavePeriod() const;  // seconds between two saves if nothing else has changed
   absl::Status Finish(v1::StudyState state, const std::string& message);
   // Pauses the study until a user resumes it. Returns Cancelled.
   absl::Status Pause(const std::string& message);
@@ -66,6 +75,8 @@ class StudyRun final : private OutcomeSource {
 
   Store& store_;
   Notifier& notifier_;
+  Notifier::Subscription changes_;
+  PlanningGate& gate_;
   const base::Clock& clock_;
   const PresentWorkers& workers_;
   const std::int64_t study_;
@@ -78,7 +89,10 @@ class StudyRun final : private OutcomeSource {
   double used_before_s_ = 0;  // wall seconds of earlier runs
   double saved_wall_s_ = 0;   // of this run; already stored
   double saved_cpu_s_ = 0;
+  std::optional<v1::Study> saved_;  // the progress that is stored, without times
+  double planning_saved_s_ = 0;
   bool budget_spent_ = false;
+  bool planning_over_budget_ = false;
   absl::Status store_error_;
 };
 

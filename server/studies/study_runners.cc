@@ -61,14 +61,18 @@ void StudyRunners::Restart(std::int64_t study) {
     if (entry != entries_.end()) entry->second->restart = true;
   }
   Start(study);
-  notifier_.Notify();
+  notifier_.Notify(study);
 }
 
 void StudyRunners::Forget(std::int64_t study) {
   absl::MutexLock lock(&mutex_);
   const auto entry = entries_.find(study);
-  // The runner detects the change itself and removes the entry.
-  if (entry == entries_.end() || entry->second->stage == Stage::kAtWork) return;
+  if (entry == entries_.end()) return;
+  if (entry->second->stage == Stage::kAtWork) {
+    // The run detects the change itself and removes the entry; planning learns of it here.
+    entry->second->restart = true;
+    return;
+  }
   const auto now = store_.GetStudy(study);
   // The study was resumed meanwhile.
   if (now.ok() ? now->state() == v1::STUDY_STATE_RUNNING : !absl::IsNotFound(now.status())) return;
@@ -114,7 +118,7 @@ std::optional<StudyRunners::SteadyTime> StudyRunners::StartDue() {
     if (first == nullptr || at_work_ >= options_.at_once) return next;
     if (thread_after_ > now) return std::min(next.value_or(thread_after_), thread_after_);
     if (GiveThread(first->first, *first->second)) continue;
-    notifier_.Notify();
+    notifier_.NotifyAll();
   }
 }
 
@@ -156,7 +160,7 @@ void StudyRunners::Work(std::int64_t study, Entry* entry) {
   while (true) {
     entry->restart = false;
     absl::Status status =
-        StudyRun(store_, notifier_, clock_, workers_, study,
+        StudyRun(store_, notifier_, gate_, clock_, workers_, study,
                  {.begins = begins, .publish = publish, .got_on = [&] { GotOn(study, *entry); }},
                  entry->restart)
             .Run();
@@ -170,7 +174,7 @@ void StudyRunners::Work(std::int64_t study, Entry* entry) {
     Settle(study, *entry, status);
     break;
   }
-  notifier_.Notify();
+  notifier_.NotifyAll();  // the turn of others may have come
 }
 
 void StudyRunners::GotOn(std::int64_t study, Entry& entry) {
@@ -181,7 +185,7 @@ void StudyRunners::GotOn(std::int64_t study, Entry& entry) {
     entry.error = absl::OkStatus();
     spdlog::info("{} continues: its storage works again", StudyName(study));
   }
-  notifier_.Notify();
+  notifier_.Notify(study);
 }
 
 void StudyRunners::Settle(std::int64_t study, Entry& entry, const absl::Status& status) {

@@ -35,6 +35,8 @@ namespace autocfg::server {
 struct StudyRunnersOptions {
   // Maximum number of concurrent studies; more wait in the order in which they were started.
   std::size_t at_once = 256;
+  // Maximum number of studies that plan at once. Planning takes a core and up to 150 MB.
+  int plan_at_once = 2;
   // Backoff of a study after a storage failure, and of all waiting studies if no thread can be created. The
   // pause doubles each time.
   std::chrono::milliseconds shortest_pause{1'000};
@@ -60,7 +62,7 @@ class StudyRunners {
   // Same as Start(). If the study already runs, its run starts over, because a stored outcome has changed.
   void Restart(std::int64_t study);
 
-  // Drops the state of a study that was deleted, paused or cancelled.
+  // Drops the state of a study that was deleted, paused or cancelled. If it is being planned, planning ends.
   void Forget(std::int64_t study);
 
   // Ends all threads and closes the notifier. Studies keep their state. Idempotent.
@@ -91,7 +93,7 @@ class StudyRunners {
     std::chrono::milliseconds pause{0};    // last backoff
     std::optional<SteadyTime> well_since;  // start of the current run's trouble-free time
     bool failed = false;                   // storage failed, and no progress since
-    std::atomic<bool> restart = false;     // the current run is outdated
+    std::atomic<bool> restart = false;     // the current run is outdated; ends its planning too
     absl::Status error;
     std::optional<v1::Recommendation> latest;
   };
@@ -114,6 +116,7 @@ class StudyRunners {
   const base::Clock clock_;
   const PresentWorkers workers_;
   const StudyRunnersOptions options_;
+  PlanningGate gate_{options_.plan_at_once};
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // wakes the keeper

@@ -42,20 +42,33 @@ class ThreadCpuTimer {
   double start_;
 };
 
+// Returns a place in the gate of the terms, if they have one. Cancelled once their watch says no.
+absl::StatusOr<std::optional<PlanningGate::Place>> EnterGate(const PlanningTerms& terms) {
+  if (terms.gate == nullptr) return std::nullopt;
+  std::optional<PlanningGate::Place> place = terms.gate->Enter(terms.watch);
+  if (!place) return PlanningStopped({});
+  return place;
+}
+
 }  // namespace
 
-StudySearch::StudySearch(SearchProblem problem, SearchLoop loop, double plan_cpu_s)
-    : problem_(std::move(problem)), loop_(std::move(loop)), plan_cpu_s_(plan_cpu_s) {}
+StudySearch::StudySearch(SearchProblem problem, PlanningTerms terms, SearchLoop loop, double plan_cpu_s)
+    : problem_(std::move(problem)),
+      terms_(std::move(terms)),
+      loop_(std::move(loop)),
+      plan_cpu_s_(plan_cpu_s) {}
 
-absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem) {
+absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem, const PlanningTerms& terms) {
   double cpu_s = 0;
+  const auto place = EnterGate(terms);
+  if (!place.ok()) return place.status();
   auto loop = [&] {
     const ThreadCpuTimer timer(cpu_s);
     return SearchLoop::Create(problem.model, problem.workload, problem.cluster, problem.space,
-                              problem.options);
+                              problem.options, terms.watch);
   }();
   if (!loop.ok()) return loop.status();
-  return StudySearch(problem, *std::move(loop), cpu_s);
+  return StudySearch(problem, terms, *std::move(loop), cpu_s);
 }
 
 absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& trial) {
@@ -114,6 +127,8 @@ absl::Status StudySearch::Drive(OutcomeSource& source) {
       loop_.Stop();
       return absl::OkStatus();
     }
+    const auto place = EnterGate(terms_);
+    if (!place.ok()) return place.status();
     const ThreadCpuTimer timer(plan_cpu_s_);
     if (absl::Status status = loop_.SetCalibration(*std::move(times), device_overhead_bytes_); !status.ok())
       return status;
@@ -183,6 +198,7 @@ v1::Recommendation StudySearch::Recommendation() const {
   *answer.mutable_counts() = Counts();
   answer.set_reused_op_times(reused_op_times_);
   answer.set_nothing_fits(NothingFits());
+  answer.set_left_out(loop_.LeftOut());
   if (!calibrated_) return answer;
   const std::vector<RankedPlan> ranking = loop_.Ranking(1 + kRunnersUp);
   for (std::size_t i = 0; i < ranking.size(); ++i) {

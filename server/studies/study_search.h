@@ -16,6 +16,7 @@
 #include "search/cost/op_times/op_time_model.h"
 #include "search/planner/search_loop.h"
 #include "server/store/store.h"
+#include "server/studies/planning_gate.h"
 #include "server/studies/search_problem.h"
 
 namespace autocfg::server {
@@ -38,7 +39,8 @@ class OutcomeSource {
 
 class StudySearch {
  public:
-  static absl::StatusOr<StudySearch> Create(const SearchProblem& problem);
+  // Enumerates the plans. Cancelled once the terms' watch says no, here or in Drive.
+  static absl::StatusOr<StudySearch> Create(const SearchProblem& problem, const PlanningTerms& terms = {});
 
   // Runs the search until it ends or the source stops it. InvalidArgument if an outcome is invalid.
   absl::Status Drive(OutcomeSource& source);
@@ -60,7 +62,7 @@ class StudySearch {
   double plan_cpu_s() const { return plan_cpu_s_; }
 
  private:
-  StudySearch(SearchProblem problem, SearchLoop loop, double plan_cpu_s);
+  StudySearch(SearchProblem problem, PlanningTerms terms, SearchLoop loop, double plan_cpu_s);
   // Returns the op times for predictions: measured, modelled, or both. Returns null if the source has no
   // calibration. Sets the device overhead.
   absl::StatusOr<std::shared_ptr<const OpTimeModel>> OpTimesFrom(OutcomeSource& source);
@@ -68,6 +70,7 @@ class StudySearch {
   v1::Candidate CandidateOf(const RankedPlan& ranked) const;
 
   SearchProblem problem_;
+  PlanningTerms terms_;
   SearchLoop loop_;
   std::shared_ptr<CostModel> unmeasured_;  // supplies the intervals of predictions without any measurement
   bool calibrated_ = false;

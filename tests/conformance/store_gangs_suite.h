@@ -230,7 +230,7 @@ TEST_P(StoreGangSuite, CalibrationsAreMergedOpByOp) {
 TEST_P(StoreGangSuite, LostMemberStopsTheOthersAndCostsOneAttempt) {
   Start({1, 1, 1}, /*max_attempts=*/2);
   int heard = 0;
-  store_->OnChange([&] { ++heard; });
+  store_->OnChange([&](const StoreChange&) { ++heard; });
   EXPECT_EQ(store_->LoseGangShares({"workers/b", workers_[1].epoch + 1}, "gone", 201)->size(), 0u);
   EXPECT_EQ(store_->LoseGangShares(workers_[1], "its connection broke", 201)->size(), 1u);
   EXPECT_EQ(heard, 1) << "who waits to renew hears of it";

@@ -302,7 +302,7 @@ TEST_P(StoreSuite, RejectedWriteIsNotAStorageFailure) {
 
 TEST_P(StoreSuite, ListenerIsOnlyCalledForChanges) {
   int heard = 0;
-  store_->OnChange([&] { ++heard; });
+  store_->OnChange([&](const StoreChange&) { ++heard; });
   const std::int64_t id = NewRunning();
   EXPECT_EQ(heard, 2);
   Enqueue(id, "tp=1");

@@ -50,7 +50,7 @@ TEST_P(StoreSuite, DrainingWorkerFinishesItsJobsAndGetsNoMore) {
   const WorkerSession a = Join("a", 4);
   const Lease lease = GiveOut({a}).leases.at(0);
   int heard = 0;
-  store_->OnChange([&] { ++heard; });
+  store_->OnChange([&](const StoreChange&) { ++heard; });
   EXPECT_EQ(store_->DrainWorker("workers/none", "").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(heard, 0);
   ASSERT_TRUE(store_->DrainWorker("workers/a", "").ok());
@@ -133,7 +133,7 @@ TEST_P(StoreSuite, LeasesUnknownToTheWorkerAreRequeued) {
   const Lease lost = GiveOut({a}).leases.at(0);
   const Lease theirs = GiveOut({b}).leases.at(0);
   int heard = 0;
-  store_->OnChange([&] { ++heard; });
+  store_->OnChange([&](const StoreChange&) { ++heard; });
   ASSERT_TRUE(store_->KeepOnly(a, {known.lease_id, lost.lease_id, "lease-none"}, 201).ok());
   ASSERT_TRUE(store_->KeepOnly({a.worker, a.epoch + 1}, {}, 201).ok());
   EXPECT_EQ(heard, 0);

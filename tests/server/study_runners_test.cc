@@ -41,7 +41,7 @@ class StudyRunnersTest : public testing::Test {
     auto store = OpenSqliteStore(dir_.File("a.db"));
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    store_->OnChange([this] { notifier_.Notify(); });
+    store_->OnChange([this](const StoreChange& change) { notifier_.StoreChanged(change); });
   }
   void TearDown() override { runners_.reset(); }
 
@@ -270,6 +270,55 @@ TEST_F(StudyRunnersTest, SurplusStudiesWaitForTheirTurn) {
   SetState(studies[1], v1::STUDY_STATE_CANCELLED);
   EXPECT_TRUE(Becomes([&] { return runners_->Waiting(studies[0]).empty(); }));
   EXPECT_EQ(store_->CalibrationState(studies[3])->first, v1::TRIAL_STATE_UNSPECIFIED);
+}
+
+// Studies that wait for their turn to plan: planning is asked the same way whether it waits or goes through
+// plans (search_loop_test.cc).
+TEST_F(StudyRunnersTest, CancelEndsPlanning) {
+  StudyRunnersOptions options;
+  options.at_once = 1;
+  options.plan_at_once = 0;
+  Open(options);
+  const std::int64_t planned = CreatePredicted(), next = CreatePredicted();
+  runners_->Start(planned);
+  ASSERT_TRUE(Becomes([&] { return store_->GetStudy(planned)->phase() == "enumerating"; }));
+  runners_->Start(next);
+  ASSERT_TRUE(Becomes([&] { return !runners_->Waiting(next).empty(); }));
+  SetState(planned, v1::STUDY_STATE_CANCELLED);
+  runners_->Forget(planned);
+  EXPECT_TRUE(Becomes([&] { return store_->GetStudy(next)->phase() == "enumerating"; }))
+      << "its turn has come";
+  runners_.reset();  // ends although the study is being planned
+  EXPECT_EQ(store_->GetStudy(next)->state(), v1::STUDY_STATE_RUNNING) << "the next coordinator goes on";
+}
+
+TEST_F(StudyRunnersTest, BudgetEndsPlanning) {
+  StudyRunnersOptions options;
+  options.plan_at_once = 0;
+  Open(options);
+  v1::SearchSpec spec = SmallSpec();
+  spec.set_time_budget_s(0.2);
+  const std::int64_t study = Create(spec);
+  runners_->Start(study);
+  ASSERT_TRUE(Ends(study));
+  EXPECT_EQ(store_->GetStudy(study)->state(), v1::STUDY_STATE_FAILED);
+  EXPECT_THAT(store_->GetStudy(study)->message(),
+              HasSubstr("the time budget of 0.2 s ended the search before it had a plan"));
+}
+
+TEST_F(StudyRunnersTest, StudiesPlanInTurns) {
+  StudyRunnersOptions options;
+  options.plan_at_once = 1;
+  Open(options);
+  std::vector<std::int64_t> studies;
+  for (int i = 0; i < 4; ++i) {
+    studies.push_back(CreatePredicted());
+    runners_->Start(studies.back());
+  }
+  for (const std::int64_t study : studies) {
+    EXPECT_TRUE(Ends(study));
+    EXPECT_EQ(store_->GetStudy(study)->state(), v1::STUDY_STATE_DONE);
+  }
 }
 
 TEST_F(StudyRunnersTest, KeepsAnswersOfTheLastEndedStudies) {

@@ -73,7 +73,7 @@ void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double n
   } else if (broken &&
              Execute("UPDATE attempts SET stopping = 1 WHERE job = ? AND number = ? AND stopping = 0", job,
                      attempt) > 0) {
-    changed_ = true;  // so that parked renewals of the other shares' leases are rechecked
+    change_.work = true;  // so that parked renewals of the other shares' leases are rechecked
   }
 }
 
@@ -122,6 +122,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   }
   if (!wanted) {
     TouchTrial(study, trial);
+    change_.work = true;  // its slots are free
     return;
   }
   if (verdict.end == ShareEnd::kMeasured && trial == 0) KeepCalibration(study, job, attempt, shares, now_s);

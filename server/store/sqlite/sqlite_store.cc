@@ -37,14 +37,14 @@ std::int64_t SqliteStore::Next(const char* counter) {
 
 void SqliteStore::TouchStudy(std::int64_t id) {
   Execute("UPDATE studies SET change = ? WHERE id = ?", Next("change"), id);
-  changed_ = true;
+  change_.studies.push_back(id);
 }
 
 void SqliteStore::TouchTrial(std::int64_t study, std::int64_t trial) {
   const std::int64_t change = Next("change");
   if (trial > 0) Execute("UPDATE trials SET change = ? WHERE study = ? AND number = ?", change, study, trial);
   Execute("UPDATE studies SET change = ? WHERE id = ?", change, study);
-  changed_ = true;
+  change_.studies.push_back(study);
 }
 
 void SqliteStore::SetTrialState(std::int64_t study, std::int64_t trial, v1::TrialState state,
@@ -53,12 +53,13 @@ void SqliteStore::SetTrialState(std::int64_t study, std::int64_t trial, v1::Tria
   Execute("UPDATE trials SET state = ?, message = ?, change = ? WHERE study = ? AND number = ?",
           static_cast<int>(state), message, change, study, trial);
   Execute("UPDATE studies SET change = ? WHERE id = ?", change, study);
-  changed_ = true;
+  change_.studies.push_back(study);
 }
 
 void SqliteStore::SetJobState(std::int64_t job, std::int64_t study, std::int64_t trial, v1::TrialState state,
                               const std::string& message) {
   Execute("UPDATE jobs SET state = ?, message = ? WHERE id = ?", static_cast<int>(state), message, job);
+  change_.work = true;
   if (trial > 0) {
     SetTrialState(study, trial, state, message);
   } else {

@@ -24,7 +24,9 @@ class SqliteStore final : public Store {
  public:
   explicit SqliteStore(SqliteFile file) : file_(std::move(file)) {}
 
-  void OnChange(std::function<void()> listener) override { listener_ = std::move(listener); }
+  void OnChange(std::function<void(const StoreChange&)> listener) override {
+    listener_ = std::move(listener);
+  }
 
   absl::Status Health() override {
     absl::MutexLock lock(&mutex_);
@@ -101,27 +103,27 @@ class SqliteStore final : public Store {
   // Runs `body` (which returns a Status or StatusOr) in a transaction and commits if it returns OK.
   template <typename Body>
   auto Write(Body body) -> decltype(body()) {
-    bool changed = false;
+    StoreChange changed;
     auto result = [&]() -> decltype(body()) {
       absl::MutexLock lock(&mutex_);
-      changed_ = false;
+      change_ = {};
       try {
         const int before = db().getTotalChanges();
         SQLite::Transaction transaction(db(), SQLite::TransactionBehavior::IMMEDIATE);
         auto answer = body();
         if (Ok(answer)) {
           transaction.commit();
-          changed = changed_;
+          changed = std::move(change_);
           if (db().getTotalChanges() != before) health_ = absl::OkStatus();
         }
         return answer;
       } catch (const SQLite::Exception& error) {
         health_ = StatusOf(error, file_.path);
-        changed = true;
+        changed.failed = true;
         return health_;
       }
     }();
-    if (changed && listener_) listener_();
+    if (listener_ && (changed.work || changed.failed || !changed.studies.empty())) listener_(changed);
     return result;
   }
 
@@ -277,9 +279,9 @@ class SqliteStore final : public Store {
 
   absl::Mutex mutex_;
   SqliteFile file_;
-  bool changed_ = false;
+  StoreChange change_;  // of the transaction at hand
   absl::Status health_;
-  std::function<void()> listener_;
+  std::function<void(const StoreChange&)> listener_;
 };
 
 }  // namespace autocfg::server

@@ -80,8 +80,8 @@ absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, con
   study.set_create_time_s(now_s);
   Execute("INSERT INTO studies (fingerprint, state, change, study) VALUES (?, ?, ?, ?)", study.fingerprint(),
           static_cast<int>(study.state()), Next("change"), study);
-  changed_ = true;
   const std::int64_t id = db().getLastInsertRowid();
+  change_.studies.push_back(id);
   RememberRequest(request_id, kCreate, fmt::format("{}", id));
   study.set_name(StudyName(id));
   return study;
@@ -142,6 +142,7 @@ absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyStat
   Execute("UPDATE studies SET state = ?, study = ? WHERE id = ?", static_cast<int>(study.state()), stored,
           *id);
   if (IsEnd(study.state()) && !IsEnd(before)) CancelOpenJobs(*id);
+  if (study.state() != before) change_.work = true;
   TouchStudy(*id);
   return study;
 }
@@ -202,6 +203,7 @@ absl::Status SqliteStore::DeleteStudy(std::int64_t id, const std::string& reques
           fmt::format("{} is running; cancel or pause it first", study->name()));
     }
     TouchStudy(id);
+    change_.work = true;
     Execute(
         R"sql(
           DELETE FROM requests

@@ -80,6 +80,7 @@ void SqliteStore::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job
         VALUES (?, ?, ?, ?, ?, ?, ?, ?))sql",
       study, trial, job.ranks(), static_cast<int>(v1::TRIAL_STATE_QUEUED), max_attempts, job, job.device(),
       job.fewer_ranks() ? 1 : 0);
+  change_.work = true;
 }
 
 absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1::Trial& given,

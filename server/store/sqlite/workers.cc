@@ -85,7 +85,7 @@ absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64
     Execute("UPDATE workers SET active = 0 WHERE worker = ?", worker);
     EndShares({.end = ShareEnd::kWithdrawn, .now_s = now_s, .message = "the worker was stopped"},
               "worker = ?5", worker);
-    changed_ = true;
+    change_.work = true;
     return absl::OkStatus();
   });
 }
@@ -112,7 +112,7 @@ absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const s
     RememberRequest(request_id, kDrain, worker);
     if (!draining) {
       Execute("UPDATE workers SET draining = 1 WHERE worker = ?", worker);
-      changed_ = true;
+      change_.work = true;
     }
     return true;
   });

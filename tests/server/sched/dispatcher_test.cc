@@ -23,7 +23,7 @@ class DispatcherTest : public SchedFixture {
   void Make(DispatcherOptions options) {
     if (dispatcher_) dispatcher_->Close();
     dispatcher_ = std::make_unique<Dispatcher>(*store_, clock_, std::move(options));
-    store_->OnChange([this] { dispatcher_->StoreChanged(); });
+    store_->OnChange([this](const StoreChange&) { dispatcher_->StoreChanged(); });
   }
 
   struct Poll {

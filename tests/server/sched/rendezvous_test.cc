@@ -29,7 +29,7 @@ class RendezvousTest : public SchedFixture {
   void Make(RendezvousOptions options) {
     if (rendezvous_) rendezvous_->Close();
     rendezvous_ = std::make_unique<Rendezvous>(*store_, options);
-    store_->OnChange([this] { rendezvous_->StoreChanged(); });
+    store_->OnChange([this](const StoreChange&) { rendezvous_->StoreChanged(); });
   }
   struct Call {
     CallId id = 0;

@@ -1,5 +1,6 @@
 // The notifier, and lease expiry with an injected clock.
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -15,37 +16,62 @@
 namespace autocfg::server {
 namespace {
 
+constexpr std::chrono::seconds kLongWait{30};
+
 TEST(Notifier, ChangeBeforeWaitIsNotMissed) {
   Notifier notifier;
-  const std::uint64_t seen = notifier.Version();
-  notifier.Notify();
-  notifier.Wait(seen, kLong);
-  EXPECT_NE(notifier.Version(), seen);
+  Notifier::Subscription study(notifier, 7);
+  const std::uint64_t seen = study.Version();
+  notifier.Notify(7);
+  study.Wait(seen, kLongWait);
+  EXPECT_NE(study.Version(), seen);
 }
 
-TEST(Notifier, WakesAllAndTimesOut) {
+TEST(Notifier, WakesAllOfTheStudyAndTimesOut) {
   Notifier notifier;
-  std::atomic<int> woken = 0;
+  std::atomic<int> ready = 0, woken = 0;
   std::vector<std::thread> threads;
-  const std::uint64_t seen = notifier.Version();
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
-      notifier.Wait(seen, kLong);
+      Notifier::Subscription study(notifier, 7);
+      const std::uint64_t seen = study.Version();
+      ++ready;
+      study.Wait(seen, kLongWait);
       ++woken;
     });
   }
-  notifier.Notify();
+  while (ready < 3) std::this_thread::yield();
+  notifier.Notify(7);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(woken, 3);
-  notifier.Wait(notifier.Version(), absl::Milliseconds(1));  // returns after the timeout
+  Notifier::Subscription study(notifier, 7);
+  study.Wait(study.Version(), std::chrono::milliseconds(1));  // returns after the timeout
+}
+
+TEST(Notifier, ChangeOfOneStudyLeavesTheOthers) {
+  Notifier notifier;
+  Notifier::Subscription seven(notifier, 7), eight(notifier, 8);
+  notifier.Notify(7);
+  EXPECT_EQ(seven.Version(), 1);
+  EXPECT_EQ(eight.Version(), 0);
+  notifier.StoreChanged({.studies = {8}, .work = true});
+  EXPECT_EQ(seven.Version(), 1);
+  EXPECT_EQ(eight.Version(), 1);
+  notifier.StoreChanged({.failed = true});
+  EXPECT_EQ(seven.Version(), 2);
+  EXPECT_EQ(eight.Version(), 2);
 }
 
 TEST(Notifier, CloseEndsWaiting) {
   Notifier notifier;
-  std::thread waiting([&] { notifier.Wait(notifier.Version(), kLong); });
+  std::thread waiting([&] {
+    Notifier::Subscription study(notifier, 7);
+    study.Wait(study.Version(), kLongWait);
+  });
   notifier.Close();
   waiting.join();
-  notifier.Wait(notifier.Version(), kLong);
+  Notifier::Subscription study(notifier, 7);
+  study.Wait(study.Version(), kLongWait);
   EXPECT_TRUE(notifier.closed());
 }
 
@@ -55,7 +81,7 @@ class SchedTest : public testing::Test {
     auto store = OpenMemoryStore();
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    store_->OnChange([this] { notifier_.Notify(); });
+    store_->OnChange([this](const StoreChange& change) { notifier_.StoreChanged(change); });
     v1::RegisterWorkerRequest worker;
     worker.set_worker("workers/a");
     worker.set_boot_id("b");
@@ -91,9 +117,10 @@ TEST_F(SchedTest, LeasesExpireByTheInjectedClock) {
   const LeaseExpiry expiry(dispatcher, absl::Milliseconds(1), absl::Milliseconds(1));
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
-  const std::uint64_t version = notifier_.Version();
+  Notifier::Subscription changes(notifier_, study_);
+  const std::uint64_t version = changes.Version();
   now_ = 111;
-  notifier_.Wait(version, kLong);
+  changes.Wait(version, kLongWait);
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_QUEUED);
 }
 
