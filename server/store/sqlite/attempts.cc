@@ -123,6 +123,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   if (!wanted) {
     TouchTrial(study, trial);
     change_.work = true;  // its slots are free
+    DropDoneJobs(study, job);
     return;
   }
   if (verdict.end == ShareEnd::kMeasured && trial == 0) KeepCalibration(study, job, attempt, shares, now_s);
@@ -135,6 +136,21 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   }
   if (verdict.end == ShareEnd::kCancelled) message = "the worker returned the job";
   SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : LastStateOf(verdict.end), message);
+  DropDoneJobs(study, job);
+}
+
+void SqliteStore::DropDoneJobs(std::int64_t study, std::int64_t job) {
+  Execute(
+      R"sql(
+        UPDATE jobs
+        SET job = x''
+        WHERE study = ?1 AND (?2 = 0 OR id = ?2) AND state NOT IN (?3, ?4) AND job <> x''
+            AND (state IN (?5, ?6) OR (SELECT s.state FROM studies s WHERE s.id = ?1) IN (?7, ?8, ?9))
+            AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.job = jobs.id AND a.state = ?4))sql",
+      study, job, static_cast<int>(v1::TRIAL_STATE_QUEUED), kTrialRunning,
+      static_cast<int>(v1::TRIAL_STATE_MEASURED), static_cast<int>(v1::TRIAL_STATE_INFEASIBLE),
+      static_cast<int>(kStudyEndStates[0]), static_cast<int>(kStudyEndStates[1]),
+      static_cast<int>(kStudyEndStates[2]));
 }
 
 }  // namespace autocfg::server

@@ -236,7 +236,21 @@ constexpr const char* kVersion4 = R"sql(
 ALTER TABLE shares ADD COLUMN latest_s REAL;
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4};
+// A job that can never run again is stored without its message, which is most of its size (DropDoneJobs in
+// attempts.cc). The reports of a study are found by their leases when it is deleted.
+constexpr const char* kVersion5 = R"sql(
+UPDATE jobs SET job = x''
+WHERE state NOT IN (1, 2)
+    AND (state IN (3, 4) OR study IN (SELECT id FROM studies WHERE state IN (4, 5, 6)))
+    AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.job = jobs.id AND a.state = 2);
+
+CREATE INDEX reports_by_lease
+  ON requests (CAST(CASE instr(subject, '/') WHEN 0 THEN subject
+                         ELSE substr(subject, 1, instr(subject, '/') - 1) END AS TEXT))
+  WHERE kind = 'report';
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};
 
 // SQL function that reads a field of a serialized message; `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>

@@ -252,6 +252,9 @@ class SqliteStore final : public Store {
   // Ends the attempt if all its shares have ended. Tells the others to stop if one broke it.
   void SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s);
   void EndAttempt(std::int64_t job, std::int64_t attempt, double now_s);
+  // Drops the messages of the study's jobs, or of one job (0: all), that can never run again: they were
+  // measured or out of memory, or their study has ended, and no attempt of them still runs.
+  void DropDoneJobs(std::int64_t study, std::int64_t job);
   struct EndedShare {
     ShareEnd end = ShareEnd::kRuns;
     std::string worker;

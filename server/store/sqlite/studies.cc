@@ -141,7 +141,10 @@ absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyStat
   stored.clear_name();
   Execute("UPDATE studies SET state = ?, study = ? WHERE id = ?", static_cast<int>(study.state()), stored,
           *id);
-  if (IsEnd(study.state()) && !IsEnd(before)) CancelOpenJobs(*id);
+  if (IsEnd(study.state()) && !IsEnd(before)) {
+    CancelOpenJobs(*id);
+    DropDoneJobs(*id, 0);
+  }
   if (study.state() != before) change_.work = true;
   TouchStudy(*id);
   return study;
@@ -206,11 +209,11 @@ absl::Status SqliteStore::DeleteStudy(std::int64_t id, const std::string& reques
     change_.work = true;
     Execute(
         R"sql(
-          DELETE FROM requests
+          DELETE FROM requests INDEXED BY reports_by_lease
           WHERE kind = 'report'
-              AND CASE instr(subject, '/')
+              AND CAST(CASE instr(subject, '/')
                 WHEN 0 THEN subject
-                ELSE substr(subject, 1, instr(subject, '/') - 1) END
+                ELSE substr(subject, 1, instr(subject, '/') - 1) END AS TEXT)
               IN (SELECT s.lease_id FROM jobs j JOIN shares s ON s.job = j.id WHERE j.study = ?))sql",
         id);
     Execute("DELETE FROM studies WHERE id = ?", id);
