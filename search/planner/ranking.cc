@@ -64,6 +64,7 @@ std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit) {
       ranked.plan = c.plan;
       ranked.predicted = c.slice ? CorrectedBySlice(s, i) : c.predicted;
       ranked.slice = c.slice;
+      ranked.trials = s.records[i].counted;
       if (tier == 0) ranked.median_step_time_s = c.measured_s;
     }
   }

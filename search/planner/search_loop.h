@@ -63,6 +63,8 @@ struct TrialRequest {
   std::int64_t repeat = 0;                // 0: the first measurement of this plan
   Prediction predicted;                   // current prediction
   std::optional<SliceCoordinates> slice;  // the one rank to run, if the plan has too many ranks
+  // The number of a trial of this plan that was too fast to be believed: other workers should run this one.
+  std::optional<std::int64_t> doubted = {};
 };
 
 struct SearchCounts {
@@ -74,7 +76,7 @@ struct SearchCounts {
   std::int64_t measured = 0;  // including slices
   std::int64_t slices = 0;
   // Plans that are out of the ranking, by reason: rules of legality; "out_of_memory", predicted; and, once
-  // run, "measured_out_of_memory", "failed", "timed_out", "lost".
+  // run, "measured_out_of_memory", "failed", "timed_out", "lost", "implausible".
   std::map<std::string, std::int64_t> rejected;
 };
 
@@ -83,6 +85,8 @@ struct RankedPlan {
   Prediction predicted;                      // corrected by the slice, if one was measured
   std::optional<double> median_step_time_s;  // measured, over all repeats; never of a slice
   bool slice = false;                        // a slice was measured
+  std::vector<std::int64_t> trials =
+      {};  // the numbers (repeat) of the trials that count, without doubted ones
 };
 
 enum class SearchPhase : std::uint8_t { kCalibrating, kMeasuring, kConfirming, kDone };
@@ -123,7 +127,9 @@ class SearchLoop {
 
   // Records a trial's outcome. A plan that does not fit, fails or times out is neither asked for again nor
   // recommended, even if it ran before: production runs need plans that run reliably. A lost trial is not the
-  // plan's fault: it is asked for again, at most twice, and an earlier measurement of the plan is kept.
+  // plan's fault: it is asked for again, at most twice, and an earlier measurement of the plan is kept. A
+  // measurement that is less than a tenth of what is expected counts only if another trial confirms it; after
+  // three that do not agree, the plan is out.
   // InvalidArgument if the trial was never asked for.
   absl::Status Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome,
                        const Sample& sample);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "base/statistics.h"
 #include "search/planner/recalibration.h"
@@ -14,6 +15,12 @@ namespace {
 
 constexpr int kMostLost = 2;  // retries of a plan whose trial was lost or cancelled
 constexpr double kLeastNoise = 0.005;
+// A median below this share of its expectation is doubted: the predictions of plans that ran were never wrong
+// by so much, a clock or a program that is broken easily is. It counts once another trial gives a median
+// within the factor below; after so many trials that do not agree, the plan is given up.
+constexpr double kDoubtedBelow = 0.1;
+constexpr double kAgreeWithin = 2;
+constexpr int kMostDoubts = 3;
 // Relative uncertainty of the part of a step that a slice does not show: messages and bubbles.
 constexpr double kUnseenSigma = 0.1;
 
@@ -115,9 +122,13 @@ void SearchState::Advance() {
   if (phase == SearchPhase::kDone || phase == SearchPhase::kCalibrating || !drawn.empty() || !asked.empty())
     return;
   Recalibrate();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (records[i].doubted && !candidates[i].failed) drawn.emplace_back(i, NextRepeat(i));
+  }
+  if (!drawn.empty()) return;  // in the phase at hand
   bool repeats_only = true;
   for (std::size_t i : strategy->Suggest(candidates)) {
-    drawn.emplace_back(i, candidates[i].repeats);
+    drawn.emplace_back(i, NextRepeat(i));
     repeats_only = repeats_only && candidates[i].repeats > 0;
   }
   if (drawn.empty()) {
@@ -127,9 +138,36 @@ void SearchState::Advance() {
   }
 }
 
-void SearchState::Measured(std::size_t i, const Sample& sample) {
+double SearchState::ExpectedSeconds(std::size_t i) const {
+  const CandidatePlan& c = candidates[i];
+  if (!IsSlice(c.plan)) return c.predicted.step_time_s;
+  const double correction = c.predicted.step_time_s / records[i].raw.step_time_s;
+  return correction * SliceSeconds(*costs, c.plan, ChooseSlice(*costs, c.plan).pipeline);
+}
+
+void SearchState::Measured(std::size_t i, std::int64_t repeat, const Sample& sample) {
+  Record& r = records[i];
+  const double median = base::Median(sample.step_time_s);
+  if (const std::optional<Doubted> before = std::exchange(r.doubted, std::nullopt)) {
+    const double ratio = median / base::Median(before->sample.step_time_s);
+    if (ratio < kAgreeWithin && ratio > 1 / kAgreeWithin) {  // both are the first measurement
+      r.counted.push_back(before->repeat);
+      Sample both = before->sample;
+      both.step_time_s.insert(both.step_time_s.end(), sample.step_time_s.begin(), sample.step_time_s.end());
+      both.device_s = (both.device_s + sample.device_s) / 2;
+      return Accept(i, repeat, both);
+    }
+  }
+  const bool plausible = candidates[i].measured_s || median >= kDoubtedBelow * ExpectedSeconds(i);
+  if (plausible) return Accept(i, repeat, sample);
+  if (++r.doubts >= kMostDoubts) return Fail(i, "implausible");
+  r.doubted = {repeat, sample};
+}
+
+void SearchState::Accept(std::size_t i, std::int64_t repeat, const Sample& sample) {
   CandidatePlan& c = candidates[i];
   Record& r = records[i];
+  r.counted.push_back(repeat);
   if (c.repeats == 0) {
     ++counts.measured;
     counts.slices += sample.slice;

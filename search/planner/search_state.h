@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,6 +23,11 @@
 namespace autocfg {
 
 struct SearchState {
+  // A measurement that is too fast to be believed without another one.
+  struct Doubted {
+    std::int64_t repeat = 0;
+    Sample sample;
+  };
   // Data about a candidate that a strategy does not see.
   struct Record {
     std::size_t feasible = 0;  // index among the feasible plans
@@ -30,7 +36,10 @@ struct SearchState {
     std::size_t first_steps = 0;  // steps of its first trial
     double first_device_s = 0;
     int lost = 0;
-    double noise_sigma = 0;  // relative standard error of its measured time
+    std::vector<std::int64_t> counted = {};  // the numbers of the trials that its steps are of
+    std::optional<Doubted> doubted = {};     // waits for another trial
+    int doubts = 0;                          // trials that were doubted
+    double noise_sigma = 0;                  // relative standard error of its measured time
   };
 
   ModelSpec model;
@@ -69,11 +78,19 @@ struct SearchState {
   // Draws the next round if no trial is outstanding.
   void Advance();
 
-  // Record the outcome of a candidate's trial. Measured: stores the sample. Fail: the candidate is not asked
-  // for again. Lost: a lost or cancelled trial, which may be asked for again a few times.
-  void Measured(std::size_t i, const Sample& sample);
+  // Returns the number of the candidate's next trial.
+  std::int64_t NextRepeat(std::size_t i) const { return candidates[i].repeats + records[i].doubts; }
+
+  // Record the outcome of a candidate's trial. Measured: stores the sample, or doubts it. Fail: the candidate
+  // is not asked for again. Lost: a lost or cancelled trial, which may be asked for again a few times.
+  void Measured(std::size_t i, std::int64_t repeat, const Sample& sample);
   void Fail(std::size_t i, const std::string& reason);
   void Lost(std::size_t i, const std::string& reason);
+
+ private:
+  // Returns the time that the candidate's trial is expected to measure.
+  double ExpectedSeconds(std::size_t i) const;
+  void Accept(std::size_t i, std::int64_t repeat, const Sample& sample);
 };
 
 // See SearchLoop::Ranking.

@@ -77,7 +77,7 @@ absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& 
   Sample sample;
   if (*outcome == TrialOutcome::kMeasured) {
     sample = FromProto(trial.measured());
-    measured_[trial.plan_text()].push_back(trial.measured());
+    measured_[trial.plan_text()][request.repeat] = trial.measured();
     if (!trial.attempts().empty()) {
       const v1::Attempt& attempt = *trial.attempts().rbegin();
       trial_wall_s_ += attempt.end_time_s() - attempt.start_time_s();
@@ -182,7 +182,10 @@ v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   if (unmeasured_ != nullptr) SetUncalibratedInterval(predicted, *unmeasured_, ranked.plan);
   *candidate.mutable_predicted() = ToProto(predicted);
   const auto measured = measured_.find(candidate.plan_text());
-  if (measured != measured_.end()) *candidate.mutable_measured() = PoolTrials(measured->second);
+  if (measured == measured_.end() || ranked.trials.empty()) return candidate;
+  std::vector<v1::Measurement> counted;
+  for (const std::int64_t repeat : ranked.trials) counted.push_back(measured->second.at(repeat));
+  *candidate.mutable_measured() = PoolTrials(counted);
   return candidate;
 }
 

@@ -77,7 +77,8 @@ class StudySearch {
   bool stopped_ = false;  // by the source, not by the search itself
   std::int64_t device_overhead_bytes_ = 0;
   std::int64_t reused_op_times_ = 0;
-  std::map<std::string, std::vector<v1::Measurement>> measured_;  // by plan text
+  // by plan text, then by repeat
+  std::map<std::string, std::map<std::int64_t, v1::Measurement>> measured_;
   double trial_wall_s_ = 0;
   std::int64_t trials_timed_ = 0;
   double plan_cpu_s_ = 0;

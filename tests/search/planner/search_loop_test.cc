@@ -334,5 +334,73 @@ TEST(SearchLoop, SaysWhatTheBudgetLeftOut) {
   EXPECT_THAT(left_out({.bytes = 1000}), HasSubstr("cut off at tp=1, pp="));
 }
 
+// Runs a search in which the first plan of the first round takes `shares` of its true time, one trial after the
+// other, and its true time afterwards. All other plans take their true times.
+struct DoubtedStudy {
+  explicit DoubtedStudy(std::vector<double> given) : loop(Calibrated()), shares(std::move(given)) {
+    HiddenTruth truth(loop.Ranking(kAll), 91);
+    while (loop.phase() != SearchPhase::kDone) {
+      const std::vector<TrialRequest> requests = loop.Next();
+      if (requests.empty()) {
+        ADD_FAILURE() << "nothing is asked for";
+        return;
+      }
+      for (const TrialRequest& r : requests) {
+        if (asked.empty()) plan = r.plan;
+        Sample sample = truth.Measure(r.plan);
+        if (r.plan == plan) {
+          const std::size_t trial = asked.size();
+          asked.push_back(r);
+          for (double& step : sample.step_time_s) step *= trial < shares.size() ? shares[trial] : 1;
+        }
+        EXPECT_TRUE(loop.Observe(r.plan, r.repeat, TrialOutcome::kMeasured, sample).ok());
+      }
+    }
+    for (const RankedPlan& r : loop.Ranking(kAll)) {
+      if (r.plan == plan) ranked = r;
+    }
+    true_s = truth.Of(plan);
+  }
+
+  SearchLoop loop;
+  std::vector<double> shares;
+  ParallelPlan plan;
+  std::vector<TrialRequest> asked;  // of that plan
+  std::optional<RankedPlan> ranked;
+  double true_s = 0;
+};
+
+TEST(SearchLoop, DoubtsAMeasurementThatIsFarTooFast) {
+  const DoubtedStudy study({0.001});
+  ASSERT_GE(study.asked.size(), 2u);
+  EXPECT_FALSE(study.asked[0].doubted);
+  EXPECT_EQ(study.asked[1].repeat, 1);
+  EXPECT_EQ(study.asked[1].doubted, 0) << "another worker shall repeat it";
+  ASSERT_TRUE(study.ranked);
+  ASSERT_TRUE(study.ranked->median_step_time_s);
+  EXPECT_NEAR(*study.ranked->median_step_time_s, study.true_s, 0.1 * study.true_s);
+  EXPECT_THAT(study.ranked->trials, ::testing::Contains(1));
+  EXPECT_THAT(study.ranked->trials, ::testing::Not(::testing::Contains(0)));
+  EXPECT_FALSE(study.loop.counts().rejected.contains("implausible"));
+}
+
+TEST(SearchLoop, BelievesAMeasurementThatAnotherConfirms) {
+  const DoubtedStudy study({0.001, 0.0012, 0.001, 0.001, 0.001, 0.001});
+  ASSERT_TRUE(study.ranked);
+  ASSERT_TRUE(study.ranked->median_step_time_s);
+  EXPECT_LT(*study.ranked->median_step_time_s, 0.002 * study.true_s);
+  EXPECT_EQ(study.loop.Ranking(1).front().plan, study.plan);
+  ASSERT_GE(study.ranked->trials.size(), 2u);
+  EXPECT_EQ(study.ranked->trials[0], 0);
+  EXPECT_EQ(study.ranked->trials[1], 1);
+}
+
+TEST(SearchLoop, GivesUpAPlanWhoseMeasurementsDoNotAgree) {
+  const DoubtedStudy study({0.001, 0.01, 0.0001});
+  EXPECT_EQ(study.asked.size(), 3u);
+  EXPECT_FALSE(study.ranked) << "it is out of the ranking";
+  EXPECT_EQ(study.loop.counts().rejected.at("implausible"), 1);
+}
+
 }  // namespace
 }  // namespace autocfg
