@@ -1,6 +1,5 @@
 #include "server/store/sqlite/sqlite_file.h"
 
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,20 +38,6 @@ absl::Status MakeParent(const std::filesystem::path& path) {
     return FileError(ENOTDIR, fmt::format("the directory {} of database {} cannot be created",
                                           parent.string(), path.string()));
   }
-  return absl::OkStatus();
-}
-
-// Creates an empty file if none exists, and checks that it is writable. Call under the lock and before SQLite
-// opens the file: closing a descriptor would drop SQLite's own locks.
-absl::Status TouchFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return FileError(errno, fmt::format("database {} cannot be opened", path));
-  struct stat status {};
-  const int failed = ::fstat(fd, &status) != 0 ? errno : 0;
-  ::close(fd);
-  if (failed != 0) return FileError(failed, fmt::format("database {} cannot be opened", path));
-  if (!S_ISREG(status.st_mode))
-    return absl::InvalidArgumentError(fmt::format("database {} is not a regular file", path));
   return absl::OkStatus();
 }
 
@@ -153,7 +138,9 @@ absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& given, int max_page
   auto lock = LockFile::Acquire(path + ".lock", "database " + path);
   if (!lock.ok()) return lock.status();
   file.lock.emplace(*std::move(lock));
-  if (absl::Status status = TouchFile(path); !status.ok()) return status;
+  auto inode = InodeLock::Acquire(path);
+  if (!inode.ok()) return inode.status();
+  file.inode.emplace(*std::move(inode));
   try {
     file.db = std::make_unique<SQLite::Database>(path, SQLite::OPEN_READWRITE, kBusyTimeoutMs);
     if (absl::Status status = Prepare(*file.db, path, max_pages); !status.ok()) return status;

@@ -10,15 +10,19 @@
 #include "SQLiteCpp/Exception.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/store/inode_lock.h"
 #include "server/store/lock_file.h"
 
 namespace autocfg::server {
 
-// The process's only connection, and the lock that excludes other processes. The connection closes before the
-// lock is released.
+// The process's only connection, and the locks that exclude other processes. The connection closes before the
+// locks are released.
 struct SqliteFile {
   std::string path;
-  std::optional<LockFile> lock;  // unset for in-memory databases
+  // Unset for in-memory databases. The first excludes others by the file's name, which names its write-ahead log
+  // too; the second by the file itself.
+  std::optional<LockFile> lock;
+  std::optional<InodeLock> inode;
   std::unique_ptr<SQLite::Database> db;
 };
 

@@ -2,8 +2,10 @@
 #include "server/store/sqlite/sqlite_file.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -164,6 +166,67 @@ TEST(SqliteFile, SecondOpenerGetsTheOwnersProcess) {
   EXPECT_TRUE((*first)->CreateStudy("", Sample("f"), 1).ok());
   first->reset();
   EXPECT_TRUE(OpenStatus(path).ok());
+}
+
+// Returns true if a process has SQLite's lock on the file that keeps others from changing it directly.
+bool HasSqliteLock(const std::string& path) {
+  constexpr off_t kSharedFirst = (off_t{1} << 30) + 2;  // SQLite's file format
+  constexpr off_t kSharedSize = 510;
+  // Another process, which sees the locks of this one, and drops none of them when it closes the file.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = kSharedFirst;
+    lock.l_len = kSharedSize;
+    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    ::_exit(::fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status == 0;
+}
+
+// The second would have a write-ahead log of its own, and so damage the file.
+TEST(SqliteFile, SecondOpenerByAnotherNameIsRejected) {
+  TempDir dir;
+  const std::string path = dir.File("a.db");
+  auto first = OpenSqliteStore(path);
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(HasSqliteLock(path));
+  std::filesystem::create_hard_link(path, dir.File("link.db"));
+  const absl::Status linked = OpenStatus(dir.File("link.db"));
+  EXPECT_EQ(linked.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(linked.message(), HasSubstr(dir.File("link.db")));
+  EXPECT_THAT(linked.message(), HasSubstr(fmt::format("process {}", ::getpid())));
+  std::filesystem::remove(path + ".lock");
+  const absl::Status unlocked = OpenStatus(path);
+  EXPECT_EQ(unlocked.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(unlocked.message(), HasSubstr(fmt::format("process {}", ::getpid())));
+  EXPECT_TRUE(HasSqliteLock(path)) << "a rejected opener must not drop SQLite's locks";
+  EXPECT_TRUE((*first)->CreateStudy("", Sample("f"), 1).ok());
+  first->reset();
+  auto second = OpenSqliteStore(dir.File("link.db"));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ((*second)->ListStudies(0, 10)->size(), 1u);
+}
+
+// Readers need no lock, and find what is committed.
+TEST(SqliteFile, ReadersMayOpenALockedFile) {
+  TempDir dir;
+  const std::string path = dir.File("a.db");
+  auto writer = OpenSqliteStore(path);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE((*writer)->CreateStudy("", Sample("f"), 1).ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto reader = OpenSqliteStoreReadOnly(path);
+    ::_exit(reader.ok() && (*reader)->ListStudies(0, 10)->size() == 1 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(SqliteFile, RejectsADirectory) {

@@ -1,0 +1,129 @@
+#include "server/store/inode_lock.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "absl/synchronization/mutex.h"
+#include "fmt/format.h"
+#include "server/store/lock_file.h"
+#include "spdlog/spdlog.h"
+
+namespace autocfg::server {
+namespace {
+
+// The byte before those that SQLite locks, which begin at 1 GiB (sqlite3's PENDING_BYTE). A lock may lie
+// beyond the end of the file.
+constexpr off_t kLockedByte = (off_t{1} << 30) - 1;
+
+using Inode = std::pair<dev_t, ino_t>;
+
+// The inodes that this process has locked. They must be known before a file is opened: if it turned out to
+// be locked by this process, closing it again would drop SQLite's locks.
+struct Held {
+  absl::Mutex mutex;
+  std::set<Inode> inodes;
+};
+Held& ThisProcess() {
+  static Held& held = *new Held;  // never destroyed: locks may outlive other static objects
+  return held;
+}
+
+// Returns true if the description of an open file (/proc/PID/fdinfo/FD) has this lock.
+bool HasLock(const std::filesystem::path& description, ino_t inode) {
+  std::ifstream in(description);
+  const std::string file = fmt::format(":{} {} {}", inode, kLockedByte, kLockedByte);
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("OFDLCK") != std::string::npos && line.ends_with(file)) return true;
+  }
+  return false;
+}
+
+// Returns the process that holds the lock: its ID, or "(unknown)" if it is another user's or not visible
+// here.
+std::string Holder(const struct stat& file) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (fs::directory_iterator process("/proc", error), end; !error && process != end;
+       process.increment(error)) {
+    const std::string id = process->path().filename();
+    if (!std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) continue;
+    std::error_code hidden;
+    for (fs::directory_iterator fd(process->path() / "fd", hidden); !hidden && fd != fs::directory_iterator();
+         fd.increment(hidden)) {
+      struct stat open {};
+      if (::stat(fd->path().c_str(), &open) == 0 && open.st_dev == file.st_dev &&
+          open.st_ino == file.st_ino &&
+          HasLock(process->path() / "fdinfo" / fd->path().filename(), file.st_ino)) {
+        return id;
+      }
+    }
+  }
+  return "(unknown)";
+}
+
+absl::Status InUse(const std::string& path, const struct stat& file) {
+  return absl::FailedPreconditionError(fmt::format(
+      "database {} is in use by process {}, which opened it under another name or whose lock file was "
+      "deleted; wait for it, stop it, or choose another --db",
+      path, Holder(file)));
+}
+
+}  // namespace
+
+absl::StatusOr<InodeLock> InodeLock::Acquire(const std::string& path) {
+  const auto cannot = [&path](int error) {
+    return FileError(error, fmt::format("database {} cannot be opened", path));
+  };
+  Held& held = ThisProcess();
+  absl::MutexLock lock(&held.mutex);
+  struct stat file {};
+  if (::stat(path.c_str(), &file) == 0 && held.inodes.contains({file.st_dev, file.st_ino}))
+    return InUse(path, file);
+  base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd.ok() || ::fstat(fd.get(), &file) != 0) return cannot(errno);
+  if (!S_ISREG(file.st_mode))
+    return absl::InvalidArgumentError(fmt::format("database {} is not a regular file", path));
+  struct flock byte {};
+  byte.l_type = F_WRLCK;
+  byte.l_whence = SEEK_SET;
+  byte.l_start = kLockedByte;
+  byte.l_len = 1;
+  if (::fcntl(fd.get(), F_OFD_SETLK, &byte) != 0) {
+    if (errno == EAGAIN || errno == EACCES) return InUse(path, file);
+    if (errno != EINVAL) return FileError(errno, fmt::format("database {} cannot be locked", path));
+    spdlog::warn(
+        "database {}: this system has no open file description locks; only its lock file keeps other "
+        "processes "
+        "from it",
+        path);
+  }
+  held.inodes.insert({file.st_dev, file.st_ino});
+  return InodeLock(std::move(fd), file.st_dev, file.st_ino);
+}
+
+InodeLock::InodeLock(base::UniqueFd fd, dev_t device, ino_t inode)
+    : fd_(std::move(fd)), device_(device), inode_(inode) {}
+
+InodeLock::InodeLock(InodeLock&& other) noexcept
+    : fd_(std::move(other.fd_)), device_(other.device_), inode_(other.inode_) {}
+
+InodeLock::~InodeLock() {
+  if (!fd_.ok()) return;
+  Held& held = ThisProcess();
+  absl::MutexLock lock(&held.mutex);
+  held.inodes.erase({device_, inode_});
+  fd_.Reset();
+}
+
+}  // namespace autocfg::server
