@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/os/process.h"
+#include "base/os/process_limits.h"
 #include "base/text.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
@@ -141,6 +142,7 @@ int Parse(int argc, char** argv) {
 int Main(int argc, char** argv) {
   // Sends the log to standard error: standard output carries only the answer.
   base::SetUpLog("autocfg", base::LogLevel::kError);
+  base::FailWritesBeyondFileSizeLimit();
   try {
     return Parse(argc, argv);
   } catch (const std::bad_alloc&) {

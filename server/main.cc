@@ -1,10 +1,13 @@
 // The program autocfg-server: the coordinator as its own process.
 //
-// Exit status: 0 if ended by SIGTERM or SIGINT; 2 if it could not start, with one line on standard error.
+// Exit status: 0 if ended by SIGTERM or SIGINT; 2 if it could not start; 70 if a part of it did not end in
+// time. In the last two cases with one line on standard error.
 #include <grpc/support/log.h>
-#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -12,8 +15,11 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "base/os/end_limit.h"
 #include "base/os/process.h"
+#include "base/os/process_limits.h"
 #include "fmt/format.h"
+#include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/database_path.h"
@@ -26,6 +32,9 @@ namespace {
 
 constexpr int kExitDone = 0;
 constexpr int kExitUsage = 2;
+constexpr int kExitForced = 70;
+// More than an orderly end takes, less than systemd and Kubernetes wait before they kill.
+constexpr int kEndLimitSeconds = 10;
 constexpr double kShortestLeaseSeconds = 0.1;
 constexpr double kLongestLeaseSeconds = 3600;
 
@@ -43,7 +52,54 @@ int Fail(const absl::Status& status) { return Fail(std::string(status.message())
 // gRPC's own log is only for debugging gRPC.
 void LogGrpc(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
 
-int Serve(const Args& args, const sigset_t& ends) {
+// The first SIGTERM or SIGINT, and the time limit that starts with it. Handlers, not sigwait: they act
+// whatever the program does, also while it starts. There is one such object.
+class EndSignal {
+ public:
+  EndSignal() {
+    sem_init(&came, /*pshared=*/0, 0);
+    base::PrepareEndLimit(
+        {.program = "autocfg-server", .seconds = kEndLimitSeconds, .exit_status = kExitForced});
+    struct sigaction action {};
+    action.sa_handler = Handle;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigset_t unblocked;
+    sigemptyset(&unblocked);
+    for (const int each : kSignals) {
+      sigaddset(&action.sa_mask, each);
+      sigaddset(&unblocked, each);
+    }
+    for (const int each : kSignals) sigaction(each, &action, nullptr);
+    // The process that started this one may have left them blocked.
+    pthread_sigmask(SIG_UNBLOCK, &unblocked, nullptr);
+  }
+
+  // Waits for the signal and returns it.
+  int Wait() const {
+    while (sem_wait(&came) != 0) {  // interrupted by another signal
+    }
+    return number;
+  }
+
+ private:
+  static constexpr int kSignals[] = {SIGTERM, SIGINT};
+
+  static void Handle(int signal) {
+    const int error = errno;
+    base::StartEndLimit();
+    number = signal;
+    for (const int each : kSignals) std::signal(each, SIG_DFL);  // a second one ends the process immediately
+    sem_post(&came);
+    errno = error;
+  }
+
+  // A handler can reach only globals.
+  static inline sem_t came;
+  static inline volatile std::sig_atomic_t number = 0;
+};
+
+int Serve(const Args& args, const EndSignal& end) {
   const auto lease =
       ParseDuration("--lease-duration", args.lease_duration, kShortestLeaseSeconds, kLongestLeaseSeconds);
   if (!lease.ok()) return Fail(lease.status());
@@ -62,10 +118,8 @@ int Serve(const Args& args, const sigset_t& ends) {
     if (const std::string why = WhyOutOfReach(*listen); !why.empty()) spdlog::warn("{}", why);
   }
 
-  int signal = 0;
-  sigwait(&ends, &signal);
+  const int signal = end.Wait();
   spdlog::info("{}: ending", signal == SIGTERM ? "SIGTERM" : "SIGINT");
-  pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);  // a second signal ends the process immediately
   (*coordinator)->Shutdown();
   return kExitDone;
 }
@@ -74,14 +128,12 @@ int Main(int argc, char** argv) {
   // Whoever can write to the socket can run programs as this user, so keep it and the database private.
   umask(0077);
   std::signal(SIGPIPE, SIG_IGN);
-  // Blocked before threads start, which inherit the mask; only the main thread waits for signals.
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  base::FailWritesBeyondFileSizeLimit();
+  base::RaiseDescriptorLimit();
+  const EndSignal end;
   base::SetUpLog("autocfg-server", base::LogLevel::kInfo);
   gpr_set_log_function(LogGrpc);
+  KeepGrpc();
 
   CLI::App app("autocfg-server: assigns the jobs of searches to workers and stores their results",
                "autocfg-server");
@@ -109,7 +161,7 @@ int Main(int argc, char** argv) {
     if (option->count() > 0 && option->results().front().empty())
       return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));
   }
-  return Serve(args, ends);
+  return Serve(args, end);
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <csignal>
 
+#include "base/os/end_limit.h"
+#include "cli/terminal/console.h"
+
 namespace autocfg::cli {
 namespace {
 
@@ -12,12 +15,18 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-void Handle(int) { interrupted = true; }
+constexpr int kEndLimitSeconds = 10;
+
+void Handle(int) {
+  base::StartEndLimit();
+  interrupted = true;
+}
 
 }  // namespace
 
 Interrupt::Interrupt() {
   interrupted = false;
+  base::PrepareEndLimit({.program = "autocfg", .seconds = kEndLimitSeconds, .exit_status = kExitInterrupted});
   for (const int signal : kSignals) {
     struct sigaction action {};
     action.sa_handler = Handle;

@@ -9,7 +9,7 @@ namespace autocfg::cli {
 class Interrupt {
  public:
   // The first SIGINT, SIGTERM or SIGHUP sets the flag. A second signal of the same kind ends the process at
-  // once, as by default.
+  // once, as by default. So does the time limit that starts with the first (base/os/end_limit.h).
   Interrupt();
   ~Interrupt();  // restores the previous handlers
   Interrupt(const Interrupt&) = delete;

@@ -1,5 +1,7 @@
 #include "proto/rpc/channel.h"
 
+#include <grpc/grpc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -38,6 +40,11 @@ absl::Status CheckTarget(const std::string& target, bool insecure) {
                   target));
 }
 
+void KeepGrpc() {
+  static const bool kept = (grpc_init(), true);
+  (void)kept;
+}
+
 grpc::ChannelArguments ClientArguments() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxReceivedBytes);
@@ -56,6 +63,7 @@ grpc::ChannelArguments ClientArguments() {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& target, bool insecure) {
   if (absl::Status status = CheckTarget(target, insecure); !status.ok()) return status;
+  KeepGrpc();
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ClientArguments());
 }
 

@@ -20,10 +20,14 @@ inline constexpr int kMaxSentBytes = 16 << 20;
 // rejects non-local addresses unless `insecure` (--insecure) is set, because traffic is plain text.
 absl::Status CheckTarget(const std::string& target, bool insecure);
 
+// Keeps gRPC initialized until the process ends. Otherwise gRPC cleans up with its last object, and waits there
+// forever if it could not start one of its threads. Idempotent.
+void KeepGrpc();
+
 // Sets keepalive, message size limits and reconnect backoff.
 grpc::ChannelArguments ClientArguments();
 
-// Connects on the first call. Fails as CheckTarget does.
+// Connects on the first call. Calls KeepGrpc. Fails as CheckTarget does.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& target, bool insecure);
 
 // Pauses before an unanswered call is retried. Returns after `seconds`, or earlier if a broken connection is

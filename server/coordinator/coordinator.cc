@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/os/process_limits.h"
 #include "fmt/format.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
@@ -47,6 +49,9 @@ constexpr int kShortestPeerPingMs = 5'000;
 constexpr int kMaxThreads = 2048;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 
+// Threads that must be free at the start: those of a coordinator that nobody calls, with some for calls.
+constexpr int kThreads = 24;
+
 void SetBounds(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxReceivedBytes);
   builder.SetMaxSendMessageSize(kMaxSentBytes);
@@ -58,6 +63,16 @@ void SetBounds(grpc::ServerBuilder& builder) {
   // Otherwise two coordinators on one port would share its calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetResourceQuota(grpc::ResourceQuota("autocfg").SetMaxThreads(kMaxThreads).Resize(kMaxBytes));
+}
+
+// Returns ResourceExhausted if the process cannot have them. Without this check, gRPC would wait for threads
+// that it could not start, or abort.
+absl::Status CheckThreads() {
+  const std::error_code error = base::TryThreads(kThreads);
+  if (!error) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "cannot create {} threads ({}); raise the limit on processes and threads (ulimit -u, TasksMax)",
+      kThreads, error.message()));
 }
 
 void SetServing(grpc::Server& server, bool serving) {
@@ -143,6 +158,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
     return absl::InvalidArgumentError(
         fmt::format("lease_duration_s is {}; it must be positive", options.lease_duration_s));
   }
+  if (absl::Status status = CheckThreads(); !status.ok()) return status;
   if (address->unix_socket) {
     if (absl::Status status = ClearSocketPath(address->path); !status.ok()) return status;
   }

@@ -24,7 +24,8 @@ class Coordinator {
  public:
   // Resumes studies that were running when the last coordinator ended. Replaces a socket file left behind by
   // a coordinator. InvalidArgument: malformed or too long address, or plain text not allowed there.
-  // FailedPrecondition: the address is in use. PermissionDenied, Unavailable: listening failed.
+  // FailedPrecondition: the Unix socket is in use. PermissionDenied, Unavailable: listening failed.
+  // ResourceExhausted: the system gives too few threads.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(std::unique_ptr<Store> store,
                                                             const CoordinatorOptions& options);
   ~Coordinator();  // calls Shutdown()

@@ -20,6 +20,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/os/end_limit.h"
 #include "base/os/host.h"
 #include "base/os/process.h"
 #include "fmt/format.h"
@@ -36,6 +37,9 @@ namespace {
 
 constexpr std::int64_t kMostSlots = 1024;
 constexpr std::size_t kMaxId = 100;
+// More than an orderly end takes if the coordinator does not answer: a second until the ranks are killed, then
+// the deadlines of a job's log, its report and the deregistration (worker/jobs/worker_calls.cc).
+constexpr int kEndLimitSeconds = 15;
 
 // Option values as given on the command line.
 struct Texts {
@@ -112,11 +116,14 @@ class Signals {
     sigemptyset(&set_);
     sigaddset(&set_, SIGTERM);
     sigaddset(&set_, SIGINT);
+    base::PrepareEndLimit(
+        {.program = "autocfg-worker", .seconds = kEndLimitSeconds, .exit_status = kExitInternal});
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
     thread_ = std::thread([this] {
       int signal = 0;
       while (sigwait(&set_, &signal) != 0) {
       }
+      base::StartEndLimit();
       End();
     });
   }

@@ -1,8 +1,8 @@
 #include "server/store/sqlite/sqlite_file.h"
 
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -69,6 +69,24 @@ std::uintmax_t FreeBytes(const std::string& path) {
   return error ? std::numeric_limits<std::uintmax_t>::max() : space.available;
 }
 
+// Returns true if a file of the database cannot grow because of the process's limit on the size of files.
+bool AtFileSizeLimit(const std::string& path, std::uintmax_t limit) {
+  for (const char* part : {"", "-wal", "-shm"}) {
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(path + part, error);
+    if (!error && size + kLeastFreeBytes > limit) return true;
+  }
+  return false;
+}
+
+// Returns the process's limit on the size of files; the largest number if there is none.
+std::uintmax_t FileSizeLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return std::numeric_limits<std::uintmax_t>::max();
+  return limit.rlim_cur;
+}
+
 }  // namespace
 
 absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
@@ -113,6 +131,12 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
     case SQLITE_IOERR:
       // On a full disk, the index of the write-ahead log cannot grow, which SQLite reports this way.
       if (FreeBytes(path) < kLeastFreeBytes) return no_room();
+      if (const std::uintmax_t limit = FileSizeLimit(); AtFileSizeLimit(path, limit)) {
+        return absl::UnavailableError(fmt::format(
+            "database {} cannot be used: files of this process may have {} bytes; raise the limit "
+            "(ulimit -f, LimitFSIZE)",
+            path, limit));
+      }
       return absl::UnavailableError(fmt::format("database {} cannot be used: {}", path, error.what()));
     case SQLITE_CANTOPEN:
     case SQLITE_BUSY:
