@@ -23,6 +23,8 @@ class UniqueFd {
 
   int get() const { return fd_; }  // -1: none
   bool ok() const { return fd_ >= 0; }
+  // Returns the descriptor, which the caller then owns.
+  int Release() { return std::exchange(fd_, -1); }
   void Reset() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/os/process_limits.h"
 #include "cli/input/service_options.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
@@ -17,6 +18,7 @@ namespace autocfg::cli {
 absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const std::string& database) {
   const auto socket = SocketPath(database);
   if (!socket.ok()) return socket.status();
+  base::RaiseDescriptorLimit();  // for connections and for the pipes of ranks
   // Write access to the socket lets a process run programs as this user. The socket and the database are
   // therefore created accessible to this user only.
   const mode_t before = umask(0077);

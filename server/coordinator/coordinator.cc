@@ -18,6 +18,8 @@
 #include "grpcpp/resource_quota.h"
 #include "server/listen/grpc_server.h"
 #include "server/listen/listen_address.h"
+#include "server/listen/listen_sockets.h"
+#include "server/listen/listener.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/lease_expiry.h"
 #include "server/sched/notifier.h"
@@ -44,6 +46,11 @@ constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kShortestPeerPingMs = 5'000;
 
+// A connection keeps its place for this long without speaking HTTP/2, or without a call. Clients reconnect by
+// themselves at their next call.
+constexpr int kHandshakeMs = 5'000;
+constexpr int kIdleMs = 120'000;
+
 // Limits on concurrent thread-bound calls (of which kMaxWatchers and kMaxPredictors may be streams) and on
 // message memory. Beyond them, calls fail with RESOURCE_EXHAUSTED. Allows a thousand concurrent calls.
 constexpr int kMaxThreads = 2048;
@@ -60,8 +67,8 @@ void SetBounds(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kShortestPeerPingMs);
-  // Otherwise two coordinators on one port would share its calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
   builder.SetResourceQuota(grpc::ResourceQuota("autocfg").SetMaxThreads(kMaxThreads).Resize(kMaxBytes));
 }
 
@@ -138,6 +145,7 @@ struct Coordinator::Impl {
   std::string address;
   std::unique_ptr<LeaseExpiry> expiry;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<Listener> listener;  // passes its connections to the server
   absl::Mutex shutdown_mutex;
   bool shut_down = false;
 };
@@ -159,9 +167,8 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
         fmt::format("lease_duration_s is {}; it must be positive", options.lease_duration_s));
   }
   if (absl::Status status = CheckThreads(); !status.ok()) return status;
-  if (address->unix_socket) {
-    if (absl::Status status = ClearSocketPath(address->path); !status.ok()) return status;
-  }
+  auto sockets = ListenSockets::Open(*address);
+  if (!sockets.ok()) return sockets.status();
 
   auto impl = std::make_unique<Impl>(std::move(store), options);
   const auto running = impl->store->StudiesInState(v1::STUDY_STATE_RUNNING);
@@ -170,27 +177,21 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(options.address, *credentials, &port);
+  Listener::Handler take = TakeConnections(builder, *credentials);
   builder.RegisterService(&impl->studies);
   builder.RegisterService(&impl->workers);
   SetBounds(builder);
   builder.experimental().SetInterceptorCreators(MalformedCallsSaySo());
   impl->server = builder.BuildAndStart();
-  if (impl->server == nullptr || port == 0) {
-    return absl::UnavailableError(
-        fmt::format("address {}: {}", options.address,
-                    address->unix_socket ? "cannot listen there" : WhyNotListening(*address)));
-  }
-  if (address->unix_socket) {
-    if (absl::Status status = CloseToOthers(address->path); !status.ok()) return status;
-  }
-  impl->address = ListenText(*address, port);
+  if (impl->server == nullptr)
+    return absl::UnavailableError(fmt::format("address {}: cannot serve there", options.address));
+  impl->address = ListenText(*address, sockets->port());
   SetServing(*impl->server, true);
   const absl::Duration lease = absl::Seconds(options.lease_duration_s);
   impl->expiry =
       std::make_unique<LeaseExpiry>(impl->dispatcher, lease, std::min(lease / 4, absl::Seconds(1)));
   for (const std::int64_t study : *running) impl->runners.Start(study);
+  impl->listener = std::make_unique<Listener>(*std::move(sockets), std::move(take));
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }
 
@@ -205,6 +206,7 @@ void Coordinator::Shutdown() {
   if (impl_->server != nullptr) {
     impl_->studies.AwaitNoWatchers(kGrace);
     absl::SleepFor(kLastAnswers);
+    impl_->listener.reset();
     impl_->server->Shutdown(absl::ToChronoTime(absl::Now() + kGrace));
     impl_->server->Wait();
   }

@@ -69,6 +69,19 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const Li
   return grpc::InsecureServerCredentials();
 }
 
+Listener::Handler TakeConnections(grpc::ServerBuilder& builder,
+                                  std::shared_ptr<grpc::ServerCredentials> credentials) {
+  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+  // Shared, because a std::function must be copyable.
+  const std::shared_ptr<Acceptor> acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, std::move(credentials));
+  return [acceptor](base::UniqueFd connection) {
+    Acceptor::NewConnectionParameters parameters;
+    parameters.fd = connection.Release();
+    acceptor->HandleNewConnection(&parameters);
+  };
+}
+
 std::vector<std::unique_ptr<ServerInterceptorFactoryInterface>> MalformedCallsSaySo() {
   std::vector<std::unique_ptr<ServerInterceptorFactoryInterface>> factories;
   factories.push_back(std::make_unique<Factory>());

@@ -1,5 +1,5 @@
-// What a gRPC server needs besides its services: credentials, and texts for the calls that gRPC rejects
-// before they reach a service. Thread-safe.
+// What a gRPC server needs besides its services: credentials, connections, and texts for the calls that gRPC
+// rejects before they reach a service. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,10 @@
 
 #include "absl/status/statusor.h"
 #include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
 #include "grpcpp/support/server_interceptor.h"
 #include "server/listen/listen_address.h"
+#include "server/listen/listener.h"
 
 namespace autocfg::server {
 
@@ -16,6 +18,11 @@ namespace autocfg::server {
 // InvalidArgument if only plain text is available, it would leave the machine, and `insecure` is false.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
                                                                         bool insecure);
+
+// Lets a server take its connections from the returned handler. The server must start before the first
+// connection; a connection after its shutdown is not served.
+Listener::Handler TakeConnections(grpc::ServerBuilder& builder,
+                                  std::shared_ptr<grpc::ServerCredentials> credentials);
 
 // Adds error texts to calls that gRPC rejects, for grpc::ServerBuilder. gRPC gives them no text: requests
 // that do not parse fail with INTERNAL (synchronous API) or UNIMPLEMENTED (callback API), and unknown methods

@@ -1,7 +1,10 @@
-// Where a server listens: its address, whose port may be 0 for any free one, and the file of its Unix socket.
-// Pure, except for functions that query or change the system, as their comments state; thread-safe.
+// Where a server listens: its address, whose port may be 0 for any free one. Pure, except for functions that
+// query the system, as their comments state; thread-safe.
 #pragma once
 
+#include <netdb.h>
+
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -28,16 +31,13 @@ absl::Status CheckPlainText(const ListenAddress& address, bool insecure);
 // system's resolver.
 std::string WhyOutOfReach(const ListenAddress& address);
 
-// Returns the system's reason why listening at host and port fails, from a new attempt. Returns "cannot
-// listen there" if the new attempt succeeds.
-std::string WhyNotListening(const ListenAddress& address);
+struct AddressesDeleter {
+  void operator()(addrinfo* found) const { freeaddrinfo(found); }
+};
+using Addresses = std::unique_ptr<addrinfo, AddressesDeleter>;
 
-// Removes a socket at `path` that nobody listens on. InvalidArgument: the path is empty or too long for a
-// socket. FailedPrecondition: a server listens there, or the file is not a socket or belongs to another user.
-// NotFound: the directory does not exist.
-absl::Status ClearSocketPath(const std::string& path);
-
-// Restricts access to the socket at `path` to its owner (mode 0600).
-absl::Status CloseToOthers(const std::string& path);
+// Returns the addresses of the host and port to listen on, at least one. Queries the system's resolver.
+// Unavailable, with the resolver's reason: there are none.
+absl::StatusOr<Addresses> Resolve(const ListenAddress& address);
 
 }  // namespace autocfg::server

@@ -16,8 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/os/process_limits.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
+#include "tests/server/client_socket.h"
 #include "tests/server/coordinator_fixture.h"
 #include "tests/server/program_process.h"
 #include "tests/support/temp_dir.h"
@@ -56,6 +58,52 @@ void SetSoftLimit(pid_t process, int resource, rlim_t limit) {
   both.rlim_cur = limit;
   ASSERT_EQ(prlimit(process, static_cast<__rlimit_resource>(resource), &both, nullptr), 0);
 }
+
+class ServerUnderAFlood : public ServerLimits, public testing::WithParamInterface<bool> {};
+
+// More clients than descriptors: those above the bound learn it at once, and clients that come later are
+// served. gRPC's own listener is deaf from the first accept on that fails.
+TEST_P(ServerUnderAFlood, ServesNewClientsWhenConnectionsHaveLeft) {
+  constexpr int kDescriptors = 1024;
+  constexpr std::size_t kConnections = 2000;
+  if (base::RaiseDescriptorLimit() < kConnections + 200) GTEST_SKIP() << "this test needs more descriptors";
+  const bool unix_socket = GetParam();
+  ProgramProcess program(With(unix_socket ? "unix:" + dir_.File("s") : "127.0.0.1:0"),
+                         [] { SetLimit(RLIMIT_NOFILE, kDescriptors); });
+  const std::string address = program.Address();
+  const Client early(address);
+  ASSERT_TRUE(early.ListStudies().ok());
+
+  std::vector<base::UniqueFd> connections;
+  for (std::size_t i = 0; i < kConnections; ++i) {
+    connections.push_back(unix_socket
+                              ? ConnectTo(dir_.File("s"))
+                              : ConnectTo("127.0.0.1", std::stoi(address.substr(address.rfind(':') + 1))));
+    ASSERT_TRUE(connections.back().ok()) << i;
+  }
+  ASSERT_EQ(WaitForPeer(connections.back()), Peer::kClosed);
+  EXPECT_THAT(program.Line(),
+              HasSubstr("of 1024 descriptors, the limit of this process, 960 are for connections"));
+  // The service works for those who are connected; others fail at once rather than at their deadline.
+  EXPECT_TRUE(early.ListStudies().ok());
+  const auto began = steady_clock::now();
+  EXPECT_EQ(ListStudies(address).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_LT(steady_clock::now() - began, seconds(10));
+
+  connections.clear();
+  grpc::Status after;
+  const auto left = steady_clock::now();
+  do {
+    after = ListStudies(address, seconds(5));
+  } while (!after.ok() && steady_clock::now() - left < seconds(5));
+  EXPECT_TRUE(after.ok()) << after.error_message();
+  EXPECT_TRUE(early.ListStudies().ok());
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Addresses, ServerUnderAFlood, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Unix" : "Tcp"; });
 
 // By default, the first write beyond the limit ends the process (SIGXFSZ).
 TEST_F(ServerLimits, FileSizeLimitIsAnErrorOfTheWrite) {
