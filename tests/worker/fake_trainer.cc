@@ -1,5 +1,5 @@
-// Replaces autocfg-trainer in the launcher's tests: a rank that behaves as its run spec's data_path, or
-// AUTOCFG_FAKE_TRAINER_MODE, says. See kModes below. In a list separated by commas, each rank has its own
+// Replaces autocfg-trainer in the launcher's tests: a rank that behaves as the name of its run spec's model,
+// or AUTOCFG_FAKE_TRAINER_MODE, says. See kModes below. In a list separated by commas, each rank has its own
 // mode.
 #include <dirent.h>
 #include <fcntl.h>
@@ -290,7 +290,7 @@ int Run(const std::vector<std::string>& arguments) {
   };
   const char* named = std::getenv("AUTOCFG_FAKE_TRAINER_MODE");
   const auto mode =
-      kModes.find(ModeOf(channel, named != nullptr ? named : channel.run_spec().train().data_path()));
+      kModes.find(ModeOf(channel, named != nullptr ? named : channel.run_spec().train().model().name()));
   if (mode == kModes.end()) return SendError(channel, "INTERNAL", "no such mode of the fake trainer");
   return mode->second();
 }

@@ -24,7 +24,8 @@ inline JobRequest FakeJob(const std::vector<std::string>& modes) {
     spec.set_rank(static_cast<int>(rank));
     spec.set_world_size(static_cast<int>(modes.size()));
     spec.set_device("cpu");
-    spec.mutable_train()->set_data_path(modes[rank]);
+    spec.mutable_train()->mutable_model()->set_name(modes[rank]);
+    spec.mutable_train()->set_steps(1);
   }
   request.time_limit = std::chrono::seconds(60);
   return request;

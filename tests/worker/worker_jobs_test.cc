@@ -24,7 +24,8 @@ v1::Job JobOf(const std::string& modes, int ranks = 1) {
   job.set_ranks(ranks);
   job.set_device("cpu");
   job.set_time_limit_s(120);
-  job.mutable_train()->set_data_path(modes);
+  job.mutable_train()->mutable_model()->set_name(modes);
+  job.mutable_train()->set_steps(1);
   return job;
 }
 
@@ -50,6 +51,7 @@ class WorkerJobsTest : public testing::Test {
     options.name = name;
     options.trainer_path = FakeTrainerPath();
     options.inventory = LocalInventory(slots);
+    options.files = {.data_dirs = {directory_.path()}, .save_dirs = {}};
     options.cores = std::move(cores);
     options.wait_s = 60;
     auto worker = Worker::Start(options);
@@ -178,6 +180,19 @@ TEST_F(WorkerJobsTest, OversizedReportIsInvalid) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_FALSE(MayPass(status));
   EXPECT_EQ(coordinator.report_calls(), 0);
+}
+
+TEST_F(WorkerJobsTest, JobThatNamesFilesElsewhereIsRefused) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(1);
+  v1::Job job = JobOf("ok");
+  job.mutable_train()->set_save_path(directory_ / "weights");  // data may be read there, and nothing written
+  coordinator.Queue(job);
+  const auto report = coordinator.AwaitReport();
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_REFUSED) << "another worker may allow it";
+  EXPECT_EQ(report.message(),
+            "studies/1/trials/1: save_path '" + (directory_ / "weights") +
+                "' names a file, and this worker allows none; start it with --save-dir DIR");
 }
 
 TEST_F(WorkerJobsTest, MoreRanksThanSlotsFailsImmediately) {
