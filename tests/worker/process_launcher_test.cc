@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "tests/worker/launch_helpers.h"
@@ -52,7 +54,7 @@ TEST(ProcessLauncher, RelaysGatheringsAndProgress) {
   const JobResult result = RunJob(FakeJob(std::vector<std::string>(5, "gather")), hooks);
   ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   EXPECT_EQ(steps, std::vector<int>(5, 50));
-  const double expected = 49 * (1 + 2 + 3 + 4 + 5) + 5.0 * (1 << 20);
+  const double expected = 49 * (1 + 2 + 3 + 4 + 5) + 5.0 * 60'000;
   for (const RankEnd& rank : result.ranks) EXPECT_EQ(rank.last.train_result().losses(0), expected);
 }
 
@@ -191,6 +193,67 @@ TEST(ProcessLauncher, KillsProcessesThatRanksLeaveBehind) {
   const int grandchild = std::atoi(result.ranks[0].log_tail.c_str());
   ASSERT_GT(grandchild, 0);
   EXPECT_TRUE(AllEndWithin({grandchild}, std::chrono::seconds(10)));
+}
+
+TEST(ProcessLauncher, FloodOfADescendantDoesNotHoldTheJob) {
+  EXPECT_EQ(RunModes({"flooding_grandchild", "ok"}).outcome, v1::OUTCOME_MEASURED);
+}
+
+TEST(ProcessLauncher, RejectsMessagesAboveTheLimit) {
+  const JobResult result = RunModes({"hang", "huge_message"});
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(
+      result.message,
+      "rank 1: its messages are invalid: a message of 200000000 bytes was announced, above the limit of "
+      "65536");
+}
+
+TEST(ProcessLauncher, RejectsResultsBeyondTheJob) {
+  JobResult result = RunModes({"too_many_steps"});
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_THAT(result.message, HasSubstr("rank 0: its result has more losses than the job asked for: "));
+  result = RunModes({"two_results"});
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(result.message, "rank 0: it sent a second result");
+  // Within the number of rows, beyond the bytes.
+  JobRequest request = FakeJob({"endless_result"});
+  request.ranks[0].mutable_train()->set_trace(true);
+  request.ranks[0].mutable_train()->mutable_workload()->set_global_batch(1000);
+  result = RunJob(request);
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_THAT(result.message, HasSubstr("rank 0: its result has more bytes than the job asked for: "));
+}
+
+TEST(ProcessLauncher, RejectsGatheringsThatAreNotRead) {
+  const JobResult result = RunModes({"endless_gathering"});
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(result.message, "rank 0: asks for two gatherings at once");
+}
+
+// Returns the most memory that this process has used, in kB; with `reset`, from now on.
+std::int64_t PeakKilobytes(bool reset = false) {
+  if (reset) std::ofstream("/proc/self/clear_refs") << "5";
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6);
+  }
+  return -1;
+}
+
+TEST(ProcessLauncher, MemoryIsBoundedWhateverRanksSend) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer keeps freed memory";
+#endif
+  RunModes({"ok"});
+  const std::int64_t before = PeakKilobytes(/*reset=*/true);
+  std::vector<std::thread> threads;
+  for (const char* mode : {"huge_message", "endless_result", "endless_gathering", "flooding_grandchild"})
+    threads.emplace_back([mode] { RunModes(std::vector<std::string>(4, mode)); });
+  for (std::thread& thread : threads) thread.join();
+  const std::int64_t grown = PeakKilobytes() - before;
+  RecordProperty("kilobytes", static_cast<int>(grown));
+  EXPECT_LT(grown, 40'000) << "kB, of 16 ranks that send without end";
 }
 
 TEST(ProcessLauncher, RejectsMalformedMessages) {

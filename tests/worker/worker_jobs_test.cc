@@ -305,6 +305,22 @@ TEST_F(WorkerJobsTest, SendsLogTailsOfFailedRanks) {
   EXPECT_EQ(logs[0].text(), "rank 1:\nfirst line\nthe disk is full\n\n");
 }
 
+TEST_F(WorkerJobsTest, RankThatSendsTooMuchEndsItsJobAlone) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(2);
+  coordinator.Queue(Waiting());
+  coordinator.Queue(JobOf("huge_message"));
+  const auto report = coordinator.AwaitReport(0);
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_FAILED);
+  EXPECT_EQ(report.failure(), v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(
+      report.message(),
+      "rank 0: its messages are invalid: a message of 200000000 bytes was announced, above the limit of "
+      "65536");
+  Release();
+  EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED) << "the worker goes on";
+}
+
 TEST_F(WorkerJobsTest, TwoWorkersRunOneJob) {
   FakeCoordinator coordinator(address_, 60);
   const auto first = StartWorker(2, "workers/a");
@@ -312,7 +328,7 @@ TEST_F(WorkerJobsTest, TwoWorkersRunOneJob) {
   const v1::Job job = JobOf("gather", 3);  // 50 rounds; each rank checks the values of all
   coordinator.Queue(ShareOf(job, 0, 2), "workers/a");
   coordinator.Queue(ShareOf(job, 2, 1), "workers/b");
-  const double everybodys_bytes = 49 * (1 + 2 + 3) + 3.0 * (1 << 20);
+  const double everybodys_bytes = 49 * (1 + 2 + 3) + 3.0 * 60'000;
   for (const auto& [worker, ranks] : {std::pair{"workers/a", 2}, std::pair{"workers/b", 1}}) {
     const auto report = coordinator.AwaitReportOf(worker);
     ASSERT_EQ(report.outcome(), v1::OUTCOME_MEASURED) << report.message();

@@ -17,6 +17,8 @@ using std::chrono::milliseconds;
 // Longest sleep of the loop. Bounds the delay for events that do not wake it: cancellation, and the end of a
 // process whose descriptors stay open.
 constexpr int kPollMs = 20;
+// Bytes that are read of one rank before the others get their turn.
+constexpr std::size_t kTurnBytes = 1 << 20;
 
 // Grace period after the first failure, in which other ranks may still send errors. Short if the cause is
 // known, longer if only consequences are known.
@@ -30,7 +32,7 @@ constexpr std::chrono::seconds kEndLimit{30};
 }  // namespace
 
 JobWatch::JobWatch(const JobRequest& request, const LaunchHooks& hooks)
-    : request_(request), hooks_(hooks), states_(request.ranks.size()) {}
+    : request_(request), hooks_(hooks), states_(request.ranks.begin(), request.ranks.end()) {}
 
 JobResult JobWatch::Run(const std::string& trainer_path) {
   if (Start(trainer_path) && hooks_.started) {
@@ -70,12 +72,15 @@ bool JobWatch::Start(const std::string& trainer_path) {
   for (std::size_t rank = 0; rank < links_.size(); ++rank) {
     v1::LauncherMessage message;
     *message.mutable_run_spec() = request_.ranks[rank];
-    if (absl::Status status = links_[rank].Queue(message); !status.ok()) {
-      Stop(v1::OUTCOME_FAILED, fmt::format("rank {}: {}", NumberOf(rank), std::string(status.message())));
+    auto frame = RankLink::MakeFrame(message);
+    if (!frame.ok()) {
+      Stop(v1::OUTCOME_FAILED,
+           fmt::format("rank {}: {}", NumberOf(rank), std::string(frame.status().message())));
       result_.failure = v1::FAILURE_KIND_OWN;
       result_.error.set_code("INVALID_ARGUMENT");
       return false;
     }
+    links_[rank].Queue(*std::move(frame));
   }
   return true;
 }
@@ -98,32 +103,32 @@ void JobWatch::PollOnce() {
   TakeExchange();
 }
 
+// Takes the messages that have arrived, in turns that do not starve the other ranks; of an ended rank all
+// that are there. A process that it left behind may go on writing.
 void JobWatch::TakeMessages(std::size_t place) {
-  links_[place].Receive();
-  for (;;) {
+  RankLink& link = links_[place];
+  std::size_t left = link.ended() ? link.UnreadBytes() : kTurnBytes;
+  while (!states_[place].failed && left > 0) {
+    const std::size_t received = link.Receive(left);
+    if (received == 0) return;
+    left -= received;
     v1::RankMessage message;
-    const absl::StatusOr<bool> next = links_[place].Next(message);
-    if (!next.ok()) {
+    absl::StatusOr<bool> next = false;
+    while (!states_[place].failed && (next = link.Next(message)).ok() && *next) Take(place, message);
+    if (!next.ok())
       Fail(place, fmt::format("its messages are invalid: {}", std::string(next.status().message())));
-      return;
-    }
-    if (!*next) return;
-    Take(place, message);
   }
 }
 
 void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
   RankState& state = states_[place];
   switch (message.message_case()) {
-    case v1::RankMessage::kGatherRequest:
-      if (state.gather) return Fail(place, "asks for two gatherings at once");
-      state.gather = std::move(*message.mutable_gather_request());
-      return CompleteGathering();
+    case v1::RankMessage::kGatherRequest: return TakeGather(place, *message.mutable_gather_request());
     case v1::RankMessage::kProgress:
       if (hooks_.progress && phase_ == Phase::kRunning) hooks_.progress(NumberOf(place), message.progress());
       return;
     case v1::RankMessage::kError: {
-      state.last = message;
+      state.error = message;
       return Fail(place, RankFailure{.rank = NumberOf(place),
                                      .kind = FailureKindOf(message.error()),
                                      .message = message.error().message(),
@@ -131,11 +136,19 @@ void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
     }
     case v1::RankMessage::kTrainResult:
     case v1::RankMessage::kCalibrateResult:
-      state.last = std::move(message);
-      state.has_result = true;
+      if (const absl::Status status = state.result.Add(std::move(message)); !status.ok())
+        Fail(place, std::string(status.message()));
       return;
     case v1::RankMessage::MESSAGE_NOT_SET: return Fail(place, "sent an empty message");
   }
+}
+
+void JobWatch::TakeGather(std::size_t place, v1::GatherRequest& request) {
+  RankState& state = states_[place];
+  // A rank reads the values of a gathering before it asks for the next.
+  if (state.gather || links_[place].wants_to_write()) return Fail(place, "asks for two gatherings at once");
+  state.gather = std::move(request);
+  CompleteGathering();
 }
 
 // Acts once all ranks here have joined a gathering under one name: answers them, or starts the exchange with
@@ -179,11 +192,11 @@ void JobWatch::AnswerGathering(const std::string& name, std::vector<std::string>
   v1::LauncherMessage message;
   message.mutable_gather_reply()->set_name(name);
   for (std::string& value : values) message.mutable_gather_reply()->add_values(std::move(value));
+  const auto frame = RankLink::MakeFrame(message);
+  if (!frame.ok()) return Conclude({.message = std::string(frame.status().message())});
   for (std::size_t place = 0; place < states_.size(); ++place) {
     states_[place].gather.reset();
-    if (absl::Status status = links_[place].Queue(message); !status.ok()) {
-      return Fail(place, std::string(status.message()));
-    }
+    links_[place].Queue(*frame);
   }
 }
 
@@ -206,6 +219,7 @@ void JobWatch::JudgeEnds() {
     if (states_[place].judged || !links_[place].PollEnded()) continue;
     links_[place].DrainLog();
     TakeMessages(place);  // its last messages
+    links_[place].StopReceiving();
     states_[place].judged = true;
     JudgeEnd(place);
   }
@@ -215,7 +229,7 @@ void JobWatch::JudgeEnd(std::size_t place) {
   RankLink& link = links_[place];
   const RankState& state = states_[place];
   if (state.failed) return;
-  if (state.has_result && link.exit_status() == 0) return;
+  if (state.result.complete() && link.exit_status() == 0) return;
   std::string message;
   if (link.reaped_elsewhere()) {
     message = "ended without a result and with an unknown status: this program reaps its children elsewhere";
@@ -223,7 +237,7 @@ void JobWatch::JudgeEnd(std::size_t place) {
     message = "ended without a result";
   } else {
     message = DescribeExit(link.exit_status());
-    if (state.has_result) message += " after its result";
+    if (state.result.complete()) message += " after its result";
   }
   if (const std::string line = link.LastLogLine(); !line.empty()) message += ": " + line;
   const bool aborted = WIFSIGNALED(link.exit_status()) && WTERMSIG(link.exit_status()) == SIGABRT;
@@ -237,6 +251,7 @@ void JobWatch::Fail(std::size_t place, RankFailure failure) {
   RankState& state = states_[place];
   if (state.failed) return;
   state.failed = true;
+  links_[place].StopReceiving();
   state.failed_first = phase_ == Phase::kRunning || phase_ == Phase::kFailing;
   Conclude(std::move(failure));
 }
@@ -259,7 +274,8 @@ void JobWatch::Advance() {
       return Stop(v1::OUTCOME_TIMED_OUT,
                   fmt::format("not finished within the time limit of {:g} s", request_.time_limit.count()));
     }
-    const bool all = std::all_of(states_.begin(), states_.end(), [](const auto& s) { return s.has_result; });
+    const bool all =
+        std::all_of(states_.begin(), states_.end(), [](const auto& s) { return s.result.complete(); });
     if (all && !all_results_) all_results_ = now;
     if (all_results_ && now - *all_results_ > kEndLimit) {
       for (std::size_t place = 0; place < links_.size(); ++place) {
@@ -314,16 +330,21 @@ void JobWatch::Finish() {
   exchange_.reset();
   Signal(SIGKILL);  // the ranks have ended, but processes that they started may remain
   for (std::size_t rank = 0; rank < states_.size(); ++rank) {
+    RankState& state = states_[rank];
     RankEnd end;
-    end.last = std::move(states_[rank].last);
+    if (state.error.has_error()) {
+      end.last = std::move(state.error);
+    } else if (state.result.complete()) {
+      end.last = state.result.Take();
+    }
     if (rank < links_.size()) {
       RankLink& link = links_[rank];
       link.DrainLog();
       link.Reap();
       end.exit_status = link.exit_status();
       end.log_tail = link.log_tail();
-      end.failed = states_[rank].failed_first;
-      end.finished = states_[rank].has_result && !states_[rank].failed && link.exit_status() == 0;
+      end.failed = state.failed_first;
+      end.finished = state.result.complete() && !state.failed && link.exit_status() == 0;
     }
     result_.ranks.push_back(std::move(end));
   }

@@ -33,11 +33,13 @@ class JobWatch {
 
   // The launcher's state of a rank, beyond its link.
   struct RankState {
+    explicit RankState(const v1::RunSpec& spec) : result(spec) {}
+
     bool judged = false;  // its end was examined
-    bool has_result = false;
     bool failed = false;
-    bool failed_first = false;                // before the launcher began to end the ranks
-    v1::RankMessage last;                     // result or error
+    bool failed_first = false;  // before the launcher began to end the ranks
+    ResultJoiner result;
+    v1::RankMessage error;                    // if it sent one
     std::optional<v1::GatherRequest> gather;  // waits for the other ranks
   };
 
@@ -48,6 +50,7 @@ class JobWatch {
   void TakeMessages(std::size_t place);
   void Take(std::size_t place, v1::RankMessage& message);
   void CompleteGathering();
+  void TakeGather(std::size_t place, v1::GatherRequest& request);
   void TakeExchange();
   void AnswerGathering(const std::string& name, std::vector<std::string> values);
   void CheckForgottenGathering();
