@@ -55,7 +55,7 @@ class WorkerProgramTest : public testing::Test {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     std::vector<pid_t> ranks;
     do {
-      ranks = Descendants(program.pid());
+      ranks = RanksOf(program.pid());
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     } while (ranks.size() != count && std::chrono::steady_clock::now() < end);
     EXPECT_EQ(ranks.size(), count) << program.err_so_far();

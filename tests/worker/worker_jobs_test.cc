@@ -248,7 +248,7 @@ TEST_F(WorkerJobsTest, RegistersAgainWithACoordinatorThatForgotIt) {
   const auto worker = StartWorker(1);
   coordinator.Queue(JobOf("hang"));
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
-  const std::vector<pid_t> ranks = Descendants(getpid());
+  const std::vector<pid_t> ranks = RanksOf(getpid());
   coordinator.ForgetWorkers();
   ASSERT_TRUE(coordinator.AwaitRegistrations(2));
   EXPECT_EQ(coordinator.registrations()[0].boot_id(), coordinator.registrations()[1].boot_id());
@@ -266,7 +266,7 @@ TEST_F(WorkerJobsTest, SupersededWorkerEndsItsJobsAndReportsWhy) {
   const auto worker = StartWorker(1);
   coordinator.Queue(JobOf("hang"));
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
-  const std::vector<pid_t> ranks = Descendants(getpid());
+  const std::vector<pid_t> ranks = RanksOf(getpid());
   coordinator.Supersede("workers/a");
   EXPECT_TRUE(absl::IsFailedPrecondition(worker->WaitUntilEnded()));
   EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60)));
@@ -279,7 +279,7 @@ TEST_F(WorkerJobsTest, CoordinatorOutageDoesNotStopJobs) {
   const auto worker = StartWorker(1);
   coordinator->Queue(Waiting());
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
-  const std::vector<pid_t> ranks = Descendants(getpid());
+  const std::vector<pid_t> ranks = RanksOf(getpid());
   const FakeCoordinator::Sessions sessions = coordinator->sessions();
   coordinator = nullptr;
   Release();
@@ -319,6 +319,14 @@ TEST_F(WorkerJobsTest, RankThatSendsTooMuchEndsItsJobAlone) {
       "65536");
   Release();
   EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED) << "the worker goes on";
+}
+
+TEST_F(WorkerJobsTest, SlotsAreFreeOnceDaemonsHaveEnded) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(1);
+  coordinator.Queue(JobOf("daemon"));
+  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_MEASURED);
+  EXPECT_EQ(RanksOf(getpid()), std::vector<pid_t>()) << "a process outlives its job";
 }
 
 TEST_F(WorkerJobsTest, TwoWorkersRunOneJob) {
@@ -384,7 +392,7 @@ TEST_F(WorkerJobsTest, StopEndsAWaitingGathering) {
   const auto worker = StartWorker(1, "workers/a");
   coordinator.Queue(ShareOf(JobOf("gather", 2), 0, 1), "workers/a");
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
-  const std::vector<pid_t> ranks = Descendants(getpid());
+  const std::vector<pid_t> ranks = RanksOf(getpid());
   worker->Stop();
   EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60)));
   EXPECT_TRUE(coordinator.deregistered());

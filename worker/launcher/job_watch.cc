@@ -1,10 +1,10 @@
 #include "worker/launcher/job_watch.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "fmt/format.h"
@@ -14,8 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Longest sleep of the loop. Bounds the delay for events that do not wake it: cancellation, and the end of a
-// process whose descriptors stay open.
+// Longest sleep of the loop. Bounds the delay for cancellation, which does not wake it.
 constexpr int kPollMs = 20;
 // Bytes that are read of one rank before the others get their turn.
 constexpr std::size_t kTurnBytes = 1 << 20;
@@ -34,8 +33,8 @@ constexpr std::chrono::seconds kEndLimit{30};
 JobWatch::JobWatch(const JobRequest& request, const LaunchHooks& hooks)
     : request_(request), hooks_(hooks), states_(request.ranks.begin(), request.ranks.end()) {}
 
-JobResult JobWatch::Run(const std::string& trainer_path) {
-  if (Start(trainer_path) && hooks_.started) {
+JobResult JobWatch::Run(const std::string& trainer_path, const std::string& supervisor_path) {
+  if (Start(trainer_path, supervisor_path) && hooks_.started) {
     std::vector<int> pids;
     for (const RankLink& link : links_) pids.push_back(link.pid());
     hooks_.started(pids);
@@ -50,21 +49,27 @@ JobResult JobWatch::Run(const std::string& trainer_path) {
   return std::move(result_);
 }
 
-// Returns false, with the job stopped, if a process cannot start. No process is reaped before the end, so the
-// first rank's process group stays valid.
-bool JobWatch::Start(const std::string& trainer_path) {
+// Stops the job because a process cannot start.
+void JobWatch::StopUnstarted(std::string message) {
+  Stop(v1::OUTCOME_FAILED, std::move(message));
+  result_.failure = v1::FAILURE_KIND_PROCESS;
+}
+
+// Returns false, with the job stopped, if a process cannot start.
+bool JobWatch::Start(const std::string& trainer_path, const std::string& supervisor_path) {
+  if (const absl::Status status = supervisor_.Start(supervisor_path); !status.ok()) {
+    StopUnstarted(std::string(status.message()));
+    return false;
+  }
   for (std::size_t rank = 0; rank < request_.ranks.size(); ++rank) {
     static const std::vector<int> kAnyCore;
     std::vector<std::string> environment = directory_.Environment();
     if (!request_.gpus.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + request_.gpus[rank]);
-    absl::StatusOr<SpawnedRank> spawned =
-        SpawnRank(trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank],
-                  links_.empty() ? 0 : links_.front().pid(), environment);
+    absl::StatusOr<SpawnedRank> spawned = SpawnRank(
+        supervisor_, trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank], environment);
     if (!spawned.ok()) {
-      Stop(v1::OUTCOME_FAILED,
-           fmt::format("rank {}: {}", NumberOf(rank), std::string(spawned.status().message())));
+      StopUnstarted(fmt::format("rank {}: {}", NumberOf(rank), std::string(spawned.status().message())));
       result_.first_failed_rank = NumberOf(rank);
-      result_.failure = v1::FAILURE_KIND_PROCESS;
       return false;
     }
     links_.emplace_back(*std::move(spawned));
@@ -92,6 +97,7 @@ void JobWatch::PollOnce() {
     fds.push_back({link.socket_fd(), events, 0});
     fds.push_back({link.log_fd(), POLLIN, 0});
   }
+  fds.push_back({supervisor_.fd(), POLLIN, 0});
   if (exchange_) fds.push_back({exchange_->ready_fd(), POLLIN, 0});
   // The result does not matter: everything below is tried without blocking.
   ::poll(fds.data(), fds.size(), kPollMs);
@@ -100,6 +106,7 @@ void JobWatch::PollOnce() {
     links_[place].DrainLog();
     TakeMessages(place);
   }
+  TakeExits();
   TakeExchange();
 }
 
@@ -214,9 +221,18 @@ void JobWatch::CheckForgottenGathering() {
   }
 }
 
+void JobWatch::TakeExits() {
+  for (const JobSupervisor::RankExit& exit : supervisor_.TakeExits())
+    links_[exit.place].SetEnded(exit.wait_status);
+  if (!supervisor_.lost()) return;
+  for (RankLink& link : links_) {
+    if (!link.ended()) link.SetEnded(std::nullopt);
+  }
+}
+
 void JobWatch::JudgeEnds() {
   for (std::size_t place = 0; place < links_.size(); ++place) {
-    if (states_[place].judged || !links_[place].PollEnded()) continue;
+    if (states_[place].judged || !links_[place].ended()) continue;
     links_[place].DrainLog();
     TakeMessages(place);  // its last messages
     links_[place].StopReceiving();
@@ -229,18 +245,19 @@ void JobWatch::JudgeEnd(std::size_t place) {
   RankLink& link = links_[place];
   const RankState& state = states_[place];
   if (state.failed) return;
-  if (state.result.complete() && link.exit_status() == 0) return;
+  const std::optional<int> status = link.exit_status();
+  if (state.result.complete() && status == 0) return;
   std::string message;
-  if (link.reaped_elsewhere()) {
-    message = "ended without a result and with an unknown status: this program reaps its children elsewhere";
-  } else if (link.exit_status() == 0) {
+  if (!status) {
+    message = "killed, because the supervisor of its job ended";
+  } else if (status == 0) {
     message = "ended without a result";
   } else {
-    message = DescribeExit(link.exit_status());
+    message = DescribeExit(*status);
     if (state.result.complete()) message += " after its result";
   }
   if (const std::string line = link.LastLogLine(); !line.empty()) message += ": " + line;
-  const bool aborted = WIFSIGNALED(link.exit_status()) && WTERMSIG(link.exit_status()) == SIGABRT;
+  const bool aborted = status && WIFSIGNALED(*status) && WTERMSIG(*status) == SIGABRT;
   Fail(place, RankFailure{.rank = NumberOf(place),
                           .kind = v1::FAILURE_KIND_PROCESS,
                           .aborted = aborted,
@@ -289,10 +306,10 @@ void JobWatch::Advance() {
   }
   if (now < phase_end_) return;
   if (phase_ == Phase::kFailing) {
-    Signal(SIGTERM);
+    supervisor_.Terminate();
     SetPhase(Phase::kTerminating, kTerminateLimit);
   } else {
-    Signal(SIGKILL);
+    supervisor_.Kill();
     SetPhase(Phase::kKilling, kTerminateLimit);
   }
 }
@@ -301,23 +318,13 @@ void JobWatch::Stop(v1::Outcome outcome, std::string message) {
   stopped_ = true;
   result_.outcome = outcome;
   result_.message = std::move(message);
-  Signal(SIGTERM);
+  supervisor_.Terminate();
   SetPhase(Phase::kTerminating, kTerminateLimit);
 }
 
 void JobWatch::SetPhase(Phase phase, milliseconds limit) {
   phase_ = phase;
   phase_end_ = Clock::now() + limit;
-}
-
-// Signals the whole process group, including processes that the ranks started. Its ID stays valid while one
-// rank is not reaped.
-void JobWatch::Signal(int signal) {
-  const bool ours = std::any_of(links_.begin(), links_.end(), [](RankLink& link) {
-    link.PollEnded();
-    return !link.reaped_elsewhere();
-  });
-  if (ours) ::kill(-links_.front().pid(), signal);
 }
 
 bool JobWatch::AllEnded() const {
@@ -328,7 +335,7 @@ bool JobWatch::AllEnded() const {
 
 void JobWatch::Finish() {
   exchange_.reset();
-  Signal(SIGKILL);  // the ranks have ended, but processes that they started may remain
+  supervisor_.Finish();
   for (std::size_t rank = 0; rank < states_.size(); ++rank) {
     RankState& state = states_[rank];
     RankEnd end;
@@ -340,8 +347,7 @@ void JobWatch::Finish() {
     if (rank < links_.size()) {
       RankLink& link = links_[rank];
       link.DrainLog();
-      link.Reap();
-      end.exit_status = link.exit_status();
+      end.exit_status = link.exit_status().value_or(0);
       end.log_tail = link.log_tail();
       end.failed = state.failed_first;
       end.finished = state.result.complete() && !state.failed && link.exit_status() == 0;

@@ -1,6 +1,6 @@
 // Runs a job's ranks in the calling thread: starts them, relays their gathered values, forwards progress,
-// finds the first failure, ends the remaining ranks and reaps all. Not thread-safe, but several may run in
-// one program, because each handles only its own processes.
+// finds the first failure, ends the remaining ranks and what they left behind. Not thread-safe, but several
+// may run in one program, because each has a supervisor of its own, the parent of its processes.
 //
 // Ranks have two indexes: the place, from 0, among the ranks that run here, and the number in the whole job.
 // They differ if the job spans workers.
@@ -16,6 +16,7 @@
 #include "worker/launcher/exchange.h"
 #include "worker/launcher/failure_verdict.h"
 #include "worker/launcher/job_directory.h"
+#include "worker/launcher/job_supervisor.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/launcher/rank_link.h"
 
@@ -25,8 +26,9 @@ class JobWatch {
  public:
   JobWatch(const JobRequest& request, const LaunchHooks& hooks);
 
-  // Call once. Returns when every process has ended and been reaped.
-  JobResult Run(const std::string& trainer_path);
+  // Call once. Returns when every rank has ended, and every process that a rank left behind
+  // (JobSupervisor::Finish).
+  JobResult Run(const std::string& trainer_path, const std::string& supervisor_path);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -45,7 +47,8 @@ class JobWatch {
 
   enum class Phase { kRunning, kFailing, kTerminating, kKilling };
 
-  bool Start(const std::string& trainer_path);
+  bool Start(const std::string& trainer_path, const std::string& supervisor_path);
+  void StopUnstarted(std::string message);
   void PollOnce();
   void TakeMessages(std::size_t place);
   void Take(std::size_t place, v1::RankMessage& message);
@@ -54,6 +57,7 @@ class JobWatch {
   void TakeExchange();
   void AnswerGathering(const std::string& name, std::vector<std::string> values);
   void CheckForgottenGathering();
+  void TakeExits();
   void JudgeEnds();
   void JudgeEnd(std::size_t place);
   int NumberOf(std::size_t place) const { return request_.ranks[place].rank(); }
@@ -69,7 +73,6 @@ class JobWatch {
   void Advance();
   void Stop(v1::Outcome outcome, std::string message);
   void SetPhase(Phase phase, std::chrono::milliseconds limit);
-  void Signal(int signal);
   bool AllEnded() const;
   void Finish();
 
@@ -77,6 +80,7 @@ class JobWatch {
   const LaunchHooks& hooks_;
   const JobDirectory directory_;  // must outlive the ranks
   const Clock::time_point start_ = Clock::now();
+  JobSupervisor supervisor_;
   std::vector<RankLink> links_;
   std::vector<RankState> states_;
   std::optional<Exchange> exchange_;  // in-flight

@@ -2,7 +2,6 @@
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,12 +12,6 @@
 
 namespace autocfg::worker {
 namespace {
-
-// Converts waitid's result to a waitpid status.
-int WaitStatus(const siginfo_t& info) {
-  if (info.si_code == CLD_EXITED) return (info.si_status & 0xff) << 8;
-  return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
-}
 
 // Matches "[time] [trainer] [info] words", spdlog's format of the trainer's own log. Such lines do not
 // explain an exit.
@@ -112,25 +105,6 @@ std::string RankLink::LastLogLine() const {
     end = begin;
   }
   return "";
-}
-
-bool RankLink::PollEnded() {
-  if (ended()) return true;
-  siginfo_t info{};
-  while (::waitid(P_PID, static_cast<id_t>(rank_.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-    if (errno == EINTR) continue;
-    reaped_elsewhere_ = true;
-    exit_status_ = 0;
-    return true;
-  }
-  if (info.si_pid == rank_.pid) exit_status_ = WaitStatus(info);
-  return ended();
-}
-
-void RankLink::Reap() {
-  if (reaped_elsewhere_) return;
-  while (::waitpid(rank_.pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
 }
 
 }  // namespace autocfg::worker

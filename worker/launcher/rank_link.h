@@ -61,14 +61,13 @@ class RankLink {
   // log line. Empty if there is none.
   std::string LastLogLine() const;
 
-  // Checks whether the process has ended, without reaping it, so its pid stays reserved until Reap. Returns
-  // true once ended.
-  bool PollEnded();
-  bool ended() const { return exit_status_.has_value(); }
-  int exit_status() const { return exit_status_.value_or(0); }  // as from waitpid
-  // True if other code reaped the process (or the program ignores SIGCHLD), so its exit status is unknown.
-  bool reaped_elsewhere() const { return reaped_elsewhere_; }
-  void Reap();
+  // The process has ended. nullopt: with an unknown status.
+  void SetEnded(std::optional<int> wait_status) {
+    ended_ = true;
+    exit_status_ = wait_status;
+  }
+  bool ended() const { return ended_; }
+  std::optional<int> exit_status() const { return exit_status_; }  // as from waitpid
 
  private:
   SpawnedRank rank_;
@@ -77,8 +76,8 @@ class RankLink {
   std::size_t sent_ = 0;  // bytes of the first frame
   bool input_ended_ = false;
   std::string log_tail_;
+  bool ended_ = false;
   std::optional<int> exit_status_;
-  bool reaped_elsewhere_ = false;
 };
 
 }  // namespace autocfg::worker

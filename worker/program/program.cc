@@ -183,6 +183,8 @@ int RunWorker(const ProgramOptions& program) {
                                         "autocfg-worker or set AUTOCFG_TRAINER",
                                         options.trainer_path));
   }
+  if (const absl::Status status = CheckSupervisor(); !status.ok())
+    return Fail(kExitUsage, std::string(status.message()));
   auto devices = ChooseDevices(program.devices, options.trainer_path);
   if (!devices.ok()) return Fail(kExitUsage, std::string(devices.status().message()));
   for (const std::string& note : devices->notes) spdlog::info("{}", note);
