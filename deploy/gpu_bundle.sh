@@ -16,7 +16,7 @@ refuse() {
 build=$1 out=$2
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-programs=("$build/bin/autocfg" "$build/bin/autocfg-trainer" "$build/bin/libautocfg_cuda.so" "$build/tests/gpu_test" "$build/bin/autocfg_gpu_ops_bench")
+programs=("$build/bin/autocfg" "$build/bin/autocfg-supervisor" "$build/bin/autocfg-trainer" "$build/bin/libautocfg_cuda.so" "$build/tests/gpu_test" "$build/bin/autocfg_gpu_ops_bench")
 if [[ ! -f $build/bin/libautocfg_cuda.so ]]; then
   refuse "$build has no CUDA engine (bin/libautocfg_cuda.so): $(cat "$build/cuda_engine.txt" 2>/dev/null || echo 'it is not built yet'); run ./dev gpu"
 fi

@@ -41,11 +41,12 @@ std::uint32_t DecodeFrameLength(const char* header) {
   return length;
 }
 
-absl::Status AppendFrame(const google::protobuf::MessageLite& message, std::string& bytes) {
+absl::Status AppendFrame(const google::protobuf::MessageLite& message, std::string& bytes,
+                         std::uint32_t max_bytes) {
   const std::size_t length = message.ByteSizeLong();
-  if (length > kMaxFrameBytes) {
+  if (length > max_bytes) {
     return absl::InvalidArgumentError(fmt::format("a message {} of {} bytes is above the limit of {}",
-                                                  message.GetTypeName(), length, kMaxFrameBytes));
+                                                  message.GetTypeName(), length, max_bytes));
   }
   for (std::size_t i = 0; i < kFrameHeaderBytes; ++i) {
     bytes.push_back(static_cast<char>((length >> (8 * i)) & 0xff));
@@ -58,9 +59,9 @@ absl::StatusOr<bool> FrameBuffer::Next(google::protobuf::MessageLite& message) {
   const std::size_t available = bytes_.size() - begin_;
   if (available < kFrameHeaderBytes) return false;
   const std::uint32_t length = DecodeFrameLength(bytes_.data() + begin_);
-  if (length > kMaxFrameBytes) {
+  if (length > max_bytes_) {
     return absl::DataLossError(
-        fmt::format("a message of {} bytes was announced, above the limit of {}", length, kMaxFrameBytes));
+        fmt::format("a message of {} bytes was announced, above the limit of {}", length, max_bytes_));
   }
   if (available - kFrameHeaderBytes < length) return false;
   if (!message.ParseFromArray(bytes_.data() + begin_ + kFrameHeaderBytes, static_cast<int>(length))) {
@@ -78,9 +79,14 @@ absl::StatusOr<bool> FrameBuffer::Next(google::protobuf::MessageLite& message) {
   return true;
 }
 
-absl::Status WriteFrame(int fd, const google::protobuf::MessageLite& message) {
+void FrameBuffer::Clear() {
+  bytes_ = std::string();
+  begin_ = 0;
+}
+
+absl::Status WriteFrame(int fd, const google::protobuf::MessageLite& message, std::uint32_t max_bytes) {
   std::string bytes;
-  if (absl::Status status = AppendFrame(message, bytes); !status.ok()) return status;
+  if (absl::Status status = AppendFrame(message, bytes, max_bytes); !status.ok()) return status;
   std::size_t sent = 0;
   while (sent < bytes.size()) {
     const ssize_t n = ::send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);

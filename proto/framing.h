@@ -19,8 +19,9 @@ inline constexpr std::size_t kFrameHeaderBytes = 4;
 inline constexpr std::uint32_t kMaxFrameBytes = 256u << 20;
 
 // Returns Unavailable if the peer is gone (without SIGPIPE), InvalidArgument if the message exceeds
-// kMaxFrameBytes.
-absl::Status WriteFrame(int fd, const google::protobuf::MessageLite& message);
+// `max_bytes`.
+absl::Status WriteFrame(int fd, const google::protobuf::MessageLite& message,
+                        std::uint32_t max_bytes = kMaxFrameBytes);
 
 // Returns Unavailable at end of stream between frames. Returns DataLoss if the stream ends inside a frame, if
 // the length exceeds kMaxFrameBytes, or if the bytes do not parse as such a message.
@@ -30,19 +31,29 @@ absl::Status ReadFrame(int fd, google::protobuf::MessageLite& message);
 std::uint32_t DecodeFrameLength(const char* header);
 
 // Appends the length and the message to `bytes`. Returns InvalidArgument and leaves `bytes` unchanged if the
-// message exceeds kMaxFrameBytes.
-absl::Status AppendFrame(const google::protobuf::MessageLite& message, std::string& bytes);
+// message exceeds `max_bytes`.
+absl::Status AppendFrame(const google::protobuf::MessageLite& message, std::string& bytes,
+                         std::uint32_t max_bytes = kMaxFrameBytes);
 
-// Bytes of a stream that have arrived, and the messages in them.
+// Bytes of a stream that have arrived, and the messages in them. Holds at most one incomplete frame beside
+// what was appended since the last Next.
 class FrameBuffer {
  public:
+  // `max_bytes`: limit of a message.
+  explicit FrameBuffer(std::uint32_t max_bytes = kMaxFrameBytes) : max_bytes_(max_bytes) {}
+
   void Append(std::string_view bytes) { bytes_.append(bytes); }
 
   // Returns true if `message` received the next message, false if more bytes are needed. Returns DataLoss if
-  // the bytes are not a valid frame of such a message; nothing more can be read then.
+  // the bytes are not a valid frame of such a message, or announce one above the limit; nothing more can be
+  // read then.
   absl::StatusOr<bool> Next(google::protobuf::MessageLite& message);
 
+  // Drops all bytes, and their memory.
+  void Clear();
+
  private:
+  std::uint32_t max_bytes_;
   std::string bytes_;
   std::size_t begin_ = 0;  // start of the bytes not yet taken out
 };

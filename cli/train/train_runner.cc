@@ -153,6 +153,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
             "{}: the training engine is missing; build autocfg-trainer beside autocfg or set AUTOCFG_TRAINER",
             trainer.empty() ? "autocfg-trainer" : trainer));
   }
+  if (const absl::Status status = worker::CheckSupervisor(); !status.ok()) return Fail(status);
   const Interrupt interrupt;
   TrainDisplay display(args.json, Computes(run.device) && !run.slice, run.steps, run.what.workload);
   worker::LaunchHooks hooks;

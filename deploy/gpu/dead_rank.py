@@ -19,6 +19,7 @@ FREE_WITHIN_S = 10
 SLACK_BYTES = 64 << 20      # memory that the driver may keep of a GPU that was just used
 EXIT_CODE = 1               # of a failed autocfg run
 POLL_S = 0.02
+SUPERVISOR = "autocfg-supervi"  # name of the process, which the kernel cuts
 
 
 def free_bytes(context, deadline):
@@ -39,14 +40,25 @@ def state_of(pid):
     return fields[0], int(fields[1]), int(fields[2])
 
 
+def is_supervisor(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().startswith(SUPERVISOR)
+    except OSError:
+        return False
+
+
 def ranks_of(pid):
-    """Returns the child processes in rank order: the first rank leads their process group, and autocfg starts
-    ranks in order."""
+    """Returns the ranks of a run in rank order: the first rank leads their process group, and the supervisor of
+    the job, a child of autocfg, starts ranks in order."""
     found = []
     for name in os.listdir("/proc"):
         state = state_of(name) if name.isdigit() else None
-        if state and state[1] == pid and state[0] not in "ZX":
-            found.append((int(name) != state[2], int(name)))
+        if not state or state[1] != pid or state[0] in "ZX":
+            continue
+        if is_supervisor(name):
+            return ranks_of(int(name))
+        found.append((int(name) != state[2], int(name)))
     return [child for _, child in sorted(found)]
 
 

@@ -1,4 +1,4 @@
-"""Sends kill -9 to the server, a worker or a trainer at a random moment of a running study. Invariants of every round:
+"""Sends kill -9 to the server, a worker, or a trainer or its supervisor at a random moment of a running study. Invariants of every round:
 
 - no acknowledged report is lost;
 - no trial is stuck for longer than its lease and 10 s;
@@ -38,8 +38,8 @@ SPACE = {"mbs": ["1"], "recompute": ["none"], "zero": ["0"], "attention": ["fuse
          "p2p_overlap": ["0"], "scatter_gather": ["0"], "split": ["even"]}
 
 
-def trainers_of(pid):
-    """Returns the child processes of `pid`."""
+def descendants_of(pid):
+    """Returns the processes that `pid` has started, directly or indirectly: of a worker, supervisors and trainers."""
     children = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -49,7 +49,7 @@ def trainers_of(pid):
                         children.append(int(name))
             except (FileNotFoundError, ProcessLookupError, IndexError):
                 continue  # ended meanwhile
-    return children
+    return children + [one for child in children for one in descendants_of(child)]
 
 
 class Cluster:
@@ -80,8 +80,8 @@ class Cluster:
                                                         "--slots", "2"])
 
     def kill_trainer(self, choose):
-        """Kills one trainer. Returns False if there was none."""
-        running = [pid for worker in self.workers.values() for pid in trainers_of(worker.process.pid)]
+        """Kills one trainer or supervisor. Returns False if there was none."""
+        running = [pid for worker in self.workers.values() for pid in descendants_of(worker.process.pid)]
         if not running:
             return False
         try:

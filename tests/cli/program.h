@@ -158,6 +158,16 @@ inline std::vector<pid_t> Descendants(pid_t parent) {
   return found;
 }
 
+// Returns the descendants of `launcher` without the supervisors of its jobs: the ranks, and what they
+// started.
+inline std::vector<pid_t> RanksOf(pid_t launcher) {
+  std::vector<pid_t> found = Descendants(launcher);
+  std::erase_if(found, [](pid_t pid) {
+    return ReadWhole("/proc/" + std::to_string(pid) + "/comm").starts_with("autocfg-supervi");
+  });
+  return found;
+}
+
 // Returns true if none of these processes exists any more within `limit`.
 inline bool AllEnd(const std::vector<pid_t>& processes, std::chrono::seconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;

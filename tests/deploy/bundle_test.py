@@ -20,7 +20,7 @@ class Bundle(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.directory = pathlib.Path(directory.name)
         self.build = self.directory / "build"
-        for name in ("bin/autocfg", "bin/autocfg-trainer", "bin/libautocfg_cuda.so", "bin/autocfg_gpu_ops_bench", "tests/gpu_test"):
+        for name in ("bin/autocfg", "bin/autocfg-supervisor", "bin/autocfg-trainer", "bin/libautocfg_cuda.so", "bin/autocfg_gpu_ops_bench", "tests/gpu_test"):
             (self.build / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(STAND_IN, self.build / name)
         self.opens("libcudnn.so.9", "libnccl.so.2")

@@ -21,7 +21,7 @@ class InstallTest(unittest.TestCase):
         self.bin = self.home / "bin"
 
     def test_programs_find_each_other(self):
-        built = {"autocfg", "autocfg-server", "autocfg-worker", "autocfg-trainer"}
+        built = {"autocfg", "autocfg-server", "autocfg-worker", "autocfg-supervisor", "autocfg-trainer"}
         if (BUILD / "bin" / "libautocfg_cuda.so").exists():
             built.add("libautocfg_cuda.so")
         self.assertEqual({path.name for path in self.bin.iterdir()}, built)

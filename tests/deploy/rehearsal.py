@@ -40,7 +40,7 @@ MEMORY = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("llama-check", "tp=1,
 def tiny_bundle(directory):
     """Returns (root, environment): the fake bundle with the build's programs in it."""
     root, environment = fake_bundle.make_bundle(directory)
-    for name in ("autocfg", "autocfg-trainer"):
+    for name in ("autocfg", "autocfg-supervisor", "autocfg-trainer"):
         shutil.copy2(BUILD / "bin" / name, root / "bin" / name)
     shutil.copy2(BUILD / "tests" / "emulated_gpu_ops_bench", root / "bin" / "autocfg_gpu_ops_bench")
     os.rename(root / "bin" / "gpu_test", root / "bin" / "gpu_test.fake")

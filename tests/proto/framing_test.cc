@@ -131,6 +131,35 @@ TEST(FrameBuffer, SplitsMessagesAtAnyByteBoundary) {
   }
 }
 
+TEST_F(Framing, CallersMaySetALowerLimit) {
+  const auto length = static_cast<std::uint32_t>(Message(1000).ByteSizeLong());
+  EXPECT_TRUE(absl::IsInvalidArgument(WriteFrame(writer(), Message(1000), length - 1)));
+  EXPECT_TRUE(WriteFrame(writer(), Message(1000), length).ok());
+  std::string bytes(length + kFrameHeaderBytes, '\0');
+  ASSERT_EQ(::recv(reader(), bytes.data(), bytes.size(), MSG_WAITALL), static_cast<ssize_t>(bytes.size()));
+  v1::GatherRequest message;
+  FrameBuffer exact(length);
+  exact.Append(bytes);
+  EXPECT_EQ(exact.Next(message).value_or(false), true);
+  // The length alone decides, before the message arrives.
+  FrameBuffer below(length - 1);
+  below.Append(std::string_view(bytes).substr(0, kFrameHeaderBytes));
+  EXPECT_EQ(below.Next(message).status().message(),
+            "a message of 1009 bytes was announced, above the limit of 1008");
+}
+
+TEST(FrameBuffer, ForgetsWhatIsCleared) {
+  std::string bytes;
+  ASSERT_TRUE(AppendFrame(Message(3), bytes).ok());
+  FrameBuffer buffer;
+  buffer.Append(bytes.substr(0, 5));
+  buffer.Clear();
+  buffer.Append(bytes);
+  v1::GatherRequest message;
+  EXPECT_EQ(buffer.Next(message).value_or(false), true);
+  EXPECT_EQ(buffer.Next(message).value_or(true), false);
+}
+
 TEST(FrameBuffer, RejectsInvalidFrames) {
   v1::GatherRequest message;
   FrameBuffer length;

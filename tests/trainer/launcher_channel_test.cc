@@ -6,11 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "proto/framing.h"
+#include "proto/rank_messages.h"
 #include "trainer/comm/communicator.h"
 
 namespace autocfg::trainer {
@@ -69,6 +71,38 @@ TEST_F(LauncherChannelTest, ReadsTheRunSpecGathersAndReports) {
   v1::RankMessage received;
   ASSERT_TRUE(ReadFrame(launcher(), received).ok());
   EXPECT_EQ(received.progress().step(), 3);
+}
+
+TEST_F(LauncherChannelTest, SendsLargeResultsInParts) {
+  ASSERT_TRUE(WriteFrame(launcher(), RunSpecFor(0, 1)).ok());
+  LauncherChannel channel(rank());
+  v1::RankMessage result;
+  for (int step = 0; step < 100'000; ++step) result.mutable_train_result()->add_losses(step);
+  std::thread sending([&] { channel.Send(result); });
+  v1::RankMessage whole;
+  int parts = 0;
+  for (bool more = true; more; ++parts) {
+    v1::RankMessage part;
+    EXPECT_TRUE(ReadFrame(launcher(), part).ok());
+    EXPECT_LE(part.ByteSizeLong(), kMaxRankMessageBytes);
+    more = part.more();
+    whole.MergeFrom(part);
+  }
+  sending.join();
+  EXPECT_GT(parts, 10);
+  EXPECT_EQ(whole.train_result().SerializeAsString(), result.train_result().SerializeAsString());
+}
+
+TEST_F(LauncherChannelTest, OtherLargeMessagesAreErrorsOfTheRank) {
+  ASSERT_TRUE(WriteFrame(launcher(), RunSpecFor(0, 1)).ok());
+  LauncherChannel channel(rank());
+  EXPECT_THROW(channel.AllGather("x", std::string(kMaxRankMessageBytes, 'x')), std::length_error);
+  v1::RankMessage report;
+  report.mutable_progress()->set_step(3);
+  channel.Send(report);
+  v1::RankMessage received;
+  ASSERT_TRUE(ReadFrame(launcher(), received).ok());
+  EXPECT_EQ(received.progress().step(), 3) << "nothing was sent before";
 }
 
 TEST_F(LauncherChannelTest, RejectsRepliesToAnotherGathering) {

@@ -5,8 +5,10 @@
 
 #include <new>
 #include <stdexcept>
+#include <string>
 
 #include "kernels/device.h"
+#include "proto/rank_messages.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/layout/errors.h"
 
@@ -35,6 +37,14 @@ TEST(ToRankError, MapsEachTypeToItsCode) {
   EXPECT_EQ(Of(DeviceOutOfMemory(4, 10, "x")).over_bytes(), 0) << "fragmented memory";
   EXPECT_EQ(Of(DeviceOutOfMemory(-1, 4, "x")).over_bytes(), 0)
       << "a library that does not report the requested size";
+}
+
+// The launcher takes messages of a limited size, and no text that is not UTF-8.
+TEST(ToRankError, CutsAndCleansMessages) {
+  const v1::RankError error = Of(BadInput("no file \xff" + std::string(1'000'000, 'x')));
+  EXPECT_TRUE(error.message().starts_with("no file ?xxx")) << error.message().substr(0, 20);
+  EXPECT_LE(error.message().size(), kMaxRankErrorBytes + 3);
+  EXPECT_LT(error.ByteSizeLong(), kMaxRankMessageBytes);
 }
 
 }  // namespace

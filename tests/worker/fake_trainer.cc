@@ -1,13 +1,15 @@
-// Replaces autocfg-trainer in the launcher's tests: a rank that behaves as its run spec's data_path, or
-// AUTOCFG_FAKE_TRAINER_MODE, says. See kModes below. In a list separated by commas, each rank has its own
+// Replaces autocfg-trainer in the launcher's tests: a rank that behaves as the name of its run spec's model,
+// or AUTOCFG_FAKE_TRAINER_MODE, says. See kModes below. In a list separated by commas, each rank has its own
 // mode.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -17,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "proto/framing.h"
 #include "search/ops/memory_sizes.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/program/launcher_channel.h"
@@ -59,8 +62,8 @@ void AskWithoutReading(trainer::LauncherChannel& channel, const std::string& nam
 int Gather(trainer::LauncherChannel& channel) {
   double total = 0;
   for (int round = 0; round < 50; ++round) {
-    // Includes values larger than socket buffers: all ranks send before any reads.
-    const std::string value(round == 10 ? 1 << 20 : 1 + channel.rank(),
+    // Includes values of nearly the largest size. Those of several ranks exceed a socket's buffer.
+    const std::string value(round == 10 ? 60'000 : 1 + channel.rank(),
                             static_cast<char>('a' + channel.rank()));
     const auto values = channel.AllGather("round " + std::to_string(round), value);
     for (int rank = 0; rank < channel.size(); ++rank) {
@@ -174,6 +177,96 @@ int LeaveGrandchild(trainer::LauncherChannel& channel) {
   return 0;
 }
 
+// Leaves a process behind that is in a session of its own and ignores SIGTERM. Returns its pid.
+pid_t LeaveDaemon() {
+  int pipe[2];
+  if (::pipe(pipe) != 0) return -1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setsid();
+    ::signal(SIGTERM, SIG_IGN);
+    const pid_t daemon = ::fork();
+    if (daemon == 0) Hang();
+    const bool sent = ::write(pipe[1], &daemon, sizeof daemon) == sizeof daemon;
+    ::_exit(sent ? 0 : 1);
+  }
+  pid_t daemon = -1;
+  const bool received = ::read(pipe[0], &daemon, sizeof daemon) == sizeof daemon;
+  ::waitpid(child, nullptr, 0);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  return received ? daemon : -1;
+}
+
+// Leaves a daemon behind and reports its pid as the number of a step.
+void ReportDaemon(trainer::LauncherChannel& channel) {
+  v1::RankMessage message;
+  message.mutable_progress()->set_step(LeaveDaemon());
+  channel.Send(message);
+}
+
+// Leaves a chain of processes behind, each of which starts the next in a session of its own and ends. Their
+// standard error is the file in the run spec's init_path.
+void LeaveChain(const trainer::LauncherChannel& channel) {
+  const int file = ::open(channel.run_spec().train().init_path().c_str(), O_WRONLY | O_CREAT, 0600);
+  if (file < 0 || ::fork() != 0) return;
+  ::dup2(file, STDERR_FILENO);
+  for (;;) {
+    ::setsid();
+    const pid_t next = ::fork();
+    if (next != 0) ::_exit(0);
+  }
+}
+
+// Writes bytes to the launcher until it is ended.
+[[noreturn]] void WriteWithoutEnd(const std::string& bytes) {
+  for (;;) {
+    if (::send(trainer::kLauncherFd, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) Hang();
+  }
+}
+
+// Leaves a process behind that sends valid messages without end, once this rank has ended.
+void LeaveFlood() {
+  v1::RankMessage message;
+  message.mutable_progress()->set_step(1);
+  std::string bytes;
+  for (int i = 0; i < 10'000; ++i) {
+    if (!AppendFrame(message, bytes).ok()) return;
+  }
+  const pid_t rank = ::getpid();
+  if (::fork() != 0) return;
+  while (::getppid() == rank) std::this_thread::yield();
+  WriteWithoutEnd(bytes);
+}
+
+// Announces a message of 200 MB and begins to send it.
+[[noreturn]] void SendHugeMessage() {
+  const std::uint32_t length = 200'000'000;
+  std::string bytes(1 << 20, '\0');
+  for (int i = 0; i < 4; ++i) bytes[i] = static_cast<char>(length >> (8 * i) & 0xff);
+  WriteWithoutEnd(bytes);
+}
+
+// Sends parts of a result without end, each within the limit of a message.
+[[noreturn]] void SendEndlessResult() {
+  v1::RankMessage part;
+  part.set_more(true);
+  part.mutable_train_result()->add_trace()->set_lane(std::string(60'000, 'x'));
+  std::string bytes;
+  if (!AppendFrame(part, bytes).ok()) Hang();
+  WriteWithoutEnd(bytes);
+}
+
+// Asks for gatherings without end and reads no values.
+[[noreturn]] void GatherWithoutReading() {
+  v1::RankMessage message;
+  message.mutable_gather_request()->set_name("a");
+  message.mutable_gather_request()->set_value(std::string(60'000, 'x'));
+  std::string bytes;
+  if (!AppendFrame(message, bytes).ok()) Hang();
+  WriteWithoutEnd(bytes);
+}
+
 // Performs UCX all-reduces between processes: `rounds` times, or without end.
 int Reduce(trainer::LauncherChannel& channel, int rounds) {
   HostStream stream;
@@ -285,12 +378,34 @@ int Run(const std::vector<std::string>& arguments) {
          return Hang(), 0;
        }},
       {"grandchild", [&] { return LeaveGrandchild(channel); }},
+      {"daemon", [&] { return ReportDaemon(channel), SendResult(channel), 0; }},
+      {"daemon_then_fail", [&] { return ReportDaemon(channel), SendError(channel, "INTERNAL", "a bug"); }},
+      {"daemon_then_await_file", [&] { return ReportDaemon(channel), AwaitFile(channel); }},
+      {"daemon_then_hang", [&] { return ReportDaemon(channel), Hang(), 0; }},
+      {"chain", [&] { return LeaveChain(channel), SendResult(channel), 0; }},
+      {"flooding_grandchild",
+       [&] {
+         SendResult(channel);
+         LeaveFlood();
+         return 0;
+       }},
+      {"huge_message", [] { return SendHugeMessage(), 0; }},
+      {"endless_result", [] { return SendEndlessResult(), 0; }},
+      {"endless_gathering", [] { return GatherWithoutReading(), 0; }},
+      {"too_many_steps",
+       [&] {
+         v1::RankMessage message;
+         for (int step = 0; step < 100'000; ++step) message.mutable_train_result()->add_losses(1);
+         channel.Send(message);
+         return Hang(), 0;
+       }},
+      {"two_results", [&] { return SendResult(channel), SendResult(channel), Hang(), 0; }},
       {"reduce", [&] { return Reduce(channel, 30); }},
       {"reduce_forever", [&] { return Reduce(channel, 0); }},
   };
   const char* named = std::getenv("AUTOCFG_FAKE_TRAINER_MODE");
   const auto mode =
-      kModes.find(ModeOf(channel, named != nullptr ? named : channel.run_spec().train().data_path()));
+      kModes.find(ModeOf(channel, named != nullptr ? named : channel.run_spec().train().model().name()));
   if (mode == kModes.end()) return SendError(channel, "INTERNAL", "no such mode of the fake trainer");
   return mode->second();
 }

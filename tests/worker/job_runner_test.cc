@@ -50,7 +50,7 @@ std::vector<int> Slots(int count) {
 JobReport RunOn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory, ProcessLauncher& launcher,
                 const LaunchHooks& hooks = {}, double patience_s = 0) {
   const int slots = std::clamp<int>(SlotsToTake(lease, inventory), 0, static_cast<int>(inventory.slots()));
-  return RunJob(lease, inventory, {}, Slots(slots), launcher, hooks,
+  return RunJob(lease, inventory, {}, {}, Slots(slots), launcher, hooks,
                 std::chrono::duration<double>(patience_s));
 }
 
@@ -218,7 +218,8 @@ class CpuJobTest : public testing::Test {
     job.set_ranks(ranks);
     job.set_device("cpu");
     job.set_time_limit_s(60);
-    job.mutable_train()->set_data_path(modes);
+    job.mutable_train()->mutable_model()->set_name(modes);
+    job.mutable_train()->set_steps(1);
     return lease;
   }
   static JobReport Run(const v1::LeaseWorkResponse& lease, const LaunchHooks& hooks = {}) {
@@ -287,7 +288,7 @@ class GpuJobTest : public testing::Test {
     job.set_time_limit_s(60);
     job.mutable_train()->set_steps(3);
     job.mutable_train()->mutable_workload()->set_precision("bf16");
-    job.mutable_train()->set_data_path("answer");
+    job.mutable_train()->mutable_model()->set_name("answer");
     return job;
   }
   static JobReport Run(const v1::Job& job, const v1::Inventory& inventory, double patience_s = 0) {

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -24,19 +25,33 @@ inline JobRequest FakeJob(const std::vector<std::string>& modes) {
     spec.set_rank(static_cast<int>(rank));
     spec.set_world_size(static_cast<int>(modes.size()));
     spec.set_device("cpu");
-    spec.mutable_train()->set_data_path(modes[rank]);
+    spec.mutable_train()->mutable_model()->set_name(modes[rank]);
+    spec.mutable_train()->set_steps(1);
   }
   request.time_limit = std::chrono::seconds(60);
   return request;
 }
 
-// Returns the state letter of /proc/PID/stat; 0 if there is no such process.
-inline char ProcessState(int pid) {
+// Returns the text of /proc/PID/stat after the process's name: "STATE PARENT ..."; empty if there is no such
+// process.
+inline std::string StatOf(int pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
   std::getline(stat, text);
   const std::size_t end = text.rfind(')');
-  return end == std::string::npos || end + 2 >= text.size() ? '\0' : text[end + 2];
+  return end == std::string::npos || end + 2 >= text.size() ? "" : text.substr(end + 2);
+}
+
+// Returns the state letter of a process; 0 if there is no such process.
+inline char ProcessState(int pid) {
+  const std::string stat = StatOf(pid);
+  return stat.empty() ? '\0' : stat.front();
+}
+
+// Returns the parent of a process; -1 if there is no such process.
+inline pid_t ParentOf(int pid) {
+  const std::string stat = StatOf(pid);
+  return stat.empty() ? -1 : std::atoi(stat.c_str() + 2);
 }
 
 // True if the process is alive. Zombies do not count: if the parent died too, they may remain for a while.

@@ -3,11 +3,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <thread>
 
 #include "tests/worker/launch_helpers.h"
@@ -52,7 +57,7 @@ TEST(ProcessLauncher, RelaysGatheringsAndProgress) {
   const JobResult result = RunJob(FakeJob(std::vector<std::string>(5, "gather")), hooks);
   ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   EXPECT_EQ(steps, std::vector<int>(5, 50));
-  const double expected = 49 * (1 + 2 + 3 + 4 + 5) + 5.0 * (1 << 20);
+  const double expected = 49 * (1 + 2 + 3 + 4 + 5) + 5.0 * 60'000;
   for (const RankEnd& rank : result.ranks) EXPECT_EQ(rank.last.train_result().losses(0), expected);
 }
 
@@ -193,6 +198,156 @@ TEST(ProcessLauncher, KillsProcessesThatRanksLeaveBehind) {
   EXPECT_TRUE(AllEndWithin({grandchild}, std::chrono::seconds(10)));
 }
 
+// A process in a session of its own, which ignores SIGTERM and whose parent has ended.
+TEST(ProcessLauncher, EndsDaemonsThatRanksLeaveBehind) {
+  for (const char* mode : {"daemon", "daemon_then_fail", "daemon_then_hang"}) {
+    JobRequest request = FakeJob({mode, "ok"});
+    if (mode == std::string("daemon_then_hang")) request.time_limit = std::chrono::milliseconds(500);
+    pid_t daemon = -1;
+    LaunchHooks hooks;
+    hooks.progress = [&](int, const v1::Progress& progress) { daemon = static_cast<pid_t>(progress.step()); };
+    const JobResult result = RunJob(request, hooks);
+    ASSERT_GT(daemon, 0) << mode << ": " << result.message;
+    EXPECT_EQ(ProcessState(daemon), '\0') << mode << ": it outlives its job";
+  }
+}
+
+// Returns the processes that hold this file as their standard error.
+std::vector<std::string> WritersOf(const std::string& file) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
+    if (std::filesystem::read_symlink(process.path() / "fd/2", error) == file)
+      found.push_back(process.path());
+  }
+  return found;
+}
+
+TEST(ProcessLauncher, EndsProcessesThatStartOthersAndEnd) {
+  const std::string mark = testing::TempDir() + "/chain_" + std::to_string(::getpid());
+  JobRequest request = FakeJob({"chain"});
+  request.ranks[0].mutable_train()->set_init_path(mark);
+  EXPECT_EQ(RunJob(request).outcome, v1::OUTCOME_MEASURED);
+  EXPECT_THAT(WritersOf(mark), testing::IsEmpty());
+  ::unlink(mark.c_str());
+}
+
+TEST(ProcessLauncher, DaemonsOfConcurrentJobsAreToldApart) {
+  const std::string file = testing::TempDir() + "/launcher_test_" + std::to_string(::getpid());
+  JobRequest request = FakeJob({"daemon_then_await_file"});
+  request.ranks[0].mutable_train()->set_init_path(file);
+  std::atomic<pid_t> daemon{0};
+  LaunchHooks hooks;
+  hooks.progress = [&](int, const v1::Progress& progress) { daemon = static_cast<pid_t>(progress.step()); };
+  std::thread longer([&] { EXPECT_EQ(RunJob(request, hooks).outcome, v1::OUTCOME_MEASURED); });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (daemon == 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_EQ(RunModes({"daemon"}).outcome, v1::OUTCOME_MEASURED);
+  EXPECT_TRUE(Runs(daemon)) << "it is another job's";
+  std::ofstream(file).put('x');
+  longer.join();
+  ::unlink(file.c_str());
+  EXPECT_EQ(ProcessState(daemon), '\0');
+}
+
+TEST(ProcessLauncher, LeavesOtherChildrenOfTheProgramAlone) {
+  const pid_t own = ::fork();
+  if (own == 0) ::_exit(7);
+  EXPECT_EQ(RunModes({"daemon"}).outcome, v1::OUTCOME_MEASURED);
+  int status = 0;
+  EXPECT_EQ(::waitpid(own, &status, 0), own) << "somebody else reaped it";
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  int is_subreaper = -1;
+  EXPECT_EQ(::prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper), 0);
+  EXPECT_EQ(is_subreaper, 0);
+}
+
+TEST(ProcessLauncher, WorksWhereChildrenAreReapedByThemselves) {
+  auto* const before = ::signal(SIGCHLD, SIG_IGN);
+  const JobResult result = RunModes({"ok", "kill"});
+  ::signal(SIGCHLD, before);
+  EXPECT_THAT(result.message, HasSubstr("rank 1: killed by signal 9"));
+}
+
+TEST(ProcessLauncher, RanksEndWithTheirSupervisor) {
+  LaunchHooks hooks;
+  hooks.progress = [&](int, const v1::Progress& progress) {
+    ::kill(static_cast<pid_t>(progress.step()), SIGKILL);  // the daemon, which nothing would end
+  };
+  std::vector<int> pids;
+  hooks.started = [&](const std::vector<int>& started) {
+    pids = started;
+    ::kill(ParentOf(pids.front()), SIGKILL);
+  };
+  const JobResult result = ProcessLauncher(FakeTrainerPath()).Run(FakeJob({"hang_hard", "hang_hard"}), hooks);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_PROCESS);
+  EXPECT_EQ(result.message, "rank 0: killed, because the supervisor of its job ended");
+  EXPECT_TRUE(AllEndWithin(pids, std::chrono::seconds(10)));
+}
+
+TEST(ProcessLauncher, FloodOfADescendantDoesNotHoldTheJob) {
+  EXPECT_EQ(RunModes({"flooding_grandchild", "ok"}).outcome, v1::OUTCOME_MEASURED);
+}
+
+TEST(ProcessLauncher, RejectsMessagesAboveTheLimit) {
+  const JobResult result = RunModes({"hang", "huge_message"});
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(
+      result.message,
+      "rank 1: its messages are invalid: a message of 200000000 bytes was announced, above the limit of "
+      "65536");
+}
+
+TEST(ProcessLauncher, RejectsResultsBeyondTheJob) {
+  JobResult result = RunModes({"too_many_steps"});
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_THAT(result.message, HasSubstr("rank 0: its result has more losses than the job asked for: "));
+  result = RunModes({"two_results"});
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(result.message, "rank 0: it sent a second result");
+  // Within the number of rows, beyond the bytes.
+  JobRequest request = FakeJob({"endless_result"});
+  request.ranks[0].mutable_train()->set_trace(true);
+  request.ranks[0].mutable_train()->mutable_workload()->set_global_batch(1000);
+  result = RunJob(request);
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_THAT(result.message, HasSubstr("rank 0: its result has more bytes than the job asked for: "));
+}
+
+TEST(ProcessLauncher, RejectsGatheringsThatAreNotRead) {
+  const JobResult result = RunModes({"endless_gathering"});
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(result.message, "rank 0: asks for two gatherings at once");
+}
+
+// Returns the most memory that this process has used, in kB; with `reset`, from now on.
+std::int64_t PeakKilobytes(bool reset = false) {
+  if (reset) std::ofstream("/proc/self/clear_refs") << "5";
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6);
+  }
+  return -1;
+}
+
+TEST(ProcessLauncher, MemoryIsBoundedWhateverRanksSend) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer keeps freed memory";
+#endif
+  RunModes({"ok"});
+  const std::int64_t before = PeakKilobytes(/*reset=*/true);
+  std::vector<std::thread> threads;
+  for (const char* mode : {"huge_message", "endless_result", "endless_gathering", "flooding_grandchild"})
+    threads.emplace_back([mode] { RunModes(std::vector<std::string>(4, mode)); });
+  for (std::thread& thread : threads) thread.join();
+  const std::int64_t grown = PeakKilobytes() - before;
+  RecordProperty("kilobytes", static_cast<int>(grown));
+  EXPECT_LT(grown, 40'000) << "kB, of 16 ranks that send without end";
+}
+
 TEST(ProcessLauncher, RejectsMalformedMessages) {
   const JobResult result = RunModes({"hang", "garbage"});
   EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
@@ -213,6 +368,14 @@ TEST(ProcessLauncher, ReportsStartFailure) {
   EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
   EXPECT_FALSE(result.bad_input());
   EXPECT_EQ(result.message, "rank 0: cannot start /nowhere/autocfg-trainer: No such file or directory");
+}
+
+TEST(ProcessLauncher, ReportsMissingSupervisor) {
+  const JobResult result =
+      ProcessLauncher(FakeTrainerPath(), "/nowhere/autocfg-supervisor").Run(FakeJob({"ok"}));
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_PROCESS);
+  EXPECT_EQ(result.message, "cannot start /nowhere/autocfg-supervisor: No such file or directory");
 }
 
 TEST(ProcessLauncher, RejectsInvalidRequests) {
@@ -242,24 +405,27 @@ TEST(ProcessLauncher, RunsJobsConcurrently) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// kill -9 of the launcher: no rank survives it, not even one with an unread reply.
+// kill -9 of the launcher: no rank survives it, not even one with an unread reply, and no daemon of a rank.
 TEST(ProcessLauncher, RanksEndWithTheirLauncher) {
   int pipe[2];
   ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
   const pid_t launcher = ::fork();
   if (launcher == 0) {
     LaunchHooks hooks;
+    const auto tell = [&](int pid) {
+      if (::write(pipe[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
+    };
     hooks.started = [&](const std::vector<int>& pids) {
       ::usleep(200'000);  // lets replies arrive
-      for (int pid : pids) {
-        if (::write(pipe[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
-      }
+      for (int pid : pids) tell(pid);
+      tell(ParentOf(pids.front()));  // the supervisor
     };
-    ProcessLauncher(FakeTrainerPath()).Run(FakeJob({"unread_reply", "unread_reply", "hang_hard"}), hooks);
+    hooks.progress = [&](int, const v1::Progress& progress) { tell(static_cast<int>(progress.step())); };
+    ProcessLauncher(FakeTrainerPath()).Run(FakeJob({"unread_reply", "daemon_then_hang", "hang_hard"}), hooks);
     ::_exit(0);
   }
   ::close(pipe[1]);
-  std::vector<int> pids(3);
+  std::vector<int> pids(5);
   for (int& pid : pids) ASSERT_EQ(::read(pipe[0], &pid, sizeof pid), static_cast<ssize_t>(sizeof pid));
   ::close(pipe[0]);
   for (int pid : pids) EXPECT_TRUE(Runs(pid));

@@ -29,6 +29,8 @@ TEST(ProgramOptions, ParsesOptionsAndDefaults) {
   EXPECT_TRUE(few.name.starts_with("workers/") && few.name.size() > 8) << few.name;
   EXPECT_FALSE(few.insecure);
   EXPECT_EQ(few.wait_s, 60);
+  EXPECT_TRUE(few.files.data_dirs.empty());
+  EXPECT_TRUE(few.files.save_dirs.empty());
   const ProgramOptions all = Good({"--coordinator=node1:7010", "--insecure", "--devices", "cpu:0", "--slots",
                                    "3", "--name", "a.b-c_1", "--wait", "1.5m"});
   EXPECT_EQ(all.coordinator, "node1:7010");
@@ -37,6 +39,10 @@ TEST(ProgramOptions, ParsesOptionsAndDefaults) {
   EXPECT_EQ(all.name, "workers/a.b-c_1");
   EXPECT_EQ(all.wait_s, 90);
   EXPECT_EQ(Good({"--coordinator", "localhost:1", "--wait", "0"}).wait_s, 0);
+  const ProgramOptions files =
+      Good({"--coordinator", "localhost:1", "--data-dir", "/usr", "--save-dir=/tmp", "--data-dir", "/dev"});
+  EXPECT_EQ(files.files.data_dirs, (std::vector<std::string>{"/usr", "/dev"}));
+  EXPECT_EQ(files.files.save_dirs, (std::vector<std::string>{"/tmp"}));
 }
 
 TEST(ProgramOptions, ErrorsAreOneLineAndNameTheOption) {
@@ -56,6 +62,13 @@ TEST(ProgramOptions, ErrorsAreOneLineAndNameTheOption) {
       {{"--coordinator", "localhost:1", "--wait", "soon"}, "--wait: 'soon'"},
       {{"--coordinator", "localhost:1", "--wait", "-1"}, "--wait"},
       {{"--coordinator", "localhost:1", "--wait", "1e999"}, "--wait"},
+      {{"--coordinator", "localhost:1", "--data-dir", "/no/such"},
+       "--data-dir: /no/such: No such file or directory"},
+      {{"--coordinator", "localhost:1", "--data-dir", "/dev/null"},
+       "--data-dir: /dev/null is not a directory"},
+      {{"--coordinator", "localhost:1", "--save-dir", "."}, "--save-dir: . is a relative path"},
+      {{"--coordinator", "localhost:1", "--save-dir", ""}, "--save-dir"},
+      {{"--coordinator", "localhost:1", "--save-dir", "/usr", "/tmp"}, "/tmp"},
       {{"--coordinator", "localhost:1", "--no-such"}, "--no-such"},
       {{"--coordinator", "localhost:1", "stray"}, "stray"},
       {{"--coordinator", "localhost:1", "--slots", "1", "--slots", "2"}, "--slots"}};

@@ -47,7 +47,7 @@ class WorkerProgramTest : public testing::Test {
     job.set_ranks(ranks);
     job.set_device("cpu");
     job.set_time_limit_s(600);
-    job.mutable_train()->set_data_path("hang");
+    job.mutable_train()->mutable_model()->set_name("hang");
     return job;
   }
   // Waits until the running worker has `count` ranks.
@@ -55,7 +55,7 @@ class WorkerProgramTest : public testing::Test {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     std::vector<pid_t> ranks;
     do {
-      ranks = Descendants(program.pid());
+      ranks = RanksOf(program.pid());
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     } while (ranks.size() != count && std::chrono::steady_clock::now() < end);
     EXPECT_EQ(ranks.size(), count) << program.err_so_far();
@@ -230,8 +230,8 @@ TEST_F(WorkerProgramTest, PrintsHelpAndVersion) {
       kExitUsage << 8);
   const Finished help = Start({"--help"})->Wait();
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* option :
-       {"--coordinator", "--devices", "--slots", "--name", "--insecure", "--wait", "--version"})
+  for (const char* option : {"--coordinator", "--devices", "--slots", "--name", "--data-dir", "--save-dir",
+                             "--insecure", "--wait", "--version"})
     EXPECT_NE(help.out.find(option), std::string::npos) << option;
 }
 

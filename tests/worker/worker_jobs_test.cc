@@ -24,7 +24,8 @@ v1::Job JobOf(const std::string& modes, int ranks = 1) {
   job.set_ranks(ranks);
   job.set_device("cpu");
   job.set_time_limit_s(120);
-  job.mutable_train()->set_data_path(modes);
+  job.mutable_train()->mutable_model()->set_name(modes);
+  job.mutable_train()->set_steps(1);
   return job;
 }
 
@@ -50,6 +51,7 @@ class WorkerJobsTest : public testing::Test {
     options.name = name;
     options.trainer_path = FakeTrainerPath();
     options.inventory = LocalInventory(slots);
+    options.files = {.data_dirs = {directory_.path()}, .save_dirs = {}};
     options.cores = std::move(cores);
     options.wait_s = 60;
     auto worker = Worker::Start(options);
@@ -180,6 +182,19 @@ TEST_F(WorkerJobsTest, OversizedReportIsInvalid) {
   EXPECT_EQ(coordinator.report_calls(), 0);
 }
 
+TEST_F(WorkerJobsTest, JobThatNamesFilesElsewhereIsRefused) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(1);
+  v1::Job job = JobOf("ok");
+  job.mutable_train()->set_save_path(directory_ / "weights");  // data may be read there, and nothing written
+  coordinator.Queue(job);
+  const auto report = coordinator.AwaitReport();
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_REFUSED) << "another worker may allow it";
+  EXPECT_EQ(report.message(),
+            "studies/1/trials/1: save_path '" + (directory_ / "weights") +
+                "' names a file, and this worker allows none; start it with --save-dir DIR");
+}
+
 TEST_F(WorkerJobsTest, MoreRanksThanSlotsFailsImmediately) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(1);
@@ -233,7 +248,7 @@ TEST_F(WorkerJobsTest, RegistersAgainWithACoordinatorThatForgotIt) {
   const auto worker = StartWorker(1);
   coordinator.Queue(JobOf("hang"));
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
-  const std::vector<pid_t> ranks = Descendants(getpid());
+  const std::vector<pid_t> ranks = RanksOf(getpid());
   coordinator.ForgetWorkers();
   ASSERT_TRUE(coordinator.AwaitRegistrations(2));
   EXPECT_EQ(coordinator.registrations()[0].boot_id(), coordinator.registrations()[1].boot_id());
@@ -251,7 +266,7 @@ TEST_F(WorkerJobsTest, SupersededWorkerEndsItsJobsAndReportsWhy) {
   const auto worker = StartWorker(1);
   coordinator.Queue(JobOf("hang"));
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
-  const std::vector<pid_t> ranks = Descendants(getpid());
+  const std::vector<pid_t> ranks = RanksOf(getpid());
   coordinator.Supersede("workers/a");
   EXPECT_TRUE(absl::IsFailedPrecondition(worker->WaitUntilEnded()));
   EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60)));
@@ -264,7 +279,7 @@ TEST_F(WorkerJobsTest, CoordinatorOutageDoesNotStopJobs) {
   const auto worker = StartWorker(1);
   coordinator->Queue(Waiting());
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
-  const std::vector<pid_t> ranks = Descendants(getpid());
+  const std::vector<pid_t> ranks = RanksOf(getpid());
   const FakeCoordinator::Sessions sessions = coordinator->sessions();
   coordinator = nullptr;
   Release();
@@ -290,6 +305,30 @@ TEST_F(WorkerJobsTest, SendsLogTailsOfFailedRanks) {
   EXPECT_EQ(logs[0].text(), "rank 1:\nfirst line\nthe disk is full\n\n");
 }
 
+TEST_F(WorkerJobsTest, RankThatSendsTooMuchEndsItsJobAlone) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(2);
+  coordinator.Queue(Waiting());
+  coordinator.Queue(JobOf("huge_message"));
+  const auto report = coordinator.AwaitReport(0);
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_FAILED);
+  EXPECT_EQ(report.failure(), v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(
+      report.message(),
+      "rank 0: its messages are invalid: a message of 200000000 bytes was announced, above the limit of "
+      "65536");
+  Release();
+  EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED) << "the worker goes on";
+}
+
+TEST_F(WorkerJobsTest, SlotsAreFreeOnceDaemonsHaveEnded) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(1);
+  coordinator.Queue(JobOf("daemon"));
+  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_MEASURED);
+  EXPECT_EQ(RanksOf(getpid()), std::vector<pid_t>()) << "a process outlives its job";
+}
+
 TEST_F(WorkerJobsTest, TwoWorkersRunOneJob) {
   FakeCoordinator coordinator(address_, 60);
   const auto first = StartWorker(2, "workers/a");
@@ -297,7 +336,7 @@ TEST_F(WorkerJobsTest, TwoWorkersRunOneJob) {
   const v1::Job job = JobOf("gather", 3);  // 50 rounds; each rank checks the values of all
   coordinator.Queue(ShareOf(job, 0, 2), "workers/a");
   coordinator.Queue(ShareOf(job, 2, 1), "workers/b");
-  const double everybodys_bytes = 49 * (1 + 2 + 3) + 3.0 * (1 << 20);
+  const double everybodys_bytes = 49 * (1 + 2 + 3) + 3.0 * 60'000;
   for (const auto& [worker, ranks] : {std::pair{"workers/a", 2}, std::pair{"workers/b", 1}}) {
     const auto report = coordinator.AwaitReportOf(worker);
     ASSERT_EQ(report.outcome(), v1::OUTCOME_MEASURED) << report.message();
@@ -353,7 +392,7 @@ TEST_F(WorkerJobsTest, StopEndsAWaitingGathering) {
   const auto worker = StartWorker(1, "workers/a");
   coordinator.Queue(ShareOf(JobOf("gather", 2), 0, 1), "workers/a");
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
-  const std::vector<pid_t> ranks = Descendants(getpid());
+  const std::vector<pid_t> ranks = RanksOf(getpid());
   worker->Stop();
   EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60)));
   EXPECT_TRUE(coordinator.deregistered());

@@ -53,6 +53,7 @@ class WorkerTest : public testing::Test {
     options_.name = "workers/test";
     options_.trainer_path = BuildPath("bin/autocfg-trainer");
     options_.inventory = LocalInventory(4);
+    options_.files.data_dirs = {testing::TempDir()};
   }
 
   std::unique_ptr<Worker> StartWorker() {
@@ -116,11 +117,12 @@ TEST_F(WorkerTest, BadInputFailsWithTheRanksMessage) {
   FakeCoordinator coordinator(address_, 10);
   const auto worker = StartWorker();
   auto job = TrainJob(2);
-  job.mutable_train()->set_data_path("/nonexistent/data.u16");
+  const std::string missing = testing::TempDir() + "/no_such_data.u16";
+  job.mutable_train()->set_data_path(missing);
   coordinator.Queue(job);
   const auto report = coordinator.AwaitReport();
   EXPECT_EQ(report.outcome(), v1::OUTCOME_FAILED);
-  EXPECT_NE(report.message().find("/nonexistent/data.u16"), std::string::npos) << report.message();
+  EXPECT_NE(report.message().find(missing), std::string::npos) << report.message();
 }
 
 TEST_F(WorkerTest, OutOfMemoryIsAValidAnswer) {

@@ -7,10 +7,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 
 #include "fmt/format.h"
 #include "proto/framing.h"
+#include "proto/rank_messages.h"
 #include "trainer/comm/communicator.h"
 
 namespace autocfg::trainer {
@@ -94,9 +96,12 @@ std::vector<std::string> LauncherChannel::AllGather(std::string_view name, std::
 }
 
 void LauncherChannel::Send(const v1::RankMessage& message) {
-  if (absl::Status status = WriteFrame(fd_, message); !status.ok()) {
-    ThrowStatus("cannot report to the launcher", status);
-  }
+  ForEachPart(message, [this](const v1::RankMessage& part) {
+    const absl::Status status = WriteFrame(fd_, part, kMaxRankMessageBytes);
+    // An error of this rank, not of the launcher.
+    if (absl::IsInvalidArgument(status)) throw std::length_error(std::string(status.message()));
+    if (!status.ok()) ThrowStatus("cannot report to the launcher", status);
+  });
 }
 
 }  // namespace autocfg::trainer

@@ -29,6 +29,8 @@ class LauncherChannel final : public Rendezvous {
   int size() const override { return run_spec_.world_size(); }
   std::vector<std::string> AllGather(std::string_view name, std::string_view bytes) override;
 
+  // Sends a message, a result in parts. Throws CommError if the launcher is gone, std::length_error if the
+  // message exceeds the limits of proto/rank_messages.h. AllGather throws the same.
   void Send(const v1::RankMessage& message);
 
  private:

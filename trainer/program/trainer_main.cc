@@ -19,7 +19,9 @@
 
 #include "base/os/cpus.h"
 #include "base/os/process.h"
+#include "base/text.h"
 #include "kernels/device.h"
+#include "proto/rank_messages.h"
 #include "trainer/calibrate/calibrate.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/layout/errors.h"
@@ -108,11 +110,11 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
   return message;
 }
 
-v1::RankError Error(const char* code, std::string message) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
+v1::RankError Error(const char* code, const std::string& message) {
   v1::RankError error;
   error.set_code(code);
-  error.set_message(std::move(message));
+  // A message may quote a path, whose bytes need not be UTF-8.
+  error.set_message(base::OneLine(base::CleanUtf8(message, message.size()), kMaxRankErrorBytes));
   return error;
 }
 

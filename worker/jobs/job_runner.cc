@@ -144,9 +144,13 @@ v1::CalibrateResult CalibrationOf(const JobResult& result) {
 }
 
 JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory,
-                 const std::vector<int>& cores, const std::vector<int>& slots, ProcessLauncher& launcher,
-                 const LaunchHooks& hooks, std::chrono::duration<double> patience) {
+                 const JobFileRules& files, const std::vector<int>& cores, const std::vector<int>& slots,
+                 ProcessLauncher& launcher, const LaunchHooks& hooks,
+                 std::chrono::duration<double> patience) {
   if (std::string wrong = WrongIn(lease, inventory); !wrong.empty()) return Failed(std::move(wrong));
+  // Another worker may allow them.
+  if (const absl::Status status = CheckJobFiles(lease.job(), files); !status.ok())
+    return NotHere(fmt::format("{}: {}", lease.job().name(), std::string(status.message())));
   v1::Job job = lease.job();
   v1::Share share = ShareOf(lease);
   const std::vector<int> used = lease.has_share() ? slots : SlotsToUse(job, inventory, slots);

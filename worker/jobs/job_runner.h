@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.pb.h"
+#include "worker/jobs/job_files.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/gpu_health.h"
 
@@ -55,10 +56,12 @@ v1::CalibrateResult CalibrationOf(const JobResult& result);
 // Runs the job, or the lease's share of it, on these slots and waits for its end. The results cover the ranks
 // that run here. Adds the build ID, fingerprint, ranks per core and ranks per GPU of `inventory` to the
 // measurement. A GPU job first waits up to `patience` for its GPUs to be free. Returns OUTCOME_REFUSED,
-// without running anything, if they are not free or the worker has none. Requires: as many slots as
-// SlotsToTake returns; hooks.exchange if the lease has a share.
+// without running anything, if they are not free, if the worker has none, or if the job names files that
+// `files` does not allow. Requires: as many slots as SlotsToTake returns; hooks.exchange if the lease has a
+// share.
 JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory,
-                 const std::vector<int>& cores, const std::vector<int>& slots, ProcessLauncher& launcher,
-                 const LaunchHooks& hooks, std::chrono::duration<double> patience = kGpuPatience);
+                 const JobFileRules& files, const std::vector<int>& cores, const std::vector<int>& slots,
+                 ProcessLauncher& launcher, const LaunchHooks& hooks,
+                 std::chrono::duration<double> patience = kGpuPatience);
 
 }  // namespace autocfg::worker

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "autocfg/v1/worker_service.pb.h"
+#include "worker/jobs/job_files.h"
 #include "worker/jobs/running_job.h"
 #include "worker/jobs/slots.h"
 #include "worker/jobs/worker_calls.h"
@@ -21,7 +22,7 @@ class LeaseLoop {
  public:
   // All references must outlive this object. `boot_id` is used when the worker registers again.
   LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory,
-            const std::vector<int>& cores, ProcessLauncher& launcher);
+            const JobFileRules& files, const std::vector<int>& cores, ProcessLauncher& launcher);
 
   // Call once. Returns OK if stopped or drained (and deregistered), FailedPrecondition if another worker
   // registered under this name. No job runs after it returns.

@@ -131,7 +131,10 @@ void RunningJob::Run() {
   JobReport report;
   report.outcome = v1::OUTCOME_CANCELLED;
   const auto start = LeaseKeeper::Clock::now();
-  if (!stop_) report = RunJob(lease_, setting_.inventory, setting_.cores, slots, setting_.launcher, hooks);
+  if (!stop_) {
+    report =
+        RunJob(lease_, setting_.inventory, setting_.files, setting_.cores, slots, setting_.launcher, hooks);
+  }
   setting_.slots.Give(slots);
   const double seconds = std::chrono::duration<double>(LeaseKeeper::Clock::now() - start).count();
   spdlog::info("{}: ended after {:.1f} s, {}", what, seconds, EndText(report));

@@ -9,6 +9,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "autocfg/v1/worker_service.pb.h"
+#include "worker/jobs/job_files.h"
 #include "worker/jobs/job_runner.h"
 #include "worker/jobs/lease_keeper.h"
 #include "worker/jobs/slots.h"
@@ -21,6 +22,7 @@ namespace autocfg::worker {
 struct JobSetting {
   const WorkerCalls& calls;
   const v1::Inventory& inventory;
+  const JobFileRules& files;
   const std::vector<int>& cores;
   SlotPool& slots;
   ProcessLauncher& launcher;

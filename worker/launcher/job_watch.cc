@@ -1,10 +1,10 @@
 #include "worker/launcher/job_watch.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "fmt/format.h"
@@ -14,9 +14,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Longest sleep of the loop. Bounds the delay for events that do not wake it: cancellation, and the end of a
-// process whose descriptors stay open.
+// Longest sleep of the loop. Bounds the delay for cancellation, which does not wake it.
 constexpr int kPollMs = 20;
+// Bytes that are read of one rank before the others get their turn.
+constexpr std::size_t kTurnBytes = 1 << 20;
 
 // Grace period after the first failure, in which other ranks may still send errors. Short if the cause is
 // known, longer if only consequences are known.
@@ -30,10 +31,10 @@ constexpr std::chrono::seconds kEndLimit{30};
 }  // namespace
 
 JobWatch::JobWatch(const JobRequest& request, const LaunchHooks& hooks)
-    : request_(request), hooks_(hooks), states_(request.ranks.size()) {}
+    : request_(request), hooks_(hooks), states_(request.ranks.begin(), request.ranks.end()) {}
 
-JobResult JobWatch::Run(const std::string& trainer_path) {
-  if (Start(trainer_path) && hooks_.started) {
+JobResult JobWatch::Run(const std::string& trainer_path, const std::string& supervisor_path) {
+  if (Start(trainer_path, supervisor_path) && hooks_.started) {
     std::vector<int> pids;
     for (const RankLink& link : links_) pids.push_back(link.pid());
     hooks_.started(pids);
@@ -48,21 +49,27 @@ JobResult JobWatch::Run(const std::string& trainer_path) {
   return std::move(result_);
 }
 
-// Returns false, with the job stopped, if a process cannot start. No process is reaped before the end, so the
-// first rank's process group stays valid.
-bool JobWatch::Start(const std::string& trainer_path) {
+// Stops the job because a process cannot start.
+void JobWatch::StopUnstarted(std::string message) {
+  Stop(v1::OUTCOME_FAILED, std::move(message));
+  result_.failure = v1::FAILURE_KIND_PROCESS;
+}
+
+// Returns false, with the job stopped, if a process cannot start.
+bool JobWatch::Start(const std::string& trainer_path, const std::string& supervisor_path) {
+  if (const absl::Status status = supervisor_.Start(supervisor_path); !status.ok()) {
+    StopUnstarted(std::string(status.message()));
+    return false;
+  }
   for (std::size_t rank = 0; rank < request_.ranks.size(); ++rank) {
     static const std::vector<int> kAnyCore;
     std::vector<std::string> environment = directory_.Environment();
     if (!request_.gpus.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + request_.gpus[rank]);
-    absl::StatusOr<SpawnedRank> spawned =
-        SpawnRank(trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank],
-                  links_.empty() ? 0 : links_.front().pid(), environment);
+    absl::StatusOr<SpawnedRank> spawned = SpawnRank(
+        supervisor_, trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank], environment);
     if (!spawned.ok()) {
-      Stop(v1::OUTCOME_FAILED,
-           fmt::format("rank {}: {}", NumberOf(rank), std::string(spawned.status().message())));
+      StopUnstarted(fmt::format("rank {}: {}", NumberOf(rank), std::string(spawned.status().message())));
       result_.first_failed_rank = NumberOf(rank);
-      result_.failure = v1::FAILURE_KIND_PROCESS;
       return false;
     }
     links_.emplace_back(*std::move(spawned));
@@ -70,12 +77,15 @@ bool JobWatch::Start(const std::string& trainer_path) {
   for (std::size_t rank = 0; rank < links_.size(); ++rank) {
     v1::LauncherMessage message;
     *message.mutable_run_spec() = request_.ranks[rank];
-    if (absl::Status status = links_[rank].Queue(message); !status.ok()) {
-      Stop(v1::OUTCOME_FAILED, fmt::format("rank {}: {}", NumberOf(rank), std::string(status.message())));
+    auto frame = RankLink::MakeFrame(message);
+    if (!frame.ok()) {
+      Stop(v1::OUTCOME_FAILED,
+           fmt::format("rank {}: {}", NumberOf(rank), std::string(frame.status().message())));
       result_.failure = v1::FAILURE_KIND_OWN;
       result_.error.set_code("INVALID_ARGUMENT");
       return false;
     }
+    links_[rank].Queue(*std::move(frame));
   }
   return true;
 }
@@ -87,6 +97,7 @@ void JobWatch::PollOnce() {
     fds.push_back({link.socket_fd(), events, 0});
     fds.push_back({link.log_fd(), POLLIN, 0});
   }
+  fds.push_back({supervisor_.fd(), POLLIN, 0});
   if (exchange_) fds.push_back({exchange_->ready_fd(), POLLIN, 0});
   // The result does not matter: everything below is tried without blocking.
   ::poll(fds.data(), fds.size(), kPollMs);
@@ -95,35 +106,36 @@ void JobWatch::PollOnce() {
     links_[place].DrainLog();
     TakeMessages(place);
   }
+  TakeExits();
   TakeExchange();
 }
 
+// Takes the messages that have arrived, in turns that do not starve the other ranks; of an ended rank all
+// that are there. A process that it left behind may go on writing.
 void JobWatch::TakeMessages(std::size_t place) {
-  links_[place].Receive();
-  for (;;) {
+  RankLink& link = links_[place];
+  std::size_t left = link.ended() ? link.UnreadBytes() : kTurnBytes;
+  while (!states_[place].failed && left > 0) {
+    const std::size_t received = link.Receive(left);
+    if (received == 0) return;
+    left -= received;
     v1::RankMessage message;
-    const absl::StatusOr<bool> next = links_[place].Next(message);
-    if (!next.ok()) {
+    absl::StatusOr<bool> next = false;
+    while (!states_[place].failed && (next = link.Next(message)).ok() && *next) Take(place, message);
+    if (!next.ok())
       Fail(place, fmt::format("its messages are invalid: {}", std::string(next.status().message())));
-      return;
-    }
-    if (!*next) return;
-    Take(place, message);
   }
 }
 
 void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
   RankState& state = states_[place];
   switch (message.message_case()) {
-    case v1::RankMessage::kGatherRequest:
-      if (state.gather) return Fail(place, "asks for two gatherings at once");
-      state.gather = std::move(*message.mutable_gather_request());
-      return CompleteGathering();
+    case v1::RankMessage::kGatherRequest: return TakeGather(place, *message.mutable_gather_request());
     case v1::RankMessage::kProgress:
       if (hooks_.progress && phase_ == Phase::kRunning) hooks_.progress(NumberOf(place), message.progress());
       return;
     case v1::RankMessage::kError: {
-      state.last = message;
+      state.error = message;
       return Fail(place, RankFailure{.rank = NumberOf(place),
                                      .kind = FailureKindOf(message.error()),
                                      .message = message.error().message(),
@@ -131,11 +143,19 @@ void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
     }
     case v1::RankMessage::kTrainResult:
     case v1::RankMessage::kCalibrateResult:
-      state.last = std::move(message);
-      state.has_result = true;
+      if (const absl::Status status = state.result.Add(std::move(message)); !status.ok())
+        Fail(place, std::string(status.message()));
       return;
     case v1::RankMessage::MESSAGE_NOT_SET: return Fail(place, "sent an empty message");
   }
+}
+
+void JobWatch::TakeGather(std::size_t place, v1::GatherRequest& request) {
+  RankState& state = states_[place];
+  // A rank reads the values of a gathering before it asks for the next.
+  if (state.gather || links_[place].wants_to_write()) return Fail(place, "asks for two gatherings at once");
+  state.gather = std::move(request);
+  CompleteGathering();
 }
 
 // Acts once all ranks here have joined a gathering under one name: answers them, or starts the exchange with
@@ -179,11 +199,11 @@ void JobWatch::AnswerGathering(const std::string& name, std::vector<std::string>
   v1::LauncherMessage message;
   message.mutable_gather_reply()->set_name(name);
   for (std::string& value : values) message.mutable_gather_reply()->add_values(std::move(value));
+  const auto frame = RankLink::MakeFrame(message);
+  if (!frame.ok()) return Conclude({.message = std::string(frame.status().message())});
   for (std::size_t place = 0; place < states_.size(); ++place) {
     states_[place].gather.reset();
-    if (absl::Status status = links_[place].Queue(message); !status.ok()) {
-      return Fail(place, std::string(status.message()));
-    }
+    links_[place].Queue(*frame);
   }
 }
 
@@ -201,11 +221,21 @@ void JobWatch::CheckForgottenGathering() {
   }
 }
 
+void JobWatch::TakeExits() {
+  for (const JobSupervisor::RankExit& exit : supervisor_.TakeExits())
+    links_[exit.place].SetEnded(exit.wait_status);
+  if (!supervisor_.lost()) return;
+  for (RankLink& link : links_) {
+    if (!link.ended()) link.SetEnded(std::nullopt);
+  }
+}
+
 void JobWatch::JudgeEnds() {
   for (std::size_t place = 0; place < links_.size(); ++place) {
-    if (states_[place].judged || !links_[place].PollEnded()) continue;
+    if (states_[place].judged || !links_[place].ended()) continue;
     links_[place].DrainLog();
     TakeMessages(place);  // its last messages
+    links_[place].StopReceiving();
     states_[place].judged = true;
     JudgeEnd(place);
   }
@@ -215,18 +245,19 @@ void JobWatch::JudgeEnd(std::size_t place) {
   RankLink& link = links_[place];
   const RankState& state = states_[place];
   if (state.failed) return;
-  if (state.has_result && link.exit_status() == 0) return;
+  const std::optional<int> status = link.exit_status();
+  if (state.result.complete() && status == 0) return;
   std::string message;
-  if (link.reaped_elsewhere()) {
-    message = "ended without a result and with an unknown status: this program reaps its children elsewhere";
-  } else if (link.exit_status() == 0) {
+  if (!status) {
+    message = "killed, because the supervisor of its job ended";
+  } else if (status == 0) {
     message = "ended without a result";
   } else {
-    message = DescribeExit(link.exit_status());
-    if (state.has_result) message += " after its result";
+    message = DescribeExit(*status);
+    if (state.result.complete()) message += " after its result";
   }
   if (const std::string line = link.LastLogLine(); !line.empty()) message += ": " + line;
-  const bool aborted = WIFSIGNALED(link.exit_status()) && WTERMSIG(link.exit_status()) == SIGABRT;
+  const bool aborted = status && WIFSIGNALED(*status) && WTERMSIG(*status) == SIGABRT;
   Fail(place, RankFailure{.rank = NumberOf(place),
                           .kind = v1::FAILURE_KIND_PROCESS,
                           .aborted = aborted,
@@ -237,6 +268,7 @@ void JobWatch::Fail(std::size_t place, RankFailure failure) {
   RankState& state = states_[place];
   if (state.failed) return;
   state.failed = true;
+  links_[place].StopReceiving();
   state.failed_first = phase_ == Phase::kRunning || phase_ == Phase::kFailing;
   Conclude(std::move(failure));
 }
@@ -259,7 +291,8 @@ void JobWatch::Advance() {
       return Stop(v1::OUTCOME_TIMED_OUT,
                   fmt::format("not finished within the time limit of {:g} s", request_.time_limit.count()));
     }
-    const bool all = std::all_of(states_.begin(), states_.end(), [](const auto& s) { return s.has_result; });
+    const bool all =
+        std::all_of(states_.begin(), states_.end(), [](const auto& s) { return s.result.complete(); });
     if (all && !all_results_) all_results_ = now;
     if (all_results_ && now - *all_results_ > kEndLimit) {
       for (std::size_t place = 0; place < links_.size(); ++place) {
@@ -273,10 +306,10 @@ void JobWatch::Advance() {
   }
   if (now < phase_end_) return;
   if (phase_ == Phase::kFailing) {
-    Signal(SIGTERM);
+    supervisor_.Terminate();
     SetPhase(Phase::kTerminating, kTerminateLimit);
   } else {
-    Signal(SIGKILL);
+    supervisor_.Kill();
     SetPhase(Phase::kKilling, kTerminateLimit);
   }
 }
@@ -285,23 +318,13 @@ void JobWatch::Stop(v1::Outcome outcome, std::string message) {
   stopped_ = true;
   result_.outcome = outcome;
   result_.message = std::move(message);
-  Signal(SIGTERM);
+  supervisor_.Terminate();
   SetPhase(Phase::kTerminating, kTerminateLimit);
 }
 
 void JobWatch::SetPhase(Phase phase, milliseconds limit) {
   phase_ = phase;
   phase_end_ = Clock::now() + limit;
-}
-
-// Signals the whole process group, including processes that the ranks started. Its ID stays valid while one
-// rank is not reaped.
-void JobWatch::Signal(int signal) {
-  const bool ours = std::any_of(links_.begin(), links_.end(), [](RankLink& link) {
-    link.PollEnded();
-    return !link.reaped_elsewhere();
-  });
-  if (ours) ::kill(-links_.front().pid(), signal);
 }
 
 bool JobWatch::AllEnded() const {
@@ -312,18 +335,22 @@ bool JobWatch::AllEnded() const {
 
 void JobWatch::Finish() {
   exchange_.reset();
-  Signal(SIGKILL);  // the ranks have ended, but processes that they started may remain
+  supervisor_.Finish();
   for (std::size_t rank = 0; rank < states_.size(); ++rank) {
+    RankState& state = states_[rank];
     RankEnd end;
-    end.last = std::move(states_[rank].last);
+    if (state.error.has_error()) {
+      end.last = std::move(state.error);
+    } else if (state.result.complete()) {
+      end.last = state.result.Take();
+    }
     if (rank < links_.size()) {
       RankLink& link = links_[rank];
       link.DrainLog();
-      link.Reap();
-      end.exit_status = link.exit_status();
+      end.exit_status = link.exit_status().value_or(0);
       end.log_tail = link.log_tail();
-      end.failed = states_[rank].failed_first;
-      end.finished = states_[rank].has_result && !states_[rank].failed && link.exit_status() == 0;
+      end.failed = state.failed_first;
+      end.finished = state.result.complete() && !state.failed && link.exit_status() == 0;
     }
     result_.ranks.push_back(std::move(end));
   }

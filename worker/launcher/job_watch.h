@@ -1,6 +1,6 @@
 // Runs a job's ranks in the calling thread: starts them, relays their gathered values, forwards progress,
-// finds the first failure, ends the remaining ranks and reaps all. Not thread-safe, but several may run in
-// one program, because each handles only its own processes.
+// finds the first failure, ends the remaining ranks and what they left behind. Not thread-safe, but several
+// may run in one program, because each has a supervisor of its own, the parent of its processes.
 //
 // Ranks have two indexes: the place, from 0, among the ranks that run here, and the number in the whole job.
 // They differ if the job spans workers.
@@ -16,6 +16,7 @@
 #include "worker/launcher/exchange.h"
 #include "worker/launcher/failure_verdict.h"
 #include "worker/launcher/job_directory.h"
+#include "worker/launcher/job_supervisor.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/launcher/rank_link.h"
 
@@ -25,32 +26,38 @@ class JobWatch {
  public:
   JobWatch(const JobRequest& request, const LaunchHooks& hooks);
 
-  // Call once. Returns when every process has ended and been reaped.
-  JobResult Run(const std::string& trainer_path);
+  // Call once. Returns when every rank has ended, and every process that a rank left behind
+  // (JobSupervisor::Finish).
+  JobResult Run(const std::string& trainer_path, const std::string& supervisor_path);
 
  private:
   using Clock = std::chrono::steady_clock;
 
   // The launcher's state of a rank, beyond its link.
   struct RankState {
+    explicit RankState(const v1::RunSpec& spec) : result(spec) {}
+
     bool judged = false;  // its end was examined
-    bool has_result = false;
     bool failed = false;
-    bool failed_first = false;                // before the launcher began to end the ranks
-    v1::RankMessage last;                     // result or error
+    bool failed_first = false;  // before the launcher began to end the ranks
+    ResultJoiner result;
+    v1::RankMessage error;                    // if it sent one
     std::optional<v1::GatherRequest> gather;  // waits for the other ranks
   };
 
   enum class Phase { kRunning, kFailing, kTerminating, kKilling };
 
-  bool Start(const std::string& trainer_path);
+  bool Start(const std::string& trainer_path, const std::string& supervisor_path);
+  void StopUnstarted(std::string message);
   void PollOnce();
   void TakeMessages(std::size_t place);
   void Take(std::size_t place, v1::RankMessage& message);
   void CompleteGathering();
+  void TakeGather(std::size_t place, v1::GatherRequest& request);
   void TakeExchange();
   void AnswerGathering(const std::string& name, std::vector<std::string> values);
   void CheckForgottenGathering();
+  void TakeExits();
   void JudgeEnds();
   void JudgeEnd(std::size_t place);
   int NumberOf(std::size_t place) const { return request_.ranks[place].rank(); }
@@ -66,7 +73,6 @@ class JobWatch {
   void Advance();
   void Stop(v1::Outcome outcome, std::string message);
   void SetPhase(Phase phase, std::chrono::milliseconds limit);
-  void Signal(int signal);
   bool AllEnded() const;
   void Finish();
 
@@ -74,6 +80,7 @@ class JobWatch {
   const LaunchHooks& hooks_;
   const JobDirectory directory_;  // must outlive the ranks
   const Clock::time_point start_ = Clock::now();
+  JobSupervisor supervisor_;
   std::vector<RankLink> links_;
   std::vector<RankState> states_;
   std::optional<Exchange> exchange_;  // in-flight

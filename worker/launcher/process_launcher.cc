@@ -1,5 +1,7 @@
 #include "worker/launcher/process_launcher.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -11,6 +13,14 @@
 
 namespace autocfg::worker {
 namespace {
+
+namespace fs = std::filesystem;
+
+// Returns the directory of this program's executable; empty if the system does not say.
+fs::path OwnDirectory() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path();
+}
 
 // Describes what is invalid in a request. Empty if it is valid.
 std::string CheckRequest(const JobRequest& request, const LaunchHooks& hooks) {
@@ -44,7 +54,8 @@ std::string CheckRequest(const JobRequest& request, const LaunchHooks& hooks) {
 
 bool JobResult::bad_input() const { return IsBadInput(error); }
 
-ProcessLauncher::ProcessLauncher(std::string trainer_path) : trainer_path_(std::move(trainer_path)) {}
+ProcessLauncher::ProcessLauncher(std::string trainer_path, std::string supervisor_path)
+    : trainer_path_(std::move(trainer_path)), supervisor_path_(std::move(supervisor_path)) {}
 
 JobResult ProcessLauncher::Run(const JobRequest& request, const LaunchHooks& hooks) {
   if (std::string wrong = CheckRequest(request, hooks); !wrong.empty()) {
@@ -55,14 +66,28 @@ JobResult ProcessLauncher::Run(const JobRequest& request, const LaunchHooks& hoo
     result.ranks.resize(request.ranks.size());
     return result;
   }
-  return JobWatch(request, hooks).Run(trainer_path_);
+  return JobWatch(request, hooks).Run(trainer_path_, supervisor_path_);
 }
 
 std::string FindTrainer() {
   if (const char* path = std::getenv("AUTOCFG_TRAINER"); path != nullptr && *path != '\0') return path;
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / "autocfg-trainer").string();
+  return (OwnDirectory() / "autocfg-trainer").string();
+}
+
+std::string FindSupervisor() {
+  constexpr const char* kName = "autocfg-supervisor";
+  const fs::path beside = OwnDirectory() / kName;
+  // Programs of a build that are not installed, such as tests.
+  const fs::path in_bin = OwnDirectory().parent_path() / "bin" / kName;
+  return (::access(beside.c_str(), X_OK) != 0 && ::access(in_bin.c_str(), X_OK) == 0 ? in_bin : beside)
+      .string();
+}
+
+absl::Status CheckSupervisor() {
+  const std::string path = FindSupervisor();
+  if (::access(path.c_str(), X_OK) == 0) return absl::OkStatus();
+  return absl::NotFoundError(
+      fmt::format("{}: the program that starts and ends ranks is missing; build or install it there", path));
 }
 
 }  // namespace autocfg::worker

@@ -1,6 +1,9 @@
 // Starts one trainer process per rank, relays their rendezvous, watches and kills them (docs/architecture.md,
 // "A rank talks only to its launcher and its peers"). Thread-safe: several threads may call Run, and each job
 // has its own processes.
+//
+// Each job has a supervisor, the parent of its ranks (worker/supervisor/orders.h). So this program has one
+// child for each job, and waits for no other.
 #pragma once
 
 #include <atomic>
@@ -10,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "autocfg/v1/trainer.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "worker/launcher/exchange.h"
@@ -21,7 +25,7 @@ struct RankEnd {
   bool finished = false;          // sent its result and exited with status 0
   bool failed = false;            // before the launcher began to end the ranks
   autocfg::v1::RankMessage last;  // result or error; unset if it sent neither
-  int exit_status = 0;            // as from waitpid
+  int exit_status = 0;            // as from waitpid; 0 if unknown, because the job's supervisor ended
   std::string log_tail;           // end of its standard error output
 };
 
@@ -58,24 +62,34 @@ struct LaunchHooks {
   ExchangeHook exchange;  // required if other workers run ranks of the job
 };
 
+// Returns the supervisor beside this program's executable or in ../bin of it. If neither exists, returns
+// where it should be.
+std::string FindSupervisor();
+
 class ProcessLauncher {
  public:
   // `trainer_path`: the autocfg-trainer program. Started as
   //   autocfg-trainer --launcher-fd=3 [--cpu-list=0,1,...]
   // with its socket as descriptor 3. The program pins itself to the given cores; CUDA_VISIBLE_DEVICES selects
   // its GPU.
-  explicit ProcessLauncher(std::string trainer_path);
+  // `supervisor_path`: the autocfg-supervisor program.
+  explicit ProcessLauncher(std::string trainer_path, std::string supervisor_path = FindSupervisor());
 
-  // Returns when every process has ended and been reaped. The first failing rank makes the launcher end the
-  // others within seconds: SIGTERM, then SIGKILL to the whole process group. Leaves no process and no
-  // shared-memory segment behind.
+  // Returns when every process has ended and been reaped, also those that a rank moved to other sessions or
+  // left behind. The first failing rank makes the launcher end the others within seconds: SIGTERM, then
+  // SIGKILL. Leaves no shared-memory segment behind. A process that the kernel does not end within
+  // kOrphanKillLimit of SIGKILL is logged and left behind, unless it is a rank.
   JobResult Run(const JobRequest& request, const LaunchHooks& hooks = {});
 
  private:
   std::string trainer_path_;
+  std::string supervisor_path_;
 };
 
 // Returns $AUTOCFG_TRAINER, or else the trainer beside this program's executable.
 std::string FindTrainer();
+
+// NotFound, with what to do, if FindSupervisor's program is missing.
+absl::Status CheckSupervisor();
 
 }  // namespace autocfg::worker

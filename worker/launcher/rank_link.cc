@@ -1,21 +1,17 @@
 #include "worker/launcher/rank_link.h"
 
+#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 namespace autocfg::worker {
 namespace {
-
-// Converts waitid's result to a waitpid status.
-int WaitStatus(const siginfo_t& info) {
-  if (info.si_code == CLD_EXITED) return (info.si_status & 0xff) << 8;
-  return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
-}
 
 // Matches "[time] [trainer] [info] words", spdlog's format of the trainer's own log. Such lines do not
 // explain an exit.
@@ -26,41 +22,60 @@ bool IsInformation(std::string_view line) {
 
 }  // namespace
 
-absl::Status RankLink::Queue(const v1::LauncherMessage& message) {
-  if (absl::Status status = AppendFrame(message, out_); !status.ok()) return status;
+absl::StatusOr<RankLink::Frame> RankLink::MakeFrame(const v1::LauncherMessage& message) {
+  std::string bytes;
+  if (absl::Status status = AppendFrame(message, bytes); !status.ok()) return status;
+  return std::make_shared<const std::string>(std::move(bytes));
+}
+
+void RankLink::Queue(Frame frame) {
+  out_.push_back(std::move(frame));
   Flush();
-  return absl::OkStatus();
 }
 
 void RankLink::Flush() {
-  std::size_t sent = 0;
-  while (sent < out_.size()) {
+  while (!out_.empty()) {
+    const std::string& frame = *out_.front();
     const ssize_t n =
-        ::send(rank_.socket.get(), out_.data() + sent, out_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ::send(rank_.socket.get(), frame.data() + sent_, frame.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0) {
-      sent += static_cast<std::size_t>(n);
+      sent_ += static_cast<std::size_t>(n);
+      if (sent_ < frame.size()) continue;
+      out_.pop_front();
+      sent_ = 0;
     } else if (errno == EAGAIN) {
-      break;
+      return;
     } else if (errno != EINTR) {  // the rank is gone; read what it sent before
-      sent = out_.size();
+      out_.clear();
+      sent_ = 0;
     }
   }
-  out_.erase(0, sent);
 }
 
-void RankLink::Receive() {
-  std::array<char, 64 << 10> bytes;
-  // Bounded, so that a rank that floods does not starve the others.
-  for (int reads = 0; !input_ended_ && (reads < 64 || ended()); ++reads) {
-    const ssize_t n = ::recv(rank_.socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+std::size_t RankLink::Receive(std::size_t most) {
+  std::array<char, 16 << 10> bytes;
+  most = std::min(most, bytes.size());
+  while (!input_ended_ && most > 0) {
+    const ssize_t n = ::recv(rank_.socket.get(), bytes.data(), most, MSG_DONTWAIT);
     if (n > 0) {
       in_.Append(std::string_view(bytes.data(), static_cast<std::size_t>(n)));
-    } else if (n < 0 && errno == EAGAIN) {
-      return;
-    } else if (n == 0 || errno != EINTR) {
-      input_ended_ = true;
+      return static_cast<std::size_t>(n);
     }
+    if (n < 0 && errno == EAGAIN) return 0;
+    if (n == 0 || errno != EINTR) input_ended_ = true;
   }
+  return 0;
+}
+
+std::size_t RankLink::UnreadBytes() const {
+  int bytes = 0;
+  return ::ioctl(rank_.socket.get(), FIONREAD, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes)
+                                                                         : 0;
+}
+
+void RankLink::StopReceiving() {
+  input_ended_ = true;
+  in_.Clear();
 }
 
 void RankLink::DrainLog() {
@@ -90,25 +105,6 @@ std::string RankLink::LastLogLine() const {
     end = begin;
   }
   return "";
-}
-
-bool RankLink::PollEnded() {
-  if (ended()) return true;
-  siginfo_t info{};
-  while (::waitid(P_PID, static_cast<id_t>(rank_.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-    if (errno == EINTR) continue;
-    reaped_elsewhere_ = true;
-    exit_status_ = 0;
-    return true;
-  }
-  if (info.si_pid == rank_.pid) exit_status_ = WaitStatus(info);
-  return ended();
-}
-
-void RankLink::Reap() {
-  if (reaped_elsewhere_) return;
-  while (::waitpid(rank_.pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
 }
 
 }  // namespace autocfg::worker

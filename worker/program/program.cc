@@ -10,9 +10,11 @@
 #include <charconv>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,6 +25,7 @@
 #include "base/os/end_limit.h"
 #include "base/os/host.h"
 #include "base/os/process.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
@@ -49,6 +52,7 @@ struct Texts {
   std::string name;
   std::string wait = "60s";
   bool insecure = false;
+  JobFileRules files;
 };
 
 bool IsPlain(unsigned char c) {
@@ -62,6 +66,20 @@ bool ParseAll(std::string_view text, T& value) {
 }
 
 ProgramEnd Usage(std::string message) { return {2, std::move(message)}; }
+
+// Returns what is wrong with the directories of an option; empty if nothing is.
+std::string WrongIn(std::string_view option, const std::vector<std::string>& directories) {
+  for (const std::string& directory : directories) {
+    std::error_code error;
+    const bool is_directory = std::filesystem::is_directory(directory, error);
+    const std::string quoted = base::Printable(directory);
+    if (error) return fmt::format("{}: {}: {}", option, quoted, error.message());
+    if (!is_directory) return fmt::format("{}: {} is not a directory", option, quoted);
+    if (!std::filesystem::path(directory).is_absolute())
+      return fmt::format("{}: {} is a relative path; give an absolute one", option, quoted);
+  }
+  return "";
+}
 
 // Returns the parser's message without its line break and full stop.
 std::string Words(const CLI::ParseError& error) {
@@ -91,6 +109,11 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   const auto wait = ParseDuration("--wait", texts.wait, 0, kYearSeconds);
   if (!wait.ok()) return Usage(std::string(wait.status().message()));
   options.wait_s = *wait;
+  for (const auto& [option, directories] :
+       {std::pair{"--data-dir", &texts.files.data_dirs}, std::pair{"--save-dir", &texts.files.save_dirs}}) {
+    if (std::string wrong = WrongIn(option, *directories); !wrong.empty()) return Usage(std::move(wrong));
+  }
+  options.files = texts.files;
   return options;
 }
 
@@ -167,6 +190,8 @@ int RunWorker(const ProgramOptions& program) {
                                         "autocfg-worker or set AUTOCFG_TRAINER",
                                         options.trainer_path));
   }
+  if (const absl::Status status = CheckSupervisor(); !status.ok())
+    return Fail(kExitUsage, std::string(status.message()));
   auto devices = ChooseDevices(program.devices, options.trainer_path);
   if (!devices.ok()) return Fail(kExitUsage, std::string(devices.status().message()));
   for (const std::string& note : devices->notes) spdlog::info("{}", note);
@@ -174,6 +199,7 @@ int RunWorker(const ProgramOptions& program) {
   options.insecure = program.insecure;
   options.name = program.name;
   options.inventory = InventoryOf(*devices, program.slots);
+  options.files = program.files;
   options.cores = devices->cores;
   options.wait_s = program.wait_s;
 
@@ -213,6 +239,12 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   app.add_option("--slots", texts.slots, "maximum number of concurrent ranks (default: one per core or GPU)");
   app.add_option("--name", texts.name, "unique name of this worker (default: the host's name)");
   app.add_option("--wait", texts.wait, "how long to try to reach the coordinator (default: 60s)");
+  app.add_option("--data-dir", texts.files.data_dirs,
+                 "directory in which jobs may read files; repeatable (default: none)")
+      ->allow_extra_args(false);
+  app.add_option("--save-dir", texts.files.save_dirs,
+                 "directory in which jobs may write files; repeatable (default: none)")
+      ->allow_extra_args(false);
   app.add_flag("--insecure", texts.insecure, "send plain text to a coordinator on another machine");
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::reverse(words.begin(), words.end());  // CLI11 expects reversed arguments

@@ -6,6 +6,8 @@
 #include <string>
 #include <variant>
 
+#include "worker/jobs/job_files.h"
+
 namespace autocfg::worker {
 
 // Exit codes. deploy/systemd/autocfg-worker.service restarts the program after all codes but the first three.
@@ -27,6 +29,7 @@ struct ProgramOptions {
   std::string name;        // worker name, workers/{id}
   bool insecure = false;
   double wait_s = 60;
+  JobFileRules files;  // that jobs may name
 };
 
 // The program must exit with this code; `message` is one error line if the code is not 0.

@@ -33,7 +33,7 @@ struct Worker::Impl {
         launcher(options.trainer_path),
         channel(std::move(given)),
         calls(channel, options.name),
-        loop(calls, boot_id, options.inventory, cores, launcher) {}
+        loop(calls, boot_id, options.inventory, options.files, cores, launcher) {}
 
   bool Cancelled() const { return options.cancel != nullptr && *options.cancel; }
 

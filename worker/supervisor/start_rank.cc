@@ -1,0 +1,93 @@
+#include "worker/supervisor/start_rank.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <vector>
+
+extern char** environ;
+
+namespace autocfg::worker {
+namespace {
+
+constexpr int kCannotStart = 127;  // exit status of a child that could not become the program
+
+// Returns the name in NAME=value.
+std::string_view NameOf(std::string_view variable) { return variable.substr(0, variable.find('=')); }
+
+// The arrays that execve takes. The command must outlive this object.
+struct ExecArrays {
+  explicit ExecArrays(const RankCommand& command) {
+    for (const std::string& argument : command.arguments) Add(argument, arguments);
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      // With duplicate names, the program would find the first.
+      const std::string_view name = NameOf(*variable);
+      if (std::none_of(command.environment.begin(), command.environment.end(),
+                       [name](const std::string& other) { return NameOf(other) == name; }))
+        environment.push_back(*variable);
+    }
+    for (const std::string& variable : command.environment) Add(variable, environment);
+    arguments.push_back(nullptr);
+    environment.push_back(nullptr);
+  }
+
+  std::vector<char*> arguments;
+  std::vector<char*> environment;
+
+ private:
+  // execve does not change the strings; its type is that of C.
+  static void Add(const std::string& word, std::vector<char*>& words) {
+    words.push_back(const_cast<char*>(word.c_str()));
+  }
+};
+
+// In the child. Returns only if a call fails, with errno set.
+void BecomeRank(const ExecArrays& arrays, pid_t supervisor, pid_t group, int socket, int log) {
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
+  if (::getppid() != supervisor) ::_exit(kCannotStart);  // it died before that
+  if (::setpgid(0, group) != 0) return;
+  sigset_t none;
+  sigemptyset(&none);
+  if (::sigprocmask(SIG_SETMASK, &none, nullptr) != 0) return;
+  if (::dup2(log, STDERR_FILENO) < 0 || ::dup2(socket, kRankSocket) < 0) return;
+  ::execve(arrays.arguments.front(), arrays.arguments.data(), arrays.environment.data());
+}
+
+}  // namespace
+
+StartedRank StartRank(const RankCommand& command, pid_t group, const base::UniqueFd& socket,
+                      const base::UniqueFd& log) {
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return {.error = errno};
+  const base::UniqueFd failure(pipe[0]);
+  base::UniqueFd in_child(pipe[1]);
+  const ExecArrays arrays(command);
+  const pid_t supervisor = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return {.error = errno};
+  if (pid == 0) {
+    BecomeRank(arrays, supervisor, group, socket.get(), log.get());
+    const int error = errno;
+    // If the write fails, the supervisor sees the exit status instead.
+    const auto written = ::write(in_child.get(), &error, sizeof error);
+    ::_exit(written == sizeof error ? kCannotStart : kCannotStart - 1);
+  }
+  in_child.Reset();
+  int error = 0;
+  ssize_t n = 0;
+  while ((n = ::read(failure.get(), &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  if (n != sizeof error) return {.pid = pid};  // the pipe closed when the program started
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return {.error = error};
+}
+
+}  // namespace autocfg::worker
