@@ -5,12 +5,22 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <random>
 
 #include "fmt/format.h"
 
 namespace autocfg::base {
+namespace {
+
+double SecondsSinceBoot() {
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -33,6 +43,11 @@ Clock SystemClock() {
   return [] {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   };
+}
+
+Clock SteadyClock() {
+  static const double boot_s = SystemClock()() - SecondsSinceBoot();
+  return [] { return boot_s + SecondsSinceBoot(); };
 }
 
 std::string RandomId() {

@@ -20,8 +20,13 @@ std::string KernelId();
 // A clock in Unix seconds. Injected, so that tests can supply their own. Several threads call a Clock.
 using Clock = std::function<double()>;
 
-// Returns the clock of the machine.
+// Returns the clock of the machine, which its administrator or NTP may step.
 Clock SystemClock();
+
+// Returns a clock that nobody steps: the system's time when the process first asked for this clock, plus the
+// time that has passed since, including that in which the machine was suspended or the process stopped.
+// Decisions (leases, budgets, who is silent) go by it.
+Clock SteadyClock();
 
 // Returns 128 bits of the system's randomness as 32 hexadecimal digits.
 std::string RandomId();

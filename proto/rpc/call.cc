@@ -1,6 +1,6 @@
 #include "proto/rpc/call.h"
 
-#include "absl/time/time.h"
+#include <algorithm>
 
 namespace autocfg {
 
@@ -14,30 +14,34 @@ std::chrono::system_clock::time_point DeadlineIn(double seconds) {
 }
 
 void CallGroup::Cancel() {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   cancelled_ = true;
+  changed_.notify_all();
   for (grpc::ClientContext* context : calls_) context->TryCancel();
 }
 
 bool CallGroup::cancelled() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return cancelled_;
 }
 
 bool CallGroup::WaitUntilCancelled(double seconds) {
-  absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(&cancelled_), absl::Seconds(seconds));
+  // A longer wait would overflow the clock's range.
+  constexpr std::chrono::duration<double> kLongest = std::chrono::hours(24);
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, std::min(std::chrono::duration<double>(seconds), kLongest),
+                           [this] { return cancelled_; });
 }
 
 // Cancelling a context before its call begins ends the call as soon as it begins.
 CallGroup::Member::Member(CallGroup& group, grpc::ClientContext& context) : group_(group), context_(context) {
-  absl::MutexLock lock(&group_.mutex_);
+  const std::lock_guard lock(group_.mutex_);
   group_.calls_.insert(&context_);
   if (group_.cancelled_) context_.TryCancel();
 }
 
 CallGroup::Member::~Member() {
-  absl::MutexLock lock(&group_.mutex_);
+  const std::lock_guard lock(group_.mutex_);
   group_.calls_.erase(&context_);
 }
 

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
+#include <mutex>
 #include <set>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 
@@ -42,9 +42,11 @@ class CallGroup {
   };
 
  private:
-  mutable absl::Mutex mutex_;
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  std::set<grpc::ClientContext*> calls_ ABSL_GUARDED_BY(mutex_);
+  // Of std, because its timed waits go by the steady clock. Guards the members below.
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool cancelled_ = false;
+  std::set<grpc::ClientContext*> calls_;
 };
 
 struct CallOptions {

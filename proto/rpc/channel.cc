@@ -69,12 +69,15 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& ta
 
 void PauseBeforeRetry(grpc::Channel& channel, double seconds, const std::function<bool()>& stop) {
   const bool connected = channel.GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
-  const auto end = DeadlineIn(seconds);
-  while (std::chrono::system_clock::now() < end && !stop()) {
-    const auto slice = std::min(end, DeadlineIn(kSliceSeconds));
+  using Clock = std::chrono::steady_clock;  // a step of the system's clock must not prolong the pause
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (!stop()) {
+    const std::chrono::duration<double> left = end - Clock::now();
+    if (left.count() <= 0) return;
+    const double slice_s = std::min(left.count(), kSliceSeconds);
     if (connected) {
-      std::this_thread::sleep_until(slice);
-    } else if (channel.WaitForConnected(slice)) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(slice_s));
+    } else if (channel.WaitForConnected(DeadlineIn(slice_s))) {
       return;
     }
   }

@@ -1,7 +1,9 @@
 #include "server/coordinator/coordinator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -95,9 +97,12 @@ struct Coordinator::Impl {
       : store(Heard(std::move(given))),
         runners(*store, notifier, options.clock, [this] { return AtWork(); }),
         rendezvous(*store, {.barrier = kBarrier}),
-        dispatcher(
-            *store, options.clock,
-            {.lease_duration_s = options.lease_duration_s, .on_waiting = [this] { notifier.NotifyAll(); }}),
+        dispatcher(*store, options.clock,
+                   {.lease_duration_s = options.lease_duration_s,
+                    .on_waiting =
+                        [this](const std::vector<std::int64_t>& studies) {
+                          for (const std::int64_t study : studies) notifier.Notify(study);
+                        }}),
         studies({.store = *store,
                  .notifier = notifier,
                  .runners = runners,
@@ -187,9 +192,11 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
     return absl::UnavailableError(fmt::format("address {}: cannot serve there", options.address));
   impl->address = ListenText(*address, sockets->port());
   SetServing(*impl->server, true);
-  const absl::Duration lease = absl::Seconds(options.lease_duration_s);
-  impl->expiry =
-      std::make_unique<LeaseExpiry>(impl->dispatcher, lease, std::min(lease / 4, absl::Seconds(1)));
+  impl->expiry = std::make_unique<LeaseExpiry>(
+      impl->dispatcher,
+      LeaseExpiryOptions{.lease_duration_s = options.lease_duration_s,
+                         .period = std::chrono::duration<double>(std::min(options.lease_duration_s / 4, 1.0)),
+                         .clock = options.clock});
   for (const std::int64_t study : *running) impl->runners.Start(study);
   impl->listener = std::make_unique<Listener>(*std::move(sockets), std::move(take));
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));

@@ -17,7 +17,7 @@ struct CoordinatorOptions {
   bool insecure = false;  // allow plain text to leave the machine
   double lease_duration_s = 10;
   std::string owner = "local";  // principal of callers who reach the server (server/services/grpc_call.h)
-  base::Clock clock = base::SystemClock();
+  base::Clock clock = base::SteadyClock();
 };
 
 class Coordinator {

@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
 #include "server/names/names.h"
@@ -25,6 +24,10 @@ std::string WhatBecame(const EndedLease& lease) {
   return fmt::format("the job has ended {}", ShortName(lease.state));
 }
 
+std::chrono::duration<double> ToSeconds(absl::Duration duration) {
+  return std::chrono::duration<double>(absl::ToDoubleSeconds(duration));
+}
+
 void RunAnswers(const std::vector<std::function<void()>>& answers) {
   for (const auto& answer : answers) answer();
 }
@@ -35,21 +38,27 @@ Dispatcher::Dispatcher(Store& store, base::Clock clock, DispatcherOptions option
     : store_(store),
       clock_(std::move(clock)),
       options_(std::move(options)),
-      presence_(options_.lease_duration_s, options_.broken_grace) {
+      presence_(options_.lease_duration_s, options_.broken_grace),
+      lateness_(options_.lease_duration_s / 2) {
   NoteRegistered();
   thread_ = std::thread([this] { Loop(); });
 }
 
 Dispatcher::~Dispatcher() { Close(); }
 
+void Dispatcher::LookSoon() {
+  changed_ = true;
+  wakeup_.Set();
+}
+
 void Dispatcher::StoreChanged() {
   absl::MutexLock lock(&mutex_);
-  look_ = true;
+  LookSoon();
   ++changes_;
 }
 
 void Dispatcher::Ended(const WorkerSession& session, bool broke) {
-  presence_.Unparked(session, broke, clock_(), absl::Now());
+  presence_.Unparked(session, broke, clock_(), SteadyNow());
 }
 
 CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
@@ -74,20 +83,22 @@ CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
   bool at_once = false;
   {
     absl::MutexLock lock(&mutex_);
+    const double now_s = clock_();
     if (closed_) {
       rejected = CoordinatorClosing();
-    } else if (!presence_.Heard(request.session, clock_())) {
+    } else if (!presence_.Heard(request.session, now_s)) {
       rejected = Superseded(request.session);
     } else if (worker->draining && presence_.TellDrainToPoll(request.session)) {
       at_once = true;
     } else {
+      presence_.Works(request.session, now_s);
       presence_.Parked(request.session);
       auto placed = polls_.Put(request.session.worker, {request.session, worker->draining, answer},
-                               absl::Now() + request.wait);
+                               SteadyIn(request.wait));
       id = placed.id;
       ended = std::move(placed.displaced);
       if (ended) Ended(ended->session, /*broke=*/false);
-      look_ = true;
+      LookSoon();
     }
   }
   if (!rejected.ok()) return reject(rejected);
@@ -113,19 +124,22 @@ CallId Dispatcher::Renew(const RenewRequest& request, const RenewAnswer& answer)
   absl::StatusOr<v1::LeaseCommand> now = *command;
   {
     absl::MutexLock lock(&mutex_);
+    const double now_s = clock_();
+    const bool current = !closed_ && presence_.Heard(request.session, now_s);
+    if (current) presence_.Works(request.session, now_s);
     if (closed_) {
       now = CoordinatorClosing();
-    } else if (!presence_.Heard(request.session, clock_())) {
+    } else if (!current) {
       now = Superseded(request.session);
     } else if (request.wait > absl::ZeroDuration() && *command != v1::LEASE_COMMAND_CANCEL &&
                !(*command == v1::LEASE_COMMAND_DRAIN && presence_.TellDrainToRenewal(request.session))) {
       presence_.Parked(request.session);
       auto placed =
-          renewals_.Put(request.lease_id, {request.session, *command, answer}, absl::Now() + request.wait);
+          renewals_.Put(request.lease_id, {request.session, *command, answer}, SteadyIn(request.wait));
       id = placed.id;
       ended = std::move(placed.displaced);
       if (ended) Ended(ended->session, /*broke=*/false);
-      if (changes_ != changes) look_ = true;  // the renewal's answer may be outdated
+      if (changes_ != changes) LookSoon();  // the renewal's answer may be outdated
     }
   }
   if (id == 0) answer(now);
@@ -140,7 +154,7 @@ void Dispatcher::PollerGone(CallId id, bool broke) {
     poll = polls_.TakeById(id);
     if (!poll) return;
     Ended(poll->session, broke);
-    look_ = true;
+    LookSoon();
   }
   poll->answer(absl::CancelledError("the worker is gone"));
 }
@@ -152,7 +166,7 @@ void Dispatcher::RenewerGone(CallId id, bool broke) {
     renewal = renewals_.TakeById(id);
     if (!renewal) return;
     Ended(renewal->session, broke);
-    look_ = true;
+    LookSoon();
   }
   renewal->answer(absl::CancelledError("the worker is gone"));
 }
@@ -169,12 +183,12 @@ Dispatcher::Answers Dispatcher::EndCalls(Which which, const absl::StatusOr<Work>
                                          const absl::StatusOr<v1::LeaseCommand>& renewals) {
   Answers answers;
   for (ParkedPoll& poll :
-       polls_.TakeIf([&](const ParkedPoll&each, absl::Time) { return which(each.session); })) {
+       polls_.TakeIf([&](const ParkedPoll&each, SteadyTime) { return which(each.session); })) {
     Ended(poll.session, /*broke=*/false);
     answers.push_back([answer = std::move(poll.answer), polls] { answer(polls); });
   }
   for (ParkedRenewal& renewal :
-       renewals_.TakeIf([&](const ParkedRenewal&each, absl::Time) { return which(each.session); })) {
+       renewals_.TakeIf([&](const ParkedRenewal&each, SteadyTime) { return which(each.session); })) {
     Ended(renewal.session, /*broke=*/false);
     answers.push_back([answer = std::move(renewal.answer), renewals] { answer(renewals); });
   }
@@ -192,7 +206,7 @@ void Dispatcher::Registered(const WorkerSession& session) {
           return each.worker == session.worker && each.epoch < session.epoch;
         },
         over, over);
-    look_ = true;
+    LookSoon();
   }
   RunAnswers(answers);
 }
@@ -204,7 +218,7 @@ void Dispatcher::Deregistered(const WorkerSession& session) {
     answers = EndCalls([&](const WorkerSession& each) { return each == session; }, Work{},
                        absl::FailedPreconditionError(fmt::format("{} has deregistered", session.worker)));
     presence_.Forget(session);
-    look_ = true;
+    LookSoon();
   }
   RunAnswers(answers);
 }
@@ -237,8 +251,7 @@ Presence::Seen Dispatcher::Seen(const std::string& worker) {
 
 std::string Dispatcher::Waiting(std::int64_t study) {
   absl::MutexLock lock(&mutex_);
-  const auto at = waiting_.find(study);
-  return at == waiting_.end() ? "" : at->second;
+  return reasons_.Find(study);
 }
 
 std::size_t Dispatcher::parked() {
@@ -251,6 +264,8 @@ void Dispatcher::Close() {
   {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(closed_, true)) return;
+    wakeup_.Set();
+    closing_.Set();
     answers = EndCalls([](const WorkerSession&) { return true; }, CoordinatorClosing(), CoordinatorClosing());
   }
   RunAnswers(answers);
@@ -268,28 +283,40 @@ void Dispatcher::NoteRegistered() {
 }
 
 void Dispatcher::Loop() {
-  while (true) {
+  const auto closed = [this] {
+    absl::MutexLock lock(&mutex_);
+    return closed_;
+  };
+  const std::chrono::duration<double> period = ToSeconds(options_.look_period);
+  while (!closed()) {
+    Look();
+    // A failing store signals changes too; this pause prevents a busy loop.
+    if (!last_error_.ok() && closing_.Wait(period)) return;
+    SteadyTime next;
     {
       absl::MutexLock lock(&mutex_);
-      // A failing store signals changes too; this pause prevents a busy loop.
-      if (!last_error_.ok()) mutex_.AwaitWithTimeout(absl::Condition(&closed_), options_.look_period);
-      const absl::Time next =
-          std::min({polls_.NextDeadline(), renewals_.NextDeadline(), presence_.NextLoss()});
-      mutex_.AwaitWithDeadline(absl::Condition(this, &Dispatcher::Wake),
-                               std::min(next, absl::Now() + options_.look_period));
-      if (closed_) return;
-      look_ = false;
+      next = std::min({polls_.NextDeadline(), renewals_.NextDeadline(), presence_.NextLoss()});
     }
-    Look();
+    const SteadyTime now = SteadyNow();
+    wakeup_.Wait(std::min<std::chrono::duration<double>>(period, std::max(next, now) - now));
   }
 }
 
+void Dispatcher::ExcuseWorkers() {
+  // Two periods: a failing store makes a pause of one more.
+  const double late_s = lateness_.Check(options_.elapsing(), 2 * absl::ToDoubleSeconds(options_.look_period));
+  if (late_s <= 0) return;
+  absl::MutexLock lock(&mutex_);
+  presence_.Excuse(late_s, clock_(), SteadyNow());
+}
+
 void Dispatcher::Look() {
+  ExcuseWorkers();
   std::vector<WorkerSession> lost;
   std::vector<WorkerSession> silent;
   std::vector<WorkerSession> abandoned;
   bool renewing = false;
-  const absl::Time now = absl::Now();
+  const SteadyTime now = SteadyNow();
   {
     absl::MutexLock lock(&mutex_);
     lost = presence_.TakeLost(now);
@@ -317,7 +344,7 @@ void Dispatcher::DeregisterAbandoned(const std::vector<WorkerSession>& abandoned
   }
 }
 
-void Dispatcher::EndDue(absl::Time now) {
+void Dispatcher::EndDue(SteadyTime now) {
   Answers answers;
   {
     absl::MutexLock lock(&mutex_);
@@ -348,12 +375,12 @@ Dispatcher::Answers Dispatcher::DismissPolls(const std::vector<EndedLease>& lost
   return answers;
 }
 
-absl::Status Dispatcher::ExpireLeases(bool away) {
+absl::Status Dispatcher::ExpireLeases(double now_s, bool away) {
   absl::StatusOr<std::vector<EndedLease>> ended;
   Answers answers;
   {
     absl::MutexLock handing_out(&hand_out_mutex_);
-    ended = away ? store_.WithdrawExpired(clock_()) : store_.ExpireLeases(clock_());
+    ended = away ? store_.WithdrawExpired(now_s) : store_.ExpireLeases(now_s);
     if (!ended.ok()) return ended.status();
     answers = DismissPolls(*ended);
   }
@@ -363,6 +390,14 @@ absl::Status Dispatcher::ExpireLeases(bool away) {
   }
   RunAnswers(answers);
   return absl::OkStatus();
+}
+
+absl::StatusOr<double> Dispatcher::GrantAnew() {
+  const double now_s = clock_();
+  const auto leases = store_.GrantAnew(now_s, options_.lease_duration_s);
+  if (!leases.ok()) return leases.status();
+  if (*leases > 0) spdlog::info("{} held leases are granted anew", *leases);
+  return now_s + options_.lease_duration_s;
 }
 
 void Dispatcher::LoseBroken(const std::vector<WorkerSession>& lost) {
@@ -393,15 +428,33 @@ void Dispatcher::Give(const std::optional<ParkedPoll>& poll, const Lease& lease)
 
 Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
   absl::MutexLock handing_out(&hand_out_mutex_);
+  const double now_s = clock_();
+  const bool keeps = turns_.Keeps(now_s);
+  bool changed = std::exchange(keeps_, keeps) != keeps;
   std::vector<WorkerSession> waiting;
-  std::vector<WorkerSession> live;
   {
     absl::MutexLock lock(&mutex_);
+    changed = std::exchange(changed_, false) || changed;
+    std::vector<WorkerSession> at_work = presence_.AtWork(now_s);
+    if (at_work != at_work_) {
+      at_work_ = std::move(at_work);
+      changed = true;
+    }
     polls_.ForEach([&](const std::string&, const ParkedPoll& poll) { waiting.push_back(poll.session); });
-    live = presence_.Live(clock_());
   }
-  auto assigned = store_.LeaseJobs(waiting, live, clock_(), options_.lease_duration_s);
   HandedOut handed_out;
+  if (!changed) return handed_out;
+  unexplained_ = true;
+  if (waiting.empty()) return handed_out;
+  auto assigned = store_.LeaseJobs(waiting, at_work_, now_s, options_.lease_duration_s, keeps);
+  if (assigned.ok()) {
+    turns_.Assigned(*assigned, now_s);
+    // If the process was stopped meanwhile, these leases are old before they reach their workers.
+    if (!assigned->leases.empty() && clock_() - now_s > options_.lease_duration_s / 2) {
+      if (const auto granted = GrantAnew(); !granted.ok())
+        spdlog::error("cannot grant leases anew; they may expire early: {}", granted.status().ToString());
+    }
+  }
   absl::MutexLock lock(&mutex_);
   if (!assigned.ok()) {
     if (assigned.status() != last_error_)
@@ -424,9 +477,6 @@ Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
     handed_out.polls.push_back(std::move(poll));
     handed_out.leases.push_back(std::move(lease));
   }
-  std::map<std::int64_t, std::string> now(assigned->waiting.begin(), assigned->waiting.end());
-  handed_out.other_waiting = now != waiting_;
-  waiting_ = std::move(now);
   return handed_out;
 }
 
@@ -435,7 +485,40 @@ void Dispatcher::HandOut() {
   const HandedOut handed_out = Assign(failed);
   RunAnswers(failed);
   for (std::size_t i = 0; i < handed_out.leases.size(); ++i) Give(handed_out.polls[i], handed_out.leases[i]);
-  if (handed_out.other_waiting) options_.on_waiting();
+  std::vector<std::int64_t> started;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const Lease& lease : handed_out.leases) {
+      if (reasons_.Started(lease.key.study)) started.push_back(lease.key.study);
+    }
+  }
+  Explain(std::move(started));
+}
+
+void Dispatcher::Explain(std::vector<std::int64_t> changed) {
+  const SteadyTime now = SteadyNow();
+  std::vector<WorkerSession> polling;
+  bool due = now >= next_explanation_;
+  {
+    absl::MutexLock lock(&mutex_);
+    due = due && (unexplained_ || reasons_.unsettled());
+    if (due)
+      polls_.ForEach([&](const std::string&, const ParkedPoll& poll) { polling.push_back(poll.session); });
+  }
+  if (due) {
+    next_explanation_ = SteadyIn(options_.look_period);
+    const auto waiting = store_.WaitingStudies(polling, at_work_, keeps_);
+    if (!waiting.ok() && waiting.status() != last_explain_error_)
+      spdlog::error("cannot read why studies wait: {}", waiting.status().ToString());
+    last_explain_error_ = waiting.status();
+    if (waiting.ok()) {
+      unexplained_ = false;
+      absl::MutexLock lock(&mutex_);
+      const std::vector<std::int64_t> others = reasons_.Update(*waiting, now);
+      changed.insert(changed.end(), others.begin(), others.end());
+    }
+  }
+  if (!changed.empty()) options_.on_waiting(changed);
 }
 
 void Dispatcher::StopLeases() {

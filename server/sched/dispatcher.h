@@ -1,9 +1,10 @@
 // Assigns queued work to waiting workers, and tells lease holders to stop. Waiting calls are parked with an
 // answer function; no thread waits for each call. Thread-safe.
 //
-// One thread checks the store when it has changed, when a call is parked, when a deadline has passed, and at
-// least once per look_period. Answers run on that thread or on a thread that calls this object, never under
-// the dispatcher's lock.
+// One thread looks when the store has changed, when a call is parked, when a deadline has passed, and at
+// least once per look_period. What it reads of the store then does not grow with the number of studies. It
+// reads why studies wait at most once per look_period, and only if something changed. Answers run on that
+// thread or on a thread that calls this object, never under the dispatcher's lock.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/os/host.h"
+#include "base/os/wakeup.h"
+#include "server/sched/keeping_turns.h"
+#include "server/sched/lateness.h"
 #include "server/sched/parked_calls.h"
 #include "server/sched/presence.h"
+#include "server/sched/waiting_reasons.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {
@@ -33,7 +38,10 @@ struct DispatcherOptions {
   // A worker silent for longer is deregistered. It registers again when it returns.
   double abandoned_s = 24 * 3600;
   absl::Duration look_period = absl::Seconds(1);
-  std::function<void()> on_waiting = [] {};  // Waiting() has changed; called on the dispatcher's thread
+  // Waiting() of these studies has changed; called on the dispatcher's thread.
+  std::function<void(const std::vector<std::int64_t>&)> on_waiting = [](const auto&) {};
+  // Goes on while the process is stopped. Used only to notice that the dispatcher's thread was late.
+  base::Clock elapsing = base::SteadyClock();
 };
 
 struct PollRequest {
@@ -62,7 +70,8 @@ class Dispatcher {
   Dispatcher(Store& store, base::Clock clock, DispatcherOptions options);
   ~Dispatcher();  // calls Close()
 
-  // Call after a change of the store: there may be work to assign or leases to stop.
+  // Call after a change of the store: there may be work to assign or leases to stop. A change of a study's
+  // own row alone needs no call.
   void StoreChanged() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Answers once there is work for the worker; without work once `wait` has passed or another poll of the
@@ -83,10 +92,14 @@ class Dispatcher {
   // Call for a lease that was answered but never reached its worker.
   void Undelivered(const Lease& lease);
 
-  // Ends expired leases. A session that lost one gets no work until it calls again; its parked poll is
-  // answered without work. `away`: no coordinator ran while they expired, so they do not count as attempts.
+  // Ends the leases that expired by `now_s`. A session that lost one gets no work until it calls again; its
+  // parked poll is answered without work. `away`: no coordinator ran while they expired, so they do not count
+  // as attempts. Errors: those of the store.
+  absl::Status ExpireLeases(double now_s, bool away) ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
+
+  // Grants all held leases anew, for when their workers could not renew them. Returns when they will expire.
   // Errors: those of the store.
-  absl::Status ExpireLeases(bool away) ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
+  absl::StatusOr<double> GrantAnew();
 
   // Call after the store was updated. A new session ends the calls of earlier ones, a deregistration those of
   // its own session; a draining worker is told.
@@ -97,7 +110,7 @@ class Dispatcher {
   void Heard(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Presence::Seen Seen(const std::string& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns why no worker can take the study's queued work, as of the last check. Empty if one can.
+  // Returns why the study's queued work waits for workers, as a sentence for users. Empty if it does not.
   std::string Waiting(std::int64_t study) ABSL_LOCKS_EXCLUDED(mutex_);
   // Number of parked polls and renewals.
   std::size_t parked() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -119,22 +132,27 @@ class Dispatcher {
   using Answers = std::vector<std::function<void()>>;
 
   void Loop();
-  void NoteRegistered() ABSL_LOCKS_EXCLUDED(mutex_);  // those registered in the store
+  void NoteRegistered() ABSL_LOCKS_EXCLUDED(mutex_);      // those registered in the store
+  void LookSoon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // something changed that a job may wait for
   void Look();
+  void ExcuseWorkers();  // if this thread was late
   void DeregisterAbandoned(const std::vector<WorkerSession>& abandoned);
   void LoseBroken(const std::vector<WorkerSession>& lost);
   void HandOut() ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
   struct HandedOut {
     std::vector<Lease> leases;
     std::vector<std::optional<ParkedPoll>> polls;  // in the order of `leases`
-    bool other_waiting = false;                    // Waiting() has changed
   };
-  // Takes the polls that get work. If the store failed, takes all polls that might have got work.
+  // Takes the polls that get work. If the store failed, takes all polls that might have got work. Does
+  // nothing if nothing changed since the last call.
   HandedOut Assign(Answers& failed) ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
+  // Finds out why studies wait, if that may have changed and a look_period has passed since the last time.
+  // `changed`: studies whose reason has changed already.
+  void Explain(std::vector<std::int64_t> changed) ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the parked polls of sessions that just lost leases; they are answered without work.
   Answers DismissPolls(const std::vector<EndedLease>& lost) ABSL_LOCKS_EXCLUDED(mutex_);
   void StopLeases();
-  void EndDue(absl::Time now);  // ends calls whose wait ended by `now`, after a last check
+  void EndDue(SteadyTime now);  // ends calls whose wait ended by `now`, after a last check
   // Answers the poll with the lease. Returns the lease to the store if the poll does not take it.
   void Give(const std::optional<ParkedPoll>& poll, const Lease& lease);
   void Ended(const WorkerSession& session, bool broke) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -142,7 +160,6 @@ class Dispatcher {
   template <typename Which>
   Answers EndCalls(Which which, const absl::StatusOr<Work>& polls,
                    const absl::StatusOr<v1::LeaseCommand>& renewals) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Wake() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return closed_ || look_; }
 
   Store& store_;
   const base::Clock clock_;
@@ -151,14 +168,26 @@ class Dispatcher {
   // from before a loss gets work.
   absl::Mutex hand_out_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   absl::Mutex mutex_;
+  base::Wakeup wakeup_;   // of the dispatcher's thread
+  base::Wakeup closing_;  // set by Close()
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool look_ ABSL_GUARDED_BY(mutex_) = true;
+  bool changed_ ABSL_GUARDED_BY(mutex_) = true;        // since the last assignment
   std::uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // number of changes of the store
   Presence presence_ ABSL_GUARDED_BY(mutex_);
   ParkedCalls<std::string, ParkedPoll> polls_ ABSL_GUARDED_BY(mutex_);        // by worker
   ParkedCalls<std::string, ParkedRenewal> renewals_ ABSL_GUARDED_BY(mutex_);  // by lease
-  std::map<std::int64_t, std::string> waiting_ ABSL_GUARDED_BY(mutex_);       // by study
-  absl::Status last_error_;  // used only by the dispatcher's thread, to log each error once
+  WaitingReasons reasons_ ABSL_GUARDED_BY(mutex_);
+
+  // Used only by the dispatcher's thread.
+  Lateness lateness_;
+  KeepingTurns turns_;
+  bool keeps_ = true;                   // of the last assignment
+  std::vector<WorkerSession> at_work_;  // at the last assignment
+  bool unexplained_ = true;             // something changed since the last explanation
+  SteadyTime next_explanation_ = SteadyTime::min();
+  absl::Status last_error_;  // of an assignment and of an explanation; each error is logged once
+  absl::Status last_explain_error_;
+
   std::thread thread_;
 };
 

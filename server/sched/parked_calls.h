@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,11 @@
 #include "absl/time/time.h"
 
 namespace autocfg::server {
+
+// Deadlines go by the steady clock, which nobody steps.
+using SteadyTime = std::chrono::steady_clock::time_point;
+inline SteadyTime SteadyNow() { return std::chrono::steady_clock::now(); }
+inline SteadyTime SteadyIn(absl::Duration wait) { return SteadyNow() + absl::ToChronoNanoseconds(wait); }
 
 // Identifies a parked call; never reused. 0: the call was answered immediately.
 using CallId = std::uint64_t;
@@ -30,7 +36,7 @@ class ParkedCalls {
     CallId id = 0;
     std::optional<Call> displaced;  // the previous call with the same key
   };
-  Placed Put(const Key& key, Call call, absl::Time deadline) {
+  Placed Put(const Key& key, Call call, SteadyTime deadline) {
     Placed placed{.id = ++last_id_, .displaced = Take(key)};
     calls_.emplace(key, Entry{placed.id, deadline, std::move(call)});
     keys_.emplace(placed.id, key);
@@ -63,11 +69,11 @@ class ParkedCalls {
     for (const Key& key : keys) taken.push_back(*Take(key));
     return taken;
   }
-  std::vector<Call> TakeDue(absl::Time now) {
-    return TakeIf([now](const Call&, absl::Time deadline) { return deadline <= now; });
+  std::vector<Call> TakeDue(SteadyTime now) {
+    return TakeIf([now](const Call&, SteadyTime deadline) { return deadline <= now; });
   }
   std::vector<Call> TakeAll() {
-    return TakeIf([](const Call&, absl::Time) { return true; });
+    return TakeIf([](const Call&, SteadyTime) { return true; });
   }
 
   const Call* Find(const Key& key) const {
@@ -78,11 +84,14 @@ class ParkedCalls {
   void ForEach(Visit visit) const {
     for (const auto& [key, entry] : calls_) visit(key, entry.call);
   }
-  // InfiniteFuture if there are no calls.
-  absl::Time NextDeadline() const {
-    absl::Time next = absl::InfiniteFuture();
+  // SteadyTime::max() if there are no calls.
+  SteadyTime NextDeadline() const {
+    SteadyTime next = SteadyTime::max();
     for (const auto& [key, entry] : calls_) next = std::min(next, entry.deadline);
     return next;
+  }
+  void Postpone(absl::Duration by) {
+    for (auto& [key, entry] : calls_) entry.deadline += absl::ToChronoNanoseconds(by);
   }
   bool empty() const { return calls_.empty(); }
   std::size_t size() const { return calls_.size(); }
@@ -90,7 +99,7 @@ class ParkedCalls {
  private:
   struct Entry {
     CallId id = 0;
-    absl::Time deadline;
+    SteadyTime deadline;
     Call call;
   };
   CallId last_id_ = 0;

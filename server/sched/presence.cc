@@ -32,18 +32,23 @@ bool Presence::Heard(const WorkerSession& session, double now_s) {
   return true;
 }
 
+void Presence::Works(const WorkerSession& session, double now_s) {
+  if (Entry* entry = Current(session)) entry->worked_s = now_s;
+}
+
 void Presence::Parked(const WorkerSession& session) {
   if (Entry* entry = Current(session)) ++entry->parked;
 }
 
-void Presence::Unparked(const WorkerSession& session, bool broke, double now_s, absl::Time now) {
+void Presence::Unparked(const WorkerSession& session, bool broke, double now_s, SteadyTime now) {
   Entry* entry = Current(session);
   if (entry == nullptr) return;
   --entry->parked;
   if (!broke) {
     entry->last_s = now_s;
+    entry->worked_s = now_s;
   } else if (entry->parked == 0) {
-    entry->lost_at = now + grace_;
+    entry->lost_at = std::max(now + absl::ToChronoNanoseconds(grace_), excused_until_);
   }
 }
 
@@ -55,7 +60,18 @@ void Presence::Forget(const WorkerSession& session) {
   if (Current(session) != nullptr) workers_.erase(session.worker);
 }
 
-std::vector<WorkerSession> Presence::TakeLost(absl::Time now) {
+void Presence::Excuse(double late_s, double now_s, SteadyTime now) {
+  excused_until_ = now + absl::ToChronoNanoseconds(absl::Seconds(lease_duration_s_));
+  for (auto& [worker, entry] : workers_) {
+    if (now_s - late_s - SilentSince(entry) <= lease_duration_s_) {
+      entry.excused_s = now_s;
+      if (entry.worked_s > 0) entry.worked_s = std::min(entry.worked_s + late_s, now_s);
+    }
+    if (entry.lost_at) entry.lost_at = std::max(*entry.lost_at, excused_until_);
+  }
+}
+
+std::vector<WorkerSession> Presence::TakeLost(SteadyTime now) {
   std::vector<WorkerSession> lost;
   for (auto& [worker, entry] : workers_) {
     if (!entry.lost_at || *entry.lost_at > now) continue;
@@ -69,7 +85,7 @@ std::vector<WorkerSession> Presence::TakeLost(absl::Time now) {
 std::vector<WorkerSession> Presence::TakeSilent(double now_s) {
   std::vector<WorkerSession> silent;
   for (auto& [worker, entry] : workers_) {
-    if (entry.parked > 0 || entry.silent || now_s - entry.last_s <= lease_duration_s_) continue;
+    if (entry.parked > 0 || entry.silent || now_s - SilentSince(entry) <= lease_duration_s_) continue;
     entry.silent = true;
     silent.push_back({worker, entry.epoch});
   }
@@ -79,28 +95,28 @@ std::vector<WorkerSession> Presence::TakeSilent(double now_s) {
 std::vector<WorkerSession> Presence::TakeAbandoned(double now_s, double after_s) {
   std::vector<WorkerSession> abandoned;
   for (const auto& [worker, entry] : workers_) {
-    if (entry.parked == 0 && now_s - std::max(entry.noted_s, entry.last_s) > after_s)
+    if (entry.parked == 0 && now_s - std::max(entry.noted_s, SilentSince(entry)) > after_s)
       abandoned.push_back({worker, entry.epoch});
   }
   for (const WorkerSession& session : abandoned) workers_.erase(session.worker);
   return abandoned;
 }
 
-absl::Time Presence::NextLoss() const {
-  absl::Time next = absl::InfiniteFuture();
+SteadyTime Presence::NextLoss() const {
+  SteadyTime next = SteadyTime::max();
   for (const auto& [worker, entry] : workers_) {
     if (entry.lost_at) next = std::min(next, *entry.lost_at);
   }
   return next;
 }
 
-std::vector<WorkerSession> Presence::Live(double now_s) const {
-  std::vector<WorkerSession> live;
+std::vector<WorkerSession> Presence::AtWork(double now_s) const {
+  std::vector<WorkerSession> at_work;
   for (const auto& [worker, entry] : workers_) {
-    if (entry.parked > 0 || (!entry.lost && now_s - entry.last_s < 2 * lease_duration_s_))
-      live.push_back({worker, entry.epoch});
+    if (entry.parked > 0 || (!entry.lost && entry.worked_s > 0 && now_s - entry.worked_s < lease_duration_s_))
+      at_work.push_back({worker, entry.epoch});
   }
-  return live;
+  return at_work;
 }
 
 Presence::Seen Presence::Find(const std::string& worker, double now_s) const {
@@ -108,7 +124,7 @@ Presence::Seen Presence::Find(const std::string& worker, double now_s) const {
   if (at == workers_.end()) return {};
   const Entry& entry = at->second;
   if (entry.parked > 0) return {.last_s = now_s, .silent = false};
-  return {.last_s = entry.last_s, .silent = now_s - entry.last_s > lease_duration_s_};
+  return {.last_s = entry.last_s, .silent = now_s - SilentSince(entry) > lease_duration_s_};
 }
 
 bool Presence::TellDrainToPoll(const WorkerSession& session) {

@@ -1,10 +1,11 @@
 // Tracks which workers are present: when each session was last heard of, and whether it has a parked call.
 // Not thread-safe; the owner guards it.
 //
-// Two clocks: `now_s` is Unix time by the coordinator's clock; `now` is real time, for the grace period of
+// Two clocks: `now_s` is Unix time by the coordinator's clock; `now` is steady time, for the grace period of
 // broken connections.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,14 +13,14 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/sched/parked_calls.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {
 
 class Presence {
  public:
-  // A session is live while it has a parked call, and for two lease durations after it was last heard of. A
-  // session is lost if the connection of its last parked call breaks and nothing is heard for `grace`.
+  // A session is lost if the connection of its last parked call breaks and nothing is heard for `grace`.
   Presence(double lease_duration_s, absl::Duration grace)
       : lease_duration_s_(lease_duration_s), grace_(grace) {}
 
@@ -27,25 +28,33 @@ class Presence {
   void Note(const WorkerSession& session, double now_s);
   // Records a call of the session. Returns false, without effect, if a later session of the worker is known.
   bool Heard(const WorkerSession& session, double now_s);
-  // A call of the session is now parked. Call after Heard().
+  // The session asked for work or renewed a lease. Call after Heard().
+  void Works(const WorkerSession& session, double now_s);
+  // Such a call is now parked. Call after Works().
   void Parked(const WorkerSession& session);
   // A parked call ended; `broke`: because its connection broke.
-  void Unparked(const WorkerSession& session, bool broke, double now_s, absl::Time now);
+  void Unparked(const WorkerSession& session, bool broke, double now_s, SteadyTime now);
   // A parked call was ended by the coordinator, so this is no sign of life.
   void Dismissed(const WorkerSession& session);
   // The session has deregistered.
   void Forget(const WorkerSession& session);
+  // The coordinator could not be called for `late_s` until now: sessions that were not silent before are
+  // given a lease duration to call, and so are those whose connection broke or breaks within that time.
+  void Excuse(double late_s, double now_s, SteadyTime now);
 
   // Returns the sessions lost since the last call.
-  std::vector<WorkerSession> TakeLost(absl::Time now);
+  std::vector<WorkerSession> TakeLost(SteadyTime now);
   // Returns the sessions that became silent since the last call: not heard of for longer than a lease
   // duration.
   std::vector<WorkerSession> TakeSilent(double now_s);
   // Removes and returns the sessions not heard of, nor noted, for longer than `after_s`.
   std::vector<WorkerSession> TakeAbandoned(double now_s, double after_s);
-  absl::Time NextLoss() const;  // InfiniteFuture if no loss is pending
+  SteadyTime NextLoss() const;  // SteadyTime::max() if no loss is pending
 
-  std::vector<WorkerSession> Live(double now_s) const;
+  // Returns the sessions on whose slots queued jobs can count, by name: they have a parked call, or asked for
+  // work or renewed a lease within a lease duration, and are not lost. Any other call of a worker, however
+  // often it comes, does not show that it takes jobs.
+  std::vector<WorkerSession> AtWork(double now_s) const;
   struct Seen {
     double last_s = 0;   // 0: never
     bool silent = true;  // for longer than a lease duration
@@ -61,18 +70,22 @@ class Presence {
     std::int64_t epoch = 0;
     double noted_s = 0;
     double last_s = 0;
+    double worked_s = 0;   // last call of Works(), or the end of such a parked call
+    double excused_s = 0;  // its silence counts from then, if it is later than last_s
     int parked = 0;
-    std::optional<absl::Time> lost_at;  // unless heard of before
+    std::optional<SteadyTime> lost_at;  // unless heard of before
     bool lost = false;
     bool silent = false;  // already reported by TakeSilent
     bool poll_told = false;
     bool renewal_told = false;
   };
   Entry* Current(const WorkerSession& session);
+  static double SilentSince(const Entry& entry) { return std::max(entry.last_s, entry.excused_s); }
 
   const double lease_duration_s_;
   const absl::Duration grace_;
   std::map<std::string, Entry> workers_;
+  SteadyTime excused_until_ = SteadyTime::min();
 };
 
 }  // namespace autocfg::server

@@ -1,16 +1,18 @@
 #include "server/sched/rendezvous.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
+#include <limits>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "fmt/format.h"
 
 namespace autocfg::server {
 namespace {
 
 constexpr std::size_t kMaxName = 200;
+constexpr double kToleratedLateness = 1;  // seconds
 
 absl::Status Stopping() {
   return absl::AbortedError(
@@ -35,7 +37,7 @@ void RunAll(const std::vector<std::function<void()>>& answers) {
 }  // namespace
 
 Rendezvous::Rendezvous(Store& store, RendezvousOptions options)
-    : store_(store), options_(options), thread_([this] { Loop(); }) {}
+    : store_(store), options_(std::move(options)), thread_([this] { Loop(); }) {}
 
 Rendezvous::~Rendezvous() { Close(); }
 
@@ -56,7 +58,7 @@ absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, co
           fmt::format("gathering {} is over, and its values are dropped", request.sequence));
     Gathering& made = attempt.gatherings[request.sequence];
     made.name = request.name;
-    made.deadline = absl::Now() + options_.barrier;
+    made.deadline = SteadyIn(options_.barrier);
   }
   Gathering& gathering = attempt.gatherings[request.sequence];
   if (gathering.name != request.name) {
@@ -111,7 +113,7 @@ Rendezvous::Answers Rendezvous::Complete(const AttemptKey& key, Attempt& attempt
   const Values all = Gathered(gathering);
   Answers answers;
   for (Waiting& call : waiting_.TakeIf(
-           [&](const Waiting&each, absl::Time) { return each.attempt == key && each.sequence == sequence; }))
+           [&](const Waiting&each, SteadyTime) { return each.attempt == key && each.sequence == sequence; }))
     answers.push_back([answer = std::move(call.answer), all] { answer(all); });
   DropOld(attempt);
   return answers;
@@ -163,7 +165,7 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
             answer(absl::AbortedError("the call was repeated"));
           });
         }
-        if (gathering.values.size() == 1) look_ = true;  // it has a deadline now
+        if (gathering.values.size() == 1) wakeup_.Set();  // it has a deadline now
         if (gathering.ranks == attempt.ranks) {
           Answers all = Complete(key, attempt, request.sequence);
           answers.insert(answers.end(), all.begin(), all.end());
@@ -186,7 +188,7 @@ void Rendezvous::CallerGone(CallId id) {
 
 void Rendezvous::StoreChanged() {
   absl::MutexLock lock(&mutex_);
-  if (!attempts_.empty()) look_ = true;
+  if (!attempts_.empty()) wakeup_.Set();
 }
 
 std::size_t Rendezvous::bytes() {
@@ -203,6 +205,7 @@ void Rendezvous::Close() {
   {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(closed_, true)) return;
+    wakeup_.Set();
     calls = waiting_.TakeAll();
   }
   for (const Waiting& call : calls) call.answer(CoordinatorClosing());
@@ -210,17 +213,33 @@ void Rendezvous::Close() {
 }
 
 void Rendezvous::Loop() {
+  using Seconds = std::chrono::duration<double>;
+  constexpr Seconds kForever{std::numeric_limits<double>::infinity()};
+  Lateness lateness(kToleratedLateness);
   while (true) {
+    Seconds wait = kForever;
+    SteadyTime next;
     {
       absl::MutexLock lock(&mutex_);
-      const absl::Time next = attempts_.empty() ? absl::InfiniteFuture() : absl::Now() + options_.look_period;
-      mutex_.AwaitWithDeadline(absl::Condition(this, &Rendezvous::Wake),
-                               std::min(next, waiting_.NextDeadline()));
       if (closed_) return;
-      look_ = false;
+      if (!attempts_.empty()) wait = Seconds(absl::ToDoubleSeconds(options_.look_period));
+      next = waiting_.NextDeadline();
     }
+    const double late_s = lateness.Check(options_.elapsing(), wait.count());
+    if (late_s > 0) PutOff(late_s);
     EndLate();
     EndBroken();
+    const SteadyTime now = SteadyNow();
+    wakeup_.Wait(std::min<Seconds>(wait, std::max(next, now) - now));
+  }
+}
+
+void Rendezvous::PutOff(double late_s) {
+  absl::MutexLock lock(&mutex_);
+  waiting_.Postpone(absl::Seconds(late_s));
+  for (auto& [key, attempt] : attempts_) {
+    for (auto& [sequence, gathering] : attempt.gatherings)
+      gathering.deadline += absl::ToChronoNanoseconds(absl::Seconds(late_s));
   }
 }
 
@@ -228,7 +247,7 @@ void Rendezvous::EndLate() {
   Answers answers;
   {
     absl::MutexLock lock(&mutex_);
-    const absl::Time now = absl::Now();
+    const SteadyTime now = SteadyNow();
     for (Waiting& call : waiting_.TakeDue(now)) {
       std::string text = "not all ranks joined in time";
       if (const auto attempt = attempts_.find(call.attempt); attempt != attempts_.end()) {

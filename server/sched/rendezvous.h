@@ -3,7 +3,8 @@
 // thread waits for each call. Thread-safe.
 //
 // Memory is bounded: the values of one share in a gathering, those of a gathering, and those of complete
-// gatherings. An attempt is dropped once none of its leases that joined is held. Answers run on this object's
+// gatherings. An attempt is dropped once none of its leases that joined is held. If this object's thread was
+// late (the process was stopped, say), the time limits are put off by as much. Answers run on this object's
 // thread or a caller's thread, never under its lock.
 #pragma once
 
@@ -20,6 +21,9 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/os/host.h"
+#include "base/os/wakeup.h"
+#include "server/sched/lateness.h"
 #include "server/sched/parked_calls.h"
 #include "server/store/store.h"
 
@@ -33,6 +37,8 @@ struct RendezvousOptions {
   std::size_t gathering_bytes = std::size_t{32} << 20;
   // limit for an attempt's complete gatherings, except the last
   std::size_t kept_bytes = std::size_t{4} << 20;
+  // Goes on while the process is stopped. Shows when the thread was late.
+  base::Clock elapsing = base::SteadyClock();
 };
 
 struct JoinRequest {
@@ -79,7 +85,7 @@ class Rendezvous {
   using AttemptKey = std::pair<std::int64_t, std::int64_t>;  // job, attempt
   struct Gathering {
     std::string name;
-    absl::Time deadline;
+    SteadyTime deadline;
     std::map<std::int32_t, std::vector<std::string>> values;  // by the share's first rank
     std::int32_t ranks = 0;                                   // that have joined
     std::size_t bytes = 0;
@@ -105,15 +111,15 @@ class Rendezvous {
   static Values Gathered(const Gathering& gathering);
   void DropOld(Attempt& attempt) const;
   void Loop();
+  void PutOff(double late_s);  // all deadlines
   void EndLate();
   void EndBroken();
-  bool Wake() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return closed_ || look_; }
 
   Store& store_;
   const RendezvousOptions options_;
   absl::Mutex mutex_;
+  base::Wakeup wakeup_;  // of this object's thread
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool look_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<AttemptKey, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
   ParkedCalls<LeaseKey, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

@@ -77,6 +77,9 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
                                                        const v1::LeaseWorkRequest* request,
                                                        v1::LeaseWorkResponse* response) {
   if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
+  // After a pause of this process, calls that their workers gave up arrive together with the newest one. What
+  // they list as held is old.
+  if (context->IsCancelled()) return Answer(context, absl::CancelledError("the worker is gone"));
   PollRequest poll{.session = SessionOf(*request), .wait = *WaitOf(request->wait_s()), .held = std::nullopt};
   if (request->lists_held_leases())
     poll.held.emplace(request->held_leases().begin(), request->held_leases().end());

@@ -3,12 +3,22 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace autocfg::server {
 namespace {
 
 bool OfKind(const PlacementWorker& worker, std::optional<DeviceKind> needs) {
   return !needs || worker.kind == needs;
+}
+
+std::string WorkerOf(const PlacementJob& job) {
+  return job.needs ? fmt::format("{} worker", Name(*job.needs)) : "worker";
+}
+
+std::string SlotsNeeded(const PlacementJob& job) {
+  return fmt::format("its next job needs {} slot{} of {}s", job.ranks, job.ranks == 1 ? "" : "s",
+                     WorkerOf(job));
 }
 
 std::int64_t SlotsOf(std::span<const PlacementWorker> workers, const std::vector<std::size_t>& which) {
@@ -23,10 +33,10 @@ bool Suffice(const PlacementJob& job, std::int64_t slots) {
 
 std::string WhyNobody(const PlacementJob& job, std::span<const PlacementWorker> workers,
                       const std::vector<std::size_t>& able) {
-  const std::string worker = job.needs ? fmt::format("{} worker", Name(*job.needs)) : "worker";
+  const std::string worker = WorkerOf(job);
   if (!able.empty()) {
-    return fmt::format("its next job needs {} slots of {}s, but those running have {}; start more workers",
-                       job.ranks, worker, SlotsOf(workers, able));
+    return fmt::format("{}, but those that take jobs have {}; start more workers", SlotsNeeded(job),
+                       SlotsOf(workers, able));
   }
   const bool draining = std::any_of(workers.begin(), workers.end(), [&](const PlacementWorker& w) {
     return w.draining && OfKind(w, job.needs);
@@ -48,6 +58,16 @@ std::vector<PlacedShare> Shared(std::int64_t ranks, std::span<const PlacementWor
   }
   if (ranks > 0) shares.clear();
   return shares;
+}
+
+// Returns "studies/1, studies/2 and 3 other studies".
+std::string Listed(std::span<const std::string> studies) {
+  constexpr std::size_t kMostNamed = 3;
+  const std::size_t named = std::min(studies.size(), kMostNamed);
+  std::string text = fmt::format("{}", fmt::join(studies.first(named), ", "));
+  if (const std::size_t more = studies.size() - named; more > 0)
+    text += fmt::format(" and {} other stud{}", more, more == 1 ? "y" : "ies");
+  return text;
 }
 
 }  // namespace
@@ -90,6 +110,22 @@ Placement Place(const PlacementJob& job, std::span<const PlacementWorker> worker
   }
   if (placement.shares.empty()) placement.reserves = std::move(able);
   return placement;
+}
+
+std::string WhyBusy(const PlacementJob& job, std::span<const PlacementWorker> workers,
+                    std::span<const std::size_t> able, std::span<const std::string> studies) {
+  std::int64_t free = 0;
+  for (const std::size_t i : able) free += workers[i].free;
+  const bool enough = studies.empty() || (!job.fewer_ranks && free >= job.ranks);
+  const std::string until = enough ? "it waits until they are offered"
+                                   : fmt::format("it waits for the jobs of {}", Listed(studies));
+  if (job.fewer_ranks) return fmt::format("its next job needs an idle {}; {}", WorkerOf(job), until);
+  return fmt::format("{}; {} {} free; {}", SlotsNeeded(job), free, free == 1 ? "is" : "are", until);
+}
+
+std::string WhyKept(const std::string& study) {
+  return fmt::format("its next job waits its turn: the workers for it are kept for an older job of {}",
+                     study);
 }
 
 }  // namespace autocfg::server

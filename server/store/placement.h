@@ -1,4 +1,4 @@
-// Selects the workers for a queued job. Pure, thread-safe.
+// Selects the workers for a queued job, and says why it waits. Pure, thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace autocfg::server {
 
-// A worker that is present, in its current session.
+// A worker that takes jobs, in its current session.
 struct PlacementWorker {
   std::string host;
   std::optional<DeviceKind> kind = DeviceKind::kCpu;  // empty: one that this version does not know
@@ -29,6 +29,8 @@ struct PlacementJob {
   std::optional<DeviceKind> needs = {};  // hardware of its workers; empty: any
   bool fewer_ranks = false;
   std::set<std::string> avoid;  // hosts on which an attempt of this job has failed
+  // NOLINTNEXTLINE(modernize-use-nullptr): false positive
+  friend auto operator<=>(const PlacementJob&, const PlacementJob&) = default;
 };
 
 struct PlacedShare {
@@ -47,5 +49,12 @@ struct Placement {
 
 // Implements the rules of LeaseJobs (server/store/store.h). Ties go to the first worker.
 Placement Place(const PlacementJob& job, std::span<const PlacementWorker> workers);
+
+// Why a job waits that workers could run once idle, as sentences for users.
+// - `able`: those workers; `studies`: whose jobs run on them
+std::string WhyBusy(const PlacementJob& job, std::span<const PlacementWorker> workers,
+                    std::span<const std::size_t> able, std::span<const std::string> studies);
+// - `study`: whose older job those workers are kept for
+std::string WhyKept(const std::string& study);
 
 }  // namespace autocfg::server

@@ -23,6 +23,8 @@ namespace autocfg::server {
 struct JobKey {
   std::int64_t study = 0;
   std::int64_t trial = 0;  // 0: the study's calibration
+  // NOLINTNEXTLINE(modernize-use-nullptr): false positive
+  friend auto operator<=>(const JobKey&, const JobKey&) = default;
 };
 
 // A worker between two starts.
@@ -58,11 +60,30 @@ struct ShareOfAttempt {
   bool stopping = false;  // the attempt failed or was cancelled
 };
 
+// A queued job that waits for busy workers.
+struct WaitingJob {
+  JobKey job;
+  // By then, every job that runs now has reached its time limit: the latest time at which a held lease ends.
+  // Without a limit, a job counts as if it had ten minutes left. At least one lease duration from now.
+  double until_s = 0;
+};
+
 // Result of LeaseJobs.
 struct Assignment {
-  std::vector<Lease> leases;  // shares of one attempt are adjacent, ordered by first_rank
-  // Running studies whose oldest queued job no worker can run, each with the reason as a sentence for users.
-  std::vector<std::pair<std::int64_t, std::string>> waiting;
+  std::vector<Lease> leases;        // shares of one attempt are adjacent, ordered by first_rank
+  std::optional<WaitingJob> waits;  // the oldest of those found
+};
+
+// A running study whose oldest queued job cannot start now.
+struct WaitingStudy {
+  enum class Why : std::uint8_t {
+    kNobody,  // the workers could not run the job even if idle
+    kBusy,    // they are busy
+    kKept,    // they are kept for an older job
+  };
+  JobKey job;  // its oldest queued job
+  Why why = Why::kNobody;
+  std::string sentence;  // the reason, for users
 };
 
 // A lease that its worker lost.
@@ -250,19 +271,26 @@ class Store {
   // - Workers on the host (inventory.hostname, else the worker's name) of an attempt that was lost, refused,
   //   given back unasked or failed get the job only if the other workers of `live` together have too few
   //   slots.
-  // - A job that `live` could run if idle keeps later jobs from the workers that it could run on.
+  // - A job that `live` could run if idle waits, and if `keeps` is set, it keeps later jobs from the workers
+  //   that it could run on.
   //
-  // `live`: the workers that are present, including the waiting ones. Ignores sessions that are not current.
+  // `live`: the workers that take jobs, including the waiting ones. Ignores sessions that are not current.
   virtual absl::StatusOr<Assignment> LeaseJobs(const std::vector<WorkerSession>& waiting,
                                                const std::vector<WorkerSession>& live, double now_s,
-                                               double duration_s) = 0;
+                                               double duration_s, bool keeps = true) = 0;
+  // Returns the running studies whose oldest queued job LeaseJobs with these workers would not assign. A
+  // study with a running job is on the way: it is returned only if nobody can run its next one. Reads the
+  // whole queue.
+  virtual absl::StatusOr<std::vector<WaitingStudy>> WaitingStudies(const std::vector<WorkerSession>& waiting,
+                                                                   const std::vector<WorkerSession>& live,
+                                                                   bool keeps = true) = 0;
   // Ends a lease that never reached its worker. The attempt does not count, and its job is queued again (with
   // more than one share: once the others have stopped). No effect if the lease is not held.
   virtual absl::Status ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) = 0;
   // Same for all leases of the session that are not in `held`.
   virtual absl::Status KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
                                 double now_s) = 0;
-  // Renews a lease.
+  // Renews a lease, which never ends earlier for it.
   //
   // - CANCEL: the job was cancelled, or another share of the attempt ended without a result. The lease is
   //   then not extended, so that it expires if the worker does not stop.
@@ -277,6 +305,10 @@ class Store {
                                                                const std::string& lease_id,
                                                                std::int64_t fencing_token, double now_s,
                                                                double duration_s) = 0;
+  // Grants all held leases anew: each lasts `duration_s` from now, no more and no less, and what was left of
+  // the time beyond that, for which it may be renewed, stays. For when no worker could renew (no coordinator
+  // ran, or it was stopped), and for a clock that another coordinator has set. Returns how many there are.
+  virtual absl::StatusOr<int> GrantAnew(double now_s, double duration_s) = 0;
   // Returns the held leases whose renewal would answer CANCEL.
   virtual absl::StatusOr<std::vector<std::string>> LeasesToStop() = 0;
   // FailedPrecondition if the lease is not held.

@@ -55,9 +55,10 @@ def descendants_of(pid):
 class Cluster:
     """A server and two workers of two slots, which are restarted after a kill."""
 
-    def __init__(self, services):
+    def __init__(self, services, lease_s=LEASE_S):
         self.services = services
-        self.server, self.address = services.server("--lease-duration", f"{LEASE_S}s")
+        self.lease = f"{lease_s}s"
+        self.server, self.address = services.server("--lease-duration", self.lease)
         self.workers = {name: self.start_worker(name) for name in ("one", "two")}
         self.connect()
 
@@ -71,7 +72,7 @@ class Cluster:
         self.server.kill()
         self.api.close()
         self.server = self.services.start("server", ["autocfg-server", "--listen", self.address, "--db",
-                                                     os.path.join(self.services.directory, "server.db"), "--lease-duration", f"{LEASE_S}s"])
+                                                     os.path.join(self.services.directory, "server.db"), "--lease-duration", self.lease])
         self.connect()
 
     def kill_worker(self, name):

@@ -143,13 +143,27 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     EXPECT_TRUE(epoch.ok()) << epoch.status();
     return {request.worker(), *epoch};
   }
+  static std::vector<WorkerSession> Both(std::vector<WorkerSession> waiting,
+                                         const std::vector<WorkerSession>& busy) {
+    waiting.insert(waiting.end(), busy.begin(), busy.end());
+    return waiting;
+  }
   Assignment GiveOut(const std::vector<WorkerSession>& waiting, const std::vector<WorkerSession>& busy = {},
-                     double now = 200) {
-    std::vector<WorkerSession> live = waiting;
-    live.insert(live.end(), busy.begin(), busy.end());
-    auto assignment = store_->LeaseJobs(waiting, live, now, 10);
+                     double now = 200, bool keeps = true) {
+    auto assignment = store_->LeaseJobs(waiting, Both(waiting, busy), now, 10, keeps);
     EXPECT_TRUE(assignment.ok()) << assignment.status();
     return assignment.ok() ? *std::move(assignment) : Assignment();
+  }
+  // Returns "study: sentence" of each study that waits.
+  std::vector<std::string> Waits(const std::vector<WorkerSession>& waiting,
+                                 const std::vector<WorkerSession>& busy = {}, bool keeps = true) {
+    const auto studies = store_->WaitingStudies(waiting, Both(waiting, busy), keeps);
+    EXPECT_TRUE(studies.ok()) << studies.status();
+    std::vector<std::string> sentences;
+    if (!studies.ok()) return sentences;
+    for (const WaitingStudy& each : *studies)
+      sentences.push_back(fmt::format("{}: {}", each.job.study, each.sentence));
+    return sentences;
   }
   // Returns "worker:ranks" of each lease, in order.
   static std::vector<std::string> Shares(const Assignment& assignment) {

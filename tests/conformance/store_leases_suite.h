@@ -140,6 +140,49 @@ TEST_P(StoreSuite, RenewalKeepsALease) {
       absl::StatusCode::kFailedPrecondition);
 }
 
+// Clocks of two coordinators may differ by any amount; no worker could renew while none ran.
+TEST_P(StoreSuite, GrantingAnewGivesEachLeaseItsDurationFromNow) {
+  for (const double now : {100'000.0, 5.0}) {  // the clock was stepped forward, or back
+    const std::int64_t id = NewRunning();
+    Enqueue(id, "tp=1");
+    Enqueue(id, "tp=1,mbs=2");
+    const WorkerSession a = Join(fmt::format("a{}", now), 4);
+    const Lease lease = GiveOut({a}).leases.at(0), reported = GiveOut({a}).leases.at(0);
+    ASSERT_TRUE(store_->Report(ReportOf(reported, v1::OUTCOME_MEASURED), 201).ok());
+    EXPECT_EQ(*store_->GrantAnew(now, 10), 1) << "the held ones";
+    EXPECT_EQ(store_->ExpireLeases(now + 9.9)->size(), 0u);
+    EXPECT_TRUE(Held(lease));
+    EXPECT_EQ(store_->ExpireLeases(now + 10)->size(), 1u);
+    EXPECT_FALSE(Held(lease));
+    EXPECT_EQ(*store_->GrantAnew(now, 10), 0);
+  }
+}
+
+TEST_P(StoreSuite, GrantingAnewKeepsWhatIsLeftOfTheTimeLimit) {
+  const std::int64_t id = NewRunning();
+  v1::Job job = TrainJob();
+  job.set_time_limit_s(30);
+  EnqueueJob(id, "tp=1", job);
+  const Lease lease = GiveOut({Join("a", 1)}).leases.at(0);  // at 200: until 210, with renewals until 350
+  double now = 9000;                                         // until 9010, with renewals until 9150
+  ASSERT_EQ(*store_->GrantAnew(now, 10), 1);
+  for (; now < 9149; now += 5) EXPECT_EQ(Renew(lease, now), v1::LEASE_COMMAND_CONTINUE) << now;
+  EXPECT_EQ(store_->ExpireLeases(9149.9)->size(), 0u);
+  ASSERT_EQ(*store_->GrantAnew(50, 10), 1);  // back: nothing beyond its duration is left
+  EXPECT_EQ(Renew(lease, 59), v1::LEASE_COMMAND_CONTINUE);
+  EXPECT_EQ(store_->ExpireLeases(59.9)->size(), 0u);
+  EXPECT_EQ(store_->ExpireLeases(60)->size(), 1u);
+}
+
+TEST_P(StoreSuite, RenewalDoesNotShortenALease) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  const Lease lease = GiveOut({Join("a", 1)}).leases.at(0);  // until 210
+  EXPECT_EQ(Renew(lease, 150), v1::LEASE_COMMAND_CONTINUE) << "a call whose time was read before a pause";
+  EXPECT_EQ(store_->ExpireLeases(209.9)->size(), 0u);
+  EXPECT_EQ(store_->ExpireLeases(210)->size(), 1u);
+}
+
 // A worker that hangs may still renew.
 TEST_P(StoreSuite, RenewalEndsBeyondTheJobsTimeLimit) {
   const std::int64_t id = NewRunning();

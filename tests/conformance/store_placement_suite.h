@@ -12,9 +12,10 @@ using testing::IsEmpty;
 TEST_P(StoreSuite, JobTooLargeForOneWorkerIsSharedByTwo) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=4", 0, 4);
-  const Assignment gang = GiveOut({Join("b", 2), Join("a", 2)});
+  const WorkerSession b = Join("b", 2), a = Join("a", 2);
+  EXPECT_THAT(Waits({b, a}), IsEmpty());
+  const Assignment gang = GiveOut({b, a});
   ASSERT_THAT(Shares(gang), ElementsAre("a:2", "b:2"));
-  EXPECT_THAT(gang.waiting, IsEmpty());
   for (std::size_t i = 0; i < 2; ++i) {
     const Lease& lease = gang.leases[i];
     EXPECT_EQ(lease.first_rank, static_cast<int>(2 * i));
@@ -68,14 +69,22 @@ TEST_P(StoreSuite, JobIsLeasedWholeOrNotAtAll) {
   const WorkerSession b = Join("b", 1);
   Assignment given = GiveOut({a, b});
   EXPECT_THAT(Shares(given), IsEmpty());
-  ASSERT_EQ(given.waiting.size(), 1u);
-  EXPECT_EQ(given.waiting[0].first, id);
-  EXPECT_THAT(given.waiting[0].second, HasSubstr("4 slots of cpu workers"));
-  EXPECT_THAT(given.waiting[0].second, HasSubstr("have 3"));
+  EXPECT_FALSE(given.waits) << "no worker is kept for what cannot run";
+  EXPECT_THAT(Waits({a, b}), ElementsAre(fmt::format(
+                                 "{}: its next job needs 4 slots of cpu workers, but those that take jobs "
+                                 "have 3; start more workers",
+                                 id)));
   const WorkerSession c = Join("c", 2);
   given = GiveOut({a}, {b, c});
   EXPECT_THAT(Shares(given), IsEmpty());
-  EXPECT_THAT(given.waiting, IsEmpty()) << "they could, and one is only not waiting yet";
+  ASSERT_TRUE(given.waits);
+  EXPECT_EQ(given.waits->job, (JobKey{id, 1}));
+  EXPECT_EQ(given.waits->until_s, 210) << "nothing runs: a lease duration";
+  EXPECT_THAT(
+      Waits({a}, {b, c}),
+      ElementsAre(fmt::format("{}: its next job needs 4 slots of cpu workers; 5 are free; it waits until "
+                              "they are offered",
+                              id)));
   EXPECT_EQ(Trial(id, 1).attempts_size(), 0);
   EXPECT_THAT(Shares(GiveOut({a, c}, {b})), ElementsAre("a:2", "c:2"));
 }
@@ -154,8 +163,7 @@ TEST_P(StoreSuite, JobThatFitsIdleWorkersIsNotOvertaken) {
   const Assignment past = GiveOut({b}, {a, small});
   ASSERT_THAT(Shares(past), ElementsAre("b:1"));
   EXPECT_EQ(past.leases[0].key.trial, 5);
-  ASSERT_EQ(past.waiting.size(), 1u);
-  EXPECT_THAT(past.waiting[0].second, HasSubstr("64 slots"));
+  EXPECT_THAT(Waits({b}, {a, small}), ElementsAre(HasSubstr("64 slots")));
 }
 
 TEST_P(StoreSuite, WaitingJobBlocksOnlyUsableWorkers) {
@@ -177,10 +185,8 @@ TEST_P(StoreSuite, JobsGoToWorkersOfTheirDeviceKind) {
   v1::Job job = TrainJob(1);
   job.set_device("cuda");
   EnqueueJob(id, "mbs=1", job);
-  Assignment given = GiveOut({cores});
-  EXPECT_THAT(Shares(given), IsEmpty());
-  ASSERT_EQ(given.waiting.size(), 1u);
-  EXPECT_THAT(given.waiting[0].second, HasSubstr("no cuda worker is running"));
+  EXPECT_THAT(Shares(GiveOut({cores})), IsEmpty());
+  EXPECT_THAT(Waits({cores}), ElementsAre(HasSubstr("no cuda worker is running")));
   EXPECT_THAT(Shares(GiveOut({cores, gpus})), ElementsAre("gpus:1"));
   job.set_device("cpu");
   EnqueueJob(id, "mbs=2", job);
@@ -195,9 +201,8 @@ TEST_P(StoreSuite, JobsGoToWorkersOfTheirDeviceKind) {
   job.set_device("cpu");
   job.set_ranks(12);
   EnqueueJob(id, "tp=12", job);
-  given = GiveOut({cores, gpus});
-  EXPECT_THAT(Shares(given), IsEmpty());
-  EXPECT_EQ(given.waiting.size(), 1u);
+  EXPECT_THAT(Shares(GiveOut({cores, gpus})), IsEmpty());
+  EXPECT_EQ(Waits({cores, gpus}).size(), 1u);
   job.set_device("paced");
   EnqueueJob(id, "pp=12", job);
   EXPECT_THAT(Shares(GiveOut({cores, gpus})), ElementsAre("cores:6", "gpus:6"));
@@ -227,7 +232,8 @@ TEST_P(StoreSuite, JobOfFewerRanksRunsOnASmallerWorkerAndIsNotShared) {
   for (int i = 1; i <= 3; ++i) EnqueueJob(id, fmt::format("pp={}", i), job);
   Assignment given = GiveOut({c}, {a, b});
   EXPECT_THAT(Shares(given), IsEmpty()) << "it is not idle";
-  EXPECT_THAT(given.waiting, IsEmpty());
+  EXPECT_TRUE(given.waits);
+  EXPECT_THAT(Waits({c}, {a, b}), IsEmpty()) << "a job of the study is running";
   given = GiveOut({a, b, c});
   ASSERT_THAT(Shares(given), ElementsAre("b:4", "a:2"));
   EXPECT_EQ(given.leases[0].workers, 1);
@@ -292,9 +298,8 @@ TEST_P(StoreSuite, StaleSessionsAreSkipped) {
   const WorkerSession old = Join("a", 1);
   const WorkerSession a = Join("a", 1, "cpu", "", "boot2");
   const WorkerSession b = Join("b", 1);
-  const Assignment none = GiveOut({old, b, {"workers/never", 1}});
-  EXPECT_THAT(Shares(none), IsEmpty());
-  EXPECT_EQ(none.waiting.size(), 1u);
+  EXPECT_THAT(Shares(GiveOut({old, b, {"workers/never", 1}})), IsEmpty());
+  EXPECT_THAT(Waits({old, b, {"workers/never", 1}}), ElementsAre(HasSubstr("have 1;")));
   EXPECT_THAT(Shares(GiveOut({old, a, b})), ElementsAre("a:1", "b:1"));
 }
 
@@ -308,13 +313,79 @@ TEST_P(StoreSuite, OnlyOldestJobsOfRunningStudiesWait) {
   Enqueue(first, "tp=64", 0, 64);
   Enqueue(second, "tp=32", 0, 32);
   const WorkerSession a = Join("a", 4);
-  const Assignment nobody = GiveOut({});
-  ASSERT_EQ(nobody.waiting.size(), 2u) << "nobody is at work";
-  const Assignment given = GiveOut({a});
-  EXPECT_THAT(Shares(given), ElementsAre("a:1"));
-  ASSERT_EQ(given.waiting.size(), 1u);
-  EXPECT_EQ(given.waiting[0].first, second);
-  EXPECT_EQ(GiveOut({}, {a}).waiting.size(), 2u) << "now the first study's oldest is too large as well";
+  EXPECT_EQ(Waits({}).size(), 2u) << "nobody is at work";
+  EXPECT_THAT(Waits({a}), ElementsAre(HasSubstr("32 slots")));
+  EXPECT_THAT(Shares(GiveOut({a})), ElementsAre("a:1"));
+  EXPECT_THAT(Waits({}, {a}), ElementsAre(HasSubstr("64 slots"), HasSubstr("32 slots")))
+      << "now the first study's oldest is too large as well";
+}
+
+// Every study that cannot go on says why, in one sentence.
+TEST_P(StoreSuite, StudiesThatWaitForBusyWorkersSayForWhat) {
+  const std::int64_t running = NewRunning();
+  const std::int64_t large = NewRunning();
+  const std::int64_t small = NewRunning();
+  const std::int64_t other = NewRunning();
+  const WorkerSession a = Join("a", 2), b = Join("b", 2), c = Join("c", 1, "cuda");
+  Enqueue(running, "mbs=1");
+  const Lease lease = GiveOut({a}, {b}).leases.at(0);
+  EXPECT_THAT(Waits({}, {a, b, c}), IsEmpty());
+  Enqueue(running, "mbs=2");
+  Enqueue(large, "tp=4", 0, 4);
+  Enqueue(small, "tp=2", 0, 2);
+  v1::Job on_gpu = TrainJob(1);
+  on_gpu.set_device("cuda");
+  EnqueueJob(other, "mbs=1", on_gpu);
+  EXPECT_THAT(
+      Waits({}, {a, b, c}),
+      ElementsAre(fmt::format("{}: its next job waits its turn: the workers for it are kept for an older job "
+                              "of {}",
+                              large, StudyName(running)),
+                  fmt::format("{}: its next job waits its turn: the workers for it are kept for an older job "
+                              "of {}",
+                              small, StudyName(running)),
+                  fmt::format("{}: its next job needs 1 slot of cuda workers; 1 is free; it waits until "
+                              "they are offered",
+                              other)));
+  ASSERT_EQ(GiveOut({b}).leases.size(), 1u);  // the second job of the first study
+  EXPECT_THAT(
+      Waits({}, {a, b}),
+      ElementsAre(fmt::format("{}: its next job needs 4 slots of cpu workers; 2 are free; it waits for the "
+                              "jobs of {}",
+                              large, StudyName(running)),
+                  HasSubstr(StudyName(large)), HasSubstr("no cuda worker")));
+  EXPECT_THAT(
+      Waits({}, {a, b}, /*keeps=*/false),
+      ElementsAre(HasSubstr("4 slots"),
+                  fmt::format("{}: its next job needs 2 slots of cpu workers; 2 are free; it waits until "
+                              "they are offered",
+                              small),
+                  HasSubstr("no cuda worker")));
+  ASSERT_TRUE(store_->Report(ReportOf(lease, v1::OUTCOME_MEASURED), 201).ok());
+  EXPECT_THAT(Waits({}, {a, b}), ElementsAre(HasSubstr("3 are free"), HasSubstr("are kept for an older job"),
+                                             HasSubstr("cuda")));
+}
+
+TEST_P(StoreSuite, JobThatWaitsIsPassedIfItKeepsNoWorkers) {
+  const std::int64_t id = NewRunning();
+  const WorkerSession a = Join("a", 2), b = Join("b", 2);
+  v1::Job limited = TrainJob(2);
+  limited.set_time_limit_s(40);
+  EnqueueJob(id, "mbs=1", limited);
+  ASSERT_THAT(Shares(GiveOut({b}, {}, 200)), ElementsAre("b:2"));
+  Enqueue(id, "tp=4", 0, 4);
+  Enqueue(id, "mbs=2");
+  const Assignment kept = GiveOut({a}, {b}, 250);
+  EXPECT_THAT(Shares(kept), IsEmpty());
+  ASSERT_TRUE(kept.waits);
+  EXPECT_EQ(kept.waits->job, (JobKey{id, 2}));
+  EXPECT_EQ(kept.waits->until_s, 200 + 40 + 120) << "the running job's limit, and two minutes";
+  const Assignment passed = GiveOut({a}, {b}, 250, /*keeps=*/false);
+  EXPECT_THAT(Shares(passed), ElementsAre("a:1"));
+  EXPECT_EQ(passed.leases.at(0).key.trial, 3);
+  ASSERT_TRUE(passed.waits) << "it still waits";
+  EXPECT_EQ(passed.waits->job, (JobKey{id, 2}));
+  EXPECT_EQ(GiveOut({a}, {b}, 260).waits->until_s, 860) << "a job without a limit counts as ten minutes";
 }
 
 }  // namespace autocfg::server

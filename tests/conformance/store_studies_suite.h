@@ -314,9 +314,9 @@ TEST_P(StoreSuite, ListenerIsOnlyCalledForChanges) {
   EXPECT_EQ(heard, 4);
   EXPECT_FALSE(Take(epoch));
   store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token, 1, 10).IgnoreError();
-  EXPECT_EQ(store_->ExpireLeases(5)->size(), 0u);
+  EXPECT_EQ(store_->ExpireLeases(205)->size(), 0u);
   EXPECT_EQ(heard, 4);
-  EXPECT_EQ(store_->ExpireLeases(50)->size(), 1u);
+  EXPECT_EQ(store_->ExpireLeases(250)->size(), 1u);
   EXPECT_EQ(heard, 5);
 }
 

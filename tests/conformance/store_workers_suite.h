@@ -59,10 +59,8 @@ TEST_P(StoreSuite, DrainingWorkerFinishesItsJobsAndGetsNoMore) {
   EXPECT_TRUE(store_->GetWorker("workers/a")->draining);
   EXPECT_EQ(Renew(lease), v1::LEASE_COMMAND_DRAIN);
   EXPECT_TRUE(store_->LeasesToStop()->empty()) << "what it has may end";
-  const Assignment none = GiveOut({a});
-  EXPECT_TRUE(none.leases.empty());
-  ASSERT_EQ(none.waiting.size(), 1u);
-  EXPECT_THAT(none.waiting[0].second, testing::HasSubstr("is draining"));
+  EXPECT_TRUE(GiveOut({a}).leases.empty());
+  EXPECT_THAT(Waits({a}), testing::ElementsAre(testing::HasSubstr("is draining")));
   EXPECT_TRUE(store_->Report(ReportOf(lease, v1::OUTCOME_MEASURED), 203).ok());
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_MEASURED);
   // A new session under the same boot keeps draining; a new boot does not.

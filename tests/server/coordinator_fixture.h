@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -157,6 +158,25 @@ class CoordinatorFixture : public testing::Test {
       request.set_page_token(response.next_page_token());
     } while (!request.page_token().empty());
     return trials;
+  }
+
+  // Waits until the worker has a call for work parked: it is then seen whenever one looks.
+  void AwaitPoll(const std::string& worker) {
+    const auto seen_s = [&] {
+      v1::ListWorkersResponse response;
+      const grpc::Status status =
+          Call(workers_, &v1::WorkerService::Stub::ListWorkers, v1::ListWorkersRequest(), &response);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      for (const v1::Worker& each : response.workers()) {
+        if (each.name() == worker) return each.last_seen_s();
+      }
+      return 0.0;
+    };
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const double first_s = seen_s();
+    while (seen_s() <= first_s && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_GT(seen_s(), first_s) << worker << " does not ask for work";
   }
 
   struct Stream {

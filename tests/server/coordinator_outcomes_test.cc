@@ -130,6 +130,7 @@ TEST_F(CoordinatorTest, InvalidCalibrationIsRetriedOnAnotherWorker) {
   ASSERT_TRUE(Start(study.name()).ok());
   while (liar.runs().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   FakeWorker honest(coordinator_->address());
+  AwaitPoll("workers/fake");
   other_is_there.set_value();
   const v1::Study ended = Finish(study.name());
   EXPECT_EQ(ended.state(), v1::STUDY_STATE_DONE) << ended.message();

@@ -58,17 +58,40 @@ TEST(LeaseKeeper, RefusedRenewalLosesTheLease) {
   EXPECT_FALSE(keeper.cancelled());
 }
 
-TEST(LeaseKeeper, UnansweredRenewalsLoseTheLeaseAtExpiry) {
+TEST(LeaseKeeper, JobIsGivenUpOncePatienceEnds) {
   std::atomic<bool> stop{false};
   std::atomic<int> tries{0};
-  LeaseKeeper keeper(Clock::now(), 0.4, AtOnce([&]() -> Answer {
+  const auto begin = Clock::now();
+  LeaseKeeper keeper(begin, 0.2, AtOnce([&]() -> Answer {
                        ++tries;
                        return absl::UnavailableError("nobody there");
                      }),
-                     &stop);
+                     &stop, std::chrono::milliseconds(300));
   EXPECT_TRUE(Eventually([&] { return stop.load(); }));
+  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(500)) << "a lease duration and the patience";
   EXPECT_TRUE(keeper.lost());
   EXPECT_GE(tries, 2) << "one that is not answered is repeated soon";
+}
+
+// A coordinator that was stopped, or restarted, grants its leases anew.
+TEST(LeaseKeeper, AnswerAfterSeveralLeaseDurationsKeepsTheJob) {
+  std::atomic<bool> stop{false};
+  std::atomic<bool> answers{false};
+  std::atomic<int> answered{0};
+  const auto begin = Clock::now();
+  LeaseKeeper keeper(begin, 0.1, AtOnce([&]() -> Answer {
+                       if (!answers) return absl::DeadlineExceededError("stopped");
+                       ++answered;
+                       return v1::LEASE_COMMAND_CONTINUE;
+                     }),
+                     &stop);
+  std::this_thread::sleep_until(begin + std::chrono::milliseconds(300));
+  EXPECT_FALSE(stop);
+  EXPECT_FALSE(keeper.lost()) << "only the coordinator knows";
+  answers = true;
+  EXPECT_TRUE(Eventually([&] { return answered >= 2; }));
+  EXPECT_FALSE(stop);
+  EXPECT_FALSE(keeper.lost());
 }
 
 TEST(LeaseKeeper, EndsPromptly) {
@@ -122,7 +145,7 @@ TEST(LeaseKeeper, ParkedRenewalReceivesCancellationImmediately) {
   LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);
   ASSERT_TRUE(Eventually([&] { return coordinator.renewals == 1; }));
   EXPECT_EQ(coordinator.last_wait_s, 1200);
-  EXPECT_LE(coordinator.last_limit_s, 3600) << "what is left of the lease";
+  EXPECT_LE(coordinator.last_limit_s, 3600 + 600) << "what is left of the lease, and the patience";
   EXPECT_GT(coordinator.last_limit_s, 1200);
   EXPECT_FALSE(stop);
   coordinator.Say(v1::LEASE_COMMAND_CANCEL);

@@ -54,7 +54,7 @@ TEST_F(WorkerCallsTest, RenewalSurvivesRestart) {
   EXPECT_EQ(*command, v1::LEASE_COMMAND_CONTINUE);
 }
 
-TEST_F(WorkerCallsTest, RenewalEndsWithTheLease) {
+TEST_F(WorkerCallsTest, RenewalEndsWithItsLimit) {
   coordinator_.reset();
   const auto before = std::chrono::steady_clock::now();
   const auto command = calls_.RenewLease(session_, lease_, 1000, 0.2, group_);

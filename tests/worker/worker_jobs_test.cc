@@ -290,6 +290,25 @@ TEST_F(WorkerJobsTest, CoordinatorOutageDoesNotStopJobs) {
   EXPECT_EQ(report.outcome(), v1::OUTCOME_MEASURED);
 }
 
+// The next coordinator may still hold the lease.
+TEST_F(WorkerJobsTest, OutageOfSeveralLeaseDurationsDoesNotStopJobs) {
+  constexpr double kLeaseSeconds = 0.2;
+  auto coordinator = std::make_unique<FakeCoordinator>(address_, kLeaseSeconds);
+  const auto worker = StartWorker(1);
+  coordinator->Queue(Waiting());
+  ASSERT_EQ(CoresOfRanks(1).size(), 1u);
+  const FakeCoordinator::Sessions sessions = coordinator->sessions();
+  coordinator = nullptr;
+  std::this_thread::sleep_for(std::chrono::duration<double>(3 * kLeaseSeconds));
+  EXPECT_EQ(CoresOfRanks(1).size(), 1u) << "its rank runs on";
+  FakeCoordinator next(address_, kLeaseSeconds, sessions);
+  ASSERT_TRUE(next.AwaitPollWith({"lease-1"})) << "it says what it holds";
+  Release();
+  const auto report = next.AwaitReport();
+  EXPECT_EQ(report.lease_id(), "lease-1");
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_MEASURED);
+}
+
 TEST_F(WorkerJobsTest, SendsLogTailsOfFailedRanks) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(2);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/time.h"
-
 namespace autocfg::worker {
 namespace {
 
@@ -21,8 +19,13 @@ LeaseKeeper::Clock::rep After(LeaseKeeper::Clock::time_point start, Seconds dura
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(Clock::time_point granted, double duration_s, Calls calls, std::atomic<bool>* stop)
-    : duration_(duration_s), calls_(std::move(calls)), stop_(stop), expires_(After(granted, duration_)) {
+LeaseKeeper::LeaseKeeper(Clock::time_point granted, double duration_s, Calls calls, std::atomic<bool>* stop,
+                         Seconds patience)
+    : duration_(duration_s),
+      patience_(patience),
+      calls_(std::move(calls)),
+      stop_(stop),
+      given_up_(After(granted, duration_ + patience_)) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -32,10 +35,8 @@ LeaseKeeper::~LeaseKeeper() {
 }
 
 void LeaseKeeper::End() {
-  {
-    absl::MutexLock lock(&mutex_);
-    ending_ = true;
-  }
+  ended_ = true;
+  ending_.Set();
   calls_.cancel();
 }
 
@@ -45,21 +46,16 @@ void LeaseKeeper::Lose() {
   End();
 }
 
-bool LeaseKeeper::EndsWithin(Seconds pause) {
-  absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(&ending_), absl::Seconds(std::max(0.0, pause.count())));
-}
-
 void LeaseKeeper::Loop() {
   const Seconds third = duration_ / 3;
   Seconds wait = third;
   for (;;) {
     const auto asked = Clock::now();
-    const Seconds left = Clock::time_point(Clock::duration(expires_.load())) - asked;
+    const Seconds left = Clock::time_point(Clock::duration(given_up_.load())) - asked;
     const auto command = calls_.renew(wait.count(), std::max(left.count(), 0.0));
     Seconds pause = duration_ / 20;  // no reply: retry soon
     if (command.ok()) {
-      expires_ = After(asked, duration_);
+      given_up_ = After(asked, duration_ + patience_);
       // Limits the request rate if the coordinator does not park renewals.
       pause = third - (Clock::now() - asked);
       wait = third;
@@ -76,13 +72,14 @@ void LeaseKeeper::Loop() {
     } else {
       wait = Seconds(0);  // a fast reply matters more than learning of a command early
     }
-    if (EndsWithin(Seconds(0))) return;
+    if (ended_) return;
     if (lost()) {
       lost_ = true;
       *stop_ = true;
       return;
     }
-    if (EndsWithin(pause)) return;
+    ending_.Wait(pause);
+    if (ended_) return;
   }
 }
 

@@ -77,8 +77,8 @@ absl::Status LeaseLoop::TakeWork() {
     if (absl::IsNotFound(response.status())) {
       RegisterAgain();
     } else if (std::exchange(answers, false)) {
-      spdlog::warn("{}: no answer from the coordinator; what runs goes on while its leases last ({})",
-                   calls_.worker(), Text(response.status()));
+      spdlog::warn("{}: no answer from the coordinator; what runs goes on ({})", calls_.worker(),
+                   Text(response.status()));
     }
     calls_.Pause(pause_s, polls_);
     pause_s = std::min(kLongestLeasePauseSeconds, pause_s * 2);

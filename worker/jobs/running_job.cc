@@ -58,8 +58,8 @@ absl::Status SendUntilAnswered(const WorkerCalls& calls, const std::string& job,
     absl::Status status = calls.ReportTrial(request, own);
     if (status.ok() || !MayPass(status) || give_up()) return status;
     if (!std::exchange(said, true))
-      spdlog::warn("{}: the report of {} is not stored yet; retrying while its lease lasts ({})",
-                   calls.worker(), job, std::string(status.message()));
+      spdlog::warn("{}: the report of {} is not stored yet; retrying ({})", calls.worker(), job,
+                   std::string(status.message()));
     if (stopping.WaitUntilCancelled(pause_s)) return status;
   }
 }

@@ -1,29 +1,27 @@
 #include "worker/jobs/slots.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <set>
 
-#include "absl/time/time.h"
 #include "proto/convert/device_convert.h"
 
 namespace autocfg::worker {
 namespace {
 
 // Poll interval for `stop`, which wakes no waiter.
-constexpr absl::Duration kLook = absl::Milliseconds(20);
+constexpr std::chrono::milliseconds kLook{20};
 
 }  // namespace
 
 std::vector<int> SlotPool::Take(int count, const std::atomic<bool>& stop) {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock lock(mutex_);
   if (count <= 0 || static_cast<std::size_t>(count) > taken_.size()) return {};
-  const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return std::count(taken_.begin(), taken_.end(), false) >= count;
-  };
+  const auto enough = [&] { return std::count(taken_.begin(), taken_.end(), false) >= count; };
   while (!stop) {
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&enough), kLook)) continue;
+    if (!given_.wait_for(lock, kLook, enough)) continue;
     std::vector<int> slots;
     for (std::size_t slot = 0; slots.size() < static_cast<std::size_t>(count); ++slot) {
       if (taken_[slot]) continue;
@@ -36,7 +34,8 @@ std::vector<int> SlotPool::Take(int count, const std::atomic<bool>& stop) {
 }
 
 void SlotPool::Give(const std::vector<int>& slots) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
+  given_.notify_all();
   for (const int slot : slots) taken_[static_cast<std::size_t>(slot)] = false;
 }
 

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "autocfg/v1/worker_service.pb.h"
 
 namespace autocfg::worker {
@@ -24,8 +24,9 @@ class SlotPool {
   void Give(const std::vector<int>& slots);
 
  private:
-  absl::Mutex mutex_;
-  std::vector<bool> taken_ ABSL_GUARDED_BY(mutex_);
+  std::mutex mutex_;  // of std, because its timed waits go by the steady clock
+  std::condition_variable given_;
+  std::vector<bool> taken_;  // guarded by mutex_
 };
 
 // Returns the lease's share, or a share of the whole job.

@@ -38,8 +38,8 @@ class WorkerCalls {
   absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(const Registration& session,
                                                   const std::vector<std::string>& held_leases, double wait_s,
                                                   CallGroup& group) const;
-  // Parked too. Waits for an unavailable coordinator, but in total no longer than `limit_s`, the remaining
-  // lease time.
+  // Parked too. Waits for an unavailable coordinator a little longer than `wait_s`, but in total no longer
+  // than `limit_s`.
   absl::StatusOr<v1::LeaseCommand> RenewLease(const Registration& session, const v1::LeaseWorkResponse& lease,
                                               double wait_s, double limit_s, CallGroup& group) const;
   // Retries while the coordinator is unavailable, until the share's barrier time has passed.

@@ -18,10 +18,14 @@
 namespace autocfg::worker {
 namespace {
 
-using SystemClock = std::chrono::system_clock;
+using Clock = std::chrono::steady_clock;
 
 constexpr double kLookSeconds = 0.05;  // Start notices a cancellation within this time
 constexpr double kPauseSeconds = 0.2;
+
+Clock::time_point ClockIn(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 }  // namespace
 
@@ -38,15 +42,17 @@ struct Worker::Impl {
   bool Cancelled() const { return options.cancel != nullptr && *options.cancel; }
 
   // Returns false if no coordinator was reachable until `end`, or if cancelled.
-  bool Connect(SystemClock::time_point end) {
-    while (!Cancelled() && SystemClock::now() < end) {
-      if (channel->WaitForConnected(std::min(end, DeadlineIn(kLookSeconds)))) return true;
+  bool Connect(Clock::time_point end) {
+    while (!Cancelled()) {
+      const double left_s = std::chrono::duration<double>(end - Clock::now()).count();
+      if (left_s <= 0) break;
+      if (channel->WaitForConnected(DeadlineIn(std::min(left_s, kLookSeconds)))) return true;
     }
     return false;
   }
 
   absl::StatusOr<Registration> Register() {
-    const SystemClock::time_point end = DeadlineIn(options.wait_s);
+    const Clock::time_point end = ClockIn(options.wait_s);
     CallGroup own;
     for (absl::Status last = absl::UnavailableError("no coordinator answers");;) {
       const bool connected = Connect(end);
@@ -54,7 +60,7 @@ struct Worker::Impl {
       if (!connected) return last;
       auto session = calls.Register(boot_id, options.inventory, own);
       // A coordinator that is starting, ending or temporarily full may accept later.
-      if (session.ok() || !MayPass(session.status()) || DeadlineIn(kPauseSeconds) > end) return session;
+      if (session.ok() || !MayPass(session.status()) || ClockIn(kPauseSeconds) > end) return session;
       last = session.status();
       own.WaitUntilCancelled(kPauseSeconds);
     }

@@ -1,39 +1,17 @@
-// Assigns queued jobs; renews and ends leases.
+// Assigns queued jobs (which worker gets which: queue.cc, placement.h); renews and ends leases.
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "fmt/format.h"
-#include "proto/convert/device_convert.h"
 #include "server/store/placement.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
 
 namespace autocfg::server {
 namespace {
 
-constexpr int kQueued = v1::TRIAL_STATE_QUEUED;
 constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
-constexpr int kStudyRunning = v1::STUDY_STATE_RUNNING;
-
-// Considers only the oldest queued job of each study (CROSS JOIN keeps the order of the tables).
-constexpr const char* kAnyQueued =
-    "SELECT 1 FROM studies s CROSS JOIN jobs j ON j.study = s.id AND j.state = ?1 WHERE s.state = ?2 LIMIT 1";
-constexpr const char* kHeads =
-    R"sql(
-      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts
-      FROM studies s
-      CROSS JOIN jobs j
-        ON j.id = (SELECT q.id FROM jobs q WHERE q.study = s.id AND q.state = ?1 ORDER BY q.id LIMIT 1)
-      WHERE s.state = ?2)sql";
-constexpr const char* kQueue =
-    R"sql(
-      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts
-      FROM jobs j
-      CROSS JOIN studies s ON s.id = j.study
-      WHERE j.state = ?1 AND s.state = ?2
-      ORDER BY j.id)sql";
 
 // Extra lease time beyond a job's time limit, to start and end the ranks and to report.
 constexpr double kBeyondLimitSeconds = 120;
@@ -49,58 +27,6 @@ bool CanTakeMore(const PlacementWorker& worker) {
 }
 
 }  // namespace
-
-// Returns the current sessions among those given, by name.
-SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
-                                                          const std::vector<WorkerSession>& live) {
-  const std::set<WorkerSession> parked(waiting.begin(), waiting.end());
-  std::set<WorkerSession> sessions(live.begin(), live.end());
-  sessions.insert(parked.begin(), parked.end());
-  std::map<std::string, std::int64_t> in_use;
-  SQLite::Statement shares(db(), "SELECT worker, SUM(ranks) FROM shares WHERE ending = 0 GROUP BY worker");
-  while (shares.executeStep()) in_use[shares.getColumn(0).getString()] = shares.getColumn(1).getInt64();
-  WorkersAtWork at_work;
-  SQLite::Statement row(db(),
-                        R"sql(
-        SELECT host, device_kind, slots, draining
-        FROM workers
-        WHERE worker = ? AND epoch = ? AND active = 1)sql");
-  for (const WorkerSession& session : sessions) {
-    row.reset();
-    row.bind(1, session.worker);
-    row.bind(2, session.epoch);
-    if (!row.executeStep()) continue;
-    PlacementWorker& worker = at_work.workers.emplace_back();
-    worker.host = row.getColumn(0).getString();
-    worker.kind = WorkerKind(row.getColumn(1).getString());
-    worker.slots = row.getColumn(2).getInt64();
-    worker.draining = row.getColumn(3).getInt() != 0;
-    const auto used = in_use.find(session.worker);
-    worker.free = worker.slots - (used == in_use.end() ? 0 : used->second);
-    worker.waiting = parked.contains(session);
-    at_work.sessions.push_back(session);
-  }
-  return at_work;
-}
-
-PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
-  PlacementJob job;
-  job.ranks = row.getColumn(2).getInt64();
-  job.needs = NeededKind(row.getColumn(3).getString());
-  job.fewer_ranks = row.getColumn(4).getInt() != 0;
-  if (row.getColumn(5).getInt64() == 0) return job;  // never attempted
-  SQLite::Statement hosts = Query(
-      R"sql(
-        SELECT DISTINCT w.host
-        FROM shares s
-        JOIN workers w ON w.worker = s.worker
-        WHERE s.job = ? AND s.ending IN (?, ?, ?, ?, ?))sql",
-      row.getColumn(1).getInt64(), static_cast<int>(ShareEnd::kLost), static_cast<int>(ShareEnd::kRefused),
-      static_cast<int>(ShareEnd::kFailed), static_cast<int>(ShareEnd::kFailedByProcess),
-      static_cast<int>(ShareEnd::kCancelled));
-  while (hosts.executeStep()) job.avoid.insert(hosts.getColumn(0).getString());
-  return job;
-}
 
 void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
                           const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
@@ -149,33 +75,36 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
 
 absl::StatusOr<Assignment> SqliteStore::LeaseJobs(const std::vector<WorkerSession>& waiting,
                                                   const std::vector<WorkerSession>& live, double now_s,
-                                                  double duration_s) {
-  const absl::StatusOr<bool> queued =
-      Read([&]() -> absl::StatusOr<bool> { return Query(kAnyQueued, kQueued, kStudyRunning).executeStep(); });
+                                                  double duration_s, bool keeps) {
+  const absl::StatusOr<bool> queued = Read([&]() -> absl::StatusOr<bool> { return Queue().executeStep(); });
   if (!queued.ok()) return queued.status();
   if (!*queued) return Assignment();
   return Write([&]() -> absl::StatusOr<Assignment> {
     Assignment assignment;
     auto [workers, sessions] = ReadWorkersAtWork(waiting, live);
-    {
-      SQLite::Statement heads = Query(kHeads, kQueued, kStudyRunning);
-      while (heads.executeStep()) {
-        std::string why = Place(ReadPlacementJob(heads), workers).nobody;
-        if (!why.empty()) assignment.waiting.emplace_back(heads.getColumn(0).getInt64(), std::move(why));
-      }
-    }
     std::vector<std::pair<std::int64_t, std::vector<PlacedShare>>> placed;  // by job
+    std::set<PlacementJob> cannot;  // start now, so neither can later ones that are equal
     {
-      SQLite::Statement queue = Query(kQueue, kQueued, kStudyRunning);
+      SQLite::Statement queue = Queue();
       while (std::any_of(workers.begin(), workers.end(), CanTakeMore) && queue.executeStep()) {
-        Placement placement = Place(ReadPlacementJob(queue), workers);
-        for (const std::size_t i : placement.reserves) workers[i].reserved = true;
+        const PlacementJob job = ReadPlacementJob(queue);
+        if (cannot.contains(job)) continue;
+        Placement placement = Place(job, workers);
+        if (placement.shares.empty()) {
+          cannot.insert(job);
+          if (placement.reserves.empty()) continue;
+          if (!assignment.waits) {
+            assignment.waits = WaitingJob{{queue.getColumn(0).getInt64(), queue.getColumn(6).getInt64()},
+                                          LatestEndOfLeases(now_s, duration_s)};
+          }
+          for (const std::size_t i : placement.reserves) workers[i].reserved = workers[i].reserved || keeps;
+          continue;
+        }
         for (const PlacedShare& share : placement.shares) {
           workers[share.worker].waiting = false;
           workers[share.worker].free -= share.ranks;
         }
-        if (!placement.shares.empty())
-          placed.emplace_back(queue.getColumn(1).getInt64(), std::move(placement.shares));
+        placed.emplace_back(queue.getColumn(1).getInt64(), std::move(placement.shares));
       }
     }
     for (const auto& [job, shares] : placed)
@@ -233,7 +162,7 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
           UPDATE shares
           SET expires_s =
             CASE (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = shares.attempt)
-            WHEN 0 THEN MIN(?1, IFNULL(latest_s, ?1))
+            WHEN 0 THEN MIN(MAX(?1, expires_s), IFNULL(latest_s, MAX(?1, expires_s)))
             ELSE expires_s END
           WHERE lease_id = ?2 AND fencing_token = ?3 AND worker = ?4 AND epoch = ?5 AND ending = 0
           RETURNING
@@ -246,6 +175,15 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
     }
     if (row.getColumn(0).getInt() != 0) return v1::LEASE_COMMAND_CANCEL;
     return row.getColumn(1).getInt() != 0 ? v1::LEASE_COMMAND_DRAIN : v1::LEASE_COMMAND_CONTINUE;
+  });
+}
+
+absl::StatusOr<int> SqliteStore::GrantAnew(double now_s, double duration_s) {
+  return Write([&]() -> absl::StatusOr<int> {
+    // Both right sides read the values from before.
+    return Execute(
+        "UPDATE shares SET expires_s = ?1, latest_s = latest_s + (?1 - expires_s) WHERE ending = 0",
+        now_s + duration_s);
   });
 }
 

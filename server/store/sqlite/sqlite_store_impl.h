@@ -1,5 +1,6 @@
 // The class behind the functions of sqlite_store.h. Implemented in studies.cc, trials.cc, calibrations.cc,
-// workers.cc, leases.cc, reports.cc and attempts.cc. Thread-safe: one mutex guards the only connection.
+// workers.cc, queue.cc, leases.cc, reports.cc and attempts.cc. Thread-safe: one mutex guards the only
+// connection.
 #pragma once
 
 #include <functional>
@@ -72,13 +73,17 @@ class SqliteStore final : public Store {
   absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) override;
   absl::StatusOr<Assignment> LeaseJobs(const std::vector<WorkerSession>& waiting,
                                        const std::vector<WorkerSession>& live, double now_s,
-                                       double duration_s) override;
+                                       double duration_s, bool keeps) override;
+  absl::StatusOr<std::vector<WaitingStudy>> WaitingStudies(const std::vector<WorkerSession>& waiting,
+                                                           const std::vector<WorkerSession>& live,
+                                                           bool keeps) override;
   absl::Status ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) override;
   absl::Status KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
                         double now_s) override;
   absl::StatusOr<v1::LeaseCommand> RenewLease(const std::string& worker, std::int64_t session_epoch,
                                               const std::string& lease_id, std::int64_t fencing_token,
                                               double now_s, double duration_s) override;
+  absl::StatusOr<int> GrantAnew(double now_s, double duration_s) override;
   absl::StatusOr<std::vector<std::string>> LeasesToStop() override;
   absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id, std::int64_t fencing_token) override;
   absl::StatusOr<std::vector<EndedLease>> ExpireLeases(double now_s) override;
@@ -218,8 +223,11 @@ class SqliteStore final : public Store {
   };
   WorkersAtWork ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
                                   const std::vector<WorkerSession>& live);
-  // Columns: study, job, ranks, device, fewer_ranks, attempts.
-  PlacementJob ReadPlacementJob(SQLite::Statement& row);
+  // Returns a statement that reads the queued jobs of running studies, oldest first. Columns: study, job,
+  // ranks, device, fewer_ranks, attempts, trial.
+  SQLite::Statement Queue();
+  PlacementJob ReadPlacementJob(SQLite::Statement& row);      // of Queue()
+  double LatestEndOfLeases(double now_s, double duration_s);  // WaitingJob::until_s
   // Starts an attempt of a queued job and appends its leases. A share's worker is an index into `sessions`.
   void GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
                const std::vector<WorkerSession>& sessions, double now_s, double duration_s,

@@ -22,6 +22,15 @@ TEST(KernelId, IsOneWord) {
   EXPECT_EQ(KernelId(), id);
 }
 
+TEST(SteadyClock, BeginsWithTheSystemsTimeAndGoesOn) {
+  const Clock steady = SteadyClock();
+  EXPECT_NEAR(steady(), SystemClock()(), 60) << "the test's machine stepped its clock";
+  const double before = steady();
+  const double elsewhere = SteadyClock()();
+  EXPECT_GE(elsewhere, before) << "all its users have one clock";
+  EXPECT_LT(elsewhere - before, 60);
+}
+
 TEST(RandomId, IsUnique) {
   const std::string id = RandomId();
   EXPECT_EQ(id.size(), 32u);

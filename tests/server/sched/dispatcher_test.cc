@@ -63,6 +63,13 @@ class DispatcherTest : public SchedFixture {
     while (State(trial) != state && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
     EXPECT_EQ(State(trial), state);
   }
+  // Waits until the study's reason matches.
+  void AwaitWaiting(const testing::Matcher<const std::string&>& matcher) {
+    const absl::Time limit = absl::Now() + kLong;
+    while (!matcher.Matches(dispatcher_->Waiting(study_)) && absl::Now() < limit)
+      absl::SleepFor(absl::Milliseconds(1));
+    EXPECT_THAT(dispatcher_->Waiting(study_), matcher);
+  }
   absl::Status End(const Lease& lease, v1::Outcome outcome,
                    v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED) {
     v1::ReportTrialRequest report;
@@ -178,7 +185,7 @@ TEST_F(DispatcherTest, WorkerThatLostALeaseGetsNoWorkUntilItCallsAgain) {
     LeaseOf(Begin(a));
     const Poll parked = Begin(a);  // its process stops here
     now_ = now_ + 11;
-    ASSERT_TRUE(dispatcher_->ExpireLeases(/*away=*/false).ok());
+    ASSERT_TRUE(dispatcher_->ExpireLeases(now_, /*away=*/false).ok());
     const auto none = parked.answer.Wait();
     ASSERT_TRUE(none.ok()) << none.status();
     EXPECT_FALSE(none->lease.has_value());
@@ -198,7 +205,7 @@ TEST_F(DispatcherTest, LostJobGoesToAnotherParkedPoll) {
   const Poll stopped = Begin(a);
   const Poll other = Begin(Register("workers/b", 1));
   now_ = 111;
-  ASSERT_TRUE(dispatcher_->ExpireLeases(/*away=*/false).ok());
+  ASSERT_TRUE(dispatcher_->ExpireLeases(now_, /*away=*/false).ok());
   EXPECT_EQ(LeaseOf(other).key.trial, trial);
   EXPECT_FALSE(stopped.answer.Wait()->lease.has_value());
 }
@@ -292,6 +299,86 @@ TEST_F(DispatcherTest, DrainingWorkerIsToldOnceAndGetsNoWork) {
   EXPECT_TRUE(later.answer.Wait()->drain);
   EXPECT_FALSE(later.answer.Wait()->lease.has_value());
   EXPECT_EQ(*again.answer.Wait(), v1::LEASE_COMMAND_DRAIN);
+}
+
+// A worker that registers many slots and then does anything but take jobs.
+TEST_F(DispatcherTest, SilentGiantIsNoCapacity) {
+  const WorkerSession giant = Register("workers/giant", 1024);
+  const WorkerSession a = Register("workers/a", 4);
+  dispatcher_->Registered(giant);
+  Enqueue("tp=64", 64);
+  const std::int64_t small = Enqueue("tp=1", 1);
+  for (int i = 0; i < 5; ++i) {
+    dispatcher_->Heard(giant);
+    now_ = now_ + 5;
+  }
+  dispatcher_->Heard(giant);
+  EXPECT_EQ(LeaseOf(Begin(a)).key.trial, small);
+  AwaitWaiting(testing::AllOf(HasSubstr("64 slots"), HasSubstr("those that take jobs have 4")));
+  // Once it asks for work, it is one worker of many.
+  const Poll poll = Begin(giant);
+  EXPECT_EQ(LeaseOf(poll).ranks, 64);
+}
+
+// A job that waits for a worker which never takes part holds up others only for a while, and they hold it up
+// only for a while.
+TEST_F(DispatcherTest, WaitingJobAndLaterOnesPassEachOtherInTurns) {
+  Make({.look_period = absl::Milliseconds(5)});
+  const WorkerSession a = Register("workers/a", 2), b = Register("workers/b", 2);
+  Enqueue("mbs=1", 2);
+  const Lease busy = LeaseOf(Begin(b));  // without a time limit, so it counts as ten minutes
+  const Poll of_a = Begin(a);
+  Enqueue("tp=4", 4);
+  const std::int64_t later = Enqueue("mbs=2", 1), last = Enqueue("mbs=3", 1);
+  const auto pass = [&](int seconds) {
+    for (int i = 0; i < seconds; i += 5) {
+      now_ = now_ + 5;
+      ASSERT_EQ(*Renew(busy, absl::ZeroDuration()).answer.Wait(), v1::LEASE_COMMAND_CONTINUE);
+    }
+  };
+  pass(590);
+  EXPECT_FALSE(of_a.answer.there()) << "the job of four comes first";
+  pass(20);
+  EXPECT_EQ(LeaseOf(of_a).key.trial, later);
+  EXPECT_EQ(LeaseOf(Begin(a)).key.trial, last);
+  // The large job's turn comes again, and this time the other worker is there.
+  pass(600);
+  const Poll again = Begin(a);
+  Enqueue("mbs=4", 1);
+  ASSERT_TRUE(End(busy, v1::OUTCOME_FAILED).ok());
+  EXPECT_FALSE(again.answer.there());
+}
+
+TEST_F(DispatcherTest, StudySaysWhatItWaitsFor) {
+  Make({.look_period = absl::Milliseconds(5)});
+  v1::Study other;
+  other.set_fingerprint("other");
+  other = *store_->CreateStudy("", other, 0);
+  const std::int64_t running = study_;
+  Enqueue("tp=2", 2);
+  const Lease lease = LeaseOf(Begin(Register("workers/a", 2)));
+  study_ = *ParseStudyName(other.name());
+  ASSERT_TRUE(SetStudyState(*store_, study_, v1::STUDY_STATE_RUNNING).ok());
+  Enqueue("tp=2", 2);
+  AwaitWaiting(
+      testing::Eq("its next job needs 2 slots of cpu workers; 0 are free; it waits for the jobs of " +
+                  StudyName(running)));
+  EXPECT_EQ(dispatcher_->Waiting(running), "");
+  ASSERT_TRUE(End(lease, v1::OUTCOME_FAILED).ok());
+  LeaseOf(Begin(lease.session));
+  AwaitWaiting(testing::IsEmpty());
+}
+
+// Reading why every study waits costs as much as there are studies, so assignments do not do it.
+TEST_F(DispatcherTest, ReasonsAreReadOnceAPeriod) {
+  Make({.look_period = absl::Hours(1)});
+  const WorkerSession a = Register("workers/a", 1);
+  Begin(a, absl::ZeroDuration()).answer.Wait().IgnoreError();  // by now it has looked once
+  Enqueue("tp=64", 64);
+  const std::int64_t small = Enqueue("tp=1", 1);
+  EXPECT_EQ(LeaseOf(Begin(a)).key.trial, small);
+  EXPECT_TRUE(Begin(a, absl::ZeroDuration()).answer.Wait().ok());
+  EXPECT_EQ(dispatcher_->Waiting(study_), "");
 }
 
 // Dead workers are not listed forever; one that returns is told to register again.

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "server/names/names.h"
 #include "server/sched/lease_expiry.h"
@@ -102,6 +103,18 @@ class SchedTest : public testing::Test {
     ASSERT_TRUE(store_->EnqueueTrial(study_, trial, job, 2).ok());
   }
 
+  // Advances the clock by more than a lease duration at a time until the trial has this state.
+  void AwaitLater(v1::TrialState state) {
+    const absl::Time limit = absl::Now() + kLong;
+    while (store_->GetTrial(study_, 1)->state() != state && absl::Now() < limit) {
+      now_ = now_ + 11;
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    EXPECT_EQ(store_->GetTrial(study_, 1)->state(), state);
+  }
+
+  static constexpr std::chrono::milliseconds kShort{1};
+
   std::unique_ptr<Store> store_;
   Notifier notifier_;
   std::atomic<double> now_ = 100;
@@ -114,46 +127,39 @@ TEST_F(SchedTest, LeasesExpireByTheInjectedClock) {
   Enqueue("tp=1");
   ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, now_, 10)->leases.size(), 1u);
   Dispatcher dispatcher(*store_, clock_, {});
-  const LeaseExpiry expiry(dispatcher, absl::Milliseconds(1), absl::Milliseconds(1));
+  const LeaseExpiry expiry(dispatcher, {.period = kShort, .clock = clock_});
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
-  Notifier::Subscription changes(notifier_, study_);
-  const std::uint64_t version = changes.Version();
-  now_ = 111;
-  changes.Wait(version, kLongWait);
-  EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_QUEUED);
+  AwaitLater(v1::TRIAL_STATE_QUEUED);
 }
 
-TEST_F(SchedTest, FirstCheckLeavesTimeToRenew) {
-  Enqueue("tp=1");
-  // The lease expires while no coordinator runs.
-  ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, 0, 10)->leases.size(), 1u);
-  Dispatcher dispatcher(*store_, clock_, {});
-  const LeaseExpiry expiry(dispatcher, kLong, absl::Milliseconds(1));
-  absl::SleepFor(absl::Milliseconds(20));
-  EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
+// Its clock may be another one, and its workers could not call.
+TEST_F(SchedTest, LeasesOfAnEarlierCoordinatorGetTheirDurationAtTheStart) {
+  for (const double granted_s : {0.0, 1e6}) {
+    Enqueue(fmt::format("tp=1,mbs={}", granted_s + 1));
+    ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, granted_s, 10)->leases.size(), 1u);
+    Dispatcher dispatcher(*store_, clock_, {});
+    const LeaseExpiry expiry(dispatcher, {.period = kShort, .clock = clock_});
+    absl::SleepFor(absl::Milliseconds(30));
+    EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
+    AwaitLater(v1::TRIAL_STATE_QUEUED);
+    EXPECT_LT(now_, 1e5) << "a dead worker keeps no lease for as long as a clock was stepped back";
+  }
 }
 
 TEST_F(SchedTest, ExpiryWithoutCoordinatorDoesNotUseUpAnAttempt) {
   Enqueue("tp=1");  // with two attempts
-  const auto await_state = [&](v1::TrialState state) {
-    const absl::Time limit = absl::Now() + kLong;
-    while (store_->GetTrial(study_, 1)->state() != state && absl::Now() < limit)
-      absl::SleepFor(absl::Milliseconds(1));
-    EXPECT_EQ(store_->GetTrial(study_, 1)->state(), state);
-  };
   const auto lease = [&] {
     ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, now_, 10)->leases.size(), 1u);
-    now_ = now_ + 100;
   };
   lease();
   Dispatcher dispatcher(*store_, clock_, {});
-  const LeaseExpiry expiry(dispatcher, absl::Milliseconds(1), absl::Milliseconds(1));
-  await_state(v1::TRIAL_STATE_QUEUED);
+  const LeaseExpiry expiry(dispatcher, {.period = kShort, .clock = clock_});
+  AwaitLater(v1::TRIAL_STATE_QUEUED);
   lease();  // a coordinator runs from here on
-  await_state(v1::TRIAL_STATE_QUEUED);
+  AwaitLater(v1::TRIAL_STATE_QUEUED);
   lease();
-  await_state(v1::TRIAL_STATE_LOST);
+  AwaitLater(v1::TRIAL_STATE_LOST);
 }
 
 }  // namespace

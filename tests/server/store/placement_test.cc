@@ -122,5 +122,25 @@ TEST(Placement, NeedsWorkersOfTheKind) {
       1u);
 }
 
+TEST(Placement, SaysWhatAJobWaitsFor) {
+  std::vector<PlacementWorker> workers(2);
+  workers[0].slots = workers[1].slots = 4;
+  workers[0].free = 1;
+  const std::vector<std::size_t> able = {0, 1};
+  const PlacementJob job{.ranks = 4, .needs = DeviceKind::kCpu, .fewer_ranks = false, .avoid = {}};
+  EXPECT_EQ(WhyBusy(job, workers, able, std::vector<std::string>{"studies/3"}),
+            "its next job needs 4 slots of cpu workers; 1 is free; it waits for the jobs of studies/3");
+  EXPECT_EQ(
+      WhyBusy({.ranks = 9, .needs = {}, .fewer_ranks = true, .avoid = {}}, workers, able,
+              std::vector<std::string>{"studies/1", "studies/2", "studies/3", "studies/4"}),
+      "its next job needs an idle worker; it waits for the jobs of studies/1, studies/2, studies/3 and 1 "
+      "other study");
+  workers[1].free = 3;
+  EXPECT_EQ(WhyBusy(job, workers, able, std::vector<std::string>{"studies/3"}),
+            "its next job needs 4 slots of cpu workers; 4 are free; it waits until they are offered");
+  EXPECT_EQ(WhyKept("studies/7"),
+            "its next job waits its turn: the workers for it are kept for an older job of studies/7");
+}
+
 }  // namespace
 }  // namespace autocfg::server
