@@ -128,8 +128,9 @@ class SearchLoop {
   // Records a trial's outcome. A plan that does not fit, fails or times out is neither asked for again nor
   // recommended, even if it ran before: production runs need plans that run reliably. A lost trial is not the
   // plan's fault: it is asked for again, at most twice, and an earlier measurement of the plan is kept. A
-  // measurement that is less than a tenth of what is expected counts only if another trial confirms it; after
-  // three that do not agree, the plan is out.
+  // first measurement that is less than a tenth of what is predicted counts only if another trial confirms
+  // it; after three that do not agree, the plan is out. A later one that is less than a tenth of the earlier
+  // ones does not count, and is repeated at most twice.
   // InvalidArgument if the trial was never asked for.
   absl::Status Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome,
                        const Sample& sample);

@@ -16,8 +16,9 @@ namespace {
 constexpr int kMostLost = 2;  // retries of a plan whose trial was lost or cancelled
 constexpr double kLeastNoise = 0.005;
 // A median below this share of its expectation is doubted: the predictions of plans that ran were never wrong
-// by so much, a clock or a program that is broken easily is. It counts once another trial gives a median
-// within the factor below; after so many trials that do not agree, the plan is given up.
+// by so much, a clock or a program that is broken easily is. A plan's first measurement counts once another
+// trial gives a median within the factor below; a later one that is doubted never counts. After so many
+// doubted trials, no more are asked for.
 constexpr double kDoubtedBelow = 0.1;
 constexpr double kAgreeWithin = 2;
 constexpr int kMostDoubts = 3;
@@ -140,6 +141,7 @@ void SearchState::Advance() {
 
 double SearchState::ExpectedSeconds(std::size_t i) const {
   const CandidatePlan& c = candidates[i];
+  if (!records[i].steps.empty()) return base::Median(records[i].steps);
   if (!IsSlice(c.plan)) return c.predicted.step_time_s;
   const double correction = c.predicted.step_time_s / records[i].raw.step_time_s;
   return correction * SliceSeconds(*costs, c.plan, ChooseSlice(*costs, c.plan).pipeline);
@@ -147,8 +149,10 @@ double SearchState::ExpectedSeconds(std::size_t i) const {
 
 void SearchState::Measured(std::size_t i, std::int64_t repeat, const Sample& sample) {
   Record& r = records[i];
+  const bool first = candidates[i].repeats == 0;
   const double median = base::Median(sample.step_time_s);
-  if (const std::optional<Doubted> before = std::exchange(r.doubted, std::nullopt)) {
+  const std::optional<Doubted> before = std::exchange(r.doubted, std::nullopt);
+  if (before && first) {
     const double ratio = median / base::Median(before->sample.step_time_s);
     if (ratio < kAgreeWithin && ratio > 1 / kAgreeWithin) {  // both are the first measurement
       r.counted.push_back(before->repeat);
@@ -158,10 +162,12 @@ void SearchState::Measured(std::size_t i, std::int64_t repeat, const Sample& sam
       return Accept(i, repeat, both);
     }
   }
-  const bool plausible = candidates[i].measured_s || median >= kDoubtedBelow * ExpectedSeconds(i);
-  if (plausible) return Accept(i, repeat, sample);
-  if (++r.doubts >= kMostDoubts) return Fail(i, "implausible");
-  r.doubted = {repeat, sample};
+  if (median >= kDoubtedBelow * ExpectedSeconds(i)) return Accept(i, repeat, sample);
+  if (++r.doubts < kMostDoubts) {
+    r.doubted = {repeat, sample};
+  } else {
+    GiveUp(i, "implausible");
+  }
 }
 
 void SearchState::Accept(std::size_t i, std::int64_t repeat, const Sample& sample) {
@@ -198,7 +204,10 @@ void SearchState::Fail(std::size_t i, const std::string& reason) {
 }
 
 void SearchState::Lost(std::size_t i, const std::string& reason) {
-  if (++records[i].lost <= kMostLost) return;
+  if (++records[i].lost > kMostLost) GiveUp(i, reason);
+}
+
+void SearchState::GiveUp(std::size_t i, const std::string& reason) {
   if (candidates[i].repeats > 0) {
     candidates[i].repeatable = false;
   } else {

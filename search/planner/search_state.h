@@ -88,8 +88,10 @@ struct SearchState {
   void Lost(std::size_t i, const std::string& reason);
 
  private:
-  // Returns the time that the candidate's trial is expected to measure.
+  // Returns the time that the candidate's next trial is expected to measure: as before, else as predicted.
   double ExpectedSeconds(std::size_t i) const;
+  // Asks for no more trials of the candidate. A measured one stays in the ranking, any other is out.
+  void GiveUp(std::size_t i, const std::string& reason);
   void Accept(std::size_t i, std::int64_t repeat, const Sample& sample);
 };
 

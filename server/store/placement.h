@@ -28,7 +28,7 @@ struct PlacementJob {
   std::int64_t ranks = 0;
   std::optional<DeviceKind> needs = {};  // hardware of its workers; empty: any
   bool fewer_ranks = false;
-  std::set<std::string> avoid;  // hosts on which an attempt of this job has failed
+  std::set<std::string> avoid;  // hosts; see LeaseJobs
   // NOLINTNEXTLINE(modernize-use-nullptr): false positive
   friend auto operator<=>(const PlacementJob&, const PlacementJob&) = default;
 };

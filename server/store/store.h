@@ -269,8 +269,8 @@ class Store {
   // - A job with fewer_ranks is never shared. If no worker can run all its ranks, the idle worker with the
   //   most slots runs as many as it can; the lease's job then has that many ranks.
   // - Workers on the host (inventory.hostname, else the worker's name) of an attempt that was lost, refused,
-  //   given back unasked or failed get the job only if the other workers of `live` together have too few
-  //   slots.
+  //   given back unasked or failed, or of any attempt of the trial Job.avoids_trial, get the job only if the
+  //   other workers of `live` together have too few slots.
   // - A job that `live` could run if idle waits, and if `keeps` is set, it keeps later jobs from the workers
   //   that it could run on.
   //

@@ -317,8 +317,9 @@ absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& re
   trial.set_plan_text(PlanText(request.plan));
   trial.set_repeat(request.repeat);
   *trial.mutable_predicted() = ToProto(request.predicted);
-  const auto job = TrialJob(*problem_, request);
+  auto job = TrialJob(*problem_, request);
   if (!job.ok()) return job.status();
+  if (request.doubted) job->set_avoids_trial(asked_.at({trial.plan_text(), *request.doubted}));
   const auto queued = store_.EnqueueTrial(study_, trial, *job, kMaxAttempts);
   if (!queued.ok()) {
     if (absl::Status running = CheckRunning(); !running.ok()) return running;
@@ -326,6 +327,11 @@ absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& re
   }
   const auto id = ParseTrialName(queued->name());
   if (!id.ok()) return id.status();
+  if (request.doubted) {
+    spdlog::warn("{}: trial {} repeats trial {} of the same plan, which was far faster than predicted",
+                 StudyName(study_), id->number, job->avoids_trial());
+  }
+  asked_[{trial.plan_text(), request.repeat}] = id->number;
   return std::optional<std::int64_t>(id->number);
 }
 

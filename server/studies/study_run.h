@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -85,6 +87,8 @@ class StudyRun final : private OutcomeSource {
 
   std::optional<SearchProblem> problem_;
   std::optional<StudySearch> search_;
+  std::map<std::pair<std::string, std::int64_t>, std::int64_t>
+      asked_;  // trial numbers by plan text and repeat
   double started_s_ = 0;
   double used_before_s_ = 0;  // wall seconds of earlier runs
   double saved_wall_s_ = 0;   // of this run; already stored

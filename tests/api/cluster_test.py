@@ -125,7 +125,7 @@ class ClusterTest(unittest.TestCase):
             wait_for(lambda: json.loads(self.run_ok("studies", "--json")), "the study")
             client.send_signal(signal.SIGINT)
             _, err = client.communicate(timeout=60)
-        self.assertEqual(client.returncode, 1)
+        self.assertEqual(client.returncode, 130)
         self.assertIn("the study continues", err)
         self.workers(two=2)  # now there are enough
         lines = self.run_ok("watch", "--study", "1").splitlines()

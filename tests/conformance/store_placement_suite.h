@@ -278,6 +278,29 @@ TEST_P(StoreSuite, RetryAvoidsTheFailedHostIfPossible) {
   EXPECT_THAT(Shares(GiveOut({a, small}, {}, now)), ElementsAre("a:2")) << "the other has too few slots";
 }
 
+TEST_P(StoreSuite, RepetitionAvoidsTheHostsOfTheTrialThatItNames) {
+  const std::int64_t id = NewRunning();
+  const WorkerSession a = Join("a", 4, "cpu", "one");
+  const WorkerSession b = Join("b", 4, "cpu", "two");
+  Enqueue(id, "tp=2", 0, 2);
+  const Assignment first = GiveOut({a}, {b});
+  ASSERT_THAT(Shares(first), ElementsAre("a:2"));
+  ASSERT_TRUE(store_->Report(ReportOf(first.leases[0], v1::OUTCOME_MEASURED), 201).ok());
+  const auto repeat = [&](std::int64_t number) {
+    v1::Trial trial;
+    trial.set_plan_text("tp=2");
+    trial.set_repeat(number);
+    v1::Job job = TrainJob(2);
+    job.set_avoids_trial(1);
+    ASSERT_TRUE(store_->EnqueueTrial(id, trial, job, 2).ok());
+  };
+  repeat(1);
+  EXPECT_THAT(Shares(GiveOut({a}, {b})), IsEmpty());
+  EXPECT_THAT(Shares(GiveOut({a, b})), ElementsAre("b:2"));
+  repeat(2);
+  EXPECT_THAT(Shares(GiveOut({a})), ElementsAre("a:2")) << "no worker on another host takes part";
+}
+
 TEST_P(StoreSuite, GangRetryAvoidsOnlyTheFailedHost) {
   const std::int64_t id = NewRunning();
   const WorkerSession a = Join("a", 1, "cpu", "one");

@@ -188,7 +188,7 @@ TEST_F(SearchTest, SecondSearchOnTheSameDatabaseIsRejected) {
   ExpectOneError(Run(SearchArgs()), 2, {database_, std::to_string(first.pid())});
   EXPECT_TRUE(first.running()) << "the first one is not disturbed";
   first.Signal(SIGTERM);
-  EXPECT_EQ(first.Wait(seconds(20)).exit_code, 1);
+  EXPECT_EQ(first.Wait(seconds(20)).exit_code, 130);
 }
 
 // The file contains the answer too, so that the plan of an earlier search is not run instead.

@@ -153,5 +153,32 @@ TEST_F(CoordinatorTest, InvalidCalibrationOfTheOnlyWorkerFailsTheStudy) {
   EXPECT_GT(worker.runs()[study.name() + "/calibration"], 1) << "another attempt could have gone elsewhere";
 }
 
+// A worker whose clock runs a thousand times too slowly. What it measures is repeated elsewhere.
+TEST_F(CoordinatorTest, WorkerWithABrokenClockDoesNotDecide) {
+  Open();
+  const v1::Study study = Create(SmallSpec());
+  const auto far_too_fast = [](const v1::Job& job) {
+    v1::ReportTrialRequest report = FakeWorker::ByFormula(job);
+    if (job.has_calibrate()) return report;
+    v1::Measurement& measurement = *report.mutable_measurement();
+    for (double& step : *measurement.mutable_step_time_s()) step /= 1000;
+    measurement.set_median_step_time_s(measurement.median_step_time_s() / 1000);
+    return report;
+  };
+  FakeWorker broken(coordinator_->address(), far_too_fast, "boot", 4, "workers/broken");
+  FakeWorker honest(coordinator_->address(), FakeWorker::ByFormula, "boot", 4, "workers/honest");
+  ASSERT_TRUE(Start(study.name()).ok());
+  ASSERT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
+  EXPECT_FALSE(broken.runs().empty());
+  const v1::Recommendation answer = Recommend(study.name());
+  EXPECT_EQ(answer.provenance(), "measured");
+  constexpr double kFastest = 0.01;  // by the formula
+  EXPECT_GE(answer.best().measured().median_step_time_s(), kFastest) << answer.best().plan_text();
+  for (const v1::Candidate& candidate : answer.runners_up()) {
+    if (!candidate.has_measured()) continue;
+    EXPECT_GE(candidate.measured().median_step_time_s(), kFastest) << candidate.plan_text();
+  }
+}
+
 }  // namespace
 }  // namespace autocfg::server

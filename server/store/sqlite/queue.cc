@@ -16,7 +16,7 @@ namespace {
 // CROSS JOIN keeps the order of the tables.
 constexpr const char* kQueue =
     R"sql(
-      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts, j.trial
+      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts, j.trial, j.avoids_trial
       FROM jobs j
       CROSS JOIN studies s ON s.id = j.study
       WHERE j.state = ?1 AND s.state = ?2
@@ -75,6 +75,17 @@ PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
   job.ranks = row.getColumn(2).getInt64();
   job.needs = NeededKind(row.getColumn(3).getString());
   job.fewer_ranks = row.getColumn(4).getInt() != 0;
+  if (const std::int64_t trial = row.getColumn(7).getInt64(); trial != 0) {
+    SQLite::Statement hosts = Query(
+        R"sql(
+          SELECT DISTINCT w.host
+          FROM jobs j
+          JOIN shares s ON s.job = j.id
+          JOIN workers w ON w.worker = s.worker
+          WHERE j.study = ? AND j.trial = ?)sql",
+        row.getColumn(0).getInt64(), trial);
+    while (hosts.executeStep()) job.avoid.insert(hosts.getColumn(0).getString());
+  }
   if (row.getColumn(5).getInt64() == 0) return job;  // never attempted
   SQLite::Statement hosts = Query(
       R"sql(

@@ -244,6 +244,9 @@ WHERE state NOT IN (1, 2)
     AND (state IN (3, 4) OR study IN (SELECT id FROM studies WHERE state IN (4, 5, 6)))
     AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.job = jobs.id AND a.state = 2);
 
+-- A trial of the same study whose hosts the job should not run on; 0: none.
+ALTER TABLE jobs ADD COLUMN avoids_trial INTEGER NOT NULL DEFAULT 0;
+
 CREATE INDEX reports_by_lease
   ON requests (CAST(CASE instr(subject, '/') WHEN 0 THEN subject
                          ELSE substr(subject, 1, instr(subject, '/') - 1) END AS TEXT))

@@ -334,11 +334,18 @@ TEST(SearchLoop, SaysWhatTheBudgetLeftOut) {
   EXPECT_THAT(left_out({.bytes = 1000}), HasSubstr("cut off at tp=1, pp="));
 }
 
-// Runs a search in which the first plan of the first round takes `shares` of its true time, one trial after the
-// other, and its true time afterwards. All other plans take their true times.
+enum class Subject : std::uint8_t { kFirst, kBest };  // the first plan of the first round, the fastest one
+
+// Runs a search in which one plan takes `shares` of its true time, one trial after the other, and its true
+// time afterwards. All other plans take their true times.
 struct DoubtedStudy {
-  explicit DoubtedStudy(std::vector<double> given) : loop(Calibrated()), shares(std::move(given)) {
+  explicit DoubtedStudy(std::vector<double> given, Subject subject = Subject::kFirst)
+      : loop(Calibrated()), shares(std::move(given)) {
     HiddenTruth truth(loop.Ranking(kAll), 91);
+    std::optional<ParallelPlan> chosen;
+    for (const RankedPlan& r : loop.Ranking(kAll)) {
+      if (subject == Subject::kBest && (!chosen || truth.Of(r.plan) < truth.Of(*chosen))) chosen = r.plan;
+    }
     while (loop.phase() != SearchPhase::kDone) {
       const std::vector<TrialRequest> requests = loop.Next();
       if (requests.empty()) {
@@ -346,7 +353,8 @@ struct DoubtedStudy {
         return;
       }
       for (const TrialRequest& r : requests) {
-        if (asked.empty()) plan = r.plan;
+        if (!chosen) chosen = r.plan;
+        plan = *chosen;
         Sample sample = truth.Measure(r.plan);
         if (r.plan == plan) {
           const std::size_t trial = asked.size();
@@ -400,6 +408,27 @@ TEST(SearchLoop, GivesUpAPlanWhoseMeasurementsDoNotAgree) {
   EXPECT_EQ(study.asked.size(), 3u);
   EXPECT_FALSE(study.ranked) << "it is out of the ranking";
   EXPECT_EQ(study.loop.counts().rejected.at("implausible"), 1);
+}
+
+TEST(SearchLoop, RepetitionThatIsFarTooFastDoesNotCount) {
+  const DoubtedStudy study({1, 0.001, 0.001}, Subject::kBest);
+  ASSERT_GE(study.asked.size(), 4u) << "the plan is one of those that are confirmed";
+  EXPECT_EQ(study.asked[2].doubted, 1);
+  EXPECT_EQ(study.asked[3].doubted, 2);
+  ASSERT_TRUE(study.ranked);
+  ASSERT_TRUE(study.ranked->median_step_time_s);
+  EXPECT_NEAR(*study.ranked->median_step_time_s, study.true_s, 0.1 * study.true_s);
+  EXPECT_THAT(study.ranked->trials, ::testing::Not(::testing::Contains(1)));
+  EXPECT_THAT(study.ranked->trials, ::testing::Not(::testing::Contains(2)));
+  EXPECT_THAT(study.ranked->trials, ::testing::Contains(3));
+}
+
+TEST(SearchLoop, MeasuredPlanStaysWhenItsRepetitionsAreDoubted) {
+  const DoubtedStudy study({1, 0.001, 0.001, 0.001, 0.001, 0.001}, Subject::kBest);
+  EXPECT_EQ(study.asked.size(), 4u);
+  ASSERT_TRUE(study.ranked);
+  EXPECT_THAT(study.ranked->trials, ::testing::ElementsAre(0));
+  EXPECT_FALSE(study.loop.counts().rejected.contains("implausible"));
 }
 
 }  // namespace

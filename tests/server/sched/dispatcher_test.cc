@@ -327,8 +327,7 @@ TEST_F(DispatcherTest, WaitingJobAndLaterOnesPassEachOtherInTurns) {
   const WorkerSession a = Register("workers/a", 2), b = Register("workers/b", 2);
   Enqueue("mbs=1", 2);
   const Lease busy = LeaseOf(Begin(b));  // without a time limit, so it counts as ten minutes
-  const Poll of_a = Begin(a);
-  Enqueue("tp=4", 4);
+  const std::int64_t large = Enqueue("tp=4", 4);
   const std::int64_t later = Enqueue("mbs=2", 1), last = Enqueue("mbs=3", 1);
   const auto pass = [&](int seconds) {
     for (int i = 0; i < seconds; i += 5) {
@@ -336,17 +335,28 @@ TEST_F(DispatcherTest, WaitingJobAndLaterOnesPassEachOtherInTurns) {
       ASSERT_EQ(*Renew(busy, absl::ZeroDuration()).answer.Wait(), v1::LEASE_COMMAND_CONTINUE);
     }
   };
+  const auto nothing_for_a = [&] {
+    const auto work = Begin(a, absl::ZeroDuration()).answer.Wait();
+    return work.ok() && !work->lease;
+  };
+  EXPECT_TRUE(nothing_for_a()) << "the job of four comes first; its turn has begun";
+  const Poll of_a = Begin(a);
   pass(590);
-  EXPECT_FALSE(of_a.answer.there()) << "the job of four comes first";
+  EXPECT_FALSE(of_a.answer.there());
   pass(20);
-  EXPECT_EQ(LeaseOf(of_a).key.trial, later);
-  EXPECT_EQ(LeaseOf(Begin(a)).key.trial, last);
-  // The large job's turn comes again, and this time the other worker is there.
-  pass(600);
-  const Poll again = Begin(a);
+  const Lease first = LeaseOf(of_a), second = LeaseOf(Begin(a));
+  EXPECT_EQ(first.key.trial, later);
+  EXPECT_EQ(second.key.trial, last);
+  ASSERT_TRUE(End(first, v1::OUTCOME_FAILED).ok());
+  ASSERT_TRUE(End(second, v1::OUTCOME_FAILED).ok());
+  // The large job's turn comes again, and this time the other worker takes part.
+  pass(620);
   Enqueue("mbs=4", 1);
+  EXPECT_TRUE(nothing_for_a());
   ASSERT_TRUE(End(busy, v1::OUTCOME_FAILED).ok());
-  EXPECT_FALSE(again.answer.there());
+  const Poll again = Begin(a), of_b = Begin(b);
+  EXPECT_EQ(LeaseOf(again).key.trial, large);
+  EXPECT_EQ(LeaseOf(of_b).key.trial, large);
 }
 
 TEST_F(DispatcherTest, StudySaysWhatItWaitsFor) {
