@@ -52,6 +52,11 @@ absl::StatusOr<LockFile> LockFile::Acquire(const std::string& path, const std::s
   return lock;
 }
 
+bool LockFile::IsHeld(const std::string& path) {
+  const LockFile probe(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return probe.fd_ >= 0 && ::flock(probe.fd_, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 LockFile::LockFile(LockFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 
 LockFile& LockFile::operator=(LockFile&& other) noexcept {

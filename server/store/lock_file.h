@@ -14,6 +14,9 @@ class LockFile {
   // process (or another opener in this process) holds the lock. `what` names the locked object in messages.
   static absl::StatusOr<LockFile> Acquire(const std::string& path, const std::string& what);
 
+  // Returns true if somebody holds the lock. False if nobody does or the file cannot be read.
+  static bool IsHeld(const std::string& path);
+
   LockFile(LockFile&& other) noexcept;
   LockFile& operator=(LockFile&& other) noexcept;
   ~LockFile();  // Releases the lock. The file remains, because removing it could give the lock to two owners.
