@@ -18,9 +18,10 @@
 namespace autocfg::cli {
 namespace {
 
-// Verbs that are reserved for a later version.
+// Verbs that are reserved for a later version, with the verb above them.
 const std::vector<std::string>& UnsupportedVerbs() {
-  static const std::vector<std::string> verbs = {"calibrate", "size", "export", "import", "report"};
+  static const std::vector<std::string> verbs = {"calibrate", "size",     "export",    "import",
+                                                 "report",    "db check", "db export", "db prune"};
   return verbs;
 }
 
@@ -35,19 +36,44 @@ std::vector<std::string> VerbsOf(const CLI::App& app) {
   return verbs;
 }
 
-int UnknownVerb(const std::string& verb, const std::vector<std::string>& verbs) {
-  if (Contains(UnsupportedVerbs(), verb)) {
-    return Fail(kExitUsage,
-                fmt::format("autocfg {} is not supported yet; expected {}", verb, base::ChoiceText(verbs)));
+// `above`: the verb that has `verbs` below it and a blank, or nothing.
+int UnknownVerb(const std::string& above, const std::string& verb, const std::vector<std::string>& verbs) {
+  if (Contains(UnsupportedVerbs(), above + verb)) {
+    return Fail(kExitUsage, fmt::format("autocfg {}{} is not supported yet; expected {}", above, verb,
+                                        base::ChoiceText(verbs)));
   }
-  return Fail(kExitUsage, fmt::format("unknown verb '{}'; expected {}{}", verb, base::ChoiceText(verbs),
-                                      base::DidYouMeanOfListed(verb, verbs)));
+  return Fail(kExitUsage, fmt::format("unknown verb '{}{}'; expected {}{}", above, verb,
+                                      base::ChoiceText(verbs), base::DidYouMeanOfListed(verb, verbs)));
 }
 
-// Returns the subcommand named on the command line, or `app` if none is named.
+// Checks the words before the first option, as far as they must be verbs. Returns kExitDone, or prints an
+// error.
+int CheckVerbs(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* level = &app;
+  std::string above;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const std::vector<std::string> verbs = VerbsOf(*level);
+    if (verbs.empty()) break;
+    if (!Contains(verbs, argv[i])) return UnknownVerb(above, argv[i], verbs);
+    level = level->get_subcommand(argv[i]);
+    above += std::string(argv[i]) + " ";
+  }
+  return kExitDone;
+}
+
+// Returns the verb that the command line names, the lowest one of several; `app` if it names none.
 const CLI::App* Named(const CLI::App& app) {
-  const auto named = app.get_subcommands();
-  return named.empty() ? &app : named.front();
+  const CLI::App* verb = &app;
+  for (auto below = verb->get_subcommands(); !below.empty(); below = verb->get_subcommands())
+    verb = below.front();
+  return verb;
+}
+
+// Returns "search" or "db backup"; "" for `app` itself.
+std::string PathOf(const CLI::App* verb, const CLI::App& app) {
+  if (verb == &app) return "";
+  const std::string above = PathOf(verb->get_parent(), app);
+  return above.empty() ? verb->get_name() : above + " " + verb->get_name();
 }
 
 // Returns the first option whose value is the empty string; empty if there is none.
@@ -72,8 +98,9 @@ std::string InOurWords(const std::string& what) {
 
 int UsageError(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* verb = Named(app);
-  const std::string name = verb == &app ? "autocfg" : "autocfg " + verb->get_name();
-  const std::string where = verb == &app ? "" : verb->get_name() + ": ";
+  const std::string path = PathOf(verb, app);
+  const std::string name = path.empty() ? "autocfg" : "autocfg " + path;
+  const std::string where = path.empty() ? "" : path + ": ";
   std::string what = error.what();
   while (!what.empty() && (what.back() == '\n' || what.back() == '.' || what.back() == ' ')) what.pop_back();
   std::string hint;
@@ -96,7 +123,7 @@ int Help(int argc, char** argv) {
   std::vector<char*> words(argv, argv + argc);
   words.erase(words.begin() + 1);
   std::string option = "--help";
-  words.insert(words.begin() + std::min<std::ptrdiff_t>(2, argc - 1), option.data());
+  words.push_back(option.data());
   return Parse(static_cast<int>(words.size()), words.data());
 }
 
@@ -115,12 +142,12 @@ int Parse(int argc, char** argv) {
   AddWorkers(app, chosen);
   AddWatch(app, chosen);
   AddCancel(app, chosen);
+  AddDb(app, chosen);
   AddDoctor(app, chosen);
   AddCompletion(app, chosen);
   AddVersion(app, chosen);
   if (argc > 1 && std::string_view(argv[1]) == "help") return Help(argc, argv);
-  const std::vector<std::string> verbs = VerbsOf(app);
-  if (argc > 1 && argv[1][0] != '-' && !Contains(verbs, argv[1])) return UnknownVerb(argv[1], verbs);
+  if (const int code = CheckVerbs(app, argc, argv); code != kExitDone) return code;
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -132,8 +159,12 @@ int Parse(int argc, char** argv) {
   }
   if (const std::string option = FirstGivenNothing(*Named(app)); !option.empty())
     return Fail(kExitUsage, fmt::format("{}: it is empty; give it a value", option));
-  if (!chosen)
-    return Fail(kExitUsage, fmt::format("no verb; give one of {} (autocfg --help)", base::ChoiceText(verbs)));
+  if (!chosen) {
+    const std::string verb = PathOf(Named(app), app);
+    return Fail(kExitUsage,
+                fmt::format("{}no verb; give one of {} (autocfg{} --help)", verb.empty() ? "" : verb + ": ",
+                            base::ChoiceText(VerbsOf(*Named(app))), verb.empty() ? "" : " " + verb));
+  }
   return chosen();
 }
 

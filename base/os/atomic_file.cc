@@ -20,6 +20,15 @@ constexpr int kMaxNames = 100;
 std::error_code ErrorOf(int error) { return {error, std::generic_category()}; }
 std::error_code LastError() { return ErrorOf(errno); }
 
+// Renames a file to a name that does not exist; else EEXIST. Returns 0 or the error's number.
+int RenameToNewName(const char* from, const char* to) {
+  if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  // The file system cannot do both at once.
+  if (access(to, F_OK) == 0) return EEXIST;
+  return std::rename(from, to) == 0 ? 0 : errno;
+}
+
 }  // namespace
 
 std::filesystem::path FollowLinks(std::filesystem::path path,
@@ -40,10 +49,10 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
-std::error_code AtomicFile::Open() {
+std::error_code AtomicFile::Open(mode_t mode) {
   for (int i = 0; i < kMaxNames; ++i) {
     std::string name = fmt::format("{}.{}.tmp", path_, RandomId().substr(0, 8));
-    fd_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    fd_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd_ >= 0) {
       temporary_ = std::move(name);
       return {};
@@ -51,6 +60,16 @@ std::error_code AtomicFile::Open() {
     if (errno != EEXIST && errno != EINTR) return LastError();
   }
   return LastError();
+}
+
+std::error_code AtomicFile::Reserve(std::int64_t bytes) {
+  if (bytes <= 0 || fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return {};
+  return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? LastError() : std::error_code();
+}
+
+void AtomicFile::StartFlush() {
+  // A hint; an error shows in Sync.
+  (void)sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 std::error_code AtomicFile::Append(std::string_view bytes) {
@@ -65,7 +84,7 @@ std::error_code AtomicFile::Append(std::string_view bytes) {
 
 std::error_code AtomicFile::Sync() { return fsync(fd_) == 0 ? std::error_code() : LastError(); }
 
-std::error_code AtomicFile::Finish() {
+std::error_code AtomicFile::Finish(bool replace) {
   if (const std::error_code error = Sync(); error) return error;
   // Opened before the rename. If the directory is writable but not readable, its whole file system is synced
   // instead.
@@ -73,9 +92,12 @@ std::error_code AtomicFile::Finish() {
   const int directory = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0 && errno != EACCES) return LastError();
   int error = 0;
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+  if (!replace) {
+    error = RenameToNewName(temporary_.c_str(), path_.c_str());
+  } else if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
     error = errno;
-  } else {
+  }
+  if (error == 0) {
     temporary_.clear();
     if ((directory >= 0 ? fsync(directory) : syncfs(fd_)) != 0) error = errno;
     if (error == EINVAL) error = 0;  // the file system cannot sync directories

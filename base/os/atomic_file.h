@@ -2,6 +2,9 @@
 // thread-safe. Errors are the system's; the caller words the message.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -26,12 +29,22 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  std::error_code Open();  // call first, once
+  // Call first, once. `mode`: permissions of the new file, which the process's umask reduces.
+  std::error_code Open(mode_t mode = 0666);
+  // Name of the temporary file, for a library that writes it by name; between Open and Finish.
+  const std::string& temporary() const { return temporary_; }
+  // Reserves space on the disk for this many bytes, if the file system can: ENOSPC, EDQUOT or EFBIG now and not
+  // in the middle of writing. The file's length remains.
+  std::error_code Reserve(std::int64_t bytes);
   std::error_code Append(std::string_view bytes);
+  // Starts to flush what was written so far, without waiting. If it is called while a large file is written,
+  // Sync waits for less, and so do other writers of the file system.
+  void StartFlush();
   // Flushes the appended bytes to the disk, as far as the system can tell.
   std::error_code Sync();
-  // Replaces `path`, and flushes the content and the name to the disk. Call last, once.
-  std::error_code Finish();
+  // Replaces `path`, and flushes the content and the name to the disk. With `replace` unset, EEXIST if `path`
+  // exists. Call last, once.
+  std::error_code Finish(bool replace = true);
 
  private:
   const std::string path_;

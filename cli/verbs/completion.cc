@@ -1,5 +1,6 @@
 // autocfg completion: prints a bash script that completes verbs, options, presets and plan options. It is
 // made from the verbs themselves and from the table of plan options.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -14,13 +15,22 @@
 namespace autocfg::cli {
 namespace {
 
-// "--model --cluster ...": the options of a verb that `--help` shows.
-std::string OptionsOf(const CLI::App& verb) {
-  std::vector<std::string> names;
+// "--model --cluster ...": the options of a verb that `--help` shows. Of a verb with verbs below it: their
+// names, and the options of all of them.
+std::vector<std::string> WordsOf(const CLI::App& verb) {
+  std::vector<std::string> words;
+  const auto add = [&words](const std::string& word) {
+    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+  };
+  const std::vector<const CLI::App*> below = verb.get_subcommands(nullptr);
+  for (const CLI::App* one : below) add(one->get_name());
   for (const CLI::Option* option : verb.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_lnames()) add("--" + name);
   }
-  return fmt::format("{}", fmt::join(names, " "));
+  for (const CLI::App* one : below) {
+    for (const std::string& word : WordsOf(*one)) add(word);
+  }
+  return words;
 }
 
 // "tp= pp= schedule=gpipe schedule=1f1b ...": options of a plan, with each value if there are few.
@@ -39,7 +49,7 @@ std::string BashScript(const CLI::App& app) {
   std::string cases;
   for (const CLI::App* verb : app.get_subcommands(nullptr)) {
     verbs.push_back(verb->get_name());
-    cases += fmt::format("    {}) words='{}' ;;\n", verb->get_name(), OptionsOf(*verb));
+    cases += fmt::format("    {}) words='{}' ;;\n", verb->get_name(), fmt::join(WordsOf(*verb), " "));
   }
   std::vector<std::string> clusters = DevicePresetNames();
   clusters.insert(clusters.begin(), "local");

@@ -23,6 +23,7 @@ void AddTrials(CLI::App& app, Verb& chosen);
 void AddWorkers(CLI::App& app, Verb& chosen);
 void AddWatch(CLI::App& app, Verb& chosen);
 void AddCancel(CLI::App& app, Verb& chosen);
+void AddDb(CLI::App& app, Verb& chosen);
 void AddDoctor(CLI::App& app, Verb& chosen);
 void AddCompletion(CLI::App& app, Verb& chosen);
 void AddVersion(CLI::App& app, Verb& chosen);

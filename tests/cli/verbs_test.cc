@@ -1,10 +1,14 @@
-// Rules that hold for every verb: those whose subcommand a source of cli/verbs adds.
+// Rules that hold for every verb: those whose subcommand a source of cli/verbs adds. A source adds a verb
+// below another to the variable of that name: `backup` to `db`.
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <iterator>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/cli/one_clear_line.h"
 
@@ -19,17 +23,26 @@ std::set<std::string> NamesIn(const std::string& text, const std::regex& pattern
   return names;
 }
 
+// Returns "search", "db", "db backup", ...
 std::set<std::string> VerbsInSources() {
-  static const std::regex kAdded("add_subcommand\\(\\s*\"([a-z-]+)\"");
+  static const std::regex kAdded("([a-z]+)\\.add_subcommand\\(\\s*\"([a-z-]+)\"");
   std::set<std::string> verbs;
-  for (const auto& entry : std::filesystem::directory_iterator(SourcePath("cli/verbs")))
-    verbs.merge(NamesIn(ReadWhole(entry.path()), kAdded));
+  for (const auto& entry : std::filesystem::directory_iterator(SourcePath("cli/verbs"))) {
+    const std::string source = ReadWhole(entry.path());
+    for (std::sregex_iterator match(source.begin(), source.end(), kAdded), end; match != end; ++match)
+      verbs.insert(((*match)[1] == "app" ? "" : (*match)[1].str() + " ") + (*match)[2].str());
+  }
   return verbs;
+}
+
+std::vector<std::string> WordsOf(const std::string& verb, const std::string& last) {
+  std::istringstream in(verb + " " + last);
+  return {std::istream_iterator<std::string>(in), {}};
 }
 
 std::string HelpOf(const std::string& verb) {
   const ScratchDirectory home;
-  const Finished help = RunAutocfg(home, {verb, "--help"});
+  const Finished help = RunAutocfg(home, WordsOf(verb, "--help"));
   EXPECT_EQ(help.exit_code, 0) << verb << ": " << help.err;
   return help.out;
 }
@@ -40,7 +53,7 @@ TEST(Verbs, AnswerHelpAndRefuseUnknownOptions) {
   for (const std::string& verb : verbs) {
     SCOPED_TRACE(verb);
     EXPECT_NE(HelpOf(verb).find("autocfg " + verb), std::string::npos);
-    ExpectOneClearLine({verb, "--no-such-option"}, 2,
+    ExpectOneClearLine(WordsOf(verb, "--no-such-option"), 2,
                        {"unexpected '--no-such-option'", "autocfg " + verb + " --help"});
   }
 }

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <thread>
@@ -313,6 +314,40 @@ TEST_F(SearchTest, ReadersDoNotBlockASearch) {
   search.Signal(SIGKILL);
   search.Wait();
   EXPECT_EQ(states(), std::vector<std::string>(3, "interrupted")) << "at the same time, without a search";
+}
+
+TEST_F(SearchTest, BackupBesideASearchIsADatabaseLikeAnyOther) {
+  ProgramProcess search(home_, SearchArgs({"--exhaustive"}));
+  AwaitMeasured(home_, database_, search, 2);
+  const std::string copy = home_ / "copy.db";
+  const std::vector<std::string> args = {"db", "backup", "--db", database_, "--output", copy};
+  auto in_json = args;
+  in_json.emplace_back("--json");
+  const auto backup = Run(in_json);
+  ASSERT_EQ(backup.exit_code, 0) << backup.err;
+  EXPECT_TRUE(search.running()) << search.err_so_far();
+  EXPECT_EQ(Json::parse(backup.out)["studies"], 1);
+  EXPECT_EQ(Json::parse(backup.out)["bytes"], std::filesystem::file_size(copy));
+  const auto trials = Run({"trials", "--db", copy, "--json"});
+  ASSERT_EQ(trials.exit_code, 0) << trials.err;
+  EXPECT_GE(Json::parse(trials.out).size(), 2u);
+
+  ExpectOneError(Run(args), 2, {copy, "--force"});
+  auto forced = args;
+  forced.emplace_back("--force");
+  const auto again = Run(forced);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.out.find("1 study"), std::string::npos) << again.out;
+  ExpectOneError(Run({"db", "backup", "--db", copy, "--output", database_, "--force"}), 2,
+                 {database_, "in use"});
+
+  // A search goes on from the copy.
+  search.Signal(SIGKILL);
+  search.Wait();
+  const auto resumed = Run({"search", "--model", model_, "--cluster", "local:1x2", "--global-batch", "4",
+                            "--db", copy, "--exhaustive", "--json"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(Json::parse(resumed.out)["study"], "studies/1");
 }
 
 TEST_F(SearchTest, TokenOutsideTheVocabularyIsNamed) {

@@ -89,7 +89,7 @@ std::uintmax_t FileSizeLimit() {
 
 }  // namespace
 
-absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
+absl::Status CheckSqliteOrigin(SQLite::Database& db, const std::string& path) {
   const std::int64_t tables = db.execAndGet("SELECT count(*) FROM sqlite_master").getInt64();
   const std::int64_t application = db.execAndGet("PRAGMA application_id").getInt64();
   const std::int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
@@ -102,6 +102,11 @@ absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
   if (version > known) {
     return NewerVersion(path, version, known);
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
+  if (absl::Status status = CheckSqliteOrigin(db, path); !status.ok()) return status;
   const std::string check = db.execAndGet("PRAGMA quick_check(1)").getString();
   if (check != "ok") {
     return absl::DataLossError(fmt::format(

@@ -35,21 +35,8 @@ absl::StatusOr<std::int64_t> ReadableSize(const std::string& path) {
   return static_cast<std::int64_t>(status.st_size);
 }
 
-// Converts the path to a URI; escapes all but common path characters.
-std::string Uri(const std::string& path, const char* options) {
-  std::string uri = "file:";
-  for (const char c : path) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '/' || c == '.' || c == '_' || c == '-';
-    uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return uri + options;
-}
-
 absl::Status Check(SQLite::Database& db, const std::string& path) {
-  sqlite3_db_config(db.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   db.exec("PRAGMA query_only = ON");
-  db.exec("PRAGMA wal_autocheckpoint = 0");
   if (absl::Status status = CheckSqliteFile(db, path); !status.ok()) return status;
   const std::int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   const auto known = static_cast<std::int64_t>(StoreMigrations().size());
@@ -72,24 +59,50 @@ bool IsWholeWithoutLog(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string& given) {
+std::string SqliteUri(const std::string& path, const char* options) {
+  std::string uri = "file:";
+  for (const char c : path) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '/' || c == '.' || c == '_' || c == '-';
+    uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return uri + options;
+}
+
+absl::StatusOr<SqliteReader> OpenSqliteReader(const std::string& given) {
   std::error_code error;
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(given, error);
-  const std::string path = error ? given : canonical.string();
-  const auto size = ReadableSize(path);
+  SqliteReader reader;
+  reader.path = error ? given : canonical.string();
+  const auto size = ReadableSize(reader.path);
   if (!size.ok()) return size.status();
-  if (*size == 0) return OpenMemoryStore();
-  SqliteFile file;
-  file.path = path;
-  const char* const immutable = IsWholeWithoutLog(path) ? "?immutable=1" : "";
+  if (*size == 0) return reader;
+  reader.immutable = IsWholeWithoutLog(reader.path);
   try {
-    file.db = std::make_unique<SQLite::Database>(
-        Uri(path, immutable), SQLite::OPEN_READONLY | SQLite::OPEN_URI, kReaderBusyTimeoutMs);
-    if (absl::Status status = Check(*file.db, path); !status.ok()) return status;
+    reader.db =
+        std::make_unique<SQLite::Database>(SqliteUri(reader.path, reader.immutable ? "?immutable=1" : ""),
+                                           SQLite::OPEN_READONLY | SQLite::OPEN_URI, kReaderBusyTimeoutMs);
+    sqlite3_db_config(reader.db->getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    reader.db->exec("PRAGMA wal_autocheckpoint = 0");
+  } catch (const SQLite::Exception& exception) {
+    return StatusOf(exception, reader.path);
+  }
+  return reader;
+}
+
+absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string& path) {
+  auto reader = OpenSqliteReader(path);
+  if (!reader.ok()) return reader.status();
+  if (reader->db == nullptr) return OpenMemoryStore();
+  SqliteFile file;
+  file.path = std::move(reader->path);
+  file.db = std::move(reader->db);
+  try {
+    if (absl::Status status = Check(*file.db, file.path); !status.ok()) return status;
     // Created, but its first transaction is not committed yet.
     if (file.db->execAndGet("PRAGMA user_version").getInt64() == 0) return OpenMemoryStore();
   } catch (const SQLite::Exception& exception) {
-    return StatusOf(exception, path);
+    return StatusOf(exception, file.path);
   }
   return std::make_unique<SqliteStore>(std::move(file));
 }

@@ -106,6 +106,25 @@ TEST_F(AtomicFileTest, FailedDirectorySyncIsReported) {
   EXPECT_EQ(ReadWhole(path_), "newer");
 }
 
+TEST_F(AtomicFileTest, KeepsAnExistingFileIfAsked) {
+  AtomicFile file(path_);
+  ASSERT_EQ(file.Open(), std::error_code());
+  ASSERT_EQ(file.Append("new"), std::error_code());
+  EXPECT_EQ(file.Finish(/*replace=*/false).value(), EEXIST);
+  EXPECT_EQ(ReadWhole(path_), "old");
+
+  const std::string other = directory_ / "other.json";
+  {
+    AtomicFile fresh(other);
+    ASSERT_EQ(fresh.Open(0600), std::error_code());
+    std::ofstream(fresh.temporary()) << "by name";
+    EXPECT_EQ(fresh.Finish(/*replace=*/false), std::error_code());
+  }
+  EXPECT_EQ(ReadWhole(other), "by name");
+  EXPECT_EQ(std::filesystem::status(other).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
 TEST_F(AtomicFileTest, ConcurrentWritersDoNotCollide) {
   AtomicFile first(path_), second(path_);
   ASSERT_EQ(first.Open(), std::error_code());

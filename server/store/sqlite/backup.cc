@@ -1,0 +1,257 @@
+#include "server/store/sqlite/backup.h"
+
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "SQLiteCpp/Backup.h"
+#include "SQLiteCpp/Database.h"
+#include "SQLiteCpp/Exception.h"
+#include "absl/status/status.h"
+#include "base/os/atomic_file.h"
+#include "fmt/format.h"
+#include "server/store/inode_lock.h"
+#include "server/store/sqlite/sqlite_file.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr int kPagesPerStep = 2048;                        // 8 MiB
+constexpr std::int64_t kMapBytes = std::int64_t{1} << 40;  // SQLite lowers it to its own limit
+constexpr int kPrimaryCode = 0xff;  // mask: an error code of SQLite without its extension
+
+// Files that SQLite and the programs keep beside a database.
+constexpr std::string_view kCompanions[] = {"-wal", "-shm", "-journal", ".lock", ".sock"};
+
+absl::Status Existing(const std::string& output) {
+  return absl::AlreadyExistsError(
+      fmt::format("{}: exists; name another file, or replace it with --force", output));
+}
+
+// A full disk is FailedPrecondition, because another file may do; ResourceExhausted is a service without room.
+absl::Status CannotWrite(const std::string& output, int error) {
+  const std::string message = fmt::format("{}: cannot be written: {}", output, std::strerror(error));
+  switch (error) {
+    case EEXIST: return Existing(output);
+    case ENOENT: return absl::NotFoundError(message + "; name a file in an existing directory");
+    case EACCES:
+    case EPERM:
+    case EROFS: return absl::PermissionDeniedError(message + "; name a file that you may write");
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return absl::FailedPreconditionError(message + "; free some space, or name a file elsewhere");
+    case ENOTDIR:
+    case EISDIR:
+    case ENAMETOOLONG:
+    case ELOOP: return absl::InvalidArgumentError(message + "; name another file");
+    default: return absl::UnavailableError(message);
+  }
+}
+
+absl::Status Stopped() { return absl::CancelledError("the backup was stopped"); }
+
+std::int64_t BytesOf(SQLite::Database& db) {
+  return db.execAndGet("PRAGMA page_count").getInt64() * db.execAndGet("PRAGMA page_size").getInt64();
+}
+
+// Returns the system's error of the last operation on the database's file that failed.
+int LastError(SQLite::Database& db) {
+  int error = 0;
+  sqlite3_file_control(db.getHandle(), "main", SQLITE_FCNTL_LAST_ERRNO, &error);
+  return error != 0 ? error : EIO;
+}
+
+struct Output {
+  std::string path;               // with symbolic links resolved
+  std::optional<InodeLock> lock;  // on the file that is replaced, so that nobody opens it as a database
+};
+
+absl::StatusOr<Output> CheckOutput(const std::string& given, const std::string& database, bool replace) {
+  if (given.empty()) return absl::InvalidArgumentError("an empty file name; name the file to write");
+  std::error_code error;
+  const std::filesystem::path path =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(base::FollowLinks(given), error), error);
+  if (error) return CannotWrite(given, error.value());
+  Output output{.path = path.string(), .lock = std::nullopt};
+  const bool exists = std::filesystem::exists(path, error);
+  if (exists && std::filesystem::is_directory(path, error))
+    return absl::InvalidArgumentError(fmt::format("{}: is a directory; name a file", given));
+  if (exists && !std::filesystem::is_regular_file(path, error))
+    return absl::InvalidArgumentError(fmt::format("{}: is not a regular file; name one", given));
+  if (exists && std::filesystem::equivalent(path, database, error))
+    return absl::InvalidArgumentError(fmt::format("{}: is the database itself; name another file", given));
+  for (const std::string_view suffix : kCompanions) {
+    if (output.path == database + std::string(suffix)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: belongs to the database {}; name another file", given, database));
+    }
+  }
+  if (exists) {
+    if (!replace) return Existing(given);
+    auto lock = InodeLock::Acquire(output.path);
+    if (absl::IsFailedPrecondition(lock.status()))
+      return absl::InvalidArgumentError(fmt::format("{}: is a database in use; name another file", given));
+    if (!lock.ok()) return lock.status();
+    output.lock.emplace(*std::move(lock));
+  }
+  // SQLite would apply the log to the copy.
+  for (const char* const suffix : {"-wal", "-journal"}) {
+    if (const auto bytes = std::filesystem::file_size(output.path + suffix, error); !error && bytes > 0) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: there is {}{}, the log of another database of this name; name another file", given,
+                      given, suffix));
+    }
+  }
+  return output;
+}
+
+// Marks a copy as a file without a write-ahead log, as SQLite's file format says. Else whoever reads it would
+// need to create one beside it. A store that opens it uses a log again.
+void LeaveWriteAheadLog(const std::string& path) {
+  constexpr int kVersions = 18;  // offset of the write version; the read version follows
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(kVersions);
+  file.write("\1\1", 2);
+  if (!file.flush()) throw SQLite::Exception("the header cannot be written", SQLITE_IOERR_WRITE);
+}
+
+// What changes when a file is written or replaced.
+using FileState = std::tuple<dev_t, ino_t, off_t, std::int64_t, std::int64_t>;
+
+std::optional<FileState> StateOf(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return std::nullopt;
+  return FileState(info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+}
+
+// A snapshot of the database: a read transaction on a connection of its own.
+class Snapshot {
+ public:
+  // Also checks that there is a database to copy.
+  static absl::StatusOr<Snapshot> Open(const std::string& database) {
+    auto reader = OpenSqliteReader(database);
+    if (!reader.ok()) return reader.status();
+    Snapshot snapshot(*std::move(reader));
+    if (absl::Status status = snapshot.Begin(); !status.ok()) return status;
+    return snapshot;
+  }
+
+  const std::string& path() const { return reader_.path; }
+  std::int64_t bytes() const { return bytes_; }
+
+  // Copies all pages into the new, empty file, in the order of the database's file. `output`: the file's name
+  // in messages.
+  absl::Status CopyTo(base::AtomicFile& file, const std::string& output, const std::function<bool()>& stop) {
+    if (const std::error_code error = file.Reserve(bytes_); error) return CannotWrite(output, error.value());
+    std::optional<SQLite::Database> copy;
+    try {
+      // Nobody else has the file, and it is deleted after an error.
+      copy.emplace(SqliteUri(file.temporary(), "?nolock=1"), SQLite::OPEN_READWRITE | SQLite::OPEN_URI);
+      (void)copy->execAndGet("PRAGMA journal_mode = OFF");
+      copy->exec("PRAGMA synchronous = OFF");
+      SQLite::Backup backup(*copy, *reader_.db);
+      for (int code = SQLITE_OK; code != SQLITE_DONE;) {
+        if (stop && stop()) return Stopped();
+        code = backup.executeStep(kPagesPerStep);
+        if (code == SQLITE_BUSY || code == SQLITE_LOCKED) throw SQLite::Exception(sqlite3_errstr(code), code);
+        file.StartFlush();
+      }
+      copy.reset();
+      LeaveWriteAheadLog(file.temporary());
+    } catch (const SQLite::Exception& exception) {
+      const int code = exception.getErrorCode();
+      if ((code & kPrimaryCode) == SQLITE_FULL) return CannotWrite(output, ENOSPC);
+      if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_TRUNCATE || code == SQLITE_IOERR_CLOSE)
+        return CannotWrite(output, copy ? LastError(*copy) : EIO);
+      return StatusOf(SQLite::Exception(exception.what(), code & kPrimaryCode), path());
+    }
+    if (reader_.immutable && (StateOf(path()) != state_ || StateOf(path() + "-wal"))) {
+      return absl::UnavailableError(
+          fmt::format("database {} was changed by another user's process while it was copied; try again, as "
+                      "that user",
+                      path()));
+    }
+    return absl::OkStatus();
+  }
+
+  // Ends the transaction, so that writers can reuse their log.
+  void End() { reader_.db.reset(); }
+
+ private:
+  explicit Snapshot(SqliteReader reader) : reader_(std::move(reader)), state_(StateOf(reader_.path)) {}
+
+  absl::Status Begin() {
+    const absl::Status empty = absl::FailedPreconditionError(
+        fmt::format("database {} is empty; there is nothing to back up", path()));
+    if (reader_.db == nullptr) return empty;
+    try {
+      // The first read begins the snapshot. As long as it lasts, commits do not make the copy start again.
+      reader_.db->exec("BEGIN");
+      if (absl::Status status = CheckSqliteOrigin(*reader_.db, path()); !status.ok()) return status;
+      bytes_ = BytesOf(*reader_.db);
+      return reader_.db->execAndGet("PRAGMA user_version").getInt64() == 0 ? empty : absl::OkStatus();
+    } catch (const SQLite::Exception& exception) {
+      return StatusOf(exception, path());
+    }
+  }
+
+  SqliteReader reader_;
+  std::optional<FileState> state_;  // when it was opened
+  std::int64_t bytes_ = 0;
+};
+
+// Checks the copy and counts what it holds.
+absl::Status Examine(const std::string& temporary, const std::string& output, Backup& backup) {
+  try {
+    SQLite::Database copy(SqliteUri(temporary, "?immutable=1"), SQLite::OPEN_READONLY | SQLite::OPEN_URI);
+    (void)copy.execAndGet(fmt::format("PRAGMA mmap_size = {}", kMapBytes));
+    std::string check = copy.execAndGet("PRAGMA integrity_check(1)").getString();
+    if (check != "ok") {
+      std::replace(check.begin(), check.end(), '\n', ' ');
+      return absl::DataLossError(
+          fmt::format("database {} is damaged ({}), so no backup was written; keep a copy of the file, then "
+                      "restore an earlier backup",
+                      backup.database, check));
+    }
+    backup.version = copy.execAndGet("PRAGMA user_version").getInt64();
+    backup.studies = copy.execAndGet("SELECT count(*) FROM studies").getInt64();
+    backup.bytes = BytesOf(copy);
+  } catch (const SQLite::Exception& exception) {
+    return absl::UnavailableError(
+        fmt::format("{}: the copy cannot be read again: {}", output, exception.what()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Backup> BackUpSqlite(const std::string& database, const std::string& output,
+                                    const BackupOptions& options) {
+  auto snapshot = Snapshot::Open(database);
+  if (!snapshot.ok()) return snapshot.status();
+  const auto checked = CheckOutput(output, snapshot->path(), options.replace);
+  if (!checked.ok()) return checked.status();
+  base::AtomicFile file(checked->path);
+  if (const std::error_code error = file.Open(0600); error) return CannotWrite(output, error.value());
+  if (absl::Status status = snapshot->CopyTo(file, output, options.stop); !status.ok()) return status;
+  Backup backup;
+  backup.database = snapshot->path();
+  snapshot->End();
+  if (absl::Status status = Examine(file.temporary(), output, backup); !status.ok()) return status;
+  if (options.stop && options.stop()) return Stopped();
+  if (const std::error_code error = file.Finish(options.replace); error)
+    return CannotWrite(output, error.value());
+  return backup;
+}
+
+}  // namespace autocfg::server
