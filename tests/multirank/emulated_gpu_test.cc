@@ -14,6 +14,7 @@
 #include "search/cost/op_times/nominal_times.h"
 #include "tests/multirank/process_jobs.h"
 #include "tests/support/build_paths.h"
+#include "tests/support/scoped_variable.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -99,6 +100,24 @@ TEST_F(EmulatedGpu, F32StepsMatchThoseOfTheCpu) {
     for (const ParallelPlan& plan : Plans()) {
       SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp
                                         << " vpp=" << plan.virtual_stages);
+      c.plan = plan;
+      ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 1e-4);
+    }
+  }
+}
+
+// The device does the work on its streams when the host waits for it, or at a random time before. Without a
+// wait that is missing somewhere, that changes nothing.
+TEST_F(EmulatedGpu, StepsDoNotDependOnWhenStreamsRun) {
+  TrainConfig c = Gpt2("fp32");
+  const test::TrainedRun cpu = test::RunAsThreads(c);
+  for (const char* drain : {"late", "random:7"}) {
+    const ScopedVariable variable("AUTOCFG_EMULATED_DRAIN", drain);
+    for (const ParallelPlan& plan :
+         {ParallelPlan{{.dp = 2}}, ParallelPlan{{.tp = 2, .pp = 2}},
+          ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
+      SCOPED_TRACE(::testing::Message()
+                   << drain << ": tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
       c.plan = plan;
       ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 1e-4);
     }

@@ -18,7 +18,7 @@ using testing::ExitedWithCode;
 constexpr EndLimit kSecond{.program = "a-program", .seconds = 1, .exit_status = 33};
 
 // volatile: a loop without effect need not be compiled.
-volatile std::sig_atomic_t turns = 0;
+volatile unsigned turns = 0;
 
 [[noreturn]] void Burn() {
   while (true) turns = turns + 1;

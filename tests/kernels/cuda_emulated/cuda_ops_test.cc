@@ -141,6 +141,7 @@ std::vector<float> ResultsOfProducts(Ops& ops) {
   ops.MatmulActivation(Activation::kGelu, x, w, bias, pre, y, *stream);
   ops.MatmulActivationBackward(Activation::kGelu, dy, back, before, dpre, *stream);
   ops.MatmulBiasGradient(x, dy, dw, dbias, *stream);
+  stream->Synchronize();
   for (const Tensor& t : {c, sum, pre, y, dpre, dw, dbias})
     results.insert(results.end(), t.As<float>(), t.As<float>() + t.Elements());
   for (const Tensor& t : tensors) device->Free(t.data, t.Bytes());
@@ -236,6 +237,7 @@ TEST(CudaOps, DoNotTimeWithoutSpareMemory) {
   cuda_emulator::SetFreeMemory(1 << 20);
   ops->Matmul(a, Transpose::kNo, b, Transpose::kNo, sum, true, *stream);
   cuda_emulator::SetFreeMemory(1 << 29);
+  stream->Synchronize();
   EXPECT_EQ(sum.As<float>()[31], 19);
   EXPECT_THAT(
       cuda::ChoicesOf(*ops),
@@ -356,9 +358,11 @@ TEST(KernelOps, FillKeepsTheSignOfZero) {
     auto* bytes = static_cast<unsigned char*>(t.data);
     std::memset(bytes, 0xff, static_cast<std::size_t>(t.Bytes()) + 8);
     ops->Fill(t, 0, *stream);
+    stream->Synchronize();
     EXPECT_EQ(std::count(bytes, bytes + t.Bytes(), 0), t.Bytes()) << Name(type);
     EXPECT_EQ(bytes[t.Bytes()], 0xff) << Name(type);
     ops->Fill(t, -0.0, *stream);
+    stream->Synchronize();
     EXPECT_EQ(std::count(bytes, bytes + t.Bytes(), 0x80), 1000) << Name(type);
     device->Free(t.data, t.Bytes() + 8);
   }

@@ -87,6 +87,7 @@ TEST(EmulatedCudaDevice, PinsNoMemoryDuringAStep) {
   }
   EXPECT_GT(cuda_emulator::Waits().events, waited);
   cuda_emulator::SetEventsPending(false);
+  stream->Synchronize();
   const int no_more = cuda_emulator::Waits().events;
   const std::vector<char> large(16 * kBytes, 'x');
   device->CopyFromHost(data, large.data(), 16 * kBytes, *stream);

@@ -9,6 +9,7 @@
 #include "tests/support/cuda_emulator/cublasLt.h"
 #include "tests/support/cuda_emulator/cuda_bf16.h"
 #include "tests/support/cuda_emulator/emulator.h"
+#include "tests/support/cuda_emulator/streams.h"
 
 struct EmulatedCublasLt {};
 
@@ -173,14 +174,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
                               cublasLtMatrixLayoutOpaque_t* b_layout, const void* beta, const void* c,
                               cublasLtMatrixLayoutOpaque_t* c_layout, void* d,
                               cublasLtMatrixLayoutOpaque_t* d_layout, const cublasLtMatmulAlgo_t* algorithm,
-                              void* workspace, std::size_t workspace_bytes, cudaStream_t) {
+                              void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
   const auto& op = *descriptor;
   if (const cublasStatus_t status = Support(op, *d_layout); status != CUBLAS_STATUS_SUCCESS) return status;
   if (!op.initialised || algorithm->id == 2) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (failure != CUBLAS_STATUS_SUCCESS && (failing_algorithm == 0 || failing_algorithm == algorithm->id))
     return failure;
-  if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? slow_without : slow_with_epilogue)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto m = static_cast<std::int64_t>(d_layout->rows), n = static_cast<std::int64_t>(d_layout->columns);
   const auto k =
       static_cast<std::int64_t>(op.transpose_a == CUBLAS_OP_N ? a_layout->columns : a_layout->rows);
@@ -195,33 +194,39 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
       (HasAux(op.epilogue) && op.aux == nullptr)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  // An algorithm overwrites the workspace that it requires.
-  if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
-
+  // What is on the host is read now, as the library does.
   const float scale = *static_cast<const float*>(alpha), old = *static_cast<const float*>(beta);
-  for (std::int64_t j = 0; j < n; ++j) {
-    for (std::int64_t i = 0; i < m; ++i) {
-      float sum = 0;
-      for (std::int64_t l = 0; l < k; ++l)
-        sum += At(a, *a_layout, op.transpose_a, i, l) * At(b, *b_layout, op.transpose_b, l, j);
-      float value = scale * sum;
-      if (old != 0) value += old * Read(c, c_layout->type, i + j * c_layout->ld);
-      if ((op.epilogue & 4) != 0) value += Read(op.bias, d_layout->type, i);
-      if ((op.epilogue & 32) != 0) {
-        Write(op.aux, d_layout->type, i + j * op.aux_ld, value);
-        value = static_cast<float>(Gelu(value));
-      } else if ((op.epilogue & 64) != 0) {
-        value *= static_cast<float>(GeluGradient(Read(op.aux, d_layout->type, i + j * op.aux_ld)));
+  const bool slow = op.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? slow_without : slow_with_epilogue;
+  const auto product = [=, op = *descriptor, a_matrix = *a_layout, b_matrix = *b_layout, c_matrix = *c_layout,
+                        d_matrix = *d_layout] {
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    // An algorithm overwrites the workspace that it requires.
+    if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < m; ++i) {
+        float sum = 0;
+        for (std::int64_t l = 0; l < k; ++l)
+          sum += At(a, a_matrix, op.transpose_a, i, l) * At(b, b_matrix, op.transpose_b, l, j);
+        float value = scale * sum;
+        if (old != 0) value += old * Read(c, c_matrix.type, i + j * c_matrix.ld);
+        if ((op.epilogue & 4) != 0) value += Read(op.bias, d_matrix.type, i);
+        if ((op.epilogue & 32) != 0) {
+          Write(op.aux, d_matrix.type, i + j * op.aux_ld, value);
+          value = static_cast<float>(Gelu(value));
+        } else if ((op.epilogue & 64) != 0) {
+          value *= static_cast<float>(GeluGradient(Read(op.aux, d_matrix.type, i + j * op.aux_ld)));
+        }
+        Write(d, d_matrix.type, i + j * d_matrix.ld, value);
       }
-      Write(d, d_layout->type, i + j * d_layout->ld, value);
     }
-  }
-  if (op.epilogue == CUBLASLT_EPILOGUE_BGRADA) {
-    for (std::int64_t i = 0; i < m; ++i) {
-      float sum = 0;
-      for (std::int64_t l = 0; l < k; ++l) sum += At(a, *a_layout, op.transpose_a, i, l);
-      Write(op.bias, d_layout->type, i, sum);
+    if (op.epilogue == CUBLASLT_EPILOGUE_BGRADA) {
+      for (std::int64_t i = 0; i < m; ++i) {
+        float sum = 0;
+        for (std::int64_t l = 0; l < k; ++l) sum += At(a, a_matrix, op.transpose_a, i, l);
+        Write(op.bias, d_matrix.type, i, sum);
+      }
     }
-  }
+  };
+  autocfg::cuda_emulator::Issue(stream, product);
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -18,6 +18,9 @@
 //   after the block or launch; accesses further beyond fault at once. Shared memory is NaN when a block
 //   starts (dynamic, and the static one of kernels in a library of autocfg_emulated_kernels); memory of
 //   cudaMalloc is NaN when it is allocated. More than 48 KiB of dynamic shared memory must have been allowed.
+// - Host code waits for what it needs, if it gives the same results when the work on streams runs as late as
+//   possible, and in a random legal order (streams.h: Drain). A missing wait for a stream or an event reads
+//   what was there before. The null stream is the exception: its work always runs at once.
 // - The kernel needs no more than the smallest supported device has: 1024 threads per block, 163 KiB of
 //   shared memory.
 //
@@ -31,8 +34,8 @@
 //
 // Supported beyond the language: __syncthreads and its _or, _and, _count; __syncwarp, __shfl*_sync,
 // __ballot_sync, __any_sync, __all_sync; atomics on integers (none on floating-point numbers, because our
-// results must not depend on their order); cuda_bf16.h; mma.h; launches by cudaLaunchKernelEx. Streams and
-// events order nothing, because all work has finished when its call returns.
+// results must not depend on their order); cuda_bf16.h; mma.h; launches by cudaLaunchKernelEx; streams and
+// events (streams.h).
 #pragma once
 
 #include "tests/support/cuda_emulator/device_functions.h"

@@ -14,6 +14,7 @@
 
 #include "tests/support/cuda_emulator/device_memory.h"
 #include "tests/support/cuda_emulator/emulator_test_kernels.h"
+#include "tests/support/cuda_emulator/streams.h"
 
 namespace autocfg::cuda_emulator {
 namespace {
@@ -217,6 +218,96 @@ TEST(CudaEmulator, RejectsLaunchesThatADeviceRejects) {
             cudaErrorInvalidValue);
   void* data = nullptr;
   EXPECT_EQ(cudaMalloc(&data, std::size_t{1} << 40), cudaErrorMemoryAllocation);
+}
+
+class Streams : public testing::Test {
+ protected:
+  Streams() {
+    for (cudaStream_t* stream : {&first_, &second_})
+      EXPECT_EQ(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), cudaSuccess);
+    EXPECT_EQ(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), cudaSuccess);
+  }
+  ~Streams() override {
+    for (cudaStream_t stream : {first_, second_}) EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    EXPECT_EQ(cudaEventDestroy(event_), cudaSuccess);
+    SetDrain(Drain::kAtOnce);
+  }
+  // Puts 1 into `from` on the first stream, and copies it on the second one.
+  void CopyAcross(int* from, int* to, bool wait) {
+    EXPECT_EQ(cudaMemsetAsync(from, 1, sizeof(int), first_), cudaSuccess);
+    EXPECT_EQ(cudaEventRecord(event_, first_), cudaSuccess);
+    if (wait) {
+      EXPECT_EQ(cudaStreamWaitEvent(second_, event_), cudaSuccess);
+    }
+    EXPECT_EQ(cudaMemcpyAsync(to, from, sizeof(int), cudaMemcpyDeviceToDevice, second_), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(second_), cudaSuccess);
+  }
+
+  static constexpr int kOnes = 0x01010101;
+
+  cudaStream_t first_ = nullptr, second_ = nullptr;
+  cudaEvent_t event_ = nullptr;
+};
+
+TEST_F(Streams, WorkRunsWhenTheHostWaits) {
+  const OnDevice<int> x(std::vector<int>{7});
+  SetDrain(Drain::kLate);
+  EXPECT_EQ(cudaMemsetAsync(x.data(), 1, sizeof(int), first_), cudaSuccess);
+  EXPECT_EQ(cudaEventRecord(event_, first_), cudaSuccess);
+  EXPECT_EQ(cudaMemsetAsync(x.data(), 0, sizeof(int), first_), cudaSuccess);
+  EXPECT_EQ(x.values().front(), 7);
+  EXPECT_EQ(cudaEventQuery(event_), cudaErrorNotReady);
+  EXPECT_EQ(cudaEventSynchronize(event_), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event_), cudaSuccess);
+  EXPECT_EQ(x.values().front(), kOnes) << "what comes after the event has not run";
+  EXPECT_EQ(cudaStreamQuery(first_), cudaErrorNotReady);
+  while (cudaStreamQuery(first_) == cudaErrorNotReady) {
+  }
+  EXPECT_EQ(x.values().front(), 0);
+}
+
+TEST_F(Streams, MissingEventWaitIsSeen) {
+  const OnDevice<int> x(std::vector<int>{7}), y(1);
+  SetDrain(Drain::kLate);
+  CopyAcross(x.data(), y.data(), false);
+  EXPECT_EQ(y.values().front(), 7);
+  CopyAcross(x.data(), y.data(), true);
+  EXPECT_EQ(y.values().front(), kOnes);
+}
+
+TEST_F(Streams, RandomOrdersAreLegal) {
+  int early = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const OnDevice<int> x(std::vector<int>{7}), y(1);
+    SetDrain(Drain::kRandom, seed);
+    CopyAcross(x.data(), y.data(), false);
+    early += y.values().front() == 7 ? 1 : 0;
+    CopyAcross(x.data(), y.data(), true);
+    EXPECT_EQ(y.values().front(), kOnes) << seed;
+    EXPECT_EQ(cudaMemsetAsync(x.data(), 0, sizeof(int), first_), cudaSuccess);
+    EXPECT_EQ(cudaMemsetAsync(x.data(), 1, sizeof(int), first_), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_EQ(x.values().front(), kOnes) << seed << ": a stream keeps its order";
+  }
+  EXPECT_GT(early, 0);
+  EXPECT_LT(early, 50);
+}
+
+TEST_F(Streams, PinnedMemoryIsReadWhenTheCopyRuns) {
+  void* pinned = nullptr;
+  ASSERT_EQ(cudaMallocHost(&pinned, sizeof(int)), cudaSuccess);
+  int pageable = 1;
+  *static_cast<int*>(pinned) = 1;
+  const OnDevice<int> x(1), y(1);
+  SetDrain(Drain::kLate);
+  EXPECT_EQ(cudaMemcpyAsync(x.data(), pinned, sizeof(int), cudaMemcpyHostToDevice, first_), cudaSuccess);
+  EXPECT_EQ(cudaMemcpyAsync(y.data(), &pageable, sizeof(int), cudaMemcpyHostToDevice, first_), cudaSuccess);
+  *static_cast<int*>(pinned) = 2;
+  pageable = 2;
+  EXPECT_EQ(cudaStreamSynchronize(first_), cudaSuccess);
+  EXPECT_EQ(x.values().front(), 2) << "the host changed it too early";
+  EXPECT_EQ(y.values().front(), 1);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
 }
 
 TEST(MemoryUse, KilledProcessReturnsItsMemory) {

@@ -5,8 +5,13 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "tests/support/cuda_emulator/device_memory.h"
+#include "tests/support/cuda_emulator/streams.h"
+
+namespace emulator = autocfg::cuda_emulator;
 
 namespace {
 
@@ -37,13 +42,6 @@ autocfg::cuda_emulator::HostWaits waits;
 bool events_pending = false;
 
 }  // namespace
-
-struct EmulatedStream {
-  bool has_work = false;
-};
-struct EmulatedEvent {
-  std::chrono::steady_clock::time_point recorded;
-};
 
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
@@ -81,7 +79,10 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() {
+  emulator::FinishAll();
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (device != 0) return cudaErrorInvalidDevice;
   switch (attribute) {
@@ -115,6 +116,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
   ++waits.frees;
+  emulator::FinishAll();
   autocfg::cuda_emulator::FreeDeviceMemory(data);
   autocfg::cuda_emulator::GiveMemory(Sizes().at(data));
   Sizes().erase(data);
@@ -142,8 +144,9 @@ cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
   std::memset(data, value, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t) {
-  return cudaMemset(data, value, bytes);
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  emulator::Issue(stream, [=] { std::memset(data, value, bytes); });
+  return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
   std::memmove(to, from, bytes);
@@ -152,48 +155,66 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   const void* host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : nullptr;
-  if (stream != nullptr) {
-    if (stream->has_work && host != nullptr && !IsPinned(host)) ++waits.blocked_copies;
-    stream->has_work = true;
+  const bool pageable = host != nullptr && !IsPinned(host);
+  if (stream != nullptr && pageable && emulator::HasWork(stream)) ++waits.blocked_copies;
+  if (pageable && kind == cudaMemcpyHostToDevice) {  // the driver takes a copy before it returns
+    const auto* begin = static_cast<const char*>(from);
+    emulator::Issue(stream, [to, staged = std::vector<char>(begin, begin + bytes)] {
+      std::memcpy(to, staged.data(), staged.size());
+    });
+    return cudaSuccess;
   }
-  return cudaMemcpy(to, from, bytes, kind);
+  emulator::Issue(stream, [=] { std::memmove(to, from, bytes); });
+  if (pageable) emulator::Finish(stream);  // the driver returns once the copy is made
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new EmulatedStream();
+  *stream = emulator::CreateStream();
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
+  emulator::DestroyStream(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++waits.synchronisations;
-  if (stream != nullptr) stream->has_work = false;
+  emulator::Finish(stream);
   return cudaSuccess;
 }
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (!emulator::Query(stream)) return cudaErrorNotReady;
+  ++waits.synchronisations;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  emulator::Await(stream, event);
+  return cudaSuccess;
+}
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new EmulatedEvent();
+  *event = emulator::CreateEvent();
   return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
+  emulator::DestroyEvent(event);
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  event->recorded = std::chrono::steady_clock::now();
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  emulator::Record(event, stream);
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - start->recorded).count();
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(emulator::TimeOf(end) - emulator::TimeOf(start)).count();
   return cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t) { return events_pending ? cudaErrorNotReady : cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return events_pending || !emulator::Query(event) ? cudaErrorNotReady : cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++waits.events;
+  emulator::Finish(event);
   return cudaSuccess;
 }
 
@@ -222,9 +243,10 @@ cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel) {
   const std::size_t most = allowed == AllowedShared().end() ? kSharedWithoutAsking
                                                             : std::max(allowed->second, kSharedWithoutAsking);
   if (config.dynamicSmemBytes > most || config.numAttrs != 0) return cudaErrorInvalidValue;
-  if (config.stream != nullptr) config.stream->has_work = true;
   return cudaSuccess;
 }
+
+void Launch(cudaStream_t stream, std::function<void()> kernel) { Issue(stream, std::move(kernel)); }
 
 HostWaits Waits() { return waits; }
 

@@ -1,5 +1,5 @@
-// The runtime API of the host, on emulated devices. See cuda_runtime.h for what the emulation proves. All
-// work has finished when its call returns.
+// The runtime API of the host, on emulated devices. See cuda_runtime.h for what the emulation proves, and
+// streams.h for when the work on streams runs.
 #pragma once
 
 #include <cstddef>
@@ -105,8 +105,9 @@ struct cudaLaunchConfig_t {
 };
 
 namespace autocfg::cuda_emulator {
-// Returns what the device would return for this launch. On success the launch counts as work on its stream.
+// Returns what the device would return for this launch.
 cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel);
+void Launch(cudaStream_t stream, std::function<void()> kernel);
 
 // Counts calls for which a real device would block the host. Streams have no work left after they are
 // synchronized or queried.
@@ -139,12 +140,15 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
     void (*kernel)(Parameters...);
     std::tuple<Parameters...> arguments;
   } call{kernel, {static_cast<Parameters>(std::forward<Arguments>(arguments))...}};
-  emulator::RunKernel(
-      {config->gridDim, config->blockDim, config->dynamicSmemBytes},
-      [](void* argument) {
-        const auto* c = static_cast<const Call*>(argument);
-        std::apply(c->kernel, c->arguments);  // each thread has its own copies
-      },
-      &call);
+  const emulator::Geometry geometry{config->gridDim, config->blockDim, config->dynamicSmemBytes};
+  emulator::Launch(config->stream, [geometry, call]() mutable {
+    emulator::RunKernel(
+        geometry,
+        [](void* argument) {
+          const auto* c = static_cast<const Call*>(argument);
+          std::apply(c->kernel, c->arguments);  // each thread has its own copies
+        },
+        &call);
+  });
   return cudaSuccess;
 }
