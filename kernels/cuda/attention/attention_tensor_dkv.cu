@@ -54,7 +54,7 @@ template <int kDim>
 constexpr int kResident = kDim <= 128 ? 2 : 1;
 
 template <int kDim>
-__global__ void __launch_bounds__(kThreads, kResident<kDim>)
+__global__ void __launch_bounds__(kThreads, BlocksThatFit(kResident<kDim>, kSharedBytes<kDim>))
     TensorKeyValueGradientKernel(AttentionShape shape, float scale, const Bf16* qkv, const float* lse,
                                  const Bf16* dout, const float* delta, Bf16* dqkv) {
   constexpr int kTile = kQueries<kDim>, kHalf = kTile / 2, kBlocks = (kDim / 16 + 1) / 2;
@@ -169,6 +169,7 @@ void TensorAttentionKeyValueGradient(const AttentionShape& shape, const __nv_bfl
                                      cudaStream_t stream) {
   WithTileColumns(shape.head_dim, [&](auto columns) {
     constexpr int kDim = columns;
+    static_assert(kSharedBytes<kDim> <= kMostSharedBytes);
     AllowShared(TensorKeyValueGradientKernel<kDim>, kSharedBytes<kDim>);
     Launch(TensorKeyValueGradientKernel<kDim>,
            {dim3(BlocksOf(shape, shape.kv_heads)), dim3(kThreads), kSharedBytes<kDim>}, stream, shape,

@@ -32,7 +32,7 @@ constexpr int kResident = kDim <= 32    ? 3
                                         : 1;
 
 template <int kDim>
-__global__ void __launch_bounds__(kThreads, kResident<kDim>)
+__global__ void __launch_bounds__(kThreads, BlocksThatFit(kResident<kDim>, kSharedBytes<kDim>))
     TensorQueryGradientKernel(AttentionShape shape, float scale, const Bf16* qkv, const float* lse,
                               const Bf16* dout, const float* delta, Bf16* dqkv) {
   constexpr int kTile = kKeys<kDim>;
@@ -121,6 +121,7 @@ void TensorAttentionQueryGradient(const AttentionShape& shape, const __nv_bfloat
                                   cudaStream_t stream) {
   WithTileColumns(shape.head_dim, [&](auto columns) {
     constexpr int kDim = columns;
+    static_assert(kSharedBytes<kDim> <= kMostSharedBytes);
     AllowShared(TensorQueryGradientKernel<kDim>, kSharedBytes<kDim>);
     Launch(TensorQueryGradientKernel<kDim>,
            {dim3(BlocksOf(shape, shape.heads)), dim3(kThreads), kSharedBytes<kDim>}, stream, shape,

@@ -29,7 +29,7 @@ constexpr int kResident = kDim <= 64    ? 4
                                         : 1;
 
 template <int kDim>
-__global__ void __launch_bounds__(kThreads, kResident<kDim>)
+__global__ void __launch_bounds__(kThreads, BlocksThatFit(kResident<kDim>, kSharedBytes<kDim>))
     TensorForwardKernel(AttentionShape shape, float scale, const Bf16* qkv, Bf16* out, float* lse) {
   Bf16* q = reinterpret_cast<Bf16*>(SharedMemory());
   Bf16* k = q + kRows * kStride<kDim>;
@@ -127,6 +127,7 @@ void TensorAttentionForward(const AttentionShape& shape, const __nv_bfloat16* qk
                             float* lse, cudaStream_t stream) {
   WithTileColumns(shape.head_dim, [&](auto columns) {
     constexpr int kDim = columns;
+    static_assert(kSharedBytes<kDim> <= kMostSharedBytes);
     AllowShared(TensorForwardKernel<kDim>, kSharedBytes<kDim>);
     Launch(TensorForwardKernel<kDim>,
            {dim3(BlocksOf(shape, shape.heads)), dim3(kThreads), kSharedBytes<kDim>}, stream, shape,

@@ -14,6 +14,24 @@
 
 namespace autocfg::cuda {
 
+// Limits of the GPUs that the engine is compiled for (CUDA C++ Programming Guide, "Compute Capabilities" and
+// "Large kernel arguments").
+inline constexpr std::size_t kMostParameterBytes = 32764;
+inline constexpr std::size_t kMostSharedBytes = std::size_t{163} << 10;    // of a block, on the smallest
+inline constexpr std::size_t kReservedSharedBytes = std::size_t{1} << 10;  // the system's, in each block
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+inline constexpr std::size_t kProcessorSharedBytes = std::size_t{228} << 10;  // of a multiprocessor
+#else
+inline constexpr std::size_t kProcessorSharedBytes = std::size_t{164} << 10;
+#endif
+
+// Returns how many of the `target` blocks fit in the shared memory of a multiprocessor: for __launch_bounds__,
+// where a larger number would take registers from threads for nothing.
+constexpr int BlocksThatFit(int target, std::size_t shared_bytes) {
+  const auto fit = static_cast<int>(kProcessorSharedBytes / (shared_bytes + kReservedSharedBytes));
+  return target < fit ? target : fit;
+}
+
 struct LaunchShape {
   dim3 grid;
   dim3 block;
@@ -25,6 +43,7 @@ struct LaunchShape {
 template <typename... Parameters, typename... Arguments>
 void Launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
             Arguments&&... arguments) {
+  static_assert((sizeof(Parameters) + ... + 0) <= kMostParameterBytes);
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
