@@ -33,8 +33,8 @@ class AtomicFile {
   std::error_code Open(mode_t mode = 0666);
   // Name of the temporary file, for a library that writes it by name; between Open and Finish.
   const std::string& temporary() const { return temporary_; }
-  // Reserves space on the disk for this many bytes, if the file system can: ENOSPC, EDQUOT or EFBIG now and not
-  // in the middle of writing. The file's length remains.
+  // Reserves space on the disk for this many bytes, if the file system can: ENOSPC, EDQUOT or EFBIG now and
+  // not in the middle of writing. The file's length remains.
   std::error_code Reserve(std::int64_t bytes);
   std::error_code Append(std::string_view bytes);
   // Starts to flush what was written so far, without waiting. If it is called while a large file is written,

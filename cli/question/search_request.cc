@@ -158,6 +158,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   // Runs the server's own validation before a database is created.
   if (const auto problem = server::ParseSearchSpec(spec); !problem.ok())
     return OfOption(problem.status(), args.cluster);
+  if (auto status = server::CheckSpecSize(spec); !status.ok()) return status;
   if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
   return request;
 }

@@ -1,5 +1,7 @@
 #include "proto/convert/device_convert.h"
 
+#include "fmt/format.h"
+
 namespace autocfg {
 
 std::optional<EngineDevice> EngineDeviceOf(const v1::Job& job) { return ParseEngineDevice(job.device()); }
@@ -17,6 +19,14 @@ std::optional<DeviceKind> WorkerKind(std::string_view device_kind) {
 
 std::optional<DeviceKind> WorkerKind(const v1::Inventory& inventory) {
   return WorkerKind(inventory.device_kind());
+}
+
+absl::Status CheckInventorySize(const v1::Inventory& inventory) {
+  const std::size_t bytes = inventory.ByteSizeLong();
+  if (bytes <= kMostInventoryBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "inventory has {} bytes and {} GPUs; the limit is {} bytes; offer fewer devices by one worker", bytes,
+      inventory.gpus_size(), kMostInventoryBytes));
 }
 
 }  // namespace autocfg

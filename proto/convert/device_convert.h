@@ -1,9 +1,11 @@
 // The devices that messages, and the database's copies of their fields, name. Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "search/plan/engine_device.h"
 
@@ -22,5 +24,10 @@ std::optional<DeviceKind> NeededKind(const v1::Job& job);
 // cannot register. `device_kind` is an inventory's.
 std::optional<DeviceKind> WorkerKind(std::string_view device_kind);
 std::optional<DeviceKind> WorkerKind(const v1::Inventory& inventory);
+
+// Most bytes of an encoded inventory. That of a machine with 16 GPUs has a tenth.
+inline constexpr std::size_t kMostInventoryBytes = std::size_t{64} << 10;
+// InvalidArgument if the inventory is larger: such a worker cannot register.
+absl::Status CheckInventorySize(const v1::Inventory& inventory);
 
 }  // namespace autocfg

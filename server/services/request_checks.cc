@@ -11,8 +11,6 @@
 namespace autocfg::server {
 namespace {
 
-constexpr int kDefaultPage = 50;
-constexpr int kLargestPage = 200;
 constexpr double kLongestWait = 60;
 constexpr double kShortestStep = 1e-9;  // seconds; valid times lie between the two limits
 constexpr double kLongestStep = 1e6;
@@ -99,6 +97,7 @@ absl::Status Check(const v1::Inventory& inventory) {
       !status.ok()) {
     return status;
   }
+  if (absl::Status status = CheckInventorySize(inventory); !status.ok()) return status;
   if (!WorkerKind(inventory)) return absl::InvalidArgumentError("inventory.device_kind must be cpu or cuda");
   for (const v1::Gpu& gpu : inventory.gpus()) {
     if (absl::Status status = Check(gpu); !status.ok()) return status;
@@ -210,12 +209,6 @@ absl::Status Check(const v1::DrainWorkerRequest& request) {
 absl::StatusOr<absl::Duration> WaitOf(double wait_s) {
   if (absl::Status status = CheckNotNegative("wait_s", wait_s); !status.ok()) return status;
   return absl::Seconds(std::min(wait_s, kLongestWait));
-}
-
-absl::StatusOr<int> PageSize(int asked) {
-  if (asked < 0)
-    return absl::InvalidArgumentError(fmt::format("page_size is {}; it must not be negative", asked));
-  return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
 }
 
 }  // namespace autocfg::server

@@ -27,8 +27,4 @@ absl::StatusOr<absl::Duration> WaitOf(double wait_s);
 // A longer message of a report is cut instead of rejected, because its outcome must not be lost.
 inline constexpr std::size_t kMaxMessageBytes = 16 << 10;
 
-// Returns the number of elements of a list's page; 0 asks for the default. InvalidArgument if `asked` is
-// negative.
-absl::StatusOr<int> PageSize(int asked);
-
 }  // namespace autocfg::server

@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "server/names/names.h"
 #include "server/services/grpc_call.h"
-#include "server/services/request_checks.h"
+#include "server/services/list_page.h"
 #include "server/services/study_streams.h"
 #include "server/studies/search_problem.h"
 #include "server/studies/study_states.h"
@@ -15,8 +15,8 @@
 namespace autocfg::server {
 namespace {
 
-struct Page {
-  int size = 0;
+struct PlacedPage {
+  ListPage page;
   std::int64_t after = 0;  // last ID of the previous page; 0: first page
 };
 
@@ -24,11 +24,10 @@ struct Page {
 std::string PageToken(std::string_view list, std::int64_t last) { return fmt::format("{}:{}", list, last); }
 
 template <typename Request>
-absl::StatusOr<Page> ParsePage(const Request& request, std::string_view list) {
-  Page page;
-  const auto size = PageSize(request.page_size());
-  if (!size.ok()) return size.status();
-  page.size = *size;
+absl::StatusOr<PlacedPage> ParsePage(const Request& request, std::string_view list) {
+  auto of_size = ListPage::Of(request.page_size());
+  if (!of_size.ok()) return of_size.status();
+  PlacedPage page{.page = *std::move(of_size)};
   const std::string& token = request.page_token();
   if (token.empty()) return page;
   const std::size_t colon = std::min(token.rfind(':'), token.size() - 1);
@@ -60,10 +59,13 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
                                                    const Caller& caller) {
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
   if (!request.has_spec()) return absl::InvalidArgumentError("spec is missing");
+  if (absl::Status status = CheckSpecSize(request.spec()); !status.ok()) return status;
   const auto problem = ParseSearchSpec(request.spec());
   if (!problem.ok()) return problem.status();
   v1::Study study;
   *study.mutable_spec() = ToProto(*problem);
+  // What is stored and listed has defaults filled in.
+  if (absl::Status status = CheckSpecSize(study.spec()); !status.ok()) return status;
   study.set_fingerprint(SpecFingerprint(study.spec()));
   study.set_owner(caller.principal);
   study.set_state(v1::STUDY_STATE_CREATED);
@@ -105,18 +107,20 @@ grpc::Status StudyServiceImpl::GetStudy(grpc::ServerContext*, const v1::GetStudy
 
 grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListStudiesRequest* request,
                                            v1::ListStudiesResponse* response) {
-  const auto page = ParsePage(*request, "studies");
-  if (!page.ok()) return ToGrpc(page.status());
-  // One extra element shows whether there is a next page.
-  auto studies = parts_.store.ListStudies(page->after, page->size + 1);
+  auto placed = ParsePage(*request, "studies");
+  if (!placed.ok()) return ToGrpc(placed.status());
+  auto studies = parts_.store.ListStudies(placed->after, placed->page.Limit());
   if (!studies.ok()) return ToGrpc(studies.status());
-  const bool more = studies->size() > static_cast<std::size_t>(page->size);
-  if (more) studies->pop_back();
-  for (v1::Study& study : *studies) *response->add_studies() = *WithWaiting(std::move(study));
-  if (more) {
-    const auto last = ParseStudyName(response->studies().rbegin()->name());
-    if (!last.ok()) return ToGrpc(last.status());
-    response->set_next_page_token(PageToken("studies", *last));
+  for (v1::Study& stored : *studies) {
+    auto study = WithWaiting(std::move(stored));
+    if (!study.ok()) return ToGrpc(study.status());
+    if (!placed->page.Takes(*study)) {
+      const auto last = ParseStudyName(response->studies().rbegin()->name());
+      if (!last.ok()) return ToGrpc(last.status());
+      response->set_next_page_token(PageToken("studies", *last));
+      break;
+    }
+    *response->add_studies() = *std::move(study);
   }
   return grpc::Status::OK;
 }
@@ -161,17 +165,18 @@ grpc::Status StudyServiceImpl::ListTrials(grpc::ServerContext*, const v1::ListTr
                                           v1::ListTrialsResponse* response) {
   const auto id = ParseStudyName(request->parent());
   if (!id.ok()) return ToGrpc(id.status());
-  const auto page = ParsePage(*request, request->parent());
-  if (!page.ok()) return ToGrpc(page.status());
-  auto trials = parts_.store.ListTrials(*id, page->after, page->size + 1);
+  auto placed = ParsePage(*request, request->parent());
+  if (!placed.ok()) return ToGrpc(placed.status());
+  auto trials = parts_.store.ListTrials(*id, placed->after, placed->page.Limit());
   if (!trials.ok()) return ToGrpc(trials.status());
-  const bool more = trials->size() > static_cast<std::size_t>(page->size);
-  if (more) trials->pop_back();
-  for (v1::Trial& trial : *trials) *response->add_trials() = std::move(trial);
-  if (more) {
-    const auto last = ParseTrialName(response->trials().rbegin()->name());
-    if (!last.ok()) return ToGrpc(last.status());
-    response->set_next_page_token(PageToken(request->parent(), last->number));
+  for (v1::Trial& trial : *trials) {
+    if (!placed->page.Takes(trial)) {
+      const auto last = ParseTrialName(response->trials().rbegin()->name());
+      if (!last.ok()) return ToGrpc(last.status());
+      response->set_next_page_token(PageToken(request->parent(), last->number));
+      break;
+    }
+    *response->add_trials() = std::move(trial);
   }
   return grpc::Status::OK;
 }

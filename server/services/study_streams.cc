@@ -17,7 +17,9 @@
 namespace autocfg::server {
 namespace {
 
-constexpr int kTrialsPerEvent = 100;
+// Trials that a watcher reads at once.
+constexpr int kWatchedTrials = 100;
+constexpr std::size_t kWatchedBytes = std::size_t{4} << 20;
 // Longest time until a departed caller is noticed.
 constexpr std::chrono::milliseconds kLook{200};
 
@@ -80,7 +82,7 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
   while (true) {
     const std::uint64_t version = changed.Version();
     if (watcher.gone()) return gone();
-    auto changes = store.ChangesAfter(study, cursor, kTrialsPerEvent);
+    auto changes = store.ChangesAfter(study, cursor, {kWatchedTrials, kWatchedBytes});
     if (!changes.ok()) return changes.status();
     if (changes->study.state() == v1::STUDY_STATE_RUNNING) changes->study.set_waiting(watcher.waiting());
     for (auto& [change, trial] : changes->trials) {
@@ -91,7 +93,7 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
       if (!watcher.send(event)) return gone();
       cursor = change;
     }
-    if (changes->trials.size() == kTrialsPerEvent) continue;
+    if (changes->more) continue;
     if (changes->cursor > cursor || changes->study.waiting() != waiting) {
       v1::StudyEvent event;
       event.set_cursor(changes->cursor);

@@ -8,6 +8,7 @@
 #include "search/plan/engine_device.h"
 #include "server/names/names.h"
 #include "server/services/grpc_call.h"
+#include "server/services/list_page.h"
 #include "server/services/parked_reactor.h"
 #include "server/services/request_checks.h"
 #include "spdlog/spdlog.h"
@@ -197,18 +198,15 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DeregisterWorker(grpc::CallbackServ
 
 absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
                                      v1::ListWorkersResponse& response) {
-  const auto size = PageSize(request.page_size());
-  if (!size.ok()) return size.status();
+  auto page = ListPage::Of(request.page_size());
+  if (!page.ok()) return page.status();
   if (!request.page_token().empty() && !CheckWorkerName(request.page_token()).ok())
     return absl::InvalidArgumentError("page_token is invalid; give one that a list returned");
-  // One extra element shows whether there is a next page.
-  auto records = parts_.store.ListWorkers(request.page_token(), *size + 1, request.gone());
+  auto records = parts_.store.ListWorkers(request.page_token(), page->Limit(), request.gone());
   if (!records.ok()) return records.status();
-  const bool more = records->size() > static_cast<std::size_t>(*size);
-  if (more) records->pop_back();
   for (WorkerRecord& record : *records) {
     const Presence::Seen seen = parts_.dispatcher.Seen(record.session.worker);
-    v1::Worker& worker = *response.add_workers();
+    v1::Worker worker;
     worker.set_name(record.session.worker);
     worker.set_state(StateOf(record, seen.silent));
     *worker.mutable_inventory() = std::move(record.inventory);
@@ -217,8 +215,12 @@ absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
     worker.mutable_jobs()->Assign(record.jobs.begin(), record.jobs.end());
     worker.set_register_time_s(record.registered_s);
     worker.set_last_seen_s(seen.last_s);
+    if (!page->Takes(worker)) {
+      response.set_next_page_token(response.workers().rbegin()->name());
+      break;
+    }
+    *response.add_workers() = std::move(worker);
   }
-  if (more) response.set_next_page_token(response.workers().rbegin()->name());
   return absl::OkStatus();
 }
 

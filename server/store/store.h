@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -133,12 +134,30 @@ struct StudyUsage {
   double device_s = 0;  // ranks x wall seconds of all ended attempts, including the calibration's
 };
 
+// How much of a list one call returns.
+struct ListLimit {
+  // NOLINTNEXTLINE(google-explicit-constructor): most lists have a count alone
+  ListLimit(int most, std::size_t most_bytes = std::numeric_limits<std::size_t>::max())
+      : count(most), bytes(most_bytes) {}
+
+  // Returns whether a list of this many elements, of which all encode to `encoded` bytes, gets no more. A
+  // list ends with the element that exceeds `bytes`, so that its caller sees that there are more; the first
+  // element alone never ends it, whatever its size.
+  bool Reached(std::size_t elements, std::size_t encoded) const {
+    return elements >= static_cast<std::size_t>(count) || (elements > 1 && encoded > bytes);
+  }
+
+  int count;
+  std::size_t bytes;
+};
+
 // Changes of a study after a cursor.
 struct StudyChanges {
   std::int64_t cursor = 0;  // the study's current cursor
   autocfg::v1::Study study;
   // Ascending by the cursor of their last change.
   std::vector<std::pair<std::int64_t, autocfg::v1::Trial>> trials;
+  bool more = false;  // the limit ended `trials`: others may follow
 };
 
 // What a write changed, for those who wait for it.
@@ -182,7 +201,8 @@ class Store {
                                                                 double now_s) = 0;
   virtual absl::StatusOr<autocfg::v1::Study> GetStudy(std::int64_t id) = 0;  // NotFound
   // Newest first. `before` = 0 starts at the newest.
-  virtual absl::StatusOr<std::vector<autocfg::v1::Study>> ListStudies(std::int64_t before, int limit) = 0;
+  virtual absl::StatusOr<std::vector<autocfg::v1::Study>> ListStudies(std::int64_t before,
+                                                                      const ListLimit& limit) = 0;
   // Ascending by ID.
   virtual absl::StatusOr<std::vector<std::int64_t>> StudiesInState(autocfg::v1::StudyState state) = 0;
   // Reads, edits and writes one study in one transaction. Name, spec, fingerprint, owner and create time keep
@@ -226,7 +246,7 @@ class Store {
                                                       std::int64_t number) = 0;  // NotFound
   // Ascending by number, after `after`, with attempts and measurement.
   virtual absl::StatusOr<std::vector<autocfg::v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
-                                                                     int limit) = 0;
+                                                                     const ListLimit& limit) = 0;
   // Returns the study's calibration once reported or reused.
   virtual absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) = 0;
   // Returns the state of the calibration job and its last message; UNSPECIFIED if there is no job.
@@ -255,8 +275,8 @@ class Store {
   // worker since; AlreadyExists for another worker. Returns whether the worker drains now.
   virtual absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id) = 0;
   // Ascending by name, after `after`; includes deregistered workers only if `gone` is set.
-  virtual absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, int limit,
-                                                                bool gone) = 0;
+  virtual absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after,
+                                                                const ListLimit& limit, bool gone) = 0;
   virtual absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) = 0;  // NotFound
 
   // Assigns queued jobs of running studies, oldest first, to waiting workers, in one transaction. Each of
@@ -363,8 +383,9 @@ class Store {
 
   // Returns the change cursor, which every change of the study or its trials raises. WatchStudy uses it.
   virtual absl::StatusOr<std::int64_t> ChangeCursor(std::int64_t study) = 0;
-  // Returns the study and at most `limit` trials that changed after the cursor `after`, as one snapshot.
-  virtual absl::StatusOr<StudyChanges> ChangesAfter(std::int64_t study, std::int64_t after, int limit) = 0;
+  // Returns the study and the trials that changed after the cursor `after`, up to `limit`, as one snapshot.
+  virtual absl::StatusOr<StudyChanges> ChangesAfter(std::int64_t study, std::int64_t after,
+                                                    const ListLimit& limit) = 0;
 };
 
 }  // namespace autocfg::server

@@ -280,6 +280,15 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   return problem;
 }
 
+absl::Status CheckSpecSize(const v1::SearchSpec& spec) {
+  const std::size_t bytes = spec.ByteSizeLong();
+  if (bytes <= kMostSpecBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("the study's specification has {} bytes; the limit is {}; give fewer values of the search "
+                  "space, or fewer node groups of the cluster",
+                  bytes, kMostSpecBytes));
+}
+
 v1::SearchSpec ToProto(const SearchProblem& problem) {
   v1::SearchSpec spec;
   *spec.mutable_model() = ToProto(problem.model);

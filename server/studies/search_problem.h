@@ -2,9 +2,11 @@
 // functions, thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "search/plan/cluster_spec.h"
@@ -26,6 +28,11 @@ struct SearchProblem {
   // Number of ranks that run at once, if a described cluster has more; 0: the ranks of one node.
   std::int64_t machine_ranks = 0;
 };
+
+// Most bytes of an encoded specification. A study is listed and watched with it.
+inline constexpr std::size_t kMostSpecBytes = std::size_t{256} << 10;
+// InvalidArgument if the specification is larger. For new studies: a database may hold larger ones.
+absl::Status CheckSpecSize(const v1::SearchSpec& spec);
 
 // How a study obtains its evidence.
 enum class Evidence : std::uint8_t {

@@ -293,6 +293,28 @@ TEST_P(StoreSuite, ListsExactlyTheChangesAfterACursor) {
   EXPECT_TRUE(store_->ChangesAfter(id, Cursor(id), 100)->trials.empty());
 }
 
+// Each element has a bit more than 1000 bytes.
+TEST_P(StoreSuite, ListsEndWithTheElementThatExceedsTheirBytes) {
+  const std::int64_t id = NewRunning(std::string(1000, 'f'));
+  for (int i = 0; i < 4; ++i) {
+    NewStudy(std::string(1000, 'f'));
+    Enqueue(id, fmt::format("mbs={:01000}", i));
+    Join(fmt::format("{}", i), 4, "cpu", std::string(1000, 'h'));
+  }
+  const auto lengths = [&](const ListLimit& limit) {
+    return std::vector<std::size_t>{
+        store_->ListStudies(0, limit)->size(), store_->ListTrials(id, 0, limit)->size(),
+        store_->ListWorkers("", limit, false)->size(), store_->ChangesAfter(id, 0, limit)->trials.size()};
+  };
+  EXPECT_THAT(lengths({3, 1'000'000}), testing::Each(3));
+  EXPECT_THAT(lengths({10, 2'900}), testing::Each(3)) << "the third exceeds them";
+  EXPECT_THAT(lengths({10, 1'000}), testing::Each(2)) << "the first alone ends no list";
+  EXPECT_THAT(lengths({1, 10}), testing::Each(1));
+  EXPECT_TRUE(store_->ChangesAfter(id, 0, {10, 2'900})->more);
+  EXPECT_TRUE(store_->ChangesAfter(id, 0, 4)->more) << "not known";
+  EXPECT_FALSE(store_->ChangesAfter(id, 0, 5)->more);
+}
+
 TEST_P(StoreSuite, RejectedWriteIsNotAStorageFailure) {
   EXPECT_TRUE(store_->Health().ok());
   EXPECT_FALSE(store_->DeleteStudy(99).ok());

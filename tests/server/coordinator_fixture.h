@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "proto/rpc/channel.h"
 #include "server/coordinator/coordinator.h"
 #include "server/store/sqlite/sqlite_store.h"
 #include "tests/server/fake_worker.h"
@@ -61,6 +62,7 @@ class CoordinatorFixture : public testing::Test {
   void TearDown() override { Close(); }
 
   void Open(double lease_duration_s = 10, const SqliteOptions& store_options = {}) {
+    KeepGrpc();
     auto store = OpenSqliteStore(dir_.File("autocfg.db"), store_options);
     ASSERT_TRUE(store.ok()) << store.status();
     CoordinatorOptions options;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fmt/format.h"
+#include "proto/convert/device_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "search/schedule/program.h"
 #include "tests/support/build_paths.h"
@@ -65,6 +66,14 @@ class WorkerTest : public testing::Test {
   const std::string address_;
   WorkerOptions options_;
 };
+
+TEST_F(WorkerTest, RefusesAnInventoryThatNoCoordinatorTakes) {
+  while (options_.inventory.ByteSizeLong() <= kMostInventoryBytes)
+    options_.inventory.add_gpus()->set_left_out(std::string(1000, 'x'));
+  options_.coordinator = "unix:/nonexistent/directory/socket";
+  const absl::Status status = Worker::Start(options_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
 
 TEST_F(WorkerTest, UnreachableCoordinatorIsUnavailable) {
   options_.coordinator = "unix:/nonexistent/directory/socket";

@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/os/host.h"
 #include "fmt/format.h"
+#include "proto/convert/device_convert.h"
 #include "proto/rpc/channel.h"
 #include "worker/jobs/lease_loop.h"
 #include "worker/jobs/worker_calls.h"
@@ -104,6 +105,7 @@ Worker::Worker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options) {
   if (options.inventory.slots() <= 0) return absl::InvalidArgumentError("a worker needs at least one slot");
+  if (absl::Status status = CheckInventorySize(options.inventory); !status.ok()) return status;
   auto channel = OpenChannel(options.coordinator, options.insecure);
   if (!channel.ok()) return channel.status();
   auto impl = std::make_unique<Impl>(options, *std::move(channel));

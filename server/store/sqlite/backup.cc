@@ -3,14 +3,18 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +23,7 @@
 #include "SQLiteCpp/Exception.h"
 #include "absl/status/status.h"
 #include "base/os/atomic_file.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "server/store/inode_lock.h"
 #include "server/store/sqlite/sqlite_file.h"
@@ -29,6 +34,7 @@ namespace {
 constexpr int kPagesPerStep = 2048;                        // 8 MiB
 constexpr std::int64_t kMapBytes = std::int64_t{1} << 40;  // SQLite lowers it to its own limit
 constexpr int kPrimaryCode = 0xff;  // mask: an error code of SQLite without its extension
+constexpr std::chrono::milliseconds kStopPoll{50};
 
 // Files that SQLite and the programs keep beside a database.
 constexpr std::string_view kCompanions[] = {"-wal", "-shm", "-journal", ".lock", ".sock"};
@@ -38,7 +44,8 @@ absl::Status Existing(const std::string& output) {
       fmt::format("{}: exists; name another file, or replace it with --force", output));
 }
 
-// A full disk is FailedPrecondition, because another file may do; ResourceExhausted is a service without room.
+// A full disk is FailedPrecondition, because another file may do; ResourceExhausted is a service without
+// room.
 absl::Status CannotWrite(const std::string& output, int error) {
   const std::string message = fmt::format("{}: cannot be written: {}", output, std::strerror(error));
   switch (error) {
@@ -91,7 +98,8 @@ absl::StatusOr<Output> CheckOutput(const std::string& given, const std::string& 
   if (exists && std::filesystem::equivalent(path, database, error))
     return absl::InvalidArgumentError(fmt::format("{}: is the database itself; name another file", given));
   for (const std::string_view suffix : kCompanions) {
-    if (output.path == database + std::string(suffix)) {
+    const std::string companion = database + std::string(suffix);
+    if (output.path == companion || (exists && std::filesystem::equivalent(path, companion, error))) {
       return absl::InvalidArgumentError(
           fmt::format("{}: belongs to the database {}; name another file", given, database));
     }
@@ -210,23 +218,44 @@ class Snapshot {
   std::int64_t bytes_ = 0;
 };
 
+// Interrupts the statement that runs on a connection once `stop` returns true, as long as it exists.
+class StopWatch {
+ public:
+  StopWatch(SQLite::Database& db, const std::function<bool()>& stop) {
+    if (!stop) return;
+    thread_ = std::jthread([this, &stop, db = db.getHandle()](const std::stop_token& end) {
+      std::unique_lock lock(mutex_);
+      while (!wake_.wait_for(lock, end, kStopPoll, [&end] { return end.stop_requested(); })) {
+        // Again and again: SQLite forgets an interruption between two statements.
+        if (stop()) sqlite3_interrupt(db);
+      }
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // the last member, so that it ends before the others
+};
+
 // Checks the copy and counts what it holds.
-absl::Status Examine(const std::string& temporary, const std::string& output, Backup& backup) {
+absl::Status Examine(const std::string& temporary, const std::string& output,
+                     const std::function<bool()>& stop, Backup& backup) {
   try {
     SQLite::Database copy(SqliteUri(temporary, "?immutable=1"), SQLite::OPEN_READONLY | SQLite::OPEN_URI);
+    const StopWatch watch(copy, stop);
     (void)copy.execAndGet(fmt::format("PRAGMA mmap_size = {}", kMapBytes));
-    std::string check = copy.execAndGet("PRAGMA integrity_check(1)").getString();
-    if (check != "ok") {
-      std::replace(check.begin(), check.end(), '\n', ' ');
+    if (const std::string check = copy.execAndGet("PRAGMA integrity_check(1)").getString(); check != "ok") {
       return absl::DataLossError(
           fmt::format("database {} is damaged ({}), so no backup was written; keep a copy of the file, then "
                       "restore an earlier backup",
-                      backup.database, check));
+                      backup.database, base::OneLine(check)));
     }
     backup.version = copy.execAndGet("PRAGMA user_version").getInt64();
     backup.studies = copy.execAndGet("SELECT count(*) FROM studies").getInt64();
     backup.bytes = BytesOf(copy);
   } catch (const SQLite::Exception& exception) {
+    if ((exception.getErrorCode() & kPrimaryCode) == SQLITE_INTERRUPT) return Stopped();
     return absl::UnavailableError(
         fmt::format("{}: the copy cannot be read again: {}", output, exception.what()));
   }
@@ -247,7 +276,8 @@ absl::StatusOr<Backup> BackUpSqlite(const std::string& database, const std::stri
   Backup backup;
   backup.database = snapshot->path();
   snapshot->End();
-  if (absl::Status status = Examine(file.temporary(), output, backup); !status.ok()) return status;
+  if (absl::Status status = Examine(file.temporary(), output, options.stop, backup); !status.ok())
+    return status;
   if (options.stop && options.stop()) return Stopped();
   if (const std::error_code error = file.Finish(options.replace); error)
     return CannotWrite(output, error.value());

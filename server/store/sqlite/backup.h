@@ -10,8 +10,10 @@
 namespace autocfg::server {
 
 struct BackupOptions {
-  bool replace = false;             // an existing file is replaced
-  std::function<bool()> stop = {};  // polled after every 8 MiB; true: the backup ends with Cancelled
+  bool replace = false;  // an existing file is replaced
+  // True: the backup ends with Cancelled. Polled before every 8 MiB, and every 50 ms by another thread during
+  // the check; never by two threads at once, and not while the system flushes the copy.
+  std::function<bool()> stop = {};
 };
 
 struct Backup {
@@ -23,8 +25,8 @@ struct Backup {
 
 // Writes a copy of the database to the file `output`. The copy is one snapshot: all that was committed before
 // the call, and no part of what is committed later. Writers are not blocked; their write-ahead log grows by
-// what they commit meanwhile. Before the copy gets its name, it is checked (integrity_check), on the disk, and
-// readable by its owner alone. If the call fails, no file remains, and an existing `output` is unchanged.
+// what they commit meanwhile. Before the copy gets its name, it is checked (integrity_check), on the disk,
+// and readable by its owner alone. If the call fails, no file remains, and an existing `output` is unchanged.
 //
 // AlreadyExists: `output` exists. NotFound: no database, or no directory for `output`. InvalidArgument: not a
 // file, or `output` belongs to the database itself or to another one in use. FailedPrecondition: an empty

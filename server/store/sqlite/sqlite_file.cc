@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "SQLiteCpp/Statement.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "server/store/sqlite/schema.h"
 
@@ -109,8 +110,9 @@ absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
   if (absl::Status status = CheckSqliteOrigin(db, path); !status.ok()) return status;
   const std::string check = db.execAndGet("PRAGMA quick_check(1)").getString();
   if (check != "ok") {
-    return absl::DataLossError(fmt::format(
-        "database {} is damaged ({}); keep a copy, then restore it or choose another --db", path, check));
+    return absl::DataLossError(
+        fmt::format("database {} is damaged ({}); keep a copy, then restore it or choose another --db", path,
+                    base::OneLine(check)));
   }
   return absl::OkStatus();
 }

@@ -41,7 +41,8 @@ struct SqliteReader {
 // NotFound, InvalidArgument, PermissionDenied, Unavailable: cannot be read. Does not check what the file is.
 absl::StatusOr<SqliteReader> OpenSqliteReader(const std::string& path);
 
-// Returns `path` as a URI, so that no character of it has a meaning to SQLite. `options`: "" or "?NAME=VALUE".
+// Returns `path` as a URI, so that no character of it has a meaning to SQLite. `options`: "" or
+// "?NAME=VALUE".
 std::string SqliteUri(const std::string& path, const char* options);
 
 // Returns OK if the file is new, or ours and of a known version. Errors as CheckSqliteFile.

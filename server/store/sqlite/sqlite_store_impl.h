@@ -39,7 +39,7 @@ class SqliteStore final : public Store {
   absl::StatusOr<v1::Study> CreateOrReuseStudy(const std::string& request_id, const v1::Study& study,
                                                double now_s) override;
   absl::StatusOr<v1::Study> GetStudy(std::int64_t id) override;
-  absl::StatusOr<std::vector<v1::Study>> ListStudies(std::int64_t before, int limit) override;
+  absl::StatusOr<std::vector<v1::Study>> ListStudies(std::int64_t before, const ListLimit& limit) override;
   absl::StatusOr<std::vector<std::int64_t>> StudiesInState(v1::StudyState state) override;
   absl::StatusOr<v1::Study> ModifyStudy(std::int64_t id, const std::function<absl::Status(v1::Study&)>& edit,
                                         const StudyEdit& extra) override;
@@ -56,7 +56,7 @@ class SqliteStore final : public Store {
                                           double now_s) override;
   absl::StatusOr<v1::Trial> GetTrial(std::int64_t study, std::int64_t number) override;
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
-                                                    int limit) override;
+                                                    const ListLimit& limit) override;
   absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) override;
   absl::StatusOr<std::pair<v1::TrialState, std::string>> CalibrationState(std::int64_t study) override;
   absl::Status CancelJobs(std::int64_t study) override;
@@ -68,7 +68,7 @@ class SqliteStore final : public Store {
   absl::Status DeregisterWorker(const std::string& worker, std::int64_t session_epoch, double now_s) override;
   absl::Status CheckSession(const WorkerSession& session) override;
   absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id) override;
-  absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, int limit,
+  absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, const ListLimit& limit,
                                                         bool gone) override;
   absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) override;
   absl::StatusOr<Assignment> LeaseJobs(const std::vector<WorkerSession>& waiting,
@@ -96,7 +96,8 @@ class SqliteStore final : public Store {
   absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
                          const std::string& text) override;
   absl::StatusOr<std::int64_t> ChangeCursor(std::int64_t study) override;
-  absl::StatusOr<StudyChanges> ChangesAfter(std::int64_t study, std::int64_t after, int limit) override;
+  absl::StatusOr<StudyChanges> ChangesAfter(std::int64_t study, std::int64_t after,
+                                            const ListLimit& limit) override;
 
  private:
   static bool Ok(const absl::Status& status) { return status.ok(); }
@@ -207,14 +208,15 @@ class SqliteStore final : public Store {
   bool RequestIdTaken(const std::string& request_id);
   static absl::Status RequestIdReused(const std::string& request_id);
 
-  std::vector<v1::Trial> ReadTrials(std::int64_t study, SQLite::Statement& rows,
+  // The rows of a query with kTrialColumns, up to `limit`. `changes`: gets the cursors; may be null.
+  std::vector<v1::Trial> ReadTrials(std::int64_t study, SQLite::Statement& rows, const ListLimit& limit,
                                     std::vector<std::int64_t>* changes);
   void CancelOpenJobs(std::int64_t study);
   static absl::Status CheckJob(const v1::Job& job, std::int64_t max_attempts);
   void QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job, std::int64_t max_attempts);
   absl::Status SessionStatus(const WorkerSession& session);  // implements CheckSession
   std::optional<std::int64_t> LastEpoch(const std::string& worker);
-  std::vector<WorkerRecord> ReadWorkers(SQLite::Statement& rows);
+  std::vector<WorkerRecord> ReadWorkers(SQLite::Statement& rows, const ListLimit& limit);
 
   // Both lists have the same order.
   struct WorkersAtWork {

@@ -94,13 +94,15 @@ absl::StatusOr<v1::Study> SqliteStore::GetStudy(std::int64_t id) {
   });
 }
 
-absl::StatusOr<std::vector<v1::Study>> SqliteStore::ListStudies(std::int64_t before, int limit) {
+absl::StatusOr<std::vector<v1::Study>> SqliteStore::ListStudies(std::int64_t before, const ListLimit& limit) {
   return Read([&]() -> absl::StatusOr<std::vector<v1::Study>> {
     std::vector<v1::Study> studies;
     SQLite::Statement rows =
         Query("SELECT id, state, study FROM studies WHERE ?1 = 0 OR id < ?1 ORDER BY id DESC LIMIT ?2",
-              before, limit);
-    while (rows.executeStep()) studies.push_back(ReadStudy(rows));
+              before, limit.count);
+    std::size_t bytes = 0;
+    while (!limit.Reached(studies.size(), bytes) && rows.executeStep())
+      bytes += studies.emplace_back(ReadStudy(rows)).ByteSizeLong();
     return studies;
   });
 }
@@ -230,7 +232,8 @@ absl::StatusOr<std::int64_t> SqliteStore::ChangeCursor(std::int64_t id) {
   });
 }
 
-absl::StatusOr<StudyChanges> SqliteStore::ChangesAfter(std::int64_t id, std::int64_t after, int limit) {
+absl::StatusOr<StudyChanges> SqliteStore::ChangesAfter(std::int64_t id, std::int64_t after,
+                                                       const ListLimit& limit) {
   return Read([&]() -> absl::StatusOr<StudyChanges> {
     StudyChanges changes;
     SQLite::Statement row = Query("SELECT id, state, study, change FROM studies WHERE id = ?", id);
@@ -244,9 +247,10 @@ absl::StatusOr<StudyChanges> SqliteStore::ChangesAfter(std::int64_t id, std::int
           WHERE study = ? AND change > ?
           ORDER BY change
           LIMIT ?)sql",
-        id, after, limit);
+        id, after, limit.count);
     std::vector<std::int64_t> cursors;
-    std::vector<v1::Trial> trials = ReadTrials(id, rows, &cursors);
+    std::vector<v1::Trial> trials = ReadTrials(id, rows, limit, &cursors);
+    changes.more = !rows.isDone();
     for (std::size_t i = 0; i < trials.size(); ++i)
       changes.trials.emplace_back(cursors[i], std::move(trials[i]));
     return changes;

@@ -24,8 +24,9 @@ absl::Status SqliteStore::CheckJob(const v1::Job& job, std::int64_t max_attempts
 }
 
 std::vector<v1::Trial> SqliteStore::ReadTrials(std::int64_t study, SQLite::Statement& rows,
-                                               std::vector<std::int64_t>* changes) {
+                                               const ListLimit& limit, std::vector<std::int64_t>* changes) {
   std::vector<v1::Trial> trials;
+  std::size_t bytes = 0;
   SQLite::Statement attempts(db(),
                              R"sql(
         SELECT a.number, a.state, s.worker, a.message, a.start_s, a.end_s, m.measurement
@@ -35,7 +36,7 @@ std::vector<v1::Trial> SqliteStore::ReadTrials(std::int64_t study, SQLite::State
         LEFT JOIN measurements m ON m.job = a.job AND m.attempt = a.number
         WHERE j.study = ? AND j.trial = ?
         ORDER BY a.number, s.first_rank)sql");
-  while (rows.executeStep()) {
+  while (!limit.Reached(trials.size(), bytes) && rows.executeStep()) {
     v1::Trial& trial = trials.emplace_back();
     Parse(rows.getColumn(4), trial);
     const std::int64_t number = rows.getColumn(0).getInt64();
@@ -68,6 +69,7 @@ std::vector<v1::Trial> SqliteStore::ReadTrials(std::int64_t study, SQLite::State
         Parse(attempts.getColumn(6), *trial.mutable_measured());
       }
     }
+    bytes += trial.ByteSizeLong();
   }
   return trials;
 }
@@ -96,7 +98,7 @@ absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1
           FROM trials
           WHERE study = ? AND plan_text = ? AND repeat = ?)sql",
         study, given.plan_text(), given.repeat());
-    if (std::vector<v1::Trial> found = ReadTrials(study, known, nullptr); !found.empty())
+    if (std::vector<v1::Trial> found = ReadTrials(study, known, 1, nullptr); !found.empty())
       return found.front();
     if (IsEnd(owner->state())) {
       return absl::FailedPreconditionError(fmt::format("{} has ended ({}) and takes no more trials",
@@ -129,19 +131,20 @@ absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1
 absl::StatusOr<v1::Trial> SqliteStore::GetTrial(std::int64_t study, std::int64_t number) {
   return Read([&]() -> absl::StatusOr<v1::Trial> {
     SQLite::Statement rows = Query((std::string(kTrialColumns) + "AND number = ?").c_str(), study, number);
-    std::vector<v1::Trial> trials = ReadTrials(study, rows, nullptr);
+    std::vector<v1::Trial> trials = ReadTrials(study, rows, 1, nullptr);
     if (trials.empty()) return absl::NotFoundError(fmt::format("no trial {}", TrialName(study, number)));
     return std::move(trials.front());
   });
 }
 
 absl::StatusOr<std::vector<v1::Trial>> SqliteStore::ListTrials(std::int64_t study, std::int64_t after,
-                                                               int limit) {
+                                                               const ListLimit& limit) {
   return Read([&]() -> absl::StatusOr<std::vector<v1::Trial>> {
     if (absl::Status status = CheckStudy(study); !status.ok()) return status;
-    SQLite::Statement rows = Query(
-        (std::string(kTrialColumns) + "AND number > ? ORDER BY number LIMIT ?").c_str(), study, after, limit);
-    return ReadTrials(study, rows, nullptr);
+    SQLite::Statement rows =
+        Query((std::string(kTrialColumns) + "AND number > ? ORDER BY number LIMIT ?").c_str(), study, after,
+              limit.count);
+    return ReadTrials(study, rows, limit, nullptr);
   });
 }
 
@@ -174,7 +177,7 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
     const std::string name = TrialName(study, number);
     const auto read = [&]() -> std::vector<v1::Trial> {
       SQLite::Statement rows = Query((std::string(kTrialColumns) + "AND number = ?").c_str(), study, number);
-      return ReadTrials(study, rows, nullptr);
+      return ReadTrials(study, rows, 1, nullptr);
     };
     const std::vector<v1::Trial> trials = read();
     if (trials.empty()) return absl::NotFoundError(fmt::format("no trial {}", name));

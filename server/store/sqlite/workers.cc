@@ -118,8 +118,9 @@ absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const s
   });
 }
 
-std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows) {
+std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows, const ListLimit& limit) {
   std::vector<WorkerRecord> workers;
+  std::size_t bytes = 0;
   SQLite::Statement shares(db(),
                            R"sql(
                              SELECT j.study, j.trial, s.ranks
@@ -127,7 +128,7 @@ std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows) {
                              JOIN jobs j ON j.id = s.job
                              WHERE s.ending = 0 AND s.worker = ?
                              ORDER BY s.fencing_token)sql");
-  while (rows.executeStep()) {
+  while (!limit.Reached(workers.size(), bytes) && rows.executeStep()) {
     WorkerRecord& worker = workers.emplace_back();
     worker.session = {rows.getColumn(0).getString(), rows.getColumn(1).getInt64()};
     Parse(rows.getColumn(2), worker.inventory);
@@ -142,17 +143,18 @@ std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows) {
       worker.jobs.push_back(trial > 0 ? TrialName(study, trial) : CalibrationName(study));
       worker.ranks_in_use += shares.getColumn(2).getInt64();
     }
+    bytes += worker.inventory.ByteSizeLong();
   }
   return workers;
 }
 
-absl::StatusOr<std::vector<WorkerRecord>> SqliteStore::ListWorkers(const std::string& after, int limit,
-                                                                   bool gone) {
+absl::StatusOr<std::vector<WorkerRecord>> SqliteStore::ListWorkers(const std::string& after,
+                                                                   const ListLimit& limit, bool gone) {
   return Read([&]() -> absl::StatusOr<std::vector<WorkerRecord>> {
     static const std::string sql =
         std::string(kWorkerColumns) + "WHERE worker > ? AND active >= ? ORDER BY worker LIMIT ?";
-    SQLite::Statement rows = Query(sql.c_str(), after, gone ? 0 : 1, limit);
-    return ReadWorkers(rows);
+    SQLite::Statement rows = Query(sql.c_str(), after, gone ? 0 : 1, limit.count);
+    return ReadWorkers(rows, limit);
   });
 }
 
@@ -160,7 +162,7 @@ absl::StatusOr<WorkerRecord> SqliteStore::GetWorker(const std::string& worker) {
   return Read([&]() -> absl::StatusOr<WorkerRecord> {
     static const std::string sql = std::string(kWorkerColumns) + "WHERE worker = ?";
     SQLite::Statement rows = Query(sql.c_str(), worker);
-    std::vector<WorkerRecord> found = ReadWorkers(rows);
+    std::vector<WorkerRecord> found = ReadWorkers(rows, 1);
     if (found.empty()) return absl::NotFoundError(fmt::format("there is no worker {}", worker));
     return std::move(found.front());
   });

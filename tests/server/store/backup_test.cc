@@ -101,7 +101,8 @@ TEST_F(BackupTest, IsOneSnapshotBesideABusyWriter) {
   int looks = 0;
   const int before = commits;
   const auto backup = BackUpSqlite(database_, output_, {.stop = [&] {
-                                     // A commit after each step: a copy that started again each time would not end.
+                                     // A commit after each step: a copy that started again each time would
+                                     // not end.
                                      for (const int seen = commits; commits == seen;)
                                        std::this_thread::yield();
                                      return ++looks > 100;
@@ -184,6 +185,8 @@ TEST_F(BackupTest, NeverReplacesADatabaseInUse) {
   const auto held = InodeLock::Acquire(dir_.File("third.db"));
   ASSERT_TRUE(held.ok());
   ExpectRefused(dir_.File("third.db"), invalid, "is a database in use", force);
+  std::filesystem::create_hard_link(database_ + "-wal", dir_.File("hard log"));
+  ExpectRefused(dir_.File("hard log"), invalid, "belongs to the database", force);
   std::ofstream(dir_.File("gone.db-wal")) << "left";
   ExpectRefused(dir_.File("gone.db"), invalid, "the log of another database");
   EXPECT_EQ(store_->ListStudies(0, 10)->size(), 1u);
@@ -249,6 +252,9 @@ TEST_F(BackupTest, StopsWhenAsked) {
                   return ++looks == 3;
                 }});
   EXPECT_EQ(seen.size(), Names().size() + 1) << "it had begun";
+  // After three steps: during the check of the copy, or before the copy gets its name.
+  looks = 0;
+  ExpectRefused(output_, absl::StatusCode::kCancelled, "stopped", {.stop = [&] { return ++looks > 3; }});
 }
 
 TEST_F(BackupTest, AFullDiskIsAnErrorAndLeavesNothing) {
