@@ -199,7 +199,7 @@ class Snapshot {
   explicit Snapshot(SqliteReader reader) : reader_(std::move(reader)), state_(StateOf(reader_.path)) {}
 
   absl::Status Begin() {
-    const absl::Status empty = absl::FailedPreconditionError(
+    absl::Status empty = absl::FailedPreconditionError(
         fmt::format("database {} is empty; there is nothing to back up", path()));
     if (reader_.db == nullptr) return empty;
     try {

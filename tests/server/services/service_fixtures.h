@@ -42,7 +42,7 @@ class WorkerServiceTest : public CoordinatorFixture {
     request.mutable_inventory()->set_slots(slots);
     request.mutable_inventory()->set_device_kind("cpu");
     v1::RegisterWorkerResponse response;
-    const grpc::Status status = Call(workers_, &Stub::RegisterWorker, request, &response);
+    grpc::Status status = Call(workers_, &Stub::RegisterWorker, request, &response);
     *epoch = response.session_epoch();
     if (status.ok()) {
       EXPECT_EQ(response.lease_duration_s(), 10);
