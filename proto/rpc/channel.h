@@ -20,8 +20,8 @@ inline constexpr int kMaxSentBytes = 16 << 20;
 // rejects non-local addresses unless `insecure` (--insecure) is set, because traffic is plain text.
 absl::Status CheckTarget(const std::string& target, bool insecure);
 
-// Keeps gRPC initialized until the process ends. Otherwise gRPC cleans up with its last object, and waits there
-// forever if it could not start one of its threads. Idempotent.
+// Keeps gRPC initialized until the process ends. Otherwise gRPC cleans up with its last object, and waits
+// there forever if it could not start one of its threads. Idempotent.
 void KeepGrpc();
 
 // Sets keepalive, message size limits and reconnect backoff.

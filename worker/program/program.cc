@@ -40,8 +40,8 @@ namespace {
 
 constexpr std::int64_t kMostSlots = 1024;
 constexpr std::size_t kMaxId = 100;
-// More than an orderly end takes if the coordinator does not answer: a second until the ranks are killed, then
-// the deadlines of a job's log, its report and the deregistration (worker/jobs/worker_calls.cc).
+// More than an orderly end takes if the coordinator does not answer: a second until the ranks are killed,
+// then the deadlines of a job's log, its report and the deregistration (worker/jobs/worker_calls.cc).
 constexpr int kEndLimitSeconds = 15;
 
 // Option values as given on the command line.

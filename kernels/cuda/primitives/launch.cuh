@@ -25,8 +25,8 @@ inline constexpr std::size_t kProcessorSharedBytes = std::size_t{228} << 10;  //
 inline constexpr std::size_t kProcessorSharedBytes = std::size_t{164} << 10;
 #endif
 
-// Returns how many of the `target` blocks fit in the shared memory of a multiprocessor: for __launch_bounds__,
-// where a larger number would take registers from threads for nothing.
+// Returns how many of the `target` blocks fit in the shared memory of a multiprocessor. For
+// __launch_bounds__, where a larger number would take registers from threads for nothing.
 constexpr int BlocksThatFit(int target, std::size_t shared_bytes) {
   const auto fit = static_cast<int>(kProcessorSharedBytes / (shared_bytes + kReservedSharedBytes));
   return target < fit ? target : fit;

@@ -19,8 +19,8 @@ namespace autocfg::server {
 // locks are released.
 struct SqliteFile {
   std::string path;
-  // Unset for in-memory databases. The first excludes others by the file's name, which names its write-ahead log
-  // too; the second by the file itself.
+  // Unset for in-memory databases. The first excludes others by the file's name, which names its write-ahead
+  // log too; the second by the file itself.
   std::optional<LockFile> lock;
   std::optional<InodeLock> inode;
   std::unique_ptr<SQLite::Database> db;

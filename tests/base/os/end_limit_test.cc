@@ -15,14 +15,13 @@ namespace {
 
 using testing::ExitedWithCode;
 
-constexpr EndLimit kSecond{.program = "a-program", .seconds = 1, .exit_status = 33};
+const EndLimit kSecond{.program = "a-program", .seconds = 1, .exit_status = 33};
 
-// volatile: a loop without effect need not be compiled.
-volatile unsigned turns = 0;
+std::atomic<unsigned> turns = 0;  // a loop without effect need not be compiled
 
 [[noreturn]] void Burn() {
   while (true) {
-    turns = turns + 1;
+    turns.fetch_add(1, std::memory_order_relaxed);
 #ifdef __SANITIZE_THREAD__
     ::usleep(1);  // this sanitizer delivers signals only in functions that it knows
 #endif

@@ -1,6 +1,6 @@
 // Emulates the part of cuBLASLt that kernels/cuda/matmul/matmul uses, following NVIDIA's documentation:
-// column-major matrices, descriptors, epilogues. Products are computed in float, in the order of k, when their
-// stream runs them. For tests, like cuda_runtime.h. It refuses types other than fp32 and bf16, and all
+// column-major matrices, descriptors, epilogues. Products are computed in float, in the order of k, when
+// their stream runs them. For tests, like cuda_runtime.h. It refuses types other than fp32 and bf16, and all
 // epilogues after emulated_cublaslt::Epilogues(false). It ends the process if an auxiliary matrix has a
 // leading dimension that is not a multiple of 8; the real library may not notice that.
 #pragma once

@@ -17,8 +17,8 @@ enum class Drain {
   kRandom,  // some of it at each call, drawn from the seed
 };
 
-// Initially AUTOCFG_EMULATED_DRAIN says: "late", "random" or "random:SEED"; else kAtOnce. Aborts while work is
-// left.
+// Initially AUTOCFG_EMULATED_DRAIN says: "late", "random" or "random:SEED"; else kAtOnce. Aborts while work
+// is left.
 void SetDrain(Drain drain, std::uint64_t seed = 0);
 
 cudaStream_t CreateStream();
