@@ -146,6 +146,7 @@ absl::StatusOr<std::vector<WaitingStudy>> SqliteStore::WaitingStudies(
             waits.push_back({key, WaitingStudy::Why::kKept, WhyKept(StudyName(first))});
           } else {
             std::vector<std::string> names;
+            names.reserve(others.size());
             for (const std::int64_t study : others) names.push_back(StudyName(study));
             waits.push_back(
                 {key, WaitingStudy::Why::kBusy, WhyBusy(job, workers, placement.reserves, names)});
