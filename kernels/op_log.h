@@ -31,6 +31,7 @@ class OpLog final : public OpSink {
 struct OpChoice {
   std::string text;   // one line: the shape, its implementation, and the reason if there was a choice
   bool usual = true;  // expected for this shape on this device; unusual choices are always reported
+  bool own = false;   // unusual, and other ranks with the same shapes may have chosen otherwise
 };
 
 }  // namespace autocfg

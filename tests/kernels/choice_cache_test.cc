@@ -28,6 +28,15 @@ TEST(ChoiceCache, RetriesAfterAFailedChoice) {
   EXPECT_EQ(cache.Find(1, [] { return 5; }), 5);
 }
 
+TEST(ChoiceCache, ReplacesWhatWasChosen) {
+  ChoiceCache<int, int> cache;
+  EXPECT_THROW(cache.Replace(1, 5), std::out_of_range);
+  const int& first = cache.Find(1, [] { return 5; });
+  cache.Replace(1, 6);
+  EXPECT_EQ(first, 6);
+  EXPECT_EQ(cache.Find(1, [] { return 7; }), 6);
+}
+
 TEST(ChoiceCache, ReferencesStayValid) {
   ChoiceCache<int, int> cache;
   const int& first = cache.Find(0, [] { return 42; });

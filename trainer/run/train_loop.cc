@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "proto/convert/trainer_convert.h"
 #include "trainer/layout/errors.h"
@@ -39,13 +41,22 @@ void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepCl
   for (const TraceRow& row : recorder.Rows(origin_s - earliest_s)) *result.add_trace() = ToProto(row);
 }
 
-// Logs unusual choices of the ops. Of all ranks that run the same shapes, one logs them.
-void LogChoices(const RankTrainer& trainer, const Backend& backend) {
-  if (!backend.choices || trainer.shape().tensor != 0 || trainer.shape().data != 0) return;
-  for (const OpChoice& choice : backend.choices()) {
-    if (!choice.usual) spdlog::info("{}", choice.text);
+// Logs each unusual choice of the ops once. Of all ranks that run the same shapes, one logs those that they
+// share.
+class ChoiceLog {
+ public:
+  void LogNew(const RankTrainer& trainer, const Backend& backend) {
+    if (!backend.choices) return;
+    const bool logs_shared = trainer.shape().tensor == 0 && trainer.shape().data == 0;
+    for (const OpChoice& choice : backend.choices()) {
+      if (choice.usual || !(logs_shared || choice.own)) continue;
+      if (logged_.insert(choice.text).second) spdlog::info("{}", choice.text);
+    }
   }
-}
+
+ private:
+  std::set<std::string> logged_;
+};
 
 // Saves the weights unless the run diverged on any rank, since that would replace good weights. Collective:
 // every rank has parts to send, so all ranks decide together.
@@ -72,6 +83,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   std::optional<TraceRecorder> recorder;
   const bool has_losses = backend.device->Computes() && !config.slice;
   bool diverged = false;
+  ChoiceLog choices;
   v1::TrainResult result;
   for (std::int64_t step = 0; step < config.lr.steps; ++step) {
     if (config.trace && step == config.lr.steps - 1) {
@@ -99,8 +111,9 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
     }
     if (rank == 0 && progress) progress(report);
     if (step + 1 == std::clamp<std::int64_t>(config.untimed_steps, 1, config.lr.steps))
-      LogChoices(trainer, backend);
+      choices.LogNew(trainer, backend);
   }
+  choices.LogNew(trainer, backend);
   trainer.SetObserver(nullptr);
   if (recorder) FillTrace(*recorder, trainer, *clock, result);
   if (!config.save_path.empty()) SaveUnlessDiverged(config, diverged, trainer);

@@ -22,7 +22,7 @@ using ProgressFunction = std::function<void(const v1::Progress&)>;
 // anything, and an existing file at that path is kept.
 //
 // After the untimed steps (or the first step, if there are none), logs those choices of the device's ops that
-// are unusual.
+// are unusual; at the end, those made since.
 //
 // With config.slice, `rank` and `world_size` count the copies of the slice. The result is marked as a slice
 // and has no losses and norms, which are meaningless without the peers.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace autocfg::cuda {
@@ -19,6 +20,9 @@ class ChoiceCache {
     if (it != choices_.end()) return it->second;
     return choices_.emplace(key, choose()).first->second;
   }
+
+  // Replaces the choice for `key`, which must exist. References to it see the new one.
+  void Replace(const Key& key, Choice choice) { choices_.at(key) = std::move(choice); }
 
   std::size_t size() const { return choices_.size(); }
   const std::map<Key, Choice>& choices() const { return choices_; }

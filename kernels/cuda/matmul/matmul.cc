@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/device/cuda_stream.h"
@@ -38,6 +39,11 @@ void Check(cublasStatus_t status, std::string_view what) {
   const std::string text = fmt::format("cuBLASLt: {} failed: {}", what, cublasLtGetStatusString(status));
   if (IsWantOfMemory(status)) throw DeviceOutOfMemory(-1, FreeBytes(), text);
   throw DeviceError(text);
+}
+
+// Returns whether the library computed nothing because the arguments do not suit the algorithm.
+bool IsRefusal(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cudaDataType_t TypeOf(DType type) {
@@ -103,7 +109,10 @@ struct LtMatmul::Descriptors {
     Set(CUBLASLT_MATMUL_DESC_TRANSA, key.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     Set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     Set(CUBLASLT_MATMUL_DESC_EPILOGUE, LibraryEpilogue(key.epilogue));
-    if (HasBias(key.epilogue)) Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+    if (HasBias(key.epilogue)) {
+      Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+      Set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(result));
+    }
     if (HasAux(key.epilogue)) {
       Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
       Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.n);
@@ -142,7 +151,29 @@ bool LtMatmul::Supports(const MatmulKey& key, const MatmulOperands& operands, cu
 void LtMatmul::Run(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
   const Choice& choice = ChoiceOf(key, operands, stream);
   if (!choice.supported) throw DeviceError(fmt::format("cuBLASLt: no {}: {}", ToString(key), choice.refusal));
-  Check(Issue(key, Descriptors(key, operands), operands, choice, stream), ToString(key));
+  const Descriptors descriptors(key, operands);
+  const cublasStatus_t status = Issue(key, descriptors, operands, choice, stream);
+  if (!IsRefusal(status)) return Check(status, ToString(key));
+  if (choice.replaced != nullptr) Check(status, ToString(key) + ", by the second algorithm chosen for it,");
+  RunAnother(key, descriptors, operands, status, stream);
+}
+
+void LtMatmul::RunAnother(const MatmulKey& key, const Descriptors& descriptors,
+                          const MatmulOperands& operands, cublasStatus_t refusal, cudaStream_t stream) {
+  std::vector<Choice> candidates = Candidates(key, descriptors);
+  for (Choice& candidate : candidates) {
+    const cublasStatus_t status = Issue(key, descriptors, operands, candidate, stream);
+    if (IsRefusal(status)) {
+      candidate.refusal = cublasLtGetStatusString(status);
+      continue;
+    }
+    Check(status, ToString(key));
+    candidate.replaced = cublasLtGetStatusString(refusal);
+    return cache_.Replace(key, std::move(candidate));
+  }
+  throw DeviceError(fmt::format("cuBLASLt: {} failed: {}; none of its {} algorithms accepts the operands: {}",
+                                ToString(key), cublasLtGetStatusString(refusal), candidates.size(),
+                                WhatAllSaid(candidates)));
 }
 
 const LtMatmul::Choice& LtMatmul::ChoiceOf(const MatmulKey& key, const MatmulOperands& operands,
@@ -157,40 +188,8 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
     return {.refusal = "rows of the auxiliary matrix must be multiples of 8 elements"};
   if (mode_ == MatmulMode::kApart && key.epilogue != LtEpilogue::kNone)
     return {.refusal = "AUTOCFG_MATMUL=apart"};
-  const Descriptors descriptors(key, operands);
-  cublasLtMatmulPreferenceOpaque_t preference{};
-  Check(cublasLtMatmulPreferenceInit(&preference), "describing a preference");
-  const auto set = [&preference](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    Check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
-          "describing a preference");
-  };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
-  const auto alignment = static_cast<std::uint32_t>(key.alignment);
-  for (const auto attribute :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    set(attribute, alignment);
-  }
-
-  std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> found{};
-  int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle_, &descriptors.matmul, &descriptors.a, &descriptors.b, &descriptors.d, &descriptors.d,
-      &preference, kMostCandidates, found.data(), &count);
-  // A violated condition of an epilogue may also be reported as an invalid value.
-  const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED ||
-                       (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != LtEpilogue::kNone);
-  if (refused || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return {};
-  Check(status, fmt::format("finding algorithms for {}", ToString(key)));
-
-  std::vector<Choice> candidates;
-  for (int i = 0; i < count; ++i) {
-    if (found[i].state != CUBLAS_STATUS_SUCCESS) continue;
-    candidates.push_back(
-        {.supported = true, .algorithm = found[i].algo, .workspace_bytes = found[i].workspaceSize});
-  }
+  std::vector<Choice> candidates = Candidates(key, Descriptors(key, operands));
   if (candidates.empty()) return {};
-  for (Choice& candidate : candidates) candidate.candidates = static_cast<int>(candidates.size());
   Choice& first = candidates.front();
   if (mode_ == MatmulMode::kHeuristic) {
     if (candidates.size() > 1) first.untimed = "AUTOCFG_MATMUL=heuristic";
@@ -217,6 +216,46 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   if (fastest >= 0) return candidates[static_cast<std::size_t>(fastest)];
   return {.refusal =
               fmt::format("none of its {} algorithms runs: {}", candidates.size(), WhatAllSaid(candidates))};
+}
+
+std::vector<LtMatmul::Choice> LtMatmul::Candidates(const MatmulKey& key, const Descriptors& descriptors) {
+  cublasLtMatmulPreferenceOpaque_t preference{};
+  Check(cublasLtMatmulPreferenceInit(&preference), "describing a preference");
+  const auto set = [&preference](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    Check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
+          "describing a preference");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
+  // Partial sums of a split k in the result's type, bf16, would cost precision. Algorithms that do not split
+  // k have no bit: they pass every mask.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  const auto alignment = static_cast<std::uint32_t>(key.alignment);
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    set(attribute, alignment);
+  }
+
+  std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> found{};
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_, &descriptors.matmul, &descriptors.a, &descriptors.b, &descriptors.d, &descriptors.d,
+      &preference, kMostCandidates, found.data(), &count);
+  // A violated condition of an epilogue may also be reported as an invalid value.
+  const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED ||
+                       (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != LtEpilogue::kNone);
+  if (refused || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return {};
+  Check(status, fmt::format("finding algorithms for {}", ToString(key)));
+
+  std::vector<Choice> candidates;
+  for (int i = 0; i < count; ++i) {
+    if (found[i].state != CUBLAS_STATUS_SUCCESS) continue;
+    candidates.push_back(
+        {.supported = true, .algorithm = found[i].algo, .workspace_bytes = found[i].workspaceSize});
+  }
+  for (Choice& candidate : candidates) candidate.candidates = static_cast<int>(candidates.size());
+  return candidates;
 }
 
 std::string LtMatmul::WhatAllSaid(const std::vector<Choice>& failed) {
@@ -263,6 +302,12 @@ std::vector<OpChoice> LtMatmul::Choices() const {
     const std::string name = ToString(key);
     if (!choice.supported) {
       choices.push_back({fmt::format("{}: not by cuBLASLt: {}", name, choice.refusal), false});
+    } else if (choice.replaced != nullptr) {
+      choices.push_back(
+          {fmt::format("{}: the first of {} algorithms that accepts its operands; the algorithm "
+                       "chosen first answered \"{}\" on them",
+                       name, choice.candidates, choice.replaced),
+           false, true});
     } else if (choice.untimed != nullptr) {
       choices.push_back({fmt::format("{}: the first of {} algorithms, not timed: {}", name, choice.candidates,
                                      choice.untimed),

@@ -1,5 +1,6 @@
 // Matrix products by cuBLASLt. The algorithm is chosen once for each shape: the library's heuristics name
-// candidates, and the fastest of them on this GPU is kept. One rank, one thread, one stream at a time.
+// candidates, and the fastest of them on this GPU is kept. Candidates that split k keep their partial sums in
+// fp32. One rank, one thread, one stream at a time.
 //
 // NOT YET RUN: no GPU has confirmed this file; its keys and choices are tested on the host.
 #pragma once
@@ -23,7 +24,7 @@ struct MatmulOperands {
   const void* b = nullptr;
   void* d = nullptr;
   const void* c = nullptr;  // the addend if the key accumulates, laid out as d; null: d's old value
-  // [n] in the operands' type (kBias, kGeluBias), or in the result's type (kBiasGradient: written)
+  // [n] in the result's type, the only one that the library takes here; kBiasGradient: written
   void* bias = nullptr;
   void* aux = nullptr;  // [m,n] in the result's type (kGelu, kGeluBias: written; kGeluGradient: read)
 };
@@ -67,11 +68,14 @@ class LtMatmul {
   // makes the choice if there is none yet.
   double Seconds(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
-  // Requires: Supports. Throws DeviceError, DeviceOutOfMemory.
+  // Requires: Supports. If the library refuses the key's algorithm on these operands (NOT_SUPPORTED or
+  // INVALID_VALUE), the first candidate that it accepts replaces it, untimed, once for each key. Throws
+  // DeviceError, also if it refuses that one later, and DeviceOutOfMemory.
   void Run(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
   // Returns for each key used: the chosen algorithm, the number of candidates, and how it was chosen. Not
-  // usual are epilogues that the library lacks, and algorithms that were not timed.
+  // usual are epilogues that the library lacks, algorithms that were not timed, and replacements. The latter
+  // are the rank's own.
   std::vector<OpChoice> Choices() const;
 
  private:
@@ -82,12 +86,18 @@ class LtMatmul {
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace_bytes = 0;
     int candidates = 0;
-    double seconds = 0;             // 0: not timed
-    const char* untimed = nullptr;  // reason, if there were several
+    double seconds = 0;              // 0: not timed
+    const char* untimed = nullptr;   // reason, if there were several
+    const char* replaced = nullptr;  // what the library said of the algorithm that this one replaced, if any
   };
 
   const Choice& ChoiceOf(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
   Choice Choose(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
+  // Returns the library's candidates, the one that it expects to be the fastest first; none if it has none.
+  std::vector<Choice> Candidates(const MatmulKey& key, const Descriptors& descriptors);
+  // Runs the product by the first candidate that the library accepts, which becomes the key's choice.
+  void RunAnother(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands,
+                  cublasStatus_t refusal, cudaStream_t stream);
   cublasStatus_t Issue(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands,
                        const Choice& choice, cudaStream_t stream);
   double SecondsOf(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands,

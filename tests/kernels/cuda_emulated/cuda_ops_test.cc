@@ -56,9 +56,9 @@ INSTANTIATE_TEST_SUITE_P(Emulated, OpsEpilogueSuite,
                                          Emulated("cuda_bf16_plain", DType::kBF16, false)),
                          [](const auto& info) { return info.param.name; });
 
-// The emulated library aborts if rows of the auxiliary matrix are not multiples of 8. So only LtMatmul
-// prevents the ops from requesting such rows; OpsEpilogueSuite has such shapes and passes.
-TEST(CublasLtDeathTest, AbortsOnMisalignedAuxRows) {
+// The emulated library aborts if rows of the auxiliary matrix are not multiples of 8, or a bias has no type.
+// So only LtMatmul prevents the ops from requesting either; OpsEpilogueSuite has such shapes and passes.
+TEST(CublasLtDeathTest, AbortsOnMisalignedAuxRowsAndOnABiasWithoutType) {
   cublasLtMatmulDescOpaque_t product{};
   cublasLtMatrixLayoutOpaque_t layout{};
   cublasLtMatmulPreferenceOpaque_t preference{};
@@ -73,7 +73,12 @@ TEST(CublasLtDeathTest, AbortsOnMisalignedAuxRows) {
     return cublasLtMatmulAlgoGetHeuristic(nullptr, &product, &layout, &layout, &layout, &layout, &preference,
                                           1, &found, &count);
   };
+  for (const auto epilogue : {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_BGRADA})
+    EXPECT_DEATH((void)ask(epilogue), "a bias without its data type");
+  product.bias_type = CUDA_R_32F;
   EXPECT_EQ(ask(CUBLASLT_EPILOGUE_BIAS), CUBLAS_STATUS_SUCCESS);
+  product.bias_type = CUDA_R_16BF;
+  EXPECT_EQ(ask(CUBLASLT_EPILOGUE_BIAS), CUBLAS_STATUS_INVALID_VALUE);
   for (const auto epilogue :
        {CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU})
     EXPECT_DEATH((void)ask(epilogue), "leading dimension of 12 for 12 rows: it must be a multiple of 8");

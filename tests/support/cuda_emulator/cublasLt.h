@@ -2,7 +2,19 @@
 // column-major matrices, descriptors, epilogues. Products are computed in float, in the order of k, when
 // their stream runs them. For tests, like cuda_runtime.h. It refuses types other than fp32 and bf16, and all
 // epilogues after emulated_cublaslt::Epilogues(false). It ends the process if an auxiliary matrix has a
-// leading dimension that is not a multiple of 8; the real library may not notice that.
+// leading dimension that is not a multiple of 8, or if a bias has no type. The real library may not notice
+// the first, and takes a type that is not set from the result.
+//
+// Its algorithms differ in how they reduce, so their results differ in the last bits:
+//
+//   id  reduction of k
+//   4   two partial sums in the result's type (OUTPUT_TYPE): bf16 results are wrong by more than rounding
+//   5   the same, in the result itself (INPLACE)
+//   1   none: in one sequence
+//   2   never runs
+//   3   two partial sums in fp32, in the workspace (COMPUTE_TYPE)
+//
+// The heuristic returns those that the preference's mask allows, in this order.
 #pragma once
 
 #include <cstddef>
@@ -37,13 +49,23 @@ enum cublasLtMatmulDescAttributes_t {
   CUBLASLT_MATMUL_DESC_BIAS_POINTER,
   CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
   CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+  CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
 };
 enum cublasLtMatmulPreferenceAttributes_t {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+  CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+};
+
+enum cublasLtReductionScheme_t {
+  CUBLASLT_REDUCTION_SCHEME_NONE = 0,
+  CUBLASLT_REDUCTION_SCHEME_INPLACE = 1,
+  CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2,
+  CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE = 4,
+  CUBLASLT_REDUCTION_SCHEME_MASK = 7,
 };
 
 struct cublasLtMatmulDescOpaque_t {
@@ -53,6 +75,7 @@ struct cublasLtMatmulDescOpaque_t {
   void* bias;
   void* aux;
   std::int64_t aux_ld;
+  std::int32_t bias_type;  // a cudaDataType_t; -1: not set
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
@@ -62,6 +85,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 struct cublasLtMatmulPreferenceOpaque_t {
   std::uint64_t workspace_bytes;
   std::uint32_t alignment;  // the smallest of the four
+  std::uint32_t reduction_mask;
 };
 struct cublasLtMatmulAlgo_t {
   int id;  // at least 1; 0: none
@@ -87,7 +111,7 @@ cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreferenceOpaque_t* pr
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaque_t* preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t bytes);
-// Returns three algorithms; the second never runs.
+// Returns up to five algorithms.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_t* descriptor,
                                               cublasLtMatrixLayoutOpaque_t* a,
                                               cublasLtMatrixLayoutOpaque_t* b,

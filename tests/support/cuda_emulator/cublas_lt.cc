@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -41,15 +42,37 @@ double GeluGradient(double x) {
 bool HasAux(cublasLtEpilogue_t epilogue) { return (epilogue & 128) != 0; }
 bool HasBias(cublasLtEpilogue_t epilogue) { return (epilogue & (4 | 256)) != 0; }
 
+struct Algorithm {
+  int id;
+  cublasLtReductionScheme_t reduction;
+};
+// In the order in which the heuristic names them.
+constexpr std::array<Algorithm, 5> kAlgorithms = {{{4, CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE},
+                                                   {5, CUBLASLT_REDUCTION_SCHEME_INPLACE},
+                                                   {1, CUBLASLT_REDUCTION_SCHEME_NONE},
+                                                   {2, CUBLASLT_REDUCTION_SCHEME_NONE},
+                                                   {3, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}}};
+
+// Rounds a partial sum to the type in which the algorithm stores it. The product that is not split has one.
+float Stored(float partial, int algorithm, cudaDataType_t result) {
+  const bool in_result_type = algorithm == 4 || algorithm == 5;
+  return in_result_type && result == CUDA_R_16BF ? __bfloat162float(__float2bfloat16(partial)) : partial;
+}
+bool SplitsK(int algorithm) { return algorithm >= 3; }
+
 // Returns whether there is an algorithm. An auxiliary matrix that violates the requirements of
 // EPILOGUE_AUX_LD in cublasLt.h is the caller's fault: the real library may then compute anything without
-// reporting it.
+// reporting it. So is a bias of unknown type. A type other than the result's is not supported.
 cublasStatus_t Support(const cublasLtMatmulDescOpaque_t& op, const cublasLtMatrixLayoutOpaque_t& d) {
   if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
   if (HasAux(op.epilogue) && (op.aux_ld % 8 != 0 || op.aux_ld < static_cast<std::int64_t>(d.rows))) {
     autocfg::cuda_emulator::Fail("cuBLASLt was given an auxiliary matrix with a leading dimension of " +
                                  std::to_string(op.aux_ld) + " for " + std::to_string(d.rows) +
                                  " rows: it must be a multiple of 8, and no less");
+  }
+  if (HasBias(op.epilogue)) {
+    if (op.bias_type == -1) autocfg::cuda_emulator::Fail("cuBLASLt was given a bias without its data type");
+    if (op.bias_type != static_cast<std::int32_t>(d.type)) return CUBLAS_STATUS_INVALID_VALUE;
   }
   return epilogues_supported ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
@@ -105,7 +128,8 @@ cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t* descriptor, cu
                  .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
                  .bias = nullptr,
                  .aux = nullptr,
-                 .aux_ld = 0};
+                 .aux_ld = 0,
+                 .bias_type = -1};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -124,6 +148,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOpaque_t* descri
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(descriptor->bias);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return set(descriptor->aux);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return set(descriptor->aux_ld);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return set(descriptor->bias_type);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -136,7 +161,7 @@ cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t* layout, cu
 }
 
 cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreferenceOpaque_t* preference) {
-  *preference = {.workspace_bytes = 0, .alignment = 256};
+  *preference = {.workspace_bytes = 0, .alignment = 256, .reduction_mask = CUBLASLT_REDUCTION_SCHEME_MASK};
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaque_t* preference,
@@ -147,10 +172,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaq
     std::memcpy(&preference->workspace_bytes, value, 8);
     return CUBLAS_STATUS_SUCCESS;
   }
-  std::uint32_t alignment = 0;
-  if (bytes != sizeof(alignment)) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(&alignment, value, bytes);
-  preference->alignment = std::min(preference->alignment, alignment);
+  std::uint32_t number = 0;
+  if (bytes != sizeof(number)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&number, value, bytes);
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+    preference->reduction_mask = number;
+  } else {
+    preference->alignment = std::min(preference->alignment, number);
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -161,7 +190,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
   *count = 0;
   if (const cublasStatus_t status = Support(*descriptor, *d); status != CUBLAS_STATUS_SUCCESS) return status;
-  for (int id = 1; id <= std::min(most, 3); ++id) {
+  for (const auto& [id, reduction] : kAlgorithms) {
+    const bool allowed =
+        reduction == CUBLASLT_REDUCTION_SCHEME_NONE || (reduction & preference->reduction_mask) != 0;
+    if (!allowed || *count == most) continue;
     found[*count] = {
         {id}, id == 3 ? static_cast<std::size_t>(preference->workspace_bytes) : 0, CUBLAS_STATUS_SUCCESS};
     ++*count;
@@ -198,15 +230,20 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
   const float scale = *static_cast<const float*>(alpha), old = *static_cast<const float*>(beta);
   const bool slow = op.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? slow_without : slow_with_epilogue;
   const auto product = [=, op = *descriptor, a_matrix = *a_layout, b_matrix = *b_layout, c_matrix = *c_layout,
-                        d_matrix = *d_layout] {
+                        d_matrix = *d_layout, id = algorithm->id] {
     if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     // An algorithm overwrites the workspace that it requires.
     if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
     for (std::int64_t j = 0; j < n; ++j) {
       for (std::int64_t i = 0; i < m; ++i) {
-        float sum = 0;
-        for (std::int64_t l = 0; l < k; ++l)
-          sum += At(a, a_matrix, op.transpose_a, i, l) * At(b, b_matrix, op.transpose_b, l, j);
+        const auto part = [&](std::int64_t from, std::int64_t to) {
+          float sum = 0;
+          for (std::int64_t l = from; l < to; ++l)
+            sum += At(a, a_matrix, op.transpose_a, i, l) * At(b, b_matrix, op.transpose_b, l, j);
+          return Stored(sum, id, d_matrix.type);
+        };
+        const std::int64_t split = SplitsK(id) ? k / 2 : k;
+        const float sum = split < k ? part(0, split) + part(split, k) : part(0, k);
         float value = scale * sum;
         if (old != 0) value += old * Read(c, c_matrix.type, i + j * c_matrix.ld);
         if ((op.epilogue & 4) != 0) value += Read(op.bias, d_matrix.type, i);
