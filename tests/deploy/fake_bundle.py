@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 # FAKE_GPU=1: there is a GPU.
 # FAKE_WRONG=PLAN: losses under this plan are off by a thousandth.
 # FAKE_HANG=DEVICE: runs on this device never end.
+# FAKE_BITS: what differs between runs in the last bits, "losses" or "weights"; "nan": the losses are not numbers.
 # FAKE_NCCL=no: NCCL refuses.
 # FAKE_CUDNN=no: cuDNN refuses attention; slow: it needs three times as long as our own kernels.
 # FAKE_FAIL=WORD: runs with this word among their arguments fail.
@@ -113,12 +114,15 @@ if int(value("--steps", "1")) > 10 ** 6:
     if wrong == "slow":
         time.sleep(1.5)
     fail(1, "the run failed: rank %d: killed by signal 9 (Killed)" % (1 - dead if wrong == "unnamed" else dead))
+runs, bits = sum(1 for _ in open(environment["FAKE_LOG"])), environment.get("FAKE_BITS", "")
 if "--save" in words:
-    open(value("--save", ""), "w").write("weights")
+    open(value("--save", ""), "w").write("weights" + (str(runs) if bits == "weights" else ""))
 start = 5.0 if "--init" in words else 7.0
 losses = [start - 0.01 * step for step in range(int(value("--steps", "1")))]
 if environment.get("FAKE_WRONG") == plan and device == "cuda":
     losses = [loss * 1.001 for loss in losses]
+if bits in ("losses", "nan"):
+    losses[-1] = None if bits == "nan" else losses[-1] + runs * 2 ** -50
 print(json.dumps({"losses": losses, "grad_norms": [1.0] * len(losses), "step_time_s": [0.01] * len(losses), "planned_memory_bytes": planned,
                   "peak_memory_bytes": planned, "device_overhead_bytes": 5 * 10 ** 8}))
 '''

@@ -79,7 +79,7 @@ class GpuCheck(unittest.TestCase):
         commands = {name: list(self.commands_in(entry["figures"])) for name, entry in sections.items()}
         runs = sections["schedules_host"]["figures"]["runs"]
         self.assertEqual({name: len(found) for name, found in commands.items()},
-                         {"device": 3, "ops": 1, "losses": 6, "weights": 4 * 3, "schedules_host": len(runs), "memory": 6, "does_not_fit": 5, "dead_rank": 2, "search": 2,
+                         {"device": 3, "ops": 1, "losses": 6, "weights": 4 * 3, "reproducible": 6 * 2, "schedules_host": len(runs), "memory": 6, "does_not_fit": 5, "dead_rank": 2, "search": 2,
                           "bench_steps": 1 + 2 * 3, "bench_ops": 2, "attention": 2 * 2, "slices": 3, "schedules_nccl": 18 + 2})
         for name, found in commands.items():
             for command in found:
@@ -338,7 +338,7 @@ class GpuCheck(unittest.TestCase):
         """The procedure of docs/gpu.md: one part, then the rest with --resume."""
         results = self.directory / "results"
         results.mkdir()
-        self.check("--only", "correctness", "--skip", "ops,sanitizer,losses,weights,schedules_host,memory,does_not_fit,dead_rank", FAKE_GPU="1")
+        self.check("--only", "correctness", "--skip", "ops,sanitizer,losses,weights,reproducible,schedules_host,memory,does_not_fit,dead_rank", FAKE_GPU="1")
         self.assertEqual(set(self.report["sections"]), {"device", "search"})
         fake_bundle.write_program(self.directory / "tools" / "compute-sanitizer", "import sys\nsys.exit('Device not supported')\n")
         code, outcomes, said = self.check("--resume", "--results", str(results), *self.with_torch(), FAKE_GPU="1")

@@ -13,7 +13,7 @@ import unittest
 from unittest import mock
 
 import fake_bundle
-from gpu import bench_ops, bench_steps, dead_rank, device, layouts, losses, memory, ops, search, slices, weights
+from gpu import bench_ops, bench_steps, dead_rank, device, layouts, losses, memory, ops, reproducible, search, slices, weights
 from gpu.context import Context
 from gpu.report import Report, Section, run_sections
 
@@ -78,13 +78,15 @@ class Rehearsal(unittest.TestCase):
         context = Context(str(root), str(work), str(pathlib.Path(directory.name) / "tools" / "python-with-torch"), 2, environment)
         report = Report(str(pathlib.Path(directory.name) / "report.json"), {})
         sections = [Section("device", 60, device.run), Section("ops", 200, ops.run), Section("losses", 200, losses.run, lane="a"),
-                    Section("weights", 200, weights.run, lane="b"), Section("schedules_host", 300, layouts.host), Section("memory", 200, memory.arena),
+                    Section("weights", 200, weights.run, lane="b"),
+                    Section("reproducible", 200, reproducible.run), Section("schedules_host", 300, layouts.host), Section("memory", 200, memory.arena),
                     Section("does_not_fit", 200, on_a_small_gpu), Section("dead_rank", 100, dead_rank.run), Section("search", 300, search.run),
                     Section("bench_steps", 200, bench_steps.run), Section("bench_ops", 200, bench_ops.run), Section("slices", 200, slices.run)]
         smaller = (mock.patch.object(losses, "STEPS", 3), mock.patch.object(losses, "PLAN", "mbs=4"),
                    mock.patch.object(weights, "STEPS", 2), mock.patch.object(layouts, "STEPS", 2), mock.patch.object(layouts, "GLOBAL_BATCH", 4),
                    mock.patch.object(layouts, "RANKS", PLANS), mock.patch.object(layouts, "ONE_RANK", ()), mock.patch.object(layouts, "BF16", PLANS[:1]),
                    mock.patch.multiple(memory, CASES=MEMORY, MODEL=str(root / "gpu" / "models" / "tiny.json")),
+                   mock.patch.multiple(reproducible, STEPS=2, GLOBAL_BATCH=4, PLANS=(("mbs=4", "bf16"), ("tp=2,mbs=2", "fp32"))),
                    mock.patch.object(dead_rank, "AFTER_STEPS", 1),
                    mock.patch.multiple(search, MODEL=str(root / "gpu" / "models" / "smallest.json"), GLOBAL_BATCH=1, MAX_TRIALS=1, TIME_BUDGET="10m"), mock.patch.multiple(bench_steps, STEPS=4, WARM_UP=1, COMFORTABLE=0.0, FOR_FEW_TOKENS=0.0, AT_MOST=1.0),
                    mock.patch.multiple(slices, MODEL=str(root / "gpu" / "models" / "gpt2-check.json"), PLAN="tp=2,pp=2,mbs=1,schedule=1f1b", MICRO_BATCHES=2, STEPS=3,
@@ -117,6 +119,12 @@ class Rehearsal(unittest.TestCase):
 
     def test_saved_weights_start_a_run_on_the_cpu(self):
         self.assertEqual(len(self.passed("weights")), 4)
+
+    def test_two_runs_in_reproducible_mode_give_the_same_bits(self):
+        figures = self.passed("reproducible")
+        self.assertEqual([entry["equal"] for entry in figures.values()], [True] * 4)
+        digests = {run["weights_sha256"] for entry in figures.values() for run in entry["runs"]}
+        self.assertEqual(len(digests), 4, "one for each model and plan")
 
     def test_layouts_match_one_ranks_losses(self):
         figures = self.passed("schedules_host")

@@ -6,7 +6,7 @@ import unittest
 from unittest import mock
 
 import fake_bundle
-from gpu import attention, dead_rank, losses, memory, ops, search, weights
+from gpu import attention, dead_rank, losses, memory, ops, reproducible, search, weights
 from gpu.context import Context
 from gpu.outcome import Failure, NotPossible, OutOfTime
 
@@ -44,6 +44,19 @@ class Section(unittest.TestCase):
             with mock.patch.object(weights, "there_and_back", lambda *_, answer=answer: answer):
                 why = self.raised(Failure, weights.run)
             self.assertIn(f"gpt2-check in fp32: a first loss is not finite: {before} of training, {after} on the CPU", why)
+
+    def test_two_runs_with_the_same_bits_pass(self):
+        reproducible.run(self.context, self.figures, time.monotonic() + 60)
+        self.assertEqual([entry["equal"] for entry in self.figures.values()], [True] * len(reproducible.cases()))
+        runs = self.figures["gpt2-check tp=2,mbs=4 bf16"]["runs"]
+        mode = "AUTOCFG_MATMUL=heuristic AUTOCFG_ATTENTION=own AUTOCFG_GPU_TRANSPORT=host gpu_bundle/gpu_check --exec autocfg train"
+        self.assertEqual([run["command"].startswith(mode) for run in runs], [True, True])
+
+    def test_runs_whose_last_bits_differ_fail(self):
+        for what, words in (("losses", "two runs differ in: losses"), ("weights", "two runs differ in: weights_sha256"), ("nan", "a loss or gradient norm is not finite")):
+            self.context.environment["FAKE_BITS"] = what
+            self.assertIn(f"gpt2-check mbs=4 bf16: {words}", self.raised(Failure, reproducible.run))
+            self.assertFalse(self.figures["gpt2-check mbs=4 bf16"]["equal"])
 
     def test_missing_cpu_losses_are_named(self):
         with mock.patch.object(self.context, "train", lambda *_, **__: self.trained(None)):

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "search/cost/op_times/nominal_times.h"
 #include "tests/multirank/process_jobs.h"
@@ -246,6 +247,52 @@ TEST_F(EmulatedGpu, Bf16RunStartsFromTheWeightsOfAFile) {
   c.plan = {};
   EXPECT_TRUE(run(c) == trained);
   EXPECT_GT(trained.size(), 10'000u);
+}
+
+// What a run computed, to the last bit.
+struct Bits {
+  std::vector<double> losses, grad_norms;
+  std::string weights;  // the saved file
+  bool operator==(const Bits&) const = default;
+};
+
+// Runs with the algorithm of cuBLASLt slowed down that AUTOCFG_EMULATED_CUBLASLT_SLOW names.
+Bits BitsOf(TrainConfig c, const TempDir& directory, const char* slow) {
+  setenv("AUTOCFG_EMULATED_CUBLASLT_SLOW", slow, 1);
+  c.save_path = directory.File("saved.safetensors");
+  const worker::JobResult job = RunProcesses(c, "cuda");
+  unsetenv("AUTOCFG_EMULATED_CUBLASLT_SLOW");
+  EXPECT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
+  const v1::TrainResult& result = job.ranks[0].last.train_result();
+  std::ifstream in(c.save_path, std::ios::binary);
+  return {{result.losses().begin(), result.losses().end()},
+          {result.grad_norms().begin(), result.grad_norms().end()},
+          std::string(std::istreambuf_iterator<char>(in), {})};
+}
+
+// In reproducible mode, two runs give the same bits although another algorithm of cuBLASLt is the fastest in
+// each. In the default mode they choose the fastest, and differ: so the comparison can fail.
+TEST_F(EmulatedGpu, ReproducibleModeRepeatsEveryBit) {
+  const TempDir directory;
+  TrainConfig gpt2_dp = Gpt2("fp32"), llama_tp = Llama("bf16"), llama_pp = Llama("fp32");
+  gpt2_dp.plan = {{.dp = 2}};
+  llama_tp.plan = {{.tp = 2}};
+  llama_pp.plan = {{.pp = 2}, {.recompute = Recompute::kFull}};
+  setenv("AUTOCFG_MATMUL", "heuristic", 1);
+  setenv("AUTOCFG_ATTENTION", "own", 1);
+  for (TrainConfig c : {Gpt2("bf16"), gpt2_dp, llama_tp, llama_pp}) {
+    SCOPED_TRACE(::testing::Message() << "tp=" << c.plan.tp << " pp=" << c.plan.pp << " dp=" << c.plan.dp);
+    c.lr.steps = 2;
+    const Bits first = BitsOf(c, directory, "1"), second = BitsOf(c, directory, "3");
+    EXPECT_TRUE(first == second);
+    EXPECT_EQ(first.losses.size(), 2u);
+    EXPECT_GT(first.weights.size(), 10'000u);
+  }
+  unsetenv("AUTOCFG_MATMUL");
+  unsetenv("AUTOCFG_ATTENTION");
+  TrainConfig c = Gpt2("fp32");
+  c.lr.steps = 2;
+  EXPECT_FALSE(BitsOf(c, directory, "1") == BitsOf(c, directory, "3"));
 }
 
 // Unusual choices appear on the ranks' log, once for ranks with the same shapes. Usual choices do not appear.

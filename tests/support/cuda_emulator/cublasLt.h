@@ -14,7 +14,9 @@
 //   2   never runs
 //   3   two partial sums in fp32, in the workspace (COMPUTE_TYPE)
 //
-// The heuristic returns those that the preference's mask allows, in this order.
+// The heuristic returns those that the preference's mask allows, in this order. Products of the algorithm
+// whose id AUTOCFG_EMULATED_CUBLASLT_SLOW names take milliseconds longer. So a test chooses which one is the
+// fastest, in other processes too.
 #pragma once
 
 #include <cstddef>

@@ -60,6 +60,11 @@ float Stored(float partial, int algorithm, cudaDataType_t result) {
 }
 bool SplitsK(int algorithm) { return algorithm >= 3; }
 
+bool IsSlow(int algorithm) {
+  const char* slow = std::getenv("AUTOCFG_EMULATED_CUBLASLT_SLOW");
+  return slow != nullptr && std::to_string(algorithm) == slow;
+}
+
 // Returns whether there is an algorithm. An auxiliary matrix that violates the requirements of
 // EPILOGUE_AUX_LD in cublasLt.h is the caller's fault: the real library may then compute anything without
 // reporting it. So is a bias of unknown type. A type other than the result's is not supported.
@@ -232,6 +237,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
   const auto product = [=, op = *descriptor, a_matrix = *a_layout, b_matrix = *b_layout, c_matrix = *c_layout,
                         d_matrix = *d_layout, id = algorithm->id] {
     if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (IsSlow(id)) std::this_thread::sleep_for(std::chrono::milliseconds(3));
     // An algorithm overwrites the workspace that it requires.
     if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
     for (std::int64_t j = 0; j < n; ++j) {
