@@ -19,6 +19,12 @@ absl::Status Stopping() {
       "the job is being stopped: another of its workers has ended, or it was cancelled");
 }
 
+// A share ends well only after its last gathering, so it joins no further one.
+absl::Status OthersEnded() {
+  return absl::FailedPreconditionError(
+      "another worker of the job has ended, so the gathering can never be complete");
+}
+
 std::size_t BytesOf(const std::vector<std::string>& values) {
   std::size_t bytes = 0;
   for (const std::string& value : values) bytes += value.size();
@@ -52,10 +58,11 @@ absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, co
       return absl::FailedPreconditionError(
           fmt::format("gathering {} is out of order: {} is in flight or the last", request.sequence, newest));
     }
-    if (begun && request.sequence < newest && attempt.gatherings.begin()->second.complete &&
-        request.sequence < attempt.gatherings.begin()->first)
-      return absl::FailedPreconditionError(
-          fmt::format("gathering {} is over, and its values are dropped", request.sequence));
+    // Its values were dropped, or were lost with the coordinator before this one. Who is at a later gathering
+    // has its answer and will not join again.
+    if (begun && request.sequence < newest)
+      return absl::FailedPreconditionError(fmt::format(
+          "gathering {} is over, and its values are gone: {} is the last", request.sequence, newest));
     Gathering& made = attempt.gatherings[request.sequence];
     made.name = request.name;
     made.deadline = SteadyIn(options_.barrier);
@@ -157,6 +164,8 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
         answers.push_back([answer = std::move(answer), status] { answer(status); });
       } else if (const Gathering& gathering = attempt.gatherings[request.sequence]; gathering.complete) {
         answers.push_back([answer = std::move(answer), all = Gathered(gathering)] { answer(all); });
+      } else if (share->others_ended) {
+        answers.push_back([answer = std::move(answer)] { answer(OthersEnded()); });
       } else {
         auto placed = waiting_.Put(lease, {key, request.sequence, std::move(answer)}, gathering.deadline);
         id = placed.id;
@@ -282,6 +291,7 @@ void Rendezvous::EndBroken() {
   for (const LeaseKey& lease : leases) {
     const auto share = store_.FindShare(lease.lease_id, lease.fencing_token);
     if (share.ok() && share->stopping) over.emplace(lease, Stopping());
+    if (share.ok() && share->others_ended) over.emplace(lease, OthersEnded());
     if (absl::IsFailedPrecondition(share.status())) {
       over.emplace(lease, share.status());
       gone.push_back(lease);

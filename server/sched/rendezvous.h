@@ -61,7 +61,8 @@ class Rendezvous {
   // waiting one; after completion it gets the same answer.
   //
   // - InvalidArgument: a name other than the others', other values than before, too many or too large
-  // - FailedPrecondition: the lease is not held, or the gathering is neither the next nor a kept one
+  // - FailedPrecondition: the lease is not held, the gathering is neither the next nor a kept one, or another
+  //   share of the attempt has ended
   // - Aborted: the attempt is being stopped, or the call was repeated
   // - DeadlineExceeded: not all shares joined within `barrier` of the first
   // - Unavailable: after Close()

@@ -58,7 +58,8 @@ struct ShareOfAttempt {
   std::int32_t first_rank = 0;
   std::int32_t ranks = 0;
   std::int32_t job_ranks = 0;
-  bool stopping = false;  // the attempt failed or was cancelled
+  bool stopping = false;      // the attempt failed or was cancelled
+  bool others_ended = false;  // another share of the attempt has ended
 };
 
 // A queued job that waits for busy workers.

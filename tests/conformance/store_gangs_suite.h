@@ -181,6 +181,7 @@ TEST_P(StoreGangSuite, MeasurementMergesAllShares) {
 TEST_P(StoreGangSuite, ShareWithOtherStepsIsInvalidAndCorrectable) {
   Start({1, 1});
   ASSERT_TRUE(Send(0, v1::OUTCOME_MEASURED).ok());
+  EXPECT_TRUE(store_->FindShare(gang_[1].lease_id, gang_[1].fencing_token)->others_ended);
   v1::ReportTrialRequest longer = ReportOf(gang_[1], v1::OUTCOME_MEASURED);
   longer.mutable_measurement()->add_step_time_s(0.5);
   EXPECT_EQ(store_->Report(longer, 206).code(), absl::StatusCode::kInvalidArgument);

@@ -31,6 +31,7 @@ TEST_P(StoreSuite, JobTooLargeForOneWorkerIsSharedByTwo) {
     EXPECT_EQ(share->job_ranks, 4);
     EXPECT_EQ(share->attempt, 1);
     EXPECT_FALSE(share->stopping);
+    EXPECT_FALSE(share->others_ended);
     EXPECT_EQ(store_->FindShare(lease.lease_id, lease.fencing_token + 9).status().code(),
               absl::StatusCode::kFailedPrecondition);
   }

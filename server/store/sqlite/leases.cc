@@ -209,7 +209,8 @@ absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_i
         R"sql(
           SELECT s.job, s.attempt, s.first_rank, s.ranks,
               (SELECT SUM(t.ranks) FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt),
-              a.stopping
+              a.stopping,
+              EXISTS (SELECT 1 FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt AND t.ending <> 0)
           FROM shares s
           JOIN attempts a ON a.job = s.job AND a.number = s.attempt
           WHERE s.lease_id = ? AND s.fencing_token = ? AND s.ending = 0)sql",
@@ -223,6 +224,7 @@ absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_i
     share.ranks = row.getColumn(3).getInt();
     share.job_ranks = row.getColumn(4).getInt();
     share.stopping = row.getColumn(5).getInt() != 0;
+    share.others_ended = row.getColumn(6).getInt() != 0;
     return share;
   });
 }

@@ -53,6 +53,7 @@ class RendezvousTest : public SchedFixture {
     report.set_attempt(first_.attempt);
     report.set_request_id("end");
     report.set_outcome(outcome);
+    if (outcome == v1::OUTCOME_MEASURED) report.mutable_measurement()->add_step_time_s(0.25);
     return store_->Report(report, now_);
   }
 
@@ -137,6 +138,33 @@ TEST_F(RendezvousTest, CancelledStudyEndsTheWait) {
   const Call call = Join(second_, 0, {"c", "d"});
   ASSERT_TRUE(store_->CancelJobs(study_).ok());
   EXPECT_EQ(Code(call), absl::StatusCode::kAborted);
+}
+
+// A coordinator may end after it has answered some of a gathering's callers. Its values are lost with it, and
+// the callers go on at different gatherings.
+TEST_F(RendezvousTest, GatheringThatWasAnsweredInPartBeforeARestartFailsAtOnce) {
+  const Call ahead = Join(first_, 5, {"a", "b"});
+  const Call behind = Join(second_, 4, {"c", "d"});
+  EXPECT_EQ(Code(behind), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Words(behind), HasSubstr("gathering 4 is over"));
+  EXPECT_FALSE(ahead.answer.there());
+
+  Make({});
+  const Call waiting = Join(second_, 4, {"c", "d"});
+  EXPECT_EQ(Code(Join(first_, 5, {"a", "b"})), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(waiting.answer.there());
+  ASSERT_TRUE(EndFirst(v1::OUTCOME_FAILED).ok());
+  EXPECT_EQ(Code(waiting), absl::StatusCode::kAborted);
+}
+
+TEST_F(RendezvousTest, GatheringFailsAtOnceIfAShareHasEnded) {
+  const Call waiting = Join(second_, 4, {"c", "d"});
+  ASSERT_TRUE(EndFirst(v1::OUTCOME_MEASURED).ok());
+  EXPECT_EQ(Code(waiting), absl::StatusCode::kFailedPrecondition);
+  Make({});
+  const Call again = Join(second_, 4, {"c", "d"});
+  EXPECT_EQ(Code(again), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Words(again), HasSubstr("another worker of the job has ended"));
 }
 
 TEST_F(RendezvousTest, MemoryIsBoundedAndReleased) {

@@ -86,7 +86,7 @@ class SchedFixture : public testing::Test {
     v1::Job job;
     job.set_ranks(ranks);
     job.set_device("cpu");
-    job.mutable_train();
+    job.mutable_train()->set_steps(1);
     const auto queued = store_->EnqueueTrial(study_, trial, job, 2);
     EXPECT_TRUE(queued.ok()) << queued.status();
     return queued.ok() ? ParseTrialName(queued->name())->number : 0;
