@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kMaxBytes = std::numeric_limits<std::int64_t>::max();
 
 // Returns the bytes to reserve for a tensor. Throws on overflow.
-std::int64_t TensorBytes(DType dtype, std::initializer_list<std::int64_t> shape) {
+std::int64_t TensorBytes(DType dtype, std::span<const std::int64_t> shape) {
   std::int64_t bytes = SizeOf(dtype);
   for (std::int64_t dim : shape) {
     if (dim <= 0)
@@ -48,6 +48,15 @@ Arena::~Arena() {
 }
 
 Reservation Arena::Reserve(Region region, DType dtype, std::initializer_list<std::int64_t> shape) {
+  return Place(region, dtype, {shape.begin(), shape.size()});
+}
+
+Reservation Arena::ReserveLike(const Reservation& model) {
+  const auto rank = static_cast<std::size_t>(model.tensor.rank);
+  return Place(model.region, model.tensor.dtype, {model.tensor.shape.data(), rank});
+}
+
+Reservation Arena::Place(Region region, DType dtype, std::span<const std::int64_t> shape) {
   if (committed_) throw std::logic_error("arena: Reserve after Commit");
   if (shape.size() > kMaxRank) {
     throw std::invalid_argument(

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 
 #include "kernels/device.h"
@@ -41,6 +42,8 @@ class Arena {
 
   // Takes AlignedBytes of the tensor, at a multiple of kArenaAlignment. Requires: not committed.
   Reservation Reserve(Region region, DType dtype, std::initializer_list<std::int64_t> shape);
+  // The same, for another tensor of the region, type and shape of `model`.
+  Reservation ReserveLike(const Reservation& model);
 
   // Allocates the memory, region after region. Throws DeviceOutOfMemory, naming the largest region, if the
   // sum exceeds a positive `capacity_bytes` or if the device refuses.
@@ -57,6 +60,8 @@ class Arena {
   std::int64_t TotalBytes() const;
 
  private:
+  Reservation Place(Region region, DType dtype, std::span<const std::int64_t> shape);
+
   Device& device_;
   std::array<std::int64_t, kRegionCount> bytes_{};
   std::array<std::int64_t, kRegionCount> base_{};

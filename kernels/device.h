@@ -82,6 +82,10 @@ class Device {
   virtual void* AllocateHost(std::int64_t bytes);
   virtual void FreeHost(void* data, std::int64_t bytes) noexcept;
 
+  // Returns the bytes of the largest cache between the ops and their memory; 0 if it is unknown or there is
+  // none. What an op reads from there it reads faster than a step may find it.
+  virtual std::int64_t CacheBytes() const { return 0; }
+
   // Returns the bytes that this process uses on the device beyond `arena_bytes`: code, library workspaces,
   // buffers.
   virtual std::int64_t OverheadBytes(std::int64_t arena_bytes) const = 0;

@@ -41,6 +41,24 @@ std::int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
+// Returns the size of the largest cache of the first CPU, which Linux tells in KiB; 0 if it tells none.
+// sysconf(3) counts the caches of all cores of some processors as one.
+std::int64_t LargestCacheBytes() {
+  constexpr int kMostCaches = 16;
+  std::int64_t most = 0;
+  for (int i = 0; i < kMostCaches; ++i) {
+    std::FILE* file =
+        std::fopen(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", i).c_str(), "r");
+    if (file == nullptr) break;
+    long long kib = 0;
+    char unit = 0;
+    if (std::fscanf(file, "%lld%c", &kib, &unit) == 2 && unit == 'K' && kib < (1LL << 32))
+      most = std::max<std::int64_t>(most, kib << 10);
+    std::fclose(file);
+  }
+  return most;
+}
+
 class CpuDevice final : public Device {
  public:
   std::string Name() const override { return "cpu"; }
@@ -86,6 +104,8 @@ class CpuDevice final : public Device {
   void CopyWithin(void* to, const void* from, std::int64_t bytes, Stream& /*stream*/) override {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
+
+  std::int64_t CacheBytes() const override { return LargestCacheBytes(); }
 
   std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
     return std::max<std::int64_t>(0, ResidentBytes() - arena_bytes);

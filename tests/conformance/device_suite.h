@@ -126,6 +126,13 @@ TEST_P(DeviceSuite, HostReadsResultsIfDeclared) {
   device_->Free(data, 4);
 }
 
+TEST_P(DeviceSuite, CacheIsKnownOrZero) {
+  const std::int64_t bytes = device_->CacheBytes();
+  EXPECT_GE(bytes, 0);
+  EXPECT_LT(bytes, std::int64_t{1} << 40);
+  EXPECT_EQ(device_->CacheBytes(), bytes);
+}
+
 // On a GPU, other processes may allocate or free memory between the two queries. So this tries again; some
 // pair of values must match.
 TEST_P(DeviceSuite, OverheadExcludesTheArena) {

@@ -1,8 +1,16 @@
 // One op on its own scratch tensors, ready to run repeatedly. One rank, one thread.
+//
+// In a step, an op finds in the device's cache what the op before it has just written. Weights, gradients,
+// optimizer states and what the forward saved for the backward were last used long ago, and results go to
+// memory of their own: the op reads and writes these in memory. So a scratch op has several copies of them,
+// together larger than the cache, and takes the next copy at each run.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <memory>
+#include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "kernels/arena.h"
@@ -22,15 +30,33 @@ class ScratchOp {
   ScratchOp& operator=(const ScratchOp&) = delete;
 
   // Runs a compute op once.
-  void Run() { run_(); }
+  void Run() {
+    run_();
+    if (++turn_ == copies_.size()) turn_ = 0;
+    tensors_ = copies_[turn_];
+  }
 
-  const std::vector<Tensor>& tensors() const { return tensors_; }
-  const Tensor& buffer() const { return tensors_[0]; }  // communication ops
+  std::span<const Tensor> tensors() const { return tensors_; }  // of the next run
+  const Tensor& buffer() const { return tensors_[0]; }          // communication ops
+  std::size_t copies() const { return copies_.size(); }
 
  private:
-  // Reserves a tensor. Its elements are `value` plus or minus `spread`; token ids lie in [0, spread).
-  void Add(DType dtype, std::initializer_list<std::int64_t> shape, double value, double spread);
-  void FillTensors();
+  // Where a step's op finds a tensor.
+  enum class Found { kInCache, kInMemory };
+  struct Operand {
+    Reservation first;  // of its copies
+    // Its elements are `value` plus or minus `spread`; token ids lie in [0, spread).
+    double value = 0;
+    double spread = 0;
+    Found found = Found::kInMemory;
+  };
+
+  void Add(DType dtype, std::initializer_list<std::int64_t> shape, double value, double spread,
+           Found found = Found::kInMemory);
+  std::size_t CopiesNeeded() const;
+  void Allocate();
+  void FillIds(const Operand& operand, const Tensor& tensor, std::size_t copy);
+  void FillNumbers(const Operand& operand, const Tensor& tensor);
   void Prepare(const OpDesc& op);
   void PrepareMatmul(const OpDesc& op);
   void PrepareEpilogue(const OpDesc& op);
@@ -44,18 +70,15 @@ class ScratchOp {
   void PrepareCrossEntropy(const OpDesc& op);
   void PrepareFlat(const OpDesc& op);
 
-  struct Fill {
-    double value = 0;
-    double spread = 0;
-  };
-
   Device& device_;
   Ops& ops_;
   Stream& stream_;
   Arena arena_;
-  std::vector<Reservation> reservations_;
-  std::vector<Tensor> tensors_;
-  std::vector<Fill> fills_;
+  std::vector<Operand> operands_;
+  std::int64_t memory_bytes_ = 0;  // that a run reads or writes in memory
+  std::vector<std::vector<Tensor>> copies_;
+  std::size_t turn_ = 0;
+  std::span<const Tensor> tensors_;  // copies_[turn_]
   std::function<void()> run_;
 };
 

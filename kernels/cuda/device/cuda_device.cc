@@ -143,6 +143,13 @@ class CudaDevice final : public Device {
     (void)cudaFreeHost(data);  // fails only if the device is lost
   }
 
+  std::int64_t CacheBytes() const override {
+    int device = 0, bytes = 0;
+    Check(cudaGetDevice(&device), "querying the current GPU");
+    Check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "querying the GPU's L2 cache");
+    return bytes;
+  }
+
   // Returns all memory in use on the GPU except the arena. If several processes share the GPU, it includes
   // theirs.
   std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {

@@ -90,6 +90,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       *value = static_cast<int>(kEmulatedSharedBytes);
       return cudaSuccess;
     case cudaDevAttrMultiProcessorCount: *value = 3; return cudaSuccess;
+    case cudaDevAttrL2CacheSize: *value = kEmulatedL2Bytes; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor: *value = 8; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
   }
@@ -97,7 +98,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device != 0) return cudaErrorInvalidDevice;
-  *properties = {.name = "emulated GPU", .major = 8, .minor = 0, .multiProcessorCount = 3, .l2CacheSize = 0};
+  *properties = {.name = "emulated GPU",
+                 .major = 8,
+                 .minor = 0,
+                 .multiProcessorCount = 3,
+                 .l2CacheSize = kEmulatedL2Bytes};
   return cudaSuccess;
 }
 

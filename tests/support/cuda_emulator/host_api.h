@@ -28,9 +28,11 @@ inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
 enum cudaDeviceAttr {
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
   cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrL2CacheSize = 38,
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
 };
+inline constexpr int kEmulatedL2Bytes = 64 << 10;                            // not emulated: the size alone
 inline constexpr std::size_t kEmulatedSharedBytes = std::size_t{163} << 10;  // limit per block on sm_80
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
@@ -38,7 +40,7 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceSynchronize();
 // describes 3 multiprocessors of sm_80
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
-struct cudaDeviceProp {  // consistent with the attributes; no cache is emulated
+struct cudaDeviceProp {  // consistent with the attributes
   char name[256];
   int major, minor, multiProcessorCount, l2CacheSize;
 };
