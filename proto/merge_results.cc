@@ -144,15 +144,22 @@ v1::CalibrateResult MergeCalibrations(std::span<const ShareCalibration> shares) 
         const auto kind = ParseOpKind(time.op().kind());
         seen.push_back({time, 0, kind && IsCommunication(*kind)});
         seen.back().time.set_seconds(0);
+        seen.back().time.set_host_s(0);
       }
       Seen& op = seen[place->second];
-      op.time.set_seconds(op.communicates ? std::max(op.time.seconds(), time.seconds())
-                                          : op.time.seconds() + share.ranks * time.seconds());
+      const auto merge = [&](double before, double one) {
+        return op.communicates ? std::max(before, one) : before + share.ranks * one;
+      };
+      op.time.set_seconds(merge(op.time.seconds(), time.seconds()));
+      op.time.set_host_s(merge(op.time.host_s(), time.host_s()));
       op.ranks += share.ranks;
     }
   }
   for (Seen& op : seen) {
-    if (!op.communicates) op.time.set_seconds(op.time.seconds() / op.ranks);
+    if (!op.communicates) {
+      op.time.set_seconds(op.time.seconds() / op.ranks);
+      op.time.set_host_s(op.time.host_s() / op.ranks);
+    }
     *merged.add_ops() = std::move(op.time);
   }
   return merged;

@@ -17,7 +17,8 @@ constexpr std::size_t kElementHeaderBytes = 8;  // tag and length of a message i
 
 // In a result: memory, slice, tags and lengths of parts.
 constexpr std::int64_t kFixedBytes = kMaxRankMessageBytes;
-constexpr std::int64_t kStepBytes = 3 * 9;  // three doubles, with their share of the parts' tags
+constexpr std::int64_t kStepBytes =
+    std::int64_t{3} * 9;  // three doubles, with their share of the parts' tags
 constexpr std::int64_t kTraceRowBytes = 64;
 constexpr std::int64_t kOpTimeBytes = 32;           // beside its op
 constexpr std::int64_t kMostSteps = 1'000'000'000;  // as trainer/config/train_config.cc

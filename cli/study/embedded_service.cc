@@ -47,7 +47,7 @@ absl::Status EmbeddedService::StartWorker(std::int64_t slots, const GpuList& mac
         "{}: the training engine is missing; build autocfg-trainer beside autocfg or set AUTOCFG_TRAINER",
         options.trainer_path.empty() ? "autocfg-trainer" : options.trainer_path));
   }
-  if (const absl::Status status = worker::CheckSupervisor(); !status.ok()) return status;
+  if (absl::Status status = worker::CheckSupervisor(); !status.ok()) return status;
   options.inventory = worker::LocalInventory(machine, slots);
   auto worker = worker::Worker::Start(options);
   if (!worker.ok()) return worker.status();

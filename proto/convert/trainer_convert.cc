@@ -134,6 +134,7 @@ v1::OpTime ToProto(const OpTime& time) {
   v1::OpTime message;
   *message.mutable_op() = ToProto(time.op);
   message.set_seconds(time.seconds);
+  message.set_host_s(time.host_s);
   return message;
 }
 
@@ -143,7 +144,10 @@ absl::StatusOr<OpTime> FromProto(const v1::OpTime& message) {
   if (!std::isfinite(message.seconds()) || message.seconds() < 0) {
     return Invalid("seconds", fmt::format("{}", message.seconds()), "finite and not negative");
   }
-  return OpTime{*op, message.seconds()};
+  if (!std::isfinite(message.host_s()) || message.host_s() < 0) {
+    return Invalid("host_s", fmt::format("{}", message.host_s()), "finite and not negative");
+  }
+  return OpTime{*op, message.seconds(), message.host_s()};
 }
 
 v1::TraceRow ToProto(const TraceRow& row) {

@@ -108,6 +108,9 @@ struct OpDesc {
 struct OpTime {
   OpDesc op;
   double seconds = 0;
+  // Seconds in which the host issues the op while the device runs earlier ones; 0 if it was not measured, or
+  // the host runs the op itself.
+  double host_s = 0;
 };
 
 std::string_view Name(OpKind kind);      // "matmul", "layer_norm_forward", ...

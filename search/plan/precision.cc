@@ -38,6 +38,7 @@ std::optional<Precision> ParsePrecision(std::string_view name) {
 
 std::string UnknownPrecision(std::string_view name) {
   std::vector<std::string_view> names;
+  names.reserve(std::size(kPrecisions));
   for (const NamedPrecision& known : kPrecisions) names.push_back(known.name);
   const std::string_view last = names.back();
   names.pop_back();

@@ -36,6 +36,7 @@ constexpr std::array<TimeField, 3> kTimes = {{{"intra_node_latency_s", &NodeGrou
 
 std::vector<std::string> DeviceKindNames() {
   std::vector<std::string> names;
+  names.reserve(std::size(kDeviceKinds));
   for (const DeviceKind kind : kDeviceKinds) names.emplace_back(Name(kind));
   return names;
 }

@@ -138,6 +138,10 @@ absl::Status Check(const v1::CalibrateResult& calibration) {
           fmt::format("calibration.ops: invalid time {} s of {}; it must be more than 0 and less than {}",
                       time.seconds(), time.op().kind().substr(0, kMaxText), kLongestStep));
     }
+    if (absl::Status status = CheckSeconds("calibration.ops.host_s", time.host_s(), kLongestStep);
+        !status.ok()) {
+      return status;
+    }
   }
   return absl::OkStatus();
 }

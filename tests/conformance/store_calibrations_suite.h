@@ -62,6 +62,7 @@ class StoreCalibrationSuite : public StoreSuite {
       v1::OpTime& time = *result.add_ops();
       *time.mutable_op() = op;
       time.set_seconds(unit * static_cast<double>(op.dims(0)));
+      time.set_host_s(unit / 4);
     }
     result.set_device_overhead_bytes(overhead);
     return report;
@@ -104,6 +105,7 @@ TEST_P(StoreCalibrationSuite, TimesAreKeyedByTheirDependencies) {
   const Store::Calibration found = Find(key, Spec({3, 7, 1}));
   EXPECT_EQ(Times(found), (Pairs{{3, 1.5}, {1, 0.5}}));
   EXPECT_EQ(found.reused_ops, 2);
+  for (const v1::OpTime& time : found.result.ops()) EXPECT_EQ(time.host_s(), 0.125);
   EXPECT_EQ(found.result.device_overhead_bytes(), 4096);
   EXPECT_TRUE(Times(Find(key, Spec({7}))).empty());
   EXPECT_EQ(Find(key, Spec({7})).result.device_overhead_bytes(), 0);

@@ -150,6 +150,7 @@ TEST(MergeResults, OpTimedBySomeSharesIsTheirMean) {
     v1::CalibrateResult result;
     result.add_ops()->mutable_op()->set_kind(kind);
     result.mutable_ops(0)->set_seconds(seconds);
+    result.mutable_ops(0)->set_host_s(seconds / 10);
     return result;
   };
   const std::vector<ShareCalibration> shares = {
@@ -157,7 +158,9 @@ TEST(MergeResults, OpTimedBySomeSharesIsTheirMean) {
   const v1::CalibrateResult merged = MergeCalibrations(shares);
   ASSERT_EQ(merged.ops_size(), 2);
   EXPECT_EQ(merged.ops(0).seconds(), 5);
+  EXPECT_DOUBLE_EQ(merged.ops(0).host_s(), 0.5);
   EXPECT_EQ(merged.ops(1).seconds(), 1);
+  EXPECT_EQ(merged.ops(1).host_s(), 0.1);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(ResultParts, JoinToTheWhole) {
   for (int i = 0; i < 5000; ++i) {
     const OpDesc op{.kind = OpKind::kMatmul, .dims = {i + 1, 1 << 20, 1 << 20}};
     *calibration.mutable_calibrate()->add_ops() = ToProto(op);
-    *times.mutable_calibrate_result()->add_ops() = ToProto(OpTime{op, 1e-6});
+    *times.mutable_calibrate_result()->add_ops() = ToProto(OpTime{op, 1e-6, 1e-6});
   }
   times.mutable_calibrate_result()->set_device_overhead_bytes(5);
   EXPECT_TRUE(MessageDifferencer::Equals(SplitAndJoined(calibration, times), times));

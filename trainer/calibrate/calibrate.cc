@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <compare>
 #include <cstddef>
@@ -76,11 +77,11 @@ class OpTimer {
     shares_cores_ = backend.shares_cores != nullptr && backend.shares_cores();
   }
 
-  double Time(const OpDesc& op) {
+  OpTime Time(const OpDesc& op) {
     try {
-      const double seconds = TimeValid(op);
+      const Seconds seconds = TimeValid(op);
       backend_.ops->ReleaseSpare();  // the next op's tensors may need it, and a run has no such overhead
-      return seconds;
+      return {op, seconds.device, IsCommunication(op.kind) ? 0 : seconds.host};
     } catch (const std::invalid_argument& error) {
       // The sizes do not match, or the device does not support the type.
       throw BadInput(fmt::format("op \"{}\" cannot be timed: {}", ToString(op), error.what()));
@@ -94,7 +95,7 @@ class OpTimer {
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return GroupOf(ops[a]) < GroupOf(ops[b]); });
     std::vector<OpTime> result(ops.size());
-    for (const std::size_t i : order) result[i] = {ops[i], Time(ops[i])};
+    for (const std::size_t i : order) result[i] = Time(ops[i]);
     LeaveGroup();
     return result;
   }
@@ -111,7 +112,13 @@ class OpTimer {
   }
 
  private:
-  double TimeValid(const OpDesc& op) {
+  // Of one execution of an op.
+  struct Seconds {
+    double device = 0;
+    double host = 0;  // to issue it; 0 if the host runs it
+  };
+
+  Seconds TimeValid(const OpDesc& op) {
     if (op.group != CommGroup::kNone && (op.group_size < 2 || op.group_size > world_size_)) {
       throw BadInput(fmt::format("op \"{}\" cannot be timed among {} ranks", ToString(op), world_size_));
     }
@@ -150,7 +157,7 @@ class OpTimer {
     group_key_ = {};
   }
 
-  double TimeReduction(const OpDesc& op, ScratchOp& scratch) {
+  Seconds TimeReduction(const OpDesc& op, ScratchOp& scratch) {
     const ReduceOp reduce = op.kind == OpKind::kAllReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
     return Measure(
         [&] {
@@ -159,7 +166,7 @@ class OpTimer {
         1.0);
   }
 
-  double TimeMessage(ScratchOp& scratch) {
+  Seconds TimeMessage(ScratchOp& scratch) {
     const auto round_trip = [&] {
       if (group_ == nullptr) return;
       const int other = 1 - group_->rank();
@@ -204,32 +211,47 @@ class OpTimer {
   }
 
   template <typename Run>
-  double SampleSeconds(const Run& run, int repetitions) {
+  Seconds Sample(const Run& run, int repetitions) {
+    using Clock = std::chrono::steady_clock;
+    const bool on_host = backend_.device->ComputesOnHost();
     // One extra run keeps the device busy while the host issues the timed ones, as in a step.
-    if (repetitions > 1 && !backend_.device->ComputesOnHost()) run();
+    if (repetitions > 1 && !on_host) run();
     timer_->Start(*stream_);
+    const Clock::time_point begin = Clock::now();
     for (int i = 0; i < repetitions; ++i) run();
+    const double issuing = std::chrono::duration<double>(Clock::now() - begin).count();
     timer_->Stop(*stream_);
-    return timer_->Seconds() / repetitions;
+    return {timer_->Seconds() / repetitions, on_host ? 0 : issuing / repetitions};
   }
 
   template <typename Run>
-  double Measure(const Run& run, double part) {
+  Seconds Measure(const Run& run, double part) {
     Barrier();
     run();  // warms up caches, connections and the library's own buffers
-    const double once = Agree(SampleSeconds(run, 1));
+    const double once = Agree(Sample(run, 1).device);
     const int repetitions = static_cast<int>(
         std::clamp(std::ceil(least_sample_s_ / std::max(once, 1e-9)), 1.0, double{kMostPerSample}));
     const int samples = static_cast<int>(std::clamp(share_s_ / std::max(once * repetitions, 1e-9),
                                                     double{kFewestSamples}, double{kMostSamples}));
-    std::vector<double> seconds;
-    seconds.reserve(static_cast<std::size_t>(samples));
+    std::vector<double> device, host;
+    device.reserve(static_cast<std::size_t>(samples));
+    host.reserve(static_cast<std::size_t>(samples));
     Barrier();
-    for (int i = 0; i < samples; ++i) seconds.push_back(SampleSeconds(run, repetitions) * part);
+    for (int i = 0; i < samples; ++i) {
+      const Seconds sample = Sample(run, repetitions);
+      device.push_back(sample.device * part);
+      host.push_back(sample.host * part);
+    }
     Barrier();
-    if (shares_cores_) return std::accumulate(seconds.begin(), seconds.end(), 0.0) / samples;
-    std::nth_element(seconds.begin(), seconds.begin() + samples / 2, seconds.end());
-    return seconds[samples / 2];
+    if (shares_cores_) return {std::accumulate(device.begin(), device.end(), 0.0) / samples, Middle(host)};
+    return {Middle(device), Middle(host)};
+  }
+
+  // Returns the middle one of the values, which it reorders; of an even number the upper one.
+  static double Middle(std::vector<double>& values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
   }
 
   const double share_s_;

@@ -16,6 +16,9 @@ namespace autocfg::trainer {
 // If ranks share cores, most short samples run on an otherwise free core, and a few wait for a whole time
 // slice of another rank. The median would hide this load, so the mean is used.
 //
+// A device other than the host also gives the time in which the host issues a compute op (OpTime::host_s):
+// the median too, of the same samples.
+//
 // Times are measured on the device's own clock (StreamTimer): on a GPU, by events on the stream. Each op runs
 // once to warm up, then for its share of the budget, the same number of times on every rank. Communication
 // runs in groups of consecutive ranks of the op's size; leftover ranks wait. A group's communicator is

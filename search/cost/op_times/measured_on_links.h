@@ -22,6 +22,7 @@ class MeasuredOnLinks final : public OpTimeModel {
                                                                        const ClusterSpec& cluster);
 
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override;
+  double HostOpSeconds() const override { return compute_.HostOpSeconds(); }
 
  private:
   MeasuredOnLinks(OpTimes compute, Links links, std::int64_t gpus_per_node)

@@ -87,10 +87,12 @@ std::optional<StandIn> StandInFor(OpKind kind) {
 
 OpTimes::OpTimes(const std::vector<OpTime>& measured) {
   absl::flat_hash_map<OpDesc, int, OpDescHash> count;
+  int issued = 0;
   for (const OpTime& m : measured) {
     const int n = ++count[m.op];
     double& seconds = measured_[m.op];
     seconds += (m.seconds - seconds) / n;
+    if (!IsCommunication(m.op.kind) && Usable(m.host_s)) host_op_s_ += (m.host_s - host_op_s_) / ++issued;
   }
 
   std::map<std::pair<OpKind, DType>, std::vector<TimedSize>> compute;
@@ -98,7 +100,9 @@ OpTimes::OpTimes(const std::vector<OpTime>& measured) {
   std::map<std::pair<OpKind, std::int32_t>, std::vector<TimedSize>> by_size;
   std::map<OpKind, std::vector<TimedSize>> by_kind;
   std::vector<TimedSize> bytes, flops;
-  for (const auto& [op, seconds] : this->measured()) {  // sorted, so that sums have a fixed order
+  for (const OpTime& time : this->measured()) {  // sorted, so that sums have a fixed order
+    const OpDesc& op = time.op;
+    const double seconds = time.seconds;
     if (!Usable(seconds)) continue;
     if (IsCommunication(op.kind)) {
       const TimedSize point{PayloadBytes(op), seconds};
@@ -141,7 +145,7 @@ OpTimes::OpTimes(const std::vector<OpTime>& measured) {
 std::vector<OpTime> OpTimes::measured() const {
   std::vector<OpTime> all;
   all.reserve(measured_.size());
-  for (const auto& [op, seconds] : measured_) all.push_back({op, seconds});
+  for (const auto& [op, seconds] : measured_) all.push_back({.op = op, .seconds = seconds});
   std::sort(all.begin(), all.end(), [](const OpTime& a, const OpTime& b) { return a.op < b.op; });
   return all;
 }

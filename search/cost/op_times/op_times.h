@@ -23,7 +23,7 @@ class OpTimes final : public OpTimeModel {
   explicit OpTimes(const std::vector<OpTime>& measured);
 
   bool empty() const { return measured_.empty(); }
-  std::vector<OpTime> measured() const;  // sorted by op
+  std::vector<OpTime> measured() const;  // sorted by op, without the host's times
 
   // Returns the seconds of one op. A measured op has its measured time.
   //
@@ -44,6 +44,9 @@ class OpTimes final : public OpTimeModel {
   double Seconds(const OpDesc& op) const;
   double Seconds(const OpDesc& op, const ParallelPlan&) const override { return Seconds(op); }
 
+  // Returns the mean over the compute ops whose host time was measured; 0 if none was.
+  double HostOpSeconds() const override { return host_op_s_; }
+
  private:
   struct Point {
     OpDesc op;
@@ -63,6 +66,7 @@ class OpTimes final : public OpTimeModel {
   LinkModel any_bytes_, any_flops_;  // over all kinds without and with FLOPs
   bool has_bytes_ = false, has_flops_ = false;
   double best_bytes_per_s_ = 0;
+  double host_op_s_ = 0;
   std::map<std::tuple<OpKind, CommGroup, std::int32_t>, LinkModel> links_;
   std::map<std::pair<OpKind, std::int32_t>, LinkModel> group_size_links_;  // per size, over all groups
 };

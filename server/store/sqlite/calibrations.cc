@@ -151,7 +151,7 @@ absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& ke
     const bool communication = CommunicationWasTimedTogether(key, spec, since_s);
     SQLite::Statement row = Query(
         R"sql(
-          SELECT seconds, device_overhead_bytes
+          SELECT seconds, device_overhead_bytes, host_s
           FROM op_times
           WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
               AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql",
@@ -165,6 +165,7 @@ absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& ke
       v1::OpTime& time = *found.result.add_ops();
       *time.mutable_op() = op;
       time.set_seconds(row.getColumn(0).getDouble());
+      time.set_host_s(row.getColumn(2).getDouble());
       found.result.set_device_overhead_bytes(
           std::max<std::int64_t>(found.result.device_overhead_bytes(), row.getColumn(1).getInt64()));
       ++found.reused_ops;
@@ -232,13 +233,14 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
     Execute(
         R"sql(
           INSERT INTO op_times
-          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-          ON CONFLICT DO UPDATE SET seconds = excluded.seconds,
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+          ON CONFLICT DO UPDATE SET seconds = excluded.seconds, host_s = excluded.host_s,
               device_overhead_bytes = excluded.device_overhead_bytes,
               time_budget_s = excluded.time_budget_s, measured_s = excluded.measured_s
           WHERE excluded.time_budget_s >= op_times.time_budget_s)sql",
         key->device, key->build_id, key->ranks, key->ranks_per_device, key->workers, time.op(),
-        time.seconds(), measured.result.device_overhead_bytes(), asked.calibrate().time_budget_s(), now_s);
+        time.seconds(), measured.result.device_overhead_bytes(), asked.calibrate().time_budget_s(), now_s,
+        time.host_s());
   }
 }
 

@@ -253,7 +253,12 @@ CREATE INDEX reports_by_lease
   WHERE kind = 'report';
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};
+// Seconds in which the host issues an op; 0: not measured.
+constexpr const char* kVersion6 = R"sql(
+ALTER TABLE op_times ADD COLUMN host_s REAL NOT NULL DEFAULT 0;
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5, kVersion6};
 
 // SQL function that reads a field of a serialized message; `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>

@@ -2,6 +2,7 @@
 #include "proto/convert/trainer_convert.h"
 
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,10 +32,20 @@ TEST(OpConvert, RoundTrips) {
       op.group_size = 4;
     }
     for (int i = 0; i < DimCount(op.kind); ++i) op.dims[static_cast<std::size_t>(i)] = i + 2;
-    const auto back = FromProto(Wire(ToProto(OpTime{op, 0.25})));
+    const auto back = FromProto(Wire(ToProto(OpTime{op, 0.25, 0.125})));
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_EQ(back->op, op);
     EXPECT_EQ(back->seconds, 0.25);
+    EXPECT_EQ(back->host_s, 0.125);
+  }
+}
+
+TEST(OpConvert, HostTimeIsChecked) {
+  v1::OpTime time = ToProto(OpTime{OpDesc{.dims = {2, 3, 4}}, 1});
+  EXPECT_EQ(FromProto(time)->host_s, 0);
+  for (const double bad : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    time.set_host_s(bad);
+    EXPECT_THAT(FromProto(time).status().message(), HasSubstr("host_s"));
   }
 }
 

@@ -11,6 +11,8 @@
 
 #include "search/cost/cost_model.h"
 #include "search/cost/layer_ops.h"
+#include "search/cost/op_times/measured_on_links.h"
+#include "search/text/cluster_json.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
 
@@ -72,6 +74,21 @@ TEST(HostTime, MessagesOverTheTensorGroupAreIssuedToo) {
   EXPECT_EQ(stage(2, 1).forward_s, 102) << "51 issues: 4 x 11 and 7";
   EXPECT_EQ(stage(2, 0).backward_s, 108) << "54 issues: 4 x 13 and 2";
   EXPECT_EQ(stage(2, 1).backward_s, 114) << "57 issues: 5 and 4 x 13";
+}
+
+// What a calibration measured of the host reaches the predictions, also on several machines.
+TEST(HostTime, MeasuredByACalibration) {
+  const ModelSpec model = SmallGpt(2);
+  const OpDesc product{.dims = {64, 64, 64}}, fill{.kind = OpKind::kFill, .dims = {64}};
+  const OpTimes none({{product, 1e-9}, {fill, 1e-9}});
+  const OpTimes some({{product, 1e-9, 0.75}, {fill, 1e-9, 0.25}});
+  CostModel free(model, Fp32(3, 16), LocalRanks(1), none), bound(model, Fp32(3, 16), LocalRanks(1), some);
+  EXPECT_LT(free.Predict({}).step_time_s, 1e-3);
+  EXPECT_NEAR(bound.Predict({}).step_time_s, 0.5 * 3 * (19 + 27), 1e-3) << "forwards and backwards";
+  const auto cluster = PresetCluster("a100-80gb-sxm:2x8");
+  const auto on_links = MeasuredOnLinks::Create(some, *cluster);
+  ASSERT_TRUE(on_links.ok()) << on_links.status();
+  EXPECT_EQ((*on_links)->HostOpSeconds(), 0.5);
 }
 
 // One rank does one thing after the other: three microbatches of two layers, whose forward is 19 issues and

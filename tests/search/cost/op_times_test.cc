@@ -52,6 +52,18 @@ TEST(OpTimes, ReturnsMeasuredTimes) {
   EXPECT_EQ(times.measured().size(), 2u);
 }
 
+TEST(OpTimes, HostTimeIsTheMeanOverTimedComputeOps) {
+  EXPECT_EQ(OpTimes().HostOpSeconds(), 0);
+  EXPECT_EQ(OpTimes({{Matmul(64, 64, 64), 3e-5}}).HostOpSeconds(), 0) << "the host computed";
+  const OpDesc message{
+      .kind = OpKind::kAllReduceSum, .group = CommGroup::kTensor, .group_size = 2, .dims = {64}};
+  const OpTimes times({{Matmul(64, 64, 64), 3e-5, 4e-6},
+                       {Matmul(128, 64, 64), 7e-5, 8e-6},
+                       {Matmul(256, 64, 64), 7e-5},
+                       {message, 1e-5, 1}});
+  EXPECT_DOUBLE_EQ(times.HostOpSeconds(), 6e-6);
+}
+
 TEST(OpTimes, EstimatesBetweenMeasuredSizes) {
   const SyntheticDevice device;
   std::vector<OpDesc> ops;

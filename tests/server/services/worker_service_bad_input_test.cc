@@ -103,6 +103,8 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndKeepTheLease) {
   for (const double seconds : {0.0, 1e7, 1e300, std::nan("")})
     refused([&](auto& r) { r.mutable_calibration()->mutable_ops(0)->set_seconds(seconds); },
             "calibration.ops");
+  for (const double seconds : {-1.0, 1e7, std::nan("")})
+    refused([&](auto& r) { r.mutable_calibration()->mutable_ops(0)->set_host_s(seconds); }, "host_s");
   refused([](auto& r) { r.mutable_calibration()->clear_ops(); }, "calibration.ops lacks");
   refused([](auto& r) { r.mutable_calibration()->mutable_ops(0)->mutable_op()->set_kind("frob"); }, "frob");
   refused([](auto& r) { *r.mutable_calibration()->add_ops() = r.calibration().ops(0); }, "calibration.ops");

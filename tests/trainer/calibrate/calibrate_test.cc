@@ -61,10 +61,10 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
 // A CPU device whose clock reports `sample_s` for every sample, and counts the samples.
 class ClockedDevice final : public Device {
  public:
-  explicit ClockedDevice(double sample_s) : sample_s_(sample_s) {}
+  explicit ClockedDevice(double sample_s, bool on_host = true) : sample_s_(sample_s), on_host_(on_host) {}
 
   std::string Name() const override { return cpu_->Name(); }
-  bool ComputesOnHost() const override { return true; }
+  bool ComputesOnHost() const override { return on_host_; }
   bool ComputesIn(DType type) const override { return cpu_->ComputesIn(type); }
   void* Allocate(std::int64_t bytes) override { return cpu_->Allocate(bytes); }
   void Free(void* data, std::int64_t bytes) noexcept override { cpu_->Free(data, bytes); }
@@ -96,6 +96,7 @@ class ClockedDevice final : public Device {
 
   const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
   const double sample_s_;
+  const bool on_host_;
   int samples_ = 0;
 };
 
@@ -129,6 +130,22 @@ TEST(Calibrate, DividesBudgetAmongOps) {
   EXPECT_EQ(SamplesOfEach(4, 0.99e-3, 0.5).samples, 1 + 126);
   EXPECT_EQ(SamplesOfEach(4, 0.99e-3, 50).samples, 1 + 200);
   EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0.05).seconds, 0.99e-3);
+}
+
+// The host's time to issue an op is measured beside the device's own, which here is none of the host's.
+TEST(Calibrate, TimesWhatTheHostTakesToIssue) {
+  const std::vector<OpDesc> fills = {{.kind = OpKind::kFill, .dtype = DType::kF32, .dims = {1 << 20}}};
+  const auto time = [&](bool on_host) {
+    auto rendezvous = CreateLocalRendezvous(1);
+    Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
+    backend.device = std::make_unique<ClockedDevice>(1e-9, on_host);
+    return TimeOps(fills, 0, 0, 1, backend).front();
+  };
+  EXPECT_EQ(time(true).host_s, 0) << "the host runs it";
+  const OpTime issued = time(false);
+  EXPECT_DOUBLE_EQ(issued.seconds, 1e-9 / 256);
+  EXPECT_GT(issued.host_s, issued.seconds) << "a fill of 4 MiB is no matter of picoseconds";
+  EXPECT_LT(issued.host_s, 10);
 }
 
 // A sample of a short op consists of several runs, 50 us in total; a very short op runs 256 times.
