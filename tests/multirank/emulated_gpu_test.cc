@@ -295,6 +295,47 @@ TEST_F(EmulatedGpu, ReproducibleModeRepeatsEveryBit) {
   EXPECT_FALSE(BitsOf(c, directory, "1") == BitsOf(c, directory, "3"));
 }
 
+// What a broken kernel does to a run, and that the run says so.
+TEST_F(EmulatedGpu, FaultOfTheDeviceEndsTheJobWithItsName) {
+  TrainConfig c = Gpt2("fp32");
+  c.plan = {{.dp = 2}};
+  const ScopedVariable variable("AUTOCFG_EMULATED_FAULT", "illegal_address@40");
+  const worker::JobResult job = RunProcesses(c, "cuda");
+  EXPECT_EQ(job.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(job.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_THAT(job.message, HasSubstr("an illegal memory access was encountered (cudaErrorIllegalAddress)"));
+}
+
+TEST_F(EmulatedGpu, HangingKernelEndsAtTheTimeLimit) {
+  const ScopedVariable variable("AUTOCFG_EMULATED_FAULT", "hang@40");
+  const worker::JobResult job = RunProcesses(Gpt2("fp32"), "cuda", {}, std::chrono::seconds(3));
+  EXPECT_EQ(job.outcome, v1::OUTCOME_TIMED_OUT);
+  EXPECT_THAT(job.message, HasSubstr("time limit of 3 s"));
+}
+
+TEST_F(EmulatedGpu, WrongKernelChangesTheLosses) {
+  const TrainConfig c = Gpt2("fp32");
+  const test::TrainedRun cpu = test::RunAsThreads(c);
+  const ScopedVariable same_launches("AUTOCFG_MATMUL", "heuristic");
+  // Returns how many steps have another loss than on the CPU; NaN is another.
+  const auto differ = [&](const char* fault) {
+    const ScopedVariable variable("AUTOCFG_EMULATED_FAULT", fault);
+    const worker::JobResult job = RunProcesses(c, "cuda");
+    EXPECT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
+    int count = 0;
+    for (std::size_t s = 0; s < cpu.steps.size(); ++s) {
+      const double loss = job.ranks[0].last.train_result().losses(static_cast<int>(s));
+      if (!(std::abs(loss - cpu.steps[s].loss) < 1e-4)) ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(differ(""), 0);
+  int wrong = 0;
+  for (const char* fault : {"wrong@40", "wrong@80", "wrong@120", "wrong@160"})
+    wrong += differ(fault) > 0 ? 1 : 0;
+  EXPECT_GE(wrong, 2) << "of 4 kernels; the next step's fill hides what some would have written";
+}
+
 // Unusual choices appear on the ranks' log, once for ranks with the same shapes. Usual choices do not appear.
 TEST_F(EmulatedGpu, LogsUnusualChoices) {
   setenv("AUTOCFG_MATMUL", "heuristic", 1);

@@ -46,8 +46,11 @@ inline v1::TrainSpec SpecOf(const TrainConfig& c) {
   return spec;
 }
 
+constexpr std::chrono::seconds kJobLimit{120};
+
 inline worker::JobResult RunProcesses(const v1::RunSpec& job, int ranks,
-                                      const worker::LaunchHooks& hooks = {}) {
+                                      const worker::LaunchHooks& hooks = {},
+                                      std::chrono::seconds limit = kJobLimit) {
   worker::JobRequest request;
   for (int rank = 0; rank < ranks; ++rank) {
     v1::RunSpec spec = job;
@@ -55,16 +58,17 @@ inline worker::JobResult RunProcesses(const v1::RunSpec& job, int ranks,
     spec.set_world_size(ranks);
     request.ranks.push_back(spec);
   }
-  request.time_limit = std::chrono::seconds(120);
+  request.time_limit = limit;
   return worker::ProcessLauncher(BuildPath("bin/autocfg-trainer")).Run(request, hooks);
 }
 
 inline worker::JobResult RunProcesses(const TrainConfig& c, const char* device = "cpu",
-                                      const worker::LaunchHooks& hooks = {}) {
+                                      const worker::LaunchHooks& hooks = {},
+                                      std::chrono::seconds limit = kJobLimit) {
   v1::RunSpec job;
   job.set_device(device);
   *job.mutable_train() = SpecOf(c);
-  return RunProcesses(job, static_cast<int>(RankCount(c.plan)), hooks);
+  return RunProcesses(job, static_cast<int>(RankCount(c.plan)), hooks, limit);
 }
 
 }  // namespace autocfg::trainer

@@ -23,6 +23,7 @@
 //   what was there before. The null stream is the exception: its work always runs at once.
 // - The kernel needs no more than the smallest supported device has: 1024 threads per block, 163 KiB of
 //   shared memory.
+// - Host code reports a fault of the device, if it does so for the faults that faults.h injects.
 //
 // It does not prove:
 // - anything about speed, registers, coalescing or bank conflicts;

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@
 
 #include "tests/support/cuda_emulator/device_memory.h"
 #include "tests/support/cuda_emulator/emulator_test_kernels.h"
+#include "tests/support/cuda_emulator/faults.h"
 #include "tests/support/cuda_emulator/streams.h"
 
 namespace autocfg::cuda_emulator {
@@ -104,10 +106,9 @@ TEST_P(CudaEmulator, SharedMemoryIsNaNWhenABlockStarts) {
 }
 
 TEST_P(CudaEmulator, EveryThreadOfEveryBlockRunsOnce) {
-  const std::size_t n = 2 * 3 * 2 * 4 * 2 * 3;
-  const OnDevice<unsigned> y(n);
+  const OnDevice<unsigned> y(kThreadsOfWhereAmI);
   WhereAmI(y.data());
-  for (unsigned i = 0; i < n; ++i) EXPECT_EQ(y.values()[i], i);
+  for (unsigned i = 0; i < kThreadsOfWhereAmI; ++i) EXPECT_EQ(y.values()[i], i);
 }
 
 TEST_P(CudaEmulator, MatrixUnits) {
@@ -308,6 +309,84 @@ TEST_F(Streams, PinnedMemoryIsReadWhenTheCopyRuns) {
   EXPECT_EQ(x.values().front(), 2) << "the host changed it too early";
   EXPECT_EQ(y.values().front(), 1);
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
+class Faults : public testing::Test {
+ protected:
+  void SetUp() override { EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, 0), cudaSuccess); }
+  void TearDown() override {
+    SetFault(Fault::kNone);
+    EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
+  }
+  // Launches a kernel that writes to y.
+  static void Write(const OnDevice<unsigned>& y) { WhereAmI(y.data()); }
+  static bool IsWritten(const OnDevice<unsigned>& y) {
+    const std::vector<unsigned> values = y.values();
+    return std::all_of(values.begin(), values.end(), [](unsigned value) { return value != kUnwritten; });
+  }
+  static OnDevice<unsigned> Fresh() {
+    return OnDevice<unsigned>(std::vector<unsigned>(kThreadsOfWhereAmI, kUnwritten));
+  }
+
+  static constexpr unsigned kUnwritten = 0xffffffff;
+  cudaStream_t stream_ = nullptr;
+};
+
+TEST_F(Faults, ErrorOfAKernelIsSticky) {
+  const auto first = Fresh(), second = Fresh(), third = Fresh();
+  SetFault(Fault::kIllegalAddress, 2);
+  Write(first);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  Write(second);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalAddress) << "asking does not clear it";
+  void* data = nullptr;
+  EXPECT_EQ(cudaMalloc(&data, 8), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaMemcpyAsync(third.data(), first.data(), 4, cudaMemcpyDeviceToDevice, stream_),
+            cudaErrorIllegalAddress);
+  cudaLaunchConfig_t config{};
+  config.gridDim = config.blockDim = dim3{1, 1, 1};
+  EXPECT_EQ(CheckLaunch(config, nullptr), cudaErrorIllegalAddress);
+  EXPECT_TRUE(IsWritten(first));
+  EXPECT_FALSE(IsWritten(second));
+  EXPECT_EQ(third.values()[0], kUnwritten) << "nothing runs after it";
+  SetFault(Fault::kNone);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+}
+
+TEST_F(Faults, WrongKernelWritesNothing) {
+  const auto first = Fresh(), second = Fresh();
+  SetFault(Fault::kWrongResult);
+  Write(first);
+  Write(second);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_FALSE(IsWritten(first));
+  EXPECT_TRUE(IsWritten(second));
+}
+
+TEST_F(Faults, HangingKernelIsNeverDone) {
+  const auto y = Fresh();
+  cudaEvent_t before = nullptr, after = nullptr;
+  ASSERT_EQ(cudaEventCreate(&before), cudaSuccess);
+  ASSERT_EQ(cudaEventCreate(&after), cudaSuccess);
+  EXPECT_EQ(cudaEventRecord(before, stream_), cudaSuccess);
+  SetFault(Fault::kHang);
+  Launch(stream_, [] {});
+  EXPECT_EQ(cudaMemsetAsync(y.data(), 0, 4, stream_), cudaSuccess);
+  EXPECT_EQ(cudaEventRecord(after, stream_), cudaSuccess);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorNotReady);
+    EXPECT_EQ(cudaEventQuery(after), cudaErrorNotReady);
+  }
+  EXPECT_EQ(cudaEventQuery(before), cudaSuccess);
+  EXPECT_EQ(y.values()[0], kUnwritten);
+  SetFault(Fault::kNone);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(y.values()[0], 0u);
+  EXPECT_EQ(cudaEventDestroy(before), cudaSuccess);
+  EXPECT_EQ(cudaEventDestroy(after), cudaSuccess);
 }
 
 TEST(MemoryUse, KilledProcessReturnsItsMemory) {

@@ -13,7 +13,8 @@ void ReadVotes(const int* predicate, unsigned* ballot, int* any, int* all, int* 
 void Diverge(int* y);
 // reads the initial shared memory of a block, then writes to it
 void ReadPoison(float* fixed, float* dynamic, int n);
-void WhereAmI(unsigned* y);  // in a grid with three dimensions
+void WhereAmI(unsigned* y);  // in a grid with three dimensions; each thread writes its number
+inline constexpr unsigned kThreadsOfWhereAmI = 2 * 3 * 2 * 4 * 2 * 3;
 void Multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c, float* transposed);
 
 // copies two groups of 4 numbers, and zeros; waits for the first group before reading it if `wait`

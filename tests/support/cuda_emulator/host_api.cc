@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/cuda_emulator/device_memory.h"
+#include "tests/support/cuda_emulator/faults.h"
 #include "tests/support/cuda_emulator/streams.h"
 
 namespace emulator = autocfg::cuda_emulator;
@@ -43,6 +44,8 @@ bool events_pending = false;
 
 }  // namespace
 
+cudaError_t cudaGetLastError() { return emulator::StickyError(); }
+cudaError_t cudaPeekAtLastError() { return emulator::StickyError(); }
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     case cudaSuccess: return "cudaSuccess";
@@ -53,6 +56,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorNoDevice: return "cudaErrorNoDevice";
     case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
     case cudaErrorNotReady: return "cudaErrorNotReady";
+    case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
   }
   return "unrecognized error code";
 }
@@ -66,6 +70,7 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
     case cudaErrorNotReady: return "device not ready";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
   }
   return "unrecognized error code";
 }
@@ -81,7 +86,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
 cudaError_t cudaDeviceSynchronize() {
   emulator::FinishAll();
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (device != 0) return cudaErrorInvalidDevice;
@@ -108,7 +113,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   *data = nullptr;
-  if (bytes == 0) return cudaSuccess;
+  if (bytes == 0) return emulator::StickyError();
   if (!autocfg::cuda_emulator::TakeMemory(bytes)) return cudaErrorMemoryAllocation;
   *data = autocfg::cuda_emulator::AllocateDeviceMemory(bytes);
   if (*data == nullptr) {
@@ -116,46 +121,46 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
     return cudaErrorMemoryAllocation;
   }
   Sizes()[*data] = bytes;
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaFree(void* data) {
-  if (data == nullptr) return cudaSuccess;
+  if (data == nullptr) return emulator::StickyError();
   ++waits.frees;
   emulator::FinishAll();
   autocfg::cuda_emulator::FreeDeviceMemory(data);
   autocfg::cuda_emulator::GiveMemory(Sizes().at(data));
   Sizes().erase(data);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
   ++waits.pinned;
   *data = std::malloc(bytes);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
   Pinned()[static_cast<const char*>(*data)] = bytes;
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaFreeHost(void* data) {
   Pinned().erase(static_cast<const char*>(data));
   std::free(data);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const autocfg::cuda_emulator::MemoryState memory = autocfg::cuda_emulator::MemoryOfDevice();
   *free = memory.free;
   *total = memory.total;
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
   std::memset(data, value, bytes);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
   emulator::Issue(stream, [=] { std::memset(data, value, bytes); });
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
   std::memmove(to, from, bytes);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
@@ -167,77 +172,78 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     emulator::Issue(stream, [to, staged = std::vector<char>(begin, begin + bytes)] {
       std::memcpy(to, staged.data(), staged.size());
     });
-    return cudaSuccess;
+    return emulator::StickyError();
   }
   emulator::Issue(stream, [=] { std::memmove(to, from, bytes); });
   if (pageable) emulator::Finish(stream);  // the driver returns once the copy is made
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = emulator::CreateStream();
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   emulator::DestroyStream(stream);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++waits.synchronisations;
   emulator::Finish(stream);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (!emulator::Query(stream)) return cudaErrorNotReady;
   ++waits.synchronisations;
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   emulator::Await(stream, event);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = emulator::CreateEvent();
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   emulator::DestroyEvent(event);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   emulator::Record(event, stream);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   *milliseconds =
       std::chrono::duration<float, std::milli>(emulator::TimeOf(end) - emulator::TimeOf(start)).count();
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return events_pending || !emulator::Query(event) ? cudaErrorNotReady : cudaSuccess;
+  return events_pending || !emulator::Query(event) ? cudaErrorNotReady : emulator::StickyError();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++waits.events;
   emulator::Finish(event);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int, std::size_t) {
   *blocks = 2;
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
-  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return emulator::StickyError();
   if (value < 0 || static_cast<std::size_t>(value) > kEmulatedSharedBytes) return cudaErrorInvalidValue;
   AllowedShared()[kernel] = static_cast<std::size_t>(value);
-  return cudaSuccess;
+  return emulator::StickyError();
 }
 
 namespace autocfg::cuda_emulator {
 
 cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel) {
+  if (StickyError() != cudaSuccess) return StickyError();
   const dim3 &grid = config.gridDim, &block = config.blockDim;
   const auto threads = std::size_t{block.x} * block.y * block.z;
   if (threads < 1 || block.x > 1024 || block.y > 1024 || block.z > 64 || threads > 1024)
@@ -251,7 +257,9 @@ cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel) {
   return cudaSuccess;
 }
 
-void Launch(cudaStream_t stream, std::function<void()> kernel) { Issue(stream, std::move(kernel)); }
+void Launch(cudaStream_t stream, std::function<void()> kernel) {
+  Issue(stream, WithFault(std::move(kernel)));
+}
 
 HostWaits Waits() { return waits; }
 

@@ -18,11 +18,13 @@ enum cudaError_t {
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
 };
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+// A call returns its own errors at once. These return the error of a kernel, which is sticky (faults.h).
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
 
 // One device.
 enum cudaDeviceAttr {

@@ -7,10 +7,12 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "tests/support/cuda_emulator/emulator.h"
+#include "tests/support/cuda_emulator/faults.h"
 
 // A point in a stream, as one call of cudaEventRecord made it.
 struct EmulatedPoint {
@@ -66,13 +68,19 @@ Streams& All() {
 }
 
 bool MayRun(const EmulatedStream& stream) {
-  return !stream.items.empty() && (stream.items.front().work || stream.items.front().after->passed);
+  return !Hangs() && !stream.items.empty() &&
+         (stream.items.front().work || stream.items.front().after->passed);
 }
 
 void RunFront(EmulatedStream& stream) {
   const EmulatedStream::Item item = std::move(stream.items.front());
   stream.items.pop_front();
   if (item.work) item.work();
+}
+
+// As the host waits for a device that never answers.
+void WaitWhileHanging() {
+  while (Hangs()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
 // Runs one item of the newest stream that can go on.
@@ -128,7 +136,10 @@ void DestroyStream(cudaStream_t stream) {
   delete stream;
 }
 
-void Issue(cudaStream_t stream, std::function<void()> work) {
+void Issue(cudaStream_t stream, std::function<void()> given) {
+  std::function<void()> work = [given = std::move(given)] {
+    if (StickyError() == cudaSuccess && !Hangs()) given();
+  };
   if (stream == nullptr) return work();
   stream->has_work = true;
   stream->asked = 0;
@@ -140,6 +151,7 @@ bool HasWork(cudaStream_t stream) { return stream->has_work; }
 void Finish(cudaStream_t stream) {
   if (stream == nullptr) return;
   while (!stream->items.empty()) {
+    WaitWhileHanging();
     if (MayRun(*stream)) {
       RunFront(*stream);
     } else {
@@ -156,6 +168,7 @@ void FinishAll() {
 bool Query(cudaStream_t stream) {
   RunSome();
   if (stream == nullptr) return true;
+  if (Hangs()) return false;
   if (!stream->items.empty() && stream->asked++ < kPendingQueries) return false;
   Finish(stream);
   return true;
@@ -163,6 +176,7 @@ bool Query(cudaStream_t stream) {
 
 bool Query(cudaEvent_t event) {
   RunSome();
+  if (Hangs()) return event->point == nullptr || event->point->passed;
   if (event->point != nullptr && !event->point->passed && event->asked++ < kPendingQueries) return false;
   Finish(event);
   return true;
@@ -188,7 +202,10 @@ void Await(cudaStream_t stream, cudaEvent_t event) {
 }
 
 void Finish(cudaEvent_t event) {
-  while (event->point != nullptr && !event->point->passed) RunAny("the host");
+  while (event->point != nullptr && !event->point->passed) {
+    WaitWhileHanging();
+    RunAny("the host");
+  }
 }
 
 std::chrono::steady_clock::time_point TimeOf(cudaEvent_t event) {
