@@ -38,7 +38,8 @@ endif()
 list(JOIN AUTOCFG_WARNINGS "," cuda_host_warnings)
 add_library(autocfg_cuda_flags INTERFACE)
 target_compile_options(autocfg_cuda_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_host_warnings}> $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_host_warnings}> $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>
+  $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)  # compute-sanitizer names the line
 
 # Most of the time of a build goes to parsing the same headers (gRPC, CLI11, JSON, gtest) and compiling their templates once per source.
 # With AUTOCFG_UNITY the sources of a library or test program are compiled in batches, which costs less than half the CPU time. A change

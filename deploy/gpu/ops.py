@@ -1,8 +1,10 @@
-"""Tests every op and the device against references in double precision with the program gpu_test, test by
-test. A skipped test counts as failed."""
+"""Tests every op and the device against references in double precision with the program gpu_test, one
+process for each suite. A skipped test counts as failed. The first test that fails is repeated (repeat.py)."""
+import contextlib
 import json
 import os
 
+from gpu import repeat
 from gpu.outcome import Failure, OutOfTime
 
 
@@ -37,34 +39,71 @@ def started_tests(text):
     return found
 
 
-def run(context, figures, deadline):
-    context.needs_gpu()
-    file, log = os.path.join(context.work, "ops.json"), os.path.join(context.work, "ops.log")
+def listed_suites(text):
+    """Returns {suite: [full test names]} from the output of --gtest_list_tests, in its order."""
+    found, suite = {}, ""
+    for line in text.splitlines():
+        word = line.split("#")[0].strip()
+        if not line.startswith(" "):
+            suite = word
+        elif word and suite.endswith(".") and not word.startswith("DISABLED_"):
+            found.setdefault(suite[:-1], []).append(suite + word)
+    return found
+
+
+def run_suite(context, suite, log, deadline):
+    """Runs one suite in a process of its own, so that a fault that sticks to the process spares the others.
+    Adds its output to the file `log`. Returns ({test: outcome}, exit code or None, why it was late or
+    None)."""
+    file = os.path.join(context.work, "ops.json")
+    begin = os.path.getsize(log) if os.path.exists(log) else 0
+    if os.path.exists(file):
+        os.remove(file)
     # Written to a file, so that output before a crash or the time limit is kept.
-    figures["command"] = context.command("gpu_test", [])
-    script = 'exec "$0" --gtest_output=json:"$1" >"$2" 2>&1'
+    script = 'exec "$0" --gtest_filter="$1" --gtest_output=json:"$2" >>"$3" 2>&1'
     code, late = None, None
     try:
-        code = context.run("/bin/sh", ["-c", script, context.program("gpu_test"), file, log], deadline).code
+        code = context.run("/bin/sh", ["-c", script, context.program("gpu_test"), f"{suite}.*", file, log], deadline).code
     except OutOfTime as reason:
         late = reason
     if os.path.exists(file):
         with open(file, encoding="utf-8") as text:
-            tests = outcomes(json.load(text))
-    elif not os.path.exists(log):
-        tests = {}  # it was not started
-    else:
-        with open(log, encoding="utf-8", errors="replace") as text:
-            tests = started_tests(text.read())
-    figures["tests"] = tests
-    figures["tests_passed"] = sum(outcome == "passed" for outcome in tests.values())
-    figures["tests_run"] = len(tests)
+            return outcomes(json.load(text)), code, late
+    if not os.path.exists(log):
+        return {}, code, late  # it was not started
+    with open(log, "rb") as text:
+        text.seek(begin)
+        return started_tests(text.read().decode(errors="replace")), code, late
+
+
+def run(context, figures, deadline):
+    context.needs_gpu()
+    log = os.path.join(context.work, "ops.log")
+    figures["command"] = context.command("gpu_test", ["--gtest_filter=SUITE.*"])
+    tests = figures["tests"] = {}
+    figures["tests_passed"] = figures["tests_run"] = 0
+    listed = context.run("gpu_test", ["--gtest_list_tests"], deadline)
+    suites = listed_suites(listed.out)
+    if not suites:
+        raise Failure(f"gpu_test lists no tests: {listed.last_words()}")
+    odd, late = [], None
+    for suite, names in suites.items():
+        ended, code, late = run_suite(context, suite, log, deadline)
+        tests.update(ended)
+        tests.update({name: "not run" for name in names if name not in ended and not late})
+        figures["tests_passed"] = sum(outcome == "passed" for outcome in tests.values())
+        figures["tests_run"] = sum(outcome != "not run" for outcome in tests.values())
+        if late:
+            break
+        if code != 0 and all(ended.get(name) == "passed" for name in names):
+            odd.append(f"{suite} passed, but the program ended with {code}")
+    bad = [name for name, outcome in tests.items() if outcome != "passed"]
+    if bad:
+        with contextlib.suppress(OutOfTime):
+            repeat.failed_test(context, figures.setdefault("repeated", {}), bad[0], deadline)
     if late:
         raise late
-    bad = [name for name, outcome in tests.items() if outcome != "passed"]
-    if not tests:
-        raise Failure(f"no test ran, exit code {code}")
     if bad:
         raise Failure(f"{len(bad)} of {len(tests)} tests did not pass: {', '.join(bad[:8])}{', ...' if len(bad) > 8 else ''}")
-    if code != 0:
-        raise Failure(f"all tests passed, but the program ended with {code}")
+    if odd:
+        raise Failure("; ".join(odd))

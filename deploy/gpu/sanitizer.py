@@ -1,42 +1,26 @@
 """Runs compute-sanitizer over the tests of the ops, as many as time allows: memory errors, and races in
-shared memory, of our own kernels. Excludes the libraries' kernels, and failing calls of the CUDA API:
-libraries probe the driver, and our own code checks every call.
+shared memory, of our own kernels (compute_sanitizer.py).
 
 Only tests that GoogleTest reports as passed under the tool count as run. A tool that does not support the
 device may skip all tests, or not start them, and still end with "0 errors". A tool under which no test ran
 proves nothing ("not possible"). Errors that a tool finds, and a tool that breaks after tests ran under it,
 are failures."""
-import glob
-import os
 import re
-import shutil
 
-from gpu import device, ops
+from gpu import compute_sanitizer, device, ops
 from gpu.context import seconds_left
 from gpu.outcome import Failure, NotPossible, OutOfTime
 
-PLACES = ("/usr/local/cuda*/bin/compute-sanitizer", "/usr/local/cuda*/compute-sanitizer/compute-sanitizer", "/opt/nvidia/*/compute-sanitizer")
 TOOLS = ("memcheck", "racecheck")
-OURS = ("--kernel-name", "kns=autocfg", "--report-api-errors", "no")  # kernels in our namespace
 BATCHES = 16
 # Our own attention kernels; the suites of the ops do not reach them if cuDNN computes attention.
 MORE = "GpuAttention.MatchesTheReference/own"
 REFUSALS = ("Device not supported", "not supported on this", "Unable to", "ERR_NVGPUCTRPERM", "InternalError", "LibraryNotLoaded")
 
 
-def find():
-    found = shutil.which("compute-sanitizer")
-    return found or next((path for place in PLACES for path in sorted(glob.glob(place), reverse=True) if os.access(path, os.X_OK)), None)
-
-
 def tests_of(text):
     """Returns full test names from --gtest_list_tests."""
-    names, suite = [], ""
-    for line in text.splitlines():
-        if not line.startswith(" "):
-            suite = line.split("#")[0].strip()
-        elif line.strip() and suite:
-            names.append(suite + line.split("#")[0].strip())
+    names = [name for tests in ops.listed_suites(text).values() for name in tests]
     return [name for name in names if "Suite" in name or name.endswith(MORE)]
 
 
@@ -55,10 +39,10 @@ def check(context, program, tool, batches, entry, wrong, stop_at):
     """Runs the batches under one tool until `stop_at`. Adds counts to `entry` and errors to the list `wrong`.
     Returns why no test ran, "" if some did."""
     libraries = f"LD_LIBRARY_PATH={context.environment['LD_LIBRARY_PATH']}"
-    entry["command"] = context.shown([libraries, program, "--tool", tool, *OURS, context.program("gpu_test"), "--gtest_filter=NAMES"])
+    entry["command"] = context.shown([libraries, program, "--tool", tool, *compute_sanitizer.OURS, context.program("gpu_test"), "--gtest_filter=NAMES"])
     why = f"not one batch of {len(batches[0])} tests ended within its time"
     for batch in batches:
-        command = ["--tool", tool, *OURS, "--error-exitcode", "9", context.program("gpu_test"), "--gtest_filter=" + ":".join(batch)]
+        command = ["--tool", tool, *compute_sanitizer.OURS, "--error-exitcode", "9", context.program("gpu_test"), "--gtest_filter=" + ":".join(batch)]
         try:
             done = context.run(program, command, stop_at)
         except OutOfTime as late:
@@ -85,7 +69,7 @@ def check(context, program, tool, batches, entry, wrong, stop_at):
 
 def run(context, figures, deadline):
     context.needs_gpu()
-    program = find()
+    program = compute_sanitizer.find()
     if program is None:
         raise NotPossible("compute-sanitizer is not installed on this machine")
     listed = context.run("gpu_test", ["--gtest_list_tests"], deadline)

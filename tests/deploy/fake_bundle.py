@@ -128,7 +128,7 @@ print(json.dumps({"losses": losses, "grad_norms": [1.0] * len(losses), "step_tim
 '''
 
 GPU_TEST = r'''
-import json, os, sys, time
+import fnmatch, json, os, sys, time
 names = ["Gpu.IsThere", "Gpu/OpsSuite.Matmul/cuda_fp32", "Gpu/OpsSuite.Matmul/cuda_bf16"]
 if "--gtest_list_tests" in sys.argv:
     print("Gpu.\n  IsThere\nGpu/OpsSuite.\n  Matmul/cuda_fp32  # GetParam() = ...\n  Matmul/cuda_bf16")
@@ -137,7 +137,7 @@ there, bad = os.environ.get("FAKE_GPU") == "1", os.environ.get("FAKE_BAD_TEST", 
 pattern = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--gtest_filter=")), "*")
 suites, failed = {}, False
 for name in names:
-    if pattern != "*" and name not in pattern.split(":"):
+    if not any(fnmatch.fnmatchcase(name, each) for each in pattern.split(":")):
         continue
     suite, _, test = name.partition(".")
     print("[ RUN      ] " + name, flush=True)

@@ -248,7 +248,22 @@ class GpuCheck(unittest.TestCase):
         test = "Gpu/OpsSuite.Matmul/cuda_fp32"
         code, _, _ = self.check("--only", "ops", FAKE_GPU="1", FAKE_BAD_TEST=test, FAKE_CRASH=test)
         self.assertEqual(code, 1)
-        self.assertEqual(self.report["sections"]["ops"]["figures"]["tests"][test], "did not end")
+        tests = self.report["sections"]["ops"]["figures"]["tests"]
+        self.assertEqual(tests, {"Gpu.IsThere": "passed", test: "did not end", "Gpu/OpsSuite.Matmul/cuda_bf16": "not run"})
+
+    def test_the_first_failing_test_is_repeated_with_blocking_launches_and_under_memcheck(self):
+        tool = self.directory / "tools" / "compute-sanitizer"
+        tool.write_text('#!/bin/sh\necho "$CUDA_LAUNCH_BLOCKING asked: $*"\necho "========= Invalid __global__ write"\nexit 9\n')
+        tool.chmod(0o755)
+        test = "Gpu/OpsSuite.Matmul/cuda_fp32"
+        self.check("--only", "ops", FAKE_GPU="1", FAKE_BAD_TEST=test)
+        repeated = self.report["sections"]["ops"]["figures"]["repeated"]
+        self.assertEqual(repeated["test"], test)
+        self.assertIn("CUDA_LAUNCH_BLOCKING=1", repeated["blocking launches"]["command"])
+        self.assertIn(f"[ RUN      ] {test}", repeated["blocking launches"]["first_lines"])
+        self.assertEqual(repeated["blocking launches"]["outcome"], "exit code 1")
+        self.assertEqual((repeated["memcheck"]["outcome"], repeated["memcheck"]["first_lines"][1]), ("exit code 9", "========= Invalid __global__ write"))
+        self.assertIn(f"--gtest_filter={test}", repeated["memcheck"]["first_lines"][0])
 
     def test_a_driver_that_does_not_know_all_fields_says_the_least(self):
         code, _, said = self.check("--only", "device", FAKE_GPU="1", FAKE_OLD_DRIVER="1")

@@ -29,9 +29,12 @@ OPS = [{"name": "matmul_8192", "kind": "matmul", "m": 16, "n": 32, "k": 48}, {"n
        {"name": "unknown", "kind": "unheard-of"}]
 PLANS = ("tp=2,mbs=1", "pp=2,vpp=2,mbs=1,schedule=interleaved")
 SUITES = ("DeviceSuite", "OpsSuite", "OpsCrossEntropySuite", "OpsEpilogueSuite")  # gpu_test has them too
-# Runs the suites if all tests are requested; the fake program handles single tests.
+# Lists and runs these suites and their tests; the fake program handles others.
 GPU_TEST = """#!/bin/sh
-case "$*" in *--gtest_filter=*) exec "$0.fake" "$@" ;; esac
+case "$*" in
+  *--gtest_filter=*Suite.*) exec "{program}" "$@" ;;
+  *--gtest_filter=*) exec "$0.fake" "$@" ;;
+esac
 exec "{program}" --gtest_filter="{suites}" "$@"
 """
 MEMORY = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("llama-check", "tp=1,pp=1,dp=1,mbs=1,recompute=full:1", "fp32"))
@@ -183,6 +186,56 @@ class Rehearsal(unittest.TestCase):
     def test_slices_are_timed(self):
         for slice_ in ("0,1", "1,0"):
             self.assertGreater(self.passed("slices")[slice_]["per_micro_batch_s"], 0)
+
+
+class Faults(unittest.TestCase):
+    """What the report says of a GPU whose kernels are broken. A missing library and a refusal by NCCL need no
+    emulator (gpu_check_test.py)."""
+
+    def entry(self, section, fault, limit_s=100, **patches):
+        """Runs one section on an emulated GPU with the fault; returns its entry in the report."""
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        root, environment = tiny_bundle(directory.name)
+        work = pathlib.Path(directory.name) / "work"
+        work.mkdir()
+        context = Context(str(root), str(work), None, 2, dict(environment, AUTOCFG_EMULATED_FAULT=fault, AUTOCFG_MATMUL="heuristic"))
+        context.gpu = ""
+        report = Report(str(pathlib.Path(directory.name) / "report.json"), {})
+        with mock.patch.multiple(losses, STEPS=3, PLAN="mbs=4"):
+            run_sections(report, [Section("it", limit_s, section)], context, limit_s, lambda _: None)
+        return json.loads(pathlib.Path(report.path).read_text())["sections"]["it"]
+
+    def test_an_illegal_address_is_named_and_spares_the_other_suites(self):
+        # Each process counts its own launches. The suites of the device and of the cross-entropy have fewer.
+        entry = self.entry(ops.run, "illegal_address@400")
+        self.assertEqual(entry["outcome"], "failed")
+        tests, repeated = entry["figures"]["tests"], entry["figures"]["repeated"]
+        self.assertTrue(any("an illegal memory access" in outcome for outcome in tests.values()), tests)
+        self.assertTrue(any("/OpsSuite." in test and outcome != "passed" for test, outcome in tests.items()))
+        for suite in ("OpsCrossEntropySuite", "DeviceSuite"):
+            ended = {outcome for test, outcome in tests.items() if f"/{suite}." in test}
+            self.assertEqual(ended, {"passed"}, suite)
+        self.assertIn(repeated["test"], entry["why"])
+        self.assertEqual(repeated["blocking launches"]["outcome"], "exit code 0", "alone, it launches too few kernels for the fault")
+
+    def test_an_illegal_address_in_a_run_is_named(self):
+        entry = self.entry(losses.run, "illegal_address@60")
+        self.assertEqual(entry["outcome"], "failed")
+        self.assertIn("llama-check on cuda in fp32: exit code 1: autocfg: the run failed: rank 0: CUDA:", entry["why"])
+        self.assertIn("an illegal memory access was encountered (cudaErrorIllegalAddress)", entry["why"])
+
+    def test_a_wrong_kernel_is_named_by_its_losses(self):
+        # What some kernels do not write, the next step writes again.
+        entries = [self.entry(losses.run, f"wrong@{launch}") for launch in (90, 110, 130, 150)]
+        named = [entry["why"] for entry in entries if " differ from the CPU's by " in entry["why"]]
+        self.assertGreaterEqual(len(named), 2, [entry["why"] for entry in entries])
+
+    def test_a_kernel_that_hangs_costs_its_section_and_is_named(self):
+        entry = self.entry(losses.run, "hang@60", limit_s=15)
+        self.assertEqual(entry["outcome"], "failed")
+        self.assertRegex(entry["why"], "not done within its 1[0-9] s: autocfg train --model ran for")
+        self.assertTrue(any("--device cuda" in failed["command"] for failed in entry["failed_commands"]), entry["failed_commands"])
 
 
 class Refusals(unittest.TestCase):

@@ -5,7 +5,7 @@ import unittest
 from unittest import mock
 
 import fake_bundle  # noqa: F401: the path to deploy/
-from gpu import sanitizer
+from gpu import compute_sanitizer, sanitizer
 from gpu.outcome import Failure, NotPossible, OutOfTime
 from gpu.programs import Done
 
@@ -59,7 +59,7 @@ def skipped(said):
 class Sections(unittest.TestCase):
     def check(self, answer):
         self.figures, self.tool = {}, Tool(answer)
-        with mock.patch.object(sanitizer, "find", lambda: "/tools/compute-sanitizer"):
+        with mock.patch.object(compute_sanitizer, "find", lambda: "/tools/compute-sanitizer"):
             sanitizer.run(self.tool, self.figures, time.monotonic() + 60)
 
     def refused(self, kind, answer):
