@@ -56,7 +56,7 @@ std::string Holder(const struct stat& file) {
   std::error_code error;
   for (fs::directory_iterator process("/proc", error), end; !error && process != end;
        process.increment(error)) {
-    const std::string id = process->path().filename();
+    std::string id = process->path().filename();
     if (!std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) continue;
     std::error_code hidden;
     for (fs::directory_iterator fd(process->path() / "fd", hidden); !hidden && fd != fs::directory_iterator();

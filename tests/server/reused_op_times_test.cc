@@ -48,7 +48,7 @@ class ReusedOpTimes : public CoordinatorFixture {
   v1::Study Run(const v1::SearchSpec& spec) {
     const v1::Study created = Create(spec);
     EXPECT_TRUE(Start(created.name()).ok());
-    const v1::Study done = Finish(created.name());
+    v1::Study done = Finish(created.name());
     EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE) << done.message();
     return done;
   }

@@ -29,7 +29,7 @@ LeaseLoop::LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::In
 
 absl::Status LeaseLoop::Run(Registration session) {
   session_ = session;
-  const absl::Status end = TakeWork();
+  absl::Status end = TakeWork();
   if (!end.ok()) {
     spdlog::error("{}: another worker has registered under this name; its jobs here are ended ({})",
                   calls_.worker(), Text(end));

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "fmt/format.h"
+
 namespace autocfg::worker {
 namespace {
 
@@ -90,7 +92,7 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
       Climb(mount + "/unified", path, limits, ReadGroup2);
     } else {
       if (HasWord(controllers, "cpu")) {
-        Climb(mount + "/" + controllers, path, limits, ReadCpuGroup1);
+        Climb(fmt::format("{}/{}", mount, controllers), path, limits, ReadCpuGroup1);
         Climb(mount + "/cpu", path, limits, ReadCpuGroup1);
       }
       if (HasWord(controllers, "memory")) Climb(mount + "/memory", path, limits, ReadMemoryGroup1);

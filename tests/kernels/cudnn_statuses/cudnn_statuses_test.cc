@@ -60,7 +60,8 @@ void GetLastErrorString(char* text, std::size_t room) {
   std::strncpy(text, world.fault.message.c_str(), room);
 }
 cudnnStatus_t Create(cudnnHandle_t* handle) {
-  *handle = reinterpret_cast<cudnnHandle_t>(std::intptr_t{1});  // opaque; never dereferenced
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): opaque, and never dereferenced
+  *handle = reinterpret_cast<cudnnHandle_t>(std::intptr_t{1});
   const cudnnStatus_t status = Answer("create");
   if (status == CUDNN_STATUS_SUCCESS) ++world.handles;
   return status;
@@ -72,6 +73,7 @@ cudnnStatus_t Destroy(cudnnHandle_t) {
 cudnnStatus_t SetStream(cudnnHandle_t, cudaStream_t) { return Answer("set_stream"); }
 cudnnStatus_t CreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
   static std::intptr_t last = 0;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): opaque, and never dereferenced
   *descriptor = reinterpret_cast<cudnnBackendDescriptor_t>(++last);
   world.types[*descriptor] = type;
   ++world.descriptors;

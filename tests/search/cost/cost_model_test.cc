@@ -159,8 +159,8 @@ TEST(CostModel, PartsOfArbitraryStages) {
     const UnequalPipeline p =
         RandomPipeline(random, kSchedules[static_cast<std::size_t>(i) % kSchedules.size()]);
     const auto& [plan, m, costs] = p;
-    const auto step = TraceProgram(ProgramOf(plan, m), [&](std::int32_t rank, const Action& a) {
-      return SecondsOf(costs, 1, rank / 2, a);
+    const auto step = TraceProgram(ProgramOf(plan, m), [&p](std::int32_t rank, const Action& a) {
+      return SecondsOf(p.costs, 1, rank / 2, a);
     });
     ASSERT_TRUE(step.ok()) << step.status();
     const TimedStep timed = TimeOf(p, costs);

@@ -22,39 +22,41 @@ std::string OrderText(const ComputeOrder& order) {
 
 // Narayanan et al. 2021, figure 4 (top): four stages, eight microbatches.
 TEST(OneFOneB, FourStagesEightMicrobatches) {
-  EXPECT_EQ(Text(Unroll(OneFOneBOrder(0, 4, 8))),
+  EXPECT_EQ(OrderText(Unroll(OneFOneBOrder(0, 4, 8))),
             "0F0 0F1 0F2 0F3 0B0 0F4 0B1 0F5 0B2 0F6 0B3 0F7 0B4 0B5 0B6 0B7");
-  EXPECT_EQ(Text(Unroll(OneFOneBOrder(1, 4, 8))),
+  EXPECT_EQ(OrderText(Unroll(OneFOneBOrder(1, 4, 8))),
             "1F0 1F1 1F2 1B0 1F3 1B1 1F4 1B2 1F5 1B3 1F6 1B4 1F7 1B5 1B6 1B7");
-  EXPECT_EQ(Text(Unroll(OneFOneBOrder(2, 4, 8))),
+  EXPECT_EQ(OrderText(Unroll(OneFOneBOrder(2, 4, 8))),
             "2F0 2F1 2B0 2F2 2B1 2F3 2B2 2F4 2B3 2F5 2B4 2F6 2B5 2F7 2B6 2B7");
-  EXPECT_EQ(Text(Unroll(OneFOneBOrder(3, 4, 8))),
+  EXPECT_EQ(OrderText(Unroll(OneFOneBOrder(3, 4, 8))),
             "3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 3F4 3B4 3F5 3B5 3F6 3B6 3F7 3B7");
 }
 
 TEST(GPipe, AllForwardsThenAllBackwards) {
-  EXPECT_EQ(Text(Unroll(GPipeOrder(2, 4, 3))), "2F0 2F1 2F2 2B0 2B1 2B2");
-  EXPECT_EQ(Text(Unroll(GPipeOrder(0, 1, 1))), "0F0 0B0");
+  EXPECT_EQ(OrderText(Unroll(GPipeOrder(2, 4, 3))), "2F0 2F1 2F2 2B0 2B1 2B2");
+  EXPECT_EQ(OrderText(Unroll(GPipeOrder(0, 1, 1))), "0F0 0B0");
 }
 
 // Narayanan et al. 2021, figure 4 (bottom): four ranks of two chunks, eight microbatches. Rank 0 runs four
 // microbatches through its first chunk, the same four through its second, two more, and then forwards and
 // backwards in turn; the last rank starts after its first chunk.
 TEST(Interleaved, FourRanksOfTwoChunksEightMicrobatches) {
-  EXPECT_EQ(Text(Unroll(InterleavedOrder(0, 4, 2, 8))),
+  EXPECT_EQ(OrderText(Unroll(InterleavedOrder(0, 4, 2, 8))),
             "0F0 0F1 0F2 0F3 4F0 4F1 4F2 4F3 0F4 0F5 0F6 4B0 0F7 4B1 4F4 4B2 4F5 4B3 4F6 0B0 4F7 0B1 0B2 0B3 "
             "4B4 4B5 4B6 4B7 0B4 0B5 0B6 "
             "0B7");
-  EXPECT_EQ(Text(Unroll(InterleavedOrder(3, 4, 2, 8))),
+  EXPECT_EQ(OrderText(Unroll(InterleavedOrder(3, 4, 2, 8))),
             "3F0 3F1 3F2 3F3 7F0 7B0 7F1 7B1 7F2 7B2 7F3 7B3 3F4 3B0 3F5 3B1 3F6 3B2 3F7 3B3 7F4 7B4 7F5 7B5 "
             "7F6 7B6 7F7 7B7 3B4 3B5 3B6 "
             "3B7");
 }
 
 TEST(Interleaved, TwoRanksOfThreeChunks) {
-  EXPECT_EQ(Text(Unroll(InterleavedOrder(0, 2, 3, 2))), "0F0 0F1 2F0 2F1 4F0 4F1 4B0 4B1 2B0 2B1 0B0 0B1")
+  EXPECT_EQ(OrderText(Unroll(InterleavedOrder(0, 2, 3, 2))),
+            "0F0 0F1 2F0 2F1 4F0 4F1 4B0 4B1 2B0 2B1 0B0 0B1")
       << "all of it is warm-up";
-  EXPECT_EQ(Text(Unroll(InterleavedOrder(1, 2, 3, 2))), "1F0 1F1 3F0 3F1 5F0 5B0 5F1 5B1 3B0 3B1 1B0 1B1");
+  EXPECT_EQ(OrderText(Unroll(InterleavedOrder(1, 2, 3, 2))),
+            "1F0 1F1 3F0 3F1 5F0 5B0 5F1 5B1 3B0 3B1 1B0 1B1");
 }
 
 // Each forward and backward once, each microbatch through the chunks in order, and no backward before its

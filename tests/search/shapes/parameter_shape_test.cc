@@ -31,14 +31,14 @@ TEST(ParameterShape, Gpt2AsReleased) {
   EXPECT_EQ(global(Kind::kTokenEmbedding), ParameterDims({50257, 768}));
   EXPECT_EQ(global(Kind::kPositionEmbedding), ParameterDims({1024, 768}));
   EXPECT_EQ(global(Kind::kQkvWeight), ParameterDims({768, 2304}));
-  EXPECT_EQ(global(Kind::kQkvBias), ParameterDims({2304}));
+  EXPECT_EQ(global(Kind::kQkvBias), ParameterDims{2304});
   EXPECT_EQ(global(Kind::kAttentionOutWeight), ParameterDims({768, 768}));
   EXPECT_EQ(global(Kind::kFcWeight), ParameterDims({768, 3072}));
-  EXPECT_EQ(global(Kind::kFcBias), ParameterDims({3072}));
+  EXPECT_EQ(global(Kind::kFcBias), ParameterDims{3072});
   EXPECT_EQ(global(Kind::kProjWeight), ParameterDims({3072, 768}));
   for (const Kind kind : {Kind::kNorm1Weight, Kind::kNorm1Bias, Kind::kAttentionOutBias, Kind::kNorm2Weight,
                           Kind::kNorm2Bias, Kind::kProjBias, Kind::kFinalNormWeight, Kind::kFinalNormBias}) {
-    EXPECT_EQ(global(kind), ParameterDims({768})) << static_cast<int>(kind);
+    EXPECT_EQ(global(kind), ParameterDims{768}) << static_cast<int>(kind);
   }
   for (int k = 0; k < kParameterKindCount; ++k) {
     const ParameterShape shape = PresetShape(static_cast<Kind>(k), "gpt2-124m", 1);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/plan/plan_text.h"
@@ -463,7 +464,7 @@ TEST(SearchSpace, Refused) {
   for (const auto& [axis, value] : test::UnpredictedValues()) {
     const std::string first(FindPlanOption(axis)->choices.front());
     EXPECT_THAT(message({{axis, {first, value}}}, kLater),
-                HasSubstr(axis + "=" + value + " is not supported yet"));
+                HasSubstr(fmt::format("{}={} is not supported yet", axis, value)));
     EXPECT_THAT(message({{axis, {"7"}}}, kInvalid), HasSubstr("=7")) << axis;
   }
   EXPECT_EQ(SearchSpace::Create(Model(), Batch(8), 0, {}).status().code(), kInvalid);

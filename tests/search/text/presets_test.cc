@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -142,7 +143,7 @@ void ExpectSourced(const std::string& where, const Json& json) {
         sourced.contains(field))
       continue;
     ASSERT_TRUE(value.is_object()) << where << ": " << field << " has no source";
-    ExpectSourced(where + ": " + field, value);
+    ExpectSourced(fmt::format("{}: {}", where, field), value);
   }
 }
 

@@ -26,7 +26,7 @@ class RendezvousTest : public SchedFixture {
     second_ = assigned->leases[1];
   }
   void TearDown() override { rendezvous_->Close(); }
-  void Make(RendezvousOptions options) {
+  void Make(const RendezvousOptions& options) {
     if (rendezvous_) rendezvous_->Close();
     rendezvous_ = std::make_unique<Rendezvous>(*store_, options);
     store_->OnChange([this](const StoreChange&) { rendezvous_->StoreChanged(); });

@@ -12,7 +12,6 @@ namespace autocfg::server {
 namespace {
 
 using grpc::StatusCode;
-using testing::HasSubstr;
 
 TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   const auto with = [](const std::function<void(v1::SearchSpec&)>& edit) {

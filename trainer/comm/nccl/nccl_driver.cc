@@ -76,6 +76,7 @@ Id IdOf(T* handle) {
 
 template <typename T, typename Id>
 T Handle(Id id) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an opaque handle, of which IdOf made the number
   return reinterpret_cast<T>(static_cast<std::intptr_t>(static_cast<std::int64_t>(id)));
 }
 
