@@ -207,7 +207,7 @@ TEST_F(BackupTest, RefusesWhatItCannotWrite) {
 
 TEST_F(BackupTest, RefusesWhatIsNoDatabase) {
   ExpectRefused(output_, absl::StatusCode::kNotFound, "cannot be read");
-  std::ofstream{database_};
+  { const std::ofstream made(database_); }
   ExpectRefused(output_, absl::StatusCode::kFailedPrecondition, "there is nothing to back up");
   std::ofstream(database_) << std::string(5000, 'x');
   ExpectRefused(output_, absl::StatusCode::kDataLoss, "is not a database of autocfg");
@@ -282,7 +282,7 @@ TEST_F(BackupTest, ReadsWithoutWritePermission) {
     if (root) {
       EXPECT_EQ(seteuid(65534), 0);  // root can write everywhere
     }
-    const absl::Status status = BackUpSqlite(database_, elsewhere.File("copy.db"), options).status();
+    absl::Status status = BackUpSqlite(database_, elsewhere.File("copy.db"), options).status();
     if (root) {
       EXPECT_EQ(seteuid(0), 0);
     }

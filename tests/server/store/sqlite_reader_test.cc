@@ -100,7 +100,7 @@ TEST(SqliteReader, ReportsErrors) {
   EXPECT_TRUE(absl::IsInvalidArgument(OpenSqliteStoreReadOnly("/dev/null").status()));
   std::ofstream(dir.File("text.db")) << std::string(5000, 'x');
   EXPECT_TRUE(absl::IsDataLoss(OpenSqliteStoreReadOnly(dir.File("text.db")).status()));
-  std::ofstream(dir.File("empty.db"));
+  { const std::ofstream made(dir.File("empty.db")); }
   auto empty = OpenSqliteStoreReadOnly(dir.File("empty.db"));
   ASSERT_TRUE(empty.ok()) << empty.status();
   EXPECT_EQ(Count(**empty), 0u);

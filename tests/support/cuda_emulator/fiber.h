@@ -31,8 +31,8 @@ class Fiber {
   void (*body_)(void*) = nullptr;
   void* argument_ = nullptr;
   // Stack switching data for AddressSanitizer.
-  const void* outside_bottom_ = nullptr;
-  std::size_t outside_size_ = 0;
+  [[maybe_unused]] const void* outside_bottom_ = nullptr;
+  [[maybe_unused]] std::size_t outside_size_ = 0;
 };
 
 }  // namespace autocfg::cuda_emulator

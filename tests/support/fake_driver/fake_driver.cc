@@ -15,7 +15,7 @@ Result why_refused = kSuccess;
 // Handles are never dereferenced.
 Result Give(void** handle) {
   static std::intptr_t last = 0;
-  *handle = reinterpret_cast<void*>(++last);
+  *handle = reinterpret_cast<void*>(++last);  // NOLINT(performance-no-int-to-ptr): opaque
   return kSuccess;
 }
 

@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr int kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6,
+constexpr int kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3,
               kInsufficientSize = 7, kVersionMismatch = 25;
 
 struct Gpu {

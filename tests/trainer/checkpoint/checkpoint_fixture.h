@@ -22,7 +22,7 @@ class Checkpoint : public ::testing::Test {
   std::string Path(const std::string& name) const { return directory_.File(name); }
 
   // Trains for the configured steps, saves, and returns the weights.
-  TrainedRun TrainAndSave(trainer::TrainConfig c, const std::string& name) {
+  TrainedRun TrainAndSave(const trainer::TrainConfig& c, const std::string& name) {
     return RunAsThreads(c, World::kUcx, [&](trainer::RankTrainer& trainer) { trainer.Save(Path(name)); });
   }
 
@@ -41,7 +41,7 @@ class Checkpoint : public ::testing::Test {
 
   // Writes a file with the given header and number of data bytes.
   std::string WriteRaw(const std::string& header, std::size_t data_bytes, std::uint64_t claimed = 0) {
-    const std::string path = Path("raw.safetensors");
+    std::string path = Path("raw.safetensors");
     std::ofstream out(path, std::ios::binary);
     const std::uint64_t length = claimed != 0 ? claimed : header.size();
     out.write(reinterpret_cast<const char*>(&length), 8);
