@@ -33,6 +33,8 @@ std::string TimeText(double unix_s) {
                     : "-";
 }
 
+std::string NameText(const std::string& name) { return name.empty() ? "unnamed" : name; }
+
 Json StudyJson(const v1::Study& study, const std::string& state) {
   const auto& spec = study.spec();
   Json json{{"study", study.name()},
@@ -80,8 +82,9 @@ int RunStudies(const StudiesArgs& args) {
     const bool measured = study.best().has_measured();
     rows.push_back(
         {LastPart(study.name()), (*reader)->StateOf(study), TimeText(study.create_time_s()),
-         spec.model().name(), spec.cluster().name(), std::to_string(spec.workload().global_batch()),
-         std::to_string(spec.workload().seq_len()), spec.workload().precision(),
+         NameText(spec.model().name()), NameText(spec.cluster().name()),
+         std::to_string(spec.workload().global_batch()), std::to_string(spec.workload().seq_len()),
+         spec.workload().precision(),
          fmt::format("{} of {}", study.counts().measured(), study.counts().predicted()),
          measured ? fmt::format("{}{}  {}", base::SecondsText(study.best().measured().median_step_time_s()),
                                 SliceMark(study.best().measured()), study.best().plan_text())

@@ -45,7 +45,8 @@ std::string SuggestOption(std::string_view name, Column own, Column other, PlanO
   if (std::string exact = of_option(name); !exact.empty()) return exact;
   if (std::string near = base::DidYouMean(name, NamesIn(own, options)); !near.empty()) return near;
   const std::vector<std::string> near = base::NearestNames(name, NamesIn(other, options));
-  return near.empty() ? "" : of_option(near.front());
+  if (!near.empty()) return of_option(near.front());
+  return fmt::format("; expected {}", base::ChoiceText(NamesIn(own, options)));
 }
 
 void SetPlanDefaults(const std::set<std::string_view>& named, PlanOptionTable options, ParallelPlan& plan) {

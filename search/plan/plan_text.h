@@ -31,8 +31,8 @@ absl::Status SetPlanOption(ParallelPlan& plan, std::string_view name, std::strin
 // Sets the defaults of options that are not among `named` (text names) and depend on others.
 void SetPlanDefaults(const std::set<std::string_view>& named, PlanOptionTable options, ParallelPlan& plan);
 
-// Returns "; did you mean ...?" for a name that no option has in the column `own`: the option of this name in
-// the `other` column, else the nearest name in `own`, else the nearest in `other`. Empty if nothing is near.
+// Returns "; did you mean ...?" for a name that no option has in `own`: the option of this name in the column
+// `other`, else the nearest in `own`, else in `other`. If none is near: "; expected ..." and all of `own`.
 std::string SuggestOption(std::string_view name, std::string_view PlanOption::*own,
                           std::string_view PlanOption::*other, PlanOptionTable options);
 

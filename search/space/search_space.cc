@@ -236,9 +236,12 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
   std::set<const PlanOption*> named;
   for (const auto& [axis, axis_values] : values) {
     const PlanOption* option = FindPlanOption(axis, options.table);
-    if (option == nullptr)
+    if (option == nullptr) {
+      const std::vector<std::string> axes = TextNames(options.table);
+      const std::string near = base::DidYouMean(axis, axes);
       return Bad(fmt::format("unknown axis {}{}", base::Printable(axis),
-                             base::DidYouMean(axis, TextNames(options.table))));
+                             near.empty() ? fmt::format("; expected {}", base::ChoiceText(axes)) : near));
+    }
     if (!named.insert(option).second)
       return Bad(fmt::format("{} is named twice; give all its values at once", option->name));
     if (axis_values.empty())

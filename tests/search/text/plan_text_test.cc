@@ -159,7 +159,8 @@ TEST(PlanText, NamesOfTheOtherForm) {
   EXPECT_THAT(of_text("microbatch"), HasSubstr("; did you mean mbs?"));
   EXPECT_THAT(of_text("recomput"), HasSubstr("; did you mean recompute?"));
   EXPECT_THAT(of_json("zero_stag"), HasSubstr("; did you mean zero_stage?"));
-  EXPECT_EQ(of_text("nothing_like_it"), "plan: unknown option nothing_like_it");
+  EXPECT_THAT(of_text("nothing_like_it"),
+              HasSubstr("plan: unknown option nothing_like_it; expected tp, pp, dp, mbs, "));
 }
 
 TEST(PlanJson, Forms) {
