@@ -30,10 +30,10 @@ std::string RejectedText(const v1::Counts& counts) {
   return text.empty() ? "none" : text;
 }
 
-}  // namespace
+std::string PhaseText(const v1::Study& study) { return study.phase().empty() ? "starting" : study.phase(); }
 
-std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s, double budget_s, int width) {
-  const auto& counts = study.counts();
+// Returns the time so far, the time left, and the budget.
+std::string TimeText(const v1::Study& study, double elapsed_s, double budget_s) {
   std::string time = base::SecondsText(elapsed_s);
   if (study.eta_s() > 0) {
     time += fmt::format(", about {} left (predicted)", base::SecondsText(study.eta_s()));
@@ -43,9 +43,28 @@ std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s,
     time += ", time left unknown";
   }
   if (budget_s > 0) time += fmt::format(", budget {}", base::SecondsText(budget_s));
+  return time;
+}
+
+}  // namespace
+
+std::string ProgressText(const v1::Study& study, double elapsed_s, double budget_s) {
+  const auto& counts = study.counts();
+  std::string text = fmt::format("study {}: {}  {}; measured {} of {}", LastPart(study.name()),
+                                 PhaseText(study), TimeText(study, elapsed_s, budget_s),
+                                 base::CountText(counts.measured()), base::CountText(counts.predicted()));
+  if (study.best().has_measured()) {
+    text +=
+        fmt::format("; best so far {}  {}", MeasuredText(study.best().measured()), study.best().plan_text());
+  }
+  return text;
+}
+
+std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s, double budget_s, int width) {
+  const auto& counts = study.counts();
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("study {}: {}  {}", LastPart(study.name()),
-                              study.phase().empty() ? "starting" : study.phase(), time));
+  lines.push_back(fmt::format("study {}: {}  {}", LastPart(study.name()), PhaseText(study),
+                              TimeText(study, elapsed_s, budget_s)));
   lines.push_back(fmt::format("  enumerated {}, fit {}, measured {}", base::CountText(counts.enumerated()),
                               base::CountText(counts.predicted()), base::CountText(counts.measured())));
   lines.push_back(fmt::format("  rejected: {}", RejectedText(counts)));

@@ -1,5 +1,5 @@
 // Shows the progress of a followed study: on a terminal as a block of lines redrawn in place, elsewhere as
-// notes. Use from one thread.
+// notes, one every few seconds. Use from one thread.
 #pragma once
 
 #include <cstdio>
@@ -12,6 +12,9 @@
 namespace autocfg::cli {
 
 class StudyWatcher;  // cli/study/study_watcher.h
+
+// Returns the progress in one line. `elapsed_s` and `budget_s` as below.
+std::string ProgressText(const v1::Study& study, double elapsed_s, double budget_s);
 
 // Returns the block's lines, each of at most `width` characters. `elapsed_s` counts from the start of the
 // command; `budget_s` is 0 without a time budget.

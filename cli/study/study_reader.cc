@@ -102,7 +102,9 @@ absl::StatusOr<v1::Study> StudyReader::StudyNamed(const std::string& text) {
     const auto id = ParseStudyId(text);
     if (!id.ok()) return id.status();
     auto study = Study(*id);
-    return absl::IsNotFound(study.status()) ? Where("--study", study.status()) : study;
+    if (!absl::IsNotFound(study.status())) return study;
+    return absl::NotFoundError(
+        fmt::format("--study: {}; autocfg studies lists what there is", Text(study.status())));
   }
   auto studies = Studies();
   if (!studies.ok()) return studies.status();

@@ -34,6 +34,7 @@ namespace {
 // Number of times, one second apart, that a restarting or overloaded coordinator is asked for the answer of a
 // finished study.
 constexpr int kReadAgain = 60;
+constexpr std::chrono::duration<double> kLineEvery{5};  // of progress, where no display is drawn
 
 // Creates and starts the study, or continues the unfinished study of the same question. With `alone`, other
 // unfinished studies are paused, so that nothing else is measured meanwhile.
@@ -155,6 +156,7 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, 
   ProgressDisplay display(stderr);
   const auto began = std::chrono::steady_clock::now();
   WatchNotes notes(target);
+  std::chrono::duration<double> next_line = kLineEvery;  // elapsed
   while (!interrupt.requested() && !watcher.WaitForEnd(0.2) &&
          watcher.Latest().state() != v1::STUDY_STATE_PAUSED) {
     const v1::Study latest = watcher.Latest();
@@ -163,6 +165,10 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, 
       display.Draw(ProgressLines(latest, elapsed.count(), budget_s, display.Width()));
     } else {
       notes.Say(watcher);
+      if (elapsed >= next_line) {
+        Note(ProgressText(latest, elapsed.count(), budget_s));
+        next_line = elapsed + kLineEvery;
+      }
     }
   }
   display.Clear();

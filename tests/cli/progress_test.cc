@@ -47,6 +47,20 @@ TEST(Progress, ShowsKnownFields) {
   EXPECT_NE(text.find("(measured) (the slice)  tp=2"), std::string::npos) << text;
 }
 
+TEST(Progress, FitsInOneLine) {
+  auto study = Study();
+  EXPECT_EQ(ProgressText(study, 12, 0),
+            "study 4: measuring  12 s, about 30 s left (predicted); measured 5 of 60");
+  study.mutable_best()->set_plan_text("tp=2");
+  study.mutable_best()->mutable_measured()->set_median_step_time_s(0.25);
+  EXPECT_EQ(
+      ProgressText(study, 12, 600),
+      "study 4: measuring  12 s, about 30 s left (predicted), budget 10 min 00 s; measured 5 of 60; best "
+      "so far 250 ms +- 0 s (measured)  tp=2");
+  study.clear_phase();
+  EXPECT_EQ(ProgressText(study, 1, 0).find("study 4: starting  1"), 0u);
+}
+
 TEST(Progress, AlwaysShowsTimeLeft) {
   auto study = Study();
   study.set_phase("calibrating");

@@ -51,8 +51,10 @@ class FileSource final : public TokenSource {
       std::uint32_t token = 0;
       for (int b = width_ - 1; b >= 0; --b) token = token << 8 | bytes_[i * width_ + b];
       if (token >= static_cast<std::uint64_t>(vocab_)) {
-        throw BadInput(fmt::format("token {} at position {} of data file {} is outside the vocabulary of {}",
-                                   token, offset + static_cast<std::int64_t>(i), file_.path(), vocab_));
+        throw BadInput(
+            fmt::format("token {} at position {} of data file {} is outside the vocabulary of {}; give "
+                        "a file of this model's tokens",
+                        token, offset + static_cast<std::int64_t>(i), file_.path(), vocab_));
       }
       tokens[i] = static_cast<std::int32_t>(token);
     }

@@ -113,7 +113,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   *data = nullptr;
-  if (bytes == 0) return emulator::StickyError();
+  if (bytes == 0 || emulator::StickyError() != cudaSuccess) return emulator::StickyError();
   if (!autocfg::cuda_emulator::TakeMemory(bytes)) return cudaErrorMemoryAllocation;
   *data = autocfg::cuda_emulator::AllocateDeviceMemory(bytes);
   if (*data == nullptr) {
@@ -133,6 +133,8 @@ cudaError_t cudaFree(void* data) {
   return emulator::StickyError();
 }
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  *data = nullptr;
+  if (emulator::StickyError() != cudaSuccess) return emulator::StickyError();
   ++waits.pinned;
   *data = std::malloc(bytes);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
