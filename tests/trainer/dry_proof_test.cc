@@ -80,7 +80,7 @@ std::string Difference(const std::vector<OpDesc>& listed, const std::vector<OpDe
     const std::string a = i < listed.size() ? ToString(listed[i]) : "nothing";
     const std::string b = i < issued.size() ? ToString(issued[i]) : "nothing";
     if (i >= listed.size() || i >= issued.size() || listed[i] != issued[i]) {
-      return "op " + std::to_string(i) + ": listed " + a + ", issued " + b;
+      return fmt::format("op {}: listed {}, issued {}", i, a, b);
     }
   }
   return "";

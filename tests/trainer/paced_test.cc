@@ -174,7 +174,7 @@ TEST(Paced, EveryActionOfRandomPlansMatchesTheSimulator) {
 
 // Compares with the cost model's own trace of a plan, from the same op times.
 TEST(Paced, MatchesTheTraceOfTheCostModel) {
-  for (ParallelPlan plan :
+  for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
         ParallelPlan{{.pp = 4}, {.recompute = Recompute::kFull}, {.schedule = Schedule::kGPipe}},
         ParallelPlan{{.pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {

@@ -11,6 +11,7 @@
 
 // A rank that fails leaves UCX's allocations until the process ends; AddressSanitizer would report them as
 // leaks.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the name that LeakSanitizer calls
 extern "C" const char* __lsan_default_suppressions() { return "leak:libucs\nleak:libuct\nleak:libucp\n"; }
 
 namespace autocfg::trainer {

@@ -47,6 +47,7 @@ Library library;
 
 template <typename T>
 T Make() {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): opaque, and never dereferenced
   return reinterpret_cast<T>(static_cast<std::intptr_t>(++library.handles));
 }
 template <typename T>
