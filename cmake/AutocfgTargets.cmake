@@ -91,6 +91,19 @@ function(autocfg_library name)
   autocfg_unity(${name})
 endfunction()
 
+# Sets what a test needs to run under the sanitizer of the build, if there is one.
+function(autocfg_sanitizer_environment name)
+  if(AUTOCFG_SANITIZE MATCHES "address")
+    # For the programs that a test starts, too. Their standard error has only what they write.
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
+                 "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/asan/leaks.txt:print_suppressions=0")
+  endif()
+  if(AUTOCFG_SANITIZE STREQUAL "thread")
+    # UCX's memory hooks call intercepted functions when the sanitizer considers the thread ended.
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT UCX_MEM_EVENTS=no UCX_MEM_MMAP_HOOK_MODE=none)
+  endif()
+endfunction()
+
 # autocfg_tests(NAME DIR dir LABEL label DEPS target... [TIMEOUT s]): builds one test program from every
 # *_test.cc directly in DIR. ctest runs it as one test with the given label. The target unit_tests builds those
 # of the label unit.
@@ -118,13 +131,5 @@ function(autocfg_tests name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
-  if(AUTOCFG_SANITIZE MATCHES "address")
-    # For the programs that a test starts, too. Their standard error has only what they write.
-    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
-                 "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/asan/leaks.txt:print_suppressions=0")
-  endif()
-  if(AUTOCFG_SANITIZE STREQUAL "thread")
-    # UCX's memory hooks call intercepted functions when the sanitizer considers the thread ended.
-    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT UCX_MEM_EVENTS=no UCX_MEM_MMAP_HOOK_MODE=none)
-  endif()
+  autocfg_sanitizer_environment(${name})
 endfunction()

@@ -106,7 +106,7 @@ TEST(ScratchOp, WhatAStepFindsInMemoryIsNotInTheCache) {
   const auto ops = CreateCpuOps();
   const auto copies_of = [&](OpDesc desc, std::int64_t rows_bytes = 0) {
     ScratchOp op(desc, device, *ops, *stream);
-    const std::vector<std::size_t> seen = CopiesSeen(op);
+    std::vector<std::size_t> seen = CopiesSeen(op);
     std::int64_t bytes = rows_bytes;
     for (std::size_t i = 0; i < seen.size(); ++i) bytes += seen[i] > 1 ? op.tensors()[i].Bytes() : 0;
     const auto others = static_cast<std::int64_t>(op.copies()) - 1;
