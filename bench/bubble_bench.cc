@@ -46,7 +46,7 @@ Workload Batch(std::int64_t microbatches) {
 }
 
 // A cluster's times of the layers' matrix products and attention, and optionally of messages; all other ops
-// are free.
+// are free. The first microbatch takes as long as the others, as in the papers.
 class LayerTimes final : public OpTimeModel {
  public:
   LayerTimes(std::shared_ptr<const OpTimeModel> cluster, const std::vector<OpDesc>& layer, bool messages)
@@ -58,7 +58,9 @@ class LayerTimes final : public OpTimeModel {
 
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override {
     const bool message = op.kind == OpKind::kSend || op.kind == OpKind::kRecv;
-    return counts_.contains(op) || (message && messages_) ? cluster_->Seconds(op, plan) : 0;
+    OpDesc counted = op;
+    if (op.transpose_a) counted.accumulate = true;  // a gradient of weights
+    return counts_.contains(counted) || (message && messages_) ? cluster_->Seconds(counted, plan) : 0;
   }
 
  private:
@@ -109,7 +111,7 @@ nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int6
   const ModelSpec model = Gpt();
   const Workload workload = Batch(microbatches);
   std::vector<OpDesc> layer = LayerForwardOps(model, workload, plan);
-  const std::vector<OpDesc> backward = LayerBackwardOps(model, workload, plan);
+  const std::vector<OpDesc> backward = LayerBackwardOps(model, workload, plan, /*accumulate=*/true);
   layer.insert(layer.end(), backward.begin(), backward.end());
 
   nlohmann::json row = {{"schedule", schedule},

@@ -222,7 +222,7 @@ class Bench {
     const Tensor dgamma = tensors.Zeros(DType::kF32, {h}), dbeta = tensors.Zeros(DType::kF32, {h});
     Json forward = TimeOf([&] { ops_->LayerNormForward(x, gamma, beta, 1e-5, y, mean, rstd, *stream_); });
     Json backward = TimeOf(
-        [&] { ops_->LayerNormBackward(dy, x, gamma, mean, rstd, dx, false, dgamma, dbeta, *stream_); });
+        [&] { ops_->LayerNormBackward(dy, x, gamma, mean, rstd, dx, false, dgamma, dbeta, true, *stream_); });
     return {{"forward_s", std::move(forward)}, {"backward_s", std::move(backward)}};
   }
 

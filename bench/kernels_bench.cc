@@ -119,7 +119,7 @@ void LayerNorm(benchmark::State& state) {
     if (forward) {
       b.ops().LayerNormForward(b(x), b(gamma), b(beta), 1e-5, b(y), b(mean), b(rstd), b.stream());
     } else {
-      b.ops().LayerNormBackward(b(y), b(x), b(gamma), b(mean), b(rstd), b(dx), true, b(gamma), b(beta),
+      b.ops().LayerNormBackward(b(y), b(x), b(gamma), b(mean), b(rstd), b(dx), true, b(gamma), b(beta), true,
                                 b.stream());
     }
   }
@@ -146,7 +146,7 @@ void MatmulEpilogue(benchmark::State& state) {
       b.ops().MatmulActivationBackward(Activation::kGelu, b(x), b(wt), b(pre), b(y), b.stream());
     }
     if (epilogue == Epilogue::kBiasGradient)
-      b.ops().MatmulBiasGradient(b(x), b(y), b(w), b(bias), b.stream());
+      b.ops().MatmulBiasGradient(b(x), b(y), b(w), b(bias), true, b.stream());
   }
   Flops(state, 2.0 * static_cast<double>(T * H * F));
 }
@@ -190,7 +190,7 @@ void RmsNorm(benchmark::State& state) {
     if (forward) {
       b.ops().RmsNormForward(b(x), b(gamma), 1e-5, b(y), b(rstd), b.stream());
     } else {
-      b.ops().RmsNormBackward(b(dy), b(x), b(gamma), b(rstd), b(y), true, b(dgamma), b.stream());
+      b.ops().RmsNormBackward(b(dy), b(x), b(gamma), b(rstd), b(y), true, b(dgamma), true, b.stream());
     }
   }
   Bytes(state, (forward ? 2 : 4) * T * H);
@@ -241,7 +241,7 @@ void Embedding(benchmark::State& state) {
   b.Commit();
   for (auto _ : state) {
     if (forward) b.ops().EmbeddingForward(b(tokens), b(table), 0, b(rows), b.stream());
-    if (!forward) b.ops().EmbeddingBackward(b(tokens), b(rows), 0, b(table), b.stream());
+    if (!forward) b.ops().EmbeddingBackward(b(tokens), b(rows), 0, b(table), true, b.stream());
   }
   Bytes(state, (forward ? 2 : 3) * T * H);
 }
@@ -254,7 +254,7 @@ void Position(benchmark::State& state) {
   b.Commit();
   for (auto _ : state) {
     if (forward) b.ops().PositionForward(b(rows), b(table), b.stream());
-    if (!forward) b.ops().PositionBackward(b(rows), b(table), b.stream());
+    if (!forward) b.ops().PositionBackward(b(rows), b(table), true, b.stream());
   }
   Bytes(state, (forward ? 3 : 1) * T * H);
 }

@@ -95,6 +95,12 @@ void NotGated(Activation activation) {
 
 bool IsSameMemory(const Tensor& a, const Tensor& b) { return a.data != nullptr && a.data == b.data; }
 
+// Sets whether the op adds to gradients of parameters.
+OpDesc Adding(OpDesc op, bool accumulate) {
+  op.accumulate = accumulate;
+  return op;
+}
+
 OpDesc RowsDesc(OpKind op, const Tensor& t) { return Desc(op, t.dtype, {t.shape[0], t.shape[1], 0, 0}); }
 
 // Checks x[T,W] of compute type and bias[W].
@@ -239,9 +245,10 @@ OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const T
   return desc;
 }
 
-OpDesc MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias) {
+OpDesc MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
+                          bool accumulate) {
   const OpDesc desc =
-      WithEpilogue(Matmul(x, Transpose::kYes, dy, Transpose::kNo, dw, true), Epilogue::kBiasGradient);
+      WithEpilogue(Matmul(x, Transpose::kYes, dy, Transpose::kNo, dw, accumulate), Epilogue::kBiasGradient);
   Same(desc.kind, "dbias", dbias, {desc.dims[1]}, dw.dtype);
   return desc;
 }
@@ -261,7 +268,7 @@ OpDesc LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta
 
 OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                          const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
-                         const Tensor& dbeta) {
+                         const Tensor& dbeta, bool accumulate) {
   constexpr OpKind op = OpKind::kLayerNormBackward;
   Main(op, "x", x, 2);
   const std::int64_t rows = x.shape[0], width = x.shape[1];
@@ -274,7 +281,7 @@ OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
   Gradient(op, "dbeta", dbeta, {width});
   if (add_to_dx && dx.data != nullptr && dx.data == dy.data)
     Fail(op, "dx must not alias dy if it is added to");
-  return RowsDesc(op, x);
+  return Adding(RowsDesc(op, x), accumulate);
 }
 
 OpDesc RmsNormForward(const Tensor& x, const Tensor& gamma, const Tensor& y, const Tensor& rstd) {
@@ -287,7 +294,7 @@ OpDesc RmsNormForward(const Tensor& x, const Tensor& gamma, const Tensor& y, con
 }
 
 OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
-                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma) {
+                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, bool accumulate) {
   constexpr OpKind op = OpKind::kRmsNormBackward;
   Main(op, "x", x, 2);
   const std::int64_t rows = x.shape[0], width = x.shape[1];
@@ -298,7 +305,7 @@ OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, c
   Gradient(op, "dgamma", dgamma, {width});
   if (add_to_dx && dx.data != nullptr && dx.data == dy.data)
     Fail(op, "dx must not alias dy if it is added to");
-  return RowsDesc(op, x);
+  return Adding(RowsDesc(op, x), accumulate);
 }
 
 OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual) {
@@ -363,8 +370,8 @@ OpDesc EmbeddingForward(const Tensor& tokens, const Tensor& table, const Tensor&
   return desc;
 }
 
-OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable) {
-  return Embedding(OpKind::kEmbeddingBackward, tokens, "dtable", dtable, "dout", dout);
+OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable, bool accumulate) {
+  return Adding(Embedding(OpKind::kEmbeddingBackward, tokens, "dtable", dtable, "dout", dout), accumulate);
 }
 
 OpDesc PositionForward(const Tensor& y, const Tensor& table) {
@@ -373,8 +380,8 @@ OpDesc PositionForward(const Tensor& y, const Tensor& table) {
   return desc;
 }
 
-OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable) {
-  return Position(OpKind::kPositionBackward, "dy", dy, "dtable", dtable);
+OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate) {
+  return Adding(Position(OpKind::kPositionBackward, "dy", dy, "dtable", dtable), accumulate);
 }
 
 OpDesc CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& loss) {

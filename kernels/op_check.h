@@ -15,15 +15,16 @@ OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const T
                                 const Tensor& dpre);
 OpDesc MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
                       const Tensor& c);
-OpDesc MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias);
+OpDesc MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
+                          bool accumulate);
 OpDesc LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& y,
                         const Tensor& mean, const Tensor& rstd);
 OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                          const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
-                         const Tensor& dbeta);
+                         const Tensor& dbeta, bool accumulate);
 OpDesc RmsNormForward(const Tensor& x, const Tensor& gamma, const Tensor& y, const Tensor& rstd);
 OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
-                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma);
+                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, bool accumulate);
 OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual);
 OpDesc ResidualAdd(const Tensor& y, const Tensor& residual);
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y);
@@ -34,9 +35,9 @@ OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_h
 OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
                          const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace);
 OpDesc EmbeddingForward(const Tensor& tokens, const Tensor& table, const Tensor& out);
-OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable);
+OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable, bool accumulate);
 OpDesc PositionForward(const Tensor& y, const Tensor& table);
-OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable);
+OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate);
 OpDesc CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& loss);
 OpDesc CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& max,
                            const Tensor& sums);

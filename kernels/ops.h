@@ -74,28 +74,29 @@ class Ops {
   // not gated; dpre is not pre.
   virtual void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b,
                                         const Tensor& pre, const Tensor& dpre, Stream& stream) = 0;
-  // dw[k,n] += x[m,k]^T dy[m,n]; dbias[n] += column sums of dy.
+  // dw[k,n] (= or +=) x[m,k]^T dy[m,n]; dbias[n] (= or +=) column sums of dy.
   virtual void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
-                                  Stream& stream) = 0;
+                                  bool accumulate, Stream& stream) = 0;
 
   // y = (x - mean) * rstd * gamma + beta, per row of x[T,H]. mean[T] and rstd[T] = 1/sqrt(var + eps) are
   // saved for the backward.
   virtual void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                                 const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream& stream) = 0;
-  // dx (=, or += if add_to_dx) the gradient with respect to x; dgamma[H] +=, dbeta[H] +=. dx may alias dy
-  // only if add_to_dx is false.
+  // dx (=, or += if add_to_dx) the gradient with respect to x; dgamma[H], dbeta[H] (=, or += if accumulate)
+  // those of the parameters. dx may alias dy only if add_to_dx is false.
   virtual void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                  const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
-                                 const Tensor& dbeta, Stream& stream) = 0;
+                                 const Tensor& dbeta, bool accumulate, Stream& stream) = 0;
 
   // y = x * rstd * gamma, per row of x[T,H]. rstd[T] = 1/sqrt(mean(x^2) + eps) is saved for the backward
   // (Zhang & Sennrich 2019).
   virtual void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y,
                               const Tensor& rstd, Stream& stream) = 0;
-  // dx (=, or += if add_to_dx) the gradient with respect to x; dgamma[H] +=. dx may alias dy only if
-  // add_to_dx is false.
+  // dx (=, or += if add_to_dx) the gradient with respect to x; dgamma[H] (=, or += if accumulate). dx may
+  // alias dy only if add_to_dx is false.
   virtual void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
-                               const Tensor& dx, bool add_to_dx, const Tensor& dgamma, Stream& stream) = 0;
+                               const Tensor& dx, bool add_to_dx, const Tensor& dgamma, bool accumulate,
+                               Stream& stream) = 0;
 
   // y[T,W] += bias[W] + residual[T,W].
   virtual void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) = 0;
@@ -133,13 +134,13 @@ class Ops {
   // out[T,H] = row tokens[t] - vocab_start of table[V,H] if the table has that row, else 0.
   virtual void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
                                 const Tensor& out, Stream& stream) = 0;
-  // dtable[row] += dout[t] for the rows in the table.
+  // dtable[row] += dout[t] for the rows in the table. Unless `accumulate`, dtable is 0 before.
   virtual void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
-                                 const Tensor& dtable, Stream& stream) = 0;
+                                 const Tensor& dtable, bool accumulate, Stream& stream) = 0;
   // Forward: y[B,S,H] += table[s], where table is [P,H], P >= S.
-  // Backward: dtable[s] += sum over B of dy[b,s].
+  // Backward: dtable[s] += sum over B of dy[b,s]. Unless `accumulate`, dtable is 0 before.
   virtual void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) = 0;
-  virtual void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& stream) = 0;
+  virtual void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& stream) = 0;
 
   // Cross-entropy of whole rows. The first `valid` columns of logits[T,V], at least one, are real; the rest
   // is padding. Targets are in 0 .. valid - 1.

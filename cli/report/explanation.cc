@@ -62,7 +62,7 @@ void FillBusy(Predictor& predictor, Explanation& explanation) {
     const RankCosts& once = all.ranks[i];
     double busy = once.zero_s + once.norm_s + once.update_s;
     for (std::size_t stage = i; stage < all.stages.size(); stage += all.ranks.size())
-      busy += microbatches * all.stages[stage].Total();
+      busy += all.stages[stage].Total(microbatches);
     explanation.ranks[i].busy_s = std::min(busy, explanation.predicted.prediction.step_time_s);
   }
 }

@@ -87,10 +87,11 @@ class CpuOps final : public Ops {
   }
 
   void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
-                          Stream&) override {
-    const OpDesc op = op_check::MatmulBiasGradient(x, dy, dw, dbias);
+                          bool accumulate, Stream&) override {
+    const OpDesc op = op_check::MatmulBiasGradient(x, dy, dw, dbias, accumulate);
     Dispatch(op, x, {&dw}, [&]<typename T>() {
       Product<T>(op, x, dy, dw);
+      if (!accumulate) Clear<T>(dbias);
       cpu::BiasGradient(op.dims[2], op.dims[1], dy.As<const T>(), dbias.As<T>());
     });
   }
@@ -106,9 +107,14 @@ class CpuOps final : public Ops {
 
   void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                          const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
-                         const Tensor& dbeta, Stream&) override {
-    const OpDesc op = op_check::LayerNormBackward(dy, x, gamma, mean, rstd, dx, add_to_dx, dgamma, dbeta);
+                         const Tensor& dbeta, bool accumulate, Stream&) override {
+    const OpDesc op =
+        op_check::LayerNormBackward(dy, x, gamma, mean, rstd, dx, add_to_dx, dgamma, dbeta, accumulate);
     Dispatch(op, x, {&mean, &rstd, &dgamma, &dbeta}, [&]<typename T>() {
+      if (!accumulate) {
+        Clear<T>(dgamma);
+        Clear<T>(dbeta);
+      }
       cpu::LayerNormBackward(op.dims[0], op.dims[1], dy.As<const T>(), x.As<const T>(), gamma.As<const T>(),
                              mean.As<const T>(), rstd.As<const T>(), dx.As<T>(), add_to_dx, dgamma.As<T>(),
                              dbeta.As<T>());
@@ -125,9 +131,11 @@ class CpuOps final : public Ops {
   }
 
   void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
-                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, Stream&) override {
-    const OpDesc op = op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma);
+                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, bool accumulate,
+                       Stream&) override {
+    const OpDesc op = op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma, accumulate);
     Dispatch(op, x, {&rstd, &dgamma}, [&]<typename T>() {
+      if (!accumulate) Clear<T>(dgamma);
       cpu::RmsNormBackward(op.dims[0], op.dims[1], dy.As<const T>(), x.As<const T>(), gamma.As<const T>(),
                            rstd.As<const T>(), dx.As<T>(), add_to_dx, dgamma.As<T>());
     });
@@ -199,9 +207,10 @@ class CpuOps final : public Ops {
   }
 
   void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
-                         const Tensor& dtable, Stream&) override {
-    const OpDesc op = op_check::EmbeddingBackward(tokens, dout, dtable);
+                         const Tensor& dtable, bool accumulate, Stream&) override {
+    const OpDesc op = op_check::EmbeddingBackward(tokens, dout, dtable, accumulate);
     Dispatch(op, dout, {&dtable}, [&]<typename T>() {
+      if (!accumulate) Clear<T>(dtable);
       cpu::EmbeddingBackward(op.dims[0], op.dims[1], op.dims[2], vocab_start, tokens.As<const std::int32_t>(),
                              dout.As<const T>(), dtable.As<T>());
     });
@@ -214,9 +223,10 @@ class CpuOps final : public Ops {
     });
   }
 
-  void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream&) override {
-    const OpDesc op = op_check::PositionBackward(dy, dtable);
+  void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream&) override {
+    const OpDesc op = op_check::PositionBackward(dy, dtable, accumulate);
     Dispatch(op, dy, {&dtable}, [&]<typename T>() {
+      if (!accumulate) Clear<T>(dtable);
       cpu::PositionBackward(dy.shape[0], dy.shape[1], dy.shape[2], dy.As<const T>(), dtable.As<T>());
     });
   }
@@ -296,6 +306,11 @@ class CpuOps final : public Ops {
   }
 
  private:
+  template <typename T>
+  static void Clear(const Tensor& gradient) {
+    std::fill_n(gradient.As<T>(), gradient.Elements(), T(0));
+  }
+
   // Runs the matrix product of any matmul op.
   template <typename T>
   static void Product(const OpDesc& op, const Tensor& a, const Tensor& b, const Tensor& c) {

@@ -29,8 +29,8 @@ class DryOps final : public Ops {
     log_.Record(op_check::MatmulResidual(a, b, bias, residual, c));
   }
   void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
-                          Stream&) override {
-    log_.Record(op_check::MatmulBiasGradient(x, dy, dw, dbias));
+                          bool accumulate, Stream&) override {
+    log_.Record(op_check::MatmulBiasGradient(x, dy, dw, dbias, accumulate));
   }
   void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double, const Tensor& y,
                         const Tensor& mean, const Tensor& rstd, Stream&) override {
@@ -38,16 +38,18 @@ class DryOps final : public Ops {
   }
   void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                          const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
-                         const Tensor& dbeta, Stream&) override {
-    log_.Record(op_check::LayerNormBackward(dy, x, gamma, mean, rstd, dx, add_to_dx, dgamma, dbeta));
+                         const Tensor& dbeta, bool accumulate, Stream&) override {
+    log_.Record(
+        op_check::LayerNormBackward(dy, x, gamma, mean, rstd, dx, add_to_dx, dgamma, dbeta, accumulate));
   }
   void RmsNormForward(const Tensor& x, const Tensor& gamma, double, const Tensor& y, const Tensor& rstd,
                       Stream&) override {
     log_.Record(op_check::RmsNormForward(x, gamma, y, rstd));
   }
   void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
-                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, Stream&) override {
-    log_.Record(op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma));
+                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, bool accumulate,
+                       Stream&) override {
+    log_.Record(op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma, accumulate));
   }
   void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream&) override {
     log_.Record(op_check::BiasResidual(y, bias, residual));
@@ -81,14 +83,14 @@ class DryOps final : public Ops {
     log_.Record(op_check::EmbeddingForward(tokens, table, out));
   }
   void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t, const Tensor& dtable,
-                         Stream&) override {
-    log_.Record(op_check::EmbeddingBackward(tokens, dout, dtable));
+                         bool accumulate, Stream&) override {
+    log_.Record(op_check::EmbeddingBackward(tokens, dout, dtable, accumulate));
   }
   void PositionForward(const Tensor& y, const Tensor& table, Stream&) override {
     log_.Record(op_check::PositionForward(y, table));
   }
-  void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream&) override {
-    log_.Record(op_check::PositionBackward(dy, dtable));
+  void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream&) override {
+    log_.Record(op_check::PositionBackward(dy, dtable, accumulate));
   }
   void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double,
                     const Tensor& loss, Stream&) override {

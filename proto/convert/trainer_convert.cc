@@ -85,8 +85,11 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   op.transpose_a = message.transpose_a();
   op.transpose_b = message.transpose_b();
   op.accumulate = message.accumulate();
-  if (op.kind != OpKind::kMatmul && (op.transpose_a || op.transpose_b || op.accumulate)) {
-    return Invalid("kind", Name(op.kind), "matmul if transpose_a, transpose_b or accumulate is set");
+  if (op.kind != OpKind::kMatmul && (op.transpose_a || op.transpose_b)) {
+    return Invalid("kind", Name(op.kind), "matmul if transpose_a or transpose_b is set");
+  }
+  if (op.accumulate && !TakesAccumulate(op)) {
+    return Invalid("kind", Name(op.kind), "matmul or a gradient of parameters if accumulate is set");
   }
   if (!message.epilogue().empty()) {
     const auto epilogue = ParseEpilogue(message.epilogue());

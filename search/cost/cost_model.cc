@@ -101,7 +101,7 @@ Prediction CostModel::Predict(const ParallelPlan& plan) {
   const double shared = RanksPerCore();
   const TimedStep timed = TimeStepOf(plan, costs_);
   double total = timed.step_time_s;
-  if (shared > 1) {  // the pipeline begins after the gradients are zeroed
+  if (shared > 1) {  // the pipeline begins after the step's scalars are zeroed
     const double pipeline_end_s = *std::max_element(timed.worked_s.begin(), timed.worked_s.end());
     const double at_least_s = SharedCoreSeconds(costs_, MicrobatchCount(workload_, plan));
     total += std::max(0.0, costs_.ranks.front().zero_s + at_least_s - pipeline_end_s);
@@ -141,13 +141,17 @@ StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int6
     c.tp_recompute_s += times * block.tp_recompute_s;
     c.forward_ops += times * block.forward_ops;
     c.backward_ops += times * block.backward_ops;
+    c.first_saves_s += times * block.first_saves_s;
   };
   add(blocks.layer, static_cast<double>(layers));
   if (recomputing > 0) add(blocks.recompute, static_cast<double>(recomputing));
   if (first) add(blocks.embedding, 1);
   if (last) add(blocks.head, 1);
   c.forward_s = std::max(c.forward_s, c.forward_ops * host_op_s);
-  c.backward_s = std::max(c.backward_s, c.backward_ops * host_op_s);
+  const double issue_s = c.backward_ops * host_op_s;
+  const double first_s = std::max(c.backward_s - c.first_saves_s, issue_s);
+  c.backward_s = std::max(c.backward_s, issue_s);
+  c.first_saves_s = c.backward_s - first_s;
   return c;
 }
 
@@ -178,16 +182,19 @@ std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
 }
 
 const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
-  const BlockOpsKey key{plan.tp, plan.layer()};
+  const BlockOpsKey key{plan.tp, plan.layer(), EmbeddingAddsToHead(model_, plan)};
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
   c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
   c.layer_recompute = SumOf(plan, LayerRecomputeOps(model_, workload_, plan));
-  c.layer_backward = SumOf(plan, LayerBackwardOps(model_, workload_, plan));
+  c.layer_backward = SumOf(plan, LayerBackwardOps(model_, workload_, plan, true));
+  c.first_layer_s = SumOf(plan, LayerBackwardOps(model_, workload_, plan, false)).compute_s;
   c.embedding_forward = SumOf(plan, EmbeddingForwardOps(model_, workload_, plan));
-  c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan));
+  c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, true));
+  c.first_embedding_s = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, false)).compute_s;
   c.head_forward = SumOf(plan, HeadForwardOps(model_, workload_, plan));
-  c.head_backward = SumOf(plan, HeadBackwardOps(model_, workload_, plan));
+  c.head_backward = SumOf(plan, HeadBackwardOps(model_, workload_, plan, true));
+  c.first_head_s = SumOf(plan, HeadBackwardOps(model_, workload_, plan, false)).compute_s;
   return block_ops_.emplace(key, std::move(c)).first->second;
 }
 
@@ -212,20 +219,21 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   const auto add_forward = [&](const OpSum& sum, StageCosts& part) {
     add(sum, part.forward_s, part.tp_forward_s, part.forward_ops);
   };
-  const auto add_backward = [&](const OpSum& sum, StageCosts& part) {
+  const auto add_backward = [&](const OpSum& sum, double first_s, StageCosts& part) {
     add(sum, part.backward_s, part.tp_backward_s, part.backward_ops);
+    part.first_saves_s = sum.compute_s - first_s;
   };
   PlanCosts p;
   BlockCosts& blocks = p.blocks;
   add_forward(compute.layer_forward, blocks.layer);
-  add_backward(compute.layer_backward, blocks.layer);
+  add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
   add(compute.layer_recompute, blocks.recompute.recompute_s, blocks.recompute.tp_recompute_s,
       blocks.recompute.backward_ops);
   blocks.recompute.backward_s = blocks.recompute.recompute_s;
   add_forward(compute.embedding_forward, blocks.embedding);
-  add_backward(compute.embedding_backward, blocks.embedding);
+  add_backward(compute.embedding_backward, compute.first_embedding_s, blocks.embedding);
   add_forward(compute.head_forward, blocks.head);
-  add_backward(compute.head_backward, blocks.head);
+  add_backward(compute.head_backward, compute.first_head_s, blocks.head);
   if (plan.pp > 1) {
     p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));
@@ -242,7 +250,7 @@ RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline
   const auto [it, made] = region_costs_.try_emplace(key);
   RankCosts& costs = it->second;
   if (made) {
-    costs.zero_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kZeroGradients);
+    costs.zero_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kZeroScalars);
     costs.reduce_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kReduceGradients);
     costs.norm_s =
         times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);

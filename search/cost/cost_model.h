@@ -107,6 +107,8 @@ class CostModel {
   struct BlockOps {
     OpSum layer_forward, layer_recompute, layer_backward;
     OpSum embedding_forward, embedding_backward, head_forward, head_backward;
+    // The same backwards, which write the gradients that those above add to.
+    double first_layer_s = 0, first_embedding_s = 0, first_head_s = 0;
   };
   struct PlanCosts {
     BlockCosts blocks;
@@ -132,9 +134,10 @@ class CostModel {
   std::int64_t capacity_bytes_;
   // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group
   // becomes part of it.
-  struct BlockOpsKey {  // sizes and kinds of the ops of a layer
+  struct BlockOpsKey {  // sizes and kinds of the ops of a layer, the embedding and the head
     std::int64_t tp;
     LayerOptions layer;
+    bool embedding_adds;  // to the head's gradient
     bool operator==(const BlockOpsKey&) const = default;
   };
   struct PlanCostsKey {  // the same, the ranks of each group, and messages between stages

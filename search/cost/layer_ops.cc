@@ -6,6 +6,7 @@
 #include "search/cost/memory/rank_parameters.h"
 #include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
+#include "search/schedule/action_kinds.h"
 #include "search/shapes/local_dims.h"
 
 namespace autocfg {
@@ -47,16 +48,17 @@ class OpLister {
     if (HasActivation(ops.back())) ops.back().activation = model_.activation;
     ops.back().bias = TakesBias(ops.back()) && model_.bias;
   }
-  // dW[rows of dW, columns] += x^T dy over T tokens, for a matrix without a bias.
-  void WeightGradient(std::int64_t rows, std::int64_t columns) {
-    Matmul(rows, columns, s.tokens, true, false, true);
+  // dW[rows of dW, columns] (+)= x^T dy over T tokens, for a matrix without a bias.
+  void WeightGradient(std::int64_t rows, std::int64_t columns, bool accumulate) {
+    Matmul(rows, columns, s.tokens, true, false, accumulate);
   }
   // As above for a linear layer, including its bias gradient.
-  void LinearGradient(std::int64_t rows, std::int64_t columns) {
+  void LinearGradient(std::int64_t rows, std::int64_t columns, bool accumulate) {
     if (model_.bias) {
       Matmul(Epilogue::kBiasGradient, rows, columns, s.tokens);
+      ops.back().accumulate = accumulate;
     } else {
-      WeightGradient(rows, columns);
+      WeightGradient(rows, columns, accumulate);
     }
   }
   void Add(OpKind kind, DType type, std::array<std::int64_t, 5> dims) {
@@ -64,7 +66,10 @@ class OpLister {
   }
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width}); }
   void NormForward() { Rows(ForwardOf(model_.norm), s.hidden); }
-  void NormBackward() { Rows(BackwardOf(model_.norm), s.hidden); }
+  void NormBackward(bool accumulate) {
+    Rows(BackwardOf(model_.norm), s.hidden);
+    ops.back().accumulate = accumulate;
+  }
   void GatedActivation(OpKind kind) {
     Rows(kind, s.ffn);
     ops.back().activation = model_.activation;
@@ -170,18 +175,18 @@ std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload,
 }
 
 std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                                std::int64_t stage) {
+                                std::int64_t stage, bool accumulate) {
   std::vector<OpDesc> ops;
-  if (IsLastStage(plan, stage)) ops = HeadBackwardOps(model, workload, plan);
+  if (IsLastStage(plan, stage)) ops = HeadBackwardOps(model, workload, plan, accumulate);
   const std::vector<OpDesc> recompute = LayerRecomputeOps(model, workload, plan);
-  const std::vector<OpDesc> layer = LayerBackwardOps(model, workload, plan);
+  const std::vector<OpDesc> layer = LayerBackwardOps(model, workload, plan, accumulate);
   const std::int64_t layers = StageLayerCount(model, plan, stage);
   const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
   for (std::int64_t i = layers - 1; i >= 0; --i) {
     if (i < recomputing) Append(ops, recompute);
     Append(ops, layer);
   }
-  if (IsFirstStage(stage)) Append(ops, EmbeddingBackwardOps(model, workload, plan));
+  if (IsFirstStage(stage)) Append(ops, EmbeddingBackwardOps(model, workload, plan, accumulate));
   return ops;
 }
 
@@ -204,23 +209,23 @@ std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& wo
 }
 
 std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
-                                     const ParallelPlan& plan) {
+                                     const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
-  l.LinearGradient(s.ffn, s.hidden);
+  l.LinearGradient(s.ffn, s.hidden, accumulate);
   l.ActivationBackward();
-  l.LinearGradient(s.hidden, s.fc);
+  l.LinearGradient(s.hidden, s.fc, accumulate);
   l.Matmul(s.tokens, s.hidden, s.fc, false, true);
   l.ReduceHidden();
-  l.NormBackward();
-  l.LinearGradient(s.attention, s.hidden);
+  l.NormBackward(accumulate);
+  l.LinearGradient(s.attention, s.hidden, accumulate);
   l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   l.AttentionBackward();
   l.Rope();
-  l.LinearGradient(s.hidden, s.qkv);
+  l.LinearGradient(s.hidden, s.qkv, accumulate);
   l.Matmul(s.tokens, s.hidden, s.qkv, false, true);
   l.ReduceHidden();
-  l.NormBackward();
+  l.NormBackward(accumulate);
   return std::move(l.ops);
 }
 
@@ -238,10 +243,14 @@ std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& 
 }
 
 std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
-                                         const ParallelPlan& plan) {
+                                         const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
-  if (model.position == Position::kLearned) l.Rows(OpKind::kPositionBackward, l.s.hidden);
+  if (model.position == Position::kLearned) {
+    l.Rows(OpKind::kPositionBackward, l.s.hidden);
+    l.ops.back().accumulate = accumulate;
+  }
   l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
+  l.ops.back().accumulate = accumulate || EmbeddingAddsToHead(model, plan);
   return std::move(l.ops);
 }
 
@@ -264,14 +273,14 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
 }
 
 std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan) {
+                                    const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   if (plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
   l.Matmul(s.tokens, s.hidden, s.vocab);
-  l.WeightGradient(s.vocab, s.hidden);
+  l.WeightGradient(s.vocab, s.hidden, accumulate);
   l.ReduceHidden();
-  l.NormBackward();
+  l.NormBackward(accumulate);
   return std::move(l.ops);
 }
 
@@ -319,12 +328,10 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
     return action.stage;
   };
   switch (action.kind) {
-    case ActionKind::kZeroGradients:
-      l.Add(OpKind::kFill, l.types.gradients, {GradientElements(model, workload, plan, pipeline_rank)});
-      l.Add(OpKind::kFill, DType::kF64, {kStepScalars});
-      break;
+    case ActionKind::kZeroScalars: l.Add(OpKind::kFill, DType::kF64, {kStepScalars}); break;
     case ActionKind::kForward: return ForwardOps(model, workload, plan, stage());
-    case ActionKind::kBackward: return BackwardOps(model, workload, plan, stage());
+    case ActionKind::kBackward:
+      return BackwardOps(model, workload, plan, stage(), !WritesGradients(action.kind, action.microbatch));
     case ActionKind::kSendActivation:
     case ActionKind::kSendGradient: l.Message(OpKind::kSend); break;
     case ActionKind::kRecvActivation:

@@ -20,12 +20,13 @@ namespace autocfg {
 
 // Ops of one transformer layer on one microbatch. LayerRecomputeOps lists what the backward of a recomputing
 // layer runs first: under recompute=selective only the attention. It is empty if the plan recomputes nothing.
+// `accumulate`: gradients of parameters are added to those of earlier microbatches; the first one writes them.
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan);
 std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
                                       const ParallelPlan& plan);
 std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
-                                     const ParallelPlan& plan);
+                                     const ParallelPlan& plan, bool accumulate);
 
 // Returns how many of a stage's `layers` layers issue LayerRecomputeOps; these are the first ones.
 std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layers);
@@ -34,11 +35,11 @@ std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layer
 std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
                                         const ParallelPlan& plan);
 std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
-                                         const ParallelPlan& plan);
+                                         const ParallelPlan& plan, bool accumulate);
 std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload,
                                    const ParallelPlan& plan);
 std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan);
+                                    const ParallelPlan& plan, bool accumulate);
 
 // Returns the single op over all parameters of a pipeline rank, over all its stages: kAdamW or kSumOfSquares.
 // kSumOfSquares leaves out the last rank's copy of a tied table and, at tensor coordinates other than 0,
@@ -50,7 +51,8 @@ OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const Paral
 OpDesc ScalarReduceOp(const ParallelPlan& plan);
 
 // Returns the ops of one action of a rank's program: the lists above combined, or its communication,
-// reductions and updates. A forward or backward needs the action's stage; throws std::logic_error if the
+// reductions and updates. A forward or backward needs the action's stage; a backward of microbatch 0 writes
+// the gradients (WritesGradients); throws std::logic_error if the
 // stage is missing or belongs to another rank. Actions of the whole rank have stage -1.
 std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank, const Action& action);

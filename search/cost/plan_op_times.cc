@@ -23,15 +23,19 @@ std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, co
       const bool recomputes = LayersWithRecomputeOps(plan, StageLayerCount(model, plan, stage)) > 0;
       const bool edge = IsFirstStage(stage) || IsLastStage(plan, stage);
       if (!edge && !middle_stages.insert(recomputes).second) continue;
-      for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
-        add(ActionOps(model, workload, plan, rank,
-                      Action{.kind = kind, .stage = static_cast<std::int32_t>(stage)}));
-      }
+      const auto add_compute = [&](ActionKind kind, std::int32_t microbatch) {
+        add(ActionOps(
+            model, workload, plan, rank,
+            Action{.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = microbatch}));
+      };
+      add_compute(ActionKind::kForward, 0);
+      add_compute(ActionKind::kBackward, 0);
+      if (MicrobatchCount(workload, plan) > 1) add_compute(ActionKind::kBackward, 1);
     }
     const RankPlace place = PlaceOf(plan, rank);
     if (!ranks.emplace(place.first * 2 + place.last, RankLayers(model, plan, rank)).second) continue;
     for (const ActionKind kind :
-         {ActionKind::kZeroGradients, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
+         {ActionKind::kZeroScalars, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
           ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
       add(ActionOps(model, workload, plan, rank, Action{.kind = kind}));
     }

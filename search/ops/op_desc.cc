@@ -57,12 +57,10 @@ double EpilogueElements(const OpDesc& op, double m, double n) {
   switch (op.epilogue) {
     case Epilogue::kNone: return 0;
     case Epilogue::kBias: return n;
-    case Epilogue::kActivation: return m * n + (op.bias ? n : 0);  // writes both pre and y
-    case Epilogue::kActivationGradient:
-      return m * n;  // reads pre
-    // Reads and writes the gradient; dy is an operand of the product.
-    case Epilogue::kBiasGradient: return 2 * n;
-    case Epilogue::kResidual: return m * n + (op.bias ? n : 0);  // reads residual
+    case Epilogue::kActivation: return m * n + (op.bias ? n : 0);      // writes both pre and y
+    case Epilogue::kActivationGradient: return m * n;                  // reads pre
+    case Epilogue::kBiasGradient: return (op.accumulate ? 2 : 1) * n;  // dy is an operand of the product
+    case Epilogue::kResidual: return m * n + (op.bias ? n : 0);        // reads residual
   }
   return 0;
 }
@@ -76,15 +74,18 @@ double MinElements(const OpDesc& op) {
   const double d = static_cast<double>(op.dims[3]);
   const double g = static_cast<double>(op.dims[4]);
   const double wide = IsGated(op.activation) ? 2 : 1;  // an activation's input width over its result's
+  const double sum = op.accumulate ? 2 : 1;            // accesses to each element of a gradient
   switch (op.kind) {
-    case OpKind::kMatmul: return a * c + c * b + (op.accumulate ? 2 : 1) * a * b + EpilogueElements(op, a, b);
+    case OpKind::kMatmul: return a * c + c * b + sum * a * b + EpilogueElements(op, a, b);
     case OpKind::kLayerNormForward:
       return 2 * a * b + 2 * b + 2 * a;  // x, y; weight, bias; mean, rstd
-    // dy, x, dx; weight, two sums in and out.
-    case OpKind::kLayerNormBackward: return 3 * a * b + 5 * b + 2 * a;
+    // dy, x, dx; weight, two gradients; mean, rstd.
+    case OpKind::kLayerNormBackward: return 3 * a * b + (1 + 2 * sum) * b + 2 * a;
     case OpKind::kBiasResidual: return 3 * a * b + b;
-    case OpKind::kRmsNormForward: return 2 * a * b + b + a;       // x, y; weight; rstd
-    case OpKind::kRmsNormBackward: return 3 * a * b + 3 * b + a;  // dy, x, dx; weight, one sum in and out
+    case OpKind::kRmsNormForward:
+      return 2 * a * b + b + a;  // x, y; weight; rstd
+    // dy, x, dx; weight, one gradient; rstd.
+    case OpKind::kRmsNormBackward: return 3 * a * b + (1 + sum) * b + a;
     case OpKind::kResidualAdd: return 3 * a * b;
     // A bias also writes x.
     case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);
@@ -100,7 +101,8 @@ double MinElements(const OpDesc& op) {
     // the other.
     case OpKind::kUnfusedAttentionBackward: return 4 * a * b * (c + g) * d + 7 * a * c * b * b;
     case OpKind::kEmbeddingForward: return 2 * a * b + a;
-    case OpKind::kEmbeddingBackward: return 3 * a * b + a;
+    // Rows of the gradient, read and written, or the whole gradient, written.
+    case OpKind::kEmbeddingBackward: return (op.accumulate ? 3 * a * b : a * b + c * b) + a;
     case OpKind::kPositionForward: return 2 * a * b;
     case OpKind::kPositionBackward: return a * b;
     case OpKind::kCrossEntropy: return 2 * a * b + a;         // logits in and out; target
@@ -164,18 +166,18 @@ std::optional<Epilogue> ParseEpilogue(std::string_view name) {
 
 void SetEpilogue(OpDesc& op, Epilogue epilogue) {
   op.epilogue = epilogue;
-  const auto set_form = [&op](bool transpose_a, bool transpose_b, bool accumulate) {
+  const auto set_form = [&op](bool transpose_a, bool transpose_b) {
     op.transpose_a = transpose_a;
     op.transpose_b = transpose_b;
-    op.accumulate = accumulate;
+    if (!TakesAccumulate(op)) op.accumulate = false;
   };
   switch (epilogue) {
     case Epilogue::kNone: return;
     case Epilogue::kBias:
     case Epilogue::kActivation:
-    case Epilogue::kResidual: return set_form(false, false, false);
-    case Epilogue::kActivationGradient: return set_form(false, true, false);
-    case Epilogue::kBiasGradient: return set_form(true, false, true);
+    case Epilogue::kResidual: return set_form(false, false);
+    case Epilogue::kActivationGradient: return set_form(false, true);
+    case Epilogue::kBiasGradient: return set_form(true, false);
   }
 }
 
@@ -188,11 +190,9 @@ std::string ToString(const OpDesc& op) {
   const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
                group, group_size, dims] = op;
   std::string text = fmt::format("{} {}", Name(kind), Name(dtype));
-  if (kind == OpKind::kMatmul) {
-    text +=
-        fmt::format(" {}{}{}", transpose_a ? 't' : 'n', transpose_b ? 't' : 'n', accumulate ? " acc" : "");
-    if (epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(epilogue));
-  }
+  if (kind == OpKind::kMatmul) text += fmt::format(" {}{}", transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
+  if (accumulate) text += " acc";
+  if (epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(epilogue));
   if (HasActivation(op)) text += fmt::format(" {}", Name(activation));
   if (bias) text += " bias";
   if (master_weights) text += " master";

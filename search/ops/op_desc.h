@@ -75,7 +75,7 @@ enum class Epilogue : std::uint8_t {
   kBias,                // c = a b + bias; nothing transposed
   kActivation,          // pre = a b (+ bias if `bias`), y = f(pre), both stored; nothing transposed
   kActivationGradient,  // dpre = (dy b^T) * f'(pre)
-  kBiasGradient,        // dw += x^T dy, dbias += column sums of dy
+  kBiasGradient,        // dw (+)= x^T dy, dbias (+)= column sums of dy
   kResidual,            // c = a b (+ bias if `bias`) + residual; nothing transposed
 };
 inline constexpr int kEpilogueCount = static_cast<int>(Epilogue::kResidual) + 1;
@@ -92,7 +92,7 @@ struct OpDesc {
   DType dtype = DType::kF32;
   bool transpose_a = false;             // kMatmul only
   bool transpose_b = false;             // kMatmul only
-  bool accumulate = false;              // kMatmul: C += rather than C =
+  bool accumulate = false;              // only if TakesAccumulate: += rather than =
   Epilogue epilogue = Epilogue::kNone;  // kMatmul only
   bool bias = false;                    // only if TakesBias: a bias is added first
   bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
@@ -132,6 +132,18 @@ constexpr bool TakesBias(const OpDesc& op) {
   return op.kind == OpKind::kActivationForward || op.epilogue == Epilogue::kActivation ||
          op.epilogue == Epilogue::kResidual;
 }
+// Returns true if the op may add to its result: a product without an epilogue, and every op that computes
+// gradients of parameters, which the backward of the first microbatch writes and later ones add to.
+constexpr bool TakesAccumulate(const OpDesc& op) {
+  switch (op.kind) {
+    case OpKind::kMatmul: return op.epilogue == Epilogue::kNone || op.epilogue == Epilogue::kBiasGradient;
+    case OpKind::kLayerNormBackward:
+    case OpKind::kRmsNormBackward:
+    case OpKind::kEmbeddingBackward:
+    case OpKind::kPositionBackward: return true;
+    default: return false;
+  }
+}
 CommPattern PatternOf(OpKind kind);  // kNone for compute
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
 // Returns true if plans with this kind of op can be predicted but not run: no device has the op, the engine
@@ -141,8 +153,8 @@ constexpr bool IsPredictedOnly(OpKind kind) {
          kind == OpKind::kAllGather;
 }
 
-// Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; kNone leaves them
-// unchanged.
+// Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; leaves unchanged what
+// it allows to be either.
 void SetEpilogue(OpDesc& op, Epilogue epilogue);
 
 // Returns one line, e.g. "matmul fp32 nt acc 512x768x3072", "matmul fp32 nn activation gelu bias

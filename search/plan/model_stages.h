@@ -45,6 +45,12 @@ constexpr RankPlace PlaceOf(const ParallelPlan& plan, std::int64_t pipeline_rank
   return {pipeline_rank == 0, pipeline_rank == plan.pp - 1};
 }
 
+// Returns whether the one rank of the pipeline writes the gradient of a tied embedding twice in each backward:
+// first the head, then the embedding, which adds to what the head wrote.
+constexpr bool EmbeddingAddsToHead(const ModelSpec& model, const ParallelPlan& plan) {
+  return model.tied_embeddings && plan.pp == 1;
+}
+
 // Returns the number of layers of one stage of the model, in constant time.
 constexpr std::int64_t StageLayerCount(const ModelSpec& model, const ParallelPlan& plan, std::int64_t stage) {
   if (plan.split == SplitMode::kExplicit) return plan.split_layers[static_cast<std::size_t>(stage)];

@@ -31,11 +31,16 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
   Add(weights, LayerForwardOps(model, workload, plan), layers);
   if (recomputing > 0)
     Add(weights, LayerRecomputeOps(model, workload, plan), static_cast<double>(recomputing) * m);
-  Add(weights, LayerBackwardOps(model, workload, plan), layers);
   Add(weights, EmbeddingForwardOps(model, workload, plan), m);
-  Add(weights, EmbeddingBackwardOps(model, workload, plan), m);
   Add(weights, HeadForwardOps(model, workload, plan), m);
-  Add(weights, HeadBackwardOps(model, workload, plan), m);
+  for (const bool accumulate : {false, true}) {
+    const double times = accumulate ? m - 1 : 1;
+    if (times == 0) continue;
+    Add(weights, LayerBackwardOps(model, workload, plan, accumulate),
+        static_cast<double>(model.layers) * times);
+    Add(weights, EmbeddingBackwardOps(model, workload, plan, accumulate), times);
+    Add(weights, HeadBackwardOps(model, workload, plan, accumulate), times);
+  }
   // All chunks of a rank form one region. Takes the first rank, the last one, and one middle rank of each
   // size.
   std::set<std::int64_t> between;
@@ -44,7 +49,7 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
     if (!edge && plan.split != SplitMode::kExplicit && !between.empty()) continue;
     if (!edge && !between.insert(RankLayers(model, plan, rank)).second) continue;
     for (const ActionKind kind :
-         {ActionKind::kZeroGradients, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
+         {ActionKind::kZeroScalars, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
           ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
       Add(weights, ActionOps(model, workload, plan, rank, Action{.kind = kind}), 1);
     }

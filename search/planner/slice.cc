@@ -5,12 +5,12 @@
 namespace autocfg {
 namespace {
 
-// Returns the forward and backward time of a microbatch through all stages of a rank, without messages.
-double ComputeSeconds(const PipelineCosts& costs, std::int64_t pipeline_rank) {
+// Returns the forward and backward time of the microbatches through all stages of a rank, without messages.
+double ComputeSeconds(const PipelineCosts& costs, double microbatches, std::int64_t pipeline_rank) {
   double seconds = 0;
   for (auto s = static_cast<std::size_t>(pipeline_rank); s < costs.stages.size(); s += costs.ranks.size()) {
     const StageCosts& c = costs.stages[s];
-    seconds += c.Total() - c.tp_forward_s - c.tp_backward_s - c.tp_recompute_s;
+    seconds += c.Total(microbatches) - microbatches * (c.tp_forward_s + c.tp_backward_s + c.tp_recompute_s);
   }
   return seconds;
 }
@@ -19,10 +19,11 @@ double ComputeSeconds(const PipelineCosts& costs, std::int64_t pipeline_rank) {
 
 SliceCoordinates ChooseSlice(CostModel& costs, const ParallelPlan& plan) {
   const PipelineCosts& pipeline = costs.CostsOf(plan);
+  const auto microbatches = static_cast<double>(MicrobatchCount(costs.workload(), plan));
   SliceCoordinates longest;
   double longest_s = -1;
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
-    const double seconds = ComputeSeconds(pipeline, rank);
+    const double seconds = ComputeSeconds(pipeline, microbatches, rank);
     if (seconds > longest_s) {
       longest.pipeline = rank;
       longest_s = seconds;
@@ -35,7 +36,7 @@ double SliceSeconds(CostModel& costs, const ParallelPlan& plan, std::int64_t pip
   const PipelineCosts& pipeline = costs.CostsOf(plan);
   const RankCosts& rank = pipeline.ranks[static_cast<std::size_t>(pipeline_rank)];
   const auto microbatches = static_cast<double>(MicrobatchCount(costs.workload(), plan));
-  return microbatches * ComputeSeconds(pipeline, pipeline_rank) + rank.zero_s + rank.norm_s + rank.update_s;
+  return ComputeSeconds(pipeline, microbatches, pipeline_rank) + rank.zero_s + rank.norm_s + rank.update_s;
 }
 
 }  // namespace autocfg

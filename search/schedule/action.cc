@@ -13,7 +13,7 @@ struct KindNames {
 };
 
 constexpr std::array<KindNames, 11> kKinds = {{
-    {"zero_gradients", "ZERO"},
+    {"zero_scalars", "ZERO"},
     {"forward", "F"},
     {"backward", "B"},
     {"send_activation", "SA"},

@@ -9,9 +9,11 @@
 namespace autocfg {
 
 enum class ActionKind : std::uint8_t {
-  kZeroGradients,     // the gradient region and the step's scalars become zero
-  kForward,           // "F"
-  kBackward,          // "B": with full recomputation, each layer's forward is run again first
+  kZeroScalars,  // the step's loss and squared gradient norm become zero
+  kForward,      // "F"
+  // "B": with full recomputation, each layer's forward is run again first. That of microbatch 0 writes the
+  // gradients of the stage's parameters, the others add to them.
+  kBackward,
   kSendActivation,    // to the next stage of the model
   kRecvActivation,    // from the previous stage
   kSendGradient,      // to the previous stage

@@ -25,6 +25,12 @@ constexpr bool IsMicrobatch(ActionKind kind) {
   return kind == ActionKind::kForward || kind == ActionKind::kBackward || IsSend(kind) || IsRecv(kind);
 }
 
+// Returns true for the first backward of a stage, which writes the gradients of its parameters; later ones add
+// to them.
+constexpr bool WritesGradients(ActionKind kind, std::int32_t microbatch) {
+  return kind == ActionKind::kBackward && microbatch == 0;
+}
+
 // Returns the receive kind that matches `send`.
 constexpr ActionKind ReceiveOf(ActionKind send) {
   return send == ActionKind::kSendActivation ? ActionKind::kRecvActivation : ActionKind::kRecvGradient;
@@ -33,7 +39,7 @@ constexpr ActionKind ReceiveOf(ActionKind send) {
 // Returns the lane that actions of this kind run on.
 constexpr Lane LaneOf(ActionKind kind) {
   switch (kind) {
-    case ActionKind::kZeroGradients:
+    case ActionKind::kZeroScalars:
     case ActionKind::kForward:
     case ActionKind::kBackward:
     case ActionKind::kOptimizer: return Lane::kCompute;
@@ -54,7 +60,7 @@ constexpr CommGroup GroupOf(ActionKind collective) {
     case ActionKind::kReduceGradients: return CommGroup::kData;
     case ActionKind::kSumTiedEmbedding: return CommGroup::kEmbedding;
     case ActionKind::kReduceScalars: return CommGroup::kWorld;
-    case ActionKind::kZeroGradients:
+    case ActionKind::kZeroScalars:
     case ActionKind::kForward:
     case ActionKind::kBackward:
     case ActionKind::kSendActivation:

@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
+#include "search/schedule/action_kinds.h"
 #include "search/schedule/generators.h"
 
 namespace autocfg {
+namespace {
 
-ComputeLoops MakeComputeLoops(const PipelineShape& shape, std::int64_t pipeline_rank) {
+ComputeLoops GenerateLoops(const PipelineShape& shape, std::int64_t pipeline_rank) {
   const auto rank = static_cast<std::int32_t>(pipeline_rank);
   const auto ranks = static_cast<std::int32_t>(shape.ranks);
   const auto has_one_stage = [&] {
@@ -30,6 +34,37 @@ ComputeLoops MakeComputeLoops(const PipelineShape& shape, std::int64_t pipeline_
   throw std::logic_error("a schedule without a generator: CheckPredictable was not asked");
 }
 
+// Marks the backwards that write gradients. Splits the first round off each loop that has one; every stage of a
+// loop occurs in its first round.
+ComputeLoops WithFirstBackwards(ComputeLoops loops) {
+  ComputeLoops result;
+  std::vector<std::int32_t> written;  // stages
+  for (ComputeLoop& loop : loops) {
+    ComputeLoop first = loop;
+    first.count = std::min(loop.count, static_cast<std::int64_t>(loop.computes.size()));
+    first.computes.resize(static_cast<std::size_t>(first.count));
+    bool writes = false;
+    for (StageCompute& compute : first.computes) {
+      if (compute.kind != ActionKind::kBackward) continue;
+      if (std::find(written.begin(), written.end(), compute.stage) != written.end()) continue;
+      written.push_back(compute.stage);
+      compute.writes_gradients = writes = true;
+    }
+    if (writes) {
+      loop.count -= first.count;
+      result.push_back(std::move(first));
+    }
+    result.push_back(std::move(loop));
+  }
+  return result;
+}
+
+}  // namespace
+
+ComputeLoops MakeComputeLoops(const PipelineShape& shape, std::int64_t pipeline_rank) {
+  return WithFirstBackwards(GenerateLoops(shape, pipeline_rank));
+}
+
 ComputeOrder Unroll(const ComputeLoops& loops) {
   std::int64_t size = 0;
   for (const ComputeLoop& loop : loops) size += loop.count;
@@ -38,11 +73,13 @@ ComputeOrder Unroll(const ComputeLoops& loops) {
   absl::flat_hash_map<std::int32_t, std::int32_t> forwards, backwards;  // so far, by stage
   for (const ComputeLoop& loop : loops) {
     for (std::int64_t i = 0; i < loop.count; ++i) {
-      const auto [kind, stage] = loop.computes[static_cast<std::size_t>(i) % loop.computes.size()];
-      if (kind != ActionKind::kForward && kind != ActionKind::kBackward)
-        throw std::logic_error(fmt::format("a generator made a {}", Name(kind)));
-      std::int32_t& done = (kind == ActionKind::kForward ? forwards : backwards)[stage];
-      order.push_back({.kind = kind, .lane = Lane::kCompute, .stage = stage, .microbatch = done++});
+      const StageCompute& compute = loop.computes[static_cast<std::size_t>(i) % loop.computes.size()];
+      const bool forward = compute.kind == ActionKind::kForward;
+      if (!forward && compute.kind != ActionKind::kBackward)
+        throw std::logic_error(fmt::format("a generator made a {}", Name(compute.kind)));
+      std::int32_t& done = (forward ? forwards : backwards)[compute.stage];
+      order.push_back(
+          {.kind = compute.kind, .lane = Lane::kCompute, .stage = compute.stage, .microbatch = done++});
     }
   }
   return order;

@@ -38,6 +38,7 @@ struct PipelineShape {
 struct StageCompute {
   ActionKind kind = ActionKind::kForward;
   std::int32_t stage = 0;
+  bool writes_gradients = false;  // the first backward of its stage, which is that of microbatch 0
 
   bool operator==(const StageCompute&) const = default;
 };
@@ -48,12 +49,13 @@ struct ComputeLoop {
   std::int64_t count = 0;
 };
 
-// All computes of a rank, in order: the result of a generator. The n-th forward of a stage is that of
+// All computes of a rank, in order. The n-th forward of a stage is that of
 // microbatch n, and so is its n-th backward. The size depends on the pipeline, not on the number of
 // microbatches.
 using ComputeLoops = std::vector<ComputeLoop>;
 
-// Returns the loops of the shape's schedule. Requires the shape of a legal, canonical plan whose schedule
+// Returns the loops of the shape's schedule. The first backward of each stage is in a loop that runs once,
+// because it takes another time than the others. Requires the shape of a legal, canonical plan whose schedule
 // CheckPredictable accepts (throws std::logic_error otherwise).
 ComputeLoops MakeComputeLoops(const PipelineShape& shape, std::int64_t pipeline_rank);
 

@@ -18,9 +18,10 @@ void LoopWriter::BeginRank() {
 LoopWriter::Handle LoopWriter::Add(const LoweredAction& action, std::span<const Handle> after) {
   for (const Handle handle : after) Wait(handle);
   std::vector<KnownOp>& of_kind = known_[Index(action.kind)];
-  const auto stage = static_cast<std::size_t>(std::int64_t{action.stage} + 1);
-  if (stage >= of_kind.size()) of_kind.resize(stage + 1);
-  KnownOp& known = of_kind[stage];
+  const std::size_t writes = WritesGradients(action.kind, action.microbatch) ? 1 : 0;
+  const auto key = static_cast<std::size_t>(std::int64_t{action.stage} + 1) * 2 + writes;
+  if (key >= of_kind.size()) of_kind.resize(key + 1);
+  KnownOp& known = of_kind[key];
   if (one_by_one_ || known.rank != rank() || known.peer != action.peer) {
     known.op = MakeOp(action);
     known.rank = rank();
@@ -121,8 +122,8 @@ LoopedProgram LowerLoops(const PipelineShape& shape) {
     const ComputeLoops loops = MakeComputeLoops(shape, rank);
     for (std::size_t i = 0; i < loops.size(); ++i) {
       const auto compute = [&](std::int64_t n) {
-        const auto [kind, stage] = loops[i].computes[static_cast<std::size_t>(n)];
-        lowering.Compute(kind, stage, -1);
+        const auto [kind, stage, writes] = loops[i].computes[static_cast<std::size_t>(n)];
+        lowering.Compute(kind, stage, writes ? 0 : -1);
       };
       const auto loop = writer.Repeat(static_cast<std::int64_t>(loops[i].computes.size()), loops[i].count,
                                       compute, [&] { return lowering.BufferUsers(); });

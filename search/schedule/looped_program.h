@@ -55,7 +55,8 @@ struct OpLoop {
 };
 
 struct LoopedProgram {
-  // An action that takes time. In a loop it stands for all its repetitions.
+  // An action that takes time. In LowerLoops' program it stands for all of the rank with its kind and stage;
+  // but a backward of microbatch 0 stands for the first of its stage alone.
   struct RankAction {
     std::int32_t rank = 0;
     std::int32_t index = 0;  // in the rank's list, of the first repetition
@@ -86,7 +87,7 @@ class LoopWriter {
   };
 
   // `plan`: its mesh has the groups that collectives run over. `one_by_one`: actions of a rank that have kind
-  // and stage in common take times of their own.
+  // and stage in common take times of their own; otherwise only the first backward of a stage does.
   explicit LoopWriter(const ParallelPlan& plan, bool one_by_one = false);
 
   void BeginRank();
@@ -142,7 +143,8 @@ class LoopWriter {
     std::int64_t issued = 0;
     std::int64_t known = 0;  // up to there the rank has waited for them
   };
-  // What the last rank that has an action of a kind and stage, or a side of a channel, has there.
+  // What the last rank that has an action of a kind and stage (a first backward apart from later ones), or a
+  // side of a channel, has there.
   struct KnownOp {
     std::int32_t rank = -1, peer = -1;
     LoopOp op;
@@ -181,11 +183,12 @@ class LoopWriter {
   bool one_by_one_;
   LoopedProgram program_;
   std::array<LaneCount, kLanes> lanes_;
-  std::int32_t index_ = 0;                                // of the next action in the rank's list
-  LoopOp waiting_{.what = LoopOp::What::kWait};           // its wait is that of the op that comes next
-  std::size_t unjoined_ = 0;                              // straight ops before it stay as they are
-  std::array<std::vector<KnownOp>, kActionKinds> known_;  // by kind, then stage + 1
-  std::vector<KnownSide> sides_;                          // by channel
+  std::int32_t index_ = 0;                       // of the next action in the rank's list
+  LoopOp waiting_{.what = LoopOp::What::kWait};  // its wait is that of the op that comes next
+  std::size_t unjoined_ = 0;                     // straight ops before it stay as they are
+  std::array<std::vector<KnownOp>, kActionKinds>
+      known_;                     // by kind, then 2 (stage + 1), + 1 for first backwards
+  std::vector<KnownSide> sides_;  // by channel
   // By what meets, the source or first of the group, and the target or -1.
   absl::flat_hash_map<std::tuple<int, std::int64_t, std::int64_t>, std::int32_t> channels_;
 };

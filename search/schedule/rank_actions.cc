@@ -46,7 +46,7 @@ bool RankActions::StageHas(ActionKind kind, std::int64_t stage) const {
     case ActionKind::kSendGradient: return !IsFirstStage(stage);
     case ActionKind::kForward:
     case ActionKind::kBackward:
-    case ActionKind::kZeroGradients:
+    case ActionKind::kZeroScalars:
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
     case ActionKind::kReduceScalars:
@@ -60,7 +60,7 @@ bool RankActions::RankHas(ActionKind kind) const {
     case ActionKind::kReduceGradients: return plan_.dp > 1;
     case ActionKind::kSumTiedEmbedding:
       return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);
-    case ActionKind::kZeroGradients:
+    case ActionKind::kZeroScalars:
     case ActionKind::kForward:
     case ActionKind::kBackward:
     case ActionKind::kSendActivation:
@@ -79,7 +79,7 @@ std::int64_t RankActions::PeerOf(ActionKind kind) const {
     case ActionKind::kRecvGradient: return next_;
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient: return previous_;
-    case ActionKind::kZeroGradients:
+    case ActionKind::kZeroScalars:
     case ActionKind::kForward:
     case ActionKind::kBackward:
     case ActionKind::kReduceGradients:

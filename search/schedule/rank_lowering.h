@@ -47,7 +47,7 @@ class RankLowering {
       : shape_(shape), place_(place), sink_(sink) {}
 
   // Adds the actions before the first compute.
-  void Begin() { sink_.Add(Make(ActionKind::kZeroGradients), {}); }
+  void Begin() { sink_.Add(Make(ActionKind::kZeroScalars), {}); }
 
   // Adds a forward or backward with its messages. The actions get `microbatch`.
   void Compute(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {

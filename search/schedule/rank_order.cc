@@ -70,15 +70,15 @@ class OrderCheck {
 
   void CheckMicrobatches() {
     using enum ActionKind;
-    const std::int32_t zero = actions_.At(kZeroGradients);
+    const std::int32_t zero = actions_.At(kZeroScalars);
     for (std::int64_t chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
       const std::int64_t stage = StageOf(plan_, actions_.pipeline_rank(), chunk);
       for (std::int64_t k = 0; k < actions_.microbatches(); ++k) {
         const std::int32_t forward = actions_.At(kForward, stage, k);
         const std::int32_t backward = actions_.At(kBackward, stage, k);
         Require(forward, zero, "which clears the loss");
-        Require(backward, zero, "which clears the gradients");
         Require(backward, forward, "whose activations it reads");
+        if (k > 0) Require(backward, actions_.At(kBackward, stage, 0), "which writes the gradients");
         if (!IsFirstStage(stage)) {
           Require(forward, actions_.At(kRecvActivation, stage, k), "which brings its input");
           Require(actions_.At(kSendGradient, stage, k), backward, "which makes what it sends");

@@ -34,7 +34,7 @@ std::string_view Colour(ActionKind kind) {
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
     case ActionKind::kReduceScalars: return "rail_animation";
-    case ActionKind::kZeroGradients:
+    case ActionKind::kZeroScalars:
     case ActionKind::kOptimizer: return "generic_work";
   }
   return "generic_work";

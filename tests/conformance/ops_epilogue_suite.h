@@ -92,16 +92,22 @@ TEST_P(OpsEpilogueSuite, MatmulActivationBackward) {
   }
 }
 
-TEST_P(OpsEpilogueSuite, MatmulBiasGradientAddsToBoth) {
+TEST_P(OpsEpilogueSuite, MatmulBiasGradientWritesOrAddsToBoth) {
   for (const auto& [k, n, m] : kProductSizes) {
-    const Values x = Random(m * k, 1), dy = Random(m * n, 2);
-    Values dw = Random(k * n, 3), dbias = Random(n, 4);
-    const Tensor dw_ = dev_.PutWide({k, n}, dw), dbias_ = dev_.PutWide({n}, dbias);
-    ops_.MatmulBiasGradient(dev_.Put({m, k}, x), dev_.Put({m, n}, dy), dw_, dbias_, stream_);
-    reference::Matmul(k, n, m, x, true, dy, false, dw);
-    for (std::size_t i = 0; i < dy.size(); ++i) dbias[i % static_cast<std::size_t>(n)] += dy[i];
-    Near(dw_, dw, "dw");
-    Near(dbias_, dbias, "dbias");
+    for (const bool accumulate : {true, false}) {
+      const Values x = Random(m * k, 1), dy = Random(m * n, 2);
+      Values dw = Random(k * n, 3), dbias = Random(n, 4);
+      const Tensor dw_ = dev_.PutWide({k, n}, dw), dbias_ = dev_.PutWide({n}, dbias);
+      ops_.MatmulBiasGradient(dev_.Put({m, k}, x), dev_.Put({m, n}, dy), dw_, dbias_, accumulate, stream_);
+      if (!accumulate) {
+        dw = reference::Zeros(k * n);
+        dbias = reference::Zeros(n);
+      }
+      reference::Matmul(k, n, m, x, true, dy, false, dw);
+      for (std::size_t i = 0; i < dy.size(); ++i) dbias[i % static_cast<std::size_t>(n)] += dy[i];
+      Near(dw_, dw, accumulate ? "dw" : "dw written");
+      Near(dbias_, dbias, accumulate ? "dbias" : "dbias written");
+    }
   }
 }
 

@@ -79,7 +79,7 @@ TEST_P(OpsGradientSuite, LayerNorm) {
     };
   };
   loss(x_)(x);
-  ops_.LayerNormBackward(dev_.Put({rows, width}, w), x_, gamma_, mean, rstd, dx, false, dgamma, dbeta,
+  ops_.LayerNormBackward(dev_.Put({rows, width}, w), x_, gamma_, mean, rstd, dx, false, dgamma, dbeta, true,
                          stream_);
   ExpectGradient(loss(x_), x, dev_.Get(dx), "dx");
   dev_.Set(x_, x);
@@ -102,7 +102,7 @@ TEST_P(OpsGradientSuite, MatmulBias) {
       return Dot(dev_.Get(c), w);
     };
   };
-  ops_.MatmulBiasGradient(a_, dev_.Put({m, n}, w), db, dbias, stream_);
+  ops_.MatmulBiasGradient(a_, dev_.Put({m, n}, w), db, dbias, true, stream_);
   ExpectGradient(loss(b_), b, dev_.Get(db), "db");
   dev_.Set(b_, b);
   ExpectGradient(loss(bias_), bias, dev_.Get(dbias), "dbias");
@@ -124,7 +124,7 @@ TEST_P(OpsGradientSuite, MatmulResidual) {
       return Dot(dev_.Get(c), w);
     };
   };
-  ops_.MatmulBiasGradient(a_, dev_.Put({m, n}, w), db, dbias, stream_);
+  ops_.MatmulBiasGradient(a_, dev_.Put({m, n}, w), db, dbias, true, stream_);
   ExpectGradient(loss(b_), b, dev_.Get(db), "db");
   dev_.Set(b_, b);
   ExpectGradient(loss(bias_), bias, dev_.Get(dbias), "dbias");
@@ -175,7 +175,7 @@ TEST_P(OpsGradientSuite, MatmulActivationOfEveryPlainKindWithAndWithoutBias) {
       };
       loss(x_)(x);
       ops_.MatmulActivationBackward(activation, dev_.Put({m, out}, w), b2_, pre, dpre, stream_);
-      ops_.MatmulBiasGradient(x_, dpre, db1, dbias, stream_);
+      ops_.MatmulBiasGradient(x_, dpre, db1, dbias, true, stream_);
       ops_.Matmul(dpre, Transpose::kNo, b1_, Transpose::kYes, dx, false, stream_);
       ExpectGradient(loss(x_), x, dev_.Get(dx), "dx of " + name);
       dev_.Set(x_, x);
@@ -200,7 +200,7 @@ TEST_P(OpsGradientSuite, RmsNorm) {
     };
   };
   loss(x_)(x);
-  ops_.RmsNormBackward(dev_.Put({rows, width}, w), x_, gamma_, rstd, dx, false, dgamma, stream_);
+  ops_.RmsNormBackward(dev_.Put({rows, width}, w), x_, gamma_, rstd, dx, false, dgamma, true, stream_);
   ExpectGradient(loss(x_), x, dev_.Get(dx), "dx");
   dev_.Set(x_, x);
   ExpectGradient(loss(gamma_), gamma, dev_.Get(dgamma), "dgamma");
@@ -288,8 +288,8 @@ TEST_P(OpsGradientSuite, EmbeddingAndPosition) {
   const Tensor dtable = dev_.Put({vocab, width}, Values(vocab * width, 0)),
                dy = dev_.Put({batch * seq, width}, w);
   const Tensor dwpe = dev_.Put({positions, width}, Values(positions * width, 0));
-  ops_.EmbeddingBackward(tokens, dy, 1, dtable, stream_);
-  ops_.PositionBackward(dy.Reshape({batch, seq, width}), dwpe, stream_);
+  ops_.EmbeddingBackward(tokens, dy, 1, dtable, true, stream_);
+  ops_.PositionBackward(dy.Reshape({batch, seq, width}), dwpe, true, stream_);
   ExpectGradient([&](const Values& v) { return loss(v, wpe); }, table, dev_.Get(dtable), "dtable");
   ExpectGradient([&](const Values& v) { return loss(table, v); }, wpe, dev_.Get(dwpe), "dwpe");
 }

@@ -105,7 +105,7 @@ TEST_P(OpsShapeSuite, MatmulWithAnEpilogue) {
     Refused(backward(f, bt, c, c), "matmul");
   }
   const auto gradient = [&](Tensor x, Tensor dw, Tensor dbias) {
-    return [=, this] { ops_.MatmulBiasGradient(x, c, dw, dbias, s_); };
+    return [=, this] { ops_.MatmulBiasGradient(x, c, dw, dbias, true, s_); };
   };
   EXPECT_NO_THROW(gradient(a, T({3, 4}), T({4}))());
   Refused(gradient(T({3, 2}), T({3, 4}), T({4})), "matmul");
@@ -123,7 +123,7 @@ TEST_P(OpsShapeSuite, LayerNorm) {
   Refused([&] { ops_.LayerNormForward(x, w, w, 1e-5, T({2, 3}), bad, rows, s_); }, "layer_norm_forward");
   Refused([&] { ops_.LayerNormForward(x, w, w, 1e-5, T({2, 3}), rows, bad, s_); }, "layer_norm_forward");
   const auto backward = [&](Tensor dy, Tensor dx, bool add, Tensor dgamma, Tensor dbeta) {
-    return [=, this] { ops_.LayerNormBackward(dy, x, w, rows, rows, dx, add, dgamma, dbeta, s_); };
+    return [=, this] { ops_.LayerNormBackward(dy, x, w, rows, rows, dx, add, dgamma, dbeta, true, s_); };
   };
   EXPECT_NO_THROW(backward(T({2, 3}), T({2, 3}), true, T({3}), T({3}))());
   Refused(backward(T({2, 4}), T({2, 3}), true, T({3}), T({3})), "layer_norm_backward");
@@ -145,7 +145,7 @@ TEST_P(OpsShapeSuite, RmsNorm) {
   Refused([&] { ops_.RmsNormForward(x, w, 1e-5, T({3, 2}), rows, s_); }, "rms_norm_forward");
   Refused([&] { ops_.RmsNormForward(x, w, 1e-5, T({2, 3}), bad, s_); }, "rms_norm_forward");
   const auto backward = [&](Tensor dy, Tensor rstd, Tensor dx, bool add, Tensor dgamma) {
-    return [=, this] { ops_.RmsNormBackward(dy, x, w, rstd, dx, add, dgamma, s_); };
+    return [=, this] { ops_.RmsNormBackward(dy, x, w, rstd, dx, add, dgamma, true, s_); };
   };
   EXPECT_NO_THROW(backward(T({2, 3}), rows, T({2, 3}), true, T({3}))());
   Refused(backward(T({2, 4}), rows, T({2, 3}), true, T({3})), "rms_norm_backward");
@@ -253,14 +253,14 @@ TEST_P(OpsShapeSuite, EmbeddingAndPosition) {
   Refused([&] { ops_.EmbeddingForward(Ids(3), T({5, 3}), 0, T({2, 3}), s_); }, "embedding_forward");
   Refused([&] { ops_.EmbeddingForward(Ids(2), T({5, 4}), 0, T({2, 3}), s_); }, "embedding_forward");
   Refused([&] { ops_.EmbeddingForward(T({2}), T({5, 3}), 0, T({2, 3}), s_); }, "embedding_forward");
-  EXPECT_NO_THROW(ops_.EmbeddingBackward(Ids(2), T({2, 3}), 0, T({5, 3}), s_));
-  Refused([&] { ops_.EmbeddingBackward(Ids(1), T({2, 3}), 0, T({5, 3}), s_); }, "embedding_backward");
-  Refused([&] { ops_.EmbeddingBackward(Ids(2), T({2, 3}), 0, T({5, 2}), s_); }, "embedding_backward");
+  EXPECT_NO_THROW(ops_.EmbeddingBackward(Ids(2), T({2, 3}), 0, T({5, 3}), true, s_));
+  Refused([&] { ops_.EmbeddingBackward(Ids(1), T({2, 3}), 0, T({5, 3}), true, s_); }, "embedding_backward");
+  Refused([&] { ops_.EmbeddingBackward(Ids(2), T({2, 3}), 0, T({5, 2}), true, s_); }, "embedding_backward");
   EXPECT_NO_THROW(ops_.PositionForward(T({2, 3, 4}), T({3, 4}), s_));
   Refused([&] { ops_.PositionForward(T({2, 3, 4}), T({2, 4}), s_); }, "position_forward");
   Refused([&] { ops_.PositionForward(T({6, 4}), T({3, 4}), s_); }, "position_forward");
-  EXPECT_NO_THROW(ops_.PositionBackward(T({2, 3, 4}), T({5, 4}), s_));
-  Refused([&] { ops_.PositionBackward(T({2, 3, 4}), T({5, 3}), s_); }, "position_backward");
+  EXPECT_NO_THROW(ops_.PositionBackward(T({2, 3, 4}), T({5, 4}), true, s_));
+  Refused([&] { ops_.PositionBackward(T({2, 3, 4}), T({5, 3}), true, s_); }, "position_backward");
 }
 
 TEST_P(OpsShapeSuite, CrossEntropy) {

@@ -78,7 +78,7 @@ TEST_P(OpsSuite, LayerNorm) {
                  old_dx = Random(rows * width, 7);
     const Tensor dy_ = dev_.Put({rows, width}, dy), dx = dev_.New({rows, width});
     const Tensor dgamma = dev_.PutWide({width}, old_dgamma), dbeta = dev_.PutWide({width}, old_dbeta);
-    ops_.LayerNormBackward(dy_, x_, gamma_, mean, rstd, dx, false, dgamma, dbeta, stream_);
+    ops_.LayerNormBackward(dy_, x_, gamma_, mean, rstd, dx, false, dgamma, dbeta, true, stream_);
     Near(dx, want.dx, "dx", 4);
     const auto sum = [](Values a, const Values& b) {
       for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
@@ -88,10 +88,12 @@ TEST_P(OpsSuite, LayerNorm) {
     Near(dbeta, sum(old_dbeta, want.dbeta), "dbeta");
 
     dev_.Set(dx, old_dx);
-    ops_.LayerNormBackward(dy_, x_, gamma_, mean, rstd, dx, true, dgamma, dbeta, stream_);
+    ops_.LayerNormBackward(dy_, x_, gamma_, mean, rstd, dx, true, dgamma, dbeta, false, stream_);
     Near(dx, sum(old_dx, want.dx), "dx added to", 4);
+    Near(dgamma, want.dgamma, "dgamma written", 4);
+    Near(dbeta, want.dbeta, "dbeta written");
 
-    ops_.LayerNormBackward(dy_, x_, gamma_, mean, rstd, dy_, false, dgamma, dbeta, stream_);
+    ops_.LayerNormBackward(dy_, x_, gamma_, mean, rstd, dy_, false, dgamma, dbeta, true, stream_);
     Near(dy_, want.dx, "dx in the place of dy", 4);
   }
 }
@@ -135,13 +137,14 @@ TEST_P(OpsSuite, RmsNorm) {
       for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
       return a;
     };
-    ops_.RmsNormBackward(dy_, x_, gamma_, rstd, dx, false, dgamma, stream_);
+    ops_.RmsNormBackward(dy_, x_, gamma_, rstd, dx, false, dgamma, true, stream_);
     Near(dx, want.dx, "dx", 4);
     Near(dgamma, sum(old_dgamma, want.dgamma), "dgamma", 4);
     dev_.Set(dx, old_dx);
-    ops_.RmsNormBackward(dy_, x_, gamma_, rstd, dx, true, dgamma, stream_);
+    ops_.RmsNormBackward(dy_, x_, gamma_, rstd, dx, true, dgamma, false, stream_);
     Near(dx, sum(old_dx, want.dx), "dx added to", 4);
-    ops_.RmsNormBackward(dy_, x_, gamma_, rstd, dy_, false, dgamma, stream_);
+    Near(dgamma, want.dgamma, "dgamma written", 4);
+    ops_.RmsNormBackward(dy_, x_, gamma_, rstd, dy_, false, dgamma, true, stream_);
     Near(dy_, want.dx, "dx in the place of dy", 4);
     EXPECT_EQ(dev_.Get(x_), x) << "the input was changed";
   }
@@ -355,8 +358,12 @@ TEST_P(OpsSuite, Embedding) {
                dtable = dev_.PutWide({vocab, width}, old);
   ops_.EmbeddingForward(tokens_, dev_.Put({vocab, width}, table), start, out, stream_);
   EXPECT_EQ(dev_.Get(out), want);
-  ops_.EmbeddingBackward(tokens_, dev_.Put({7, width}, dout), start, dtable, stream_);
+  const Tensor dout_ = dev_.Put({7, width}, dout);
+  ops_.EmbeddingBackward(tokens_, dout_, start, dtable, true, stream_);
   Near(dtable, dwant, "dtable");
+  ops_.EmbeddingBackward(tokens_, dout_, start, dtable, false, stream_);
+  for (std::size_t i = 0; i < dwant.size(); ++i) dwant[i] -= old[i];
+  Near(dtable, dwant, "dtable written");
 }
 
 TEST_P(OpsSuite, Position) {
@@ -371,8 +378,11 @@ TEST_P(OpsSuite, Position) {
   ops_.PositionForward(y_, dev_.Put({positions, width}, table), stream_);
   Near(y_, want, "y");
   const Tensor dtable = dev_.PutWide({positions, width}, table);
-  ops_.PositionBackward(dy, dtable, stream_);
+  ops_.PositionBackward(dy, dtable, true, stream_);
   Near(dtable, dwant, "dtable");
+  ops_.PositionBackward(dy, dtable, false, stream_);
+  for (std::size_t i = 0; i < dwant.size(); ++i) dwant[i] -= table[i];
+  Near(dtable, dwant, "dtable written");
 }
 
 TEST_P(OpsSuite, Fill) {

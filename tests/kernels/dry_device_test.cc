@@ -44,15 +44,15 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->MatmulActivation(Activation::kRelu, Make({6, 5}), Make({5, 4}), w, x, x, s);
   ops->MatmulActivation(Activation::kGelu, Make({6, 5}), Make({5, 4}), {}, x, x, s);
   ops->MatmulActivationBackward(Activation::kRelu, Make({6, 5}), Make({4, 5}), x, x, s);
-  ops->MatmulBiasGradient(Make({6, 5}), x, Make({5, 4}), w, s);
+  ops->MatmulBiasGradient(Make({6, 5}), x, Make({5, 4}), w, true, s);
   ops->LayerNormForward(x, w, w, 1e-5, x, t, t, s);
-  ops->LayerNormBackward(x, x, w, t, t, x, true, w, w, s);
+  ops->LayerNormBackward(x, x, w, t, t, x, true, w, w, false, s);
   ops->BiasResidual(x, w, x, s);
   ops->ActivationForward(Activation::kSwiGlu, x, {}, half, s);
   ops->ActivationForward(Activation::kGeGlu, x, w, half, s);
   ops->ActivationBackward(Activation::kGeGlu, x, half, x, s);
   ops->RmsNormForward(x, w, 1e-5, x, t, s);
-  ops->RmsNormBackward(x, x, w, t, x, true, w, s);
+  ops->RmsNormBackward(x, x, w, t, x, true, w, true, s);
   ops->ResidualAdd(x, x, s);
   ops->Rope(qkv, 4, 2, 1e4, false, s);
   ops->Rope(qkv, 4, 2, 1e4, true, s);
@@ -60,9 +60,9 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->AttentionBackward(qkv, 2, 2, out, lse, out, qkv, work, s);
   ops->AttentionForward(grouped, 2, 1, out, lse, work, s);
   ops->EmbeddingForward(ids, table, 0, x, s);
-  ops->EmbeddingBackward(ids, x, 0, table, s);
+  ops->EmbeddingBackward(ids, x, 0, table, true, s);
   ops->PositionForward(tokens3, table, s);
-  ops->PositionBackward(tokens3, table, s);
+  ops->PositionBackward(tokens3, table, false, s);
   ops->CrossEntropy(logits, 7, ids, 1, one, s);
   ops->CrossEntropyForward(logits, 7, ids, 0, t, sums, s);
   ops->CrossEntropyRescale(t, sums, s);
@@ -97,6 +97,10 @@ TEST(DryOps, RecordsEveryOpInOrder) {
          geglu_backward = Desc(OpKind::kActivationBackward, {6, 2});
   swiglu.activation = Activation::kSwiGlu;
   geglu_backward.activation = Activation::kGeGlu;
+  const auto adding = [](OpDesc desc) {
+    desc.accumulate = true;
+    return desc;
+  };
   OpDesc master = Desc(OpKind::kAdamW, {36});
   master.master_weights = true;
   EXPECT_THAT(
@@ -104,19 +108,20 @@ TEST(DryOps, RecordsEveryOpInOrder) {
       testing::ElementsAre(
           matmul, product(Epilogue::kBias, {6, 4, 5}), residual, product(Epilogue::kResidual, {6, 4, 5}),
           relu, product(Epilogue::kActivation, {6, 4, 5}), relu_backward,
-          product(Epilogue::kBiasGradient, {5, 4, 6}), Desc(OpKind::kLayerNormForward, {6, 4, 0, 0}),
+          adding(product(Epilogue::kBiasGradient, {5, 4, 6})), Desc(OpKind::kLayerNormForward, {6, 4, 0, 0}),
           Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), swiglu,
           geglu, geglu_backward, Desc(OpKind::kRmsNormForward, {6, 4}),
-          Desc(OpKind::kRmsNormBackward, {6, 4}), Desc(OpKind::kResidualAdd, {6, 4}),
+          adding(Desc(OpKind::kRmsNormBackward, {6, 4})), Desc(OpKind::kResidualAdd, {6, 4}),
           Desc(OpKind::kRope, {6, 4, 2}), Desc(OpKind::kRope, {6, 4, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}), Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}),
-          Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0}), Desc(OpKind::kPositionForward, {6, 4, 0, 0}),
-          Desc(OpKind::kPositionBackward, {6, 4, 0, 0}), Desc(OpKind::kCrossEntropy, {6, 9}),
-          Desc(OpKind::kCrossEntropyForward, {6, 9}), Desc(OpKind::kCrossEntropyRescale, {6}),
-          Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}), Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}),
-          Desc(OpKind::kFill, {72, 0, 0, 0}), Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32),
-          Desc(OpKind::kAdamW, {40, 0, 0, 0}), master));
+          adding(Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0})),
+          Desc(OpKind::kPositionForward, {6, 4, 0, 0}), Desc(OpKind::kPositionBackward, {6, 4, 0, 0}),
+          Desc(OpKind::kCrossEntropy, {6, 9}), Desc(OpKind::kCrossEntropyForward, {6, 9}),
+          Desc(OpKind::kCrossEntropyRescale, {6}), Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}),
+          Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}), Desc(OpKind::kFill, {72, 0, 0, 0}),
+          Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32), Desc(OpKind::kAdamW, {40, 0, 0, 0}),
+          master));
   std::set<OpKind> kinds;
   for (const OpDesc& op : log.ops()) kinds.insert(op.kind);
   for (int i = 0; i < kOpKindCount; ++i) {
@@ -149,14 +154,14 @@ TEST(DryOps, AcceptsMixedPrecision) {
                         *stream);
   ASSERT_EQ(log.ops().size(), 2u);
   EXPECT_EQ(log.ops()[0].dtype, DType::kBF16);
-  ops->MatmulBiasGradient(half({6, 3}), half({6, 4}), weight_gradient, Make({4}, DType::kF32), *stream);
+  ops->MatmulBiasGradient(half({6, 3}), half({6, 4}), weight_gradient, Make({4}, DType::kF32), true, *stream);
   EXPECT_EQ(log.ops().back().dtype, DType::kBF16);
-  EXPECT_THROW(ops->MatmulBiasGradient(half({6, 3}), half({6, 4}), weight_gradient, half({4}), *stream),
+  EXPECT_THROW(ops->MatmulBiasGradient(half({6, 3}), half({6, 4}), weight_gradient, half({4}), true, *stream),
                std::invalid_argument)
       << "gradients of two types";
   ops->RmsNormForward(half({6, 4}), half({4}), 1e-5, half({6, 4}), statistic, *stream);
   ops->RmsNormBackward(half({6, 4}), half({6, 4}), half({4}), statistic, half({6, 4}), true,
-                       Make({4}, DType::kF32), *stream);
+                       Make({4}, DType::kF32), true, *stream);
   ops->ActivationForward(Activation::kSwiGlu, half({6, 4}), {}, half({6, 2}), *stream);
   ops->Rope(half({2, 3, 8}), 2, 4, 1e4, false, *stream);
   ops->AttentionForward(half({2, 3, 8}), 2, 1, half({2, 3, 4}), Make({2, 2, 3}, DType::kF32),

@@ -31,8 +31,9 @@ TEST_F(CpuTypes, RejectsMixedTypes) {
   const Tensor narrow = dev_.New({2, 2}), wide = dev_.New({2, 2}, DType::kF64);
   EXPECT_THROW(dev_.ops->Matmul(narrow, Transpose::kNo, narrow, Transpose::kNo, wide, false, *dev_.stream),
                std::invalid_argument);
-  EXPECT_THROW(dev_.ops->MatmulBiasGradient(narrow, narrow, wide, dev_.New({2}, DType::kF64), *dev_.stream),
-               std::invalid_argument);
+  EXPECT_THROW(
+      dev_.ops->MatmulBiasGradient(narrow, narrow, wide, dev_.New({2}, DType::kF64), true, *dev_.stream),
+      std::invalid_argument);
   EXPECT_THROW(dev_.ops->AdamW(std::array{AdamWTensor{narrow, wide, {}, narrow, narrow}}, {}, *dev_.stream),
                std::invalid_argument);
 }

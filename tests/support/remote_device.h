@@ -203,8 +203,8 @@ class RemoteOps final : public Ops {
     Issue(s, [=, this](Stream& h) { cpu_->MatmulResidual(R(a), R(b), R(bias), R(residual), R(c), h); });
   }
   void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
-                          Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->MatmulBiasGradient(R(x), R(dy), R(dw), R(dbias), h); });
+                          bool accumulate, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->MatmulBiasGradient(R(x), R(dy), R(dw), R(dbias), accumulate, h); });
   }
   void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
                         const Tensor& mean, const Tensor& rstd, Stream& s) override {
@@ -214,9 +214,10 @@ class RemoteOps final : public Ops {
   }
   void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                          const Tensor& rstd, const Tensor& dx, bool add, const Tensor& dgamma,
-                         const Tensor& dbeta, Stream& s) override {
+                         const Tensor& dbeta, bool accumulate, Stream& s) override {
     Issue(s, [=, this](Stream& h) {
-      cpu_->LayerNormBackward(R(dy), R(x), R(gamma), R(mean), R(rstd), R(dx), add, R(dgamma), R(dbeta), h);
+      cpu_->LayerNormBackward(R(dy), R(x), R(gamma), R(mean), R(rstd), R(dx), add, R(dgamma), R(dbeta),
+                              accumulate, h);
     });
   }
   void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd,
@@ -224,9 +225,10 @@ class RemoteOps final : public Ops {
     Issue(s, [=, this](Stream& h) { cpu_->RmsNormForward(R(x), R(gamma), eps, R(y), R(rstd), h); });
   }
   void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
-                       const Tensor& dx, bool add, const Tensor& dgamma, Stream& s) override {
+                       const Tensor& dx, bool add, const Tensor& dgamma, bool accumulate,
+                       Stream& s) override {
     Issue(s, [=, this](Stream& h) {
-      cpu_->RmsNormBackward(R(dy), R(x), R(gamma), R(rstd), R(dx), add, R(dgamma), h);
+      cpu_->RmsNormBackward(R(dy), R(x), R(gamma), R(rstd), R(dx), add, R(dgamma), accumulate, h);
     });
   }
   void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& s) override {
@@ -265,15 +267,16 @@ class RemoteOps final : public Ops {
     Issue(s, [=, this](Stream& h) { cpu_->EmbeddingForward(R(tokens), R(table), vocab_start, R(out), h); });
   }
   void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
-                         const Tensor& dtable, Stream& s) override {
-    Issue(s,
-          [=, this](Stream& h) { cpu_->EmbeddingBackward(R(tokens), R(dout), vocab_start, R(dtable), h); });
+                         const Tensor& dtable, bool accumulate, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->EmbeddingBackward(R(tokens), R(dout), vocab_start, R(dtable), accumulate, h);
+    });
   }
   void PositionForward(const Tensor& y, const Tensor& table, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->PositionForward(R(y), R(table), h); });
   }
-  void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->PositionBackward(R(dy), R(dtable), h); });
+  void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->PositionBackward(R(dy), R(dtable), accumulate, h); });
   }
   void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
                     const Tensor& loss, Stream& s) override {

@@ -79,7 +79,7 @@ TracedStep SimulateOps(const TrainConfig& c) {
       TraceProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& action) {
         const std::int64_t pipeline_rank = mesh.Coordinate(rank, Axis::kPipeline);
         Action any = action;
-        any.microbatch = 0;
+        any.microbatch = std::min(action.microbatch, 1);  // the first is unlike the others
         any.peer = -1;
         const auto [it, made] = known.try_emplace({pipeline_rank, ToString(any)}, 0);
         if (made) {

@@ -166,8 +166,7 @@ void ScratchOp::PrepareMatmul(const OpDesc& op) {
     Add(op.dtype, {n, k}, 0, 0.5, found_b);
   else
     Add(op.dtype, {k, n}, 0, 0.5, found_b);
-  // an accumulated result is a gradient of weights
-  Add(accumulate ? StatisticsType(op.dtype) : op.dtype, {m, n}, 0, 0.5);
+  Add(op.transpose_a ? StatisticsType(op.dtype) : op.dtype, {m, n}, 0, 0.5);  // x^T dy: a gradient of weights
   if (op.epilogue != Epilogue::kNone) return PrepareEpilogue(op);
   run_ = [=, this] { ops_.Matmul(tensors_[0], ta, tensors_[1], tb, tensors_[2], accumulate, stream_); };
 }
@@ -217,7 +216,9 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
     }
     case Epilogue::kBiasGradient:
       Add(StatisticsType(op.dtype), {n}, 0, 0.1);
-      run_ = [this] { ops_.MatmulBiasGradient(tensors_[0], tensors_[1], tensors_[2], tensors_[3], stream_); };
+      run_ = [this, accumulate = op.accumulate] {
+        ops_.MatmulBiasGradient(tensors_[0], tensors_[1], tensors_[2], tensors_[3], accumulate, stream_);
+      };
       return;
   }
   throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown epilogue", ToString(op)));
@@ -242,9 +243,9 @@ void ScratchOp::PrepareNorm(const OpDesc& op) {
   }
   Add(op.dtype, {t, h}, 0, 1, Found::kInCache);  // dy
   Add(stat, {h}, 0, 1);                          // dgamma
-  run_ = [this] {
+  run_ = [this, accumulate = op.accumulate] {
     const auto& v = tensors_;
-    ops_.LayerNormBackward(v[6], v[0], v[1], v[4], v[5], v[3], true, v[7], v[2], stream_);
+    ops_.LayerNormBackward(v[6], v[0], v[1], v[4], v[5], v[3], true, v[7], v[2], accumulate, stream_);
   };
 }
 
@@ -261,9 +262,9 @@ void ScratchOp::PrepareRmsNorm(const OpDesc& op) {
   }
   Add(op.dtype, {t, h}, 0, 1, Found::kInCache);  // dy
   Add(StatisticsType(op.dtype), {h}, 0, 1);      // dgamma
-  run_ = [this] {
+  run_ = [this, accumulate = op.accumulate] {
     const auto& v = tensors_;
-    ops_.RmsNormBackward(v[4], v[0], v[1], v[3], v[2], true, v[5], stream_);
+    ops_.RmsNormBackward(v[4], v[0], v[1], v[3], v[2], true, v[5], accumulate, stream_);
   };
 }
 
@@ -332,6 +333,7 @@ void ScratchOp::PrepareAttention(const OpDesc& op) {
 void ScratchOp::PrepareEmbedding(const OpDesc& op) {
   const std::int64_t t = op.dims[0], h = op.dims[1];
   const bool forward = op.kind == OpKind::kPositionForward || op.kind == OpKind::kEmbeddingForward;
+  const bool accumulate = op.accumulate;
   const DType table = forward ? op.dtype : StatisticsType(op.dtype);  // or its gradient's type
   if (op.kind == OpKind::kPositionForward || op.kind == OpKind::kPositionBackward) {
     // The op's sizes do not tell how many sequences T covers. One sequence is the same work.
@@ -340,20 +342,24 @@ void ScratchOp::PrepareEmbedding(const OpDesc& op) {
     if (forward) {
       run_ = [this] { ops_.PositionForward(tensors_[0], tensors_[1], stream_); };
     } else {
-      run_ = [this] { ops_.PositionBackward(tensors_[0], tensors_[1], stream_); };
+      run_ = [=, this] { ops_.PositionBackward(tensors_[0], tensors_[1], accumulate, stream_); };
     }
     return;
   }
   const std::int64_t v = op.dims[2];
   // The copies have other ids, so that each run finds other rows of the table, which it reads or writes.
   Add(DType::kI32, {t}, 0, static_cast<double>(v));
-  Add(table, {v, h}, 0, 0.1, Found::kInCache);
+  // One that is written whole was last used by the optimizer.
+  const bool whole = op.kind == OpKind::kEmbeddingBackward && !accumulate;
+  Add(table, {v, h}, 0, 0.1, whole ? Found::kInMemory : Found::kInCache);
   Add(op.dtype, {t, h}, 0, 0.1, forward ? Found::kInMemory : Found::kInCache);
   memory_bytes_ += operands_.back().first.tensor.Bytes();  // as many elements of the table
   if (forward) {
     run_ = [this] { ops_.EmbeddingForward(tensors_[0], tensors_[1], 0, tensors_[2], stream_); };
   } else {
-    run_ = [this] { ops_.EmbeddingBackward(tensors_[0], tensors_[2], 0, tensors_[1], stream_); };
+    run_ = [=, this] {
+      ops_.EmbeddingBackward(tensors_[0], tensors_[2], 0, tensors_[1], accumulate, stream_);
+    };
   }
 }
 

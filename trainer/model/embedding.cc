@@ -1,5 +1,6 @@
 #include "trainer/model/embedding.h"
 
+#include "search/plan/model_stages.h"
 #include "trainer/parallel/vocab_parallel.h"
 
 namespace autocfg::trainer {
@@ -17,12 +18,14 @@ void Embedding::Forward(const Execution& run, const ActivationSlot& slot) const 
                           run.stream);
 }
 
-void Embedding::Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const {
+void Embedding::Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad,
+                         bool accumulate) const {
   if (wpe_.present()) {
     run.ops.PositionBackward(grad.Reshape({shape_.micro_batch, shape_.seq_len, shape_.hidden}), wpe_.grad,
-                             run.stream);
+                             accumulate, run.stream);
   }
-  VocabParallelEmbeddingBackward(run, wte_, shape_.vocab_start, slot.tokens, grad);
+  VocabParallelEmbeddingBackward(run, wte_, shape_.vocab_start, slot.tokens, grad,
+                                 accumulate || EmbeddingAddsToHead(shape_.model, shape_.plan));
 }
 
 }  // namespace autocfg::trainer

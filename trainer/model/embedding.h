@@ -14,8 +14,9 @@ class Embedding {
 
   // Computes the first layer's x from slot.tokens.
   void Forward(const Execution& run, const ActivationSlot& slot) const;
-  // Accumulates the parameter gradients, given grad[T,H].
-  void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const;
+  // Computes the parameter gradients, given grad[T,H]; adds to them if `accumulate`. Always adds to a tied
+  // embedding's if the rank has the head too, which writes it first.
+  void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad, bool accumulate) const;
 
  private:
   const RankShape& shape_;

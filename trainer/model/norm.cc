@@ -17,14 +17,15 @@ void NormLayer::Forward(const Execution& run, const Tensor& x, const Tensor& y,
 }
 
 void NormLayer::Backward(const Execution& run, const Tensor& dy, const Tensor& x,
-                         const NormStatistics& statistics, const Tensor& dx, bool add_to_dx) const {
+                         const NormStatistics& statistics, const Tensor& dx, bool add_to_dx,
+                         bool accumulate) const {
   switch (shape_.model.norm) {
     case Norm::kLayerNorm:
       return run.ops.LayerNormBackward(dy, x, weight_.value, statistics.mean, statistics.rstd, dx, add_to_dx,
-                                       weight_.grad, bias_.grad, run.stream);
+                                       weight_.grad, bias_.grad, accumulate, run.stream);
     case Norm::kRmsNorm:
       return run.ops.RmsNormBackward(dy, x, weight_.value, statistics.rstd, dx, add_to_dx, weight_.grad,
-                                     run.stream);
+                                     accumulate, run.stream);
   }
 }
 

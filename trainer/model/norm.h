@@ -16,10 +16,10 @@ class NormLayer {
   void Forward(const Execution& run, const Tensor& x, const Tensor& y,
                const NormStatistics& statistics) const;
 
-  // Computes dx, the gradient with respect to x, from dy; adds to dx if add_to_dx is set. Accumulates the
-  // parameter gradients.
+  // Computes dx, the gradient with respect to x, from dy; adds to dx if add_to_dx is set. Computes the
+  // parameter gradients too; adds to them if `accumulate`.
   void Backward(const Execution& run, const Tensor& dy, const Tensor& x, const NormStatistics& statistics,
-                const Tensor& dx, bool add_to_dx) const;
+                const Tensor& dx, bool add_to_dx, bool accumulate) const;
 
  private:
   const RankShape& shape_;

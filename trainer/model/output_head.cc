@@ -27,13 +27,14 @@ void OutputHead::Forward(const Execution& run, const HeadActivations& head, cons
   VocabParallelCrossEntropyForward(run, shape_, head, LossScale(shape_.workload), loss);
 }
 
-void OutputHead::Backward(const Execution& run, const HeadActivations& head, const Tensor& grad) const {
+void OutputHead::Backward(const Execution& run, const HeadActivations& head, const Tensor& grad,
+                          bool accumulate) const {
   VocabParallelCrossEntropyBackward(run, shape_, head, LossScale(shape_.workload));
   const Tensor& grad_ln = workspace_.grad_b;
   run.ops.Matmul(head.logits, Transpose::kNo, output_.value, Transpose::kNo, grad_ln, false, run.stream);
-  run.ops.Matmul(head.logits, Transpose::kYes, head.ln, Transpose::kNo, output_.grad, true, run.stream);
+  run.ops.Matmul(head.logits, Transpose::kYes, head.ln, Transpose::kNo, output_.grad, accumulate, run.stream);
   run.AllReduce(run.groups.tensor, grad_ln, ReduceOp::kSum);
-  norm_.Backward(run, grad_ln, head.x_final, head.norm, grad, /*add_to_dx=*/false);
+  norm_.Backward(run, grad_ln, head.x_final, head.norm, grad, /*add_to_dx=*/false, accumulate);
 }
 
 }  // namespace autocfg::trainer

@@ -18,8 +18,8 @@ class OutputHead {
   // of the logits.
   void Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const;
   // Starts the backward: computes grad[T,H], the gradient of the step's mean loss with respect to
-  // head.x_final. Accumulates the parameter gradients.
-  void Backward(const Execution& run, const HeadActivations& head, const Tensor& grad) const;
+  // head.x_final. Computes the parameter gradients too; adds to them if `accumulate`.
+  void Backward(const Execution& run, const HeadActivations& head, const Tensor& grad, bool accumulate) const;
 
  private:
   const RankShape& shape_;

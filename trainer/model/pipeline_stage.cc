@@ -25,13 +25,14 @@ void PipelineStage::Forward(const Execution& run, const ActivationSlot& slot, co
   if (head_) head_->Forward(run, slot.head, loss_);
 }
 
-void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const {
-  if (head_) head_->Backward(run, slot.head, grad);
+void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad,
+                             bool accumulate) const {
+  if (head_) head_->Backward(run, slot.head, grad, accumulate);
   for (std::size_t l = layers_.size(); l-- > 0;) {
     if (l < recomputed_) layers_[l].Recompute(run, slot.layers[l]);
-    layers_[l].Backward(run, slot.layers[l], grad);
+    layers_[l].Backward(run, slot.layers[l], grad, accumulate);
   }
-  if (embedding_) embedding_->Backward(run, slot, grad);
+  if (embedding_) embedding_->Backward(run, slot, grad, accumulate);
 }
 
 }  // namespace autocfg::trainer

@@ -24,7 +24,8 @@ class PipelineStage {
 
   // Runs a microbatch backward. On entry `grad` holds the gradient with respect to the stage's output (last
   // stage: any content). On return it holds the gradient with respect to its input.
-  void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const;
+  // Gradients of parameters are written, or added to if `accumulate`.
+  void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad, bool accumulate) const;
 
  private:
   std::size_t recomputed_;  // the number of recomputed layers, from the first on

@@ -43,19 +43,20 @@ void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, 
   RowParallelForward(run, mlp_proj_, a.act, a.mid, out);
 }
 
-void TransformerLayer::Backward(const Execution& run, const LayerActivations& a, const Tensor& grad) const {
+void TransformerLayer::Backward(const Execution& run, const LayerActivations& a, const Tensor& grad,
+                                bool accumulate) const {
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
   RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, grad, a.fc, ws.grad_ffn,
-                                ws.grad_fc);
-  ColumnParallelBackward(run, c_fc_, a.ln2, ws.grad_fc, ws.grad_b);
-  norm_2_.Backward(run, ws.grad_b, a.mid, a.norm2, grad, /*add_to_dx=*/true);
-  RowParallelBackward(run, attn_proj_, a.attn, grad, ws.grad_attn);
+                                ws.grad_fc, accumulate);
+  ColumnParallelBackward(run, c_fc_, a.ln2, ws.grad_fc, ws.grad_b, accumulate);
+  norm_2_.Backward(run, ws.grad_b, a.mid, a.norm2, grad, /*add_to_dx=*/true, accumulate);
+  RowParallelBackward(run, attn_proj_, a.attn, grad, ws.grad_attn, accumulate);
   run.ops.AttentionBackward(BySequence(a.qkv), s.heads, s.kv_heads, BySequence(a.attn), a.lse,
                             BySequence(ws.grad_attn), BySequence(ws.grad_qkv), ws.attention, run.stream);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
-  ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.grad_b);
-  norm_1_.Backward(run, ws.grad_b, a.x, a.norm1, grad, /*add_to_dx=*/true);
+  ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.grad_b, accumulate);
+  norm_1_.Backward(run, ws.grad_b, a.x, a.norm1, grad, /*add_to_dx=*/true, accumulate);
 }
 
 }  // namespace autocfg::trainer

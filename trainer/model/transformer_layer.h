@@ -22,8 +22,8 @@ class TransformerLayer {
   void Recompute(const Execution& run, const LayerActivations& a) const;
 
   // Replaces grad[T,H], the gradient with respect to the layer's output, by the gradient with respect to its
-  // input. Accumulates the parameter gradients.
-  void Backward(const Execution& run, const LayerActivations& a, const Tensor& grad) const;
+  // input. Computes the parameter gradients too; adds to them if `accumulate`.
+  void Backward(const Execution& run, const LayerActivations& a, const Tensor& grad, bool accumulate) const;
 
  private:
   // Rotates q and k of qkv[T,Q] by their positions, or back. Does nothing in a model without rotary

@@ -3,13 +3,14 @@
 namespace autocfg::trainer {
 namespace {
 
-// Computes dW[in, out] += x[T, in]^T dy[T, out] and, if there is a bias, its gradient += column sums of dy,
+// Computes dW[in, out] (+)= x[T, in]^T dy[T, out] and, if there is a bias, its gradient (+)= column sums of dy,
 // for the weight and bias that the rank has.
-void LinearGradient(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy) {
+void LinearGradient(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
+                    bool accumulate) {
   if (p.bias.present()) {
-    run.ops.MatmulBiasGradient(x, dy, p.weight.grad, p.bias.grad, run.stream);
+    run.ops.MatmulBiasGradient(x, dy, p.weight.grad, p.bias.grad, accumulate, run.stream);
   } else {
-    run.ops.Matmul(x, Transpose::kYes, dy, Transpose::kNo, p.weight.grad, true, run.stream);
+    run.ops.Matmul(x, Transpose::kYes, dy, Transpose::kNo, p.weight.grad, accumulate, run.stream);
   }
 }
 
@@ -35,8 +36,8 @@ void ColumnParallelActivationForward(const Execution& run, Activation activation
 }
 
 void ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
-                            const Tensor& dy, const Tensor& dx) {
-  LinearGradient(run, p, x, dy);
+                            const Tensor& dy, const Tensor& dx, bool accumulate) {
+  LinearGradient(run, p, x, dy, accumulate);
   run.ops.Matmul(dy, Transpose::kNo, p.weight.value, Transpose::kYes, dx, false, run.stream);
   run.AllReduce(run.groups.tensor, dx, ReduceOp::kSum);
 }
@@ -57,19 +58,19 @@ void RowParallelForward(const Execution& run, const LinearParameters& p, const T
 }
 
 void RowParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
-                         const Tensor& dx) {
-  LinearGradient(run, p, x, dy);
+                         const Tensor& dx, bool accumulate) {
+  LinearGradient(run, p, x, dy, accumulate);
   run.ops.Matmul(dy, Transpose::kNo, p.weight.value, Transpose::kYes, dx, false, run.stream);
 }
 
 void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p,
                                    const Tensor& x, const Tensor& dy, const Tensor& pre, const Tensor& dx,
-                                   const Tensor& dpre) {
+                                   const Tensor& dpre, bool accumulate) {
   if (IsGated(activation)) {
-    RowParallelBackward(run, p, x, dy, dx);
+    RowParallelBackward(run, p, x, dy, dx, accumulate);
     run.ops.ActivationBackward(activation, pre, dx, dpre, run.stream);
   } else {
-    LinearGradient(run, p, x, dy);
+    LinearGradient(run, p, x, dy, accumulate);
     run.ops.MatmulActivationBackward(activation, dy, p.weight.value, pre, dpre, run.stream);
   }
 }

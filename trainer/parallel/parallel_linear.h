@@ -4,8 +4,8 @@
 // Row-parallel: each rank has its columns of the input, x[T, in/tp], and the whole output after a sum over
 // the group; the bias is replicated.
 //
-// The gradients of weight and bias accumulate in p. They are the same for both ways of splitting: dW += x^T
-// dy and, if there is a bias, its gradient += column sums of dy.
+// The gradients of weight and bias in p are written, or added to if `accumulate`. They are the same for both
+// ways of splitting: dW (+)= x^T dy and, if there is a bias, its gradient (+)= column sums of dy.
 #pragma once
 
 #include "kernels/ops.h"
@@ -22,25 +22,25 @@ void ColumnParallelForward(const Execution& run, const LinearParameters& p, cons
 void ColumnParallelActivationForward(const Execution& run, Activation activation, const LinearParameters& p,
                                      const Tensor& x, const Tensor& pre, const Tensor& y);
 
-// Accumulates the parameter gradients, given dy[T, out/tp]. Computes dx[T, in] = dy W^T, summed over the
+// Computes the parameter gradients, given dy[T, out/tp], and dx[T, in] = dy W^T, summed over the
 // tensor group.
 void ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
-                            const Tensor& dy, const Tensor& dx);
+                            const Tensor& dy, const Tensor& dx, bool accumulate);
 
 // Computes y[T, out] = x[T, in/tp] W, summed over the tensor group, plus `residual`[T, out] and the bias if
 // there is one.
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
                         const Tensor& residual, const Tensor& y);
 
-// Accumulates the parameter gradients, given dy[T, out]. Computes dx[T, in/tp] = dy W^T.
+// Computes the parameter gradients, given dy[T, out], and dx[T, in/tp] = dy W^T.
 void RowParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
-                         const Tensor& dx);
+                         const Tensor& dx, bool accumulate);
 
 // Does the same for a layer whose x is the activation of pre[T, in/tp], or of pre[T, 2 in/tp] if it is gated.
 // dpre, as wide as pre, receives the gradient with respect to pre. A gated activation also uses dx[T, in/tp],
 // the gradient with respect to x. For other activations dx is not written and may be dpre.
 void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p,
                                    const Tensor& x, const Tensor& dy, const Tensor& pre, const Tensor& dx,
-                                   const Tensor& dpre);
+                                   const Tensor& dpre, bool accumulate);
 
 }  // namespace autocfg::trainer

@@ -9,8 +9,8 @@ void VocabParallelEmbeddingForward(const Execution& run, const Weight& wte, std:
 }
 
 void VocabParallelEmbeddingBackward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
-                                    const Tensor& tokens, const Tensor& dout) {
-  run.ops.EmbeddingBackward(tokens, dout, vocab_start, wte.grad, run.stream);
+                                    const Tensor& tokens, const Tensor& dout, bool accumulate) {
+  run.ops.EmbeddingBackward(tokens, dout, vocab_start, wte.grad, accumulate, run.stream);
 }
 
 void VocabParallelCrossEntropyForward(const Execution& run, const RankShape& shape,

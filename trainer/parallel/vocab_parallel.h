@@ -18,9 +18,9 @@ namespace autocfg::trainer {
 void VocabParallelEmbeddingForward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
                                    const Tensor& tokens, const Tensor& out);
 
-// Accumulates the gradients of the rank's rows, given dout[T, H].
+// Computes the gradients of the rank's rows, given dout[T, H]; adds to them if `accumulate`.
 void VocabParallelEmbeddingBackward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
-                                    const Tensor& tokens, const Tensor& dout);
+                                    const Tensor& tokens, const Tensor& dout, bool accumulate);
 
 // Adds the summed loss of the T tokens to `loss`[1] (kF64), on every rank of the tensor group. A rank that
 // has whole rows computes the gradient at once and stores it in head.logits. Other ranks store in `head` what

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "search/schedule/action_kinds.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/parallel/execution.h"
@@ -91,10 +92,7 @@ std::unique_ptr<Work> Runner::Communicate(const Action& action) {
 
 void Runner::Compute(const Action& action) {
   switch (action.kind) {
-    case ActionKind::kZeroGradients:
-      run_.ops.Fill(layout_.all_gradients(), 0, run_.stream);
-      run_.ops.Fill(layout_.workspace().scalars, 0, run_.stream);
-      return;
+    case ActionKind::kZeroScalars: run_.ops.Fill(layout_.workspace().scalars, 0, run_.stream); return;
     case ActionKind::kForward: Forward(action); return;
     case ActionKind::kBackward: Backward(action); return;
     case ActionKind::kReduceGradients: ReduceGradients(run_, layout_.all_gradients()); return;
@@ -123,9 +121,10 @@ void Runner::Forward(const Action& action) {
 }
 
 void Runner::Backward(const Action& action) {
+  const bool accumulate = !WritesGradients(action.kind, action.microbatch);
   if (clock_ != nullptr) clock_->BeginCompute();
   stages_[shape_.ChunkOfStage(action.stage)].Backward(run_, SlotOf(action),
-                                                      layout_.grad(UseOf(action).gradient));
+                                                      layout_.grad(UseOf(action).gradient), accumulate);
   if (clock_ != nullptr) clock_->EndCompute();
 }
 

@@ -43,6 +43,13 @@ struct NormBackwardArguments {
   bool add;
 };
 
+// The gradients of the parameters: written, or added to. dbeta is null for RMSNorm.
+struct ParameterGradients {
+  float* dgamma;
+  float* dbeta;
+  bool add;
+};
+
 // Calls body(slot, pack) for the packs of a row that belong to thread `rank` of `size`: kPacks of them, or
 // any number in slot 0 if kPacks is 0.
 template <int kPacks, typename Body>
@@ -246,7 +253,7 @@ void StartForward(const NormForwardArguments<T>& a, unsigned threads, cudaStream
 }
 
 template <typename T, int N, int kPacks, bool kCentered>
-void StartBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbeta, Scratch& scratch,
+void StartBackward(const NormBackwardArguments<T>& a, const ParameterGradients& to, Scratch& scratch,
                    cudaStream_t stream) {
   constexpr std::int64_t kFewestRows = 4;  // rows per block; its partial sums are as large as a row
   const auto kernel = BackwardKernel<T, N, kPacks, kCentered>;
@@ -258,8 +265,9 @@ void StartBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbet
   float* partials = scratch.Get<float>((kCentered ? 2 : 1) * blocks * a.width);
   Launch(kernel, {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads))}, stream, a,
          partials);
-  AddPartials(blocks, a.width, partials, dgamma, stream);
-  if constexpr (kCentered) AddPartials(blocks, a.width, partials + blocks * a.width, dbeta, stream);
+  AddPartials(blocks, a.width, partials, to.dgamma, to.add, stream);
+  if constexpr (kCentered)
+    AddPartials(blocks, a.width, partials + blocks * a.width, to.dbeta, to.add, stream);
 }
 
 // Writes y, rstd and, for LayerNorm, mean.
@@ -278,25 +286,21 @@ void NormForward(const NormForwardArguments<T>& a, cudaStream_t stream) {
   StartForward<T, N, 0, false, kCentered>(a, kBlockRowThreads, stream);
 }
 
-// dx =, or += if accumulated into; dgamma[width] and, for LayerNorm, dbeta[width] +=.
+// dx =, or += if accumulated into; dgamma[width] and, for LayerNorm, dbeta[width] likewise.
 template <bool kCentered, typename T>
-void NormBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbeta, Scratch& scratch,
+void NormBackward(const NormBackwardArguments<T>& a, const ParameterGradients& to, Scratch& scratch,
                   cudaStream_t stream) {
   constexpr int N = kPack<T>;
   if (!InPacks<T>(a.width, {a.dy, a.x, a.gamma, a.dx})) {
-    if (a.width <= 4 * kBackwardThreads)
-      return StartBackward<T, 1, 4, kCentered>(a, dgamma, dbeta, scratch, stream);
-    return StartBackward<T, 1, 0, kCentered>(a, dgamma, dbeta, scratch, stream);
+    if (a.width <= 4 * kBackwardThreads) return StartBackward<T, 1, 4, kCentered>(a, to, scratch, stream);
+    return StartBackward<T, 1, 0, kCentered>(a, to, scratch, stream);
   }
   const std::int64_t packs = a.width / N;
-  if (packs <= kBackwardThreads) return StartBackward<T, N, 1, kCentered>(a, dgamma, dbeta, scratch, stream);
-  if (packs <= 2 * kBackwardThreads)
-    return StartBackward<T, N, 2, kCentered>(a, dgamma, dbeta, scratch, stream);
-  if (packs <= 3 * kBackwardThreads)
-    return StartBackward<T, N, 3, kCentered>(a, dgamma, dbeta, scratch, stream);
-  if (packs <= 4 * kBackwardThreads)
-    return StartBackward<T, N, 4, kCentered>(a, dgamma, dbeta, scratch, stream);
-  StartBackward<T, N, 0, kCentered>(a, dgamma, dbeta, scratch, stream);
+  if (packs <= kBackwardThreads) return StartBackward<T, N, 1, kCentered>(a, to, scratch, stream);
+  if (packs <= 2 * kBackwardThreads) return StartBackward<T, N, 2, kCentered>(a, to, scratch, stream);
+  if (packs <= 3 * kBackwardThreads) return StartBackward<T, N, 3, kCentered>(a, to, scratch, stream);
+  if (packs <= 4 * kBackwardThreads) return StartBackward<T, N, 4, kCentered>(a, to, scratch, stream);
+  StartBackward<T, N, 0, kCentered>(a, to, scratch, stream);
 }
 
 }  // namespace
@@ -310,9 +314,9 @@ void LayerNormForward(std::int64_t rows, std::int64_t width, const T* x, const T
 template <typename T>
 void LayerNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
                        const float* mean, const float* rstd, T* dx, bool add, float* dgamma, float* dbeta,
-                       Scratch& scratch, cudaStream_t stream) {
-  NormBackward<true>(NormBackwardArguments<T>{rows, width, dy, x, gamma, mean, rstd, dx, add}, dgamma, dbeta,
-                     scratch, stream);
+                       bool accumulate, Scratch& scratch, cudaStream_t stream) {
+  NormBackward<true>(NormBackwardArguments<T>{rows, width, dy, x, gamma, mean, rstd, dx, add},
+                     {dgamma, dbeta, accumulate}, scratch, stream);
 }
 
 template <typename T>
@@ -323,10 +327,10 @@ void RmsNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* 
 
 template <typename T>
 void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
-                     const float* rstd, T* dx, bool add, float* dgamma, Scratch& scratch,
+                     const float* rstd, T* dx, bool add, float* dgamma, bool accumulate, Scratch& scratch,
                      cudaStream_t stream) {
-  NormBackward<false>(NormBackwardArguments<T>{rows, width, dy, x, gamma, nullptr, rstd, dx, add}, dgamma,
-                      nullptr, scratch, stream);
+  NormBackward<false>(NormBackwardArguments<T>{rows, width, dy, x, gamma, nullptr, rstd, dx, add},
+                      {dgamma, nullptr, accumulate}, scratch, stream);
 }
 
 template void LayerNormForward(std::int64_t, std::int64_t, const float*, const float*, const float*, float,
@@ -334,19 +338,19 @@ template void LayerNormForward(std::int64_t, std::int64_t, const float*, const f
 template void LayerNormForward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*,
                                const __nv_bfloat16*, float, __nv_bfloat16*, float*, float*, cudaStream_t);
 template void LayerNormBackward(std::int64_t, std::int64_t, const float*, const float*, const float*,
-                                const float*, const float*, float*, bool, float*, float*, Scratch&,
+                                const float*, const float*, float*, bool, float*, float*, bool, Scratch&,
                                 cudaStream_t);
 template void LayerNormBackward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*,
                                 const __nv_bfloat16*, const float*, const float*, __nv_bfloat16*, bool,
-                                float*, float*, Scratch&, cudaStream_t);
+                                float*, float*, bool, Scratch&, cudaStream_t);
 template void RmsNormForward(std::int64_t, std::int64_t, const float*, const float*, float, float*, float*,
                              cudaStream_t);
 template void RmsNormForward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*, float,
                              __nv_bfloat16*, float*, cudaStream_t);
 template void RmsNormBackward(std::int64_t, std::int64_t, const float*, const float*, const float*,
-                              const float*, float*, bool, float*, Scratch&, cudaStream_t);
+                              const float*, float*, bool, float*, bool, Scratch&, cudaStream_t);
 template void RmsNormBackward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*,
-                              const __nv_bfloat16*, const float*, __nv_bfloat16*, bool, float*, Scratch&,
-                              cudaStream_t);
+                              const __nv_bfloat16*, const float*, __nv_bfloat16*, bool, float*, bool,
+                              Scratch&, cudaStream_t);
 
 }  // namespace autocfg::cuda

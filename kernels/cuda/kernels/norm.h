@@ -21,13 +21,13 @@ template <typename T>
 void LayerNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* gamma, const T* beta,
                       float eps, T* y, float* mean, float* rstd, cudaStream_t stream);
 
-// dx =, or += if `add`; dx may alias dy if not `add`. dgamma, dbeta +=; the order of their sums depends only
-// on the shape and the GPU's model. Memory traffic: 3, 4 if `add`, up to a width of 16384 (bf16) or 8192
+// dx =, or += if `add`; dx may alias dy if not `add`. dgamma, dbeta (=, or += if `accumulate`); the order of
+// their sums depends only on the shape and the GPU's model. Memory traffic: 3, 4 if `add`, up to a width of 16384 (bf16) or 8192
 // (fp32); plus partial sums, at most 16 bytes per element of every fourth row.
 template <typename T>
 void LayerNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
                        const float* mean, const float* rstd, T* dx, bool add, float* dgamma, float* dbeta,
-                       Scratch& scratch, cudaStream_t stream);
+                       bool accumulate, Scratch& scratch, cudaStream_t stream);
 
 // y = x rstd gamma, with rstd = 1 / sqrt(mean of x^2 + eps). Memory traffic as of LayerNormForward.
 template <typename T>
@@ -38,7 +38,7 @@ void RmsNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* 
 // fourth row.
 template <typename T>
 void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
-                     const float* rstd, T* dx, bool add, float* dgamma, Scratch& scratch,
+                     const float* rstd, T* dx, bool add, float* dgamma, bool accumulate, Scratch& scratch,
                      cudaStream_t stream);
 
 }  // namespace autocfg::cuda

@@ -13,7 +13,8 @@ constexpr std::int64_t kFewestRows = 32;
 // one grid row.
 template <typename T, int N>
 __global__ void __launch_bounds__(kTileThreads)
-    ColumnSumKernel(std::int64_t rows, std::int64_t width, const T* x, float* partials, float* sums) {
+    ColumnSumKernel(std::int64_t rows, std::int64_t width, const T* x, float* partials, float* sums,
+                    bool add) {
   float* shared = reinterpret_cast<float*>(SharedMemory());  // [blockDim.y, blockDim.x, N]
   const std::int64_t column = ColumnOf() * N, step = RowStep();
   float total[N] = {};
@@ -45,16 +46,17 @@ __global__ void __launch_bounds__(kTileThreads)
     for (int i = 0; i < N; ++i)
       total[i] += shared[(static_cast<int>(y) * threads + static_cast<int>(threadIdx.x)) * N + i];
   }
-  if (gridDim.y == 1) {
-    AddSums(sums + column, total);
+  float* to = gridDim.y == 1 ? sums : partials + blockIdx.y * width;
+  if (gridDim.y == 1 && add) {
+    AddSums(to + column, total);
   } else {
-    StoreSums(partials + blockIdx.y * width + column, total);
+    StoreSums(to + column, total);
   }
 }
 
 // Blocks of 32 columns; thread row y of 32 adds every 32nd part.
 __global__ void __launch_bounds__(kWarp* kWarp)
-    AddPartialsKernel(std::int64_t parts, std::int64_t width, const float* partials, float* sums) {
+    AddPartialsKernel(std::int64_t parts, std::int64_t width, const float* partials, float* sums, bool add) {
   __shared__ float shared[kWarp][kWarp + 1];
   const std::int64_t column = ColumnOf();
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
@@ -67,7 +69,7 @@ __global__ void __launch_bounds__(kWarp* kWarp)
   // Each warp adds the 32 sums of one column.
   total = WarpReduce(shared[x][y], Sum{});
   const std::int64_t mine = std::int64_t{blockIdx.x} * kWarp + y;
-  if (x == 0 && mine < width) sums[mine] += total;
+  if (x == 0 && mine < width) sums[mine] = add ? sums[mine] + total : total;
 }
 
 constexpr int kAddSumThreads = 512;
@@ -92,7 +94,7 @@ __global__ void __launch_bounds__(kAddSumThreads)
 }  // namespace
 
 template <typename T>
-void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, Scratch& scratch,
+void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, bool add, Scratch& scratch,
                cudaStream_t stream) {
   WithPacks<T>(width, {x, sums}, [&]<int N>() {
     LaunchShape shape = TileShape(rows, width / N);
@@ -102,22 +104,23 @@ void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, S
     const std::int64_t parts = std::clamp<std::int64_t>(most, 1, 65535);
     shape.grid.y = static_cast<unsigned>(parts);
     float* partials = parts == 1 ? nullptr : scratch.Get<float>(parts * width);
-    Launch(ColumnSumKernel<T, N>, shape, stream, rows, width, x, partials, sums);
-    if (parts > 1) AddPartials(parts, width, partials, sums, stream);
+    Launch(ColumnSumKernel<T, N>, shape, stream, rows, width, x, partials, sums, add);
+    if (parts > 1) AddPartials(parts, width, partials, sums, add, stream);
   });
 }
 
-void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, float* sums,
+void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, float* sums, bool add,
                  cudaStream_t stream) {
   Launch(AddPartialsKernel, {dim3(CeilDiv(width, kWarp)), dim3(kWarp, kWarp)}, stream, parts, width, partials,
-         sums);
+         sums, add);
 }
 
 void AddSum(std::int64_t n, const double* partials, double* result, cudaStream_t stream) {
   Launch(AddSumKernel, {dim3(1), dim3(kAddSumThreads)}, stream, n, partials, result);
 }
 
-template void ColumnSum(std::int64_t, std::int64_t, const float*, float*, Scratch&, cudaStream_t);
-template void ColumnSum(std::int64_t, std::int64_t, const __nv_bfloat16*, float*, Scratch&, cudaStream_t);
+template void ColumnSum(std::int64_t, std::int64_t, const float*, float*, bool, Scratch&, cudaStream_t);
+template void ColumnSum(std::int64_t, std::int64_t, const __nv_bfloat16*, float*, bool, Scratch&,
+                        cudaStream_t);
 
 }  // namespace autocfg::cuda

@@ -11,15 +11,16 @@
 
 namespace autocfg::cuda {
 
-// sums[width] += column sums of x[rows, width], in float. T is float or __nv_bfloat16. Memory traffic: rows
+// sums[width] (=, or += if `add`) column sums of x[rows, width], in float. T is float or __nv_bfloat16. Memory traffic: rows
 // width sizeof(T) bytes and, for many rows, at most a tenth of that in partial sums. Computes bias gradients,
 // and position gradients with the batch as rows.
 template <typename T>
-void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, Scratch& scratch,
+void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, bool add, Scratch& scratch,
                cudaStream_t stream);
 
-// The second phase of column sums, in float: sums[width] += sum over the parts of partials[parts, width].
-void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, float* sums,
+// The second phase of column sums, in float: sums[width] (=, or += if `add`) sum over the parts of
+// partials[parts, width].
+void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, float* sums, bool add,
                  cudaStream_t stream);
 
 // The second phase of a single sum, in double: result[1] += sum of partials[n], in an order that depends only

@@ -14,6 +14,15 @@
 #include "kernels/op_check.h"
 
 namespace autocfg::cuda {
+namespace {
+
+// By the driver's memset.
+template <typename T>
+void FillZero(T* to, std::int64_t count, cudaStream_t stream) {
+  Check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(count) * sizeof(T), stream), "filling with zeros");
+}
+
+}  // namespace
 
 void KernelOps::LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                                  const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream& stream) {
@@ -27,12 +36,13 @@ void KernelOps::LayerNormForward(const Tensor& x, const Tensor& gamma, const Ten
 
 void KernelOps::LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                   const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
-                                  const Tensor& dbeta, Stream& stream) {
-  const OpDesc op = op_check::LayerNormBackward(dy, x, gamma, mean, rstd, dx, add_to_dx, dgamma, dbeta);
+                                  const Tensor& dbeta, bool accumulate, Stream& stream) {
+  const OpDesc op =
+      op_check::LayerNormBackward(dy, x, gamma, mean, rstd, dx, add_to_dx, dgamma, dbeta, accumulate);
   Dispatch(op, {&mean, &rstd, &dgamma, &dbeta}, [&]<typename T>() {
     cuda::LayerNormBackward(op.dims[0], op.dims[1], dy.As<const T>(), x.As<const T>(), gamma.As<const T>(),
                             mean.As<const float>(), rstd.As<const float>(), dx.As<T>(), add_to_dx,
-                            dgamma.As<float>(), dbeta.As<float>(), scratch_, HandleOf(stream));
+                            dgamma.As<float>(), dbeta.As<float>(), accumulate, scratch_, HandleOf(stream));
   });
 }
 
@@ -46,12 +56,13 @@ void KernelOps::RmsNormForward(const Tensor& x, const Tensor& gamma, double eps,
 }
 
 void KernelOps::RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
-                                const Tensor& dx, bool add_to_dx, const Tensor& dgamma, Stream& stream) {
-  const OpDesc op = op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma);
+                                const Tensor& dx, bool add_to_dx, const Tensor& dgamma, bool accumulate,
+                                Stream& stream) {
+  const OpDesc op = op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma, accumulate);
   Dispatch(op, {&rstd, &dgamma}, [&]<typename T>() {
     cuda::RmsNormBackward(op.dims[0], op.dims[1], dy.As<const T>(), x.As<const T>(), gamma.As<const T>(),
-                          rstd.As<const float>(), dx.As<T>(), add_to_dx, dgamma.As<float>(), scratch_,
-                          HandleOf(stream));
+                          rstd.As<const float>(), dx.As<T>(), add_to_dx, dgamma.As<float>(), accumulate,
+                          scratch_, HandleOf(stream));
   });
 }
 
@@ -105,9 +116,10 @@ void KernelOps::EmbeddingForward(const Tensor& tokens, const Tensor& table, std:
 }
 
 void KernelOps::EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
-                                  const Tensor& dtable, Stream& stream) {
-  const OpDesc op = op_check::EmbeddingBackward(tokens, dout, dtable);
+                                  const Tensor& dtable, bool accumulate, Stream& stream) {
+  const OpDesc op = op_check::EmbeddingBackward(tokens, dout, dtable, accumulate);
   Dispatch(op, {&dtable}, [&]<typename T>() {
+    if (!accumulate) FillZero(dtable.As<float>(), dtable.Elements(), HandleOf(stream));
     cuda::EmbeddingBackward(op.dims[0], op.dims[1], op.dims[2], vocab_start, tokens.As<const std::int32_t>(),
                             dout.As<const T>(), dtable.As<float>(), scratch_, HandleOf(stream));
   });
@@ -121,10 +133,13 @@ void KernelOps::PositionForward(const Tensor& y, const Tensor& table, Stream& st
   });
 }
 
-void KernelOps::PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& stream) {
-  const OpDesc op = op_check::PositionBackward(dy, dtable);
+void KernelOps::PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& stream) {
+  const OpDesc op = op_check::PositionBackward(dy, dtable, accumulate);
   Dispatch(op, {&dtable}, [&]<typename T>() {
-    ColumnSum(dy.shape[0], dy.shape[1] * dy.shape[2], dy.As<const T>(), dtable.As<float>(), scratch_,
+    const std::int64_t summed = dy.shape[1] * dy.shape[2];  // positions beyond the sequence get no gradient
+    if (!accumulate && dtable.Elements() > summed)
+      FillZero(dtable.As<float>() + summed, dtable.Elements() - summed, HandleOf(stream));
+    ColumnSum(dy.shape[0], summed, dy.As<const T>(), dtable.As<float>(), accumulate, scratch_,
               HandleOf(stream));
   });
 }
@@ -178,11 +193,8 @@ void KernelOps::CrossEntropyBackward(const Tensor& logits, std::int64_t valid, c
 void KernelOps::Fill(const Tensor& y, double value, Stream& stream) {
   const OpDesc op = op_check::Fill(y);
   const auto fill = [&]<typename T>(T with) {
-    // Zeros, mostly gradients, use the driver's memset. Negative zero has a set bit, so it does not.
-    if (value == 0 && !std::signbit(value)) {
-      return Check(cudaMemsetAsync(y.data, 0, static_cast<std::size_t>(y.Bytes()), HandleOf(stream)),
-                   "filling with zeros");
-    }
+    // Negative zero has a set bit, so it is no zero here.
+    if (value == 0 && !std::signbit(value)) return FillZero(y.As<T>(), op.dims[0], HandleOf(stream));
     cuda::Fill(op.dims[0], with, y.As<T>(), HandleOf(stream));
   };
   if (op.dtype == DType::kF64) return fill(value);

@@ -19,11 +19,12 @@ class KernelOps : public Ops {
                         const Tensor& mean, const Tensor& rstd, Stream& stream) override;
   void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                          const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
-                         const Tensor& dbeta, Stream& stream) override;
+                         const Tensor& dbeta, bool accumulate, Stream& stream) override;
   void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd,
                       Stream& stream) override;
   void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
-                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, Stream& stream) override;
+                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, bool accumulate,
+                       Stream& stream) override;
 
   void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) override;
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) override;
@@ -37,9 +38,9 @@ class KernelOps : public Ops {
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
                         const Tensor& out, Stream& stream) override;
   void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
-                         const Tensor& dtable, Stream& stream) override;
+                         const Tensor& dtable, bool accumulate, Stream& stream) override;
   void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) override;
-  void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& stream) override;
+  void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& stream) override;
 
   void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
                     const Tensor& loss, Stream& stream) override;

@@ -160,39 +160,38 @@ void LinearOps::MatmulActivationBackward(Activation activation, const Tensor& dy
 }
 
 void LinearOps::MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
-                                   Stream& stream) {
-  const OpDesc op = op_check::MatmulBiasGradient(x, dy, dw, dbias);
+                                   bool accumulate, Stream& stream) {
+  const OpDesc op = op_check::MatmulBiasGradient(x, dy, dw, dbias, accumulate);
   const MatmulKey key = KeyOf(op, dw);
   const cudaStream_t handle = HandleOf(stream);
   if (dw.dtype != DType::kF32 || dbias.dtype != DType::kF32) {
     throw std::invalid_argument(
         fmt::format("{}: the cuda device keeps gradients of parameters in fp32", Name(op.kind)));
   }
-  // The library overwrites the bias gradient, so it is written behind the workspace first and added then.
-  // While the two ways are timed, their sums go there too. The scratch memory of ColumnSum, a few KiB per
-  // resident block, lies within the workspace's part.
+  // The library overwrites the bias gradient. One that is added to is written behind the workspace first and
+  // added then. While the two ways are timed, their sums go there too. The scratch memory of ColumnSum, a few
+  // KiB per resident block, lies within the workspace's part.
   const std::int64_t at = matmul_.workspace_bytes();
   char* base = static_cast<char*>(scratch().Get(at + key.n * static_cast<std::int64_t>(sizeof(float))));
-  float* sums = reinterpret_cast<float*>(base + at);
+  float* sums = accumulate ? reinterpret_cast<float*>(base + at) : dbias.As<float>();
   float* to = sums;
-  const auto add_sums = [&] { AddPartials(1, key.n, sums, to, handle); };
+  const std::function<void()> add_sums = [&] { AddPartials(1, key.n, sums, to, /*add=*/true, handle); };
   const auto sum_columns = [&] {
     Dispatch(op, {}, [&]<typename T>() {
-      cuda::ColumnSum(dy.shape[0], key.n, dy.As<const T>(), to, scratch(), handle);
+      cuda::ColumnSum(dy.shape[0], key.n, dy.As<const T>(), to, accumulate, scratch(), handle);
     });
   };
   const Product fused{
       key, LtEpilogue::kBiasGradient, {.a = x.data, .b = dy.data, .d = dw.data, .bias = sums}};
   const Product plain{key, LtEpilogue::kNone, {.a = x.data, .b = dy.data, .d = dw.data}};
-  const bool takes_fused = TakesFused(fused, add_sums, plain, sum_columns, handle);
+  const bool takes_fused = TakesFused(fused, accumulate ? add_sums : nullptr, plain, sum_columns, handle);
   to = dbias.As<float>();
-  if (takes_fused) {
-    Run(fused, handle);
-    add_sums();
-  } else {
+  if (!takes_fused) {
     Run(plain, handle);
-    sum_columns();
+    return sum_columns();
   }
+  Run(fused, handle);
+  if (accumulate) add_sums();
 }
 
 std::vector<OpChoice> LinearOps::MatmulChoices() const {

@@ -30,7 +30,7 @@ class LinearOps : public KernelOps {
   void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre,
                                 const Tensor& dpre, Stream& stream) override;
   void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
-                          Stream& stream) override;
+                          bool accumulate, Stream& stream) override;
 
   // Returns the implementation of each shape that has been run.
   std::vector<OpChoice> MatmulChoices() const;

@@ -53,7 +53,8 @@ Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const
   for (std::size_t stage = exposed.slowest; stage < costs.stages.size(); stage += p) {
     const StageCosts& q = costs.stages[stage];
     const int messages = (stage > 0 ? 1 : 0) + (stage + 1 < costs.stages.size() ? 1 : 0);
-    parts.compute += m * (q.forward_s - q.tp_forward_s + q.backward_s - q.tp_backward_s - q.recompute_s);
+    parts.compute +=
+        m * (q.forward_s - q.tp_forward_s + q.backward_s - q.tp_backward_s - q.recompute_s) - q.first_saves_s;
     parts.recompute += m * q.recompute_s;
     parts.tp_comm += m * (q.tp_forward_s + q.tp_backward_s);
     parts.pp_comm += m * costs.p2p_s * messages;
@@ -81,13 +82,13 @@ double AtLeastShared(const PipelineCosts& costs, std::int64_t microbatches, doub
 
 double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches) {
   double sum = 0;
-  for (const StageCosts& c : costs.stages) sum += c.Total();
-  return sum * static_cast<double>(microbatches) / static_cast<double>(costs.ranks.size());
+  for (const StageCosts& c : costs.stages) sum += c.Total(static_cast<double>(microbatches));
+  return sum / static_cast<double>(costs.ranks.size());
 }
 
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
                       double pipe_s) {
-  const PipelineStages pipeline(costs, ranks_per_core);
+  const PipelineStages pipeline(costs, microbatches, ranks_per_core);
   double drain_s = 0;
   const Exposed exposed = ExposedOf(costs, pipeline, [&](std::size_t rank) {
     const double lead_s = drain_s;
@@ -99,7 +100,7 @@ Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, dou
 
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
                       std::span<const double> worked_s) {
-  const PipelineStages pipeline(costs, ranks_per_core);
+  const PipelineStages pipeline(costs, microbatches, ranks_per_core);
   const double end_s = *std::max_element(worked_s.begin(), worked_s.end());
   const Exposed exposed =
       ExposedOf(costs, pipeline, [&](std::size_t rank) { return end_s - worked_s[rank]; });

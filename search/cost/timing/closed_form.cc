@@ -13,26 +13,32 @@ namespace {
 class Pipeline {
  public:
   Pipeline(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core)
-      : stages_(costs, ranks_per_core),
+      : stages_(costs, microbatches, ranks_per_core),
         microbatches_(microbatches),
         m_(static_cast<double>(microbatches)),
         ranks_(stages_.ranks()),
         chunks_(stages_.chunks()) {}
 
-  StageTime SlowestStages() const {
-    StageTime most;
+  double GPipe() const {
+    double down = 0, slowest_forward = 0, first_up = 0;
     for (std::size_t s = 0; s < ranks_; ++s) {
       const StageTime t = stages_.At(s);
-      most.forward = std::max(most.forward, t.forward);
-      most.backward = std::max(most.backward, t.backward);
+      down += t.forward;
+      slowest_forward = std::max(slowest_forward, t.forward);
+      first_up += t.backward - stages_.FirstSaves(s);
     }
-    return most;
-  }
-
-  double GPipe() const {
-    double once = 0;
-    for (std::size_t s = 0; s < ranks_; ++s) once += stages_.At(s).Both();
-    return once + (m_ - 1) * SlowestStages().Both();
+    // The first backward goes up to a stage. From there the second goes on, and all but it wait for the slowest
+    // stage on their way.
+    double up = first_up;
+    double before = 0, slowest_backward = 0, first_from_here = first_up;
+    for (std::size_t s = 0; s < ranks_ && m_ > 1; ++s) {
+      const StageTime t = stages_.At(s);
+      before += t.backward;
+      slowest_backward = std::max(slowest_backward, t.backward);
+      up = std::max(up, first_from_here + before + (m_ - 2) * slowest_backward);
+      first_from_here -= t.backward - stages_.FirstSaves(s);
+    }
+    return down + (m_ - 1) * slowest_forward + up;
   }
 
   // 1F1B and interleaved. They differ only in the order of chunks and in how far forwards run ahead.
@@ -46,25 +52,28 @@ class Pipeline {
       total_last.backward += t.backward;
     }
     double longest = 0;
-    StageTime before;              // first chunks of the ranks before q
-    StageTime after = total_last;  // last chunks of the ranks after q
+    StageTime before;                          // first chunks of the ranks before q
+    StageTime after = total_last;              // last chunks of the ranks after q
+    double first_after = total_last.backward;  // of the first microbatch's backwards there
+    for (std::size_t q = 0; q < ranks_; ++q) first_after -= stages_.FirstSaves(LastChunk(q));
     for (std::size_t q = 0; q < ranks_; ++q) {
       const StageTime rank = stages_.OfRank(q), last = stages_.At(LastChunk(q)), first = stages_.At(q);
       after.forward -= last.forward;
       after.backward -= last.backward;
-      const double both = m_ * rank.Both();
+      first_after -= last.backward - stages_.FirstSaves(LastChunk(q));
+      const double both = m_ * rank.Both() - stages_.RankFirstSaves(q);
       // Busy from the first forward to the last backward.
       const double busy = before.forward + both + before.backward;
       const StageTime outside = OutsideSteadyState(q);
       // Its first backward waits until the first microbatch went all the way down and back up to it.
-      const double waits = ways.forward + after.backward + both - outside.forward + before.backward;
+      const double waits = ways.forward + first_after + both - outside.forward + before.backward;
       // The microbatch of its last forward goes down from it and all the way up.
       const double awaited = before.forward + both - outside.backward + after.forward + ways.backward;
       longest = std::max({longest, busy, waits, awaited});
       // Both, if its first backward precedes its last forward.
       if (outside.forward < m_ * rank.forward) {
         const double steady = both - outside.forward - outside.backward;
-        longest = std::max(longest, ways.forward + after.backward + steady + after.forward + ways.backward);
+        longest = std::max(longest, ways.forward + first_after + steady + after.forward + ways.backward);
       }
       before.forward += first.forward;
       before.backward += first.backward;
@@ -95,8 +104,12 @@ class Pipeline {
       const StageTime rank = stages_.OfRank(q), first = stages_.At(q), last = stages_.At(LastChunk(q));
       way.forward = std::max(way.forward, before_first.forward + group * (rank.forward - last.forward) +
                                               all_last.forward - before_last.forward);
-      way.backward = std::max(way.backward, before_first.backward + group * (rank.backward - last.backward) +
-                                                all_last.backward - before_last.backward);
+      // A group of all microbatches has the first one.
+      const double saves = microbatches_ == static_cast<std::int64_t>(ranks_)
+                               ? stages_.RankFirstSaves(q) - stages_.FirstSaves(LastChunk(q))
+                               : 0;
+      way.backward = std::max(way.backward, before_first.backward + group * (rank.backward - last.backward) -
+                                                saves + all_last.backward - before_last.backward);
       before_first.forward += first.forward;
       before_first.backward += first.backward;
       before_last.forward += last.forward;
@@ -106,12 +119,12 @@ class Pipeline {
   }
 
   // Returns the time of the rank's forwards before its first backward, and of its backwards after its last
-  // forward (as many, in the mirrored order of chunks).
+  // forward (as many, in the mirrored order of chunks). Those of all microbatches include the first.
   StageTime OutsideSteadyState(std::size_t q) const {
     if (chunks_ == 1) {
       const StageTime t = stages_.At(q);
       const double count = std::min(m_, static_cast<double>(ranks_ - q));
-      return {count * t.forward, count * t.backward};
+      return {count * t.forward, count * t.backward - (count < m_ ? 0 : stages_.FirstSaves(q))};
     }
     const auto p = static_cast<std::int64_t>(ranks_), v = static_cast<std::int64_t>(chunks_);
     const std::int64_t ahead = InterleavedWarmUp(static_cast<std::int64_t>(q), p, v, microbatches_);
@@ -120,9 +133,10 @@ class Pipeline {
     for (std::int64_t chunk = 0; chunk < v; ++chunk) {
       // Seen from the end, the last backwards run the chunks in the order of the first forwards.
       const auto of_chunk = static_cast<double>(InterleavedComputes(count, p, v, chunk));
-      const StageTime t = stages_.At(static_cast<std::size_t>(chunk * p) + q);
+      const auto stage = static_cast<std::size_t>(chunk * p) + q;
+      const StageTime t = stages_.At(stage);
       outside.forward += of_chunk * t.forward;
-      outside.backward += of_chunk * t.backward;
+      outside.backward += of_chunk * t.backward - (of_chunk < m_ ? 0 : stages_.FirstSaves(stage));
     }
     return outside;
   }
@@ -151,8 +165,10 @@ bool PipelineBoundIsClose(const PipelineCosts& costs) {
   const std::vector<StageCosts>& stages = costs.stages;
   if (stages.size() == costs.ranks.size()) return true;
   for (std::size_t s = 2; s + 1 < stages.size(); ++s) {
-    if (stages[s].forward_s != stages[1].forward_s || stages[s].backward_s != stages[1].backward_s)
+    if (stages[s].forward_s != stages[1].forward_s || stages[s].backward_s != stages[1].backward_s ||
+        stages[s].first_saves_s != stages[1].first_saves_s) {
       return false;
+    }
   }
   return true;
 }

@@ -21,6 +21,8 @@ namespace autocfg {
 // - 1F1B: (m + p-1)(f + b) with equal stages (Narayanan et al. 2021, section 2.2.1);
 // - interleaved: m (f + b) + (p-1)(f + b)/v (section 2.2.2).
 //
+// Unlike there, the backwards of the first microbatch may take another time than the others.
+//
 // The paths:
 //
 // - GPipe: one way down and one way back, and the slowest stage for all other microbatches.

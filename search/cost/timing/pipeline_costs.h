@@ -9,7 +9,9 @@ namespace autocfg {
 // head), from layer_ops and op times, with all ranks at work.
 struct StageCosts {
   double forward_s = 0;
-  double backward_s = 0;      // recomputation included
+  double backward_s = 0;  // recomputation included; of microbatches after the first
+  // What the backward of the first microbatch takes less: it writes the gradients that the others add to.
+  double first_saves_s = 0;
   double recompute_s = 0;     // of backward_s
   double tp_forward_s = 0;    // of forward_s: communication over the tensor group
   double tp_backward_s = 0;   // of backward_s, without tp_recompute_s
@@ -21,11 +23,13 @@ struct StageCosts {
   double backward_ops = 0;  // recomputation included
 
   double Total() const { return forward_s + backward_s; }
+  // Of all microbatches.
+  double Total(double microbatches) const { return microbatches * Total() - first_saves_s; }
 };
 
 // Costs of a pipeline rank that occur once in a step.
 struct RankCosts {
-  double zero_s = 0;    // zeroing of gradients and scalars
+  double zero_s = 0;    // zeroing of the step's scalars
   double reduce_s = 0;  // data-parallel reduction
   double norm_s = 0;    // the sums of squares
   double update_s = 0;

@@ -16,6 +16,10 @@ inline double UnloadedBackward(const StageCosts& c, double ranks_per_core) {
   const double messages = c.tp_backward_s + c.tp_recompute_s;
   return (c.backward_s - messages) / ranks_per_core + messages;
 }
+// Returns what the first backward takes less.
+inline double UnloadedSaving(const StageCosts& c, double ranks_per_core) {
+  return c.first_saves_s / ranks_per_core;
+}
 
 // Forward and backward of a stage, or of all stages of a rank.
 struct StageTime {
@@ -25,13 +29,15 @@ struct StageTime {
   double Both() const { return forward + backward; }
 };
 
-// Times of stages that include the receives before their computes. A receive is issued right before the
+// Times of stages, in a step of several microbatches for those after the first; they include the receives
+// before their computes. A receive is issued right before the
 // compute that needs it (search/schedule/rank_lowering.h), so nothing hides it. Refers to the costs.
 class PipelineStages {
  public:
   // `ranks_per_core`: how many ranks share a core, 1 or more.
-  PipelineStages(const PipelineCosts& costs, double ranks_per_core)
+  PipelineStages(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core)
       : costs_(costs),
+        single_(microbatches == 1),
         ranks_per_core_(ranks_per_core),
         ranks_(costs.ranks.size()),
         chunks_(costs.stages.size() / ranks_) {}
@@ -43,7 +49,18 @@ class PipelineStages {
   StageTime At(std::size_t stage) const {
     const StageCosts& c = costs_.stages[stage];
     return {UnloadedForward(c, ranks_per_core_) + (stage == 0 ? 0 : costs_.p2p_s),
-            UnloadedBackward(c, ranks_per_core_) + (stage + 1 == costs_.stages.size() ? 0 : costs_.p2p_s)};
+            UnloadedBackward(c, ranks_per_core_) - (single_ ? UnloadedSaving(c, ranks_per_core_) : 0) +
+                (stage + 1 == costs_.stages.size() ? 0 : costs_.p2p_s)};
+  }
+  // Returns how much less than At the backward of the first of several microbatches takes; 0 if it is the only
+  // one, because At is its time then.
+  double FirstSaves(std::size_t stage) const {
+    return single_ ? 0 : UnloadedSaving(costs_.stages[stage], ranks_per_core_);
+  }
+  double RankFirstSaves(std::size_t rank) const {
+    double saves = 0;
+    for (std::size_t stage = rank; stage < costs_.stages.size(); stage += ranks_) saves += FirstSaves(stage);
+    return saves;
   }
   StageTime OfRank(std::size_t rank) const {
     StageTime t;
@@ -57,6 +74,7 @@ class PipelineStages {
 
  private:
   const PipelineCosts& costs_;
+  bool single_;  // microbatch
   double ranks_per_core_;
   std::size_t ranks_, chunks_;
 };

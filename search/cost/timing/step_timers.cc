@@ -6,6 +6,7 @@
 
 #include "absl/hash/hash.h"
 #include "search/cost/timing/stage_times.h"
+#include "search/schedule/action_kinds.h"
 #include "search/schedule/looped_program.h"
 
 namespace autocfg {
@@ -17,9 +18,11 @@ double SecondsOf(const PipelineCosts& costs, double ranks_per_core, std::int64_t
     return costs.stages[static_cast<std::size_t>(action.stage)];
   };
   switch (action.kind) {
-    case ActionKind::kZeroGradients: return rank.zero_s;
+    case ActionKind::kZeroScalars: return rank.zero_s;
     case ActionKind::kForward: return UnloadedForward(stage(), ranks_per_core);
-    case ActionKind::kBackward: return UnloadedBackward(stage(), ranks_per_core);
+    case ActionKind::kBackward:
+      return UnloadedBackward(stage(), ranks_per_core) -
+             (WritesGradients(action.kind, action.microbatch) ? UnloadedSaving(stage(), ranks_per_core) : 0);
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:

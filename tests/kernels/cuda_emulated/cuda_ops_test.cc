@@ -145,7 +145,7 @@ std::vector<float> ResultsOfProducts(Ops& ops) {
   ops.MatmulResidual(x, w, bias, dy, sum, *stream);
   ops.MatmulActivation(Activation::kGelu, x, w, bias, pre, y, *stream);
   ops.MatmulActivationBackward(Activation::kGelu, dy, back, before, dpre, *stream);
-  ops.MatmulBiasGradient(x, dy, dw, dbias, *stream);
+  ops.MatmulBiasGradient(x, dy, dw, dbias, true, *stream);
   stream->Synchronize();
   for (const Tensor& t : {c, sum, pre, y, dpre, dw, dbias})
     results.insert(results.end(), t.As<float>(), t.As<float>() + t.Elements());
@@ -330,7 +330,7 @@ TEST(CudaOps, FreeNothingWithinAStep) {
 
   const int frees = cuda_emulator::Waits().frees;
   ops->Matmul(x, Transpose::kYes, dy, Transpose::kNo, dw, true, *stream);
-  ops->MatmulBiasGradient(x, dy, dw, dbias, *stream);
+  ops->MatmulBiasGradient(x, dy, dw, dbias, true, *stream);
   EXPECT_EQ(cuda_emulator::Waits().frees, frees);
   for (const OpChoice& choice : cuda::ChoicesOf(*ops)) EXPECT_TRUE(choice.usual) << choice.text;
   EXPECT_EQ(device->OverheadBytes(0), before + of_tensors + dw.Bytes());
@@ -393,7 +393,7 @@ TEST(KernelOps, KeepStatisticsAndGradientsInF32) {
             "rms_norm_forward: the cuda device keeps statistics, gradients of parameters and optimizer "
             "states in fp32, not fp64");
   const Tensor narrow{.dtype = DType::kF32, .rank = 1, .shape = {2}};
-  EXPECT_EQ(ErrorOf([&] { ops->RmsNormBackward(x, x, w, narrow, x, false, w, *stream); }),
+  EXPECT_EQ(ErrorOf([&] { ops->RmsNormBackward(x, x, w, narrow, x, false, w, true, *stream); }),
             "rms_norm_backward: the cuda device keeps statistics, gradients of parameters and optimizer "
             "states in fp32, not bf16");
 }

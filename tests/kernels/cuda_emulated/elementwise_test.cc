@@ -55,8 +55,12 @@ TYPED_TEST(RowsTest, SumsOfColumns) {
     const DeviceArray<TypeParam> x_(x, offset);
     const DeviceArray<float> sums(old);
     Scratch scratch;
-    ColumnSum(rows, width, x_.data(), sums.data(), scratch, nullptr);
-    ExpectRounded<float>(sums.Get(), want, 3e-6, std::to_string(rows) + " x " + std::to_string(width));
+    const std::string at = std::to_string(rows) + " x " + std::to_string(width);
+    ColumnSum(rows, width, x_.data(), sums.data(), /*add=*/true, scratch, nullptr);
+    ExpectRounded<float>(sums.Get(), want, 3e-6, at);
+    for (std::size_t i = 0; i < want.size(); ++i) want[i] -= old[i];
+    ColumnSum(rows, width, x_.data(), sums.data(), /*add=*/false, scratch, nullptr);
+    ExpectRounded<float>(sums.Get(), want, 3e-6, at + " written");
   }
 }
 

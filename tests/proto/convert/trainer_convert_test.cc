@@ -25,7 +25,8 @@ TEST(OpConvert, RoundTrips) {
     OpDesc op;
     op.kind = static_cast<OpKind>(k);
     op.dtype = DType::kF64;
-    if (op.kind == OpKind::kMatmul) op.transpose_b = op.accumulate = true;
+    if (op.kind == OpKind::kMatmul) op.transpose_b = true;
+    op.accumulate = TakesAccumulate(op);
     if (HasActivation(op)) op.activation = Activation::kGeGlu;
     if (IsCommunication(op.kind)) {
       op.group = CommGroup::kData;
@@ -53,6 +54,7 @@ TEST(OpConvert, HostTimeIsChecked) {
 TEST(OpConvert, EveryFieldRoundTrips) {
   OpDesc product{.dims = {2, 3, 4}};
   SetEpilogue(product, Epilogue::kBiasGradient);
+  product.accumulate = true;
   OpDesc derivative{.activation = Activation::kRelu, .dims = {2, 3, 4}};
   SetEpilogue(derivative, Epilogue::kActivationGradient);
   const std::vector<OpDesc> ops = {

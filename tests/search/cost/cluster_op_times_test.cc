@@ -104,10 +104,11 @@ TEST(ClusterOpTimes, EpiloguesByHand) {
   cluster.groups[0].device.efficiency.op_overhead_s = 1e-3;
   const auto times = TimesOf(cluster);
   const double m = 1280, n = 2560;
-  const auto beyond_product = [&](Epilogue epilogue, bool bias = false) {
+  const auto beyond_product = [&](Epilogue epilogue, bool bias = false, bool accumulate = false) {
     OpDesc op = ClusterMatmul(1280, 2560, 4096);
     SetEpilogue(op, epilogue);
     op.bias = bias;
+    op.accumulate = accumulate;
     OpDesc plain = op;
     plain.epilogue = Epilogue::kNone;
     plain.bias = false;
@@ -117,7 +118,8 @@ TEST(ClusterOpTimes, EpiloguesByHand) {
   EXPECT_NEAR(beyond_product(Epilogue::kActivation), 2 * m * n, 1);
   EXPECT_NEAR(beyond_product(Epilogue::kActivation, true), 2 * (m * n + n), 1);
   EXPECT_NEAR(beyond_product(Epilogue::kActivationGradient), 2 * m * n, 1);
-  EXPECT_NEAR(beyond_product(Epilogue::kBiasGradient), 2 * 2 * n, 1);
+  EXPECT_NEAR(beyond_product(Epilogue::kBiasGradient), 2 * n, 1);
+  EXPECT_NEAR(beyond_product(Epilogue::kBiasGradient, false, true), 2 * 2 * n, 1);
   EXPECT_NEAR(beyond_product(Epilogue::kResidual, true), 2 * (m * n + n), 1);
 }
 

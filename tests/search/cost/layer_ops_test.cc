@@ -63,15 +63,47 @@ TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
 }
 
 TEST_F(LayerOpsTest, LayerBackward) {
-  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan, true)),
               ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",
                           "matmul fp32 nt activation_gradient gelu 64x256x128",
                           "matmul fp32 tn acc bias_gradient 128x256x64", "matmul fp32 nt 64x128x256",
-                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 64x128",
+                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
                           "matmul fp32 tn acc bias_gradient 64x128x64", "matmul fp32 nt 64x64x128",
                           "attention_backward fp32 2x32x4x16x4",
                           "matmul fp32 tn acc bias_gradient 128x192x64", "matmul fp32 nt 64x128x192",
-                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 64x128"));
+                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128"));
+}
+
+// The first microbatch's backward issues the same ops, but writes what the others add to. The embedding of a
+// rank that has the head too always adds to what the head wrote.
+TEST_F(LayerOpsTest, FirstBackwardWritesTheGradients) {
+  const auto backward = [&](std::int64_t stage, std::int32_t microbatch) {
+    return ActionOps(model, workload, plan, stage,
+                     Action{.kind = ActionKind::kBackward,
+                            .stage = static_cast<std::int32_t>(stage),
+                            .microbatch = microbatch});
+  };
+  for (const std::int64_t pp : {1, 2}) {
+    plan.pp = pp;
+    for (std::int64_t stage = 0; stage < pp; ++stage) {
+      const std::vector<OpDesc> first = backward(stage, 0), later = backward(stage, 1);
+      EXPECT_EQ(backward(stage, 7), later);
+      ASSERT_EQ(first.size(), later.size());
+      std::size_t written = 0;
+      for (std::size_t i = 0; i < first.size(); ++i) {
+        const bool of_parameters =
+            later[i].transpose_a || (TakesAccumulate(later[i]) && later[i].kind != OpKind::kMatmul);
+        EXPECT_EQ(later[i].accumulate, of_parameters) << ToString(later[i]);
+        const bool adds_to_head = pp == 1 && first[i].kind == OpKind::kEmbeddingBackward;
+        EXPECT_EQ(first[i].accumulate, adds_to_head) << ToString(first[i]);
+        OpDesc same = first[i];
+        same.accumulate = later[i].accumulate;
+        EXPECT_EQ(same, later[i]);
+        written += first[i] != later[i] ? 1 : 0;
+      }
+      EXPECT_GT(written, 5u);
+    }
+  }
 }
 
 TEST_F(LayerOpsTest, RecomputationRunsTheForwardWithoutItsLastThreeOps) {
@@ -86,17 +118,17 @@ TEST_F(LayerOpsTest, EmbeddingAndHead) {
   EXPECT_THAT(OpsText(EmbeddingForwardOps(model, workload, plan)),
               ElementsAre("embedding_forward fp32 64x128x512", "all_reduce_sum fp32 tensor/2 8192",
                           "position_forward fp32 64x128"));
-  EXPECT_THAT(OpsText(EmbeddingBackwardOps(model, workload, plan)),
-              ElementsAre("position_backward fp32 64x128", "embedding_backward fp32 64x128x512"));
+  EXPECT_THAT(OpsText(EmbeddingBackwardOps(model, workload, plan, true)),
+              ElementsAre("position_backward fp32 acc 64x128", "embedding_backward fp32 acc 64x128x512"));
   EXPECT_THAT(OpsText(HeadForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x512x128",
                           "cross_entropy_forward fp32 64x512", "all_reduce_max fp32 tensor/2 64",
                           "cross_entropy_rescale fp32 64", "all_reduce_sum fp32 tensor/2 128",
                           "cross_entropy_loss fp32 64"));
-  EXPECT_THAT(OpsText(HeadBackwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(HeadBackwardOps(model, workload, plan, true)),
               ElementsAre("cross_entropy_backward fp32 64x512", "matmul fp32 nn 64x128x512",
                           "matmul fp32 tn acc 512x128x64", "all_reduce_sum fp32 tensor/2 8192",
-                          "layer_norm_backward fp32 64x128"));
+                          "layer_norm_backward fp32 acc 64x128"));
 }
 
 TEST_F(LayerOpsTest, WholeRowsComputeTheirGradientInTheForward) {
@@ -104,16 +136,17 @@ TEST_F(LayerOpsTest, WholeRowsComputeTheirGradientInTheForward) {
   EXPECT_THAT(OpsText(HeadForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x1024x128",
                           "cross_entropy fp32 64x1024"));
-  EXPECT_THAT(OpsText(HeadBackwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(HeadBackwardOps(model, workload, plan, true)),
               ElementsAre("matmul fp32 nn 64x128x1024", "matmul fp32 tn acc 1024x128x64",
-                          "layer_norm_backward fp32 64x128"));
+                          "layer_norm_backward fp32 acc 64x128"));
 }
 
 TEST_F(LayerOpsTest, NoTensorGroupNoReduction) {
   plan.tp = 1;
-  for (const auto& ops : {LayerForwardOps(model, workload, plan), LayerBackwardOps(model, workload, plan),
-                          EmbeddingForwardOps(model, workload, plan), HeadForwardOps(model, workload, plan),
-                          HeadBackwardOps(model, workload, plan)}) {
+  for (const auto& ops :
+       {LayerForwardOps(model, workload, plan), LayerBackwardOps(model, workload, plan, true),
+        EmbeddingForwardOps(model, workload, plan), HeadForwardOps(model, workload, plan),
+        HeadBackwardOps(model, workload, plan, true)}) {
     for (const OpDesc& op : ops) EXPECT_FALSE(IsCommunication(op.kind)) << ToString(op);
   }
 }
@@ -123,10 +156,9 @@ TEST_F(LayerOpsTest, NoTensorGroupNoReduction) {
 TEST_F(LayerOpsTest, ParametersOfEachStage) {
   const std::int64_t layer = 512 + 128 * 192 + 192 + 64 * 128 + 128 + 128 * 256 + 256 + 256 * 128 + 128;
   const std::int64_t table = 512 * 128, positions = 64 * 128;
-  EXPECT_THAT(Of(ActionKind::kZeroGradients, 0),
-              ElementsAre("fill fp32 " + std::to_string(layer + table + positions), "fill fp64 2"));
-  EXPECT_THAT(Of(ActionKind::kZeroGradients, 1),
-              ElementsAre("fill fp32 " + std::to_string(layer + table + 256), "fill fp64 2"));
+  EXPECT_THAT(Of(ActionKind::kZeroScalars, 0), ElementsAre("fill fp64 2"));
+  EXPECT_THAT(Of(ActionKind::kReduceGradients, 0),
+              ElementsAre("all_reduce_sum fp32 data/2 " + std::to_string(layer + table + positions)));
   EXPECT_THAT(Of(ActionKind::kReduceGradients, 1),
               ElementsAre("all_reduce_sum fp32 data/2 " + std::to_string(layer + table + 256)));
   EXPECT_THAT(Of(ActionKind::kSumTiedEmbedding, 0), ElementsAre("all_reduce_sum fp32 embedding/2 65536"));
@@ -148,7 +180,7 @@ TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
   model.bias = false;
   model.activation = Activation::kRelu;
   const std::vector<std::string> forward = OpsText(LayerForwardOps(model, workload, plan)),
-                                 backward = OpsText(LayerBackwardOps(model, workload, plan));
+                                 backward = OpsText(LayerBackwardOps(model, workload, plan, true));
   EXPECT_EQ(forward[1], "matmul fp32 nn 64x192x128");
   EXPECT_EQ(forward[7], "matmul fp32 nn activation relu 64x256x128");
   EXPECT_EQ(backward[0], "matmul fp32 tn acc 256x128x64");
@@ -156,7 +188,7 @@ TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
   model.bias = true;
   model.activation = Activation::kGeGlu;
   const std::vector<std::string> gated = OpsText(LayerForwardOps(model, workload, plan)),
-                                 back = OpsText(LayerBackwardOps(model, workload, plan));
+                                 back = OpsText(LayerBackwardOps(model, workload, plan, true));
   EXPECT_EQ(gated[7], "matmul fp32 nn 64x512x128");
   EXPECT_EQ(gated[8], "activation_forward fp32 geglu bias 64x256");
   EXPECT_EQ(back[1], "matmul fp32 nt 64x256x128");
@@ -168,8 +200,9 @@ TEST_F(LayerOpsTest, GradientRegionCountsItsPadding) {
   // Tensors of 4 * 25 = 100 bytes take 128.
   model = SmallGpt(1, 25, 1, 100);
   plan = ParallelPlan();
+  plan.dp = 2;
   const std::int64_t elements =
-      ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kZeroGradients}).front().dims[0];
+      ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kReduceGradients}).front().dims[0];
   const auto padded = [](std::int64_t n) { return (n + 15) / 16 * 16; };
   EXPECT_EQ(elements, padded(128 * 25) + padded(64 * 25) + 6 * padded(25) + padded(25 * 75) + padded(75) +
                           padded(625) + padded(25 * 100) + padded(100) + padded(100 * 25) + 2 * padded(25));
@@ -221,14 +254,14 @@ TEST_F(LlamaOpsTest, Layer) {
                           "rms_norm_forward bf16 48x96", "matmul bf16 nn 48x80x96",
                           "activation_forward bf16 swiglu 48x40", "matmul bf16 nn 48x96x40",
                           "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96"));
-  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan, true)),
               ElementsAre("matmul bf16 tn acc 40x96x48", "matmul bf16 nt 48x40x96",
                           "activation_backward bf16 swiglu 48x40", "matmul bf16 tn acc 96x80x48",
                           "matmul bf16 nt 48x96x80", "all_reduce_sum bf16 tensor/2 4608",
-                          "rms_norm_backward bf16 48x96", "matmul bf16 tn acc 32x96x48",
+                          "rms_norm_backward bf16 acc 48x96", "matmul bf16 tn acc 32x96x48",
                           "matmul bf16 nt 48x32x96", "attention_backward bf16 3x16x2x16x1",
                           "rope bf16 48x3x16", "matmul bf16 tn acc 96x64x48", "matmul bf16 nt 48x96x64",
-                          "all_reduce_sum bf16 tensor/2 4608", "rms_norm_backward bf16 48x96"));
+                          "all_reduce_sum bf16 tensor/2 4608", "rms_norm_backward bf16 acc 48x96"));
 }
 
 TEST_F(LlamaOpsTest, StagesAndParameters) {

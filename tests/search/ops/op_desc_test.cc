@@ -133,7 +133,13 @@ TEST(OpDesc, Line) {
             "matmul fp32 nn activation gelu bias 4x5x6");
   EXPECT_EQ(ToString(Product(Epilogue::kActivationGradient, {4, 5, 6}, Activation::kGeluErf)),
             "matmul fp32 nt activation_gradient gelu_erf 4x5x6");
-  EXPECT_EQ(ToString(Product(Epilogue::kBiasGradient, {4, 5, 6})), "matmul fp32 tn acc bias_gradient 4x5x6");
+  OpDesc gradient = Product(Epilogue::kBiasGradient, {4, 5, 6});
+  EXPECT_EQ(ToString(gradient), "matmul fp32 tn bias_gradient 4x5x6");
+  gradient.accumulate = true;
+  EXPECT_EQ(ToString(gradient), "matmul fp32 tn acc bias_gradient 4x5x6");
+  OpDesc norm = Op(OpKind::kRmsNormBackward, {64, 128});
+  norm.accumulate = true;
+  EXPECT_EQ(ToString(norm), "rms_norm_backward fp32 acc 64x128");
   EXPECT_EQ(ToString(Product(Epilogue::kResidual, {4, 5, 6})), "matmul fp32 nn residual 4x5x6");
   EXPECT_EQ(ToString(Product(Epilogue::kResidual, {4, 5, 6}, Activation::kGelu, true)),
             "matmul fp32 nn residual bias 4x5x6");
@@ -188,8 +194,10 @@ TEST(OpDesc, MinBytes) {
             4 * (10 + 15 + 6 + 6 + 3));
   EXPECT_EQ(MinBytes(Product(Epilogue::kActivationGradient, {2, 3, 5})), 4 * (10 + 15 + 6 + 6))
       << "what the forward kept";
-  EXPECT_EQ(MinBytes(Product(Epilogue::kBiasGradient, {2, 3, 5})), 4 * (10 + 15 + 12 + 6))
-      << "the bias gradient in and out";
+  OpDesc gradient = Product(Epilogue::kBiasGradient, {2, 3, 5});
+  EXPECT_EQ(MinBytes(gradient), 4 * (10 + 15 + 6 + 3)) << "both gradients written";
+  gradient.accumulate = true;
+  EXPECT_EQ(MinBytes(gradient), 4 * (10 + 15 + 12 + 6)) << "both gradients in and out";
   EXPECT_EQ(MinBytes(Product(Epilogue::kResidual, {2, 3, 5})), 4 * (10 + 15 + 6 + 6))
       << "the residual is read";
   EXPECT_EQ(MinBytes(Product(Epilogue::kResidual, {2, 3, 5}, Activation::kGelu, true)),
@@ -204,7 +212,17 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(MinBytes(with_master), 100 * (2 + 4 + 3 * 8));
   EXPECT_EQ(MinBytes(Op(OpKind::kResidualAdd, {4, 8})), 4 * 3 * 32);
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormForward, {4, 8})), 4 * (2 * 32 + 8 + 4));
-  EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormBackward, {4, 8})), 4 * (3 * 32 + 3 * 8 + 4));
+  const auto backward = [](OpKind kind, bool accumulate) {
+    OpDesc op = Op(kind, {4, 8, 100});
+    op.accumulate = accumulate;
+    return MinBytes(op);
+  };
+  EXPECT_EQ(backward(OpKind::kRmsNormBackward, true), 4 * (3 * 32 + 3 * 8 + 4));
+  EXPECT_EQ(backward(OpKind::kRmsNormBackward, false), 4 * (3 * 32 + 2 * 8 + 4));
+  EXPECT_EQ(backward(OpKind::kLayerNormBackward, true), 4 * (3 * 32 + 5 * 8 + 2 * 4));
+  EXPECT_EQ(backward(OpKind::kLayerNormBackward, false), 4 * (3 * 32 + 3 * 8 + 2 * 4));
+  EXPECT_EQ(backward(OpKind::kEmbeddingBackward, true), 4 * (3 * 32 + 4));
+  EXPECT_EQ(backward(OpKind::kEmbeddingBackward, false), 4 * (32 + 800 + 4)) << "the whole table is written";
   EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8})), 4 * 2 * 4 * 3 * 8);
   // q, k, v and the result, and one log-sum-exp per head and token: three heads share one key-value head.
   EXPECT_EQ(MinBytes(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})),

@@ -57,6 +57,15 @@ TEST(ValidateProgram, AcceptsEverySmallInterleavedLayout) {
   EXPECT_EQ(programs, 7 * 4 * 4);
 }
 
+// Only the backward of microbatch 0 writes gradients, so it is the first of its stage.
+TEST(ValidateProgram, RefusesABackwardBeforeTheOneThatWritesTheGradients) {
+  Program program = Make(1, 1, 1, 3, Schedule::kGPipe);
+  RankProgram& list = program.ranks[0];
+  Move(list, "0B1", Find(list, "0B0"));
+  EXPECT_THAT(std::string(ValidateProgram(program).message()),
+              HasSubstr("0B1 does not wait for 0B0, which writes the gradients"));
+}
+
 TEST(ValidateProgram, AcceptsRandomInterleavedLayouts) {
   std::mt19937_64 random(3);
   const auto pick = [&random](std::int64_t least, std::int64_t most) {

@@ -31,7 +31,7 @@ TracedStep Simulate(const Program& program) {
     switch (action.kind) {
       case ActionKind::kForward: return 1.1e-4 * slower;
       case ActionKind::kBackward: return 2.3e-4 * slower;
-      case ActionKind::kZeroGradients: return 0.0;
+      case ActionKind::kZeroScalars: return 0.0;
       default: return 1e-5 / 3;
     }
   });
