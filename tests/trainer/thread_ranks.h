@@ -113,9 +113,9 @@ inline trainer::Backend MakeRemoteBackend(trainer::Rendezvous& rendezvous, World
     backend.comm = trainer::CreateNullWorld(0, 1);
   } else if (world == World::kStaged) {
     backend.comm = trainer::CreateStagedWorld(trainer::CreateUcxWorld(rendezvous), *device);
-  } else {  // in buckets small enough that there are several
+  } else {
     backend.comm = trainer::CreateStreamedWorld(std::make_unique<RemoteDriver>(*device),
-                                                trainer::CreateUcxWorld(rendezvous), 4096);
+                                                trainer::CreateUcxWorld(rendezvous));
   }
   backend.device = std::move(device);
   return backend;

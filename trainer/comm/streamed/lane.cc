@@ -6,8 +6,8 @@
 #include "trainer/comm/group.h"
 
 namespace autocfg::trainer {
-LaneOperation::LaneOperation(StreamDriver& driver, EventId ready, std::vector<Transfer> transfers)
-    : driver_(driver), ready_(ready), transfers_(std::move(transfers)) {}
+LaneOperation::LaneOperation(StreamDriver& driver, EventId ready, const Transfer& transfer)
+    : driver_(driver), ready_(ready), transfer_(transfer) {}
 
 LaneOperation::~LaneOperation() {
   driver_.Release(ready_);
@@ -47,8 +47,8 @@ void Lane::BeginLeave() noexcept {
   leaving_ = true;
 }
 
-std::shared_ptr<LaneOperation> Lane::Issue(std::vector<Transfer> transfers, QueueId compute) {
-  waiting_.push_back(std::make_shared<LaneOperation>(driver_, driver_.Record(compute), std::move(transfers)));
+std::shared_ptr<LaneOperation> Lane::Issue(const Transfer& transfer, QueueId compute) {
+  waiting_.push_back(std::make_shared<LaneOperation>(driver_, driver_.Record(compute), transfer));
   return waiting_.back();
 }
 
@@ -67,12 +67,10 @@ void Lane::Step() {
     if (driver_.IsBusy(*link_) || waiting_.empty()) return;
     LaneOperation& operation = *waiting_.front();
     if (!operation.begun_) {
-      driver_.Wait(queue_, operation.ready_);
       operation.begun_ = true;
-    }
-    if (operation.next_ < operation.transfers_.size()) {
-      driver_.Enqueue(*link_, queue_, operation.transfers_[operation.next_++]);
-      continue;  // continue with the next one, or the event, only once this one is on the queue
+      driver_.Wait(queue_, operation.ready_);
+      driver_.Enqueue(*link_, queue_, operation.transfer_);
+      continue;  // with the event, only once the transfer is on the queue
     }
     operation.done_ = driver_.Record(queue_);
     waiting_.pop_front();

@@ -15,15 +15,15 @@
 
 namespace autocfg::trainer {
 
-// Transfers that were issued together.
+// A transfer that was issued.
 class LaneOperation {
  public:
-  LaneOperation(StreamDriver& driver, EventId ready, std::vector<Transfer> transfers);
+  LaneOperation(StreamDriver& driver, EventId ready, const Transfer& transfer);
   ~LaneOperation();
   LaneOperation(const LaneOperation&) = delete;
   LaneOperation& operator=(const LaneOperation&) = delete;
 
-  // The event after all its transfers. Has no value until all are on the queue.
+  // The event after its transfer. Has no value until that is on the queue.
   const std::optional<EventId>& done() const { return done_; }
 
  private:
@@ -31,8 +31,7 @@ class LaneOperation {
 
   StreamDriver& driver_;
   const EventId ready_;
-  const std::vector<Transfer> transfers_;
-  std::size_t next_ = 0;
+  const Transfer transfer_;
   bool begun_ = false;
   std::optional<EventId> done_;
 };
@@ -50,8 +49,8 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Issues transfers that begin after the work now on `compute`.
-  std::shared_ptr<LaneOperation> Issue(std::vector<Transfer> transfers, QueueId compute);
+  // Issues a transfer that begins after the work now on `compute`.
+  std::shared_ptr<LaneOperation> Issue(const Transfer& transfer, QueueId compute);
 
   // Does what can be done at once: joins the link, puts transfers on the queue. Throws like
   // StreamDriver::IsBusy.

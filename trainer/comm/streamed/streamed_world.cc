@@ -1,13 +1,12 @@
 #include "trainer/comm/streamed/streamed_world.h"
 
-#include <algorithm>
 #include <exception>
 #include <map>
 #include <numeric>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "trainer/comm/group.h"
@@ -20,9 +19,6 @@ namespace {
 // The last channel of the host group carries the keys of reductions. The key of a message lane uses the
 // message's own channel.
 constexpr int kReductionChannel = kUserChannels - 1;
-
-// Alignment of buckets in bytes: each begins at a whole line of device memory.
-constexpr std::int64_t kBucketAlignment = 512;
 
 constexpr std::int64_t kHostStagingBytes = 4096;  // a barrier reduces one number
 
@@ -97,9 +93,9 @@ class WorldLane {
   WorldLane(const WorldLane&) = delete;
   WorldLane& operator=(const WorldLane&) = delete;
 
-  std::unique_ptr<Work> Issue(std::vector<Transfer> transfers, Stream& stream) {
+  std::unique_ptr<Work> Issue(const Transfer& transfer, Stream& stream) {
     const QueueId compute = lanes_.driver().QueueOf(stream);
-    std::shared_ptr<LaneOperation> operation = lane_.Issue(std::move(transfers), compute);
+    std::shared_ptr<LaneOperation> operation = lane_.Issue(transfer, compute);
     lanes_.Step();
     return std::make_unique<StreamedWork>(lanes_, std::move(operation), compute);
   }
@@ -112,11 +108,10 @@ class WorldLane {
 class StreamedCommunicator final : public Communicator {
  public:
   StreamedCommunicator(Lanes& lanes, CommWorld& host, CommGroup name, const std::vector<std::int64_t>& ranks,
-                       bool reduces, std::int64_t bucket_bytes)
+                       bool reduces)
       : lanes_(lanes),
         name_(name),
         ranks_(ranks),
-        bucket_bytes_(bucket_bytes),
         host_staging_(kHostStagingBytes) {
     const Tensor staging{
         .data = host_staging_.data(), .dtype = DType::kI32, .rank = 1, .shape = {kHostStagingBytes / 4}};
@@ -143,16 +138,12 @@ class StreamedCommunicator final : public Communicator {
     if (reductions_ == nullptr)
       throw CommError(
           fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
-    const std::int64_t width = SizeOf(tensor.dtype);
-    std::vector<Transfer> transfers;
-    for (const Bucket& bucket : PlanBuckets(tensor.Elements(), width, bucket_bytes_, kBucketAlignment)) {
-      transfers.push_back({.kind = Transfer::Kind::kAllReduce,
-                           .data = tensor.As<char>() + bucket.first * width,
-                           .dtype = tensor.dtype,
-                           .elements = bucket.elements,
-                           .op = op});
-    }
-    return reductions_->Issue(std::move(transfers), stream);
+    return reductions_->Issue({.kind = Transfer::Kind::kAllReduce,
+                               .data = tensor.data,
+                               .dtype = tensor.dtype,
+                               .elements = tensor.Elements(),
+                               .op = op},
+                              stream);
   }
 
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
@@ -186,18 +177,17 @@ class StreamedCommunicator final : public Communicator {
           fmt::format("{} group, messages from rank {} to rank {}", Name(name_),
                       ranks_[static_cast<std::size_t>(from)], ranks_[static_cast<std::size_t>(to)]));
     }
-    return lane->Issue({{.kind = kind,
-                         .data = tensor.data,
-                         .dtype = tensor.dtype,
-                         .elements = tensor.Elements(),
-                         .peer = sends ? 1 : 0}},
+    return lane->Issue({.kind = kind,
+                        .data = tensor.data,
+                        .dtype = tensor.dtype,
+                        .elements = tensor.Elements(),
+                        .peer = sends ? 1 : 0},
                        stream);
   }
 
   Lanes& lanes_;
   const CommGroup name_;
   const std::vector<std::int64_t> ranks_;
-  const std::int64_t bucket_bytes_;
   std::vector<char> host_staging_;
   std::unique_ptr<Communicator> host_;
   std::unique_ptr<WorldLane> reductions_;  // null: created without staging
@@ -207,43 +197,25 @@ class StreamedCommunicator final : public Communicator {
 
 class StreamedWorld final : public CommWorld {
  public:
-  StreamedWorld(std::unique_ptr<StreamDriver> driver, std::unique_ptr<CommWorld> host,
-                std::int64_t bucket_bytes)
-      : host_(std::move(host)), lanes_(std::move(driver)), bucket_bytes_(bucket_bytes) {}
+  StreamedWorld(std::unique_ptr<StreamDriver> driver, std::unique_ptr<CommWorld> host)
+      : host_(std::move(host)), lanes_(std::move(driver)) {}
 
   std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
                                             const Tensor& staging) override {
     if (ranks.size() == 1) return host_->CreateGroup(name, ranks, Tensor{});
-    return std::make_unique<StreamedCommunicator>(lanes_, *host_, name, ranks, staging.data != nullptr,
-                                                  bucket_bytes_);
+    return std::make_unique<StreamedCommunicator>(lanes_, *host_, name, ranks, staging.data != nullptr);
   }
 
  private:
   const std::unique_ptr<CommWorld> host_;
   Lanes lanes_;
-  const std::int64_t bucket_bytes_;
 };
 
 }  // namespace
 
-std::vector<Bucket> PlanBuckets(std::int64_t elements, std::int64_t element_bytes, std::int64_t bucket_bytes,
-                                std::int64_t alignment) {
-  if (elements < 0 || element_bytes < 1 || bucket_bytes < 1 || alignment < 1 ||
-      alignment % element_bytes != 0) {
-    throw std::invalid_argument(
-        fmt::format("invalid bucket plan: {} bytes per bucket, alignment {}, {} elements of {} bytes",
-                    bucket_bytes, alignment, elements, element_bytes));
-  }
-  const std::int64_t each = std::max(bucket_bytes / alignment, std::int64_t{1}) * (alignment / element_bytes);
-  std::vector<Bucket> buckets;
-  for (std::int64_t first = 0; first < elements; first += each)
-    buckets.push_back({first, std::min(each, elements - first)});
-  return buckets;
-}
-
 std::unique_ptr<CommWorld> CreateStreamedWorld(std::unique_ptr<StreamDriver> driver,
-                                               std::unique_ptr<CommWorld> host, std::int64_t bucket_bytes) {
-  return std::make_unique<StreamedWorld>(std::move(driver), std::move(host), bucket_bytes);
+                                               std::unique_ptr<CommWorld> host) {
+  return std::make_unique<StreamedWorld>(std::move(driver), std::move(host));
 }
 
 }  // namespace autocfg::trainer
