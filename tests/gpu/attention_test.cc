@@ -138,7 +138,9 @@ TEST_P(GpuAttention, MatchesTheReference) {
                                                              {2, 129, 4, 96, 2},
                                                              {1, 1, 2, 64, 1},
                                                              {1, 130, 2, 192, 1},
-                                                             {1, 130, 2, 256, 2}}) {
+                                                             {1, 130, 2, 256, 2},
+                                                             {1, 130, 2, 72, 1},
+                                                             {2, 129, 4, 104, 2}}) {
     SCOPED_TRACE(fmt::format("B{} S{} N{} G{} D{}", z.batch, z.seq, z.heads, z.kv_heads, z.dim));
     if (IsFaulty(z)) continue;
     const std::string refusal = attention_->Refusal(ShapeOf(z));

@@ -1,7 +1,7 @@
 // Causal grouped-query attention by our own kernels, without stored scores. Tiles of scores are computed,
 // used and discarded with a running softmax; the backward recomputes them from the log-sum-exp (Dao et al.
 // 2022; Dao 2023). Layouts and meaning as in Ops::AttentionForward. T is float or __nv_bfloat16; sums are
-// float. Two paths: tensor cores for bf16 if head_dim is a multiple of 16, plain arithmetic for all else.
+// float. Two paths: tensor cores for bf16 if head_dim is a multiple of 8, plain arithmetic for all else.
 // Deterministic: no atomics, so the same operands give the same bits. Issued on the stream.
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace autocfg::cuda {
 
-// Returns whether bf16 attention of this shape takes the tensor cores: they need whole fragments of 16
-// columns.
-inline bool OnTensorCores(const AttentionShape& shape) { return shape.head_dim % 16 == 0; }
+// Returns whether bf16 attention of this shape takes the tensor cores: rows of heads are loaded 16 bytes at a
+// time.
+inline bool OnTensorCores(const AttentionShape& shape) { return shape.head_dim % 8 == 0; }
 
 // Computes out[B,S,N*D] and lse[B,N,S] from qkv[B,S,(N+2G)D]. Pointers to T are multiples of 16 bytes. Throws
 // std::invalid_argument if CheckAttention does.

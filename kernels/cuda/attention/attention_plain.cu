@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // dV = P^T dout, dK = dS^T Q, summed over all heads that share the key-value head.
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     KeyValueGradientKernel(AttentionShape shape, float scale, const T* qkv, const float* lse, const T* dout,
                            const float* delta, T* dqkv) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;

@@ -1,7 +1,7 @@
-// The attention forward on tensor cores. A block owns 64 queries of one head; each of its 4 warps owns 16.
-// The block walks over the tiles of 64 keys up to the diagonal. A warp keeps its 16 output rows in fragments.
-// The two lanes that hold a row's scores also hold its running maximum and sum. The next keys are loaded
-// during the softmax and the product with the values, the next values during the scores.
+// The attention forward on tensor cores (Dao 2023). A block owns 64 queries of one head; each of its 4 warps owns
+// 16. The block walks over the tiles of 64 keys up to the diagonal. A warp keeps its scores, probabilities and
+// 16 output rows in registers. The next keys are loaded during the softmax and the product with the values, the
+// next values during the scores.
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/attention/attention_tile.cuh"
 
@@ -10,35 +10,24 @@ namespace {
 
 using namespace tile;
 
-constexpr int kWarps = 4;
-constexpr int kThreads = kWarps * kWarp;
-constexpr int kScratch =
-    16 * kScratchStride<kRows>;  // floats per warp: its scores, then probabilities and factors
-
-// q, k, v, then one scratch per warp.
 template <int kDim>
-constexpr std::size_t kSharedBytes = 3 * kRows* kStride<kDim> * sizeof(Bf16) + kWarps* kScratch *
-                                                                                   sizeof(float);
-
-// Target number of blocks per multiprocessor, which limits the registers of a thread.
-template <int kDim>
-constexpr int kResident = kDim <= 64    ? 4
-                          : kDim <= 80  ? 3
-                          : kDim <= 96  ? 2
-                          : kDim <= 128 ? 3
-                                        : 1;
+struct ForwardTraits {
+  static constexpr int kThreads = 4 * kWarp;
+  static constexpr std::size_t kSharedBytes = 3 * kRows * kStride<kDim> * sizeof(Bf16);  // q, k, v
+  // Target number of blocks per multiprocessor, which limits the registers of a thread.
+  static constexpr int kResident = kDim <= 32 ? 4 : kDim <= 96 ? 3 : kDim <= 128 ? 2 : 1;
+};
 
 template <int kDim>
-__global__ void __launch_bounds__(kThreads, BlocksThatFit(kResident<kDim>, kSharedBytes<kDim>))
+__global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
+                                  BlocksThatFit(ForwardTraits<kDim>::kResident,
+                                                ForwardTraits<kDim>::kSharedBytes))
     TensorForwardKernel(AttentionShape shape, float scale, const Bf16* qkv, Bf16* out, float* lse) {
+  constexpr int kThreads = ForwardTraits<kDim>::kThreads;
   Bf16* q = reinterpret_cast<Bf16*>(SharedMemory());
   Bf16* k = q + kRows * kStride<kDim>;
   Bf16* v = k + kRows * kStride<kDim>;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  float* scratch = reinterpret_cast<float*>(v + kRows * kStride<kDim>) + warp * kScratch;
-  // Once the lanes hold their scores, the scratch holds probabilities, followed by the factors of rows.
-  Bf16* probabilities = reinterpret_cast<Bf16*>(scratch);
-  float* factors = scratch + 16 * kStride<kRows> / 2;
 
   const Place place = PlaceOf(shape, shape.heads, true);
   const std::int64_t ld = shape.RowWidth(), kv_head = place.head / (shape.heads / shape.kv_heads);
@@ -51,88 +40,90 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(kResident<kDim>, kShar
   LoadRows<kDim, kRows, kThreads>(values, ld, 0, shape, v);
   CommitCopies();
 
-  Sums o[kDim / 16];
-#pragma unroll
-  for (int n = 0; n < kDim / 16; ++n) wmma::fill_fragment(o[n], 0.0f);
-  const int first_row = place.first_row + warp * 16, row = first_row + LaneRow();
+  Sums o[kDim / 8] = {};
+  const int first_row = place.first_row + warp * 16, row = first_row + FragmentRow();  // and row + 8
   const float scale_log2 = scale * kLog2E;
-  float max = -INFINITY, sum = 0;  // of the scores times log2(e); `sum` of this lane's columns only
+  // Of the scores times log2(e) of the two rows; `sum` of this lane's columns only.
+  float max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 
   for (int first = 0; first <= place.first_row; first += kRows) {
-    float p[kLaneValues<kRows>];
     WaitForCopies<1>();
     __syncthreads();
-    {
-      Sums scores[kRows / 16];
-      TimesTransposed<kDim>(q + warp * 16 * kStride<kDim>, k, scores);
-      ToLanes<kRows>(scores, scratch, p);
-    }
+    Sums p[kRows / 8];
+    TimesTransposed<kDim>(q + warp * 16 * kStride<kDim>, k, p);
     __syncthreads();
     if (first < place.first_row) LoadRows<kDim, kRows, kThreads>(keys, ld, first + kRows, shape, k);
     CommitCopies();
 
-    // The row sees a column of the first tile, so the maximum is finite from then on.
-    float new_max = max;
+    const bool diagonal = first == place.first_row;
 #pragma unroll
-    for (int i = 0; i < kLaneValues<kRows>; ++i) {
-      p[i] = first + LaneColumn(i) <= row ? p[i] * scale_log2 : -INFINITY;
-      new_max = fmaxf(new_max, p[i]);
-    }
-    new_max = fmaxf(new_max, __shfl_xor_sync(0xffffffffu, new_max, 1));
-    const float keep = exp2f(max - new_max);
-    max = new_max;
-    sum *= keep;
+    for (int half = 0; half < 2; ++half) {
+      // A row sees a column of the first tile, so the maximum is finite from then on.
+      float new_max = max[half];
 #pragma unroll
-    for (int i = 0; i < kLaneValues<kRows>; ++i) {
-      p[i] = exp2f(p[i] - max);
-      sum += p[i];
+      for (int n = 0; n < kRows / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float& score = p[n].x[half * 2 + i];
+          const int column = first + n * 8 + FragmentColumn() + i;
+          score = diagonal && column > row + half * 8 ? -INFINITY : score * scale_log2;
+          new_max = fmaxf(new_max, score);
+        }
+      }
+      new_max = RowMax(new_max);
+      const float keep = exp2f(max[half] - new_max);
+      max[half] = new_max;
+      sum[half] *= keep;
+#pragma unroll
+      for (int n = 0; n < kRows / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float& score = p[n].x[half * 2 + i];
+          score = exp2f(score - new_max);
+          sum[half] += score;
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < kDim / 8; ++n) {
+        o[n].x[half * 2] *= keep;
+        o[n].x[half * 2 + 1] *= keep;
+      }
     }
-    FromLanes<kRows, kStride<kRows>>(p, probabilities);
-    ScaleRows(keep, factors, o);
+    Left probabilities[kRows / 16];
+    AsLefts(p, probabilities);
 
     WaitForCopies<1>();
     __syncthreads();
-#pragma unroll(kDim > 128 ? 1 : 4)
-    for (int c = 0; c < kRows; c += 16) {
-      Left a;
-      wmma::load_matrix_sync(a, probabilities + c, kStride<kRows>);
-#pragma unroll
-      for (int n = 0; n < kDim / 16; ++n) {
-        Right b;
-        wmma::load_matrix_sync(b, v + c * kStride<kDim> + n * 16, kStride<kDim>);
-        wmma::mma_sync(o[n], a, b, o[n]);
-      }
-    }
+    AddTimes<kDim>(probabilities, v, o);
     __syncthreads();
     if (first < place.first_row) LoadRows<kDim, kRows, kThreads>(values, ld, first + kRows, shape, v);
     CommitCopies();
   }
 
-  sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-  ScaleRows(1 / sum, factors, o);
-  Bf16* to = out + (place.batch * shape.seq_len + first_row) * shape.OutWidth() + place.head * shape.head_dim;
+  sum[0] = RowSum(sum[0]);
+  sum[1] = RowSum(sum[1]);
+  const int seq_len = static_cast<int>(shape.seq_len);
+  StoreRows(o, 1 / sum[0], 1 / sum[1],
+            out + (place.batch * shape.seq_len + first_row) * shape.OutWidth() + place.head * shape.head_dim,
+            shape.OutWidth(), seq_len - first_row, static_cast<int>(shape.head_dim));
+  if (FragmentColumn() != 0) return;
+  float* row_lse = lse + (place.batch * shape.heads + place.head) * shape.seq_len;
 #pragma unroll
-  for (int n = 0; n < kDim / 16; ++n) {
-    if (n * 16 < shape.head_dim)
-      StoreBlock(o[n], scratch, to + n * 16, shape.OutWidth(), static_cast<int>(shape.seq_len) - first_row);
-  }
-  if (row < shape.seq_len && threadIdx.x % 2 == 0) {
-    lse[(place.batch * shape.heads + place.head) * shape.seq_len + row] = (max + log2f(sum)) * kLn2;
+  for (int half = 0; half < 2; ++half) {
+    if (row + half * 8 < seq_len) row_lse[row + half * 8] = (max[half] + log2f(sum[half])) * kLn2;
   }
 }
+
+template <int kDim>
+struct Forward : ForwardTraits<kDim> {
+  static constexpr auto kFunction = TensorForwardKernel<kDim>;
+};
 
 }  // namespace
 
 void TensorAttentionForward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out,
                             float* lse, cudaStream_t stream) {
-  WithTileColumns(shape.head_dim, [&](auto columns) {
-    constexpr int kDim = columns;
-    static_assert(kSharedBytes<kDim> <= kMostSharedBytes);
-    AllowShared(TensorForwardKernel<kDim>, kSharedBytes<kDim>);
-    Launch(TensorForwardKernel<kDim>,
-           {dim3(BlocksOf(shape, shape.heads)), dim3(kThreads), kSharedBytes<kDim>}, stream, shape,
-           ScoreScale(shape), qkv, out, lse);
-  });
+  LaunchTiles<Forward>(shape, shape.heads, stream, qkv, out, lse);
 }
 
 }  // namespace autocfg::cuda

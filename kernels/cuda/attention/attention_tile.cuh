@@ -1,30 +1,25 @@
-// Helpers shared by the tensor core kernels of attention: tiles of 64 rows of heads in shared memory, and
-// conversions between fragments and lanes. The element order of a fragment is not specified, so values are
-// exchanged through `scratch`, memory of one warp.
+// What the tensor core kernels of attention share: tiles of rows of heads in shared memory, products of a warp's
+// 16 rows with a tile, and the launch. Sums stay in registers: a row of 16 x 8n scores is held by the 4 lanes
+// of a fragment's row (mma.cuh), two adjacent columns each.
 #pragma once
 
 #include <cuda_bf16.h>
-#include <mma.h>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cuda/attention/attention_shape.h"
 #include "kernels/cuda/primitives/async_copy.cuh"
 #include "kernels/cuda/primitives/launch.cuh"
-#include "kernels/cuda/primitives/number.cuh"
+#include "kernels/cuda/primitives/mma.cuh"
 #include "kernels/cuda/primitives/reduce.cuh"
 
 namespace autocfg::cuda::tile {
 
-namespace wmma = nvcuda::wmma;
 using Bf16 = __nv_bfloat16;
-using Sums = wmma::fragment<wmma::accumulator, 16, 16, 16, float>;
-using Left = wmma::fragment<wmma::matrix_a, 16, 16, 16, Bf16, wmma::row_major>;
-using Right = wmma::fragment<wmma::matrix_b, 16, 16, 16, Bf16, wmma::row_major>;
-using RightTransposed = wmma::fragment<wmma::matrix_b, 16, 16, 16, Bf16, wmma::col_major>;
 
 inline constexpr int kRows = 64;  // rows of a tile of keys, and of a tile of queries unless stated otherwise
 inline constexpr float kLog2E = 1.4426950408889634f;
@@ -34,16 +29,14 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 // banks.
 template <int kDim>
 inline constexpr int kStride = kDim + 8;
-// The same for a warp's block of floats.
-template <int kColumns>
-inline constexpr int kScratchStride = kColumns + 8;
 
 // Starts to copy rows [first, first + kCount) of `from`, `ld` elements apart, to a tile of kDim columns;
-// zeros beyond seq_len rows and dim columns. Called by all kThreads threads.
+// zeros beyond seq_len rows and head_dim columns. Called by all kThreads threads.
 template <int kDim, int kCount, int kThreads>
 __device__ void LoadRows(const Bf16* from, std::int64_t ld, int first, const AttentionShape& shape,
                          Bf16* to) {
   constexpr int kPacks = kDim / 8;
+#pragma unroll 2  // more takes registers that the sums need
   for (int i = static_cast<int>(threadIdx.x); i < kCount * kPacks; i += kThreads) {
     const int r = i / kPacks, d = i % kPacks * 8;
     const bool valid = first + r < shape.seq_len && d < shape.head_dim;
@@ -51,98 +44,74 @@ __device__ void LoadRows(const Bf16* from, std::int64_t ld, int first, const Att
   }
 }
 
-// sums[n] = the 16 rows of `left` times the transpose of rows [16 n, 16 n + 16) of `right`, both tiles of
-// kDim columns.
+// sums[n] = the 16 rows of `left` times the transpose of rows [8 n, 8 n + 8) of `right`, both tiles of kDim
+// columns.
 template <int kDim, int kCount>
 __device__ void TimesTransposed(const Bf16* left, const Bf16* right, Sums (&sums)[kCount]) {
+  static_assert(kCount % 2 == 0);
 #pragma unroll
-  for (int n = 0; n < kCount; ++n) wmma::fill_fragment(sums[n], 0.0f);
-#pragma unroll(kDim > 128 ? 2 : kDim / 16)
+  for (int n = 0; n < kCount; ++n) sums[n] = {};
+#pragma unroll(kDim > 128 ? 2 : kDim > 96 ? 4 : kDim / 16)
   for (int d = 0; d < kDim; d += 16) {
-    Left a;
-    wmma::load_matrix_sync(a, left + d, kStride<kDim>);
+    const Left a = LoadLeft(left + d, kStride<kDim>);
 #pragma unroll
-    for (int n = 0; n < kCount; ++n) {
-      RightTransposed b;
-      wmma::load_matrix_sync(b, right + n * 16 * kStride<kDim> + d, kStride<kDim>);
-      wmma::mma_sync(sums[n], a, b, sums[n]);
+    for (int n = 0; n < kCount; n += 2) {
+      const RightPair b = LoadRightTransposed(right + n * 8 * kStride<kDim> + d, kStride<kDim>);
+      AddProduct(a, b, sums[n], sums[n + 1]);
     }
   }
 }
 
-// Values per lane if a warp's 16 rows of kColumns floats are distributed: two lanes per row, each with every
-// other group of 4 columns.
-template <int kColumns>
-inline constexpr int kLaneValues = kColumns / 2;
-__device__ inline int LaneRow() { return static_cast<int>(threadIdx.x) % kWarp / 2; }
-// Returns the column of this lane's value i.
-__device__ inline int LaneColumn(int i) {
-  return (i / 4 * 2 + static_cast<int>(threadIdx.x) % 2) * 4 + i % 4;
-}
-
-// Moves values from fragments to lanes.
-template <int kColumns>
-__device__ void ToLanes(const Sums (&sums)[kColumns / 16], float* scratch,
-                        float (&values)[kLaneValues<kColumns>]) {
-  __syncwarp();
+// sums[n] += `left`, 16 rows of 16 kSteps columns in registers, times columns [8 n, 8 n + 8) of the first 16
+// kSteps rows of `right`, a tile of kDim columns that begins at the first of these.
+template <int kDim, int kSteps, int kCount>
+__device__ void AddTimes(const Left (&left)[kSteps], const Bf16* right, Sums (&sums)[kCount]) {
+  static_assert(kCount % 2 == 0);
 #pragma unroll
-  for (int n = 0; n < kColumns / 16; ++n) {
-    wmma::store_matrix_sync(scratch + n * 16, sums[n], kScratchStride<kColumns>, wmma::mem_row_major);
-  }
-  __syncwarp();
+  for (int c = 0; c < kSteps; ++c) {
 #pragma unroll
-  for (int i = 0; i < kLaneValues<kColumns>; i += 4) {
-    const float4 four =
-        *reinterpret_cast<const float4*>(scratch + LaneRow() * kScratchStride<kColumns> + LaneColumn(i));
-    values[i] = four.x, values[i + 1] = four.y, values[i + 2] = four.z, values[i + 3] = four.w;
-  }
-  __syncwarp();
-}
-
-// Writes the lanes' values to a bf16 block whose rows are kLd elements apart, to be read as Left. Synchronize
-// before reading it.
-template <int kColumns, int kLd>
-__device__ void FromLanes(const float (&values)[kLaneValues<kColumns>], Bf16* block) {
-  struct alignas(8) Four {
-    Bf16 values[4];
-  };
-#pragma unroll
-  for (int i = 0; i < kLaneValues<kColumns>; i += 4) {
-    Four four;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) four.values[j] = __float2bfloat16(values[i + j]);
-    *reinterpret_cast<Four*>(block + LaneRow() * kLd + LaneColumn(i)) = four;
+    for (int n = 0; n < kCount; n += 2) {
+      const RightPair b = LoadRight(right + c * 16 * kStride<kDim> + n * 8, kStride<kDim>);
+      AddProduct(left[c], b, sums[n], sums[n + 1]);
+    }
   }
 }
 
-// Multiplies each of the warp's 16 rows by its own factor, which both lanes of the row hold. The factors are
-// loaded as a fragment; fragments of one type share one element order.
+// Narrows 16 x 16 kSteps sums to a left operand.
+template <int kSteps>
+__device__ void AsLefts(const Sums (&sums)[2 * kSteps], Left (&left)[kSteps]) {
+#pragma unroll
+  for (int c = 0; c < kSteps; ++c) left[c] = AsLeft(sums[2 * c], sums[2 * c + 1]);
+}
+
+// Combine a value of each of the 4 lanes that hold a row.
+__device__ inline float RowMax(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
+}
+__device__ inline float RowSum(float value) {
+  value += __shfl_xor_sync(0xffffffffu, value, 1);
+  return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+
+// Writes 16 rows of sums, times a factor for each of this lane's two rows, to rows `ld` elements apart: those
+// below `rows`, and of them `columns`, a multiple of 8.
 template <int kCount>
-__device__ void ScaleRows(float factor, float* scratch, Sums (&sums)[kCount]) {
-  float4* row = reinterpret_cast<float4*>(scratch + LaneRow() * 16 + threadIdx.x % 2 * 8);
-  row[0] = row[1] = make_float4(factor, factor, factor, factor);
-  __syncwarp();
-  Sums factors;
-  wmma::load_matrix_sync(factors, scratch, 16, wmma::mem_row_major);
+__device__ void StoreRows(const Sums (&sums)[kCount], float low_factor, float high_factor, Bf16* to,
+                          std::int64_t ld, int rows, int columns) {
+  const int row = FragmentRow();
+  Bf16* low = to + row * ld + FragmentColumn();
+  Bf16* high = low + 8 * ld;
 #pragma unroll
   for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int i = 0; i < factors.num_elements; ++i) sums[n].x[i] *= factors.x[i];
+    if (n * 8 >= columns) break;
+    const Sums& s = sums[n];
+    const auto store = [&](Bf16* at, float first, float second) {
+      *reinterpret_cast<std::uint32_t*>(at + n * 8) = NarrowPair(first, second);
+    };
+    if (row < rows) store(low, s.x[0] * low_factor, s.x[1] * low_factor);
+    if (row + 8 < rows) store(high, s.x[2] * high_factor, s.x[3] * high_factor);
   }
-}
-
-// Writes 16 x 16 values to rows `ld` elements apart, but only to those below `rows`.
-__device__ inline void StoreBlock(const Sums& sums, float* scratch, Bf16* to, std::int64_t ld, int rows) {
-  constexpr int kLd = kScratchStride<16>;
-  __syncwarp();
-  wmma::store_matrix_sync(scratch, sums, kLd, wmma::mem_row_major);
-  __syncwarp();
-  const int column = static_cast<int>(threadIdx.x) % 2 * 8;
-  if (LaneRow() >= rows) return;
-  Pack<Bf16> pack;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) pack.values[i] = __float2bfloat16(scratch[LaneRow() * kLd + column + i]);
-  StorePack(to + LaneRow() * ld + column, pack);
 }
 
 // Position of a block. Blocks are numbered tile by tile over all heads. With `backwards`, the last tile,
@@ -157,13 +126,6 @@ __device__ inline Place PlaceOf(const AttentionShape& shape, std::int64_t heads,
   const int tile = static_cast<int>(blockIdx.x) / per_tile, rest = static_cast<int>(blockIdx.x) % per_tile;
   return {rest / heads, rest % heads, (backwards ? tiles - 1 - tile : tile) * kRows};
 }
-inline unsigned BlocksOf(const AttentionShape& shape, std::int64_t heads) {
-  return CeilDiv(shape.seq_len, kRows) * static_cast<unsigned>(shape.batch * heads);
-}
-
-inline float ScoreScale(const AttentionShape& shape) {
-  return 1 / std::sqrt(static_cast<float>(shape.head_dim));
-}
 
 // Calls `run` with the tile width for this head dimension as a constant: the smallest compiled width that is
 // large enough.
@@ -176,6 +138,23 @@ void WithTileColumns(std::int64_t head_dim, Run run) {
   if (head_dim <= 128) return run(std::integral_constant<int, 128>());
   if (head_dim <= 192) return run(std::integral_constant<int, 192>());
   return run(std::integral_constant<int, 256>());
+}
+
+// Launches the kernel for this head dimension, with one block for each tile of kRows rows of each of `heads`
+// heads. It gets the shape, the scale of scores and `arguments`. Kernel<kDim> has the members kFunction,
+// kThreads and kSharedBytes.
+template <template <int> typename Kernel, typename... Arguments>
+void LaunchTiles(const AttentionShape& shape, std::int64_t heads, cudaStream_t stream,
+                 Arguments... arguments) {
+  WithTileColumns(shape.head_dim, [&](auto columns) {
+    using K = Kernel<columns()>;
+    static_assert(K::kSharedBytes <= kMostSharedBytes);
+    AllowShared(K::kFunction, K::kSharedBytes);
+    const unsigned blocks = CeilDiv(shape.seq_len, kRows) * static_cast<unsigned>(shape.batch * heads);
+    const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+    Launch(K::kFunction, {dim3(blocks), dim3(K::kThreads), K::kSharedBytes}, stream, shape, scale,
+           arguments...);
+  });
 }
 
 }  // namespace autocfg::cuda::tile

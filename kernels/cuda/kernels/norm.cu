@@ -155,6 +155,8 @@ __global__ void __launch_bounds__(kBackwardThreads, kPacks == 1 ? 2 : 1)
     BackwardKernel(NormBackwardArguments<T> a, float* partials) {
   constexpr int kSlots = kPacks > 0 ? kPacks : 1;
   constexpr bool kAhead = kPacks == 1 || kPacks == 2;  // keep registers for the next row
+  // Keep this row in registers; if the sums need these, it is read again, from cache.
+  constexpr bool kKept = kPacks > 0 && kPacks * N * (kCentered ? 2 : 1) <= 48;
   __shared__ float shared[2][2 * kWarp];
   const int rank = static_cast<int>(threadIdx.x), size = static_cast<int>(blockDim.x),
             packs = static_cast<int>(a.width / N);
@@ -181,15 +183,15 @@ __global__ void __launch_bounds__(kBackwardThreads, kPacks == 1 ? 2 : 1)
         dys[slot] = next_dys[slot];
       }
       if (row + gridDim.x < a.rows) load(row + gridDim.x, next_xs, next_dys);
-    } else if constexpr (kPacks > 0) {
+    } else if constexpr (kKept) {
       load(row, xs, dys);
     }
     const float rstd = a.rstd[row], mean = kCentered ? a.mean[row] : 0.0f;
     // Unpacks n, dy and gamma of a pack.
     const auto unpack = [&](int slot, int pack, float(&n)[N], float(&dy)[N], float(&gamma)[N]) {
       const std::int64_t at = std::int64_t{pack} * N;
-      Unpack(kPacks > 0 ? xs[slot] : Load<N>(a.x + row * a.width + at), n);
-      Unpack(kPacks > 0 ? dys[slot] : Load<N>(a.dy + row * a.width + at), dy);
+      Unpack(kKept ? xs[slot] : Load<N>(a.x + row * a.width + at), n);
+      Unpack(kKept ? dys[slot] : Load<N>(a.dy + row * a.width + at), dy);
       Unpack(Load<N>(a.gamma + at), gamma);
 #pragma unroll
       for (int i = 0; i < N; ++i) n[i] = (n[i] - mean) * rstd;

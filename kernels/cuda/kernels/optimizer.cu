@@ -92,7 +92,7 @@ __device__ void Update(const AdamWItem<T>& item, std::int64_t at, const AdamWCon
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 5)
     AdamWKernel(TensorList<AdamWItem<T>> list, AdamWConstants constants) {
   const float grad_scale = GradScale(constants);
   const Stretch stretch = StretchOf(list, kAdamWChunk);

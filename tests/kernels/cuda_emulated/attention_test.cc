@@ -134,20 +134,12 @@ TEST_F(CudaAttention, PlainInBf16) {
 TEST_F(CudaAttention, OnTensorCores) {
   // Every compiled number of tile columns, exact and padded; partial tiles of 64 rows; one row; shared
   // key-value heads.
-  for (const AttentionSizes& z : std::vector<AttentionSizes>{{1, 1, 1, 16, 1},
-                                                             {2, 5, 2, 16, 1},
-                                                             {1, 63, 1, 32, 1},
-                                                             {1, 64, 2, 64, 2},
-                                                             {2, 65, 2, 48, 1},
-                                                             {1, 129, 4, 64, 2},
-                                                             {1, 70, 3, 80, 1},
-                                                             {1, 67, 1, 96, 1},
-                                                             {1, 66, 1, 112, 1},
-                                                             {1, 65, 2, 128, 1},
-                                                             {1, 66, 1, 160, 1},
-                                                             {1, 34, 1, 192, 1},
-                                                             {1, 34, 1, 240, 1},
-                                                             {1, 98, 2, 256, 1}}) {
+  for (const AttentionSizes& z : std::vector<AttentionSizes>{
+           {1, 1, 1, 16, 1},   {2, 5, 2, 16, 1},   {1, 63, 1, 32, 1},  {1, 64, 2, 64, 2},  {2, 65, 2, 48, 1},
+           {1, 129, 4, 64, 2}, {1, 70, 3, 80, 1},  {1, 67, 1, 96, 1},  {1, 66, 1, 112, 1}, {1, 65, 2, 128, 1},
+           {1, 66, 1, 160, 1}, {1, 34, 1, 192, 1}, {1, 34, 1, 240, 1}, {1, 98, 2, 256, 1}, {1, 20, 2, 8, 1},
+           {1, 65, 2, 24, 2},  {1, 70, 4, 72, 2},  {1, 66, 2, 88, 1},  {1, 65, 1, 104, 1}, {2, 33, 2, 136, 1},
+           {1, 66, 2, 200, 1}}) {
     ExpectAttention<__nv_bfloat16>(z, 1, 8e-3);
   }
   ExpectAttention<__nv_bfloat16>({1, 130, 2, 32, 1}, 4, 1e-2);

@@ -30,12 +30,11 @@
 // - that memory operations of different blocks or of unsynchronized threads are ordered as the device's
 //   memory model requires (here all operations have one order, and __threadfence does nothing);
 // - the exact bits of the device's fast functions (__expf, rsqrtf, ...: here they are as accurate as libm),
-//   of its matrix units and of its fused multiply-adds;
-// - independence of the real layout of a wmma fragment (here the layout is different on purpose).
+//   of its matrix units and of its fused multiply-adds.
 //
 // Supported beyond the language: __syncthreads and its _or, _and, _count; __syncwarp, __shfl*_sync,
 // __ballot_sync, __any_sync, __all_sync; atomics on integers (none on floating-point numbers, because our
-// results must not depend on their order); cuda_bf16.h; mma.h; launches by cudaLaunchKernelEx; streams and
+// results must not depend on their order); cuda_bf16.h; mma.sync and ldmatrix (mma.h); launches by cudaLaunchKernelEx; streams and
 // events (streams.h).
 #pragma once
 

@@ -113,22 +113,43 @@ TEST_P(CudaEmulator, EveryThreadOfEveryBlockRunsOnce) {
 
 TEST_P(CudaEmulator, MatrixUnits) {
   std::vector<__nv_bfloat16> a, b;  // small integers: sums are exact
-  for (int i = 0; i < 16 * 32; ++i) {
-    a.emplace_back(static_cast<float>(i * 7 % 13 - 6));
-    b.emplace_back(static_cast<float>(i * 5 % 11 - 5));
-  }
+  for (int i = 0; i < 16 * 32; ++i) a.emplace_back(static_cast<float>(i * 7 % 13 - 6));
+  for (int i = 0; i < 8 * 32; ++i) b.emplace_back(static_cast<float>(i * 5 % 11 - 5));
   const OnDevice<__nv_bfloat16> a_(a), b_(b);
-  const OnDevice<float> c(256), transposed(256);
-  Multiply(a_.data(), b_.data(), c.data(), transposed.data());
-  for (int row = 0; row < 16; ++row) {
-    for (int column = 0; column < 16; ++column) {
+  const OnDevice<float> c(16 * 8);
+  Multiply(a_.data(), b_.data(), c.data());
+  for (std::size_t row = 0; row < 16; ++row) {
+    for (std::size_t column = 0; column < 8; ++column) {
       float want = 0;
-      for (int k = 0; k < 32; ++k)
+      for (std::size_t k = 0; k < 32; ++k)
         want += static_cast<float>(a[row * 32 + k]) * static_cast<float>(b[column * 32 + k]);
-      EXPECT_EQ(c.values()[row * 16 + column], want);
-      EXPECT_EQ(transposed.values()[column * 16 + row], 2 * want);
+      EXPECT_EQ(c.values()[row * 8 + column], want) << row << ", " << column;
     }
   }
+}
+
+// Lane l passes the address of row l ^ 1.
+TEST_P(CudaEmulator, LoadsOfMatrixBlocks) {
+  std::vector<unsigned short> x(32 * 24);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<unsigned short>(i);
+  const OnDevice<unsigned short> x_(x), y(2 * 256);
+  LoadBlocksOf(x_.data(), y.data(), true);
+  for (std::size_t block = 0; block < 4; ++block) {
+    for (std::size_t row = 0; row < 8; ++row) {
+      for (std::size_t column = 0; column < 8; ++column) {
+        const unsigned short want = x[(block * 8 + (row ^ 1)) * 24 + 8 + column];
+        EXPECT_EQ(y.values()[block * 64 + row * 8 + column], want);
+        EXPECT_EQ(y.values()[256 + block * 64 + column * 8 + row], want) << "transposed";
+      }
+    }
+  }
+}
+
+TEST(CudaEmulatorDeath, DetectsLoadsOfMatrixBlocksBeforeTheirStores) {
+  const OnDevice<unsigned short> x(std::vector<unsigned short>(32 * 24, 7)), y(2 * 256);
+  SetOrder(Order::kCompared);
+  EXPECT_DEATH(LoadBlocksOf(x.data(), y.data(), false), "changes what the kernel computes");
+  SetOrder(Order::kForward);
 }
 
 TEST_P(CudaEmulator, CopiesArriveOnceWaitedFor) {

@@ -1,6 +1,10 @@
 #include "tests/support/cuda_emulator/emulator_test_kernels.h"
 
-#include <mma.h>
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "tests/support/cuda_emulator/mma.h"
 
 namespace autocfg::cuda_emulator {
 namespace {
@@ -74,20 +78,46 @@ __global__ void WhereKernel(unsigned* y) {
   y[at] = at;
 }
 
-__global__ void MultiplyKernel(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c, float* transposed) {
-  using namespace nvcuda;
-  wmma::fragment<wmma::matrix_a, 16, 16, 16, __nv_bfloat16, wmma::row_major> a_;
-  wmma::fragment<wmma::matrix_b, 16, 16, 16, __nv_bfloat16, wmma::col_major> b_;
-  wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
-  wmma::fill_fragment(sum, 0.0f);
+// Fragments that are filled element by element, as the PTX ISA describes them.
+std::uint32_t Pair(__nv_bfloat16 low, __nv_bfloat16 high) {
+  return std::uint32_t{__bfloat16_as_ushort(low)} | std::uint32_t{__bfloat16_as_ushort(high)} << 16;
+}
+
+// c[16 x 8] = a[16 x 32] b[8 x 32]^T.
+__global__ void MultiplyKernel(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c) {
+  const int g = Lane() / 4, t = Lane() % 4;
+  float sums[4] = {};
   for (int k = 0; k < 32; k += 16) {
-    wmma::load_matrix_sync(a_, a + k, 32);
-    wmma::load_matrix_sync(b_, b + k, 32);
-    wmma::mma_sync(sum, a_, b_, sum);
+    const auto left = [&](int row, int column) {
+      const __nv_bfloat16* at = a + row * 32 + k + column;
+      return Pair(at[0], at[1]);
+    };
+    const std::uint32_t a_[] = {left(g, 2 * t), left(g + 8, 2 * t), left(g, 2 * t + 8),
+                                left(g + 8, 2 * t + 8)};
+    const __nv_bfloat16* column = b + g * 32 + k;
+    const std::uint32_t b_[] = {Pair(column[2 * t], column[2 * t + 1]),
+                                Pair(column[2 * t + 8], column[2 * t + 9])};
+    MultiplyFragments(sums, a_, b_);
   }
-  wmma::store_matrix_sync(c, sum, 16, wmma::mem_row_major);
-  for (int i = 0; i < sum.num_elements; ++i) sum.x[i] *= 2;
-  wmma::store_matrix_sync(transposed, sum, 16, wmma::mem_col_major);
+  for (int i = 0; i < 4; ++i) c[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = sums[i];
+}
+
+// y[block][row][column] of four blocks of 8 x 8 at x, whose rows are 24 elements apart: as they are, then
+// transposed. Without `wait`, lanes may load before the others have copied x to shared memory.
+__global__ void LoadBlocksKernel(const unsigned short* x, unsigned short* y, bool wait) {
+  auto* shared = reinterpret_cast<unsigned short*>(DynamicShared());
+  const int lane = Lane();
+  for (int i = 0; i < 24; ++i) shared[lane * 24 + i] = x[lane * 24 + i];
+  if (wait) __syncwarp();
+  for (const bool transposed : {false, true}) {
+    std::uint32_t pairs[4];
+    LoadFragments(shared + (lane ^ 1) * 24 + 8, transposed, pairs);
+    for (int block = 0; block < 4; ++block) {
+      unsigned short* to = y + ((transposed ? 4 : 0) + block) * 64 + lane / 4 * 8 + lane % 4 * 2;
+      to[0] = static_cast<unsigned short>(pairs[block] & 0xffff);
+      to[1] = static_cast<unsigned short>(pairs[block] >> 16);
+    }
+  }
 }
 
 __global__ void CopyKernel(const int* x, int* y, bool wait) {
@@ -162,8 +192,11 @@ void ReadPoison(float* fixed, float* dynamic, int n) {
   Start(2, 2, static_cast<std::size_t>(n) * 4, PoisonKernel, fixed, dynamic, n);
 }
 void WhereAmI(unsigned* y) { Start({2, 3, 2}, {4, 2, 3}, 0, WhereKernel, y); }
-void Multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c, float* transposed) {
-  Start(1, 32, 0, MultiplyKernel, a, b, c, transposed);
+void Multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c) {
+  Start(1, 32, 0, MultiplyKernel, a, b, c);
+}
+void LoadBlocksOf(const unsigned short* x, unsigned short* y, bool wait) {
+  Start(1, 32, 32 * 24 * 2, LoadBlocksKernel, x, y, wait);
 }
 void CopyAsynchronously(const int* x, int* y, bool wait) { Start(1, 1, 48, CopyKernel, x, y, wait); }
 void RotateWithoutBarrier(int* y) { Start(1, 64, 0, RotateKernel<false>, y); }

@@ -15,7 +15,8 @@ void Diverge(int* y);
 void ReadPoison(float* fixed, float* dynamic, int n);
 void WhereAmI(unsigned* y);  // in a grid with three dimensions; each thread writes its number
 inline constexpr unsigned kThreadsOfWhereAmI = 2 * 3 * 2 * 4 * 2 * 3;
-void Multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c, float* transposed);
+void Multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c);
+void LoadBlocksOf(const unsigned short* x, unsigned short* y, bool wait);
 
 // copies two groups of 4 numbers, and zeros; waits for the first group before reading it if `wait`
 void CopyAsynchronously(const int* x, int* y, bool wait);

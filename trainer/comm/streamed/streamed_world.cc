@@ -109,10 +109,7 @@ class StreamedCommunicator final : public Communicator {
  public:
   StreamedCommunicator(Lanes& lanes, CommWorld& host, CommGroup name, const std::vector<std::int64_t>& ranks,
                        bool reduces)
-      : lanes_(lanes),
-        name_(name),
-        ranks_(ranks),
-        host_staging_(kHostStagingBytes) {
+      : lanes_(lanes), name_(name), ranks_(ranks), host_staging_(kHostStagingBytes) {
     const Tensor staging{
         .data = host_staging_.data(), .dtype = DType::kI32, .rank = 1, .shape = {kHostStagingBytes / 4}};
     host_ = host.CreateGroup(name, ranks, staging);

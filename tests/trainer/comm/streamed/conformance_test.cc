@@ -10,8 +10,7 @@ namespace {
 
 std::unique_ptr<CommWorld> CreateStreamed(Rendezvous& rendezvous) {
   auto device = std::make_unique<RemoteDevice>();
-  auto world =
-      CreateStreamedWorld(std::make_unique<RemoteDriver>(*device), CreateUcxWorld(rendezvous));
+  auto world = CreateStreamedWorld(std::make_unique<RemoteDriver>(*device), CreateUcxWorld(rendezvous));
   return std::make_unique<FacadeWorld>(std::move(device), std::move(world));
 }
 

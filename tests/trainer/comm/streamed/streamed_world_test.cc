@@ -136,8 +136,9 @@ TEST_F(StreamedWorld, BusyLinkDoesNotChangeTheOrder) {
               ElementsAre("record e1 on q0", "join as 0 of 2 for reductions", "record e2 on q0"));
   EXPECT_FALSE(second->Test());
   second->Wait();
-  EXPECT_THAT(journal_.Take(), ElementsAre("q1 waits for e1", "reduce 300 from 4096 on q1", "record e3 on q1", "q1 waits for e2",
-                                           "reduce 1 from 64 on q1", "record e4 on q1", "q0 waits for e4"));
+  EXPECT_THAT(journal_.Take(),
+              ElementsAre("q1 waits for e1", "reduce 300 from 4096 on q1", "record e3 on q1",
+                          "q1 waits for e2", "reduce 1 from 64 on q1", "record e4 on q1", "q0 waits for e4"));
   EXPECT_TRUE(first->Test());
   first->Wait();
   EXPECT_THAT(journal_.Take(), ElementsAre("q0 waits for e3"));
