@@ -29,6 +29,7 @@
 
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/cuda_event.h"
 #include "kernels/cuda/device/cuda_stream.h"
 #include "kernels/cuda/ops/cuda_ops.h"
 #include "kernels/op_log.h"
@@ -102,20 +103,8 @@ class Tensors {
   std::mt19937 random_{std::random_device{}()};
 };
 
-class Events {
- public:
-  Events() {
-    cuda::Check(cudaEventCreate(&start), "creating an event");
-    cuda::Check(cudaEventCreate(&end), "creating an event");
-  }
-  ~Events() {
-    cudaEventDestroy(start);
-    cudaEventDestroy(end);
-  }
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
-
-  cudaEvent_t start = nullptr, end = nullptr;
+struct Events {
+  cuda::TimedEvent start, end;
 };
 
 class Bench {
@@ -155,17 +144,13 @@ class Bench {
     for (int run = 0; run < kRuns; ++run) {
       if (prepare) prepare();
       events.push_back(std::make_unique<Events>());
-      cuda::Check(cudaEventRecord(events.back()->start, handle), "recording an event");
+      events.back()->start.Record(handle);
       work();
-      cuda::Check(cudaEventRecord(events.back()->end, handle), "recording an event");
+      events.back()->end.Record(handle);
     }
     stream_->Synchronize();
     std::vector<double> seconds;
-    for (const auto& event : events) {
-      float milliseconds = 0;
-      cuda::Check(cudaEventElapsedTime(&milliseconds, event->start, event->end), "reading an event");
-      seconds.push_back(milliseconds / 1e3);
-    }
+    for (const auto& run : events) seconds.push_back(cuda::SecondsBetween(run->start, run->end));
     std::sort(seconds.begin(), seconds.end());
     return {{"median_s", (seconds[(kRuns - 1) / 2] + seconds[kRuns / 2]) / 2},
             {"min_s", seconds.front()},

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/cuda_event.h"
 #include "kernels/cuda/device/cuda_stream.h"
 #include "kernels/cuda/device/pinned_ring.h"
 
@@ -29,36 +30,20 @@ std::int64_t UsedBytes() {
   return static_cast<std::int64_t>(total - free);
 }
 
-class Event {
- public:
-  Event() { Check(cudaEventCreate(&handle_), "creating an event"); }
-  ~Event() { (void)cudaEventDestroy(handle_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  cudaEvent_t handle() const { return handle_; }
-
- private:
-  cudaEvent_t handle_ = nullptr;
-};
-
 class CudaTimer final : public StreamTimer {
  public:
-  void Start(Stream& stream) override {
-    Check(cudaEventRecord(start_.handle(), HandleOf(stream)), "recording an event");
-  }
+  void Start(Stream& stream) override { start_.Record(HandleOf(stream)); }
   void Stop(Stream& stream) override {
-    Check(cudaEventRecord(stop_.handle(), HandleOf(stream)), "recording an event");
+    stop_.Record(HandleOf(stream));
     stream_ = &stream;
   }
   double Seconds() override {
     stream_->Synchronize();  // not cudaEventSynchronize: stream waits call the host wait hook
-    float milliseconds = 0;
-    Check(cudaEventElapsedTime(&milliseconds, start_.handle(), stop_.handle()), "reading an event");
-    return static_cast<double>(milliseconds) / 1e3;
+    return SecondsBetween(start_, stop_);
   }
 
  private:
-  const Event start_, stop_;
+  TimedEvent start_, stop_;
   Stream* stream_ = nullptr;
 };
 

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/cuda_event.h"
 #include "kernels/device.h"
 
 namespace autocfg::cuda {
@@ -40,19 +40,12 @@ cudaStream_t HandleOf(Stream& stream);
 // loading is not timed. Waits for the stream. Throws DeviceError.
 template <typename Issue>
 double MeanSeconds(cudaStream_t stream, int runs, const Issue& issue) {
-  struct Event {
-    Event() { Check(cudaEventCreate(&handle), "creating an event"); }
-    ~Event() { (void)cudaEventDestroy(handle); }
-    cudaEvent_t handle = nullptr;
-  };
-  const Event start, end;
-  Check(cudaEventRecord(start.handle, stream), "recording an event");
+  TimedEvent start, end;
+  start.Record(stream);
   for (int i = 0; i < runs; ++i) issue();
-  Check(cudaEventRecord(end.handle, stream), "recording an event");
-  WaitForEvent(end.handle);
-  float milliseconds = 0;
-  Check(cudaEventElapsedTime(&milliseconds, start.handle, end.handle), "reading an event");
-  return static_cast<double>(milliseconds) / 1e3 / runs;
+  end.Record(stream);
+  WaitForEvent(end.handle());
+  return SecondsBetween(start, end) / runs;
 }
 
 }  // namespace autocfg::cuda

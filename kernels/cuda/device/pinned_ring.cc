@@ -20,25 +20,17 @@ PinnedRing::PinnedRing(std::int64_t bytes) : places_(bytes) {
 PinnedRing::~PinnedRing() {
   for (cudaEvent_t event : copied_) {
     (void)cudaEventSynchronize(event);
-    (void)cudaEventDestroy(event);
+    events_.GiveBack(event);
   }
-  for (cudaEvent_t event : free_events_) (void)cudaEventDestroy(event);
   (void)cudaFreeHost(data_);
 }
 
 void PinnedRing::Copy(void* device, const void* host, std::int64_t bytes, cudaStream_t stream) {
-  if (free_events_.empty()) {
-    cudaEvent_t made = nullptr;
-    Check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "creating an event");
-    free_events_.push_back(made);
-  }
   char* room = Room(bytes);
-  copied_.push_back(free_events_.back());
-  free_events_.pop_back();
   std::memcpy(room, host, static_cast<std::size_t>(bytes));
   Check(cudaMemcpyAsync(device, room, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream),
         "a copy to the device");
-  Check(cudaEventRecord(copied_.back(), stream), "recording an event");
+  copied_.push_back(events_.Record(stream));
 }
 
 char* PinnedRing::Room(std::int64_t bytes) {
@@ -60,7 +52,7 @@ char* PinnedRing::Room(std::int64_t bytes) {
 
 void PinnedRing::GiveBackOldest() {
   places_.GiveBackOldest();
-  free_events_.push_back(copied_.front());
+  events_.GiveBack(copied_.front());
   copied_.pop_front();
 }
 

@@ -7,8 +7,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <vector>
 
+#include "kernels/cuda/device/cuda_event.h"
 #include "kernels/cuda/device/ring_places.h"
 
 namespace autocfg::cuda {
@@ -33,7 +33,7 @@ class PinnedRing {
   RingPlaces places_;
   char* data_ = nullptr;
   std::deque<cudaEvent_t> copied_;  // one per piece, the oldest first
-  std::vector<cudaEvent_t> free_events_;
+  EventPool events_;
 };
 
 }  // namespace autocfg::cuda

@@ -9,9 +9,9 @@
 #include <optional>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/cuda_event.h"
 #include "kernels/cuda/device/cuda_stream.h"
 
 namespace autocfg::trainer {
@@ -84,11 +84,6 @@ class NcclDriver final : public StreamDriver {
  public:
   NcclDriver(const NcclApi& nccl, std::chrono::seconds join_timeout)
       : nccl_(nccl), join_timeout_(join_timeout) {}
-  ~NcclDriver() override {
-    for (cudaEvent_t event : free_events_) (void)cudaEventDestroy(event);
-  }
-  NcclDriver(const NcclDriver&) = delete;
-  NcclDriver& operator=(const NcclDriver&) = delete;
 
   // Uses the highest priority: work that peers wait for precedes further compute.
   QueueId CreateQueue() override {
@@ -102,24 +97,13 @@ class NcclDriver final : public StreamDriver {
   QueueId QueueOf(Stream& stream) override { return IdOf<QueueId>(cuda::HandleOf(stream)); }
 
   EventId Record(QueueId queue) override {
-    cudaEvent_t event = nullptr;
-    if (free_events_.empty()) {
-      cuda::Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
-    } else {
-      event = free_events_.back();
-      free_events_.pop_back();
-    }
-    const cudaError_t status = cudaEventRecord(event, Handle<cudaStream_t>(queue));
-    if (status != cudaSuccess) free_events_.push_back(event);
-    cuda::Check(status, "recording an event");
-    return IdOf<EventId>(event);
+    return IdOf<EventId>(events_.Record(Handle<cudaStream_t>(queue)));
   }
   void Wait(QueueId queue, EventId event) override {
     cuda::Check(cudaStreamWaitEvent(Handle<cudaStream_t>(queue), Handle<cudaEvent_t>(event), 0),
                 "making a stream wait for an event");
   }
-  // A wait that was issued refers to the event as recorded then, so the event can be recorded again.
-  void Release(EventId event) noexcept override { free_events_.push_back(Handle<cudaEvent_t>(event)); }
+  void Release(EventId event) noexcept override { events_.GiveBack(Handle<cudaEvent_t>(event)); }
 
   std::string NewKey() override {
     ncclUniqueId id;
@@ -211,7 +195,7 @@ class NcclDriver final : public StreamDriver {
 
   const NcclApi nccl_;
   const std::chrono::seconds join_timeout_;
-  std::vector<cudaEvent_t> free_events_;
+  cuda::EventPool events_;
 };
 
 }  // namespace
