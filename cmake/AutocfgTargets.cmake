@@ -108,8 +108,10 @@ endfunction()
 # *_test.cc directly in DIR. ctest runs it as one test with the given label. The target unit_tests builds those
 # of the label unit.
 function(autocfg_tests name)
-  cmake_parse_arguments(ARG "" "DIR;LABEL;TIMEOUT" "DEPS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DIR}/*_test.cc")
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "DIR;DEPS" ${ARGN})
+  list(TRANSFORM ARG_DIR PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
+  list(TRANSFORM patterns APPEND "/*_test.cc")
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   if(NOT sources)
     return()
   endif()

@@ -30,9 +30,11 @@ def skips_for_other_reasons(text):
 
 class Skips(unittest.TestCase):
     def test_skips_only_without_a_gpu_or_its_memory(self):
-        files = sources(path.relative_to(SOURCE) for path in (SOURCE / "tests" / "gpu").iterdir() if path.suffix in (".cc", ".h"))
+        directories = (SOURCE / "tests" / "gpu", SOURCE / "tests" / "kernels" / "cuda_kernels")
+        files = sources(path.relative_to(SOURCE) for directory in directories for path in directory.iterdir() if path.suffix in (".cc", ".h"))
         self.assertIn(pathlib.Path("tests/conformance/device_suite.h"), files)
         self.assertIn(pathlib.Path("tests/conformance/ops_suite.h"), files)
+        self.assertIn(pathlib.Path("tests/kernels/cuda_kernels/norm_test.cc"), files)
         self.assertEqual({str(path): skips for path, text in files.items() if (skips := skips_for_other_reasons(text))}, {})
 
     def test_other_reasons_are_found(self):

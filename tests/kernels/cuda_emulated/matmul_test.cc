@@ -13,7 +13,7 @@
 
 #include "kernels/device.h"
 #include "tests/conformance/ops_fixture.h"
-#include "tests/kernels/cuda_emulated/device_array.h"
+#include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {
 namespace {

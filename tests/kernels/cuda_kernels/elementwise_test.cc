@@ -8,15 +8,13 @@
 
 #include "kernels/cuda/kernels/sum.h"
 #include "tests/conformance/ops_reference.h"
-#include "tests/kernels/cuda_emulated/device_array.h"
+#include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {
 namespace {
 
 template <typename T>
-class RowsTest : public testing::Test {
-  const InBothOrders in_both_orders_;
-};
+class RowsTest : public KernelTest {};
 
 using Types = testing::Types<float, __nv_bfloat16>;
 TYPED_TEST_SUITE(RowsTest, Types);
@@ -102,22 +100,20 @@ TYPED_TEST(RowsTest, Activations) {
 }
 
 template <typename T>
-class FillTest : public testing::Test {};
+class FillTest : public KernelTest {};
 using FillTypes = testing::Types<float, double, __nv_bfloat16>;
 TYPED_TEST_SUITE(FillTest, FillTypes);
 
 TYPED_TEST(FillTest, FillsOnlyItsRange) {
-  cuda_emulator::SetOrder(cuda_emulator::Order::kCompared);
   // The last size takes more than one round of all blocks.
   for (std::int64_t n : {1, 255, 256, 257, 4096 * 256 + 77}) {
-    TypeParam* y = nullptr;
-    ASSERT_EQ(cudaMalloc(&y, static_cast<std::size_t>(n + 1) * sizeof(TypeParam)), cudaSuccess);
-    Fill(n, static_cast<TypeParam>(-1.5f), y, nullptr);
-    for (std::int64_t i = 0; i < n; ++i) ASSERT_EQ(static_cast<double>(y[i]), -1.5) << i << " of " << n;
-    EXPECT_TRUE(std::isnan(static_cast<double>(y[n])));
-    EXPECT_EQ(cudaFree(y), cudaSuccess);
+    const DeviceArray<TypeParam> y(n + 1);
+    Fill(n, Narrow<TypeParam>(-1.5), y.data(), nullptr);
+    const Values got = y.Get();
+    for (std::int64_t i = 0; i < n; ++i)
+      ASSERT_EQ(got[static_cast<std::size_t>(i)], -1.5) << i << " of " << n;
+    EXPECT_TRUE(std::isnan(got.back()));
   }
-  cuda_emulator::SetOrder(cuda_emulator::Order::kForward);
 }
 
 }  // namespace

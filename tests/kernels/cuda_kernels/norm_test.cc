@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/conformance/ops_reference.h"
-#include "tests/kernels/cuda_emulated/device_array.h"
+#include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {
 namespace {
@@ -49,7 +49,7 @@ Values Sum(Values a, const Values& b) {
 }
 
 template <typename T>
-class NormTest : public testing::Test {
+class NormTest : public KernelTest {
  protected:
   static void Check(std::int64_t rows, std::int64_t width, std::int64_t offset, bool backward = true) {
     const std::string at =
@@ -93,8 +93,6 @@ class NormTest : public testing::Test {
       ExpectRounded<float>(dgamma.Get(), want.dgamma, 1e-5, "RMSNorm's dgamma, written," + at);
     }
   }
-
-  const InBothOrders in_both_orders_;
 };
 
 using Types = testing::Types<float, __nv_bfloat16>;

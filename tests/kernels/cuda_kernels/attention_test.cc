@@ -1,5 +1,4 @@
-// Our own attention kernels, run by the CUDA emulator, against the double-precision reference of the
-// conformance suite. Operands are exactly representable in the kernels' type, so only the kernels' own
+// Our own attention kernels against the double-precision reference of the conformance suite. Operands are exactly representable in the kernels' type, so only the kernels' own
 // rounding remains.
 #include "kernels/cuda/attention/attention.h"
 
@@ -15,63 +14,16 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/cuda/ops/attention_choice.h"
 #include "tests/conformance/attention_low_scores.h"
-#include "tests/conformance/ops_fixture.h"
 #include "tests/conformance/ops_reference.h"
-#include "tests/support/cuda_emulator/emulator.h"
+#include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {
 namespace {
 
 using reference::AttentionSizes;
 
-template <typename T>
-T Narrow(double x) {
-  if constexpr (std::is_same_v<T, float>) return static_cast<float>(x);
-  return __float2bfloat16(static_cast<float>(x));
-}
-float Widen(float x) { return x; }
-float Widen(__nv_bfloat16 x) { return __bfloat162float(x); }
-
-// An array in device memory, initially with all bits set: NaN in both types.
-template <typename T>
-class Array {
- public:
-  explicit Array(std::int64_t n) : n_(static_cast<std::size_t>(n)) {
-    EXPECT_EQ(cudaMalloc(&data_, n_ * sizeof(T)), cudaSuccess);
-    EXPECT_EQ(cudaMemset(data_, 0xff, n_ * sizeof(T)), cudaSuccess);
-  }
-  explicit Array(const Values& values) : Array(static_cast<std::int64_t>(values.size())) {
-    std::vector<T> host;
-    for (double v : values) host.push_back(Narrow<T>(v));
-    EXPECT_EQ(cudaMemcpy(data_, host.data(), n_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
-  }
-  ~Array() { (void)cudaFree(data_); }
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-
-  T* data() const { return data_; }
-  Values Get() const {
-    std::vector<T> host(n_);
-    EXPECT_EQ(cudaMemcpy(host.data(), data_, n_ * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);
-    Values values;
-    for (T v : host) values.push_back(static_cast<double>(Widen(v)));
-    return values;
-  }
-
- private:
-  std::size_t n_;
-  T* data_ = nullptr;
-};
-
-AttentionShape ShapeOf(const AttentionSizes& z) { return {z.batch, z.seq, z.heads, z.kv_heads, z.dim}; }
-
-template <typename T>
-Values Rounded(Values values) {
-  for (double& v : values) v = static_cast<double>(Widen(Narrow<T>(v)));
-  return values;
-}
+AttentionShape KernelShapeOf(const AttentionSizes& z) { return {z.batch, z.seq, z.heads, z.kv_heads, z.dim}; }
 
 // Expects a difference of at most `tolerance` times the largest magnitude of `want`, however small that is.
 void ExpectClose(const Values& got, const Values& want, double tolerance, const std::string& what) {
@@ -88,12 +40,12 @@ template <typename T>
 void ExpectAttention(const AttentionSizes& z, double magnitude, double tolerance) {
   SCOPED_TRACE(fmt::format("B{} S{} N{} G{} D{}, magnitude {}", z.batch, z.seq, z.heads, z.kv_heads, z.dim,
                            magnitude));
-  const AttentionShape shape = ShapeOf(z);
-  const Values qkv = Rounded<T>(Random(z.Tokens() * z.Row(), 1, -magnitude, magnitude)),
-               dout = Rounded<T>(Random(z.Tokens() * z.Width(), 2));
+  const AttentionShape shape = KernelShapeOf(z);
+  const Values qkv = RoundedTo<T>(Random(z.Tokens() * z.Row(), 1, -magnitude, magnitude)),
+               dout = RoundedTo<T>(Random(z.Tokens() * z.Width(), 2));
   const reference::Attention want = reference::CausalAttention(z, qkv, dout);
-  const Array<T> qkv_(qkv), dout_(dout), out(z.Tokens() * z.Width()), dqkv(z.Tokens() * z.Row());
-  const Array<float> lse(z.batch * z.heads * z.seq), delta(AttentionDeltaElements(shape));
+  const DeviceArray<T> qkv_(qkv), dout_(dout), out(z.Tokens() * z.Width()), dqkv(z.Tokens() * z.Row());
+  const DeviceArray<float> lse(z.batch * z.heads * z.seq), delta(AttentionDeltaElements(shape));
   AttentionForward(shape, qkv_.data(), out.data(), lse.data(), nullptr);
   ExpectClose(out.Get(), want.out, tolerance, "out");
   // The log-sum-exp is float for every T; only the sums of products differ.
@@ -105,12 +57,7 @@ void ExpectAttention(const AttentionSizes& z, double magnitude, double tolerance
   EXPECT_EQ(dout_.Get(), dout) << "the input was changed";
 }
 
-// Runs each launch in two orders of threads and blocks and requires equal bits.
-class CudaAttention : public ::testing::Test {
- protected:
-  void SetUp() override { cuda_emulator::SetOrder(cuda_emulator::Order::kCompared); }
-  void TearDown() override { cuda_emulator::SetOrder(cuda_emulator::Order::kForward); }
-};
+using CudaAttention = KernelTest;
 
 // Any head dimension, partial tiles of 32 rows, partial blocks of 8 rows, shared key-value heads.
 const std::vector<AttentionSizes>& PlainSizes() {
@@ -149,7 +96,7 @@ TEST_F(CudaAttention, OnTensorCores) {
 TEST_F(CudaAttention, InAnyOrderOfThreads) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(seed);
-    cuda_emulator::SetOrder(cuda_emulator::Order::kShuffled, seed);
+    Shuffle(seed);
     ExpectAttention<__nv_bfloat16>({1, 140, 2, 32, 1}, 1, 8e-3);
     ExpectAttention<float>({1, 70, 2, 8, 1}, 1, 2e-6);
   }
@@ -158,12 +105,12 @@ TEST_F(CudaAttention, InAnyOrderOfThreads) {
 // Expects that a row's result does not depend on later tokens of the sequence.
 template <typename T>
 void ExpectNoFuture(const AttentionSizes& z) {
-  const AttentionShape shape = ShapeOf(z);
+  const AttentionShape shape = KernelShapeOf(z);
   Values qkv = Random(z.Tokens() * z.Row(), 1);
   Values before, after;
   for (Values* out : {&before, &after}) {
-    const Array<T> qkv_(qkv), out_(z.Tokens() * z.Width());
-    const Array<float> lse(z.batch * z.heads * z.seq);
+    const DeviceArray<T> qkv_(qkv), out_(z.Tokens() * z.Width());
+    const DeviceArray<float> lse(z.batch * z.heads * z.seq);
     AttentionForward(shape, qkv_.data(), out_.data(), lse.data(), nullptr);
     *out = out_.Get();
     std::fill(qkv.end() - z.Row(), qkv.end(), 1000.0);  // the last token
@@ -182,9 +129,10 @@ TEST_F(CudaAttention, IgnoresLaterTokens) {
 TEST_F(CudaAttention, LargeScoresStayFinite) {
   ExpectAttention<float>({1, 66, 1, 16, 1}, 100, 1e-2);  // scores of about 1e4, whose own rounding is 1e-3
   const AttentionSizes z{1, 130, 1, 16, 1};
-  const Array<__nv_bfloat16> qkv(Random(z.Tokens() * z.Row(), 3, -200, 200)), out(z.Tokens() * z.Width());
-  const Array<float> lse(z.seq);
-  AttentionForward(ShapeOf(z), qkv.data(), out.data(), lse.data(), nullptr);
+  const DeviceArray<__nv_bfloat16> qkv(Random(z.Tokens() * z.Row(), 3, -200, 200)),
+      out(z.Tokens() * z.Width());
+  const DeviceArray<float> lse(z.seq);
+  AttentionForward(KernelShapeOf(z), qkv.data(), out.data(), lse.data(), nullptr);
   for (double v : out.Get()) ASSERT_TRUE(std::isfinite(v));
   for (double v : lse.Get()) ASSERT_TRUE(std::isfinite(v));
 }
@@ -194,10 +142,10 @@ TEST_F(CudaAttention, LargeScoresStayFinite) {
 template <typename T>
 void ExpectScoresFarBelowZero(const AttentionSizes& z) {
   SCOPED_TRACE(fmt::format("S{} D{}, {} bytes", z.seq, z.dim, sizeof(T)));
-  const AttentionShape shape = ShapeOf(z);
-  const Values qkv = LowScoresQkv(z, 9), dout = Rounded<__nv_bfloat16>(Random(z.Tokens() * z.Width(), 10));
-  const Array<T> qkv_(qkv), dout_(dout), out(z.Tokens() * z.Width()), dqkv(z.Tokens() * z.Row());
-  const Array<float> lse(z.batch * z.heads * z.seq), delta(AttentionDeltaElements(shape));
+  const AttentionShape shape = KernelShapeOf(z);
+  const Values qkv = LowScoresQkv(z, 9), dout = RoundedTo<__nv_bfloat16>(Random(z.Tokens() * z.Width(), 10));
+  const DeviceArray<T> qkv_(qkv), dout_(dout), out(z.Tokens() * z.Width()), dqkv(z.Tokens() * z.Row());
+  const DeviceArray<float> lse(z.batch * z.heads * z.seq), delta(AttentionDeltaElements(shape));
   AttentionForward(shape, qkv_.data(), out.data(), lse.data(), nullptr);
   AttentionBackward(shape, qkv_.data(), out.data(), lse.data(), dout_.data(), dqkv.data(), delta.data(),
                     nullptr);
@@ -211,37 +159,6 @@ TEST_F(CudaAttention, HandlesScoresFarBelowZero) {
   }
   ExpectScoresFarBelowZero<__nv_bfloat16>({1, 70, 1, 20, 1});  // the plain path
   ExpectScoresFarBelowZero<float>({1, 64, 2, 64, 1});
-}
-
-// Expects that these kernels are chosen if cuDNN is missing, and that the choice says so.
-template <typename T>
-void ExpectOwn(AttentionChoice& choice, const AttentionSizes& z, const std::string& implementation) {
-  const AttentionShape shape = ShapeOf(z);
-  EXPECT_EQ(choice.ImplementationOf<T>(shape), implementation);
-  const Array<T> qkv(Random(z.Tokens() * z.Row(), 1)), dout(Random(z.Tokens() * z.Width(), 2));
-  const Array<T> out(z.Tokens() * z.Width()), chosen_out(z.Tokens() * z.Width());
-  const Array<T> dqkv(z.Tokens() * z.Row()), chosen_dqkv(z.Tokens() * z.Row());
-  const std::int64_t rows = z.batch * z.heads * z.seq;
-  const Array<float> lse(rows), chosen_lse(rows), delta(rows);
-  Scratch scratch;
-  AttentionForward(shape, qkv.data(), out.data(), lse.data(), nullptr);
-  choice.Forward(shape, qkv.data(), chosen_out.data(), chosen_lse.data(), scratch, nullptr);
-  AttentionBackward(shape, qkv.data(), out.data(), lse.data(), dout.data(), dqkv.data(), delta.data(),
-                    nullptr);
-  choice.Backward(shape, qkv.data(), chosen_out.data(), chosen_lse.data(), dout.data(), chosen_dqkv.data(),
-                  scratch, nullptr);
-  EXPECT_EQ(chosen_out.Get(), out.Get());
-  EXPECT_EQ(chosen_lse.Get(), lse.Get());
-  EXPECT_EQ(chosen_dqkv.Get(), dqkv.Get());
-}
-
-TEST(CudaAttentionChoice, UsesOwnKernelsIfCudnnIsMissing) {
-  AttentionChoice choice(AttentionForced::kNone);
-  ExpectOwn<float>(choice, {1, 9, 2, 16, 1}, "own kernels, plain arithmetic");
-  ExpectOwn<__nv_bfloat16>(choice, {1, 9, 2, 16, 1},
-                           "own kernels, tensor cores (cuDNN refuses: the emulator has no cuDNN)");
-  ExpectOwn<__nv_bfloat16>(choice, {1, 9, 2, 6, 1},
-                           "own kernels, plain arithmetic (cuDNN refuses: the emulator has no cuDNN)");
 }
 
 TEST(CudaAttentionShape, IsRefusedInOneLine) {

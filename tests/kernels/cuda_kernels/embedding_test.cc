@@ -8,7 +8,7 @@
 #include <random>
 
 #include "kernels/cuda/kernels/token_sort.h"
-#include "tests/kernels/cuda_emulated/device_array.h"
+#include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {
 namespace {
@@ -20,23 +20,9 @@ std::vector<std::int32_t> RandomTokens(std::int64_t n, std::int32_t below, unsig
   return tokens;
 }
 
-class OnDeviceTokens {
- public:
-  explicit OnDeviceTokens(const std::vector<std::int32_t>& tokens) {
-    EXPECT_EQ(cudaMalloc(&data_, tokens.size() * sizeof(std::int32_t)), cudaSuccess);
-    std::copy(tokens.begin(), tokens.end(), data_);
-  }
-  ~OnDeviceTokens() { EXPECT_EQ(cudaFree(data_), cudaSuccess); }
-  OnDeviceTokens(const OnDeviceTokens&) = delete;
-  OnDeviceTokens& operator=(const OnDeviceTokens&) = delete;
-  const std::int32_t* data() const { return data_; }
+using TokenSort = KernelTest;
 
- private:
-  std::int32_t* data_ = nullptr;
-};
-
-TEST(TokenSort, OrdersByRowThenPosition) {
-  const InBothOrders in_both_orders;
+TEST_F(TokenSort, OrdersByRowThenPosition) {
   const std::int32_t vocab = 500, start = 100;
   for (std::int64_t n : {1, 4095, 4096, 4097, 20000}) {
     const std::vector<std::int32_t> tokens = RandomTokens(n, 900, static_cast<unsigned>(n));
@@ -48,16 +34,16 @@ TEST(TokenSort, OrdersByRowThenPosition) {
     }
     std::sort(want.begin(), want.end());
     want.resize(static_cast<std::size_t>(SortedTokens(n)), ~std::uint64_t{0});
-    const OnDeviceTokens tokens_(tokens);
+    const DeviceArray<std::int32_t> tokens_(tokens);
     Scratch scratch;
-    std::uint64_t* sorted = scratch.Get<std::uint64_t>(SortedTokens(n));
+    auto* sorted = scratch.Get<std::uint64_t>(SortedTokens(n));
     SortTokens(n, vocab, start, tokens_.data(), sorted, nullptr);
-    EXPECT_TRUE(std::equal(want.begin(), want.end(), sorted)) << n;
+    EXPECT_TRUE(FromDevice(sorted, SortedTokens(n)) == want) << n;
   }
 }
 
 template <typename T>
-class EmbeddingTest : public testing::Test {
+class EmbeddingTest : public KernelTest {
  protected:
   static void Check(const std::vector<std::int32_t>& tokens, std::int64_t width, std::int64_t vocab,
                     std::int64_t start) {
@@ -73,7 +59,7 @@ class EmbeddingTest : public testing::Test {
         want_out[t * width + i] = table[row * width + i];
       }
     }
-    const OnDeviceTokens tokens_(tokens);
+    const DeviceArray<std::int32_t> tokens_(tokens);
     const DeviceArray<T> dout_(dout), table_(table), out(rows * width);
     const DeviceArray<float> dtable(old);
     Scratch scratch;
@@ -83,8 +69,6 @@ class EmbeddingTest : public testing::Test {
                       nullptr);
     ExpectRounded<float>(dtable.Get(), want, 3e-6, std::to_string(rows) + " tokens");
   }
-
-  const InBothOrders in_both_orders_;
 };
 
 using Types = testing::Types<float, __nv_bfloat16>;

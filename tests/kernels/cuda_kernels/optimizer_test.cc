@@ -6,15 +6,13 @@
 
 #include <memory>
 
-#include "tests/kernels/cuda_emulated/device_array.h"
+#include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {
 namespace {
 
 template <typename T>
-class OptimizerTest : public testing::Test {
-  const InBothOrders in_both_orders_;
-};
+class OptimizerTest : public KernelTest {};
 
 using Types = testing::Types<float, __nv_bfloat16>;
 TYPED_TEST_SUITE(OptimizerTest, Types);
