@@ -6,7 +6,7 @@ import random
 import statistics
 import struct
 
-from gpu import bench_ops, clocks, rates
+from gpu import bench_ops, clocks, first_loss, rates
 from gpu.context import TrainFailed, seconds_left
 from gpu.outcome import FAILED, Failure, NotPossible, OutOfTime
 
@@ -232,7 +232,7 @@ def run(context, figures, deadline):
     rate = bench_ops.measure_rates(context, deadline)["matmul_flops_per_s"]
     figures["rate"] = {"flops_per_s": rate, "of": f"{bench_ops.RATES[0]}, ours"}
     figures["rate_command"] = context.command("autocfg_gpu_ops_bench", [bench_ops.shapes_file(context), ",".join(bench_ops.RATES)])
-    missed, uncompared, late = [], [], []
+    missed, uncompared, late, wrong = [], [], [], []
     for index, case in enumerate(todo):
         name = case["model"]
         entry = figures.setdefault(name, {})
@@ -247,11 +247,15 @@ def run(context, figures, deadline):
             entry["failed"] = f"no time: {reason}"
             late.append(f"{name}: {reason}")
             continue
+        first = next((turn["losses"][0] for turn in entry["turns"] if turn["who"] == "ours" and turn.get("losses")), None)
+        entry["first_loss"] = {"measured": first, "expected": first_loss.expected(description)}
+        if why := first_loss.why_wrong(description, first):
+            wrong.append(f"{name}: {why}")
         of_case, why = evaluate(name, entry, description, batch * case["seq_len"], times, rate, figures)
         missed += of_case
         uncompared += [why] if why else []
-    if missed:
-        raise Failure("; ".join([f"missed: {'; '.join(missed)}", *late, *uncompared]))
+    if missed or wrong:
+        raise Failure("; ".join([*wrong, *([f"missed: {'; '.join(missed)}"] if missed else []), *late, *uncompared]))
     if late:
         raise OutOfTime("; ".join([*late, *uncompared]))
     if uncompared:

@@ -12,6 +12,7 @@ sys.dont_write_bytecode = True
 
 # FAKE_GPU=1: there is a GPU.
 # FAKE_WRONG=PLAN: losses under this plan are off by a thousandth.
+# FAKE_FIRST_LOSS=LOSS: the first loss of runs with --data; default: a little above the logarithm of the vocabulary.
 # FAKE_HANG=DEVICE: runs on this device never end.
 # FAKE_BITS: what differs between runs in the last bits, "losses" or "weights"; "nan": the losses are not numbers.
 # FAKE_NCCL=no: NCCL refuses.
@@ -30,7 +31,7 @@ sys.dont_write_bytecode = True
 # FAKE_TORCH: PyTorch's behaviour in a step: "fits-N" (micro batches up to N), "uncompiled" (torch.compile
 # fails), "slow" (it never ends), "ends" (it fails after its answer).
 AUTOCFG = r'''
-import json, os, re, signal, subprocess, sys, time
+import json, math, os, re, signal, subprocess, sys, time
 environment, verb, words = os.environ, sys.argv[1], sys.argv[2:]
 value = lambda name, default: words[words.index(name) + 1] if name in words else default
 with open(environment["FAKE_LOG"], "a") as log:
@@ -118,6 +119,8 @@ runs, bits = sum(1 for _ in open(environment["FAKE_LOG"])), environment.get("FAK
 if "--save" in words:
     open(value("--save", ""), "w").write("weights" + (str(runs) if bits == "weights" else ""))
 start = 5.0 if "--init" in words else 7.0
+if "--data" in words:
+    start = float(environment.get("FAKE_FIRST_LOSS", math.log(json.load(open(value("--model", "")))["vocab"]) + 0.3))
 losses = [start - 0.01 * step for step in range(int(value("--steps", "1")))]
 if environment.get("FAKE_WRONG") == plan and device == "cuda":
     losses = [loss * 1.001 for loss in losses]

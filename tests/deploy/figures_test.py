@@ -3,7 +3,7 @@ import math
 import unittest
 
 import fake_bundle  # noqa: F401: the path to deploy/
-from gpu import bench_ops, bench_steps, clocks, layouts, ops, rates, sanitizer
+from gpu import bench_ops, bench_steps, clocks, first_loss, layouts, ops, rates, sanitizer
 from gpu.context import worst_relative
 
 
@@ -65,6 +65,17 @@ class Floors(unittest.TestCase):
         self.assertEqual(rates.floors({"kind": "cross_entropy", "tokens": 3, "vocab": 5}, 1.0, 1.0), {"both_s": 60})
         self.assertEqual(rates.floors({"kind": "adamw", "elements": 10}, 1.0, 1.0), {"step_s": 300})
         self.assertEqual(rates.floors({"kind": "copy", "bytes": 10}, 1.0, 1.0), {})
+
+
+class FirstLoss(unittest.TestCase):
+    def test_is_that_of_initial_weights(self):
+        gpt2 = {"vocab": 50257, "hidden": 768}
+        self.assertEqual(first_loss.why_wrong(gpt2, 10.9255), "")  # a run of GPT-2 124M on a CPU
+        self.assertEqual(first_loss.why_wrong({"vocab": 2000, "hidden": 256}, 7.69), "")  # of llama-check
+        for wrong in (0.0, 10.6, 11.6):
+            self.assertIn("initial weights give 10.725 to 11.479", first_loss.why_wrong(gpt2, wrong))
+        for wrong in (None, float("nan"), float("inf")):
+            self.assertIn("not finite", first_loss.why_wrong(gpt2, wrong))
 
 
 class Targets(unittest.TestCase):

@@ -97,6 +97,14 @@ class GpuCheck(unittest.TestCase):
         self.assertAlmostEqual(steps["ours_median_s"], 0.01)
         self.assertEqual([target["name"].split(":")[0] for target in self.report["targets"]], ["gpt2-1.5b", "llama3-8b-8-layers"])
 
+    def test_a_first_loss_that_initial_weights_do_not_give_fails(self):
+        for first in ("9.5", "14.0", "nan"):
+            with self.subTest(first):
+                code, outcomes, _ = self.check("--only", "bench_steps", *self.with_torch(), FAKE_GPU="1", FAKE_FIRST_LOSS=first)
+                self.assertEqual((code, outcomes["bench_steps"]), (1, "failed"))
+                self.assertIn("gpt2-1.5b: the first loss is", self.report["sections"]["bench_steps"]["why"])
+                self.assertIn("llama3-8b-8-layers: the first loss is", self.report["sections"]["bench_steps"]["why"])
+
     def test_benchmarks_with_pytorch(self):
         code, outcomes, said = self.check("--only", "bench_ops,bench_steps", *self.with_torch(), FAKE_GPU="1")
         self.assertEqual((code, outcomes["bench_ops"], outcomes["bench_steps"]), (0, "passed", "passed"), said)
