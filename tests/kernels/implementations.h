@@ -1,6 +1,7 @@
 // The implementations of Ops that the suites test.
 #pragma once
 
+#include "kernels/awaited/awaited_ops.h"
 #include "kernels/cpu/cpu_device.h"
 #include "tests/conformance/ops_fixture.h"
 
@@ -9,6 +10,10 @@ namespace autocfg {
 // Tolerances are about 25 and 500 units of rounding.
 inline OpsUnderTest CpuF32() { return {"cpu_fp32", DType::kF32, CreateCpuDevice, CreateCpuOps, 3e-6}; }
 inline OpsUnderTest CpuF64() { return {"cpu_fp64", DType::kF64, CreateCpuDevice, CreateCpuOps, 1e-13}; }
+inline OpsUnderTest AwaitedCpuF64() {
+  return {"awaited_cpu_fp64", DType::kF64, CreateCpuDevice, [] { return CreateAwaitedOps(CreateCpuOps()); },
+          1e-13};
+}
 
 inline std::string TestName(const testing::TestParamInfo<OpsUnderTest>& info) { return info.param.name; }
 

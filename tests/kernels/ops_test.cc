@@ -7,11 +7,14 @@
 namespace autocfg {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Implementations, OpsSuite, testing::Values(CpuF32(), CpuF64()), TestName);
-INSTANTIATE_TEST_SUITE_P(Implementations, OpsCrossEntropySuite, testing::Values(CpuF32(), CpuF64()),
+INSTANTIATE_TEST_SUITE_P(Implementations, OpsSuite, testing::Values(CpuF32(), CpuF64(), AwaitedCpuF64()),
                          TestName);
-INSTANTIATE_TEST_SUITE_P(Implementations, OpsEpilogueSuite, testing::Values(CpuF32(), CpuF64()), TestName);
-INSTANTIATE_TEST_SUITE_P(Implementations, OpsGradientSuite, testing::Values(CpuF64()), TestName);
+INSTANTIATE_TEST_SUITE_P(Implementations, OpsCrossEntropySuite,
+                         testing::Values(CpuF32(), CpuF64(), AwaitedCpuF64()), TestName);
+INSTANTIATE_TEST_SUITE_P(Implementations, OpsEpilogueSuite,
+                         testing::Values(CpuF32(), CpuF64(), AwaitedCpuF64()), TestName);
+INSTANTIATE_TEST_SUITE_P(Implementations, OpsGradientSuite, testing::Values(CpuF64(), AwaitedCpuF64()),
+                         TestName);
 
 }  // namespace
 }  // namespace autocfg

@@ -23,6 +23,7 @@
 namespace autocfg::trainer {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -304,6 +305,19 @@ TEST_F(EmulatedGpu, FaultOfTheDeviceEndsTheJobWithItsName) {
   EXPECT_EQ(job.outcome, v1::OUTCOME_FAILED);
   EXPECT_EQ(job.failure, v1::FAILURE_KIND_OWN);
   EXPECT_THAT(job.message, HasSubstr("an illegal memory access was encountered (cudaErrorIllegalAddress)"));
+}
+
+TEST_F(EmulatedGpu, FaultNamesItsOpIfEachOpIsAwaited) {
+  const ScopedVariable same_launches("AUTOCFG_MATMUL", "heuristic"), sync("AUTOCFG_CUDA_SYNC", "ops");
+  const TrainConfig c = Gpt2("fp32");
+  const worker::JobResult sound = RunProcesses(c, "cuda");
+  EXPECT_EQ(sound.outcome, v1::OUTCOME_MEASURED) << sound.message;
+  // The first op is the fill of the scalars, by the driver; the first kernel is the embedding's.
+  const ScopedVariable variable("AUTOCFG_EMULATED_FAULT", "illegal_address@1");
+  const worker::JobResult job = RunProcesses(c, "cuda");
+  EXPECT_EQ(job.outcome, v1::OUTCOME_FAILED);
+  EXPECT_THAT(job.message, AllOf(HasSubstr("op 2 of this rank, embedding_forward fp32 "),
+                                 HasSubstr("(cudaErrorIllegalAddress)")));
 }
 
 TEST_F(EmulatedGpu, HangingKernelEndsAtTheTimeLimit) {

@@ -109,6 +109,14 @@ TEST(GpuBackend, MemoryWithheldByTheDriverIsOverhead) {
 }
 
 // The CUDA settings that NCCL needs would only cost ranks that cannot use it.
+TEST(AwaitsEachOp, OnlyIfAsked) {
+  EXPECT_FALSE(AwaitsEachOp(""));
+  EXPECT_TRUE(AwaitsEachOp("ops"));
+  EXPECT_THAT(
+      [] { AwaitsEachOp("kernels"); },
+      testing::ThrowsMessage<BadInput>(HasSubstr("AUTOCFG_CUDA_SYNC is \"kernels\"; it must be ops")));
+}
+
 TEST(MayTalkByNccl, IsFalseIfTwoRanksHaveTheSameGpu) {
   EXPECT_TRUE(MayTalkByNccl({"a 1", "a 2", "b 1"}, ""));
   EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2", "a 1"}, ""));

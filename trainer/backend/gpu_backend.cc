@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/os/host.h"
+#include "kernels/awaited/awaited_ops.h"
 #include "kernels/nvml/gpus.h"
 #include "trainer/backend/core_sharing.h"
 #include "trainer/layout/errors.h"
@@ -63,6 +64,12 @@ bool MayTalkByNccl(const std::vector<std::string>& names, const std::string& wan
                      [&seen](const std::string& name) { return name.empty() || seen.insert(name).second; });
 }
 
+bool AwaitsEachOp(const std::string& wanted) {
+  if (!wanted.empty() && wanted != "ops")
+    throw BadInput(fmt::format("AUTOCFG_CUDA_SYNC is \"{}\"; it must be ops, or not set", wanted));
+  return wanted == "ops";
+}
+
 Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone) {
   return CreateGpuBackend(LoadGpuEngine(), rendezvous, std::move(alone));
 }
@@ -84,6 +91,8 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
   backend.ops = engine.create_ops();
   backend.shares_cores = [&rendezvous] { return SharesCores(rendezvous); };
   backend.choices = [choices = engine.choices, ops = backend.ops.get()] { return choices(*ops); };
+  if (AwaitsEachOp(base::Environment("AUTOCFG_CUDA_SYNC")))
+    backend.ops = CreateAwaitedOps(std::move(backend.ops));
   const std::string uuid = engine.device_identity(ordinal);
   backend.kept_back_bytes = KeptBackBytes(uuid, engine.device_memory_bytes(ordinal));
   const std::string identity = fmt::format("{} {}", base::HostName(), uuid);

@@ -25,6 +25,10 @@ GpuTransport ChooseTransport(const std::vector<std::string>& identities, const s
 // a name is empty if it is not known yet. Pure.
 bool MayTalkByNccl(const std::vector<std::string>& names, const std::string& wanted);
 
+// Returns whether the host waits after each op, so that errors name the op (kernels/awaited/awaited_ops.h).
+// `wanted` is "" or "ops"; throws BadInput for other values. Pure.
+bool AwaitsEachOp(const std::string& wanted);
+
 // Creates the backend. Rank r uses the GPU r modulo the number of GPUs visible to its process. `alone` is the
 // world of a rank without peers. If it is null, the ranks of the rendezvous communicate as ChooseTransport
 // decides from AUTOCFG_GPU_TRANSPORT in the environment (and AUTOCFG_NCCL_SHARE_GPU=1, see
