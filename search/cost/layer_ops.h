@@ -20,7 +20,8 @@ namespace autocfg {
 
 // Ops of one transformer layer on one microbatch. LayerRecomputeOps lists what the backward of a recomputing
 // layer runs first: under recompute=selective only the attention. It is empty if the plan recomputes nothing.
-// `accumulate`: gradients of parameters are added to those of earlier microbatches; the first one writes them.
+// `accumulate`: gradients of parameters are added to those of earlier microbatches; the first one writes
+// them.
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan);
 std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,

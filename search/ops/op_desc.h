@@ -153,8 +153,8 @@ constexpr bool IsPredictedOnly(OpKind kind) {
          kind == OpKind::kAllGather;
 }
 
-// Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; leaves unchanged what
-// it allows to be either.
+// Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; leaves unchanged
+// what it allows to be either.
 void SetEpilogue(OpDesc& op, Epilogue epilogue);
 
 // Returns one line, e.g. "matmul fp32 nt acc 512x768x3072", "matmul fp32 nn activation gelu bias

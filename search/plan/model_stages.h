@@ -45,8 +45,8 @@ constexpr RankPlace PlaceOf(const ParallelPlan& plan, std::int64_t pipeline_rank
   return {pipeline_rank == 0, pipeline_rank == plan.pp - 1};
 }
 
-// Returns whether the one rank of the pipeline writes the gradient of a tied embedding twice in each backward:
-// first the head, then the embedding, which adds to what the head wrote.
+// Returns whether the one rank of the pipeline writes the gradient of a tied embedding twice in each
+// backward: first the head, then the embedding, which adds to what the head wrote.
 constexpr bool EmbeddingAddsToHead(const ModelSpec& model, const ParallelPlan& plan) {
   return model.tied_embeddings && plan.pp == 1;
 }

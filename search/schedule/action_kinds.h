@@ -25,8 +25,8 @@ constexpr bool IsMicrobatch(ActionKind kind) {
   return kind == ActionKind::kForward || kind == ActionKind::kBackward || IsSend(kind) || IsRecv(kind);
 }
 
-// Returns true for the first backward of a stage, which writes the gradients of its parameters; later ones add
-// to them.
+// Returns true for the first backward of a stage, which writes the gradients of its parameters; later ones
+// add to them.
 constexpr bool WritesGradients(ActionKind kind, std::int32_t microbatch) {
   return kind == ActionKind::kBackward && microbatch == 0;
 }

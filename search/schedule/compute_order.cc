@@ -34,8 +34,8 @@ ComputeLoops GenerateLoops(const PipelineShape& shape, std::int64_t pipeline_ran
   throw std::logic_error("a schedule without a generator: CheckPredictable was not asked");
 }
 
-// Marks the backwards that write gradients. Splits the first round off each loop that has one; every stage of a
-// loop occurs in its first round.
+// Marks the backwards that write gradients. Splits the first round off each loop that has one; every stage of
+// a loop occurs in its first round.
 ComputeLoops WithFirstBackwards(ComputeLoops loops) {
   ComputeLoops result;
   std::vector<std::int32_t> written;  // stages

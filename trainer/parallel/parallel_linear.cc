@@ -3,8 +3,8 @@
 namespace autocfg::trainer {
 namespace {
 
-// Computes dW[in, out] (+)= x[T, in]^T dy[T, out] and, if there is a bias, its gradient (+)= column sums of dy,
-// for the weight and bias that the rank has.
+// Computes dW[in, out] (+)= x[T, in]^T dy[T, out] and, if there is a bias, its gradient (+)= column sums of
+// dy, for the weight and bias that the rank has.
 void LinearGradient(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
                     bool accumulate) {
   if (p.bias.present()) {

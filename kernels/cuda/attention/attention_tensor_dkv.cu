@@ -1,9 +1,9 @@
 // The gradients of keys and values on tensor cores. With P the probabilities: dV = P^T dout, dS = P * (dout
-// V^T - delta), dK = dS^T Q / sqrt(D).
-// A block owns 64 keys of one key-value head. It walks over the tiles of queries from the diagonal on, for
-// all heads that share the key-value head. A warp owns 16 keys. It computes transposed scores, so that they are
-// the left operands of both products. The columns of dK and dV of wide heads are split over two warps, both of
-// which compute the scores; otherwise these columns would not fit in registers.
+// V^T - delta), dK = dS^T Q / sqrt(D). A block owns 64 keys of one key-value head. It walks over the tiles of
+// queries from the diagonal on, for all heads that share the key-value head. A warp owns 16 keys. It computes
+// transposed scores, so that they are the left operands of both products. The columns of dK and dV of wide
+// heads are split over two warps, both of which compute the scores; otherwise these columns would not fit in
+// registers.
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/attention/attention_tile.cuh"
 

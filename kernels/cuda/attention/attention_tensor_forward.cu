@@ -1,7 +1,7 @@
-// The attention forward on tensor cores (Dao 2023). A block owns 64 queries of one head; each of its 4 warps owns
-// 16. The block walks over the tiles of 64 keys up to the diagonal. A warp keeps its scores, probabilities and
-// 16 output rows in registers. The next keys are loaded during the softmax and the product with the values, the
-// next values during the scores.
+// The attention forward on tensor cores (Dao 2023). A block owns 64 queries of one head; each of its 4 warps
+// owns 16. The block walks over the tiles of 64 keys up to the diagonal. A warp keeps its scores,
+// probabilities and 16 output rows in registers. The next keys are loaded during the softmax and the product
+// with the values, the next values during the scores.
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/attention/attention_tile.cuh"
 

@@ -1,6 +1,6 @@
-// What the tensor core kernels of attention share: tiles of rows of heads in shared memory, products of a warp's
-// 16 rows with a tile, and the launch. Sums stay in registers: a row of 16 x 8n scores is held by the 4 lanes
-// of a fragment's row (mma.cuh), two adjacent columns each.
+// What the tensor core kernels of attention share: tiles of rows of heads in shared memory, products of a
+// warp's 16 rows with a tile, and the launch. Sums stay in registers: a row of 16 x 8n scores is held by the
+// 4 lanes of a fragment's row (mma.cuh), two adjacent columns each.
 #pragma once
 
 #include <cuda_bf16.h>

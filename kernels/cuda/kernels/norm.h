@@ -22,8 +22,8 @@ void LayerNormForward(std::int64_t rows, std::int64_t width, const T* x, const T
                       float eps, T* y, float* mean, float* rstd, cudaStream_t stream);
 
 // dx =, or += if `add`; dx may alias dy if not `add`. dgamma, dbeta (=, or += if `accumulate`); the order of
-// their sums depends only on the shape and the GPU's model. Memory traffic: 3, 4 if `add`, up to a width of 16384 (bf16) or 8192
-// (fp32); plus partial sums, at most 16 bytes per element of every fourth row.
+// their sums depends only on the shape and the GPU's model. Memory traffic: 3, 4 if `add`, up to a width of
+// 16384 (bf16) or 8192 (fp32); plus partial sums, at most 16 bytes per element of every fourth row.
 template <typename T>
 void LayerNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
                        const float* mean, const float* rstd, T* dx, bool add, float* dgamma, float* dbeta,

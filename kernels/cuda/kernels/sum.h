@@ -11,9 +11,9 @@
 
 namespace autocfg::cuda {
 
-// sums[width] (=, or += if `add`) column sums of x[rows, width], in float. T is float or __nv_bfloat16. Memory traffic: rows
-// width sizeof(T) bytes and, for many rows, at most a tenth of that in partial sums. Computes bias gradients,
-// and position gradients with the batch as rows.
+// sums[width] (=, or += if `add`) column sums of x[rows, width], in float. T is float or __nv_bfloat16.
+// Memory traffic: rows width sizeof(T) bytes and, for many rows, at most a tenth of that in partial sums.
+// Computes bias gradients, and position gradients with the batch as rows.
 template <typename T>
 void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, bool add, Scratch& scratch,
                cudaStream_t stream);

@@ -55,8 +55,8 @@ __device__ inline void AddProduct(const Left& a, const RightPair& b, Sums& low, 
 #endif
 }
 
-// Loads four blocks of 8 x 8. The lanes 8 i to 8 i + 7 pass the rows of block i in shared memory, 16 bytes each
-// at multiples of 16. to[i] is row g, columns 2t and 2t + 1, of block i, or of its transpose.
+// Loads four blocks of 8 x 8. The lanes 8 i to 8 i + 7 pass the rows of block i in shared memory, 16 bytes
+// each at multiples of 16. to[i] is row g, columns 2t and 2t + 1, of block i, or of its transpose.
 template <bool kTransposed>
 __device__ void LoadBlocks(const __nv_bfloat16* row, std::uint32_t (&to)[4]) {
 #if defined(AUTOCFG_CUDA_EMULATED)
@@ -77,8 +77,8 @@ __device__ void LoadBlocks(const __nv_bfloat16* row, std::uint32_t (&to)[4]) {
 #endif
 }
 
-// Return 16 x 16 elements at `from` in shared memory, whose rows are `ld` elements apart: as the left operand,
-// as the right one, and as the right one transposed.
+// Return 16 x 16 elements at `from` in shared memory, whose rows are `ld` elements apart: as the left
+// operand, as the right one, and as the right one transposed.
 __device__ inline Left LoadLeft(const __nv_bfloat16* from, int ld) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   Left a;

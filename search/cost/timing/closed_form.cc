@@ -27,8 +27,8 @@ class Pipeline {
       slowest_forward = std::max(slowest_forward, t.forward);
       first_up += t.backward - stages_.FirstSaves(s);
     }
-    // The first backward goes up to a stage. From there the second goes on, and all but it wait for the slowest
-    // stage on their way.
+    // The first backward goes up to a stage. From there the second goes on, and all but it wait for the
+    // slowest stage on their way.
     double up = first_up;
     double before = 0, slowest_backward = 0, first_from_here = first_up;
     for (std::size_t s = 0; s < ranks_ && m_ > 1; ++s) {

@@ -52,8 +52,8 @@ class PipelineStages {
             UnloadedBackward(c, ranks_per_core_) - (single_ ? UnloadedSaving(c, ranks_per_core_) : 0) +
                 (stage + 1 == costs_.stages.size() ? 0 : costs_.p2p_s)};
   }
-  // Returns how much less than At the backward of the first of several microbatches takes; 0 if it is the only
-  // one, because At is its time then.
+  // Returns how much less than At the backward of the first of several microbatches takes; 0 if it is the
+  // only one, because At is its time then.
   double FirstSaves(std::size_t stage) const {
     return single_ ? 0 : UnloadedSaving(costs_.stages[stage], ranks_per_core_);
   }

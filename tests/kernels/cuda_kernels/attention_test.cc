@@ -1,5 +1,5 @@
-// Our own attention kernels against the double-precision reference of the conformance suite. Operands are exactly representable in the kernels' type, so only the kernels' own
-// rounding remains.
+// Our own attention kernels against the double-precision reference of the conformance suite. Operands are
+// exactly representable in the kernels' type, so only the kernels' own rounding remains.
 #include "kernels/cuda/attention/attention.h"
 
 #include <cuda_bf16.h>

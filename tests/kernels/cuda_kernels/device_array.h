@@ -1,5 +1,5 @@
-// An array in device memory that tests write and read as doubles, for tests of the GPU's kernels. They run on the
-// emulator (cuda_emulated_test), there every launch in two orders of blocks and threads, and on a GPU
+// An array in device memory that tests write and read as doubles, for tests of the GPU's kernels. They run on
+// the emulator (cuda_emulated_test), there every launch in two orders of blocks and threads, and on a GPU
 // (gpu_test). One thread.
 #pragma once
 

@@ -1,6 +1,6 @@
-// The ops at the shapes of real models, in bf16, against plain sums in double precision: products of hidden sizes
-// 2048 to 8192, norms of 8192 columns, a vocabulary of 128,256. Operands are exact in bf16. On the emulator the
-// shapes are small, so that the test itself is tested.
+// The ops at the shapes of real models, in bf16, against plain sums in double precision: products of hidden
+// sizes 2048 to 8192, norms of 8192 columns, a vocabulary of 128,256. Operands are exact in bf16. On the
+// emulator the shapes are small, so that the test itself is tested.
 //
 // Tolerances: half a unit of the last place of the result's type, and for sums in float 64 units of the last
 // place of the sum of magnitudes, which is far above what any order of adding in float errs for these random
@@ -152,7 +152,8 @@ class ModelShapes : public KernelTest {
 };
 
 TEST_F(ModelShapes, Products) {
-  for (const auto& [tokens, in, out] : LinearShapes()) {
+  for (const LinearSizes& sizes : LinearShapes()) {
+    const std::int64_t tokens = sizes.tokens, in = sizes.in, out = sizes.out;
     SCOPED_TRACE(std::to_string(tokens) + " x " + std::to_string(in) + " x " + std::to_string(out));
     const Matrix<Bf16> x(tokens, in, 1), w(in, out, 2), bias(1, out, 3), dy(tokens, out, 4);
     Matrix<Bf16> y(tokens, out, 5), dx(tokens, in, 6);

@@ -352,8 +352,8 @@ TEST(SteadyState, OfProgramsThatNoScheduleMakes) {
 }
 
 // The growth of the loops of a program that `more` rounds of microbatches add to: one microbatch for gpipe
-// and 1f1b, one for each rank for interleaved. Fill, first backwards and drain of the latter two (loops 0, 1 and
-// 3 of the order) stay.
+// and 1f1b, one for each rank for interleaved. Fill, first backwards and drain of the latter two (loops 0, 1
+// and 3 of the order) stay.
 std::vector<LoopGrowth> GrowthOfAll(const LoopedProgram& program, Schedule schedule, std::int64_t more) {
   std::vector<LoopGrowth> growth;
   for (const LoopedProgram::Repetition& r : program.repetitions) {

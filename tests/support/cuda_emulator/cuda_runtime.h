@@ -34,8 +34,8 @@
 //
 // Supported beyond the language: __syncthreads and its _or, _and, _count; __syncwarp, __shfl*_sync,
 // __ballot_sync, __any_sync, __all_sync; atomics on integers (none on floating-point numbers, because our
-// results must not depend on their order); cuda_bf16.h; mma.sync and ldmatrix (mma.h); launches by cudaLaunchKernelEx; streams and
-// events (streams.h).
+// results must not depend on their order); cuda_bf16.h; mma.sync and ldmatrix (mma.h); launches by
+// cudaLaunchKernelEx; streams and events (streams.h).
 #pragma once
 
 #include "tests/support/cuda_emulator/device_functions.h"
