@@ -27,7 +27,7 @@ TEST(AttentionChoice, ReportsItsImplementation) {
   EXPECT_EQ(own.ImplementationOf<float>(kShape), "own kernels, plain arithmetic");
   EXPECT_EQ(own.ImplementationOf<__nv_bfloat16>(kShape), "own kernels, tensor cores (AUTOCFG_ATTENTION=own)");
   AttentionShape odd = kShape;
-  odd.head_dim = 24;
+  odd.head_dim = 20;  // not a multiple of 8
   EXPECT_EQ(own.ImplementationOf<__nv_bfloat16>(odd),
             "own kernels, plain arithmetic (AUTOCFG_ATTENTION=own)");
   odd.kv_heads = 0;
