@@ -6,6 +6,10 @@
 //     Prints one JSON object: {"device", "ops": {name: {part: {"median_s", "min_s", "runs"}}}, "errors":
 //     {name: why}, "choices": [implementation chosen for each shape]}. Exit code 1 if an op failed; later ops
 //     still run.
+//   autocfg_gpu_ops_bench --step MODEL.json MICRO_BATCH SEQ_LEN
+//     Times every op of a step on one rank (gpu_step_ops.h). Prints one JSON object: {"device", "ops":
+//     [{"op", "times_a_step", "median_s", "min_s", "runs", "flops", "bytes"}], "errors", "choices"}; an op
+//     that failed has no times. Exit code as above.
 //   autocfg_gpu_ops_bench --device
 //     Prints one JSON object that describes the GPU.
 //   autocfg_gpu_ops_bench --hold BYTES
@@ -27,14 +31,16 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu_op_timer.h"
+#include "bench/gpu_step_ops.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/device/cuda_error.h"
-#include "kernels/cuda/device/cuda_event.h"
 #include "kernels/cuda/device/cuda_stream.h"
 #include "kernels/cuda/ops/cuda_ops.h"
 #include "kernels/op_log.h"
 #include "nlohmann/json.hpp"
 #include "search/ops/memory_sizes.h"
+#include "search/ops/op_desc.h"
 
 namespace autocfg {
 namespace {
@@ -42,8 +48,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kRuns = 30;
-constexpr int kWarmUp = 5;
-constexpr std::chrono::milliseconds kWarmUpTime{200};  // minimum; lets an idle GPU's clocks rise
+constexpr std::chrono::milliseconds kWarmUp{200};
 
 // Device tensors with random contents, freed together.
 class Tensors {
@@ -103,9 +108,9 @@ class Tensors {
   std::mt19937 random_{std::random_device{}()};
 };
 
-struct Events {
-  cuda::TimedEvent start, end;
-};
+Json ToJson(const OpSeconds& seconds) {
+  return {{"median_s", seconds.median}, {"min_s", seconds.least}, {"runs", seconds.runs}};
+}
 
 class Bench {
  public:
@@ -130,31 +135,11 @@ class Bench {
     throw std::invalid_argument("op_shapes: unknown kind \"" + kind + "\"");
   }
 
+  void Time(StepOp& op) { TimeStepOp(op, *device_, *ops_, *stream_); }
+
  private:
-  // `prepare` is issued before every run and is not timed.
   Json TimeOf(const std::function<void()>& work, const std::function<void()>& prepare = {}) {
-    const auto warm_from = std::chrono::steady_clock::now();
-    for (int run = 0; run < kWarmUp || std::chrono::steady_clock::now() - warm_from < kWarmUpTime; ++run) {
-      if (prepare) prepare();
-      work();
-      stream_->Synchronize();
-    }
-    std::vector<std::unique_ptr<Events>> events;
-    const cudaStream_t handle = cuda::HandleOf(*stream_);
-    for (int run = 0; run < kRuns; ++run) {
-      if (prepare) prepare();
-      events.push_back(std::make_unique<Events>());
-      events.back()->start.Record(handle);
-      work();
-      events.back()->end.Record(handle);
-    }
-    stream_->Synchronize();
-    std::vector<double> seconds;
-    for (const auto& run : events) seconds.push_back(cuda::SecondsBetween(run->start, run->end));
-    std::sort(seconds.begin(), seconds.end());
-    return {{"median_s", (seconds[(kRuns - 1) / 2] + seconds[kRuns / 2]) / 2},
-            {"min_s", seconds.front()},
-            {"runs", kRuns}};
+    return ToJson(TimeOnStream(*stream_, kRuns, kWarmUp, work, prepare));
   }
 
   void CopyOnDevice(const Tensor& to, const Tensor& from) {
@@ -282,27 +267,13 @@ int Describe() {
   return 0;
 }
 
-int Main(const char* path, const char* only) {
-  std::ifstream file(path);
-  if (!file) throw std::invalid_argument(std::string(path) + ": cannot be read");
-  const Json shapes = Json::parse(file);
-  std::set<std::string> chosen;
-  std::stringstream names(only);
-  for (std::string name; std::getline(names, name, ',');) chosen.insert(name);
-  Bench bench;
-  const cudaDeviceProp properties = Properties();
-  Json ops = Json::object(), errors = Json::object();
-  for (const Json& shape : shapes) {
-    const std::string name = shape.at("name");
-    if (!chosen.empty() && !chosen.contains(name)) continue;
-    try {
-      ops[name] = bench.Run(shape);
-    } catch (const std::exception& error) {
-      errors[name] = error.what();
-      std::cerr << "autocfg_gpu_ops_bench: " << name << ": " << error.what() << "\n";
-    }
-  }
-  std::cout << Json{{"device", properties.name},
+void Complain(const std::string& name, const std::string& error) {
+  std::cerr << "autocfg_gpu_ops_bench: " << name << ": " << error << "\n";
+}
+
+// Prints the answer; returns the exit code.
+int Answer(const Json& ops, const Json& errors, const Bench& bench) {
+  std::cout << Json{{"device", Properties().name},
                     {"ops", ops},
                     {"errors", errors},
                     {"choices", bench.Choices()}}
@@ -311,18 +282,79 @@ int Main(const char* path, const char* only) {
   return errors.empty() ? 0 : 1;
 }
 
+int TimeShapes(const char* path, const char* only) {
+  std::ifstream file(path);
+  if (!file) throw std::invalid_argument(std::string(path) + ": cannot be read");
+  const Json shapes = Json::parse(file);
+  std::set<std::string> chosen;
+  std::stringstream names(only);
+  for (std::string name; std::getline(names, name, ',');) chosen.insert(name);
+  Bench bench;
+  Json ops = Json::object(), errors = Json::object();
+  for (const Json& shape : shapes) {
+    const std::string name = shape.at("name");
+    if (!chosen.empty() && !chosen.contains(name)) continue;
+    try {
+      ops[name] = bench.Run(shape);
+    } catch (const std::exception& error) {
+      errors[name] = error.what();
+      Complain(name, error.what());
+    }
+  }
+  return Answer(ops, errors, bench);
+}
+
+std::int64_t Positive(const char* name, const char* text) {
+  const std::int64_t value = std::strtoll(text, nullptr, 10);
+  if (value < 1) throw std::invalid_argument(std::string(name) + ": expected a positive number");
+  return value;
+}
+
+int TimeStep(const char* model, const char* micro_batch, const char* seq_len) {
+  std::vector<StepOp> step =
+      StepOps(model, Positive("MICRO_BATCH", micro_batch), Positive("SEQ_LEN", seq_len));
+  Bench bench;
+  Json ops = Json::array(), errors = Json::object();
+  for (StepOp& timed : step) {
+    bench.Time(timed);
+    const std::string name = ToString(timed.op);
+    Json entry{{"op", name},
+               {"times_a_step", timed.times_a_step},
+               {"flops", Flops(timed.op)},
+               {"bytes", MinBytes(timed.op)}};
+    if (timed.error.empty()) {
+      entry.update(ToJson(timed.seconds));
+    } else {
+      errors[name] = timed.error;
+      Complain(name, timed.error);
+    }
+    ops.push_back(std::move(entry));
+  }
+  return Answer(ops, errors, bench);
+}
+
+int Usage() {
+  std::cerr
+      << "usage: autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...] | --step MODEL.json MICRO_BATCH SEQ_LEN "
+         "| --device | --hold BYTES\n";
+  return 2;
+}
+
+int Main(const std::vector<const char*>& args) {
+  const std::string verb = args.empty() ? "" : args[0];
+  if (verb == "--step") return args.size() == 4 ? TimeStep(args[1], args[2], args[3]) : Usage();
+  if (verb == "--hold") return args.size() == 2 ? Hold(args[1]) : Usage();
+  if (verb == "--device") return args.size() == 1 ? Describe() : Usage();
+  if (args.empty() || args.size() > 2) return Usage();
+  return TimeShapes(args[0], args.size() == 2 ? args[1] : "");
+}
+
 }  // namespace
 }  // namespace autocfg
 
 int main(int argc, char** argv) {
-  if (argc < 2 || argc > 3) {
-    std::cerr << "usage: autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...] | --device | --hold BYTES\n";
-    return 2;
-  }
   try {
-    if (std::string(argv[1]) == "--device") return autocfg::Describe();
-    if (std::string(argv[1]) == "--hold" && argc == 3) return autocfg::Hold(argv[2]);
-    return autocfg::Main(argv[1], argc == 3 ? argv[2] : "");
+    return autocfg::Main({argv + 1, argv + argc});
   } catch (const std::exception& error) {
     std::cerr << "autocfg_gpu_ops_bench: " << error.what() << "\n";
     return 1;

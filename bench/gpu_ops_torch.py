@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Times single ops of PyTorch on one GPU, at the shapes of a file (deploy/gpu/op_shapes.json), for comparison with autocfg_gpu_ops_bench.
+"""Times single ops of PyTorch on one GPU, at the shapes of a file (deploy/gpu/op_shapes.json), for
+comparison with autocfg_gpu_ops_bench.
 
-Each time is the median of many runs, measured by events on the stream after warm-up, on random data: bf16, as the engine
-computes; AdamW over fp32. If an op has both an eager and a compiled form, the faster one counts.
+Each time is the median of many runs, measured by events on the stream after warm-up, on random
+data: bf16, as the engine computes; AdamW over fp32. If an op has both an eager and a compiled form,
+the faster one counts.
 
-usage: gpu_ops_torch.py SHAPES.json
-Prints a JSON line after every op, with all results so far: {"torch", "ops": {name: {part: {"median_s", "min_s", "runs",
-"by"}}}, "errors": {name: why}}. Exit code 1: some ops failed.
+usage: gpu_ops_torch.py SHAPES.json Prints a JSON line after every op, with all results so far:
+{"torch", "ops": {name: {part: {"median_s", "min_s", "runs", "by"}}}, "errors": {name: why}}. Exit
+code 1: some ops failed.
 """
 import json
 import statistics
@@ -18,7 +20,8 @@ import torch
 import torch.nn.functional as F
 
 RUNS, WARM_UP, WARM_UP_S = 30, 5, 0.2
-AHEAD_CYCLES = 500_000  # a quarter of a millisecond: Python gets ahead of the GPU, so its own time is not part of the op's
+# A quarter of a millisecond: Python gets ahead of the GPU, so its own time is not part of the op's
+AHEAD_CYCLES = 500_000
 
 
 def time_of(work):
@@ -59,8 +62,8 @@ def copy(shape):
 def compiled(work):
     """Compiles `work` for these shapes only.
 
-    Without the reset, a function that has seen other shapes would be compiled for dynamic shapes. The backward can run
-    repeatedly over the same graph, which timing requires.
+    Without the reset, a function that has seen other shapes would be compiled for dynamic shapes.
+    The backward can run repeatedly over the same graph, which timing requires.
     """
     import torch._functorch.config
     if hasattr(torch._functorch.config, "donated_buffer"):
@@ -75,18 +78,22 @@ def there_and_back(forward, inputs):
         there = time_of(forward)
     out = forward()
     gradient = torch.randn_like(out)
-    return {"forward_s": there, "backward_s": time_of(lambda: torch.autograd.grad(out, inputs, gradient, retain_graph=True))}
+    return {
+        "forward_s": there, "backward_s": time_of(
+            lambda: torch.autograd.grad(out, inputs, gradient, retain_graph=True))}
 
 
 def faster(eager, of_compiled):
-    """Returns the faster of eager and compiled, part by part. If compiling fails, returns eager with the error."""
+    """Returns the faster of eager and compiled, part by part. If compiling fails, returns eager
+    with the error."""
     try:
         other = of_compiled()
     except Exception as error:  # noqa: BLE001: any compiler error
         traceback.print_exc()
         why = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         return {part: dict(timing, by="eager", compile_error=why) for part, timing in eager.items()}
-    return {part: min(dict(timing, by="eager"), dict(other[part], by="torch.compile"), key=lambda entry: entry["median_s"]) for part, timing in eager.items()}
+    return {part: min(dict(timing, by="eager"), dict(other[part], by="torch.compile"),
+                      key=lambda entry: entry["median_s"]) for part, timing in eager.items()}
 
 
 def attention(shape):
@@ -94,7 +101,8 @@ def attention(shape):
     q = random(batch, shape["heads"], seq, dim, grad=True)
     k, v = (random(batch, shape["kv_heads"], seq, dim, grad=True) for _ in range(2))
     gqa = shape["heads"] != shape["kv_heads"]
-    return there_and_back(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=gqa), (q, k, v))
+    return there_and_back(
+        lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=gqa), (q, k, v))
 
 
 def layer_norm(shape):
@@ -104,7 +112,8 @@ def layer_norm(shape):
     def work():
         return F.layer_norm(x, (shape["width"],), weight, bias)
 
-    return faster(there_and_back(work, (x, weight, bias)), lambda: there_and_back(compiled(work), (x, weight, bias)))
+    return faster(there_and_back(work, (x, weight, bias)),
+                  lambda: there_and_back(compiled(work), (x, weight, bias)))
 
 
 def cross_entropy(shape):
@@ -126,11 +135,13 @@ def adamw(shape):
     parameters = [torch.randn(size, device="cuda", requires_grad=True) for size in sizes]
     for parameter in parameters:
         parameter.grad = torch.randn_like(parameter)
-    optimizer = torch.optim.AdamW(parameters, lr=1e-5, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=True)
+    optimizer = torch.optim.AdamW(parameters, lr=1e-5, betas=(0.9, 0.95), eps=1e-8,
+                                  weight_decay=0.1, fused=True)
     return {"step_s": time_of(optimizer.step)}
 
 
-KINDS = {"matmul": matmul, "copy": copy, "attention": attention, "layer_norm": layer_norm, "cross_entropy": cross_entropy, "adamw": adamw}
+KINDS = {"matmul": matmul, "copy": copy, "attention": attention, "layer_norm": layer_norm,
+         "cross_entropy": cross_entropy, "adamw": adamw}
 
 
 def main():
@@ -147,7 +158,8 @@ def main():
             traceback.print_exc()
             errors[shape["name"]] = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         torch.cuda.empty_cache()
-        print(json.dumps({"torch": torch.__version__, "ops": results, "errors": errors}), flush=True)
+        print(json.dumps({"torch": torch.__version__, "ops": results, "errors": errors}),
+              flush=True)
     sys.exit(1 if errors else 0)
 
 

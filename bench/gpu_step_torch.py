@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Times a training step of PyTorch on one GPU, with which deploy/gpu_check compares the engine's step.
+"""Times a training step of PyTorch on one GPU, with which deploy/gpu_check compares the engine's
+step.
 
-The step consists of forward, backward, clipping by the global norm and AdamW, as in the engine; random tokens, no dropout.
-It uses bf16 by autocast over fp32 weights, with the residual stream in bf16 too, scaled_dot_product_attention, fused AdamW
-and torch.compile. torch.compile covers the whole model, or separately its blocks and its end, which compiles faster. The
-model is one of this project's JSON files (docs/formats.md).
+The step consists of forward, backward, clipping by the global norm and AdamW, as in the engine;
+random tokens, no dropout. It uses bf16 by autocast over fp32 weights, with the residual stream in
+bf16 too, scaled_dot_product_attention, fused AdamW and torch.compile. torch.compile covers the
+whole model, or separately its blocks and its end, which compiles faster. The model is one of this
+project's JSON files (docs/formats.md).
 
-Prints one JSON line: {"torch", "compiled", "compile_error", "step_time_s": [...], "loss": [...], "peak_memory_bytes",
-"compile_s"}. If torch.compile fails, the model runs without it: "compiled" is then "none" and "compile_error" gives the
-reason. Exit code 3: the GPU's memory is too small for this micro batch.
+Prints one JSON line: {"torch", "compiled", "compile_error", "step_time_s": [...], "loss": [...],
+"peak_memory_bytes", "compile_s"}. If torch.compile fails, the model runs without it: "compiled" is
+then "none" and "compile_error" gives the reason. Exit code 3: the GPU's memory is too small for
+this micro batch.
 """
 import argparse
 import json
@@ -22,7 +25,8 @@ import torch.nn.functional as F
 
 class Spec:
     def __init__(self, description):
-        self.layers, self.hidden, self.heads, self.vocab = (description[key] for key in ("layers", "hidden", "heads", "vocab"))
+        self.layers, self.hidden, self.heads, self.vocab = (
+            description[key] for key in ("layers", "hidden", "heads", "vocab"))
         self.kv_heads = description.get("kv_heads", self.heads)
         self.head_dim = description.get("head_dim", self.hidden // self.heads)
         self.ffn = description.get("ffn_hidden", 4 * self.hidden)
@@ -35,13 +39,16 @@ class Spec:
         self.bias = description.get("bias", True)
         self.tied = description.get("tied_embeddings", True)
         if self.activation not in ("gelu", "swiglu"):
-            sys.exit(f"gpu_step_torch: activation {self.activation} is not supported; use gelu or swiglu")
+            sys.exit(f"gpu_step_torch: activation {self.activation} is not supported; use gelu or "
+                     "swiglu")
         # Padded as in the engine, so that both compute the same products.
         self.padded = -(-self.vocab // 128) * 128
 
 
 def norm(spec):
-    return torch.nn.RMSNorm(spec.hidden, eps=spec.eps) if spec.rms else torch.nn.LayerNorm(spec.hidden, eps=spec.eps)
+    return torch.nn.RMSNorm(spec.hidden,
+                            eps=spec.eps) if spec.rms else torch.nn.LayerNorm(
+                                spec.hidden, eps=spec.eps)
 
 
 def rotate(x, cos, sin):
@@ -55,7 +62,8 @@ class Block(torch.nn.Module):
         self.spec = spec
         width = spec.heads * spec.head_dim
         self.norm_1, self.norm_2 = norm(spec), norm(spec)
-        self.qkv = torch.nn.Linear(spec.hidden, width + 2 * spec.kv_heads * spec.head_dim, bias=spec.bias)
+        self.qkv = torch.nn.Linear(spec.hidden, width + 2 * spec.kv_heads * spec.head_dim,
+                                   bias=spec.bias)
         self.out = torch.nn.Linear(width, spec.hidden, bias=spec.bias)
         self.gated = spec.activation == "swiglu"
         self.fc = torch.nn.Linear(spec.hidden, (2 if self.gated else 1) * spec.ffn, bias=spec.bias)
@@ -64,11 +72,13 @@ class Block(torch.nn.Module):
     def forward(self, x, cos, sin):
         spec = self.spec
         batch, seq, _ = x.shape
-        qkv = self.qkv(self.norm_1(x)).view(batch, seq, spec.heads + 2 * spec.kv_heads, spec.head_dim).transpose(1, 2)
+        qkv = self.qkv(self.norm_1(x)).view(batch, seq, spec.heads + 2 * spec.kv_heads,
+                                            spec.head_dim).transpose(1, 2)
         q, k, v = qkv.split([spec.heads, spec.kv_heads, spec.kv_heads], dim=1)
         if spec.rope:
             q, k = rotate(q, cos, sin).to(v.dtype), rotate(k, cos, sin).to(v.dtype)
-        attention = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=spec.kv_heads != spec.heads)
+        attention = F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, enable_gqa=spec.kv_heads != spec.heads)
         x = x + self.out(attention.transpose(1, 2).reshape(batch, seq, -1))
         wide = self.fc(self.norm_2(x))
         if self.gated:
@@ -131,17 +141,20 @@ def compile_parts(model, parts):
 def out_of_memory(error):
     """Returns True if the error, or one that caused it, reports insufficient GPU memory.
 
-    The report may come from PyTorch's allocator, from a library, or from the compiler that wraps either.
+    The report may come from PyTorch's allocator, from a library, or from the compiler that wraps
+    either.
     """
     while error is not None:
-        if isinstance(error, torch.cuda.OutOfMemoryError) or any(words in str(error) for words in ("out of memory", "ALLOC_FAILED")):
+        if isinstance(error, torch.cuda.OutOfMemoryError) or any(
+                words in str(error) for words in ("out of memory", "ALLOC_FAILED")):
             return True
         error = error.__cause__ or error.__context__
     return False
 
 
 def compiled_model(spec, parts, one_step):
-    """Returns (model, compiled parts, error that prevented compiling the requested parts). Runs `one_step` to find out."""
+    """Returns (model, compiled parts, error that prevented compiling the requested parts). Runs
+    `one_step` to find out."""
     def make():
         with torch.device("cuda"):
             return Model(spec)
@@ -189,7 +202,8 @@ def main():
 
 
 def run(spec, args):
-    angles = torch.outer(torch.arange(args.seq_len, dtype=torch.float32), spec.theta ** (-torch.arange(0, spec.head_dim, 2) / spec.head_dim))
+    angles = torch.outer(torch.arange(args.seq_len, dtype=torch.float32),
+                         spec.theta ** (-torch.arange(0, spec.head_dim, 2) / spec.head_dim))
     cos, sin = angles.cos().cuda(), angles.sin().cuda()
 
     def fresh_tokens():
@@ -200,13 +214,15 @@ def run(spec, args):
             return model(tokens[:, :-1], tokens[:, 1:], cos, sin)
 
     start = time.perf_counter()
-    model, compiled, why = compiled_model(spec, args.compile, lambda made: loss_of(made, fresh_tokens()).backward())
+    model, compiled, why = compiled_model(spec, args.compile,
+                                          lambda made: loss_of(made, fresh_tokens()).backward())
     torch.cuda.synchronize()
     compile_s = time.perf_counter() - start
     decayed = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=3e-4, betas=(0.9, 0.95),
-                                  eps=1e-8, fused=True)
+    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1},
+                                   {"params": others, "weight_decay": 0.0}], lr=3e-4,
+                                  betas=(0.9, 0.95), eps=1e-8, fused=True)
     times, losses = [], []
     for _ in range(args.steps):
         tokens = fresh_tokens()
@@ -220,7 +236,8 @@ def run(spec, args):
         losses.append(loss.item())
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
-    return {"torch": torch.__version__, "compiled": compiled, "compile_error": why, "step_time_s": times, "loss": losses, "compile_s": compile_s,
+    return {"torch": torch.__version__, "compiled": compiled, "compile_error": why,
+            "step_time_s": times, "loss": losses, "compile_s": compile_s,
             "peak_memory_bytes": torch.cuda.max_memory_allocated()}
 
 

@@ -10,22 +10,25 @@
 
 namespace autocfg::base {
 
-void SetUpLog(const std::string& program, LogLevel level) {
-  auto logger = std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern(program + ": %v");
-  logger->flush_on(spdlog::level::trace);
-  logger->set_level(level == LogLevel::kInfo ? spdlog::level::info : spdlog::level::err);
+void SetLogLevel(LogLevel level) {
+  spdlog::set_level(level == LogLevel::kInfo ? spdlog::level::info : spdlog::level::err);
   const std::string asked = Environment("AUTOCFG_LOG");
   const auto found = spdlog::level::from_str(asked);
   // from_str returns `off` for unknown words too.
   const bool known = found != spdlog::level::off || asked == "off";
-  if (known) logger->set_level(found);
+  if (known) spdlog::set_level(found);
   if (!known && !asked.empty()) {
-    logger->log(spdlog::level::critical,
-                "AUTOCFG_LOG: unknown level '{}'; expected trace, debug, info, warn, error, critical or off",
-                asked);
+    spdlog::critical(
+        "AUTOCFG_LOG: unknown level '{}'; expected trace, debug, info, warn, error, critical or off", asked);
   }
+}
+
+void SetUpLog(const std::string& program, LogLevel level) {
+  auto logger = std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern(program + ": %v");
+  logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
+  SetLogLevel(level);
 }
 
 }  // namespace autocfg::base

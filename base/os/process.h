@@ -17,9 +17,13 @@ std::string BuildId();
 // Least severe messages that a program logs by default.
 enum class LogLevel : std::uint8_t { kInfo, kError };
 
-// Sends the process's log to standard error, each line prefixed with the program's name. Logs from `level`
-// on, or from the level in the environment variable AUTOCFG_LOG: trace, debug, info, warn, error, critical or
-// off. Logs an error and keeps `level` if the value is unknown. Call before other threads start.
+// The process logs from `level` on, or from the level in the environment variable AUTOCFG_LOG: trace, debug,
+// info, warn, error, critical or off. Logs an error and keeps `level` if the value is unknown. Call before
+// other threads start.
+void SetLogLevel(LogLevel level);
+
+// Sends the process's log to standard error, each line prefixed with the program's name, and sets its level
+// as SetLogLevel does. Call before other threads start.
 void SetUpLog(const std::string& program, LogLevel level);
 
 }  // namespace autocfg::base

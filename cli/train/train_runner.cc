@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "cli/input/devices.h"
 #include "cli/input/files.h"
 #include "cli/terminal/console.h"
@@ -23,8 +25,10 @@
 #include "search/plan/plan_text.h"
 #include "search/schedule/program.h"
 #include "search/text/chrome_trace.h"
+#include "spdlog/spdlog.h"
 #include "worker/jobs/job_runner.h"
 #include "worker/launcher/process_launcher.h"
+#include "worker/launcher/rank_link.h"
 #include "worker/machine/gpu_health.h"
 #include "worker/machine/inventory.h"
 
@@ -71,6 +75,17 @@ void AddLoadNotes(TrainRun& run, std::int64_t ranks, std::size_t cores) {
   const std::chrono::seconds now{0};
   if (const std::string shortage = worker::WaitForFreeGpus(used, now, nullptr); !shortage.empty())
     run.notes.push_back(shortage + "; times are not those of a free GPU");
+}
+
+// Shows the ends of the ranks' logs to whoever asked for more than errors.
+void ShowRankLogs(const worker::JobResult& result) {
+  if (!spdlog::should_log(spdlog::level::info)) return;
+  for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+    std::istringstream lines(base::CleanUtf8(result.ranks[rank].log_tail, worker::kLogTailBytes));
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.empty()) Note(fmt::format("rank {}: {}", rank, line));
+    }
+  }
 }
 
 int ExitOf(const worker::JobResult& result) {
@@ -170,6 +185,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   const worker::JobResult result =
       launcher.Run(worker::MakeJobRequest(*job, cores, UuidsOf(run.machine)), hooks);
   display.End();
+  ShowRankLogs(result);
   if (result.outcome == v1::OUTCOME_CANCELLED && interrupt.requested()) {
     return Fail(kExitInterrupted, "interrupted; the ranks have ended, nothing was saved");
   }

@@ -1,5 +1,5 @@
-"""Kills a rank in the middle of a run. The job must end within seconds, name the rank, leave no process
-behind and free the GPU's memory."""
+"""Kills a rank in the middle of a run. The job must end within seconds, name the rank, leave no
+process behind and free the GPU's memory."""
 import json
 import os
 import re
@@ -49,8 +49,8 @@ def is_supervisor(pid):
 
 
 def ranks_of(pid):
-    """Returns the ranks of a run in rank order: the first rank leads their process group, and the supervisor of
-    the job, a child of autocfg, starts ranks in order."""
+    """Returns the ranks of a run in rank order: the first rank leads their process group, and the
+    supervisor of the job, a child of autocfg, starts ranks in order."""
     found = []
     for name in os.listdir("/proc"):
         state = state_of(name) if name.isdigit() else None
@@ -75,8 +75,8 @@ def last_line(log):
 
 
 def watch(process, log, rank, deadline):
-    """Kills the rank once steps are running. Returns (seconds until the job had ended, or None; the ranks'
-    pids)."""
+    """Kills the rank once steps are running. Returns (seconds until the job had ended, or None; the
+    ranks' pids)."""
     while steps_in(log) < AFTER_STEPS:
         if process.poll() is not None:
             raise Failure(f"it ended by itself, exit code {process.returncode}: {last_line(log)}")
@@ -110,27 +110,34 @@ def free_again(context, before, deadline):
 
 def kill_one(context, entry, plan, rank, deadline, **variables):
     """Returns a list of errors."""
-    arguments = ["train", "--model", context.model(MODEL), "--plan", plan, "--device", "cuda", "--precision", "bf16", "--steps", str(STEPS), "--global-batch",
-                 str(GLOBAL_BATCH), "--seed", str(context.seed)]
+    arguments = ["train", "--model", context.model(MODEL), "--plan", plan, "--device", "cuda",
+                 "--precision", "bf16", "--steps", str(STEPS), "--global-batch", str(GLOBAL_BATCH),
+                 "--seed", str(context.seed)]
     before = free_bytes(context, deadline)
-    entry.update(command=context.command("autocfg", arguments, **variables), killed_rank=rank, free_bytes_before=before, ends_within_s=None)
+    entry.update(command=context.command("autocfg", arguments, **variables), killed_rank=rank,
+                 free_bytes_before=before, ends_within_s=None)
     log = os.path.join(context.work, f"dead-rank-{rank}.log")
     with open(log, "w", encoding="utf-8") as output:
-        process = programs.start([context.program("autocfg"), *arguments], dict(context.environment, **variables), context.work, output)
+        process = programs.start([context.program("autocfg"), *arguments],
+                                 dict(context.environment, **variables), context.work, output)
         try:
             took, ranks = watch(process, log, rank, deadline)
         finally:
             stopped = programs.stop(process)
     words = last_line(log)
+    with open(log, encoding="utf-8", errors="replace") as file:
+        programs.keep_output(entry["command"], file.read())
     os.remove(log)
     entry.update(ends_within_s=took, exit_code=process.returncode, words=words)
     wrong = []
     if took is None or not stopped:
         return [f"the job did not end within {WAITS_S} s of rank {rank}'s death"]
     if took > ENDS_WITHIN_S:
-        wrong.append(f"the job ended {took:.1f} s after rank {rank}'s death, {ENDS_WITHIN_S} s are allowed")
+        wrong.append(f"the job ended {took:.1f} s after rank {rank}'s death, {ENDS_WITHIN_S} s are "
+                     "allowed")
     if process.returncode != EXIT_CODE:
-        wrong.append(f"exit code {process.returncode} of a run that lost rank {rank}, expected {EXIT_CODE}")
+        wrong.append(f"exit code {process.returncode} of a run that lost rank {rank}, expected "
+                     f"{EXIT_CODE}")
     if f"rank {rank}: killed by signal 9" not in words:
         wrong.append(f"rank {rank} was killed, and the error does not say so: {words}")
     left = [pid for pid in ranks if (state_of(pid) or "Z")[0] not in "ZX"]
@@ -140,7 +147,8 @@ def kill_one(context, entry, plan, rank, deadline, **variables):
         wrong.append(f"ranks outlive the job: {', '.join(map(str, left))}")
     entry["free_again_within_s"], entry["free_bytes_after"] = free_again(context, before, deadline)
     if entry["free_again_within_s"] is None:
-        wrong.append(f"{before - entry['free_bytes_after']} bytes of the GPU's memory are not free {FREE_WITHIN_S} s after the job's end")
+        wrong.append(f"{before - entry['free_bytes_after']} bytes of the GPU's memory are not free "
+                     f"{FREE_WITHIN_S} s after the job's end")
     return wrong
 
 
@@ -149,7 +157,8 @@ def kill_each(context, figures, deadline, **variables):
     wrong = []
     for plan, rank in CASES:
         try:
-            found = kill_one(context, figures.setdefault(plan, {}), plan, rank, deadline, **variables)
+            found = kill_one(context, figures.setdefault(plan, {}), plan, rank, deadline,
+                             **variables)
         except Failure as failure:
             found = [str(failure)]
         wrong += [f"{plan}: {why}" for why in found]

@@ -1,8 +1,8 @@
-"""Every schedule and parallel axis on the GPU: 2 and 4 ranks that share it must give the losses of one
-rank."""
+"""Every schedule and parallel axis on the GPU: 2 and 4 ranks that share it must give the losses of
+one rank."""
 import math
 
-from gpu import dead_rank, programs
+from gpu import dead_rank, programs, repeat
 from gpu.context import TrainFailed, worst_relative
 from gpu.outcome import Failure, NotPossible, OutOfTime
 
@@ -11,35 +11,45 @@ STEPS, GLOBAL_BATCH = 3, 8
 WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative to one rank of the same precision
 ONE_RANK = ("tp=1,pp=1,dp=1,mbs=1,recompute=full", "tp=1,pp=1,dp=1,mbs=1,recompute=full:1")
 # The most error-prone plans come first; plans that are not reached in time are named in the report.
-RANKS = ("tp=2,mbs=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1b", "tp=2,pp=2,mbs=1,schedule=1f1b", "tp=2,dp=2,mbs=1", "pp=2,dp=2,mbs=1,schedule=1f1b",
-         "pp=2,vpp=2,mbs=1,schedule=interleaved", "pp=4,mbs=1,schedule=gpipe", "pp=4,vpp=2,mbs=1,schedule=interleaved", "tp=4,mbs=1", "dp=4,mbs=1",
-         "pp=4,mbs=1,schedule=1f1b,split=3+2+2+1", "pp=2,mbs=1,schedule=gpipe,split=5+3,recompute=full:1", "tp=2,pp=2,vpp=2,mbs=1,schedule=interleaved,recompute=full",
-         "pp=2,dp=2,mbs=1,schedule=gpipe,recompute=full", "tp=2,dp=2,mbs=2,recompute=full:1", "pp=4,mbs=1,schedule=1f1b", "pp=2,mbs=1,schedule=gpipe")
+RANKS = ("tp=2,mbs=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1b", "tp=2,pp=2,mbs=1,schedule=1f1b",
+         "tp=2,dp=2,mbs=1", "pp=2,dp=2,mbs=1,schedule=1f1b",
+         "pp=2,vpp=2,mbs=1,schedule=interleaved", "pp=4,mbs=1,schedule=gpipe",
+         "pp=4,vpp=2,mbs=1,schedule=interleaved", "tp=4,mbs=1", "dp=4,mbs=1",
+         "pp=4,mbs=1,schedule=1f1b,split=3+2+2+1",
+         "pp=2,mbs=1,schedule=gpipe,split=5+3,recompute=full:1",
+         "tp=2,pp=2,vpp=2,mbs=1,schedule=interleaved,recompute=full",
+         "pp=2,dp=2,mbs=1,schedule=gpipe,recompute=full", "tp=2,dp=2,mbs=2,recompute=full:1",
+         "pp=4,mbs=1,schedule=1f1b", "pp=2,mbs=1,schedule=gpipe")
 BF16 = ("tp=2,pp=2,mbs=1,schedule=1f1b", "pp=2,dp=2,mbs=1,schedule=1f1b")
 
 
 def cases():
     """Returns [(model, plan, precision)]."""
-    found = [(model, plan, "fp32") for plan in [*RANKS[:6], *ONE_RANK, *RANKS[6:]] for model in MODELS]
+    found = [(model, plan, "fp32") for plan in [*RANKS[:6], *ONE_RANK, *RANKS[6:]]
+             for model in MODELS]
     return found + [(model, plan, "bf16") for plan in BF16 for model in MODELS]
 
 
 def nccl_cases():
-    """Returns every plan of several ranks once, alternating models. It is slow, because the kernels of ranks
-    that share a GPU wait for their turns on it."""
+    """Returns every plan of several ranks once, alternating models. It is slow, because the kernels
+    of ranks that share a GPU wait for their turns on it."""
     return [(MODELS[index % len(MODELS)], plan, "fp32") for index, plan in enumerate(RANKS)]
 
 
 def train(context, model, plan, precision, deadline, device="cuda", **variables):
-    return context.train(context.model(model), plan, device, deadline, precision, STEPS, GLOBAL_BATCH,
-                         extra=("--seed", str(context.seed)), **variables)
+    return context.train(context.model(model), plan, device, deadline, precision, STEPS,
+                         GLOBAL_BATCH, extra=("--seed", str(context.seed)), **variables)
 
 
 def references(context, deadline, device="cuda"):
     """Returns the losses of one rank by (model, precision); computed once for all sections."""
-    wanted = [(model, precision) for model in MODELS for precision in (WITHIN if device == "cuda" else ("fp32",))]
+    wanted = [(model, precision) for model in MODELS
+              for precision in (WITHIN if device == "cuda" else ("fp32",))]
     missing = [key for key in wanted if (device, *key) not in context.reference]
-    for key, result in programs.in_parallel(context.jobs, missing, lambda key: train(context, key[0], "mbs=1", key[1], deadline, device)):
+    for key, result in programs.in_parallel(context.jobs, missing,
+                                            lambda key: train(
+                                                context, key[0], "mbs=1", key[
+                                                    1], deadline, device)):
         if isinstance(result, Exception):
             raise result
         context.reference[(device, *key)] = result["losses"]
@@ -69,10 +79,14 @@ def compare(context, figures, deadline, selected, **variables):
             return
         worst = worst_relative(result["losses"], one_rank[(model, precision)])
         good = worst <= WITHIN[precision]
-        runs[name] = {"outcome": "passed" if good else "failed", "worst_relative_difference_of_losses": worst, "allowed": WITHIN[precision],
-                      "planned_memory_bytes": result["planned_memory_bytes"], "peak_memory_bytes": result["peak_memory_bytes"],
-                      "device_overhead_bytes": result["device_overhead_bytes"], "wall_s": result["wall_s"], "command": result["command"]}
+        runs[name] = {"outcome": "passed" if good else "failed",
+                      "worst_relative_difference_of_losses": worst, "allowed": WITHIN[precision],
+                      "planned_memory_bytes": result["planned_memory_bytes"],
+                      "peak_memory_bytes": result["peak_memory_bytes"],
+                      "device_overhead_bytes": result["device_overhead_bytes"],
+                      "wall_s": result["wall_s"], "command": result["command"]}
         if not good:
+            programs.note_suspect(result["run"])
             wrong.append(f"{name}: losses differ from one rank's by {worst:.2e}")
 
     for case, result in programs.in_parallel(context.jobs, selected, work):
@@ -80,7 +94,8 @@ def compare(context, figures, deadline, selected, **variables):
     figures["cases_passed"] = sum(entry["outcome"] == "passed" for entry in runs.values())
     figures["cases"] = len(selected)
     if wrong:
-        raise Failure(f"{len(wrong)} of {len(selected)}: {'; '.join(wrong[:4])}{'; ...' if len(wrong) > 4 else ''}")
+        raise Failure(f"{len(wrong)} of {len(selected)}: "
+                      f"{'; '.join(wrong[:4])}{'; ...' if len(wrong) > 4 else ''}")
     if late:
         raise OutOfTime(f"{len(late)} of {len(selected)} cases were not run: {', '.join(late[:4])}")
 
@@ -89,25 +104,32 @@ def host(context, figures, deadline):
     """Uses host communication, which always lets several ranks share one GPU."""
     if context.gpu:
         ours = references(context, deadline, "cpu")
-        figures["cpu_losses"] = {f"{model} {precision}": losses for (model, precision), losses in ours.items()}
-        if not all(loss is not None and math.isfinite(loss) for losses in ours.values() for loss in losses):
+        figures["cpu_losses"] = {f"{model} {precision}": losses for (model, precision),
+                                 losses in ours.items()}
+        if not all(loss is not None and math.isfinite(loss) for losses in ours.values()
+                   for loss in losses):
             raise Failure("the CPU's losses are not finite")
     context.needs_gpu()
     compare(context, figures, deadline, cases(), AUTOCFG_GPU_TRANSPORT="host")
 
 
 def nccl(context, figures, deadline):
-    """Uses NCCL, with each rank presented as a separate host, and kills one of the ranks. Not possible if
-    NCCL refuses that."""
+    """Uses NCCL, with each rank presented as a separate host, and kills one of the ranks. Not
+    possible if NCCL refuses that."""
     context.needs_gpu()
     variables = {"AUTOCFG_GPU_TRANSPORT": "nccl", "AUTOCFG_NCCL_SHARE_GPU": "1"}
     try:
         train(context, MODELS[0], "dp=2,mbs=1", "fp32", deadline, **variables)
     except TrainFailed as failed:
+        if failed.run:
+            repeat.nccl_refusal(context, figures, failed.run, deadline)
         raise NotPossible(f"NCCL among ranks that share a GPU: {failed.words}") from None
     except OutOfTime as late:
-        raise NotPossible(f"NCCL among ranks that share a GPU did not finish a first run: {late}") from None
-    wrong = [f"a rank dies: {why}" for why in dead_rank.kill_each(context, figures.setdefault("a_rank_dies", {}), deadline, **variables)]
+        raise NotPossible(
+            f"NCCL among ranks that share a GPU did not finish a first run: {late}") from None
+    wrong = [
+        f"a rank dies: {why}" for why in dead_rank.kill_each(
+            context, figures.setdefault("a_rank_dies", {}), deadline, **variables)]
     try:
         compare(context, figures, deadline, nccl_cases(), **variables)
     except (Failure, OutOfTime) as why:

@@ -12,13 +12,17 @@ DRIVER = "libcuda.so.1"
 
 
 def loader_cache(command=("ldconfig", "-p")):
-    """Returns {name: path} of libraries that the dynamic loader knows; empty if there is no ldconfig."""
+    """Returns {name: path} of libraries that the dynamic loader knows; empty if there is no
+    ldconfig."""
     for program in (command[0], "/sbin/ldconfig", "/usr/sbin/ldconfig"):
         try:
-            text = subprocess.run([program, *command[1:]], capture_output=True, text=True, timeout=10).stdout
+            text = subprocess.run([program, *command[1:]], capture_output=True, text=True,
+                                  timeout=10).stdout
         except (OSError, subprocess.TimeoutExpired):
             continue
-        return {name: path for name, path in re.findall(r"^\s*(\S+) \(.*x86-64.*\) => (\S+)$", text, re.MULTILINE)}
+        return {
+            name: path for name, path in re.findall(
+                r"^\s*(\S+) \(.*x86-64.*\) => (\S+)$", text, re.MULTILINE)}
     return {}
 
 
@@ -27,7 +31,8 @@ def site_packages(python=None):
     if python is None:
         return [*dict.fromkeys([*sys.path, *site.getsitepackages(), site.getusersitepackages()])]
     try:
-        text = subprocess.run([python, "-c", "import sys; print('\\n'.join(sys.path))"], capture_output=True, text=True, timeout=20).stdout
+        text = subprocess.run([python, "-c", "import sys; print('\\n'.join(sys.path))"],
+                              capture_output=True, text=True, timeout=20).stdout
     except (OSError, subprocess.TimeoutExpired):
         return []
     return text.split("\n")
@@ -48,18 +53,20 @@ def directories(environment, packages, roots=("/usr/local/cuda*", "/opt/cuda*"))
 
 
 def find(needed, cache, places):
-    """Returns ({name: path}, [names not found], [directories for LD_LIBRARY_PATH]). A name may be a prefix of
-    a versioned name."""
+    """Returns ({name: path}, [names not found], [directories for LD_LIBRARY_PATH]). A name may be a
+    prefix of a versioned name."""
     found, missing, path = {}, [], []
     for name in needed:
         for place in places:
-            matches = sorted(glob.glob(os.path.join(place, name))) or sorted(glob.glob(os.path.join(place, name + ".*")))
+            matches = sorted(glob.glob(os.path.join(place, name))) or sorted(
+                glob.glob(os.path.join(place, name + ".*")))
             if matches:
                 found[name] = matches[0]
                 path.append(place)
                 break
         else:
-            known = cache.get(name) or next((cache[other] for other in sorted(cache) if other.startswith(name + ".")), None)
+            known = cache.get(name) or next((cache[other] for other in sorted(cache)
+                                             if other.startswith(name + ".")), None)
             if known:
                 found[name] = known
             else:

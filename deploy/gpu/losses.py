@@ -1,6 +1,6 @@
-"""Losses and gradient norms of the same small models, from the same weights on the same data, on the CPU and
-on the GPU. The norms show a wrong gradient in its own step; the losses, only as far as the optimizer follows
-it."""
+"""Losses and gradient norms of the same small models, from the same weights on the same data, on
+the CPU and on the GPU. The norms show a wrong gradient in its own step; the losses, only as far as
+the optimizer follows it."""
 from gpu import programs
 from gpu.context import worst_relative
 from gpu.outcome import Failure, NotPossible, OutOfTime
@@ -14,7 +14,8 @@ NORMS_WITHIN = {precision: 5 * within for precision, within in WITHIN.items()}
 def run(context, figures, deadline):
     def train(task):
         model, device, precision = task
-        return context.train(context.model(model), PLAN, device, deadline, precision, STEPS, GLOBAL_BATCH, extra=("--seed", str(context.seed)))
+        return context.train(context.model(model), PLAN, device, deadline, precision, STEPS,
+                             GLOBAL_BATCH, extra=("--seed", str(context.seed)))
 
     tasks = [(model, "cpu", "fp32") for model in MODELS]
     if context.gpu == "":
@@ -31,7 +32,8 @@ def run(context, figures, deadline):
             entry["error"] = str(result)
             continue
         results[task] = result
-        entry.update(command=result["command"], losses=result["losses"], grad_norms=result["grad_norms"], wall_s=result["wall_s"])
+        entry.update(command=result["command"], losses=result["losses"],
+                     grad_norms=result["grad_norms"], wall_s=result["wall_s"])
     for (model, device, precision), result in results.items():
         reference = results.get((model, "cpu", "fp32"))
         if device != "cuda" or reference is None:
@@ -43,14 +45,16 @@ def run(context, figures, deadline):
             entry[f"worst_relative_difference_of_{field}"] = worst
             entry[f"allowed_of_{field}"] = within
             if not worst <= within:
-                wrong.append(f"{model} in {precision}: {what} differ from the CPU's by {worst:.2e}; "
-                             f"at most {within:.0e} is allowed")
+                programs.note_suspect(result["run"])
+                wrong.append(f"{model} in {precision}: {what} differ from the CPU's by "
+                             f"{worst:.2e}; " f"at most {within:.0e} is allowed")
     for model in MODELS:
         losses = results.get((model, "cpu", "fp32"), {}).get("losses")
         if losses and None in (losses[0], losses[-1]):
             wrong.append(f"{model}: the CPU's loss is not finite")
         elif losses and not losses[-1] < losses[0]:
-            wrong.append(f"{model}: the CPU's loss does not fall, so the comparison would prove little")
+            wrong.append(f"{model}: the CPU's loss does not fall, so the comparison would prove "
+                         "little")
     if wrong:
         raise Failure("; ".join(wrong))
     if context.gpu:

@@ -6,9 +6,12 @@ from gpu import programs
 from gpu.context import TrainFailed, seconds_left
 from gpu.outcome import Failure, NotPossible, OutOfTime
 
-CASES = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("gpt2-check", "tp=1,pp=1,dp=1,mbs=4,recompute=full", "fp32"),
-         ("llama-check", "tp=1,pp=1,dp=1,mbs=2,recompute=full:1", "bf16"), ("llama-check", "tp=2,pp=2,dp=1,mbs=1,schedule=1f1b", "bf16"),
-         ("gpt2-124m", "tp=1,pp=1,dp=1,mbs=4", "bf16"), ("gpt2-124m", "tp=1,pp=2,dp=1,mbs=2,schedule=interleaved,vpp=2", "bf16"))
+CASES = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"),
+         ("gpt2-check", "tp=1,pp=1,dp=1,mbs=4,recompute=full", "fp32"),
+         ("llama-check", "tp=1,pp=1,dp=1,mbs=2,recompute=full:1", "bf16"),
+         ("llama-check", "tp=2,pp=2,dp=1,mbs=1,schedule=1f1b", "bf16"),
+         ("gpt2-124m", "tp=1,pp=1,dp=1,mbs=4", "bf16"),
+         ("gpt2-124m", "tp=1,pp=2,dp=1,mbs=2,schedule=interleaved,vpp=2", "bf16"))
 GLOBAL_BATCH = 8
 MIB = 1 << 20
 PAGE_BYTES = 2 * MIB  # the driver allocates in pages of this size
@@ -24,44 +27,53 @@ def model_of(context, name):
 
 
 def arena(context, figures, deadline):
-    """Compares the dry device's byte count with the GPU's arena, which must have the same size and be fully
-    used."""
+    """Compares the dry device's byte count with the GPU's arena, which must have the same size and
+    be fully used."""
     wrong = []
     for name, plan, precision in CASES:
         entry = figures.setdefault(f"{name} {precision} {plan}", {})
         options = dict(global_batch=GLOBAL_BATCH)
-        entry["predicted_bytes"] = context.planned_bytes(model_of(context, name), plan, precision, deadline, **options)
+        entry["predicted_bytes"] = context.planned_bytes(
+            model_of(context, name), plan, precision, deadline, **options)
         if context.gpu:
             continue
-        result = context.train(model_of(context, name), plan, "cuda", deadline, precision, steps=2, AUTOCFG_GPU_TRANSPORT="host", **options)
-        entry.update(command=result["command"], planned_bytes=result["planned_memory_bytes"], used_bytes=result["peak_memory_bytes"],
+        result = context.train(model_of(context, name), plan, "cuda", deadline, precision, steps=2,
+                               AUTOCFG_GPU_TRANSPORT="host", **options)
+        entry.update(command=result["command"], planned_bytes=result["planned_memory_bytes"],
+                     used_bytes=result["peak_memory_bytes"],
                      device_overhead_bytes=result["device_overhead_bytes"])
         for what in ("planned_bytes", "used_bytes"):
             if entry[what] != entry["predicted_bytes"]:
-                wrong.append(f"{name} {plan}: {what} {entry[what]}, predicted {entry['predicted_bytes']}")
+                wrong.append(f"{name} {plan}: {what} {entry[what]}, predicted "
+                             f"{entry['predicted_bytes']}")
         if entry["device_overhead_bytes"] <= 0:
-            wrong.append(f"{name} {plan}: the device's overhead is {entry['device_overhead_bytes']} bytes")
+            wrong.append(f"{name} {plan}: the device's overhead is "
+                         f"{entry['device_overhead_bytes']} bytes")
     if wrong:
         raise Failure("; ".join(wrong))
     context.needs_gpu()
 
 
 def refused(context, entry, what, deadline, model, plan, **options):
-    """Trains and expects autocfg's typed refusal on one line. Returns its text, or None if it ran."""
+    """Trains and expects autocfg's typed refusal on one line. Returns its text, or None if it
+    ran."""
     try:
-        entry["command"] = context.train(model, plan, "cuda", deadline, "bf16", **options)["command"]
+        entry["command"] = context.train(model, plan, "cuda", deadline, "bf16",
+                                         **options)["command"]
     except TrainFailed as failed:
         entry.update(command=failed.command, exit_code=failed.code, words=failed.words)
         if failed.code != NOTHING_FITS or "does not fit" not in failed.words:
-            raise Failure(f"{what}: expected exit code {NOTHING_FITS} and 'does not fit', got {failed.code}: {failed.words}") from None
+            raise Failure(f"{what}: expected exit code {NOTHING_FITS} and 'does not fit', got "
+                          f"{failed.code}: {failed.words}") from None
         return failed.words
     return None
 
 
 def by_planner(words):
-    """Returns (the arena's bytes, the device's bytes, the excess) if a rank refused before it allocated
-    memory, else None."""
-    found = re.search(r"the plan needs \d+ bytes \(arena (\d+), device (\d+)\), (\d+) more than", words)
+    """Returns (the arena's bytes, the device's bytes, the excess) if a rank refused before it
+    allocated memory, else None."""
+    found = re.search(r"the plan needs \d+ bytes \(arena (\d+), device (\d+)\), (\d+) more than",
+                      words)
     return tuple(int(text) for text in found.groups()) if found else None
 
 
@@ -72,7 +84,8 @@ def by_device(words):
 
 def while_held(context, figures, held, deadline, work):
     """Calls work() while another process holds `held` bytes of the GPU."""
-    holder = programs.start([context.program("autocfg_gpu_ops_bench"), "--hold", str(held)], context.environment, context.work)
+    holder = programs.start([context.program("autocfg_gpu_ops_bench"), "--hold", str(held)],
+                            context.environment, context.work)
     try:
         said = programs.first_line(holder, min(60, seconds_left(deadline)))
         if said != "held":
@@ -96,9 +109,9 @@ def batch_that_needs(context, least, deadline):
 
 
 def met_by_device(context, figures, held, train, deadline):
-    """Finds a run that the planner accepts but that finds no memory. So much is held that the arena just fits
-    beside the memory in use; but the driver allocates whole pages, and code loaded at first use needs memory
-    too. `train(entry)`: as refused(). Raises Failure or NotPossible."""
+    """Finds a run that the planner accepts but that finds no memory. So much is held that the arena
+    just fits beside the memory in use; but the driver allocates whole pages, and code loaded at
+    first use needs memory too. `train(entry)`: as refused(). Raises Failure or NotPossible."""
     tries = figures["tries"] = []
     for _ in range(TRIES):
         entry = {"held_bytes": held}
@@ -109,21 +122,25 @@ def met_by_device(context, figures, held, train, deadline):
         refusal = by_planner(words)
         if refusal is None:
             if not by_device(words):
-                raise Failure(f"with an arena that just fits: expected a refusal by the planner or by the device, got: {words}")
+                raise Failure("with an arena that just fits: expected a refusal by the planner or "
+                              f"by the device, got: {words}")
             figures.update(entry)
             return
         # Reduces the held memory by the excess, in whole pages.
         held -= -(-refusal[2] // PAGE_BYTES) * PAGE_BYTES
-    how = "a run whose arena just fitted ran" if words is None else f"the planner refused {TRIES} times: {words}"
+    how = f"the planner refused {TRIES} times: {words}"
+    if words is None:
+        how = "a run whose arena just fitted ran"
     raise NotPossible(f"the device itself never refused: {how}")
 
 
 def does_not_fit(context, figures, deadline):
-    """Tests three plans: one larger than the GPU; one that would fit if nothing else were on the GPU, which
-    its rank detects before it allocates; one whose memory the driver refuses."""
+    """Tests three plans: one larger than the GPU; one that would fit if nothing else were on the
+    GPU, which its rank detects before it allocates; one whose memory the driver refuses."""
     context.needs_gpu()
     larger = "larger than the GPU"
-    if refused(context, figures.setdefault(larger, {}), larger, deadline, "gpt3-175b", "tp=1,pp=1,dp=1,mbs=1") is None:
+    if refused(context, figures.setdefault(larger, {}), larger, deadline, "gpt3-175b",
+               "tp=1,pp=1,dp=1,mbs=1") is None:
         raise Failure(f"{larger}: it ran")
     held = int(context.memory_bytes * HELD) // PAGE_BYTES * PAGE_BYTES
     batch, needs = batch_that_needs(context, held, deadline)
@@ -131,9 +148,11 @@ def does_not_fit(context, figures, deadline):
         raise Failure(f"no batch of {MODEL} needs about half of the GPU")
 
     def train(what):
-        return lambda entry: refused(context, entry, what, deadline, MODEL, f"mbs={batch}", global_batch=batch)
+        return lambda entry: refused(context, entry, what, deadline, MODEL, f"mbs={batch}",
+                                     global_batch=batch)
 
-    # The held memory is in use before the rank's arena exists; the planner counts it as the device's own.
+    # The held memory is in use before the rank's arena exists; the planner counts it as the
+    # device's own.
     taken = "memory taken by others, seen by the planner"
     entry = figures.setdefault(taken, {"planned_bytes": needs, "held_bytes": held})
     words = while_held(context, figures, held, deadline, lambda: train(taken)(entry))
@@ -144,8 +163,12 @@ def does_not_fit(context, figures, deadline):
         raise Failure(f"{taken}: expected a refusal before the rank allocates memory, got: {words}")
     entry.update(zip(("arena_bytes", "device_bytes", "over_bytes"), refusal))
     if refusal[0] != needs or refusal[1] < held:
-        raise Failure(f"{taken}: an arena of {refusal[0]} bytes and {refusal[1]} of the device, where {needs} are planned and {held} held")
+        raise Failure(f"{taken}: an arena of {refusal[0]} bytes and {refusal[1]} of the device, "
+                      f"where {needs} are planned and {held} held")
     device = "refused by the device itself"
-    met_by_device(context, figures.setdefault(device, {}), held - -(-refusal[2] // PAGE_BYTES) * PAGE_BYTES, train(device), deadline)
+    met_by_device(context, figures.setdefault(device, {}),
+                  held - -(-refusal[2] // PAGE_BYTES) * PAGE_BYTES, train(device), deadline)
     # The held memory is free again.
-    figures["free again"] = {"command": context.train(context.model("gpt2-check"), "mbs=1", "cuda", deadline, "bf16")["command"]}
+    figures["free again"] = {
+        "command": context.train(context.model("gpt2-check"), "mbs=1", "cuda", deadline,
+                                 "bf16")["command"]}

@@ -1,5 +1,6 @@
-"""Tests every op and the device against references in double precision with the program gpu_test, one
-process for each suite. A skipped test counts as failed. The first test that fails is repeated (repeat.py)."""
+"""Tests every op and the device against references in double precision with the program gpu_test,
+one process for each suite. A skipped test counts as failed. The first test that fails is repeated
+(repeat.py)."""
 import contextlib
 import json
 import os
@@ -15,7 +16,8 @@ def outcomes(result):
         for test in suite.get("testsuite", []):
             name = f"{suite['name']}.{test['name']}"
             if test.get("failures"):
-                found[name] = "failed: " + " ".join(test["failures"][0].get("failure", "").split())[:300]
+                found[name] = "failed: " + " ".join(test["failures"][0].get("failure", "").split())[
+                    :300]
             elif test.get("result") == "SKIPPED":
                 found[name] = "skipped"
             elif test.get("result") == "COMPLETED":
@@ -26,8 +28,8 @@ def outcomes(result):
 
 
 def started_tests(text):
-    """Returns {test: "passed", "failed" or "did not end"} from the output of a test program that did not
-    end."""
+    """Returns {test: "passed", "failed" or "did not end"} from the output of a test program that
+    did not end."""
     found = {}
     for line in text.splitlines():
         if line.startswith("[ RUN      ] "):
@@ -51,34 +53,27 @@ def listed_suites(text):
     return found
 
 
-def run_suite(context, suite, log, deadline):
-    """Runs one suite in a process of its own, so that a fault that sticks to the process spares the others.
-    Adds its output to the file `log`. Returns ({test: outcome}, exit code or None, why it was late or
-    None)."""
+def run_suite(context, suite, deadline):
+    """Runs one suite in a process of its own, so that a fault that sticks to the process spares the
+    others. Returns ({test: outcome}, exit code or None, why it was late or None)."""
     file = os.path.join(context.work, "ops.json")
-    begin = os.path.getsize(log) if os.path.exists(log) else 0
     if os.path.exists(file):
         os.remove(file)
-    # Written to a file, so that output before a crash or the time limit is kept.
-    script = 'exec "$0" --gtest_filter="$1" --gtest_output=json:"$2" >>"$3" 2>&1'
+    arguments = [f"--gtest_filter={suite}.*", f"--gtest_output=json:{file}"]
     code, late = None, None
     try:
-        code = context.run("/bin/sh", ["-c", script, context.program("gpu_test"), f"{suite}.*", file, log], deadline).code
+        done = context.run("gpu_test", arguments, deadline)
+        code, text = done.code, done.out
     except OutOfTime as reason:
-        late = reason
+        late, text = reason, reason.out
     if os.path.exists(file):
-        with open(file, encoding="utf-8") as text:
-            return outcomes(json.load(text)), code, late
-    if not os.path.exists(log):
-        return {}, code, late  # it was not started
-    with open(log, "rb") as text:
-        text.seek(begin)
-        return started_tests(text.read().decode(errors="replace")), code, late
+        with open(file, encoding="utf-8") as result:
+            return outcomes(json.load(result)), code, late
+    return started_tests(text), code, late
 
 
 def run(context, figures, deadline):
     context.needs_gpu()
-    log = os.path.join(context.work, "ops.log")
     figures["command"] = context.command("gpu_test", ["--gtest_filter=SUITE.*"])
     tests = figures["tests"] = {}
     figures["tests_passed"] = figures["tests_run"] = 0
@@ -88,7 +83,7 @@ def run(context, figures, deadline):
         raise Failure(f"gpu_test lists no tests: {listed.last_words()}")
     odd, late = [], None
     for suite, names in suites.items():
-        ended, code, late = run_suite(context, suite, log, deadline)
+        ended, code, late = run_suite(context, suite, deadline)
         tests.update(ended)
         tests.update({name: "not run" for name in names if name not in ended and not late})
         figures["tests_passed"] = sum(outcome == "passed" for outcome in tests.values())
@@ -104,6 +99,7 @@ def run(context, figures, deadline):
     if late:
         raise late
     if bad:
-        raise Failure(f"{len(bad)} of {len(tests)} tests did not pass: {', '.join(bad[:8])}{', ...' if len(bad) > 8 else ''}")
+        raise Failure(f"{len(bad)} of {len(tests)} tests did not pass: "
+                      f"{', '.join(bad[:8])}{', ...' if len(bad) > 8 else ''}")
     if odd:
         raise Failure("; ".join(odd))

@@ -12,9 +12,9 @@ class NotPossible(Exception):
 
 
 class OutOfTime(Exception):
-    """A section's time has run out; its results so far are kept. `out` is the standard output of the program
-    that was running."""
+    """A section's time has run out; its results so far are kept. `out` and `err` are what the
+    program that was running wrote."""
 
-    def __init__(self, text, out=""):
+    def __init__(self, text, out="", err=""):
         super().__init__(text)
-        self.out = out
+        self.out, self.err = out, err

@@ -1,4 +1,5 @@
-"""Two runs in reproducible mode give the same losses, gradient norms and weights, to the last bit."""
+"""Two runs in reproducible mode give the same losses, gradient norms and weights, to the last
+bit."""
 import hashlib
 import os
 
@@ -6,8 +7,8 @@ from gpu import programs
 from gpu.outcome import Failure, OutOfTime
 
 MODELS, STEPS, GLOBAL_BATCH = ("gpt2-check", "llama-check"), 3, 8
-# What docs/gpu.md promises: the algorithms that cuBLASLt names first, attention by our own kernels. Ranks
-# communicate over the host, because NCCL promises no order of its sums.
+# What docs/gpu.md promises: the algorithms that cuBLASLt names first, attention by our own kernels.
+# Ranks communicate over the host, because NCCL promises no order of its sums.
 MODE = {"AUTOCFG_MATMUL": "heuristic", "AUTOCFG_ATTENTION": "own", "AUTOCFG_GPU_TRANSPORT": "host"}
 PLANS = (("mbs=4", "bf16"), ("tp=2,mbs=4", "bf16"), ("dp=2,mbs=4", "fp32"))
 RESULTS = ("losses", "grad_norms", "weights_sha256")
@@ -18,8 +19,8 @@ def cases():
 
 
 def one_run(context, case, number, deadline):
-    """Returns the run's RESULTS and its command. Each run has a process, a choice of algorithms and a file of
-    its own."""
+    """Returns the run's RESULTS and its command. Each run has a process, a choice of algorithms and
+    a file of its own."""
     model, plan, precision = case
     file = os.path.join(context.work, f"{model}-{plan}-{precision}-{number}.safetensors")
     result = context.train(
@@ -33,7 +34,8 @@ def one_run(context, case, number, deadline):
 
 
 def difference(first, second):
-    """Returns why the two runs are not equal, or "". Losses that are not numbers are never equal."""
+    """Returns why the two runs are not equal, or "". Losses that are not numbers are never
+    equal."""
     if None in (*first["losses"], *first["grad_norms"]):
         return "a loss or gradient norm is not finite"
     different = ", ".join(name for name in RESULTS if first[name] != second[name])

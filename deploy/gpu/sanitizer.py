@@ -1,10 +1,10 @@
-"""Runs compute-sanitizer over the tests of the ops, as many as time allows: memory errors, and races in
-shared memory, of our own kernels (compute_sanitizer.py).
+"""Runs compute-sanitizer over the tests of the ops, as many as time allows: memory errors, and
+races in shared memory, of our own kernels (compute_sanitizer.py).
 
-Only tests that GoogleTest reports as passed under the tool count as run. A tool that does not support the
-device may skip all tests, or not start them, and still end with "0 errors". A tool under which no test ran
-proves nothing ("not possible"). Errors that a tool finds, and a tool that breaks after tests ran under it,
-are failures."""
+Only tests that GoogleTest reports as passed under the tool count as run. A tool that does not
+support the device may skip all tests, or not start them, and still end with "0 errors". A tool
+under which no test ran proves nothing ("not possible"). Errors that a tool finds, and a tool that
+breaks after tests ran under it, are failures."""
 import re
 
 from gpu import compute_sanitizer, device, ops
@@ -15,7 +15,8 @@ TOOLS = ("memcheck", "racecheck")
 BATCHES = 16
 # Our own attention kernels; the suites of the ops do not reach them if cuDNN computes attention.
 MORE = "GpuAttention.MatchesTheReference/own"
-REFUSALS = ("Device not supported", "not supported on this", "Unable to", "ERR_NVGPUCTRPERM", "InternalError", "LibraryNotLoaded")
+REFUSALS = ("Device not supported", "not supported on this", "Unable to", "ERR_NVGPUCTRPERM",
+            "InternalError", "LibraryNotLoaded")
 
 
 def tests_of(text):
@@ -32,17 +33,20 @@ def errors_in(text):
 
 def refusal_in(text):
     """Returns the line in which a tool refuses the device, or None."""
-    return next((line.strip() for line in text.splitlines() if any(words in line for words in REFUSALS)), None)
+    return next((line.strip() for line in text.splitlines()
+                 if any(words in line for words in REFUSALS)), None)
 
 
 def check(context, program, tool, batches, entry, wrong, stop_at):
-    """Runs the batches under one tool until `stop_at`. Adds counts to `entry` and errors to the list `wrong`.
-    Returns why no test ran, "" if some did."""
+    """Runs the batches under one tool until `stop_at`. Adds counts to `entry` and errors to the
+    list `wrong`. Returns why no test ran, "" if some did."""
     libraries = f"LD_LIBRARY_PATH={context.environment['LD_LIBRARY_PATH']}"
-    entry["command"] = context.shown([libraries, program, "--tool", tool, *compute_sanitizer.OURS, context.program("gpu_test"), "--gtest_filter=NAMES"])
+    entry["command"] = context.shown([libraries, program, "--tool", tool, *compute_sanitizer.OURS,
+                                      context.program("gpu_test"), "--gtest_filter=NAMES"])
     why = f"not one batch of {len(batches[0])} tests ended within its time"
     for batch in batches:
-        command = ["--tool", tool, *compute_sanitizer.OURS, "--error-exitcode", "9", context.program("gpu_test"), "--gtest_filter=" + ":".join(batch)]
+        command = ["--tool", tool, *compute_sanitizer.OURS, "--error-exitcode", "9",
+                   context.program("gpu_test"), "--gtest_filter=" + ":".join(batch)]
         try:
             done = context.run(program, command, stop_at)
         except OutOfTime as late:
@@ -61,9 +65,11 @@ def check(context, program, tool, batches, entry, wrong, stop_at):
             why = device.skip_reason(text) or f"no test passed: {done.last_words()}"
         entry["errors"] += errors or 0
         if errors is None:
-            wrong.append(f"{tool}: no summary after {entry['tests_run']} tests: exit code {done.code}, {done.last_words()}, in {', '.join(batch[:3])}, ...")
+            wrong.append(f"{tool}: no summary after {entry['tests_run']} tests: exit code "
+                         f"{done.code}, {done.last_words()}, in {', '.join(batch[:3])}, ...")
         elif errors or done.code != 0:
-            wrong.append(f"{tool}: {errors} errors, exit code {done.code}, in {', '.join(batch[:3])}, ...")
+            wrong.append(f"{tool}: {errors} errors, exit code {done.code}, in "
+                         f"{', '.join(batch[:3])}, ...")
     return "" if entry["tests_run"] else why
 
 
@@ -82,11 +88,14 @@ def run(context, figures, deadline):
     for tool in TOOLS:
         entry = figures.setdefault(tool, {"tests_run": 0, "errors": 0})
         share = seconds_left(deadline) / (2 if tool == TOOLS[0] else 1)
-        why = check(context, program, tool, batches, entry, wrong, deadline - seconds_left(deadline) + share)
+        why = check(context, program, tool, batches, entry, wrong,
+                    deadline - seconds_left(deadline) + share)
         if why:
             entry["not_run"] = why
             without.append(f"{tool}: {why}")
     if wrong:
         raise Failure("; ".join([*wrong, *without]))
     if without:
-        raise NotPossible("; ".join([*without, *(f"{tool} found nothing in {figures[tool]['tests_run']} tests" for tool in TOOLS if figures[tool]["tests_run"])]))
+        raise NotPossible("; ".join([*without,
+                                     *(f"{tool} found nothing in {figures[tool]['tests_run']} tests"
+                                       for tool in TOOLS if figures[tool]["tests_run"])]))

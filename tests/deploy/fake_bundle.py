@@ -126,6 +126,8 @@ if environment.get("FAKE_WRONG") == plan and device == "cuda":
     losses = [loss * 1.001 for loss in losses]
 if bits in ("losses", "nan"):
     losses[-1] = None if bits == "nan" else losses[-1] + runs * 2 ** -50
+if device == "cuda":
+    sys.stderr.write("[debug] op choice: matmul bf16: the fastest of 8 algorithms\n")
 print(json.dumps({"losses": losses, "grad_norms": [1.0] * len(losses), "step_time_s": [0.01] * len(losses), "planned_memory_bytes": planned,
                   "peak_memory_bytes": planned, "device_overhead_bytes": 5 * 10 ** 8}))
 '''
@@ -172,6 +174,13 @@ if sys.argv[1] == "--device":
     kept = 2 << 30 if os.path.exists(os.environ["FAKE_LOG"] + ".kept") else 0
     print(json.dumps({"device": "NVIDIA Fake 100", "memory_bytes": 81920 << 20, "free_bytes": (80 << 30) - kept}))
     sys.exit(0)
+if sys.argv[1] == "--step":
+    json.load(open(sys.argv[2]))
+    ops = [{"op": "rope bf16", "times_a_step": 8, "flops": 0, "bytes": 8e9, "median_s": 0.01, "min_s": 0.01, "runs": 10},
+           {"op": "matmul bf16", "times_a_step": 1, "flops": 1e12, "bytes": 1e6, "median_s": 0.02, "min_s": 0.02, "runs": 10}]
+    errors = {"rope bf16": "no such kernel"} if os.environ.get("FAKE_BAD_OP") == "rope" else {}
+    print(json.dumps({"device": "fake", "ops": ops[len(errors):], "errors": errors, "choices": []}))
+    sys.exit(1 if errors else 0)
 forced = os.environ.get("AUTOCFG_ATTENTION")
 if forced == "cudnn" and os.environ.get("FAKE_CUDNN") == "no":
     if os.environ.get("CUDNN_LOGLEVEL_DBG") == "2":

@@ -1,9 +1,11 @@
 """Tests what the sections parse from other programs' output, and what they compute from it."""
+import json
 import math
+import types
 import unittest
 
 import fake_bundle  # noqa: F401: the path to deploy/
-from gpu import bench_ops, bench_steps, clocks, first_loss, layouts, ops, rates, sanitizer
+from gpu import bench_ops, bench_steps, clocks, first_loss, kernel_profile, layouts, ops, rates, sanitizer, step_ops
 from gpu.context import worst_relative
 
 
@@ -87,51 +89,63 @@ class Targets(unittest.TestCase):
         self.assertEqual(bench_steps.judge("m", {"utilisation": 0.49}, {}), ["m: model FLOPs over the measured matrix-product rate"])
 
 
-class BestRate(unittest.TestCase):
-    """Returns a report in which a step of 6e9 model FLOPs took 10 ms: 60% of the 1e12 FLOPs per second that
-    bench_steps had measured before it."""
+class Rates(unittest.TestCase):
+    """The rate of products that utilisation is measured by."""
 
     def setUp(self):
-        entry = {"model_flops": 6e9, "model_flops_causal": 5e9, "ours_median_s": 0.01, "torch_median_s": 0.02, "ours_over_torch": 0.5}
-        self.figures = {"rate": {"flops_per_s": 1e12, "of": "matmul_8192, ours"}, "m": entry, "rate_command": "x"}
-        bench_steps.utilise(entry, 1e12)
-        bench_steps.judge("m", entry, self.figures)
-        self.sections = {"bench_steps": {"outcome": "passed", "why": "", "figures": self.figures}}
-
-    def restate(self, **seconds):
-        """Adds bench_ops, in which a product of 2e12 FLOPs took these times on each side."""
-        product = {"shape": {"kind": "matmul", "m": 10 ** 4, "n": 10 ** 4, "k": 10 ** 4}, **{who: {"product_s": {"median_s": s}} for who, s in seconds.items()}}
-        self.sections["bench_ops"] = {"outcome": "passed", "why": "", "figures": {"choices": [], "large": product, "other": {"shape": {"kind": "copy"}}}}
-        bench_steps.restate(self.sections)
-        return self.sections["bench_steps"]
-
-    def test_without_bench_ops_the_rate_is_the_sections_own(self):
-        bench_steps.restate(self.sections)
-        self.assertEqual(self.figures["rate"]["of"], "matmul_8192, ours")
-        self.assertAlmostEqual(self.figures["m"]["utilisation"], 0.6)
-        self.assertEqual(len(self.figures["targets"]), 2)
-        bench_steps.restate({"device": {"figures": {}}})
-        bench_steps.restate({"bench_steps": {"outcome": "not run", "why": "", "figures": {}}})
+        self.context = types.SimpleNamespace(rates={}, rate_of="")
+        self.figures = {"rates": {"matmul_flops_per_s": 2e12, "copy_bytes_per_s": 1e12}}
 
     def test_the_better_of_both_sides_counts(self):
-        section = self.restate(ours=1.9, torch=1.8)
-        self.assertEqual(self.figures["rate"]["of"], "large, PyTorch's, of bench_ops")
-        self.assertAlmostEqual(self.figures["m"]["utilisation"], 0.6 * 0.9)
-        self.assertAlmostEqual(self.figures["m"]["utilisation_causal"], 0.5 * 0.9)
-        self.assertAlmostEqual(self.figures["m"]["torch_utilisation"], 0.3 * 0.9)
-        self.assertEqual((section["outcome"], [target["passed"] for target in self.figures["targets"]]), ("passed", [True, True]))
-        self.assertAlmostEqual(self.figures["targets"][1]["measured"], 0.54)
+        best = {"matmul_flops_per_s": 3e12, "copy_bytes_per_s": 1e12}
+        bench_ops.take_rates(self.context, self.figures, best)
+        self.assertEqual((self.context.rates, self.context.rate_of), (best, "matmul_8192, PyTorch's, of bench_ops"))
+        bench_ops.take_rates(self.context, self.figures, dict(self.figures["rates"]))
+        self.assertEqual((self.context.rates, self.context.rate_of), (self.figures["rates"], "matmul_8192, ours, of bench_ops"))
 
-    def test_a_target_that_the_better_rate_misses_fails_the_section(self):
-        section = self.restate(ours=1.5)
-        self.assertEqual(section["outcome"], "failed")
-        self.assertEqual(section["why"], "missed by the best rate of products, large, ours, of bench_ops: m: model FLOPs over the measured matrix-product rate")
-        self.restate(ours=1.5)
-        self.assertEqual(section["why"].count("missed by"), 1)
+    def test_an_earlier_calls_rates_are_taken(self):
+        bench_ops.take_rates(self.context, self.figures, dict(self.figures["rates"]))
+        later = types.SimpleNamespace(rates={}, rate_of="")
+        bench_ops.take_kept_rates(later, {})
+        self.assertEqual(later.rates, {})
+        bench_ops.take_kept_rates(later, json.loads(json.dumps(self.figures)))
+        self.assertEqual((later.rates, later.rate_of), (self.context.rates, self.context.rate_of))
+        self.assertEqual(bench_ops.measure_rates(later, 0), self.context.rates)
 
-    def test_a_slower_product_changes_nothing(self):
-        self.restate(ours=3, torch=4)
-        self.assertAlmostEqual(self.figures["m"]["utilisation"], 0.6)
+
+class StepOps(unittest.TestCase):
+    RATES = {"matmul_flops_per_s": 100.0, "copy_bytes_per_s": 10.0}
+
+    def test_a_floor_is_that_of_flops_or_of_bytes(self):
+        self.assertEqual(step_ops.floor_s({"op": "matmul bf16", "flops": 400.0, "bytes": 20.0}, self.RATES), 4)
+        self.assertEqual(step_ops.floor_s({"op": "matmul bf16", "flops": 400.0, "bytes": 50.0}, self.RATES), 5)
+        self.assertEqual(step_ops.floor_s({"op": "attention_forward bf16", "flops": 400.0, "bytes": 0.0}, self.RATES), 2, "causal")
+
+    def test_what_takes_most_of_a_step_comes_first(self):
+        ops = [{"op": "rope bf16", "flops": 0, "bytes": 20, "times_a_step": 1, "median_s": 4.0}, {"op": "fill", "flops": 0, "bytes": 0, "times_a_step": 1},
+               {"op": "swiglu", "flops": 0, "bytes": 10, "times_a_step": 8, "median_s": 1.0}]
+        rows = step_ops.table(ops, self.RATES)
+        self.assertEqual([(row["op"], row["a_step_s"], row["over_floor"]) for row in rows], [("swiglu", 8, 1), ("rope bf16", 4, 2)])
+
+
+class KernelProfile(unittest.TestCase):
+    COLUMNS = ("ID", "Kernel Name", kernel_profile.TIME, kernel_profile.BYTES, kernel_profile.BUSY, kernel_profile.REGISTERS)
+
+    def text(self, *rows):
+        return "\n".join(["==PROF== Connected", *(",".join(f'"{cell}"' for cell in row) for row in (self.COLUMNS, ("", "", "ns", "byte", "%", ""), *rows)),
+                          '{"losses": [1.0]}'])
+
+    def test_launches_of_a_kernel_are_added(self):
+        found = kernel_profile.by_kernel(self.text(("0", "rope", "1,000", "500", "10.5", "32"), ("1", "gemm", "9000", "100", "90", "168"),
+                                                   ("2", "rope", "3000", "1500", "20", "32")))
+        self.assertEqual(list(found), ["gemm", "rope"])
+        self.assertEqual({name: found["rope"][name] for name in ("launches", "dram_bytes", "sm_busy_percent", "registers")},
+                         {"launches": 2, "dram_bytes": 2000, "sm_busy_percent": 20, "registers": 32})
+        self.assertAlmostEqual(found["rope"]["time_s"], 4e-6)
+        self.assertAlmostEqual(found["rope"]["dram_bytes_per_s"], 5e8)
+
+    def test_text_without_a_table_has_no_kernels(self):
+        self.assertEqual(kernel_profile.by_kernel("==ERROR== ERR_NVGPUCTRPERM"), {})
 
 
 class Clocks(unittest.TestCase):

@@ -51,7 +51,7 @@ class GpuCheck(unittest.TestCase):
     def test_everything_passes(self):
         results = self.directory / "results"
         results.mkdir()
-        code, outcomes, said = self.check("--skip", "sanitizer", "--results", str(results), *self.with_torch(), FAKE_GPU="1")
+        code, outcomes, said = self.check("--skip", "sanitizer,kernel_profile", "--results", str(results), *self.with_torch(), FAKE_GPU="1")
         self.assertEqual((code, set(outcomes.values())), (0, {"passed"}), said)
         self.assertEqual((self.report["device"], self.report["driver"], self.report["passed"]), ("NVIDIA Fake 100", "580.1", True))
         self.assertEqual(list(results.iterdir()), [], "a part of the sections is no result")
@@ -79,7 +79,7 @@ class GpuCheck(unittest.TestCase):
         commands = {name: list(self.commands_in(entry["figures"])) for name, entry in sections.items()}
         runs = sections["schedules_host"]["figures"]["runs"]
         self.assertEqual({name: len(found) for name, found in commands.items()},
-                         {"device": 3, "ops": 1, "losses": 6, "weights": 4 * 3, "reproducible": 6 * 2, "schedules_host": len(runs), "memory": 6, "does_not_fit": 5, "dead_rank": 2, "search": 2,
+                         {"device": 3, "smoke": 4, "step_ops": 2, "ops": 1, "losses": 6, "weights": 4 * 3, "reproducible": 6 * 2, "schedules_host": len(runs), "memory": 6, "does_not_fit": 5, "dead_rank": 2, "search": 2,
                           "bench_steps": 1 + 2 * 3, "bench_ops": 2, "attention": 2 * 2, "slices": 3, "schedules_nccl": 18 + 2})
         for name, found in commands.items():
             for command in found:
@@ -87,7 +87,7 @@ class GpuCheck(unittest.TestCase):
                 self.assertNotIn(str(self.directory), command)
         self.assertIn("AUTOCFG_GPU_TRANSPORT=host gpu_bundle/gpu_check --exec autocfg train --model gpu_bundle/gpu/models/gpt2-check.json --plan tp=2,mbs=1",
                       runs["gpt2-check fp32 tp=2,mbs=1"]["command"])
-        self.assertEqual(sections["ops"]["check"], {field: self.report[field] for field in ("command", "time", "seed")})
+        self.assertEqual(sections["ops"]["check"], {field: self.report[field] for field in ("command", "time", "seed", "libraries")})
 
     def test_benchmarks_without_pytorch_are_measured_but_not_compared(self):
         code, outcomes, _ = self.check("--only", "bench_ops,bench_steps,slices", FAKE_GPU="1")
@@ -273,6 +273,92 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual((repeated["memcheck"]["outcome"], repeated["memcheck"]["first_lines"][1]), ("exit code 9", "========= Invalid __global__ write"))
         self.assertIn(f"--gtest_filter={test}", repeated["memcheck"]["first_lines"][0])
 
+    def test_the_first_wrong_run_is_repeated_with_each_op_awaited_and_under_memcheck(self):
+        tool = self.directory / "tools" / "compute-sanitizer"
+        tool.write_text('#!/bin/sh\necho "asked: $*"\nexit 9\n')
+        tool.chmod(0o755)
+        code, outcomes, _ = self.check("--only", "losses,weights", FAKE_GPU="1", FAKE_WRONG="tp=1,pp=1,dp=1,mbs=4")
+        self.assertEqual((code, outcomes["losses"]), (1, "failed"))
+        repeated = self.report["sections"]["losses"]["figures"]["repeated"]
+        self.assertEqual(set(repeated), {"each op awaited", "memcheck"})
+        self.assertRegex(repeated["each op awaited"]["command"], "^CUDA_LAUNCH_BLOCKING=1 AUTOCFG_CUDA_SYNC=ops gpu_check|AUTOCFG_CUDA_SYNC=ops autocfg train .*--device cuda")
+        self.assertEqual((repeated["each op awaited"]["outcome"], repeated["memcheck"]["outcome"]), ("exit code 0", "exit code 9"))
+        self.assertRegex(repeated["memcheck"]["first_lines"][0], "asked: --tool memcheck --target-processes all .* train --model .*--device cuda")
+
+    def test_only_one_failure_is_repeated(self):
+        _, outcomes, _ = self.check("--only", "losses,memory", FAKE_GPU="1", FAKE_FAIL="cuda")
+        self.assertEqual((outcomes["losses"], outcomes["memory"]), ("failed", "failed"))
+        figures = [self.report["sections"][name]["figures"] for name in ("losses", "memory")]
+        self.assertEqual(["repeated" in each for each in figures], [True, False])
+        self.assertIn("as it was told", figures[0]["repeated"]["each op awaited"]["first_lines"][0])
+
+    def test_a_failing_run_over_nccl_is_repeated_with_its_log(self):
+        self.check("--only", "schedules_nccl", FAKE_GPU="1", FAKE_NCCL="no")
+        refusal = self.report["sections"]["schedules_nccl"]["figures"]["with NCCL's log"]
+        self.assertIn("NCCL_DEBUG=INFO", refusal["command"])
+        self.assertIn("Duplicate GPU detected", refusal["first_lines"][0])
+        self.check("--only", "schedules_nccl", FAKE_GPU="1", FAKE_FAIL="tp=4,mbs=1")
+        repeated = self.report["sections"]["schedules_nccl"]["figures"]["repeated"]
+        self.assertIn("NCCL_DEBUG=INFO", repeated["each op awaited"]["command"])
+
+    def test_what_programs_wrote_is_kept_beside_the_report(self):
+        self.check("--only", "losses", FAKE_GPU="1")
+        log = self.directory / "report.log"
+        first = log.read_text()
+        self.assertIn("==== device: gpu_bundle/gpu_check --exec gpu_test", first)
+        self.assertIn("==== losses: gpu_bundle/gpu_check --exec autocfg train", first)
+        self.assertIn("op choice: matmul bf16: the fastest of 8 algorithms", first)
+        self.assertEqual(self.report["sections"]["losses"]["choices"], ["matmul bf16: the fastest of 8 algorithms"])
+        self.assertEqual(self.report["outputs_not_kept"], 0)
+        self.check("--only", "weights", "--resume", FAKE_GPU="1")
+        self.assertTrue(log.read_text().startswith(first), "a call that goes on adds to it")
+        self.check("--only", "device", FAKE_GPU="1")
+        self.assertNotIn("losses", log.read_text(), "a new check has a new one")
+
+    def test_versions_of_the_libraries_are_in_every_section(self):
+        self.check("--only", "losses", FAKE_GPU="1")
+        for name in ("device", "losses"):
+            versions = self.report["sections"][name]["check"]["libraries"]
+            self.assertEqual(set(versions), {"libcuda.so.1", "libfakecudart.so.13", "libfakecudnn.so.9"})
+            self.assertIn("libcuda.so.1", versions["libcuda.so.1"]["not_loaded"])
+
+    def test_a_first_look_names_what_does_not_run(self):
+        code, outcomes, _ = self.check("--only", "smoke", FAKE_GPU="1")
+        self.assertEqual((code, outcomes["smoke"]), (0, "passed"))
+        figures = self.report["sections"]["smoke"]["figures"]
+        self.assertEqual(figures["tests"]["tests"], {"Gpu.IsThere": "passed", "Gpu/OpsSuite.Matmul/cuda_fp32": "passed"})
+        self.assertEqual(set(figures), {"tests", "products", "gpt2-check", "llama-check"})
+        code, _, _ = self.check("--only", "smoke", FAKE_GPU="1", FAKE_FAIL="cuda", FAKE_BAD_OP="copy_2gib", FAKE_BAD_TEST="Gpu.IsThere")
+        self.assertEqual(code, 1)
+
+    def test_ops_of_a_step_that_fail_are_named(self):
+        code, outcomes, said = self.check("--only", "step_ops", FAKE_GPU="1")
+        self.assertEqual((code, outcomes["step_ops"]), (0, "passed"), said)
+        entry = self.report["sections"]["step_ops"]["figures"]["llama3-8b-8-layers"]
+        self.assertEqual([row["op"] for row in entry["ops"]], ["rope bf16", "matmul bf16"])
+        self.assertAlmostEqual(entry["step_s"], 0.1)
+        self.check("--only", "step_ops", FAKE_GPU="1", FAKE_BAD_OP="rope")
+        self.assertIn("gpt2-1.5b: rope bf16: no such kernel", self.report["sections"]["step_ops"]["why"])
+
+    def test_a_profile_needs_its_tool_and_the_right_to_use_it(self):
+        _, outcomes, _ = self.check("--only", "kernel_profile", FAKE_GPU="1")
+        self.assertEqual(outcomes["kernel_profile"], "not possible")
+        self.assertEqual(self.report["sections"]["kernel_profile"]["why"], "ncu is not installed on this machine")
+        tool = self.directory / "tools" / "ncu"
+        tool.write_text('#!/bin/sh\necho "==ERROR== ERR_NVGPUCTRPERM - no permission" >"$2"\nexit 1\n')
+        tool.chmod(0o755)
+        _, outcomes, _ = self.check("--only", "kernel_profile", FAKE_GPU="1")
+        self.assertEqual(outcomes["kernel_profile"], "not possible")
+        self.assertIn("no permission", self.report["sections"]["kernel_profile"]["why"])
+        columns = "ID,Kernel Name,gpu__time_duration.sum,dram__bytes.sum,sm__throughput.avg.pct_of_peak_sustained_elapsed,launch__registers_per_thread"
+        rows = [columns.split(","), ["", "", "ns", "byte", "%", ""], ["0", "RopeKernel", "2000", "1000", "50", "32"]]
+        (self.directory / "ncu.csv").write_text("\n".join(",".join(f'"{cell}"' for cell in row) for row in rows))
+        tool.write_text(f'#!/bin/sh\ncp "{self.directory}/ncu.csv" "$2"\n')
+        _, outcomes, said = self.check("--only", "kernel_profile", FAKE_GPU="1")
+        self.assertEqual(outcomes["kernel_profile"], "passed", said)
+        kernels = self.report["sections"]["kernel_profile"]["figures"]["llama3-8b-8-layers"]["kernels"]
+        self.assertEqual(kernels["RopeKernel"]["launches"], 1)
+
     def test_a_driver_that_does_not_know_all_fields_says_the_least(self):
         code, _, said = self.check("--only", "device", FAKE_GPU="1", FAKE_OLD_DRIVER="1")
         self.assertEqual(code, 0, said)
@@ -361,7 +447,7 @@ class GpuCheck(unittest.TestCase):
         """The procedure of docs/gpu.md: one part, then the rest with --resume."""
         results = self.directory / "results"
         results.mkdir()
-        self.check("--only", "correctness", "--skip", "ops,sanitizer,losses,weights,reproducible,schedules_host,memory,does_not_fit,dead_rank", FAKE_GPU="1")
+        self.check("--only", "correctness", "--skip", "smoke,ops,sanitizer,losses,weights,reproducible,schedules_host,memory,does_not_fit,dead_rank", FAKE_GPU="1")
         self.assertEqual(set(self.report["sections"]), {"device", "search"})
         fake_bundle.write_program(self.directory / "tools" / "compute-sanitizer", "import sys\nsys.exit('Device not supported')\n")
         code, outcomes, said = self.check("--resume", "--results", str(results), *self.with_torch(), FAKE_GPU="1")
@@ -369,7 +455,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("search: passed, kept from an earlier run", said)
         copy = json.loads((results / "gpu_nvidia_fake_100.json").read_text())
         self.assertEqual(set(outcomes), set(copy["sections"]))
-        self.assertEqual(copy["sections"]["bench_steps"]["figures"]["rate"]["of"], "matmul_8192, ours")
+        self.assertEqual(copy["sections"]["bench_steps"]["figures"]["rate"]["of"], "matmul_8192, ours, of bench_ops")
         self.assertIn("gpu_nvidia_fake_100.json", said)
 
     def test_the_better_rate_of_both_sides_is_the_reports(self):

@@ -136,6 +136,14 @@ class Lint(unittest.TestCase):
         code, found, _, _ = self.lint()
         self.assertEqual((code, found), (1, "docs/page.md:3: 104 columns; wrap it at 100\ndocs/page.md:4: 106 columns; wrap it at 100\n"))
 
+    def test_wide_python_of_the_check(self):
+        self.write("tool.py", "x = 1  # " + "y" * 100 + "\n")
+        self.write("deploy/tool.py", "x = 1\n" + "x = 1  # " + "y" * 91 + "\n")
+        self.assertEqual(self.lint()[0], 0)
+        self.write("deploy/tool.py", "x = 1  # " + "y" * 92 + "\n")
+        code, found, _, _ = self.lint()
+        self.assertEqual((code, found), (1, "deploy/tool.py:1: 101 columns; wrap it at 100\n"))
+
     def test_python_but_for_lines_that_say_so(self):
         self.write("tool", "#!/usr/bin/env python3\nimport unused\n")
         self.write("other.py", "import unused  # noqa: F401: for its effect\n")

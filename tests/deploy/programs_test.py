@@ -7,7 +7,7 @@ import unittest
 from unittest import mock
 
 import fake_bundle  # noqa: F401: the path to deploy/
-from gpu import programs
+from gpu import logs, programs
 from gpu.outcome import OutOfTime
 
 
@@ -47,11 +47,25 @@ class Run(unittest.TestCase):
         self.assertFalse(alive(child))
 
     def test_output_before_the_limit_is_kept(self):
-        failed = programs.collect_failures()
+        failed = programs.take_notes().failures
         with self.assertRaises(OutOfTime) as late:
             programs.run(["/bin/sh", "-c", "echo half; echo why >&2; sleep 300"], soon(), limit_s=2)
-        self.assertEqual(late.exception.out, "half\n")
+        self.assertEqual((late.exception.out, late.exception.err), ("half\n", "why\n"))
         self.assertEqual((failed[0]["outcome"], failed[0]["last_lines"]), ("ended after 2 s", ["half", "why"]))
+
+    def test_choices_of_ops_are_noted_once(self):
+        notes = programs.take_notes()
+        programs.run(["/bin/sh", "-c", "for i in 1 2; do echo '[debug] op choice: matmul: the only algorithm' >&2; done; echo op choice: no log"], soon())
+        self.assertEqual(notes.choices, ["matmul: the only algorithm"])
+
+    def test_whole_outputs_are_kept(self):
+        with tempfile.TemporaryDirectory() as directory:
+            kept = logs.Logs(os.path.join(directory, "report"))
+            with mock.patch.object(programs, "logs", kept):
+                programs.take_notes("losses")
+                programs.run(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], soon(), shown="shown")
+            with open(os.path.join(directory, "report.log"), encoding="utf-8") as file:
+                self.assertRegex(file.read(), r"^==== losses: shown\n==== exit code 3, 0\.\d s\nout\n\nerr\n$")
 
     def test_nothing_starts_after_the_deadline(self):
         with self.assertRaises(OutOfTime):

@@ -13,7 +13,7 @@ import unittest
 from unittest import mock
 
 import fake_bundle
-from gpu import bench_ops, bench_steps, dead_rank, device, layouts, losses, memory, ops, reproducible, search, slices, weights
+from gpu import bench_ops, bench_steps, dead_rank, device, layouts, logs, losses, memory, ops, programs, reproducible, search, slices, smoke, step_ops, weights
 from gpu.context import Context
 from gpu.report import Report, Section, run_sections
 
@@ -80,11 +80,11 @@ class Rehearsal(unittest.TestCase):
         work.mkdir()
         context = Context(str(root), str(work), str(pathlib.Path(directory.name) / "tools" / "python-with-torch"), 2, environment)
         report = Report(str(pathlib.Path(directory.name) / "report.json"), {})
-        sections = [Section("device", 60, device.run), Section("ops", 200, ops.run), Section("losses", 200, losses.run, lane="a"),
+        sections = [Section("device", 60, device.run), Section("smoke", 60, smoke.run), Section("ops", 200, ops.run), Section("losses", 200, losses.run, lane="a"),
                     Section("weights", 200, weights.run, lane="b"),
                     Section("reproducible", 200, reproducible.run), Section("schedules_host", 300, layouts.host), Section("memory", 200, memory.arena),
                     Section("does_not_fit", 200, on_a_small_gpu), Section("dead_rank", 100, dead_rank.run), Section("search", 300, search.run),
-                    Section("bench_steps", 200, bench_steps.run), Section("bench_ops", 200, bench_ops.run), Section("slices", 200, slices.run)]
+                    Section("bench_steps", 200, bench_steps.run), Section("bench_ops", 200, bench_ops.run), Section("step_ops", 100, step_ops.run), Section("slices", 200, slices.run)]
         smaller = (mock.patch.object(losses, "STEPS", 3), mock.patch.object(losses, "PLAN", "mbs=4"),
                    mock.patch.object(weights, "STEPS", 2), mock.patch.object(layouts, "STEPS", 2), mock.patch.object(layouts, "GLOBAL_BATCH", 4),
                    mock.patch.object(layouts, "RANKS", PLANS), mock.patch.object(layouts, "ONE_RANK", ()), mock.patch.object(layouts, "BF16", PLANS[:1]),
@@ -97,8 +97,11 @@ class Rehearsal(unittest.TestCase):
         for patch in smaller:
             patch.start()
             cls.addClassCleanup(patch.stop)
-        run_sections(report, sections, context, 850, lambda text: print(text, file=sys.stderr), conclude=bench_steps.restate)
+        programs.logs = logs.Logs(str(pathlib.Path(directory.name) / "report"))
+        cls.addClassCleanup(setattr, programs, "logs", None)
+        run_sections(report, sections, context, 850, lambda text: print(text, file=sys.stderr))
         cls.sections = json.loads(pathlib.Path(report.path).read_text())["sections"]
+        cls.log = (pathlib.Path(directory.name) / "report.log").read_text()
 
     def passed(self, name):
         section = self.sections[name]
@@ -107,6 +110,29 @@ class Rehearsal(unittest.TestCase):
 
     def test_the_engine_reports_the_gpu(self):
         self.assertEqual(self.passed("device")["seen_by_the_engine"]["device"], "emulated GPU")
+
+    def test_a_first_look_is_taken(self):
+        figures = self.passed("smoke")
+        self.assertEqual(set(figures["tests"]["tests"].values()), {"passed"})
+        for model in smoke.MODELS:
+            self.assertEqual(len(figures[model]["losses"]), smoke.STEPS)
+
+    def test_every_op_of_a_step_is_timed_and_has_a_floor(self):
+        entry = self.passed("step_ops")["tiny"]
+        names = [row["op"].split()[0] for row in entry["ops"]]
+        for name in ("matmul", "layer_norm_forward", "attention_backward", "embedding_forward", "cross_entropy", "adamw", "sum_of_squares"):
+            self.assertIn(name, names)
+        products = [row for row in entry["ops"] if row["op"].startswith("matmul")]
+        self.assertEqual(max(row["times_a_step"] for row in products), GPT["layers"])
+        self.assertTrue(all(row["median_s"] > 0 and row["over_floor"] > 0 for row in entry["ops"]))
+        self.assertAlmostEqual(entry["step_s"], sum(row["a_step_s"] for row in entry["ops"]))
+
+    def test_every_run_says_what_its_ops_chose_and_its_output_is_kept(self):
+        for name in ("smoke", "losses", "memory", "bench_steps"):
+            choices = self.sections[name]["choices"]
+            self.assertTrue(any(choice.startswith("matmul bf16") for choice in choices), (name, choices))
+        self.assertIn("==== losses: gpu_bundle/gpu_check --exec autocfg train --model", self.log)
+        self.assertIn("==== ops: gpu_bundle/gpu_check --exec gpu_test", self.log)
 
     def test_no_test_of_the_ops_is_skipped(self):
         tests = self.passed("ops")["tests"]
@@ -192,7 +218,7 @@ class Faults(unittest.TestCase):
     """What the report says of a GPU whose kernels are broken. A missing library and a refusal by NCCL need no
     emulator (gpu_check_test.py)."""
 
-    def entry(self, section, fault, limit_s=100, **patches):
+    def entry(self, section, fault, limit_s=100, more_s=0):
         """Runs one section on an emulated GPU with the fault; returns its entry in the report."""
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
@@ -203,7 +229,7 @@ class Faults(unittest.TestCase):
         context.gpu = ""
         report = Report(str(pathlib.Path(directory.name) / "report.json"), {})
         with mock.patch.multiple(losses, STEPS=3, PLAN="mbs=4"):
-            run_sections(report, [Section("it", limit_s, section)], context, limit_s, lambda _: None)
+            run_sections(report, [Section("it", limit_s, section, repeats=True)], context, limit_s + more_s, lambda _: None)
         return json.loads(pathlib.Path(report.path).read_text())["sections"]["it"]
 
     def test_an_illegal_address_is_named_and_spares_the_other_suites(self):
@@ -224,6 +250,8 @@ class Faults(unittest.TestCase):
         self.assertEqual(entry["outcome"], "failed")
         self.assertIn("llama-check on cuda in fp32: exit code 1: autocfg: the run failed: rank 0: CUDA:", entry["why"])
         self.assertIn("an illegal memory access was encountered (cudaErrorIllegalAddress)", entry["why"])
+        awaited = entry["figures"]["repeated"]["each op awaited"]
+        self.assertRegex(" ".join(awaited["first_lines"]), "op [0-9]+ of this rank, [a-z_]+ fp32 ")
 
     def test_a_wrong_kernel_is_named_by_its_losses(self):
         # What some kernels do not write, the next step writes again.

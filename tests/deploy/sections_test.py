@@ -36,7 +36,7 @@ class Section(unittest.TestCase):
             self.assertIn("no time to find a batch of gpt2-124m", self.raised(OutOfTime, memory.does_not_fit, 0.5))
 
     def trained(self, first):
-        return {"losses": [first, 6.9, 6.8], "grad_norms": [1.0] * 3, "wall_s": 0.1, "command": "x"}
+        return {"losses": [first, 6.9, 6.8], "grad_norms": [1.0] * 3, "wall_s": 0.1, "command": "x", "run": {"arguments": [], "variables": {}}}
 
     def test_missing_first_losses_are_named(self):
         for before, after in ((None, 6.0), (7.0, None)):

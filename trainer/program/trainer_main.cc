@@ -172,6 +172,7 @@ v1::RankError ToRankError(const std::exception_ptr& error) {
 int TrainerMain(int argc, char** argv) {
   // The launcher keeps the contents of standard error and discards standard output.
   spdlog::set_default_logger(spdlog::stderr_logger_st("trainer"));
+  base::SetLogLevel(base::LogLevel::kInfo);
   Arguments arguments;
   try {
     arguments = ParseArguments(argc, argv);

@@ -41,16 +41,16 @@ void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepCl
   for (const TraceRow& row : recorder.Rows(origin_s - earliest_s)) *result.add_trace() = ToProto(row);
 }
 
-// Logs each unusual choice of the ops once. Of all ranks that run the same shapes, one logs those that they
-// share.
+// Logs each choice of the ops once, the unusual ones at the level info, the others at debug. Of all ranks
+// that run the same shapes, one logs those that they share.
 class ChoiceLog {
  public:
   void LogNew(const RankTrainer& trainer, const Backend& backend) {
     if (!backend.choices) return;
     const bool logs_shared = trainer.shape().tensor == 0 && trainer.shape().data == 0;
     for (const OpChoice& choice : backend.choices()) {
-      if (choice.usual || !(logs_shared || choice.own)) continue;
-      if (logged_.insert(choice.text).second) spdlog::info("{}", choice.text);
+      if (!(logs_shared || choice.own) || !logged_.insert(choice.text).second) continue;
+      spdlog::log(choice.usual ? spdlog::level::debug : spdlog::level::info, "op choice: {}", choice.text);
     }
   }
 

@@ -21,7 +21,7 @@
 namespace autocfg::worker {
 
 // Bytes kept of the end of each rank's standard error.
-inline constexpr std::size_t kLogTailBytes = 8 << 10;
+inline constexpr std::size_t kLogTailBytes = 32 << 10;
 
 class RankLink {
  public:
