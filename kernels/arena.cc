@@ -48,15 +48,16 @@ Arena::~Arena() {
 }
 
 Reservation Arena::Reserve(Region region, DType dtype, std::initializer_list<std::int64_t> shape) {
-  return Place(region, dtype, {shape.begin(), shape.size()});
+  return Reserve(region, dtype, std::span<const std::int64_t>{shape.begin(), shape.size()});
 }
 
 Reservation Arena::ReserveLike(const Reservation& model) {
   const auto rank = static_cast<std::size_t>(model.tensor.rank);
-  return Place(model.region, model.tensor.dtype, {model.tensor.shape.data(), rank});
+  return Reserve(model.region, model.tensor.dtype,
+                 std::span<const std::int64_t>{model.tensor.shape.data(), rank});
 }
 
-Reservation Arena::Place(Region region, DType dtype, std::span<const std::int64_t> shape) {
+Reservation Arena::Reserve(Region region, DType dtype, std::span<const std::int64_t> shape) {
   if (committed_) throw std::logic_error("arena: Reserve after Commit");
   if (shape.size() > kMaxRank) {
     throw std::invalid_argument(

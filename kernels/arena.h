@@ -42,6 +42,7 @@ class Arena {
 
   // Takes AlignedBytes of the tensor, at a multiple of kArenaAlignment. Requires: not committed.
   Reservation Reserve(Region region, DType dtype, std::initializer_list<std::int64_t> shape);
+  Reservation Reserve(Region region, DType dtype, std::span<const std::int64_t> shape);
   // The same, for another tensor of the region, type and shape of `model`.
   Reservation ReserveLike(const Reservation& model);
 
@@ -60,8 +61,6 @@ class Arena {
   std::int64_t TotalBytes() const;
 
  private:
-  Reservation Place(Region region, DType dtype, std::span<const std::int64_t> shape);
-
   Device& device_;
   std::array<std::int64_t, kRegionCount> bytes_{};
   std::array<std::int64_t, kRegionCount> base_{};

@@ -9,12 +9,11 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "kernels/op_operands.h"
 #include "search/ops/memory_sizes.h"
 
 namespace autocfg::op_check {
 namespace {
-
-using Dims = std::initializer_list<std::int64_t>;
 
 std::span<const std::int64_t> ShapeOf(const Tensor& t) {
   return {t.shape.data(), static_cast<std::size_t>(t.rank)};
@@ -25,7 +24,6 @@ std::span<const std::int64_t> ShapeOf(const Tensor& t) {
 }
 
 bool IsFloating(DType type) { return type != DType::kI32; }
-bool IsStatistics(DType type) { return type == DType::kF32 || type == DType::kF64; }
 
 void RequireRank(OpKind op, std::string_view name, const Tensor& t, int rank) {
   if (t.rank != rank) Fail(op, fmt::format("{} has rank {}, not {}", name, t.rank, rank));
@@ -35,41 +33,38 @@ void RequireRank(OpKind op, std::string_view name, const Tensor& t, int rank) {
   }
 }
 
-void RequireShape(OpKind op, std::string_view name, const Tensor& t, Dims dims) {
-  if (!std::ranges::equal(ShapeOf(t), dims)) {
-    Fail(op, fmt::format("{} is [{}], not [{}]", name, fmt::join(ShapeOf(t), ", "), fmt::join(dims, ", ")));
-  }
-}
-
 void RequireType(OpKind op, std::string_view name, const Tensor& t, DType type) {
   if (t.dtype != type) Fail(op, fmt::format("{} is {}, not {}", name, Name(t.dtype), Name(type)));
 }
 
-// Requires a tensor of the op's compute type.
-void Same(OpKind op, std::string_view name, const Tensor& t, Dims dims, DType type) {
-  RequireShape(op, name, t, dims);
-  RequireType(op, name, t, type);
-}
-
+// Requires a tensor that the op's descriptor can be made of.
 void Main(OpKind op, std::string_view name, const Tensor& t, int rank) {
   RequireRank(op, name, t, rank);
   if (!IsFloating(t.dtype)) Fail(op, fmt::format("{} is {}, not a floating-point type", name, Name(t.dtype)));
 }
 
-// Requires the gradient of a parameter: any floating-point type.
-void Gradient(OpKind op, std::string_view name, const Tensor& t, Dims dims) {
-  RequireShape(op, name, t, dims);
-  if (!IsFloating(t.dtype)) Fail(op, fmt::format("{} is {}, not a floating-point type", name, Name(t.dtype)));
+void RequireKind(const OpDesc& op, const Operand& operand, const Tensor& t) {
+  switch (operand.kind) {
+    case OperandKind::kCompute: return RequireType(op.kind, operand.name, t, op.dtype);
+    case OperandKind::kResult:
+    case OperandKind::kGradient:
+      if (IsFloating(t.dtype)) return;
+      return Fail(op.kind, fmt::format("{} is {}, not a floating-point type", operand.name, Name(t.dtype)));
+    case OperandKind::kStatistics:
+      if (t.dtype == DType::kF32 || t.dtype == DType::kF64) return;
+      return Fail(op.kind, fmt::format("{} is {}, not fp32 or fp64", operand.name, Name(t.dtype)));
+    case OperandKind::kTokenIds: return RequireType(op.kind, operand.name, t, DType::kI32);
+    case OperandKind::kScalar: return RequireType(op.kind, operand.name, t, DType::kF64);
+  }
 }
 
-void Statistics(OpKind op, std::string_view name, const Tensor& t, Dims dims) {
-  RequireShape(op, name, t, dims);
-  if (!IsStatistics(t.dtype)) Fail(op, fmt::format("{} is {}, not fp32 or fp64", name, Name(t.dtype)));
-}
-
-void TokenIds(OpKind op, std::string_view name, const Tensor& t, std::int64_t tokens) {
-  RequireShape(op, name, t, {tokens});
-  RequireType(op, name, t, DType::kI32);
+void RequireOperand(const OpDesc& op, const Operand& operand, const Tensor& t) {
+  if (!operand.IsPresent()) return;
+  if (!std::ranges::equal(ShapeOf(t), operand.Shape())) {
+    Fail(op.kind, fmt::format("{} is [{}], not [{}]", operand.name, fmt::join(ShapeOf(t), ", "),
+                              fmt::join(operand.Shape(), ", ")));
+  }
+  RequireKind(op, operand, t);
 }
 
 OpDesc Desc(OpKind op, DType type, std::array<std::int64_t, 5> dims) {
@@ -78,6 +73,24 @@ OpDesc Desc(OpKind op, DType type, std::array<std::int64_t, 5> dims) {
   desc.dtype = type;
   desc.dims = dims;
   return desc;
+}
+
+void RequireScalar(OpKind op, std::string_view name, const Tensor& t) {
+  RequireOperand(Desc(op, DType::kF64, {}),
+                 {.name = name, .kind = OperandKind::kScalar, .rank = 1, .shape = {1}}, t);
+}
+
+// Requires the tensors to be the op's operands, in the order of OperandsOf. Null: an operand whose shape the
+// descriptor leaves open; the caller checks it. Returns the descriptor.
+OpDesc WithOperands(const OpDesc& op, std::initializer_list<const Tensor*> tensors) {
+  const Operands operands = OperandsOf(op);
+  if (operands.all().size() != tensors.size()) throw std::logic_error("operands of an op are missing");
+  const Tensor* const* tensor = tensors.begin();
+  for (const Operand& operand : operands.all()) {
+    if (*tensor != nullptr) RequireOperand(op, operand, **tensor);
+    ++tensor;
+  }
+  return op;
 }
 
 // Adds the epilogue to a product.
@@ -103,15 +116,8 @@ OpDesc Adding(OpDesc op, bool accumulate) {
 
 OpDesc RowsDesc(OpKind op, const Tensor& t) { return Desc(op, t.dtype, {t.shape[0], t.shape[1], 0, 0}); }
 
-// Checks x[T,W] of compute type and bias[W].
-OpDesc WithBias(OpKind op, std::string_view name, const Tensor& x, const Tensor& bias) {
-  Main(op, name, x, 2);
-  Same(op, "bias", bias, {x.shape[1]}, x.dtype);
-  return RowsDesc(op, x);
-}
-
-OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                 const Tensor& lse, const Tensor& workspace) {
+OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& lse,
+                 const Tensor& workspace) {
   Main(op, "qkv", qkv, 3);
   const std::int64_t batch = qkv.shape[0], seq = qkv.shape[1], width = qkv.shape[2];
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
@@ -122,8 +128,6 @@ OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t 
                          heads, kv_heads));
   }
   const std::int64_t head_dim = width / (heads + 2 * kv_heads);
-  Same(op, "out", out, {batch, seq, heads * head_dim}, qkv.dtype);
-  Statistics(op, "lse", lse, {batch, heads, seq});
   RequireType(op, "workspace", workspace, lse.dtype);
   const std::int64_t needed = AttentionWorkspaceElements(seq, head_dim);
   if (workspace.Elements() < needed) {
@@ -146,12 +150,10 @@ OpDesc ActivationOp(OpKind op, Activation activation, const Tensor& x) {
   return desc;
 }
 
-OpDesc Embedding(OpKind op, const Tensor& tokens, std::string_view table_name, const Tensor& table,
-                 std::string_view rows_name, const Tensor& rows) {
+OpDesc Embedding(OpKind op, std::string_view table_name, const Tensor& table, std::string_view rows_name,
+                 const Tensor& rows) {
   Main(op, rows_name, rows, 2);
   Main(op, table_name, table, 2);
-  RequireShape(op, table_name, table, {table.shape[0], rows.shape[1]});
-  TokenIds(op, "tokens", tokens, rows.shape[0]);
   return Desc(op, rows.dtype, {rows.shape[0], rows.shape[1], table.shape[0], 0});
 }
 
@@ -166,104 +168,85 @@ OpDesc Position(OpKind op, std::string_view rows_name, const Tensor& rows, std::
   return Desc(op, rows.dtype, {rows.shape[0] * rows.shape[1], rows.shape[2], 0, 0});
 }
 
-void Logits(OpKind op, const Tensor& logits, std::int64_t valid) {
+OpDesc Logits(OpKind op, const Tensor& logits, std::int64_t valid) {
   Main(op, "logits", logits, 2);
   if (valid < 0 || valid > logits.shape[1]) {
     Fail(op, fmt::format("{} valid columns in logits of {}", valid, logits.shape[1]));
   }
+  return RowsDesc(op, logits);
 }
 
 OpDesc TokenSums(OpKind op, const Tensor& max, const Tensor& sums) {
   RequireRank(op, "sums", sums, 2);
-  Statistics(op, "sums", sums, {2, sums.shape[1]});
-  Same(op, "max", max, {sums.shape[1]}, sums.dtype);
+  RequireType(op, "max", max, sums.dtype);
   return Desc(op, sums.dtype, {sums.shape[1], 0, 0, 0});
+}
+
+// A product by the sizes of its operands, as op(a) op(b).
+OpDesc Product(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb) {
+  constexpr OpKind op = OpKind::kMatmul;
+  Main(op, "a", a, 2);
+  Main(op, "b", b, 2);
+  const bool turn_a = ta == Transpose::kYes, turn_b = tb == Transpose::kYes;
+  OpDesc desc =
+      Desc(op, a.dtype, {a.shape[turn_a ? 1 : 0], b.shape[turn_b ? 0 : 1], a.shape[turn_a ? 0 : 1], 0});
+  desc.transpose_a = turn_a;
+  desc.transpose_b = turn_b;
+  return desc;
 }
 
 }  // namespace
 
 OpDesc Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c,
               bool accumulate) {
-  constexpr OpKind op = OpKind::kMatmul;
-  Main(op, "a", a, 2);
-  Main(op, "b", b, 2);
-  Main(op, "c", c, 2);
-  RequireType(op, "b", b, a.dtype);
-  const std::int64_t m = c.shape[0], n = c.shape[1];
-  const std::int64_t k = ta == Transpose::kYes ? a.shape[0] : a.shape[1];
-  if (ta == Transpose::kYes) RequireShape(op, "a (transposed)", a, {k, m});
-  if (ta == Transpose::kNo) RequireShape(op, "a", a, {m, k});
-  if (tb == Transpose::kYes) RequireShape(op, "b (transposed)", b, {n, k});
-  if (tb == Transpose::kNo) RequireShape(op, "b", b, {k, n});
-  OpDesc desc = Desc(op, a.dtype, {m, n, k, 0});
-  desc.transpose_a = ta == Transpose::kYes;
-  desc.transpose_b = tb == Transpose::kYes;
-  desc.accumulate = accumulate;
-  return desc;
+  return WithOperands(Adding(Product(a, ta, b, tb), accumulate), {&a, &b, &c});
 }
 
 OpDesc MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c) {
-  const OpDesc desc = WithEpilogue(Matmul(a, Transpose::kNo, b, Transpose::kNo, c, false), Epilogue::kBias);
-  RequireType(desc.kind, "c", c, a.dtype);
-  Same(desc.kind, "bias", bias, {desc.dims[1]}, a.dtype);
-  return desc;
+  const OpDesc desc = WithEpilogue(Product(a, Transpose::kNo, b, Transpose::kNo), Epilogue::kBias);
+  return WithOperands(desc, {&a, &b, &bias, &c});
 }
 
 OpDesc MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
                       const Tensor& c) {
-  OpDesc desc = WithEpilogue(Matmul(a, Transpose::kNo, b, Transpose::kNo, c, false), Epilogue::kResidual);
+  OpDesc desc = WithEpilogue(Product(a, Transpose::kNo, b, Transpose::kNo), Epilogue::kResidual);
   desc.bias = bias.IsPresent();
-  RequireType(desc.kind, "c", c, a.dtype);
-  if (desc.bias) Same(desc.kind, "bias", bias, {desc.dims[1]}, a.dtype);
-  Same(desc.kind, "residual", residual, {desc.dims[0], desc.dims[1]}, a.dtype);
   if (IsSameMemory(c, residual)) Fail(desc.kind, "c must not alias residual");
-  return desc;
+  return WithOperands(desc, {&a, &b, &bias, &residual, &c});
 }
 
 OpDesc MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
                         const Tensor& pre, const Tensor& y) {
   NotGated(activation);
-  OpDesc desc = WithEpilogue(Matmul(a, Transpose::kNo, b, Transpose::kNo, pre, false), Epilogue::kActivation);
+  OpDesc desc = WithEpilogue(Product(a, Transpose::kNo, b, Transpose::kNo), Epilogue::kActivation);
   desc.activation = activation;
   desc.bias = bias.IsPresent();
-  RequireType(desc.kind, "pre", pre, a.dtype);
-  if (desc.bias) Same(desc.kind, "bias", bias, {desc.dims[1]}, a.dtype);
-  Same(desc.kind, "y", y, {desc.dims[0], desc.dims[1]}, a.dtype);
   if (IsSameMemory(y, pre)) Fail(desc.kind, "y must not alias pre, which the backward needs");
-  return desc;
+  return WithOperands(desc, {&a, &b, &bias, &pre, &y});
 }
 
 OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre,
                                 const Tensor& dpre) {
   NotGated(activation);
-  OpDesc desc = WithEpilogue(Matmul(dy, Transpose::kNo, b, Transpose::kYes, dpre, false),
-                             Epilogue::kActivationGradient);
+  OpDesc desc = WithEpilogue(Product(dy, Transpose::kNo, b, Transpose::kYes), Epilogue::kActivationGradient);
   desc.activation = activation;
-  RequireType(desc.kind, "dpre", dpre, dy.dtype);
-  Same(desc.kind, "pre", pre, {desc.dims[0], desc.dims[1]}, dy.dtype);
   if (IsSameMemory(dpre, pre)) Fail(desc.kind, "dpre must not alias pre");
-  return desc;
+  return WithOperands(desc, {&dy, &b, &pre, &dpre});
 }
 
 OpDesc MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
                           bool accumulate) {
-  const OpDesc desc =
-      WithEpilogue(Matmul(x, Transpose::kYes, dy, Transpose::kNo, dw, accumulate), Epilogue::kBiasGradient);
-  Same(desc.kind, "dbias", dbias, {desc.dims[1]}, dw.dtype);
-  return desc;
+  const OpDesc desc = Adding(
+      WithEpilogue(Product(x, Transpose::kYes, dy, Transpose::kNo), Epilogue::kBiasGradient), accumulate);
+  RequireType(desc.kind, "dbias", dbias, dw.dtype);
+  return WithOperands(desc, {&x, &dy, &dw, &dbias});
 }
 
 OpDesc LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& y,
                         const Tensor& mean, const Tensor& rstd) {
   constexpr OpKind op = OpKind::kLayerNormForward;
   Main(op, "x", x, 2);
-  const std::int64_t rows = x.shape[0], width = x.shape[1];
-  Same(op, "gamma", gamma, {width}, x.dtype);
-  Same(op, "beta", beta, {width}, x.dtype);
-  Same(op, "y", y, {rows, width}, x.dtype);
-  Statistics(op, "mean", mean, {rows});
-  Statistics(op, "rstd", rstd, {rows});
-  return RowsDesc(op, x);
+  return WithOperands(RowsDesc(op, x), {&x, &gamma, &beta, &y, &mean, &rstd});
 }
 
 OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
@@ -271,71 +254,48 @@ OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
                          const Tensor& dbeta, bool accumulate) {
   constexpr OpKind op = OpKind::kLayerNormBackward;
   Main(op, "x", x, 2);
-  const std::int64_t rows = x.shape[0], width = x.shape[1];
-  Same(op, "dy", dy, {rows, width}, x.dtype);
-  Same(op, "gamma", gamma, {width}, x.dtype);
-  Statistics(op, "mean", mean, {rows});
-  Statistics(op, "rstd", rstd, {rows});
-  Same(op, "dx", dx, {rows, width}, x.dtype);
-  Gradient(op, "dgamma", dgamma, {width});
-  Gradient(op, "dbeta", dbeta, {width});
-  if (add_to_dx && dx.data != nullptr && dx.data == dy.data)
-    Fail(op, "dx must not alias dy if it is added to");
-  return Adding(RowsDesc(op, x), accumulate);
+  if (add_to_dx && IsSameMemory(dx, dy)) Fail(op, "dx must not alias dy if it is added to");
+  return WithOperands(Adding(RowsDesc(op, x), accumulate),
+                      {&dy, &x, &gamma, &mean, &rstd, &dx, &dgamma, &dbeta});
 }
 
 OpDesc RmsNormForward(const Tensor& x, const Tensor& gamma, const Tensor& y, const Tensor& rstd) {
   constexpr OpKind op = OpKind::kRmsNormForward;
   Main(op, "x", x, 2);
-  Same(op, "gamma", gamma, {x.shape[1]}, x.dtype);
-  Same(op, "y", y, {x.shape[0], x.shape[1]}, x.dtype);
-  Statistics(op, "rstd", rstd, {x.shape[0]});
-  return RowsDesc(op, x);
+  return WithOperands(RowsDesc(op, x), {&x, &gamma, &y, &rstd});
 }
 
 OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
                        const Tensor& dx, bool add_to_dx, const Tensor& dgamma, bool accumulate) {
   constexpr OpKind op = OpKind::kRmsNormBackward;
   Main(op, "x", x, 2);
-  const std::int64_t rows = x.shape[0], width = x.shape[1];
-  Same(op, "dy", dy, {rows, width}, x.dtype);
-  Same(op, "gamma", gamma, {width}, x.dtype);
-  Statistics(op, "rstd", rstd, {rows});
-  Same(op, "dx", dx, {rows, width}, x.dtype);
-  Gradient(op, "dgamma", dgamma, {width});
-  if (add_to_dx && dx.data != nullptr && dx.data == dy.data)
-    Fail(op, "dx must not alias dy if it is added to");
-  return Adding(RowsDesc(op, x), accumulate);
+  if (add_to_dx && IsSameMemory(dx, dy)) Fail(op, "dx must not alias dy if it is added to");
+  return WithOperands(Adding(RowsDesc(op, x), accumulate), {&dy, &x, &gamma, &rstd, &dx, &dgamma});
 }
 
 OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual) {
-  const OpDesc desc = WithBias(OpKind::kBiasResidual, "y", y, bias);
-  Same(desc.kind, "residual", residual, {y.shape[0], y.shape[1]}, y.dtype);
-  return desc;
+  constexpr OpKind op = OpKind::kBiasResidual;
+  Main(op, "y", y, 2);
+  return WithOperands(RowsDesc(op, y), {&y, &bias, &residual});
 }
 
 OpDesc ResidualAdd(const Tensor& y, const Tensor& residual) {
   constexpr OpKind op = OpKind::kResidualAdd;
   Main(op, "y", y, 2);
-  Same(op, "residual", residual, {y.shape[0], y.shape[1]}, y.dtype);
-  return RowsDesc(op, y);
+  return WithOperands(RowsDesc(op, y), {&y, &residual});
 }
 
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y) {
   OpDesc desc = ActivationOp(OpKind::kActivationForward, activation, x);
   desc.bias = bias.IsPresent();
-  if (desc.bias) Same(desc.kind, "bias", bias, {x.shape[1]}, x.dtype);
-  Same(desc.kind, "y", y, {desc.dims[0], desc.dims[1]}, x.dtype);
   if (IsSameMemory(y, x)) Fail(desc.kind, "y must not alias x, which the backward needs");
-  return desc;
+  return WithOperands(desc, {&x, &bias, &y});
 }
 
 OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx) {
   const OpDesc desc = ActivationOp(OpKind::kActivationBackward, activation, x);
-  Same(desc.kind, "dy", dy, {desc.dims[0], desc.dims[1]}, x.dtype);
-  Same(desc.kind, "dx", dx, {x.shape[0], x.shape[1]}, x.dtype);
   if (IsSameMemory(dx, dy)) Fail(desc.kind, "dx must not alias dy");
-  return desc;
+  return WithOperands(desc, {&x, &dy, &dx});
 }
 
 OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta) {
@@ -353,25 +313,24 @@ OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
 
 OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
                         const Tensor& lse, const Tensor& workspace) {
-  return Attention(OpKind::kAttentionForward, qkv, heads, kv_heads, out, lse, workspace);
+  const OpDesc desc = Attention(OpKind::kAttentionForward, qkv, heads, kv_heads, lse, workspace);
+  return WithOperands(desc, {&qkv, &out, &lse, nullptr});
 }
 
 OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
                          const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace) {
-  const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, heads, kv_heads, out, lse, workspace);
-  Same(desc.kind, "dout", dout, {out.shape[0], out.shape[1], out.shape[2]}, qkv.dtype);
-  Same(desc.kind, "dqkv", dqkv, {qkv.shape[0], qkv.shape[1], qkv.shape[2]}, qkv.dtype);
-  return desc;
+  const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, heads, kv_heads, lse, workspace);
+  return WithOperands(desc, {&qkv, &out, &lse, &dout, &dqkv, nullptr});
 }
 
 OpDesc EmbeddingForward(const Tensor& tokens, const Tensor& table, const Tensor& out) {
-  const OpDesc desc = Embedding(OpKind::kEmbeddingForward, tokens, "table", table, "out", out);
-  RequireType(desc.kind, "table", table, out.dtype);
-  return desc;
+  return WithOperands(Embedding(OpKind::kEmbeddingForward, "table", table, "out", out),
+                      {&tokens, &table, &out});
 }
 
 OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable, bool accumulate) {
-  return Adding(Embedding(OpKind::kEmbeddingBackward, tokens, "dtable", dtable, "dout", dout), accumulate);
+  const OpDesc desc = Embedding(OpKind::kEmbeddingBackward, "dtable", dtable, "dout", dout);
+  return WithOperands(Adding(desc, accumulate), {&tokens, &dout, &dtable});
 }
 
 OpDesc PositionForward(const Tensor& y, const Tensor& table) {
@@ -385,41 +344,27 @@ OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate)
 }
 
 OpDesc CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& loss) {
-  constexpr OpKind op = OpKind::kCrossEntropy;
-  Logits(op, logits, valid);
-  if (valid == 0) Fail(op, "no column is valid; whole rows need at least 1");
-  TokenIds(op, "targets", targets, logits.shape[0]);
-  Same(op, "loss", loss, {1}, DType::kF64);
-  return RowsDesc(op, logits);
+  const OpDesc desc = Logits(OpKind::kCrossEntropy, logits, valid);
+  if (valid == 0) Fail(desc.kind, "no column is valid; whole rows need at least 1");
+  return WithOperands(desc, {&logits, &targets, &loss});
 }
 
 OpDesc CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& max,
                            const Tensor& sums) {
-  constexpr OpKind op = OpKind::kCrossEntropyForward;
-  Logits(op, logits, valid);
-  TokenIds(op, "targets", targets, logits.shape[0]);
-  Statistics(op, "max", max, {logits.shape[0]});
-  Statistics(op, "sums", sums, {2, logits.shape[0]});
-  return RowsDesc(op, logits);
+  return WithOperands(Logits(OpKind::kCrossEntropyForward, logits, valid), {&logits, &targets, &max, &sums});
 }
 
 OpDesc CrossEntropyRescale(const Tensor& max, const Tensor& sums) {
-  return TokenSums(OpKind::kCrossEntropyRescale, max, sums);
+  return WithOperands(TokenSums(OpKind::kCrossEntropyRescale, max, sums), {&max, &sums});
 }
 
 OpDesc CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss) {
-  constexpr OpKind op = OpKind::kCrossEntropyLoss;
-  Same(op, "loss", loss, {1}, DType::kF64);
-  return TokenSums(op, max, sums);
+  return WithOperands(TokenSums(OpKind::kCrossEntropyLoss, max, sums), {&max, &sums, &loss});
 }
 
 OpDesc CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
                             const Tensor& targets) {
-  constexpr OpKind op = OpKind::kCrossEntropyBackward;
-  Logits(op, logits, valid);
-  Statistics(op, "sums", sums, {2, logits.shape[0]});
-  TokenIds(op, "targets", targets, logits.shape[0]);
-  return RowsDesc(op, logits);
+  return WithOperands(Logits(OpKind::kCrossEntropyBackward, logits, valid), {&logits, &sums, &targets});
 }
 
 OpDesc Fill(const Tensor& y) {
@@ -431,7 +376,7 @@ OpDesc Fill(const Tensor& y) {
 OpDesc SumOfSquares(std::span<const Tensor> tensors, const Tensor& result) {
   constexpr OpKind op = OpKind::kSumOfSquares;
   if (tensors.empty()) Fail(op, "no tensors");
-  Same(op, "result", result, {1}, DType::kF64);
+  RequireScalar(op, "result", result);
   OpDesc desc = Desc(op, tensors.front().dtype, {});
   for (const Tensor& x : tensors) {
     Main(op, "x", x, x.rank);
@@ -444,7 +389,7 @@ OpDesc SumOfSquares(std::span<const Tensor> tensors, const Tensor& result) {
 OpDesc AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params) {
   constexpr OpKind op = OpKind::kAdamW;
   if (tensors.empty()) Fail(op, "no tensors");
-  if (params.clip_norm != 0) Same(op, "squared_norm", params.squared_norm, {1}, DType::kF64);
+  if (params.clip_norm != 0) RequireScalar(op, "squared_norm", params.squared_norm);
   const AdamWTensor& first = tensors.front();
   OpDesc desc = Desc(op, first.param.dtype, {});
   desc.master_weights = first.master.IsPresent();

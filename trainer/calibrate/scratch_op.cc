@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
-#include "search/ops/memory_sizes.h"
+#include "kernels/op_operands.h"
 #include "trainer/layout/element_copy.h"
 #include "trainer/layout/errors.h"
 
@@ -25,9 +26,6 @@ constexpr std::int64_t kFlushedBy = 2;
 // Bounds the memory and the time to set up of ops that are small: their time is that of a launch.
 constexpr std::int64_t kMostCopies = 64;
 
-// Returns the type of statistics and of parameter gradients (search/plan/workload.h: Precision).
-DType StatisticsType(DType compute) { return compute == DType::kF64 ? DType::kF64 : DType::kF32; }
-
 void CheckDims(const OpDesc& op) {
   for (int i = 0; i < DimCount(op.kind); ++i) {
     if (op.dims[i] < 1 || op.dims[i] > kMaxDim) {
@@ -46,10 +44,21 @@ ScratchOp::ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream)
   Allocate();
 }
 
-void ScratchOp::Add(DType dtype, std::initializer_list<std::int64_t> shape, double value, double spread,
-                    Found found) {
-  operands_.push_back({arena_.Reserve(Region::kWorkspace, dtype, shape), value, spread, found});
-  if (found == Found::kInMemory) memory_bytes_ += operands_.back().first.tensor.Bytes();
+void ScratchOp::Take(const OpDesc& op, std::initializer_list<Contents> contents) {
+  const Operands operands = OperandsOf(op);
+  if (operands.all().size() != contents.size()) {
+    throw std::logic_error(fmt::format("{} of {} operands of {} have contents", contents.size(),
+                                       operands.all().size(), Name(op.kind)));
+  }
+  const Contents* each = contents.begin();
+  for (const Operand& operand : operands.all()) {
+    const Contents& held = *each++;
+    Slot& slot = slots_.emplace_back();
+    slot.contents = held;
+    if (!operand.IsPresent()) continue;
+    slot.first = arena_.Reserve(Region::kWorkspace, TypeInStep(operand.kind, op.dtype), operand.Shape());
+    if (held.found == Found::kInMemory) memory_bytes_ += slot.first.tensor.Bytes();
+  }
 }
 
 // Between two runs on a copy, the others push it out of the cache.
@@ -63,26 +72,26 @@ std::size_t ScratchOp::CopiesNeeded() const {
 void ScratchOp::Allocate() {
   std::vector<std::vector<Reservation>> reserved(CopiesNeeded());
   for (std::size_t copy = 0; copy < reserved.size(); ++copy) {
-    for (const Operand& operand : operands_) {
-      const bool own = copy > 0 && operand.found == Found::kInMemory;
-      reserved[copy].push_back(own ? arena_.ReserveLike(operand.first) : operand.first);
+    for (const Slot& slot : slots_) {
+      const bool own = copy > 0 && slot.first.tensor.IsPresent() && slot.contents.found == Found::kInMemory;
+      reserved[copy].push_back(own ? arena_.ReserveLike(slot.first) : slot.first);
     }
   }
   arena_.Commit();
   for (const std::vector<Reservation>& each : reserved) {
     std::vector<Tensor>& tensors = copies_.emplace_back();
-    for (const Reservation& r : each) tensors.push_back(arena_.At(r));
+    for (const Reservation& r : each) tensors.push_back(r.tensor.IsPresent() ? arena_.At(r) : Tensor{});
   }
-  for (std::size_t i = 0; i < operands_.size(); ++i) {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Tensor& first = copies_[0][i];
     if (first.data == nullptr) continue;
     const bool ids = first.dtype == DType::kI32;
-    if (!ids) FillNumbers(operands_[i], first);
+    if (!ids) FillNumbers(slots_[i].contents, first);
     for (std::size_t copy = 0; copy < copies_.size(); ++copy) {
       const Tensor& tensor = copies_[copy][i];
       if (copy > 0 && tensor.data == first.data) continue;
       if (ids) {
-        FillIds(operands_[i], tensor, copy);
+        FillIds(slots_[i].contents, tensor, copy);
       } else if (copy > 0) {
         device_.CopyWithin(tensor.data, first.data, first.Bytes(), stream_);
       }
@@ -92,18 +101,18 @@ void ScratchOp::Allocate() {
   tensors_ = copies_[0];
 }
 
-void ScratchOp::FillIds(const Operand& operand, const Tensor& tensor, std::size_t copy) {
+void ScratchOp::FillIds(const Contents& contents, const Tensor& tensor, std::size_t copy) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(tensor.Elements()));
-  const auto range = std::max<std::int64_t>(1, static_cast<std::int64_t>(operand.spread));
+  const auto range = std::max<std::int64_t>(1, static_cast<std::int64_t>(contents.spread));
   for (std::size_t k = 0; k < ids.size(); ++k)
     ids[k] = static_cast<std::int32_t>(static_cast<std::int64_t>((k + copy * ids.size()) * 7919) % range);
   device_.CopyFromHost(tensor.data, ids.data(), tensor.Bytes(), stream_);
 }
 
-void ScratchOp::FillNumbers(const Operand& operand, const Tensor& tensor) {
+void ScratchOp::FillNumbers(const Contents& contents, const Tensor& tensor) {
   const auto value = [&](std::size_t k) {  // evenly distributed, in no simple order
-    return operand.value +
-           operand.spread * (static_cast<double>(k * kStride % kPeriod) / (kPeriod / 2.0) - 1.0);
+    return contents.value +
+           contents.spread * (static_cast<double>(k * kStride % kPeriod) / (kPeriod / 2.0) - 1.0);
   };
   std::vector<double> values(std::min(kPeriod, static_cast<std::size_t>(tensor.Elements())));
   for (std::size_t k = 0; k < values.size(); ++k) values[k] = value(k);
@@ -118,9 +127,9 @@ void ScratchOp::Prepare(const OpDesc& op) {
   switch (op.kind) {
     case OpKind::kMatmul: return PrepareMatmul(op);
     case OpKind::kLayerNormForward:
-    case OpKind::kLayerNormBackward: return PrepareNorm(op);
+    case OpKind::kLayerNormBackward:
     case OpKind::kRmsNormForward:
-    case OpKind::kRmsNormBackward: return PrepareRmsNorm(op);
+    case OpKind::kRmsNormBackward: return PrepareNorm(op);
     case OpKind::kBiasResidual:
     case OpKind::kResidualAdd: return PrepareRows(op);
     case OpKind::kActivationForward:
@@ -152,28 +161,6 @@ void ScratchOp::Prepare(const OpDesc& op) {
 }
 
 void ScratchOp::PrepareMatmul(const OpDesc& op) {
-  const std::int64_t m = op.dims[0], n = op.dims[1], k = op.dims[2];
-  const Transpose ta{op.transpose_a}, tb{op.transpose_b};
-  const bool accumulate = op.accumulate;
-  // Of x W and dy W^T, the first operand was just written. Of x^T dy, x was saved by the forward.
-  const Found found_a = op.transpose_a ? Found::kInMemory : Found::kInCache;
-  const Found found_b = op.transpose_a ? Found::kInCache : Found::kInMemory;
-  if (op.transpose_a)
-    Add(op.dtype, {k, m}, 0, 0.5, found_a);
-  else
-    Add(op.dtype, {m, k}, 0, 0.5, found_a);
-  if (op.transpose_b)
-    Add(op.dtype, {n, k}, 0, 0.5, found_b);
-  else
-    Add(op.dtype, {k, n}, 0, 0.5, found_b);
-  Add(op.transpose_a ? StatisticsType(op.dtype) : op.dtype, {m, n}, 0, 0.5);  // x^T dy: a gradient of weights
-  if (op.epilogue != Epilogue::kNone) return PrepareEpilogue(op);
-  run_ = [=, this] { ops_.Matmul(tensors_[0], ta, tensors_[1], tb, tensors_[2], accumulate, stream_); };
-}
-
-// Call after the product's own tensors were added: a, b and c, or x, dy and dw.
-void ScratchOp::PrepareEpilogue(const OpDesc& op) {
-  const std::int64_t m = op.dims[0], n = op.dims[1];
   OpDesc formed = op;
   SetEpilogue(formed, op.epilogue);
   if (formed != op) {
@@ -181,43 +168,48 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
                                ToString(op)));
   }
   const Activation activation = op.activation;
+  const bool accumulate = op.accumulate;
+  // Of x W and dy W^T, the first operand was just written. Of x^T dy, x was saved by the forward.
+  const Contents a{0, 0.5, op.transpose_a ? Found::kInMemory : Found::kInCache};
+  const Contents b{0, 0.5, op.transpose_a ? Found::kInCache : Found::kInMemory};
+  const Contents c{0, 0.5}, bias{0, 0.1}, rows{0, 1};
   switch (op.epilogue) {
-    case Epilogue::kNone: break;
+    case Epilogue::kNone:
+      Take(op, {a, b, c});
+      run_ = [=, this, ta = Transpose{op.transpose_a}, tb = Transpose{op.transpose_b}] {
+        ops_.Matmul(tensors_[0], ta, tensors_[1], tb, tensors_[2], accumulate, stream_);
+      };
+      return;
     case Epilogue::kBias:
-      Add(op.dtype, {n}, 0, 0.1);
-      run_ = [this] { ops_.MatmulBias(tensors_[0], tensors_[1], tensors_[3], tensors_[2], stream_); };
+      Take(op, {a, b, bias, c});
+      run_ = [this] { ops_.MatmulBias(tensors_[0], tensors_[1], tensors_[2], tensors_[3], stream_); };
       return;
-    case Epilogue::kActivation: {
-      const bool bias = op.bias;
-      Add(op.dtype, {m, n}, 0, 1);
-      if (bias) Add(op.dtype, {n}, 0, 0.1);
+    case Epilogue::kActivation:
+      Take(op, {a, b, bias, c, rows});
       run_ = [=, this] {
         const auto& v = tensors_;
-        ops_.MatmulActivation(activation, v[0], v[1], bias ? v[4] : Tensor{}, v[2], v[3], stream_);
+        ops_.MatmulActivation(activation, v[0], v[1], v[2], v[3], v[4], stream_);
       };
       return;
-    }
     case Epilogue::kActivationGradient:
-      Add(op.dtype, {m, n}, 1, 0.2);
-      run_ = [=, this] {
-        ops_.MatmulActivationBackward(activation, tensors_[0], tensors_[1], tensors_[3], tensors_[2],
-                                      stream_);
-      };
-      return;
-    case Epilogue::kResidual: {
-      const bool bias = op.bias;
-      Add(op.dtype, {m, n}, 0, 1);
-      if (bias) Add(op.dtype, {n}, 0, 0.1);
+      Take(op, {a, b, {1, 0.2}, c});
       run_ = [=, this] {
         const auto& v = tensors_;
-        ops_.MatmulResidual(v[0], v[1], bias ? v[4] : Tensor{}, v[3], v[2], stream_);
+        ops_.MatmulActivationBackward(activation, v[0], v[1], v[2], v[3], stream_);
       };
       return;
-    }
+    case Epilogue::kResidual:
+      Take(op, {a, b, bias, rows, c});
+      run_ = [this] {
+        const auto& v = tensors_;
+        ops_.MatmulResidual(v[0], v[1], v[2], v[3], v[4], stream_);
+      };
+      return;
     case Epilogue::kBiasGradient:
-      Add(StatisticsType(op.dtype), {n}, 0, 0.1);
-      run_ = [this, accumulate = op.accumulate] {
-        ops_.MatmulBiasGradient(tensors_[0], tensors_[1], tensors_[2], tensors_[3], accumulate, stream_);
+      Take(op, {a, b, c, bias});
+      run_ = [=, this] {
+        const auto& v = tensors_;
+        ops_.MatmulBiasGradient(v[0], v[1], v[2], v[3], accumulate, stream_);
       };
       return;
   }
@@ -225,208 +217,175 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
 }
 
 void ScratchOp::PrepareNorm(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], h = op.dims[1];
-  const DType stat = StatisticsType(op.dtype);
-  const bool forward = op.kind == OpKind::kLayerNormForward;
-  Add(op.dtype, {t, h}, 0, 1, forward ? Found::kInCache : Found::kInMemory);  // x
-  Add(op.dtype, {h}, 1, 0.1);                                                 // gamma
-  Add(forward ? op.dtype : stat, {h}, 0, 0.1);                                // beta or its gradient
-  Add(op.dtype, {t, h}, 0, 1);                                                // y or dx
-  Add(stat, {t}, 0, 0.1);                                                     // mean
-  Add(stat, {t}, 1, 0.1);                                                     // rstd
-  if (forward) {
-    run_ = [this] {
-      const auto& v = tensors_;
-      ops_.LayerNormForward(v[0], v[1], v[2], 1e-5, v[3], v[4], v[5], stream_);
-    };
-    return;
+  const Contents written{0, 1, Found::kInCache}, saved{0, 1}, gamma{1, 0.1}, beta{0, 0.1}, mean{0, 0.1},
+      rstd{1, 0.1}, gradient{0, 1};
+  const bool accumulate = op.accumulate;
+  switch (op.kind) {
+    case OpKind::kLayerNormForward:
+      Take(op, {written, gamma, beta, saved, mean, rstd});
+      run_ = [this] {
+        const auto& v = tensors_;
+        ops_.LayerNormForward(v[0], v[1], v[2], 1e-5, v[3], v[4], v[5], stream_);
+      };
+      return;
+    case OpKind::kLayerNormBackward:
+      Take(op, {written, saved, gamma, mean, rstd, saved, gradient, gradient});
+      run_ = [=, this] {
+        const auto& v = tensors_;
+        ops_.LayerNormBackward(v[0], v[1], v[2], v[3], v[4], v[5], true, v[6], v[7], accumulate, stream_);
+      };
+      return;
+    case OpKind::kRmsNormForward:
+      Take(op, {written, gamma, saved, rstd});
+      run_ = [this] {
+        ops_.RmsNormForward(tensors_[0], tensors_[1], 1e-5, tensors_[2], tensors_[3], stream_);
+      };
+      return;
+    default:
+      Take(op, {written, saved, gamma, rstd, saved, gradient});
+      run_ = [=, this] {
+        const auto& v = tensors_;
+        ops_.RmsNormBackward(v[0], v[1], v[2], v[3], v[4], true, v[5], accumulate, stream_);
+      };
   }
-  Add(op.dtype, {t, h}, 0, 1, Found::kInCache);  // dy
-  Add(stat, {h}, 0, 1);                          // dgamma
-  run_ = [this, accumulate = op.accumulate] {
-    const auto& v = tensors_;
-    ops_.LayerNormBackward(v[6], v[0], v[1], v[4], v[5], v[3], true, v[7], v[2], accumulate, stream_);
-  };
-}
-
-void ScratchOp::PrepareRmsNorm(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], h = op.dims[1];
-  const bool forward = op.kind == OpKind::kRmsNormForward;
-  Add(op.dtype, {t, h}, 0, 1, forward ? Found::kInCache : Found::kInMemory);  // x
-  Add(op.dtype, {h}, 1, 0.1);                                                 // gamma
-  Add(op.dtype, {t, h}, 0, 1);                                                // y or dx
-  Add(StatisticsType(op.dtype), {t}, 1, 0.1);                                 // rstd
-  if (forward) {
-    run_ = [this] { ops_.RmsNormForward(tensors_[0], tensors_[1], 1e-5, tensors_[2], tensors_[3], stream_); };
-    return;
-  }
-  Add(op.dtype, {t, h}, 0, 1, Found::kInCache);  // dy
-  Add(StatisticsType(op.dtype), {h}, 0, 1);      // dgamma
-  run_ = [this, accumulate = op.accumulate] {
-    const auto& v = tensors_;
-    ops_.RmsNormBackward(v[4], v[0], v[1], v[3], v[2], true, v[5], accumulate, stream_);
-  };
 }
 
 void ScratchOp::PrepareRows(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], w = op.dims[1];
-  Add(op.dtype, {t, w}, 1, 0.2, Found::kInCache);
-  Add(op.dtype, {t, w}, 0, 0.1);
+  const Contents y{1, 0.2, Found::kInCache}, residual{0, 0.1}, bias{0, 0.1};
   if (op.kind == OpKind::kResidualAdd) {
+    Take(op, {y, residual});
     run_ = [this] { ops_.ResidualAdd(tensors_[0], tensors_[1], stream_); };
     return;
   }
-  Add(op.dtype, {w}, 0, 0.1);
-  run_ = [this] { ops_.BiasResidual(tensors_[0], tensors_[2], tensors_[1], stream_); };
+  Take(op, {y, bias, residual});
+  run_ = [this] { ops_.BiasResidual(tensors_[0], tensors_[1], tensors_[2], stream_); };
 }
 
 void ScratchOp::PrepareActivation(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], f = op.dims[1], w = 2 * f;
   const Activation activation = op.activation;
-  const bool forward = op.kind == OpKind::kActivationForward;
-  Add(op.dtype, {t, w}, 1, 0.2, forward ? Found::kInCache : Found::kInMemory);  // x
-  Add(op.dtype, {t, f}, 0, 1, forward ? Found::kInMemory : Found::kInCache);    // y or dy
-  if (forward) {
-    const bool bias = op.bias;
-    if (bias) Add(op.dtype, {w}, 0, 0);  // zero, since added values accumulate
-    run_ = [=, this] {
-      ops_.ActivationForward(activation, tensors_[0], bias ? tensors_[2] : Tensor{}, tensors_[1], stream_);
-    };
+  if (op.kind == OpKind::kActivationForward) {
+    // The bias is zero, since it is added to x in each run.
+    Take(op, {{1, 0.2, Found::kInCache}, {0, 0}, {0, 1}});
+    run_ = [=, this] { ops_.ActivationForward(activation, tensors_[0], tensors_[1], tensors_[2], stream_); };
     return;
   }
-  Add(op.dtype, {t, w}, 0, 1);
+  Take(op, {{1, 0.2}, {0, 1, Found::kInCache}, {0, 1}});
   run_ = [=, this] { ops_.ActivationBackward(activation, tensors_[0], tensors_[1], tensors_[2], stream_); };
 }
 
 void ScratchOp::PrepareRope(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], heads = op.dims[1], d = op.dims[2];
-  // The op's sizes do not tell how many sequences T covers. One sequence is the same work on the rows, and
-  // the maximum on the angles.
-  Add(op.dtype, {1, t, heads * d}, 0, 1, Found::kInCache);
-  run_ = [=, this] { ops_.Rope(tensors_[0], heads, d, 1e4, false, stream_); };
+  // Of all tokens in one sequence: the same work on the rows, and the maximum on the angles.
+  Take(op, {{0, 1, Found::kInCache}});
+  run_ = [this, heads = op.dims[1], d = op.dims[2]] {
+    ops_.Rope(tensors_[0], heads, d, 1e4, false, stream_);
+  };
 }
 
 void ScratchOp::PrepareAttention(const OpDesc& op) {
-  const auto [b, s, heads, d, kv_heads] = op.dims;
-  const DType stat = StatisticsType(op.dtype);
-  const std::int64_t n = heads, g = kv_heads, width = (n + 2 * g) * d;
-  const bool forward = op.kind == OpKind::kAttentionForward;
-  Add(op.dtype, {b, s, width}, 0, 0.1, forward ? Found::kInCache : Found::kInMemory);  // qkv
-  Add(op.dtype, {b, s, n * d}, 0, 0.1);                                                // out
-  Add(stat, {b, n, s}, std::log(static_cast<double>(s)), 0.1);                         // lse
-  Add(stat, {AttentionWorkspaceElements(s, d)}, 0, 0.1, Found::kInCache);
-  if (forward) {
+  const std::int64_t heads = op.dims[2], kv_heads = op.dims[4];
+  const Contents saved{0, 0.1}, written{0, 0.1, Found::kInCache};
+  const Contents lse{std::log(static_cast<double>(op.dims[1])), 0.1};
+  if (op.kind == OpKind::kAttentionForward) {
+    Take(op, {written, saved, lse, written});
     run_ = [=, this] {
       const auto& v = tensors_;
-      ops_.AttentionForward(v[0], n, g, v[1], v[2], v[3], stream_);
+      ops_.AttentionForward(v[0], heads, kv_heads, v[1], v[2], v[3], stream_);
     };
     return;
   }
-  Add(op.dtype, {b, s, n * d}, 0, 0.1, Found::kInCache);  // dout
-  Add(op.dtype, {b, s, width}, 0, 0.1);                   // dqkv
+  Take(op, {saved, saved, lse, written, saved, written});
   run_ = [=, this] {
     const auto& v = tensors_;
-    ops_.AttentionBackward(v[0], n, g, v[1], v[2], v[4], v[5], v[3], stream_);
+    ops_.AttentionBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], stream_);
   };
 }
 
 void ScratchOp::PrepareEmbedding(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], h = op.dims[1];
-  const bool forward = op.kind == OpKind::kPositionForward || op.kind == OpKind::kEmbeddingForward;
   const bool accumulate = op.accumulate;
-  const DType table = forward ? op.dtype : StatisticsType(op.dtype);  // or its gradient's type
-  if (op.kind == OpKind::kPositionForward || op.kind == OpKind::kPositionBackward) {
-    // The op's sizes do not tell how many sequences T covers. One sequence is the same work.
-    Add(op.dtype, {1, t, h}, 0, 0.1, Found::kInCache);
-    Add(table, {t, h}, 0, 0.1);
-    if (forward) {
+  const Contents written{0, 0.1, Found::kInCache}, saved{0, 0.1};
+  switch (op.kind) {
+    case OpKind::kPositionForward:
+      Take(op, {written, saved});
       run_ = [this] { ops_.PositionForward(tensors_[0], tensors_[1], stream_); };
-    } else {
+      return;
+    case OpKind::kPositionBackward:
+      Take(op, {written, saved});
       run_ = [=, this] { ops_.PositionBackward(tensors_[0], tensors_[1], accumulate, stream_); };
-    }
+      return;
+    default: break;
+  }
+  // The copies have other ids, so that each run finds other rows of the table, which it reads or writes.
+  const Contents ids{0, static_cast<double>(op.dims[2])};
+  memory_bytes_ += op.dims[0] * op.dims[1] * SizeOf(op.dtype);  // as many elements of the table
+  if (op.kind == OpKind::kEmbeddingForward) {
+    Take(op, {ids, written, saved});
+    run_ = [this] { ops_.EmbeddingForward(tensors_[0], tensors_[1], 0, tensors_[2], stream_); };
     return;
   }
-  const std::int64_t v = op.dims[2];
-  // The copies have other ids, so that each run finds other rows of the table, which it reads or writes.
-  Add(DType::kI32, {t}, 0, static_cast<double>(v));
-  // One that is written whole was last used by the optimizer.
-  const bool whole = op.kind == OpKind::kEmbeddingBackward && !accumulate;
-  Add(table, {v, h}, 0, 0.1, whole ? Found::kInMemory : Found::kInCache);
-  Add(op.dtype, {t, h}, 0, 0.1, forward ? Found::kInMemory : Found::kInCache);
-  memory_bytes_ += operands_.back().first.tensor.Bytes();  // as many elements of the table
-  if (forward) {
-    run_ = [this] { ops_.EmbeddingForward(tensors_[0], tensors_[1], 0, tensors_[2], stream_); };
-  } else {
-    run_ = [=, this] {
-      ops_.EmbeddingBackward(tensors_[0], tensors_[2], 0, tensors_[1], accumulate, stream_);
-    };
-  }
+  // A table that is written whole was last used by the optimizer.
+  Take(op, {ids, written, accumulate ? written : saved});
+  run_ = [=, this] { ops_.EmbeddingBackward(tensors_[0], tensors_[1], 0, tensors_[2], accumulate, stream_); };
 }
 
 void ScratchOp::PrepareCrossEntropy(const OpDesc& op) {
-  const DType stat = StatisticsType(op.dtype);
-  const std::int64_t t = op.dims[0];
   // Values for which each op converges when it runs repeatedly on its own results: s -> exp(s - max), s ->
   // max + log(s) and x -> exp(x - s) all do if max is above 1.6 and s above 1.
-  Add(stat, {t}, 2, 0.3, Found::kInCache);
-  Add(stat, {2, t}, 1.5, 0.3, Found::kInCache);
-  Add(DType::kF64, {1}, 0, 0, Found::kInCache);
-  if (op.kind == OpKind::kCrossEntropyRescale) {
-    run_ = [this] { ops_.CrossEntropyRescale(tensors_[0], tensors_[1], stream_); };
-    return;
-  }
-  if (op.kind == OpKind::kCrossEntropyLoss) {
-    run_ = [this] { ops_.CrossEntropyLoss(tensors_[0], tensors_[1], tensors_[2], stream_); };
-    return;
-  }
+  const Contents max{2, 0.3, Found::kInCache}, sums{1.5, 0.3, Found::kInCache}, loss{0, 0, Found::kInCache};
   const std::int64_t v = op.dims[1];
-  // The last step of the loss finds the logits in memory: messages were exchanged since they were written.
-  Add(op.dtype, {t, v}, 0.5, 0.5,
-      op.kind == OpKind::kCrossEntropyBackward ? Found::kInMemory : Found::kInCache);
-  Add(DType::kI32, {t}, 0, static_cast<double>(v), Found::kInCache);
+  const Contents logits{0.5, 0.5, Found::kInCache}, targets{0, static_cast<double>(v), Found::kInCache};
   switch (op.kind) {
+    case OpKind::kCrossEntropyRescale:
+      Take(op, {max, sums});
+      run_ = [this] { ops_.CrossEntropyRescale(tensors_[0], tensors_[1], stream_); };
+      return;
+    case OpKind::kCrossEntropyLoss:
+      Take(op, {max, sums, loss});
+      run_ = [this] { ops_.CrossEntropyLoss(tensors_[0], tensors_[1], tensors_[2], stream_); };
+      return;
     case OpKind::kCrossEntropy:
-      run_ = [=, this] { ops_.CrossEntropy(tensors_[3], v, tensors_[4], 1.0, tensors_[2], stream_); };
+      Take(op, {logits, targets, loss});
+      run_ = [=, this] { ops_.CrossEntropy(tensors_[0], v, tensors_[1], 1.0, tensors_[2], stream_); };
       return;
     case OpKind::kCrossEntropyForward:
+      Take(op, {logits, targets, max, sums});
       run_ = [=, this] {
-        ops_.CrossEntropyForward(tensors_[3], v, tensors_[4], 0, tensors_[0], tensors_[1], stream_);
+        ops_.CrossEntropyForward(tensors_[0], v, tensors_[1], 0, tensors_[2], tensors_[3], stream_);
       };
       return;
     default:
+      // It finds the logits in memory: messages were exchanged since they were written.
+      Take(op, {{0.5, 0.5}, sums, targets});
       run_ = [=, this] {
-        ops_.CrossEntropyBackward(tensors_[3], v, tensors_[1], tensors_[4], 0, 1.0, stream_);
+        ops_.CrossEntropyBackward(tensors_[0], v, tensors_[1], tensors_[2], 0, 1.0, stream_);
       };
   }
 }
 
 void ScratchOp::PrepareFlat(const OpDesc& op) {
-  const std::int64_t n = op.dims[0];
   // A message was just written. Parameters, gradients and states were last used by other layers.
-  Add(op.dtype, {n}, 0.5, 0.5, IsCommunication(op.kind) ? Found::kInCache : Found::kInMemory);
+  const Contents x{0.5, 0.5, IsCommunication(op.kind) ? Found::kInCache : Found::kInMemory};
   switch (op.kind) {
-    case OpKind::kFill: run_ = [this] { ops_.Fill(tensors_[0], 0, stream_); }; return;
+    case OpKind::kFill:
+      Take(op, {x});
+      run_ = [this] { ops_.Fill(tensors_[0], 0, stream_); };
+      return;
     case OpKind::kSumOfSquares:
-      Add(DType::kF64, {1}, 0, 0);
+      Take(op, {x, {0, 0}});
       run_ = [this] { ops_.SumOfSquares({&tensors_[0], 1}, tensors_[1], stream_); };
       return;
     case OpKind::kAdamW: {
-      const DType stat = StatisticsType(op.dtype);
-      const bool master = op.master_weights;
-      Add(stat, {n}, 0, 0.1);  // gradient
-      Add(stat, {n}, 0, 0.1);  // m
-      Add(stat, {n}, 1, 0.1);  // v
-      if (master) Add(stat, {n}, 0.5, 0.5);
+      const Contents grad{0, 0.1}, master{0.5, 0.5}, m{0, 0.1}, v{1, 0.1};
+      Take(op, {x, grad, master, m, v});
       AdamWParams params;
       params.lr = 1e-4;
       run_ = [=, this] {
-        const auto& v = tensors_;
-        const AdamWTensor all{v[0], v[1], master ? v[4] : Tensor{}, v[2], v[3], 0.1};
+        const auto& t = tensors_;
+        const AdamWTensor all{t[0], t[1], t[2], t[3], t[4], 0.1};
         ops_.AdamW({&all, 1}, params, stream_);
       };
       return;
     }
-    default: return;  // communication: the caller runs it on the buffer
+    default: Take(op, {x});  // communication: the caller runs it on the buffer
   }
 }
 

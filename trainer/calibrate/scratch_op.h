@@ -36,32 +36,34 @@ class ScratchOp {
     tensors_ = copies_[turn_];
   }
 
-  std::span<const Tensor> tensors() const { return tensors_; }  // of the next run
-  const Tensor& buffer() const { return tensors_[0]; }          // communication ops
+  // Of the next run, in the order of OperandsOf; absent where the op does not have the operand.
+  std::span<const Tensor> tensors() const { return tensors_; }
+  const Tensor& buffer() const { return tensors_[0]; }  // communication ops
   std::size_t copies() const { return copies_.size(); }
 
  private:
   // Where a step's op finds a tensor.
   enum class Found { kInCache, kInMemory };
-  struct Operand {
-    Reservation first;  // of its copies
-    // Its elements are `value` plus or minus `spread`; token ids lie in [0, spread).
+  // Elements are `value` plus or minus `spread`; token ids lie in [0, spread).
+  struct Contents {
     double value = 0;
     double spread = 0;
     Found found = Found::kInMemory;
   };
+  struct Slot {
+    Reservation first;  // of the copies; none if the op does not have the operand
+    Contents contents;
+  };
 
-  void Add(DType dtype, std::initializer_list<std::int64_t> shape, double value, double spread,
-           Found found = Found::kInMemory);
+  // Reserves the operands of the op (kernels/op_operands.h), in their order, with these contents.
+  void Take(const OpDesc& op, std::initializer_list<Contents> contents);
   std::size_t CopiesNeeded() const;
   void Allocate();
-  void FillIds(const Operand& operand, const Tensor& tensor, std::size_t copy);
-  void FillNumbers(const Operand& operand, const Tensor& tensor);
+  void FillIds(const Contents& contents, const Tensor& tensor, std::size_t copy);
+  void FillNumbers(const Contents& contents, const Tensor& tensor);
   void Prepare(const OpDesc& op);
   void PrepareMatmul(const OpDesc& op);
-  void PrepareEpilogue(const OpDesc& op);
   void PrepareNorm(const OpDesc& op);
-  void PrepareRmsNorm(const OpDesc& op);
   void PrepareRows(const OpDesc& op);
   void PrepareActivation(const OpDesc& op);
   void PrepareRope(const OpDesc& op);
@@ -74,7 +76,7 @@ class ScratchOp {
   Ops& ops_;
   Stream& stream_;
   Arena arena_;
-  std::vector<Operand> operands_;
+  std::vector<Slot> slots_;
   std::int64_t memory_bytes_ = 0;  // that a run reads or writes in memory
   std::vector<std::vector<Tensor>> copies_;
   std::size_t turn_ = 0;
