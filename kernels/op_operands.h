@@ -48,8 +48,8 @@ class Operands {
   std::size_t count_ = 0;
 };
 
-// Returns the operands of a compute op, or the buffer of a communication op. Where `dims` leaves a shape open,
-// it is the smallest one of an op with these dims:
+// Returns the operands of a compute op, or the buffer of a communication op. Where `dims` leaves a shape
+// open, it is the smallest one of an op with these dims:
 //   Rope, Position   one sequence of all tokens; only the rotated heads; a table of as many positions
 //   Attention        a workspace of AttentionWorkspaceElements, which may be larger
 //   Fill, SumOfSquares, AdamW   one tensor of rank 1

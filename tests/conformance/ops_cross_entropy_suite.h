@@ -157,6 +157,9 @@ TEST_P(OpsCrossEntropySuite, RealisticVocabulary) { ExpectRealRows(50304, 50257,
 // are not tested, because a GPU handles them alike at any width.
 TEST_P(OpsCrossEntropySuite, LargeVocabulary) { ExpectRealRows(128256, 128256, {128000}, false); }
 
+// The same, of rows that a GPU cannot read several elements at a time.
+TEST_P(OpsCrossEntropySuite, LargeOddVocabulary) { ExpectRealRows(65543, 65543, {65500}, false); }
+
 TEST_P(OpsCrossEntropySuite, PaddingOnlyShardsAddNothing) {
   const Tensor logits = dev_.New({2, 8}), max = dev_.NewWide({2}), sums = dev_.NewWide({2, 2});
   const Tensor targets = dev_.PutTokens({30, 40});

@@ -1,4 +1,4 @@
-"""Compares the registers, stack, spills and static shared memory of every GPU kernel with tests/golden/kernel_resources.txt, for each
+"""Compares the registers, stack, spills, static shared memory and launch bounds of every GPU kernel with tests/golden/kernel_resources.txt, for each
 architecture of the build. A kernel that begins to spill, or whose registers change, fails.
 
 usage: kernel_resources.py BUILD_DIRECTORY [--update]
@@ -10,10 +10,12 @@ file's allocates registers differently: the test is then skipped (exit status 77
 import argparse
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import re
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,9 @@ ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
 SHARED = re.compile(r"(\d+) bytes smem")
+# Of the machine code: the section of a kernel's properties, one of which is the bound on its threads a block.
+PROPERTIES, MOST_THREADS, SIZED = ".nv.info.", 0x05, 0x04
+NO_BOUND = 1024  # what every GPU allows
 
 
 def fail(text):
@@ -62,10 +67,38 @@ def compiler_version(command):
     return re.search(r"release (\d+\.\d+)", output_of([nvcc, "--version"]))[1]
 
 
+def sections_of(elf):
+    """Yields (name, contents) of a 64-bit little-endian ELF file."""
+    offset, = struct.unpack_from("<Q", elf, 0x28)
+    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    heads = [struct.unpack_from("<IIQQQQ", elf, offset + index * size) for index in range(count)]
+    for head in heads:
+        begin = heads[names][4] + head[0]
+        yield elf[begin:elf.index(b"\0", begin)].decode(), elf[head[4]:head[4] + head[5]]
+
+
+def launch_bounds(cubin):
+    """{mangled name: most threads a block} of the kernels that have a bound. A property is a byte for its format, one for its kind,
+    and two for its value, or for the size of the value that follows."""
+    found = {}
+    for name, contents in sections_of(cubin):
+        at = 0
+        while name.startswith(PROPERTIES) and at < len(contents):
+            layout, kind, value = struct.unpack_from("<BBH", contents, at)
+            at += 4
+            if layout == SIZED:
+                if kind == MOST_THREADS:
+                    found[name.removeprefix(PROPERTIES)] = math.prod(struct.unpack_from("<III", contents, at))
+                at += value
+    return found
+
+
 def resources_of(directory, command, architecture):
-    """{(mangled name, architecture): "registers stack spill-stores spill-loads shared"}."""
+    """{(mangled name, architecture): "registers stack spill-stores spill-loads shared threads"}."""
     with tempfile.TemporaryDirectory() as scratch:
-        said = output_of(command + ["-cubin", "-arch=" + architecture, "-Xptxas=-v", "-o", os.path.join(scratch, "cubin")], cwd=directory)
+        cubin = pathlib.Path(scratch) / "cubin"
+        said = output_of(command + ["-cubin", "-arch=" + architecture, "-Xptxas=-v", "-o", str(cubin)], cwd=directory)
+        bounds = launch_bounds(cubin.read_bytes())
     found, name = {}, None
     for line in said.splitlines():
         if entry := ENTRY.search(line):
@@ -74,7 +107,7 @@ def resources_of(directory, command, architecture):
             frame = sizes.groups()
         elif name and (used := USED.search(line)):
             shared = SHARED.search(line)
-            found[name] = " ".join([used[1], *frame, shared[1] if shared else "0"])
+            found[name] = " ".join([used[1], *frame, shared[1] if shared else "0", str(bounds.get(name[0], NO_BOUND))])
             name = None
     return found
 
@@ -95,7 +128,7 @@ def all_resources(build):
 
 def text_of(by_kernel, version):
     lines = ["# Written by tests/deploy/kernel_resources.py --update.", f"# CUDA {version}",
-             "# kernel, and for each architecture: registers, then bytes of stack, spill stores, spill loads, static shared memory"]
+             "# kernel, and for each architecture: registers, then bytes of stack, spill stores, spill loads, static shared memory, and the most threads of a block"]
     for kernel in sorted(by_kernel):
         lines.append(kernel)
         lines += [f"  {architecture}: {sizes}" for architecture, sizes in sorted(by_kernel[kernel].items())]
@@ -143,7 +176,7 @@ def main():
     built = {architecture for sizes in found.values() for architecture in sizes}
     known = {kernel: {a: sizes for a, sizes in by.items() if a in built} for kernel, by in known.items()}
     if changed := differences(known, found):
-        fail("kernels use other resources than before (registers, bytes of stack, spill stores, spill loads, shared memory):\n"
+        fail("kernels use other resources than before (registers, bytes of stack, spill stores, spill loads, shared memory, threads of a block):\n"
              + "\n".join(changed) + "\nIf that is intended, repeat it with --update.")
     print(f"kernel_resources: {sum(len(by) for by in found.values())} kernels are as before")
 

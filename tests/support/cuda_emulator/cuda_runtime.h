@@ -23,6 +23,8 @@
 //   what was there before. The null stream is the exception: its work always runs at once.
 // - The kernel needs no more than the smallest supported device has: 1024 threads per block, 163 KiB of
 //   shared memory.
+// - No kernel is launched with more threads a block than its __launch_bounds__ allow (launches.h; the bounds
+//   are read from machine code).
 // - Host code reports a fault of the device, if it does so for the faults that faults.h injects.
 //
 // It does not prove:

@@ -10,6 +10,7 @@
 
 #include "tests/support/cuda_emulator/device_memory.h"
 #include "tests/support/cuda_emulator/faults.h"
+#include "tests/support/cuda_emulator/launches.h"
 #include "tests/support/cuda_emulator/streams.h"
 
 namespace emulator = autocfg::cuda_emulator;
@@ -256,6 +257,7 @@ cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel) {
   const std::size_t most = allowed == AllowedShared().end() ? kSharedWithoutAsking
                                                             : std::max(allowed->second, kSharedWithoutAsking);
   if (config.dynamicSmemBytes > most || config.numAttrs != 0) return cudaErrorInvalidValue;
+  RecordLaunch(kernel, threads);
   return cudaSuccess;
 }
 
