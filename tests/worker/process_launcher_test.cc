@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "tests/worker/launch_helpers.h"
+#include "worker/launcher/rank_link.h"
 
 namespace autocfg::worker {
 namespace {
@@ -186,7 +187,7 @@ TEST(ProcessLauncher, KeepsTheEndOfAFloodedLog) {
   const JobResult result = RunModes({"flood", "ok", "flood"});
   ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   const std::string& log = result.ranks[2].log_tail;
-  EXPECT_EQ(log.size(), 8192u);
+  EXPECT_EQ(log.size(), kLogTailBytes);
   EXPECT_TRUE(log.ends_with(".\nthe end\n"));
 }
 
