@@ -15,7 +15,7 @@
 
 #include "tests/support/cuda_emulator/device_memory.h"
 #include "tests/support/cuda_emulator/emulator_test_kernels.h"
-#include "tests/support/cuda_emulator/faults.h"
+#include "tests/support/cuda_emulator/launches/faults.h"
 #include "tests/support/cuda_emulator/streams.h"
 
 namespace autocfg::cuda_emulator {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/support/cuda_emulator/device_memory.h"
-#include "tests/support/cuda_emulator/faults.h"
-#include "tests/support/cuda_emulator/launches.h"
+#include "tests/support/cuda_emulator/launches/faults.h"
+#include "tests/support/cuda_emulator/launches/launches.h"
 #include "tests/support/cuda_emulator/streams.h"
 
 namespace emulator = autocfg::cuda_emulator;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/support/cuda_emulator/emulator.h"
-#include "tests/support/cuda_emulator/faults.h"
+#include "tests/support/cuda_emulator/launches/faults.h"
 
 // A point in a stream, as one call of cudaEventRecord made it.
 struct EmulatedPoint {

@@ -1,4 +1,4 @@
-#include "tests/support/cuda_emulator/launches.h"
+#include "tests/support/cuda_emulator/launches/launches.h"
 
 #include <dlfcn.h>
 

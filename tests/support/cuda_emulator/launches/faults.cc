@@ -1,4 +1,4 @@
-#include "tests/support/cuda_emulator/faults.h"
+#include "tests/support/cuda_emulator/launches/faults.h"
 
 #include <cstdlib>
 #include <string>
