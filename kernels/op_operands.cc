@@ -219,6 +219,7 @@ Operands OperandsOf(const OpDesc& op) {
     case OpKind::kRecv: found.Add("y", kCompute, {rows}); return found;
     case OpKind::kUnfusedAttentionForward:
     case OpKind::kUnfusedAttentionBackward:
+    case OpKind::kReduceScatter:
     case OpKind::kAllGather: break;
   }
   throw std::logic_error(std::string(Name(op.kind)) + " is only predicted and has no operands");

@@ -43,6 +43,7 @@ KindFacts FactsOf(OpKind kind) {
     case OpKind::kAllReduceMax: return {"all_reduce_max", 1, CommPattern::kAllReduce};
     case OpKind::kSend: return {"send", 1, CommPattern::kMessage};
     case OpKind::kRecv: return {"recv", 1, CommPattern::kMessage};
+    case OpKind::kReduceScatter: return {"reduce_scatter", 1, CommPattern::kReduceScatter};
     case OpKind::kAllGather: return {"all_gather", 1, CommPattern::kAllGather};
   }
   return {"", 0};
@@ -118,6 +119,7 @@ double MinElements(const OpDesc& op) {
     case OpKind::kAllReduceMax: return 2 * a;
     case OpKind::kSend:
     case OpKind::kRecv:
+    case OpKind::kReduceScatter:
     case OpKind::kAllGather: return a;
   }
   return 0;
@@ -236,6 +238,7 @@ double Flops(const OpDesc& op) {
     case OpKind::kAllReduceMax:
     case OpKind::kSend:
     case OpKind::kRecv:
+    case OpKind::kReduceScatter:
     case OpKind::kAllGather: return 0;
   }
   return 0;

@@ -15,6 +15,7 @@
 //   kCrossEntropy{,Forward,Backward}     {T, V};   kCrossEntropy{Rescale,Loss} {T}
 //   kFill, kAllReduce{Sum,Max}, kSend, kRecv     {n}
 //   kSumOfSquares, kAdamW                {n}: elements of all tensors of the op
+//   kReduceScatter                       {n}: elements that each rank contributes; it keeps n / group_size
 //   kAllGather                           {n}: elements of the result; each rank contributes n / group_size
 #pragma once
 
@@ -64,6 +65,7 @@ enum class OpKind : std::uint8_t {
   kAllReduceMax,
   kSend,
   kRecv,
+  kReduceScatter,
   kAllGather,
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kAllGather) + 1;
@@ -85,7 +87,7 @@ enum class CommGroup : std::uint8_t { kNone, kTensor, kData, kPipeline, kEmbeddi
 
 // How the ranks of a group exchange data. Prediction and calibration know communication by its pattern: a
 // kind of a new pattern does not compile until both know it.
-enum class CommPattern : std::uint8_t { kNone, kAllReduce, kAllGather, kMessage };
+enum class CommPattern : std::uint8_t { kNone, kAllReduce, kReduceScatter, kAllGather, kMessage };
 
 struct OpDesc {
   OpKind kind = OpKind::kMatmul;
@@ -146,11 +148,11 @@ constexpr bool TakesAccumulate(const OpDesc& op) {
 }
 CommPattern PatternOf(OpKind kind);  // kNone for compute
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
-// Returns true if plans with this kind of op can be predicted but not run: no device has the op, the engine
-// never issues it, and calibration rejects it.
+// Returns true if the engine never issues this kind of op, so that plans with it can at most be predicted.
+// Calibration rejects it.
 constexpr bool IsPredictedOnly(OpKind kind) {
   return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward ||
-         kind == OpKind::kAllGather;
+         kind == OpKind::kReduceScatter || kind == OpKind::kAllGather;
 }
 
 // Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; leaves unchanged

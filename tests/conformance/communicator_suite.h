@@ -131,6 +131,87 @@ TEST_P(CommunicatorSuite, SameBitsOnEveryRank) {
   }
 }
 
+// Parts of one element, odd ones, around the pieces of the staging, and larger than it.
+TEST_P(CommunicatorSuite, ReduceScatterKeepsTheOwnPart) {
+  Run([](RankContext& c) {
+    Group group(c, CommGroup::kData, AllRanks(c.size));
+    const auto check = [&]<typename T>(std::int64_t part, ReduceOp op, T) {
+      Buffer<T> buffer(part * c.size);
+      for (std::int64_t i = 0; i < part * c.size; ++i)
+        buffer.values[i] = static_cast<T>(Contribution(c.rank, i));
+      group->ReduceScatter(buffer.tensor(), op, c.stream)->Wait();
+      std::int64_t wrong = 0;
+      for (std::int64_t i = c.rank * part; i < (c.rank + 1) * part; ++i) {
+        std::int32_t expected = Contribution(0, i);
+        for (int r = 1; r < c.size; ++r) {
+          const std::int32_t other = Contribution(r, i);
+          expected = op == ReduceOp::kSum ? expected + other : std::max(expected, other);
+        }
+        wrong += buffer.values[i] != static_cast<T>(expected);
+      }
+      EXPECT_EQ(wrong, 0) << "rank " << c.rank << ", parts of " << part << " elements";
+    };
+    const std::int64_t beyond = kCollectiveStagingBytes / 4 + 12345;
+    for (const std::int64_t part :
+         {std::int64_t{0}, std::int64_t{1}, std::int64_t{777}, std::int64_t{40001}}) {
+      check(part, ReduceOp::kSum, float{});
+      check(part, ReduceOp::kMax, double{});
+      check(part, ReduceOp::kSum, std::int32_t{});
+    }
+    check(beyond, ReduceOp::kSum, float{});
+  });
+}
+
+TEST_P(CommunicatorSuite, AllGatherBringsTheOtherParts) {
+  Run([](RankContext& c) {
+    Group group(c, CommGroup::kTensor, AllRanks(c.size));
+    const std::int64_t beyond = kCollectiveStagingBytes / 4 + 12345;
+    for (const std::int64_t part :
+         {std::int64_t{0}, std::int64_t{1}, std::int64_t{777}, std::int64_t{40001}, beyond}) {
+      Buffer<float> buffer(part * c.size, -5000.0f);
+      const auto value = [](int rank, std::int64_t i) { return static_cast<float>(Contribution(rank, i)); };
+      for (std::int64_t i = 0; i < part; ++i) buffer.values[c.rank * part + i] = value(c.rank, i);
+      group->AllGather(buffer.tensor(), c.stream)->Wait();
+      std::int64_t wrong = 0;
+      for (int r = 0; r < c.size; ++r) {
+        for (std::int64_t i = 0; i < part; ++i) wrong += buffer.values[r * part + i] != value(r, i);
+      }
+      EXPECT_EQ(wrong, 0) << "rank " << c.rank << ", parts of " << part << " elements";
+    }
+  });
+}
+
+TEST_P(CommunicatorSuite, CollectivesOfPartsNeedEqualParts) {
+  if (size() < 2) GTEST_SKIP() << "needs two ranks";
+  Run([](RankContext& c) {
+    Group group(c, CommGroup::kData, AllRanks(c.size));
+    Buffer<float> buffer(c.size + 1, 1.0f);
+    EXPECT_THROW(group->ReduceScatter(buffer.tensor(), ReduceOp::kSum, c.stream)->Wait(), CommError);
+    EXPECT_THROW(group->AllGather(buffer.tensor(), c.stream)->Wait(), CommError);
+  });
+}
+
+// All kinds at once on one group, waited for in another order.
+TEST_P(CommunicatorSuite, CollectivesOfAllKindsKeepTheirOrder) {
+  Run([](RankContext& c) {
+    Group group(c, CommGroup::kWorld, AllRanks(c.size));
+    Buffer<float> gathered(50000 * c.size, static_cast<float>(c.rank)), scattered(30000 * c.size, 1.0f),
+        sum(9000, 1.0f), again(7 * c.size, static_cast<float>(c.rank));
+    std::vector<std::unique_ptr<Work>> works;
+    works.push_back(group->AllGather(gathered.tensor(), c.stream));
+    works.push_back(group->ReduceScatter(scattered.tensor(), ReduceOp::kSum, c.stream));
+    works.push_back(group->AllReduce(sum.tensor(), ReduceOp::kSum, c.stream));
+    works.push_back(group->AllGather(again.tensor(), c.stream));
+    for (std::size_t i = works.size(); i-- > 0;) works[i]->Wait();
+    for (std::int64_t i = 0; i < 50000 * c.size; ++i)
+      ASSERT_EQ(gathered.values[i], static_cast<float>(i / 50000));
+    for (std::int64_t i = 0; i < 30000; ++i)
+      ASSERT_EQ(scattered.values[c.rank * 30000 + i], static_cast<float>(c.size));
+    for (const float value : sum.values) ASSERT_EQ(value, static_cast<float>(c.size));
+    for (std::int64_t i = 0; i < 7 * c.size; ++i) ASSERT_EQ(again.values[i], static_cast<float>(i / 7));
+  });
+}
+
 // bf16 sums that are exact, and inexact ones, on which all ranks must agree.
 TEST_P(CommunicatorSuite, AllReducesBf16) {
   for (std::int64_t n : {std::int64_t{1}, std::int64_t{9}, std::int64_t{3001}, std::int64_t{200003}}) {

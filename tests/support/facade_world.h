@@ -76,6 +76,12 @@ class FacadeCommunicator final : public trainer::Communicator {
   std::unique_ptr<trainer::Work> AllReduce(const Tensor& tensor, trainer::ReduceOp op, Stream&) override {
     return Start(tensor, [&](const Tensor& t) { return inner_->AllReduce(t, op, stream_); });
   }
+  std::unique_ptr<trainer::Work> ReduceScatter(const Tensor& tensor, trainer::ReduceOp op, Stream&) override {
+    return Start(tensor, [&](const Tensor& t) { return inner_->ReduceScatter(t, op, stream_); });
+  }
+  std::unique_ptr<trainer::Work> AllGather(const Tensor& tensor, Stream&) override {
+    return Start(tensor, [&](const Tensor& t) { return inner_->AllGather(t, stream_); });
+  }
   std::unique_ptr<trainer::Work> Send(const Tensor& tensor, int peer, int channel, Stream&) override {
     return Start(tensor, [&](const Tensor& t) { return inner_->Send(t, peer, channel, stream_); });
   }

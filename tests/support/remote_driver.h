@@ -66,8 +66,9 @@ class RemoteMeeting {
     return true;
   }
 
-  // Runs the reductions of a link in order, by number.
-  bool Reduce(int rank, std::uint64_t number, const trainer::Transfer& transfer, void* data) {
+  // Runs the collectives of a link in order, by number.
+  bool Collect(int rank, std::uint64_t number, const trainer::Transfer& transfer, void* data) {
+    using Kind = trainer::Transfer::Kind;
     const std::lock_guard lock(mutex_);
     const auto bytes = static_cast<std::size_t>(transfer.elements * SizeOf(transfer.dtype));
     Sum& sum = sums_[number];
@@ -77,16 +78,28 @@ class RemoteMeeting {
       own.assign(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
       if (++sum.came == size_) {
         for (int r = 1; r < size_; ++r) {
-          if (sum.parts[static_cast<std::size_t>(r)].size() != bytes)
-            throw std::logic_error("the ranks of a reduction differ in size");
-          trainer::ReduceInto(transfer.dtype, transfer.op, trainer::ReduceOrder::kOwnFirst,
-                              sum.parts[0].data(), sum.parts[static_cast<std::size_t>(r)].data(),
-                              transfer.elements);
+          const std::vector<char>& theirs = sum.parts[static_cast<std::size_t>(r)];
+          if (theirs.size() != bytes) throw std::logic_error("the ranks of a collective differ in size");
+          if (transfer.kind == Kind::kAllGather) {
+            const std::size_t part = bytes / static_cast<std::size_t>(size_),
+                              at = static_cast<std::size_t>(r) * part;
+            std::memcpy(sum.parts[0].data() + at, theirs.data() + at, part);
+          } else {
+            trainer::ReduceInto(transfer.dtype, transfer.op, trainer::ReduceOrder::kOwnFirst,
+                                sum.parts[0].data(), theirs.data(), transfer.elements);
+          }
         }
       }
     }
     if (sum.came < size_) return false;
-    std::memcpy(data, sum.parts[0].data(), bytes);
+    if (transfer.kind == Kind::kReduceScatter) {
+      const std::size_t part = bytes / static_cast<std::size_t>(size_),
+                        at = static_cast<std::size_t>(rank) * part;
+      std::memset(data, 0xff, bytes);  // what other ranks keep is undefined here
+      std::memcpy(static_cast<char*>(data) + at, sum.parts[0].data() + at, part);
+    } else {
+      std::memcpy(data, sum.parts[0].data(), bytes);
+    }
     if (++sum.left == size_) sums_.erase(number);
     return true;
   }
@@ -158,7 +171,9 @@ class RemoteDriver final : public trainer::StreamDriver {
                   [meeting = link.meeting, rank = link.rank, number = link.issued++, transfer, data, bytes] {
                     switch (transfer.kind) {
                       case trainer::Transfer::Kind::kAllReduce:
-                        return meeting->Reduce(rank, number, transfer, data);
+                      case trainer::Transfer::Kind::kReduceScatter:
+                      case trainer::Transfer::Kind::kAllGather:
+                        return meeting->Collect(rank, number, transfer, data);
                       case trainer::Transfer::Kind::kSend:
                         return meeting->Send(rank, transfer.peer, number, data, bytes);
                       case trainer::Transfer::Kind::kRecv:

@@ -47,6 +47,7 @@ GroupKey GroupOf(const OpDesc& op) {
     case CommPattern::kNone: return {};
     case CommPattern::kMessage: return {CommGroup::kPipeline, 2};
     case CommPattern::kAllReduce:
+    case CommPattern::kReduceScatter:
     case CommPattern::kAllGather: return {op.group, op.group_size};
   }
   return {};
@@ -131,6 +132,7 @@ class OpTimer {
       case CommPattern::kNone: return Measure([&] { scratch.Run(); }, 1.0);
       case CommPattern::kMessage: return TimeMessage(scratch);
       case CommPattern::kAllReduce: return TimeReduction(op, scratch);
+      case CommPattern::kReduceScatter:
       case CommPattern::kAllGather: break;  // predicted only
     }
     throw BadInput(fmt::format("op \"{}\" cannot be timed: the engine does not issue it", ToString(op)));

@@ -155,6 +155,7 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kRecv: return PrepareFlat(op);
     case OpKind::kUnfusedAttentionForward:
     case OpKind::kUnfusedAttentionBackward:
+    case OpKind::kReduceScatter:
     case OpKind::kAllGather: break;  // predicted only
   }
   throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown kind", ToString(op)));

@@ -23,6 +23,14 @@ class NullCommunicator final : public Communicator {
 
   // Accepts any type, since nothing is added.
   std::unique_ptr<Work> AllReduce(const Tensor&, ReduceOp, Stream&) override { return CompleteWork(); }
+  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp, Stream&) override {
+    CheckDivisible(*this, tensor);
+    return CompleteWork();
+  }
+  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream&) override {
+    CheckDivisible(*this, tensor);
+    return CompleteWork();
+  }
   std::unique_ptr<Work> Send(const Tensor&, int peer, int channel, Stream&) override {
     CheckPeer(*this, peer, channel);
     return CompleteWork();
@@ -71,6 +79,12 @@ void CheckPeer(const Communicator& group, int peer, int channel) {
   if (channel < 0 || channel >= kUserChannels) {
     throw CommError(fmt::format("channel {} is outside 0 to {}", channel, kUserChannels - 1));
   }
+}
+
+void CheckDivisible(const Communicator& group, const Tensor& tensor) {
+  if (tensor.Elements() % group.size() == 0) return;
+  throw CommError(
+      fmt::format("{} elements have no {} equal parts, one for each rank", tensor.Elements(), group.size()));
 }
 
 void CheckReducible(const Tensor& tensor) {

@@ -23,6 +23,9 @@ int GroupPosition(const std::vector<std::int64_t>& ranks, int world_rank, int wo
 // Checks that `peer` is another rank of the group and that `channel` is valid.
 void CheckPeer(const Communicator& group, int peer, int channel);
 
+// Checks that the tensor's elements divide into equal parts of the group's ranks.
+void CheckDivisible(const Communicator& group, const Tensor& tensor);
+
 // Checks that the tensor's type supports reduction: kF32, kF64, kBF16 or kI32.
 void CheckReducible(const Tensor& tensor);
 

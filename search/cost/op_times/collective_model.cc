@@ -133,6 +133,7 @@ double CommunicationSeconds(const OpDesc& op, const GroupSpan& span, const Links
       return leaves ? bytes / links.inter_bytes_per_s + links.inter_latency_s
                     : bytes / links.intra_bytes_per_s + links.intra_latency_s;
     case CommPattern::kAllReduce: return 2 * round;
+    case CommPattern::kReduceScatter:
     case CommPattern::kAllGather: return round;
   }
   return 0;

@@ -77,6 +77,7 @@ std::optional<StandIn> StandInFor(OpKind kind) {
     case CommPattern::kAllReduce:
       return StandIn{kind == OpKind::kAllReduceSum ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, 1};
     // A ring's sum is a reduce-scatter followed by a gather.
+    case CommPattern::kReduceScatter:
     case CommPattern::kAllGather: return StandIn{OpKind::kAllReduceSum, 0.5};
     case CommPattern::kMessage: return StandIn{kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend, 1};
   }

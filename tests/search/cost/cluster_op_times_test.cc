@@ -157,8 +157,8 @@ TEST(ClusterOpTimes, CollectivesByHand) {
   // Within a node: half of 200 GB/s, and twice three steps of a microsecond.
   EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 8, {{.tp = 8}}),
                    2 * (0.875 * bytes / 1e11 + 3e-6));
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllGather, CommGroup::kTensor, 8, {{.tp = 8}}),
-                   0.875 * bytes / 1e11 + 3e-6);
+  for (const OpKind half : {OpKind::kReduceScatter, OpKind::kAllGather})
+    EXPECT_DOUBLE_EQ(seconds(half, CommGroup::kTensor, 8, {{.tp = 8}}), 0.875 * bytes / 1e11 + 3e-6);
   // Data groups across nodes. With tp = 8, one interface of a node serves each group; with tp = 1, eight
   // serve it, at 80 GB/s.
   EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 4, {{.tp = 8, .dp = 4}}),
@@ -257,7 +257,8 @@ TEST(SpanOf, ManyRanks) {
 
 TEST(ClusterOpTimes, GroupsOfOneTakeNoTime) {
   const auto times = TimesOf(RoundCluster());
-  for (const OpKind kind : {OpKind::kAllReduceSum, OpKind::kAllReduceMax, OpKind::kAllGather}) {
+  for (const OpKind kind :
+       {OpKind::kAllReduceSum, OpKind::kAllReduceMax, OpKind::kReduceScatter, OpKind::kAllGather}) {
     for (const CommGroup group :
          {CommGroup::kTensor, CommGroup::kData, CommGroup::kEmbedding, CommGroup::kWorld})
       EXPECT_EQ(times->Seconds(Collective(kind, group, 1, 1000), {}), 0) << Name(kind) << " " << Name(group);

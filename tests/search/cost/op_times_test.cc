@@ -166,7 +166,8 @@ TEST(OpTimes, LinksByGroupAndSize) {
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceMax, CommGroup::kTensor, 8, 4096)), eight, 1e-10);
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kRecv, CommGroup::kPipeline, 4, 4096)), 2e-6 + 3e-10 * bytes, 1e-12);
   EXPECT_EQ(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kWorld, 1, 4096)), 0);
-  // A gather takes the second half of a ring's sum.
+  // A ring's sum is a reduce-scatter and a gather.
+  EXPECT_NEAR(times.Seconds(Comm(OpKind::kReduceScatter, CommGroup::kTensor, 8, 4096)), eight / 2, 1e-10);
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllGather, CommGroup::kTensor, 8, 4096)), eight / 2, 1e-10);
 }
 

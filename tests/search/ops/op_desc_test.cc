@@ -40,6 +40,7 @@ TEST(OpDesc, NamesRoundTrip) {
   EXPECT_EQ(Name(OpKind::kAdamW), "adamw");
   EXPECT_EQ(Name(OpKind::kAllReduceMax), "all_reduce_max");
   EXPECT_EQ(Name(OpKind::kRecv), "recv");
+  EXPECT_EQ(Name(OpKind::kReduceScatter), "reduce_scatter");
   EXPECT_EQ(Name(OpKind::kAllGather), "all_gather");
   EXPECT_FALSE(ParseOpKind("gemm"));
   for (const CommGroup group : {CommGroup::kNone, CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline,
@@ -90,15 +91,17 @@ TEST(OpDesc, Communication) {
   EXPECT_TRUE(IsCommunication(OpKind::kAllReduceMax));
   EXPECT_TRUE(IsCommunication(OpKind::kSend));
   EXPECT_TRUE(IsCommunication(OpKind::kRecv));
+  EXPECT_TRUE(IsCommunication(OpKind::kReduceScatter));
   EXPECT_TRUE(IsCommunication(OpKind::kAllGather));
   int compute = 0;
   for (int i = 0; i < kOpKindCount; ++i) compute += !IsCommunication(static_cast<OpKind>(i));
-  EXPECT_EQ(compute, kOpKindCount - 5);
+  EXPECT_EQ(compute, kOpKindCount - 6);
 }
 
 TEST(OpDesc, CommunicationHasAPatternAndComputeHasNone) {
   EXPECT_EQ(PatternOf(OpKind::kAllReduceSum), CommPattern::kAllReduce);
   EXPECT_EQ(PatternOf(OpKind::kAllReduceMax), CommPattern::kAllReduce);
+  EXPECT_EQ(PatternOf(OpKind::kReduceScatter), CommPattern::kReduceScatter);
   EXPECT_EQ(PatternOf(OpKind::kAllGather), CommPattern::kAllGather);
   EXPECT_EQ(PatternOf(OpKind::kSend), CommPattern::kMessage);
   EXPECT_EQ(PatternOf(OpKind::kRecv), CommPattern::kMessage);

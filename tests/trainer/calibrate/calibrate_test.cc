@@ -327,6 +327,10 @@ class CountingWorld final : public CommWorld {
     std::unique_ptr<Work> AllReduce(const Tensor& t, ReduceOp op, Stream& s) override {
       return inner_->AllReduce(t, op, s);
     }
+    std::unique_ptr<Work> ReduceScatter(const Tensor& t, ReduceOp op, Stream& s) override {
+      return inner_->ReduceScatter(t, op, s);
+    }
+    std::unique_ptr<Work> AllGather(const Tensor& t, Stream& s) override { return inner_->AllGather(t, s); }
     std::unique_ptr<Work> Send(const Tensor& t, int peer, int channel, Stream& s) override {
       return inner_->Send(t, peer, channel, s);
     }

@@ -19,6 +19,8 @@ double Seconds(const OpDesc& op) {
     case OpKind::kSend:
     case OpKind::kRecv: return kMessage * static_cast<double>(op.dims[0]);
     case OpKind::kAllReduceSum: return kSum * static_cast<double>(op.dims[0]);
+    case OpKind::kReduceScatter:
+    case OpKind::kAllGather: return kSum / 2 * static_cast<double>(op.dims[0]);
     case OpKind::kFill:
     case OpKind::kSumOfSquares: return static_cast<double>(op.dims[0]);
     default: throw std::out_of_range("no time of " + ToString(op));
@@ -142,6 +144,24 @@ TEST(PacedWorld, ReductionsStartWhenTheLastRankArrives) {
     r.clock.Record({.kind = OpKind::kSumOfSquares, .dims = {7}});
     r.clock.Synchronize();
     EXPECT_EQ(r.clock.HostSeconds(), 56 + 7) << "no reduction followed";
+  });
+}
+
+TEST(PacedWorld, ScattersAndGathersTakeTheirOwnTimes) {
+  RunPaced(2, [](PacedRank& r) {
+    auto data = r.Group(CommGroup::kData, {0, 1});
+    auto scattered = data->ReduceScatter(Nowhere(4), ReduceOp::kSum, r.stream);
+    auto gathered = data->AllGather(Nowhere(6), r.stream);
+    gathered->Wait();
+    EXPECT_EQ(r.clock.HostSeconds(), 4 + 6) << "one after the other in the lane of reductions";
+    scattered->Wait();
+    EXPECT_EQ(r.clock.transfers(PacedLane::kReduce).size(), 2u);
+    EXPECT_THROW((void)data->AllGather(Nowhere(3), r.stream), CommError);
+    auto tensor = r.Group(CommGroup::kTensor, {0, 1});
+    tensor->ReduceScatter(Nowhere(2), ReduceOp::kSum, r.stream)->Wait();
+    tensor->AllGather(Nowhere(2), r.stream)->Wait();
+    EXPECT_EQ(r.clock.StreamSeconds(), 10 + 2 + 2);
+    EXPECT_EQ(r.clock.transfers(PacedLane::kReduce).size(), 2u) << "those of tensor groups are compute";
   });
 }
 

@@ -26,13 +26,19 @@ TEST(RecordingWorld, RecordsEachOperationAsIssued) {
   Buffer<double> d(2);
   tensor->AllReduce(f.tensor().Reshape({3, 4}), ReduceOp::kSum, stream);
   tensor->AllReduce(d.tensor(), ReduceOp::kMax, stream);
+  tensor->ReduceScatter(f.tensor(), ReduceOp::kSum, stream);
+  tensor->AllGather(d.tensor(), stream);
   pipeline->Send(f.tensor(), 2, 0, stream);
   pipeline->Barrier();
   pipeline->Recv(f.tensor(), 1, 1, stream);
   alone->AllReduce(f.tensor(), ReduceOp::kSum, stream);
+  alone->ReduceScatter(f.tensor(), ReduceOp::kSum, stream);
+  alone->AllGather(f.tensor(), stream);
   const std::vector<OpDesc> expected = {
       Op(OpKind::kAllReduceSum, DType::kF32, CommGroup::kTensor, 2, 12),
       Op(OpKind::kAllReduceMax, DType::kF64, CommGroup::kTensor, 2, 2),
+      Op(OpKind::kReduceScatter, DType::kF32, CommGroup::kTensor, 2, 12),
+      Op(OpKind::kAllGather, DType::kF64, CommGroup::kTensor, 2, 2),
       Op(OpKind::kSend, DType::kF32, CommGroup::kPipeline, 3, 12),
       Op(OpKind::kRecv, DType::kF32, CommGroup::kPipeline, 3, 12),
   };
@@ -46,6 +52,9 @@ TEST(RecordingWorld, DoesNotRecordRejectedOperations) {
   HostStream stream;
   Buffer<float> f(12);
   EXPECT_THROW(group->Send(f.tensor(), 5, 0, stream), CommError);
+  Buffer<float> odd(13);
+  EXPECT_THROW(group->ReduceScatter(odd.tensor(), ReduceOp::kSum, stream), CommError);
+  EXPECT_THROW(group->AllGather(odd.tensor(), stream), CommError);
   EXPECT_TRUE(log.ops().empty());
 }
 

@@ -45,6 +45,8 @@ NcclApi FindNccl(const cuda::SymbolSource& source) {
   cuda::FindFunction(source, "ncclCommDestroy", api.comm_destroy);
   cuda::FindFunction(source, "ncclCommAbort", api.comm_abort);
   cuda::FindFunction(source, "ncclAllReduce", api.all_reduce);
+  cuda::FindFunction(source, "ncclReduceScatter", api.reduce_scatter);
+  cuda::FindFunction(source, "ncclAllGather", api.all_gather);
   cuda::FindFunction(source, "ncclSend", api.send);
   cuda::FindFunction(source, "ncclRecv", api.recv);
   return api;

@@ -33,6 +33,8 @@ using Clock = std::chrono::steady_clock;
 
 struct NcclLink {
   std::string name;  // NCCL keeps a pointer to it
+  int rank = 0;      // within the link
+  int size = 1;
   ncclComm_t comm = nullptr;
   std::optional<Clock::time_point> joining_since;  // until its ranks have joined
   ncclResult_t leaving = ncclSuccess;              // result of beginning to end it
@@ -116,7 +118,8 @@ class NcclDriver final : public StreamDriver {
   LinkId Join(const std::string& key, int rank, int size, LinkUse use, const std::string& name) override {
     ncclUniqueId id;
     std::memcpy(id.internal, key.data(), NCCL_UNIQUE_ID_BYTES);
-    auto link = std::make_unique<NcclLink>(NcclLink{.name = name, .joining_since = Clock::now()});
+    auto link = std::make_unique<NcclLink>(
+        NcclLink{.name = name, .rank = rank, .size = size, .joining_since = Clock::now()});
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     config.commName = link->name.c_str();
@@ -151,7 +154,7 @@ class NcclDriver final : public StreamDriver {
 
   void Enqueue(LinkId id, QueueId queue, const Transfer& transfer) override {
     const NcclLink& link = *Handle<NcclLink*>(id);
-    const ncclResult_t result = Call(link.comm, Handle<cudaStream_t>(queue), transfer);
+    const ncclResult_t result = Call(link, Handle<cudaStream_t>(queue), transfer);
     if (!IsUnderWay(result)) Fail(nccl_, link.name, result, link.comm);
   }
 
@@ -180,13 +183,20 @@ class NcclDriver final : public StreamDriver {
   void SetHostWaitHook(std::function<void()> hook) override { cuda::SetHostWaitHook(std::move(hook)); }
 
  private:
-  ncclResult_t Call(ncclComm_t comm, cudaStream_t stream, const Transfer& t) const {
+  ncclResult_t Call(const NcclLink& link, cudaStream_t stream, const Transfer& t) const {
+    const ncclComm_t comm = link.comm;
     const auto count = static_cast<std::size_t>(t.elements);
     const ncclDataType_t type = TypeOf(t.dtype);
+    const ncclRedOp_t op = t.op == ReduceOp::kMax ? ncclMax : ncclSum;
+    // NCCL's collectives are in place if the rank's part is at its place in the whole.
+    const std::size_t part = count / static_cast<std::size_t>(link.size);
+    char* const own = static_cast<char*>(t.data) +
+                      static_cast<std::size_t>(link.rank) * part * static_cast<std::size_t>(SizeOf(t.dtype));
     switch (t.kind) {
-      case Transfer::Kind::kAllReduce:
-        return nccl_.all_reduce(t.data, t.data, count, type, t.op == ReduceOp::kMax ? ncclMax : ncclSum, comm,
-                                stream);
+      case Transfer::Kind::kAllReduce: return nccl_.all_reduce(t.data, t.data, count, type, op, comm, stream);
+      case Transfer::Kind::kReduceScatter:
+        return nccl_.reduce_scatter(t.data, own, part, type, op, comm, stream);
+      case Transfer::Kind::kAllGather: return nccl_.all_gather(own, t.data, part, type, comm, stream);
       case Transfer::Kind::kSend: return nccl_.send(t.data, count, type, t.peer, comm, stream);
       case Transfer::Kind::kRecv: return nccl_.recv(t.data, count, type, t.peer, comm, stream);
     }

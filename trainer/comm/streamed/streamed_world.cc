@@ -131,16 +131,18 @@ class StreamedCommunicator final : public Communicator {
 
   std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
     CheckReducible(tensor);
-    if (tensor.Elements() == 0) return CompleteWork();
-    if (reductions_ == nullptr)
-      throw CommError(
-          fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
-    return reductions_->Issue({.kind = Transfer::Kind::kAllReduce,
-                               .data = tensor.data,
-                               .dtype = tensor.dtype,
-                               .elements = tensor.Elements(),
-                               .op = op},
-                              stream);
+    return Collective(Transfer::Kind::kAllReduce, tensor, op, stream);
+  }
+
+  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp op, Stream& stream) override {
+    CheckReducible(tensor);
+    CheckDivisible(*this, tensor);
+    return Collective(Transfer::Kind::kReduceScatter, tensor, op, stream);
+  }
+
+  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream& stream) override {
+    CheckDivisible(*this, tensor);
+    return Collective(Transfer::Kind::kAllGather, tensor, ReduceOp::kSum, stream);
   }
 
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
@@ -159,6 +161,16 @@ class StreamedCommunicator final : public Communicator {
   }
 
  private:
+  std::unique_ptr<Work> Collective(Transfer::Kind kind, const Tensor& tensor, ReduceOp op, Stream& stream) {
+    if (tensor.Elements() == 0) return CompleteWork();
+    if (reductions_ == nullptr)
+      throw CommError(
+          fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
+    return reductions_->Issue(
+        {.kind = kind, .data = tensor.data, .dtype = tensor.dtype, .elements = tensor.Elements(), .op = op},
+        stream);
+  }
+
   std::unique_ptr<Work> Message(Transfer::Kind kind, const Tensor& tensor, int peer, int channel,
                                 Stream& stream) {
     CheckPeer(*this, peer, channel);

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "trainer/comm/reduce.h"
-#include "trainer/comm/ucx/all_reduce.h"
+#include "trainer/comm/ucx/collectives.h"
 
 namespace autocfg::trainer {
 namespace {

@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/group.h"
-#include "trainer/comm/ucx/all_reduce.h"
+#include "trainer/comm/ucx/collectives.h"
 #include "trainer/comm/ucx/ucx_group.h"
 #include "trainer/comm/waiting.h"
 
@@ -65,18 +65,24 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
 
   std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
     CheckReducible(tensor);
-    if (tensor.Elements() == 0) return CompleteWork();
-    if (staging_.data == nullptr || staging_.Bytes() < kLeastStagingBytes) {
-      throw CommError(
-          fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
-    }
-    stream.Synchronize();
     const bool small = tensor.Bytes() <= std::min(kSmallBytes, staging_.Bytes());
-    std::shared_ptr<CollectiveTask> task = small ? CreateDoublingAllReduce(group_, tensor, op, staging_)
-                                                 : CreateRingAllReduce(group_, tensor, op, staging_);
-    tasks_.push_back(task);
-    Step();
-    return std::make_unique<UcxWork<TaskOperation>>(transport_, TaskOperation{std::move(task)});
+    return Begin(tensor, stream, [&] {
+      return small ? CreateDoublingAllReduce(group_, tensor, op, staging_)
+                   : CreateRing(group_, tensor, RingUse::kAllReduce, op, staging_);
+    });
+  }
+
+  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp op, Stream& stream) override {
+    CheckReducible(tensor);
+    CheckDivisible(*this, tensor);
+    return Begin(tensor, stream,
+                 [&] { return CreateRing(group_, tensor, RingUse::kReduceScatter, op, staging_); });
+  }
+
+  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream& stream) override {
+    CheckDivisible(*this, tensor);
+    return Begin(tensor, stream,
+                 [&] { return CreateRing(group_, tensor, RingUse::kAllGather, ReduceOp::kSum, staging_); });
   }
 
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
@@ -116,6 +122,20 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
   }
 
  private:
+  template <typename Create>
+  std::unique_ptr<Work> Begin(const Tensor& tensor, Stream& stream, Create create) {
+    if (tensor.Elements() == 0) return CompleteWork();
+    if (staging_.data == nullptr || staging_.Bytes() < kLeastStagingBytes) {
+      throw CommError(
+          fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
+    }
+    stream.Synchronize();
+    std::shared_ptr<CollectiveTask> task = create();
+    tasks_.push_back(task);
+    Step();
+    return std::make_unique<UcxWork<TaskOperation>>(transport_, TaskOperation{std::move(task)});
+  }
+
   UcxTransport& transport_;
   UcxGroup group_;
   const Tensor staging_;

@@ -173,20 +173,17 @@ class PacedCommunicator final : public Communicator {
   int size() const override { return inner_->size(); }
 
   std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream&) override {
-    if (size() == 1) return CompleteWork();
-    const double own_s =
-        Seconds(op == ReduceOp::kMax ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, tensor);
-    PacedClock& clock = lanes_.clock();
-    if (name_ == CommGroup::kTensor) {
-      Transfer transfer(*inner_, Role::kReducer, 0, 0, clock.StreamSeconds(), own_s);
-      transfer.Start(0, lanes_.stream());
-      lanes_.AdvanceUntil([&] { return transfer.Met(); });
-      clock.StreamWaitsUntil(transfer.Time().end_s);
-      clock.CountIssue();
-      return CompleteWork();
-    }
-    const double seconds = own_s + (name_ == CommGroup::kWorld ? clock.TakeReductionSeconds() : 0);
-    return Issue(PacedLane::kReduce, Role::kReducer, 0, 0, seconds);
+    return Collective(op == ReduceOp::kMax ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, tensor);
+  }
+
+  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp, Stream&) override {
+    CheckDivisible(*this, tensor);
+    return Collective(OpKind::kReduceScatter, tensor);
+  }
+
+  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream&) override {
+    CheckDivisible(*this, tensor);
+    return Collective(OpKind::kAllGather, tensor);
   }
 
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream&) override {
@@ -214,6 +211,23 @@ class PacedCommunicator final : public Communicator {
             .dtype = DType::kI32,
             .rank = 1,
             .shape = {static_cast<std::int64_t>(words.size())}};
+  }
+
+  // Those of the tensor group are part of compute, the others have a lane of their own.
+  std::unique_ptr<Work> Collective(OpKind kind, const Tensor& tensor) {
+    if (size() == 1) return CompleteWork();
+    const double own_s = Seconds(kind, tensor);
+    PacedClock& clock = lanes_.clock();
+    if (name_ == CommGroup::kTensor) {
+      Transfer transfer(*inner_, Role::kReducer, 0, 0, clock.StreamSeconds(), own_s);
+      transfer.Start(0, lanes_.stream());
+      lanes_.AdvanceUntil([&] { return transfer.Met(); });
+      clock.StreamWaitsUntil(transfer.Time().end_s);
+      clock.CountIssue();
+      return CompleteWork();
+    }
+    const double seconds = own_s + (name_ == CommGroup::kWorld ? clock.TakeReductionSeconds() : 0);
+    return Issue(PacedLane::kReduce, Role::kReducer, 0, 0, seconds);
   }
 
   double Seconds(OpKind kind, const Tensor& tensor) const {

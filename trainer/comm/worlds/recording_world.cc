@@ -18,6 +18,16 @@ class RecordingCommunicator final : public Communicator {
     Record(op == ReduceOp::kMax ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, tensor);
     return work;
   }
+  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp op, Stream& stream) override {
+    auto work = inner_->ReduceScatter(tensor, op, stream);
+    Record(OpKind::kReduceScatter, tensor);
+    return work;
+  }
+  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream& stream) override {
+    auto work = inner_->AllGather(tensor, stream);
+    Record(OpKind::kAllGather, tensor);
+    return work;
+  }
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
     auto work = inner_->Send(tensor, peer, channel, stream);
     Record(OpKind::kSend, tensor);

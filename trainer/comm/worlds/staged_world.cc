@@ -135,19 +135,34 @@ class StagedMessage final : public StagedOperation {
   Stream& stream_;
 };
 
-class StagedReduction final : public StagedOperation {
- public:
-  StagedReduction(Staging& staging, Communicator& inner, const Tensor& tensor, ReduceOp op, Stream& stream)
-      : staging_(staging), inner_(inner), tensor_(tensor), op_(op), stream_(stream) {}
+enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather };
 
-  bool done() const override { return next_ == tensor_.Elements(); }
+// A collective, piece by piece. A piece is the same range of every part of the tensor; an all-reduce has one
+// part.
+class StagedCollective final : public StagedOperation {
+ public:
+  StagedCollective(Staging& staging, Communicator& inner, Collective kind, const Tensor& tensor, ReduceOp op,
+                   Stream& stream)
+      : staging_(staging),
+        inner_(inner),
+        kind_(kind),
+        tensor_(tensor),
+        op_(op),
+        stream_(stream),
+        parts_(kind == Collective::kAllReduce ? 1 : inner.size()),
+        part_elements_(tensor.Elements() / parts_) {}
+
+  bool done() const override { return next_ == part_elements_; }
 
   void Advance() {
     while (!done()) {
       if (work_ == nullptr) Start();
       if (!work_->Test()) return;
       work_->Wait();
-      staging_.device.CopyFromHost(Piece(), buffer_->data, elements_ * SizeOf(tensor_.dtype), stream_);
+      for (std::int64_t part = 0; part < parts_; ++part) {
+        if (!IsResult(part)) continue;
+        staging_.device.CopyFromHost(InTensor(part), InBuffer(part), PieceBytes(), stream_);
+      }
       work_.reset();
       buffer_->taken = false;
       next_ += elements_;
@@ -155,25 +170,51 @@ class StagedReduction final : public StagedOperation {
   }
 
  private:
-  char* Piece() const { return tensor_.As<char>() + next_ * SizeOf(tensor_.dtype); }
+  bool IsOwn(std::int64_t part) const { return part == inner_.rank(); }
+  bool IsSource(std::int64_t part) const { return kind_ != Collective::kAllGather || IsOwn(part); }
+  bool IsResult(std::int64_t part) const {
+    if (kind_ == Collective::kAllReduce) return true;
+    return IsOwn(part) == (kind_ == Collective::kReduceScatter);
+  }
+
+  std::int64_t PieceBytes() const { return elements_ * SizeOf(tensor_.dtype); }
+  char* InTensor(std::int64_t part) const {
+    return tensor_.As<char>() + (part * part_elements_ + next_) * SizeOf(tensor_.dtype);
+  }
+  char* InBuffer(std::int64_t part) const { return static_cast<char*>(buffer_->data) + part * PieceBytes(); }
 
   void Start() {
-    elements_ = std::min(kPieceBytes / SizeOf(tensor_.dtype), tensor_.Elements() - next_);
-    const std::int64_t bytes = elements_ * SizeOf(tensor_.dtype);
-    buffer_ = &staging_.buffers.Take(bytes);
-    staging_.device.CopyToHost(buffer_->data, Piece(), bytes, stream_);
+    const std::int64_t most = std::max<std::int64_t>(kPieceBytes / SizeOf(tensor_.dtype) / parts_, 1);
+    elements_ = std::min(most, part_elements_ - next_);
+    buffer_ = &staging_.buffers.Take(parts_ * PieceBytes());
+    for (std::int64_t part = 0; part < parts_; ++part) {
+      if (IsSource(part)) {
+        staging_.device.CopyToHost(InBuffer(part), InTensor(part), PieceBytes(), stream_);
+      }
+    }
     stream_.Synchronize();
-    work_ = inner_.AllReduce(staging_.HostTensor(*buffer_, tensor_.dtype, elements_), op_, staging_.ready);
+    work_ = Issue(staging_.HostTensor(*buffer_, tensor_.dtype, parts_ * elements_));
+  }
+
+  std::unique_ptr<Work> Issue(const Tensor& host) {
+    switch (kind_) {
+      case Collective::kAllReduce: return inner_.AllReduce(host, op_, staging_.ready);
+      case Collective::kReduceScatter: return inner_.ReduceScatter(host, op_, staging_.ready);
+      case Collective::kAllGather: return inner_.AllGather(host, staging_.ready);
+    }
+    throw CommError("unknown collective");
   }
 
   Staging& staging_;
   Communicator& inner_;
+  const Collective kind_;
   const Tensor tensor_;
   const ReduceOp op_;
   Stream& stream_;
+  const std::int64_t parts_, part_elements_;
   HostBuffers::Buffer* buffer_ = nullptr;
-  std::unique_ptr<Work> work_;  // of the piece at next_; null: not started
-  std::int64_t next_ = 0, elements_ = 0;
+  std::unique_ptr<Work> work_;            // of the piece at next_; null: not started
+  std::int64_t next_ = 0, elements_ = 0;  // of a part
 };
 
 class StagedCommunicator final : public Communicator, public StagedReductions {
@@ -193,13 +234,18 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
 
   std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
     CheckReducible(tensor);
-    if (tensor.Elements() == 0) return CompleteWork();
-    if (reduces_ == nullptr)
-      throw CommError("a group of several ranks was created without staging and cannot reduce");
-    auto reduction = std::make_shared<StagedReduction>(staging_, *inner_, tensor, op, stream);
-    reductions_.push_back(reduction);
-    StepReductions();
-    return std::make_unique<StagedWork>(staging_, std::move(reduction));
+    return Begin(Collective::kAllReduce, tensor, op, stream);
+  }
+
+  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp op, Stream& stream) override {
+    CheckReducible(tensor);
+    CheckDivisible(*this, tensor);
+    return Begin(Collective::kReduceScatter, tensor, op, stream);
+  }
+
+  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream& stream) override {
+    CheckDivisible(*this, tensor);
+    return Begin(Collective::kAllGather, tensor, ReduceOp::kSum, stream);
   }
 
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
@@ -233,6 +279,16 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
   }
 
  private:
+  std::unique_ptr<Work> Begin(Collective kind, const Tensor& tensor, ReduceOp op, Stream& stream) {
+    if (tensor.Elements() == 0) return CompleteWork();
+    if (reduces_ == nullptr)
+      throw CommError("a group of several ranks was created without staging and cannot reduce");
+    auto collective = std::make_shared<StagedCollective>(staging_, *inner_, kind, tensor, op, stream);
+    reductions_.push_back(collective);
+    StepReductions();
+    return std::make_unique<StagedWork>(staging_, std::move(collective));
+  }
+
   std::unique_ptr<Work> Message(HostBuffers::Buffer& buffer, std::unique_ptr<Work> work,
                                 const Tensor& arrives, Stream& stream) {
     auto message = std::make_shared<StagedMessage>(staging_, buffer, std::move(work), arrives, stream);
@@ -242,7 +298,7 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
   Staging& staging_;
   HostBuffers::Buffer* const reduces_;
   const std::unique_ptr<Communicator> inner_;
-  std::deque<std::shared_ptr<StagedReduction>> reductions_;  // in order of issue; the first is in flight
+  std::deque<std::shared_ptr<StagedCollective>> reductions_;  // in order of issue; the first is in flight
 };
 
 class StagedWorld final : public CommWorld {

@@ -55,8 +55,8 @@ std::int64_t Number(T handle) {
   return static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(handle));
 }
 
-ncclResult_t Call(const char* what, const void* data, std::size_t count, ncclDataType_t type, int other,
-                  ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t Call(const std::string& what, const void* data, std::size_t count, ncclDataType_t type,
+                  int other, ncclComm_t comm, cudaStream_t stream) {
   library.Say("{} {} of type {} at {}, {}, on c{} s{}", what, count, static_cast<int>(type),
               Number(const_cast<void*>(data)), other, Number(comm), Number(stream));
   return library.call;
@@ -105,6 +105,17 @@ ncclResult_t AllReduce(const void* in, void* out, std::size_t count, ncclDataTyp
                        ncclComm_t comm, cudaStream_t stream) {
   return Call(in == out ? "reduce in place" : "reduce", in, count, type, static_cast<int>(op), comm, stream);
 }
+// NCCL works in place if the rank's part lies at its place in the whole.
+ncclResult_t ReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return Call(fmt::format("scatter to {} bytes on,", static_cast<char*>(out) - static_cast<const char*>(in)),
+              in, count, type, static_cast<int>(op), comm, stream);
+}
+ncclResult_t AllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
+                       cudaStream_t stream) {
+  return Call(fmt::format("gather from {} bytes on,", static_cast<const char*>(in) - static_cast<char*>(out)),
+              out, count, type, 0, comm, stream);
+}
 ncclResult_t Send(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                   cudaStream_t stream) {
   return Call("send", data, count, type, peer, comm, stream);
@@ -126,6 +137,8 @@ const std::map<std::string, void*>& Functions() {
                                                       {"ncclCommDestroy", at(CommDestroy)},
                                                       {"ncclCommAbort", at(CommAbort)},
                                                       {"ncclAllReduce", at(AllReduce)},
+                                                      {"ncclReduceScatter", at(ReduceScatter)},
+                                                      {"ncclAllGather", at(AllGather)},
                                                       {"ncclSend", at(Send)},
                                                       {"ncclRecv", at(Recv)}};
   return functions;
@@ -301,6 +314,23 @@ TEST_F(NcclDriver, PassesTransfersUnchanged) {
                   fmt::format("recv 7 of type {} at 64, 1, on c1 s2", static_cast<int>(ncclFloat64))));
   library.call = ncclInvalidUsage;
   EXPECT_THROW(driver_->Enqueue(link, queue, Of(Transfer::Kind::kSend, DType::kF32)), CommError);
+}
+
+// This is rank 1 of 4: its part of 12 elements is elements 3 to 5.
+TEST_F(NcclDriver, PartsLieAtTheirPlaceInTheWhole) {
+  const LinkId link = Join();
+  const QueueId queue = driver_->CreateQueue();
+  library.Take();
+  for (const auto kind : {Transfer::Kind::kReduceScatter, Transfer::Kind::kAllGather}) {
+    Transfer transfer = Of(kind, DType::kF32);
+    transfer.elements = 12;
+    driver_->Enqueue(link, queue, transfer);
+  }
+  const int type = static_cast<int>(ncclFloat32);
+  EXPECT_THAT(library.Take(),
+              ElementsAre(fmt::format("scatter to 12 bytes on, 3 of type {} at 64, {}, on c1 s2", type,
+                                      static_cast<int>(ncclMax)),
+                          fmt::format("gather from 12 bytes on, 3 of type {} at 64, 0, on c1 s2", type)));
 }
 
 // The library's order: finalize, wait until that is done, destroy. A communicator that cannot be finalized is

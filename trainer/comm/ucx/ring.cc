@@ -2,7 +2,7 @@
 #include <array>
 
 #include "trainer/comm/reduce.h"
-#include "trainer/comm/ucx/all_reduce.h"
+#include "trainer/comm/ucx/collectives.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -11,22 +11,25 @@ namespace {
 constexpr int kSlots = 4;
 
 // The work is a sequence of units, one per step of the ring and piece of a segment. Unit u sends a piece to
-// the right and receives one from the left. Steps 0 .. size - 2 reduce; steps size - 1 .. 2 size - 3 pass
-// results on. Step k + 1 sends what step k received.
-class RingAllReduce final : public CollectiveTask {
+// the right and receives one from the left. The first steps reduce, the others pass results on; step k + 1
+// sends what step k received. The first segment that a rank sends is its own, or, where its own has to be
+// reduced last, the one before.
+class Ring final : public CollectiveTask {
  public:
-  RingAllReduce(UcxGroup& group, const Tensor& tensor, ReduceOp op, const Tensor& staging)
+  Ring(UcxGroup& group, const Tensor& tensor, RingUse use, ReduceOp op, const Tensor& staging)
       : group_(group),
         tensor_(tensor),
         op_(op),
+        first_(use == RingUse::kReduceScatter ? 1 : 0),
         staging_(static_cast<char*>(staging.data)),
         size_(group.size()),
         element_bytes_(SizeOf(tensor.dtype)),
         slot_elements_(staging.Bytes() / kSlots / element_bytes_) {
     const std::int64_t longest = (tensor.Elements() + size_ - 1) / size_;
     pieces_ = (longest + slot_elements_ - 1) / slot_elements_;
-    reducing_ = (size_ - 1) * pieces_;
-    units_ = 2 * reducing_;
+    const std::int64_t once_around = (size_ - 1) * pieces_;
+    reducing_ = use == RingUse::kAllGather ? 0 : once_around;
+    units_ = use == RingUse::kAllReduce ? 2 * once_around : once_around;
   }
 
   bool done() const override { return sent_ == units_ && received_ == units_; }
@@ -75,14 +78,14 @@ class RingAllReduce final : public CollectiveTask {
     return {static_cast<char*>(tensor_.data) + (begin + first) * element_bytes_, elements,
             static_cast<std::size_t>(elements * element_bytes_)};
   }
-  Piece Sent(std::int64_t unit) const { return PieceOf(unit, unit / pieces_); }
-  Piece Received(std::int64_t unit) const { return PieceOf(unit, unit / pieces_ + 1); }
+  Piece Sent(std::int64_t unit) const { return PieceOf(unit, first_ + unit / pieces_); }
+  Piece Received(std::int64_t unit) const { return PieceOf(unit, first_ + unit / pieces_ + 1); }
   char* Slot(std::int64_t unit) const { return staging_ + unit % kSlots * slot_elements_ * element_bytes_; }
 
-  // A received result overwrites a piece that this rank sent for reduction one round earlier.
+  // A received result overwrites a piece that this rank sent for reduction one round earlier, if it did.
   bool CanReceive() const {
     return receives_posted_ < units_ && receives_posted_ < received_ + kSlots &&
-           (receives_posted_ < reducing_ || receives_posted_ - reducing_ < sent_);
+           (reducing_ == 0 || receives_posted_ < reducing_ || receives_posted_ - reducing_ < sent_);
   }
   bool CanSend() const {
     return sends_posted_ < units_ && sends_posted_ < sent_ + kSlots && sends_posted_ < received_ + pieces_;
@@ -113,6 +116,7 @@ class RingAllReduce final : public CollectiveTask {
   UcxGroup& group_;
   const Tensor tensor_;
   const ReduceOp op_;
+  const std::int64_t first_;
   char* const staging_;
   const int size_;
   const std::int64_t element_bytes_;
@@ -128,9 +132,9 @@ class RingAllReduce final : public CollectiveTask {
 
 }  // namespace
 
-std::unique_ptr<CollectiveTask> CreateRingAllReduce(UcxGroup& group, const Tensor& tensor, ReduceOp op,
-                                                    const Tensor& staging) {
-  return std::make_unique<RingAllReduce>(group, tensor, op, staging);
+std::unique_ptr<CollectiveTask> CreateRing(UcxGroup& group, const Tensor& tensor, RingUse use, ReduceOp op,
+                                           const Tensor& staging) {
+  return std::make_unique<Ring>(group, tensor, use, op, staging);
 }
 
 }  // namespace autocfg::trainer

@@ -1,4 +1,4 @@
-// All-reduce algorithms over the messages of a group, as tasks that advance each time the transport is
+// Collectives over the messages of a group, as tasks that advance each time the transport is
 // polled. Internal to the UCX world; use from one thread. The tasks of a group run one after another because
 // they share its staging buffer.
 #pragma once
@@ -26,11 +26,14 @@ class CollectiveTask {
 std::unique_ptr<CollectiveTask> CreateDoublingAllReduce(UcxGroup& group, const Tensor& tensor, ReduceOp op,
                                                         const Tensor& staging);
 
-// Creates a ring all-reduce: size - 1 steps reduce one segment each, then size - 1 steps pass the results on.
-// Segments move in pieces of a part of the staging buffer, several of which are in flight. Each rank sends
-// and receives 2 (size - 1) / size of the tensor (Patarasuk and Yuan 2009). Requires staging for a few
-// elements.
-std::unique_ptr<CollectiveTask> CreateRingAllReduce(UcxGroup& group, const Tensor& tensor, ReduceOp op,
-                                                    const Tensor& staging);
+enum class RingUse : std::uint8_t { kAllReduce, kReduceScatter, kAllGather };
+
+// Creates a collective around a ring: in size - 1 steps each rank reduces one segment (reduce-scatter), in as
+// many steps it passes the segments on (all-gather); an all-reduce is both (Patarasuk and Yuan 2009). A rank
+// sends and receives (size - 1) / size of the tensor in each. Segments move in pieces of a part of the
+// staging buffer, several of which are in flight. Requires staging for a few elements; for a reduce-scatter
+// or an all-gather, elements that divide by the size.
+std::unique_ptr<CollectiveTask> CreateRing(UcxGroup& group, const Tensor& tensor, RingUse use, ReduceOp op,
+                                           const Tensor& staging);
 
 }  // namespace autocfg::trainer
