@@ -253,7 +253,7 @@ void Position(benchmark::State& state) {
   const auto table = b.Add({1024, H}), rows = b.Add({B, S, H});
   b.Commit();
   for (auto _ : state) {
-    if (forward) b.ops().PositionForward(b(rows), b(table), b.stream());
+    if (forward) b.ops().PositionForward(b(rows).Reshape({T, H}), S, 0, b(table), b.stream());
     if (!forward) b.ops().PositionBackward(b(rows), b(table), true, b.stream());
   }
   Bytes(state, (forward ? 3 : 1) * T * H);

@@ -157,15 +157,14 @@ OpDesc Embedding(OpKind op, std::string_view table_name, const Tensor& table, st
   return Desc(op, rows.dtype, {rows.shape[0], rows.shape[1], table.shape[0], 0});
 }
 
-OpDesc Position(OpKind op, std::string_view rows_name, const Tensor& rows, std::string_view table_name,
-                const Tensor& table) {
-  Main(op, rows_name, rows, 3);
-  Main(op, table_name, table, 2);
-  if (table.shape[0] < rows.shape[1] || table.shape[1] != rows.shape[2]) {
-    Fail(op, fmt::format("{} is [{}]; at least [{}, {}] is needed", table_name,
-                         fmt::join(ShapeOf(table), ", "), rows.shape[1], rows.shape[2]));
+// Checks a table of at least `seq_len` rows of `width` elements.
+void CheckPositions(OpKind op, std::string_view name, const Tensor& table, std::int64_t seq_len,
+                    std::int64_t width) {
+  Main(op, name, table, 2);
+  if (table.shape[0] < seq_len || table.shape[1] != width) {
+    Fail(op, fmt::format("{} is [{}]; at least [{}, {}] is needed", name, fmt::join(ShapeOf(table), ", "),
+                         seq_len, width));
   }
-  return Desc(op, rows.dtype, {rows.shape[0] * rows.shape[1], rows.shape[2], 0, 0});
 }
 
 OpDesc Logits(OpKind op, const Tensor& logits, std::int64_t valid) {
@@ -333,14 +332,21 @@ OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor&
   return WithOperands(Adding(desc, accumulate), {&tokens, &dout, &dtable});
 }
 
-OpDesc PositionForward(const Tensor& y, const Tensor& table) {
-  const OpDesc desc = Position(OpKind::kPositionForward, "y", y, "table", table);
-  RequireType(desc.kind, "table", table, y.dtype);
-  return desc;
+OpDesc PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first, const Tensor& table) {
+  constexpr OpKind kOp = OpKind::kPositionForward;
+  Main(kOp, "y", y, 2);
+  if (seq_len < 1 || first < 0)
+    Fail(kOp, fmt::format("sequences of {} tokens, from token {} on", seq_len, first));
+  CheckPositions(kOp, "table", table, seq_len, y.shape[1]);
+  RequireType(kOp, "table", table, y.dtype);
+  return RowsDesc(kOp, y);
 }
 
 OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate) {
-  return Adding(Position(OpKind::kPositionBackward, "dy", dy, "dtable", dtable), accumulate);
+  constexpr OpKind kOp = OpKind::kPositionBackward;
+  Main(kOp, "dy", dy, 3);
+  CheckPositions(kOp, "dtable", dtable, dy.shape[1], dy.shape[2]);
+  return Adding(Desc(kOp, dy.dtype, {dy.shape[0] * dy.shape[1], dy.shape[2], 0, 0}), accumulate);
 }
 
 OpDesc CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& loss) {

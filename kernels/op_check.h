@@ -36,7 +36,7 @@ OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_
                          const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace);
 OpDesc EmbeddingForward(const Tensor& tokens, const Tensor& table, const Tensor& out);
 OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable, bool accumulate);
-OpDesc PositionForward(const Tensor& y, const Tensor& table);
+OpDesc PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first, const Tensor& table);
 OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate);
 OpDesc CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& loss);
 OpDesc CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& max,

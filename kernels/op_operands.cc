@@ -185,7 +185,7 @@ Operands OperandsOf(const OpDesc& op) {
       found.Add("dtable", kGradient, {op.dims[2], width});
       return found;
     case OpKind::kPositionForward:
-      found.Add("y", kCompute, {1, rows, width});
+      found.Add("y", kCompute, {rows, width});
       found.Add("table", kCompute, {rows, width});
       return found;
     case OpKind::kPositionBackward:
@@ -216,11 +216,11 @@ Operands OperandsOf(const OpDesc& op) {
     case OpKind::kAllReduceSum:
     case OpKind::kAllReduceMax:
     case OpKind::kSend:
-    case OpKind::kRecv: found.Add("y", kCompute, {rows}); return found;
-    case OpKind::kUnfusedAttentionForward:
-    case OpKind::kUnfusedAttentionBackward:
+    case OpKind::kRecv:
     case OpKind::kReduceScatter:
-    case OpKind::kAllGather: break;
+    case OpKind::kAllGather: found.Add("y", kCompute, {rows}); return found;
+    case OpKind::kUnfusedAttentionForward:
+    case OpKind::kUnfusedAttentionBackward: break;
   }
   throw std::logic_error(std::string(Name(op.kind)) + " is only predicted and has no operands");
 }

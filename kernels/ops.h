@@ -137,9 +137,11 @@ class Ops {
   // dtable[row] += dout[t] for the rows in the table. Unless `accumulate`, dtable is 0 before.
   virtual void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
                                  const Tensor& dtable, bool accumulate, Stream& stream) = 0;
-  // Forward: y[B,S,H] += table[s], where table is [P,H], P >= S.
-  // Backward: dtable[s] += sum over B of dy[b,s]. Unless `accumulate`, dtable is 0 before.
-  virtual void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) = 0;
+  // Forward: y[t] += table[(first + t) mod S] for y[T,H], which may be a part of the tokens, from token
+  // `first` on. table is [P,H], P >= S = seq_len.
+  // Backward: dtable[s] += sum over B of dy[b,s] for dy[B,S,H]. Unless `accumulate`, dtable is 0 before.
+  virtual void PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first, const Tensor& table,
+                               Stream& stream) = 0;
   virtual void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& stream) = 0;
 
   // Cross-entropy of whole rows. The first `valid` columns of logits[T,V], at least one, are real; the rest

@@ -11,21 +11,23 @@ STEPS, GLOBAL_BATCH = 3, 8
 WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative to one rank of the same precision
 ONE_RANK = ("tp=1,pp=1,dp=1,mbs=1,recompute=full", "tp=1,pp=1,dp=1,mbs=1,recompute=full:1")
 # The most error-prone plans come first; plans that are not reached in time are named in the report.
-RANKS = ("tp=2,mbs=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1b", "tp=2,pp=2,mbs=1,schedule=1f1b",
-         "tp=2,dp=2,mbs=1", "pp=2,dp=2,mbs=1,schedule=1f1b",
+RANKS = ("tp=2,mbs=1", "tp=2,mbs=1,sp=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1b",
+         "tp=2,pp=2,mbs=1,schedule=1f1b", "tp=2,dp=2,mbs=1", "pp=2,dp=2,mbs=1,schedule=1f1b",
          "pp=2,vpp=2,mbs=1,schedule=interleaved", "pp=4,mbs=1,schedule=gpipe",
-         "pp=4,vpp=2,mbs=1,schedule=interleaved", "tp=4,mbs=1", "dp=4,mbs=1",
+         "pp=4,vpp=2,mbs=1,schedule=interleaved", "tp=4,mbs=1",
+         "tp=4,mbs=2,sp=1,recompute=full:1", "dp=4,mbs=1",
          "pp=4,mbs=1,schedule=1f1b,split=3+2+2+1",
          "pp=2,mbs=1,schedule=gpipe,split=5+3,recompute=full:1",
          "tp=2,pp=2,vpp=2,mbs=1,schedule=interleaved,recompute=full",
          "pp=2,dp=2,mbs=1,schedule=gpipe,recompute=full", "tp=2,dp=2,mbs=2,recompute=full:1",
          "pp=4,mbs=1,schedule=1f1b", "pp=2,mbs=1,schedule=gpipe")
-BF16 = ("tp=2,pp=2,mbs=1,schedule=1f1b", "pp=2,dp=2,mbs=1,schedule=1f1b")
+BF16 = ("tp=2,pp=2,mbs=1,schedule=1f1b", "tp=2,pp=2,mbs=1,schedule=1f1b,sp=1",
+        "pp=2,dp=2,mbs=1,schedule=1f1b")
 
 
 def cases():
     """Returns [(model, plan, precision)]."""
-    found = [(model, plan, "fp32") for plan in [*RANKS[:6], *ONE_RANK, *RANKS[6:]]
+    found = [(model, plan, "fp32") for plan in [*RANKS[:7], *ONE_RANK, *RANKS[7:]]
              for model in MODELS]
     return found + [(model, plan, "bf16") for plan in BF16 for model in MODELS]
 

@@ -98,8 +98,9 @@ class AwaitedOps final : public Ops {
     Await(stream,
           [&](Ops& ops) { ops.EmbeddingBackward(tokens, dout, vocab_start, dtable, accumulate, stream); });
   }
-  void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) override {
-    Await(stream, [&](Ops& ops) { ops.PositionForward(y, table, stream); });
+  void PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first, const Tensor& table,
+                       Stream& stream) override {
+    Await(stream, [&](Ops& ops) { ops.PositionForward(y, seq_len, first, table, stream); });
   }
   void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& stream) override {
     Await(stream, [&](Ops& ops) { ops.PositionBackward(dy, dtable, accumulate, stream); });

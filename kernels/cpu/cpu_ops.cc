@@ -216,10 +216,11 @@ class CpuOps final : public Ops {
     });
   }
 
-  void PositionForward(const Tensor& y, const Tensor& table, Stream&) override {
-    const OpDesc op = op_check::PositionForward(y, table);
+  void PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first, const Tensor& table,
+                       Stream&) override {
+    const OpDesc op = op_check::PositionForward(y, seq_len, first, table);
     Dispatch(op, y, {}, [&]<typename T>() {
-      cpu::PositionForward(y.shape[0], y.shape[1], y.shape[2], y.As<T>(), table.As<const T>());
+      cpu::PositionForward({y.shape[0], y.shape[1]}, seq_len, first, y.As<T>(), table.As<const T>());
     });
   }
 

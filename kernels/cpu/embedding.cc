@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/position_runs.h"
+
 namespace autocfg::cpu {
 namespace {
 
@@ -84,8 +86,12 @@ void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab
 }
 
 template <typename T>
-void PositionForward(std::int64_t batch, std::int64_t seq_len, std::int64_t width, T* y, const T* table) {
-  for (std::int64_t b = 0; b < batch; ++b) AddTo(seq_len * width, y + b * seq_len * width, table);
+void PositionForward(const TokenRows& shape, std::int64_t seq_len, std::int64_t first, T* y, const T* table) {
+  const std::int64_t width = shape.width;
+  ForEachPositionRun(shape.rows, first, seq_len, [&](const PositionRun& run) {
+    for (std::int64_t s = 0; s < run.sequences; ++s)
+      AddTo(run.length * width, y + (run.row + s * run.length) * width, table + run.position * width);
+  });
 }
 
 template <typename T>
@@ -126,8 +132,8 @@ template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::i
                                 const float*, float*);
 template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*,
                                 const double*, double*);
-template void PositionForward(std::int64_t, std::int64_t, std::int64_t, float*, const float*);
-template void PositionForward(std::int64_t, std::int64_t, std::int64_t, double*, const double*);
+template void PositionForward(const TokenRows&, std::int64_t, std::int64_t, float*, const float*);
+template void PositionForward(const TokenRows&, std::int64_t, std::int64_t, double*, const double*);
 template void PositionBackward(std::int64_t, std::int64_t, std::int64_t, const float*, float*);
 template void PositionBackward(std::int64_t, std::int64_t, std::int64_t, const double*, double*);
 template void Rope(const RopeShape&, double, bool, float*);

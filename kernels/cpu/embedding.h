@@ -17,9 +17,13 @@ template <typename T>
 void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
                        const std::int32_t* tokens, const T* dout, T* dtable);
 
-// y[batch, seq_len, width] += table[seq_len, width].
+struct TokenRows {
+  std::int64_t rows, width;
+};
+
+// y[t] += table[(first + t) mod seq_len] for each row t of y.
 template <typename T>
-void PositionForward(std::int64_t batch, std::int64_t seq_len, std::int64_t width, T* y, const T* table);
+void PositionForward(const TokenRows& shape, std::int64_t seq_len, std::int64_t first, T* y, const T* table);
 
 // dtable[seq_len, width] += sum over the batch of dy[batch, seq_len, width].
 template <typename T>

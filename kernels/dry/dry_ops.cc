@@ -86,8 +86,9 @@ class DryOps final : public Ops {
                          bool accumulate, Stream&) override {
     log_.Record(op_check::EmbeddingBackward(tokens, dout, dtable, accumulate));
   }
-  void PositionForward(const Tensor& y, const Tensor& table, Stream&) override {
-    log_.Record(op_check::PositionForward(y, table));
+  void PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first, const Tensor& table,
+                       Stream&) override {
+    log_.Record(op_check::PositionForward(y, seq_len, first, table));
   }
   void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream&) override {
     log_.Record(op_check::PositionBackward(dy, dtable, accumulate));

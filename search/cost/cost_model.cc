@@ -169,12 +169,12 @@ CostModel::OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<Op
 }
 
 std::size_t CostModel::KeyHash::operator()(const BlockOpsKey& key) const {
-  return absl::HashOf(key.tp, key.layer.micro_batch, key.layer.recompute);
+  return absl::HashOf(key.tp, key.layer.micro_batch, key.layer.recompute, key.layer.sequence_parallel);
 }
 
 std::size_t CostModel::KeyHash::operator()(const PlanCostsKey& key) const {
   return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
-                      key.messages.scatter_gather);
+                      key.layer.sequence_parallel, key.messages.scatter_gather);
 }
 
 std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
@@ -246,11 +246,12 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
 RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank) {
   const std::int64_t layers = RankLayers(model_, plan, pipeline_rank);
   const std::size_t place = PlaceIndex(PlaceOf(plan, pipeline_rank));
-  const RegionKey key{plan.mesh(), plan.states(), layers, place};
+  const RegionKey key{plan.mesh(), plan.states(), SplitsSequence(plan), layers, place};
   const auto [it, made] = region_costs_.try_emplace(key);
   RankCosts& costs = it->second;
   if (made) {
     costs.zero_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kZeroScalars);
+    costs.norm_gradients_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumNormGradients);
     costs.reduce_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kReduceGradients);
     costs.norm_s =
         times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);

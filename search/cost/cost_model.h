@@ -149,8 +149,9 @@ class CostModel {
   struct RegionKey {  // what a rank does with all its parameters
     MeshOptions mesh;
     StateOptions states;
-    std::int64_t layers;  // of the rank
-    std::size_t place;    // whether it is first and last
+    bool splits_sequence;  // and so sums the gradients of norms
+    std::int64_t layers;   // of the rank
+    std::size_t place;     // whether it is first and last
     bool operator==(const RegionKey&) const = default;
   };
   // Hashes the options that differ most often; equality compares all of them.

@@ -65,9 +65,11 @@ class OpLister {
     ops.push_back(OpDesc{.kind = kind, .dtype = type, .dims = dims});
   }
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width}); }
-  void NormForward() { Rows(ForwardOf(model_.norm), s.hidden); }
+  // Of the rank's own tokens, outside of the tensor-parallel ops.
+  void OwnRows(OpKind kind) { Add(kind, types.compute, {s.rows, s.hidden}); }
+  void NormForward() { OwnRows(ForwardOf(model_.norm)); }
   void NormBackward(bool accumulate) {
-    Rows(BackwardOf(model_.norm), s.hidden);
+    OwnRows(BackwardOf(model_.norm));
     ops.back().accumulate = accumulate;
   }
   void GatedActivation(OpKind kind) {
@@ -113,16 +115,23 @@ class OpLister {
   void TensorReduce(OpKind kind, DType type, std::int64_t n) {
     if (plan_.tp > 1) Communicate(kind, type, CommGroup::kTensor, plan_.tp, n);
   }
-  void ReduceHidden() { TensorReduce(OpKind::kAllReduceSum, types.compute, s.tokens * s.hidden); }
+  // reduce(x), gather(x)
+  void ReduceHidden() {
+    TensorReduce(SplitsSequence(plan_) ? OpKind::kReduceScatter : OpKind::kAllReduceSum, types.compute,
+                 s.tokens * s.hidden);
+  }
+  void GatherHidden() {
+    if (SplitsSequence(plan_)) TensorReduce(OpKind::kAllGather, types.compute, s.tokens * s.hidden);
+  }
   // Projects `width` columns back into the residual stream.
   void RowParallelForward(std::int64_t width) {
     if (plan_.tp == 1) return Matmul(Epilogue::kResidual, s.tokens, s.hidden, width);
     Matmul(s.tokens, s.hidden, width);
     ReduceHidden();
-    Rows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd, s.hidden);
+    OwnRows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd);
   }
   void Message(OpKind kind) {
-    const std::int64_t whole = s.tokens * s.hidden;
+    const std::int64_t whole = s.rows * s.hidden;
     const std::int64_t sent = ScattersMessages(plan_) ? (whole + plan_.tp - 1) / plan_.tp : whole;
     Communicate(kind, types.compute, CommGroup::kPipeline, plan_.pp, sent);
     if (kind == OpKind::kRecv && ScattersMessages(plan_)) {
@@ -133,11 +142,13 @@ class OpLister {
   // A layer's forward up to the activation: the part that full recomputation repeats.
   void LayerForwardHead() {
     NormForward();
+    GatherHidden();
     Matmul(model_.bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden);
     Rope();
     AttentionForward();
     RowParallelForward(s.attention);
     NormForward();
+    GatherHidden();
     ActivationForward();
   }
 
@@ -162,6 +173,15 @@ std::int64_t GradientElements(const ModelSpec& model, const Workload& workload, 
   return ParameterRegionBytes(ParametersOf(dims, model, PlaceOf(plan, pipeline_rank)),
                               RankLayers(model, plan, pipeline_rank), type) /
          SizeOf(type);
+}
+
+// Returns the elements of the gradients of norms, including padding.
+std::int64_t NormGradientElements(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                                  std::int64_t pipeline_rank) {
+  const DType type = workload.precision.gradients;
+  const ParameterLists parameters =
+      ParametersOf(LocalDimsOf(model, workload, plan), model, PlaceOf(plan, pipeline_rank));
+  return NormBytes(parameters, RankLayers(model, plan, pipeline_rank), type) / SizeOf(type);
 }
 
 std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
@@ -212,16 +232,20 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
                                      const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
+  l.GatherHidden();
   l.LinearGradient(s.ffn, s.hidden, accumulate);
   l.ActivationBackward();
+  l.GatherHidden();
   l.LinearGradient(s.hidden, s.fc, accumulate);
   l.Matmul(s.tokens, s.hidden, s.fc, false, true);
   l.ReduceHidden();
   l.NormBackward(accumulate);
+  l.GatherHidden();
   l.LinearGradient(s.attention, s.hidden, accumulate);
   l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   l.AttentionBackward();
   l.Rope();
+  l.GatherHidden();
   l.LinearGradient(s.hidden, s.qkv, accumulate);
   l.Matmul(s.tokens, s.hidden, s.qkv, false, true);
   l.ReduceHidden();
@@ -238,13 +262,14 @@ std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& 
   OpLister l(model, workload, plan);
   l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ReduceHidden();
-  if (model.position == Position::kLearned) l.Rows(OpKind::kPositionForward, l.s.hidden);
+  if (model.position == Position::kLearned) l.OwnRows(OpKind::kPositionForward);
   return std::move(l.ops);
 }
 
 std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
                                          const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
+  l.GatherHidden();
   if (model.position == Position::kLearned) {
     l.Rows(OpKind::kPositionBackward, l.s.hidden);
     l.ops.back().accumulate = accumulate;
@@ -259,6 +284,7 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   l.NormForward();
+  l.GatherHidden();
   l.Matmul(s.tokens, s.vocab, s.hidden, false, true);
   if (plan.tp == 1) {
     l.Rows(OpKind::kCrossEntropy, s.vocab);
@@ -277,8 +303,9 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   if (plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
-  l.Matmul(s.tokens, s.hidden, s.vocab);
+  l.GatherHidden();
   l.WeightGradient(s.vocab, s.hidden, accumulate);
+  l.Matmul(s.tokens, s.hidden, s.vocab);
   l.ReduceHidden();
   l.NormBackward(accumulate);
   return std::move(l.ops);
@@ -336,6 +363,12 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
     case ActionKind::kSendGradient: l.Message(OpKind::kSend); break;
     case ActionKind::kRecvActivation:
     case ActionKind::kRecvGradient: l.Message(OpKind::kRecv); break;
+    case ActionKind::kSumNormGradients:
+      if (SplitsSequence(plan)) {
+        l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kTensor, plan.tp,
+                      NormGradientElements(model, workload, plan, pipeline_rank));
+      }
+      break;
     case ActionKind::kReduceGradients:
       if (plan.dp > 1) {
         l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kData, plan.dp,

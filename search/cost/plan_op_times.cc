@@ -35,8 +35,8 @@ std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, co
     const RankPlace place = PlaceOf(plan, rank);
     if (!ranks.emplace(place.first * 2 + place.last, RankLayers(model, plan, rank)).second) continue;
     for (const ActionKind kind :
-         {ActionKind::kZeroScalars, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
-          ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
+         {ActionKind::kZeroScalars, ActionKind::kSumNormGradients, ActionKind::kReduceGradients,
+          ActionKind::kSumTiedEmbedding, ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
       add(ActionOps(model, workload, plan, rank, Action{.kind = kind}));
     }
     if (plan.tp > 1) ops.insert(ParameterOp(model, workload, plan, rank, OpKind::kSumOfSquares, 1));

@@ -151,8 +151,7 @@ constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceS
 // Returns true if the engine never issues this kind of op, so that plans with it can at most be predicted.
 // Calibration rejects it.
 constexpr bool IsPredictedOnly(OpKind kind) {
-  return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward ||
-         kind == OpKind::kReduceScatter || kind == OpKind::kAllGather;
+  return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward;
 }
 
 // Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; leaves unchanged

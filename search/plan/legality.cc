@@ -182,6 +182,15 @@ std::string ExplainRecomputeLayersTooMany(const PlanCase& c) {
                      c.plan.recompute_layers, layers, layers);
 }
 
+constexpr std::array<Names, 2> kSequence = {"tp", "sp"};
+bool SequenceNotDivisible(const PlanCase& c) {
+  return c.plan.sequence_parallel && c.workload.seq_len % c.plan.tp != 0;
+}
+std::string ExplainSequenceNotDivisible(const PlanCase& c) {
+  return fmt::format("sequences of {} tokens are not divisible by tp={}; give a tp that divides {}, or sp=0",
+                     c.workload.seq_len, c.plan.tp, c.workload.seq_len);
+}
+
 constexpr LegalityRule kRules[] = {
     {IllegalReason::kSizeNotPositive, "size_not_positive", kSizes, SizeNotPositive, ExplainSizeNotPositive},
     {IllegalReason::kTooManyRanks, "too_many_ranks", kMesh, TooManyRanks, ExplainTooManyRanks},
@@ -208,6 +217,8 @@ constexpr LegalityRule kRules[] = {
      ExplainSplitDoesNotAddUp},
     {IllegalReason::kRecomputeLayersTooMany, "recompute_layers_too_many", kRecompute, RecomputeLayersTooMany,
      ExplainRecomputeLayersTooMany},
+    {IllegalReason::kSequenceNotDivisible, "sequence_not_divisible", kSequence, SequenceNotDivisible,
+     ExplainSequenceNotDivisible},
 };
 
 // A rule stands at the index of its reason, and every reason but that of searches has one.

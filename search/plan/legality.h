@@ -33,6 +33,7 @@ enum class IllegalReason : std::uint8_t {
   kZero2WithPipeline,
   kSplitDoesNotAddUp,
   kRecomputeLayersTooMany,
+  kSequenceNotDivisible,
   kRanksNotDivisible,  // of a search, which uses all ranks; a single plan may use fewer
 };
 inline constexpr int kIllegalReasonCount = static_cast<int>(IllegalReason::kRanksNotDivisible) + 1;

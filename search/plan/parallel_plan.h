@@ -112,8 +112,9 @@ constexpr bool IsUnfused(const LayerOptions& layer) { return layer.attention == 
 constexpr bool RecomputesScores(const LayerOptions& layer) {
   return IsUnfused(layer) && layer.recompute == Recompute::kSelective;
 }
+constexpr bool SplitsSequence(const ParallelPlan& plan) { return plan.sequence_parallel && plan.tp > 1; }
 constexpr bool ScattersMessages(const ParallelPlan& plan) {
-  return plan.scatter_gather && plan.tp > 1 && plan.pp > 1;
+  return plan.scatter_gather && plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel;
 }
 
 }  // namespace autocfg

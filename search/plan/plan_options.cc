@@ -234,6 +234,13 @@ constexpr PlanOption RedundantIf(PlanOption option, std::string_view (*redundant
   return option;
 }
 
+// Predicted and run with every value, and searched by default.
+constexpr PlanOption Searched(PlanOption option) {
+  option.predicted = kEveryValue;
+  option.searched = SearchedByDefault::kAlways;
+  return option;
+}
+
 constexpr PlanOption kOptions[] = {
     AlwaysPrinted(Size<&ParallelPlan::tp>("tp", "tp", "ranks that split each layer (tensor axis)")),
     AlwaysPrinted(Size<&ParallelPlan::pp>("pp", "pp", "ranks that split the layers (pipeline axis)")),
@@ -288,8 +295,8 @@ constexpr PlanOption kOptions[] = {
      .parse = ParseName<&ParallelPlan::attention>,
      .copy = CopyFields<&ParallelPlan::attention>,
      .equal = EqualFields<&ParallelPlan::attention>},
-    Flag<&ParallelPlan::sequence_parallel>("sp", "sequence_parallel",
-                                           "sequence parallelism over the tensor group", WithoutTensorAxis),
+    Searched(Flag<&ParallelPlan::sequence_parallel>(
+        "sp", "sequence_parallel", "sequence parallelism over the tensor group", WithoutTensorAxis)),
     RedundantIf(Number<&ParallelPlan::zero_stage>(
                     "zero", "zero_stage", "states sharded over the data group: 1 optimizer, 2 and gradients",
                     kZeroStages),

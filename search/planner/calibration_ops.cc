@@ -49,8 +49,8 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
     if (!edge && plan.split != SplitMode::kExplicit && !between.empty()) continue;
     if (!edge && !between.insert(RankLayers(model, plan, rank)).second) continue;
     for (const ActionKind kind :
-         {ActionKind::kZeroScalars, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
-          ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
+         {ActionKind::kZeroScalars, ActionKind::kSumNormGradients, ActionKind::kReduceGradients,
+          ActionKind::kSumTiedEmbedding, ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
       Add(weights, ActionOps(model, workload, plan, rank, Action{.kind = kind}), 1);
     }
   }

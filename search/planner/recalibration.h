@@ -8,6 +8,7 @@
 // - 10% each: one per layout (tp, pp, dp), one per schedule
 // - 10% each: recomputing no layer, recomputing all layers; mixed by the share of layers recomputed
 // - 3% each: even splits, uneven splits
+// - 5% each: with and without sequence parallelism
 // - 10%: a slope per doubling of the micro batch
 // - 5% each: a slope per doubling of each axis and of the virtual stages
 // - at least 2%, estimated: the plan's own effect
@@ -56,6 +57,7 @@ class Recalibration {
     std::array<std::int64_t, 3> layout;
     Schedule schedule;
     bool even;
+    bool splits_sequence;
     double recomputed;             // share of layers recomputed
     std::array<double, 5> slopes;  // log2 of micro_batch, tp, pp, dp, virtual_stages
   };

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "fmt/format.h"
+#include "search/schedule/action_kinds.h"
 
 namespace autocfg {
 namespace {
@@ -12,7 +13,7 @@ struct KindNames {
   std::string_view letters;  // in the text of an action
 };
 
-constexpr std::array<KindNames, 11> kKinds = {{
+constexpr std::array<KindNames, kActionKinds> kKinds = {{
     {"zero_scalars", "ZERO"},
     {"forward", "F"},
     {"backward", "B"},
@@ -20,19 +21,20 @@ constexpr std::array<KindNames, 11> kKinds = {{
     {"recv_activation", "RA"},
     {"send_gradient", "SG"},
     {"recv_gradient", "RG"},
+    {"sum_norm_gradients", "NORMS"},
     {"reduce_gradients", "REDUCE"},
     {"sum_tied_embedding", "TIED"},
     {"reduce_scalars", "SCALARS"},
     {"optimizer", "OPT"},
 }};
 
-constexpr std::array<std::string_view, 4> kLanes = {"compute", "pp_send", "pp_recv", "reduce"};
+constexpr std::array<std::string_view, kLanes> kLaneNames = {"compute", "pp_send", "pp_recv", "reduce"};
 
 }  // namespace
 
 std::string_view Name(ActionKind kind) { return kKinds[static_cast<std::size_t>(kind)].name; }
 
-std::string_view Name(Lane lane) { return kLanes[static_cast<std::size_t>(lane)]; }
+std::string_view Name(Lane lane) { return kLaneNames[static_cast<std::size_t>(lane)]; }
 
 std::string ToString(const Action& action) {
   std::string text;

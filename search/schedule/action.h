@@ -18,6 +18,7 @@ enum class ActionKind : std::uint8_t {
   kRecvActivation,    // from the previous stage
   kSendGradient,      // to the previous stage
   kRecvGradient,      // from the next stage
+  kSumNormGradients,  // sequence parallelism: sum of the gradients of norms over the tensor group
   kReduceGradients,   // sum over the data-parallel group
   kSumTiedEmbedding,  // sum of the embedding's gradient over first and last rank of the pipeline
   kReduceScalars,     // loss and squared gradient norm, summed over all ranks
@@ -56,8 +57,8 @@ std::string_view Name(ActionKind kind);  // "forward", "send_activation", ...
 std::string_view Name(Lane lane);        // "compute", "pp_send", "pp_recv", "reduce"
 
 // "2F0" = forward of microbatch 0 on stage 2; "1SA3>4" = stage 1 sends the activation of microbatch 3 to rank
-// 4, "2RA3<1" receives it from rank 1; SG and RG are the same for gradients; "ZERO", "REDUCE", "TIED",
-// "SCALARS", "OPT" are of the whole rank.
+// 4, "2RA3<1" receives it from rank 1; SG and RG are the same for gradients; "ZERO", "NORMS", "REDUCE",
+// "TIED", "SCALARS", "OPT" are of the whole rank.
 std::string ToString(const Action& action);
 
 }  // namespace autocfg

@@ -47,6 +47,7 @@ constexpr Lane LaneOf(ActionKind kind) {
     case ActionKind::kSendGradient: return Lane::kPipelineSend;
     case ActionKind::kRecvActivation:
     case ActionKind::kRecvGradient: return Lane::kPipelineRecv;
+    case ActionKind::kSumNormGradients:
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
     case ActionKind::kReduceScalars: break;
@@ -57,6 +58,7 @@ constexpr Lane LaneOf(ActionKind kind) {
 // Returns the group of ranks that run a collective (an action of Lane::kReduce) together; kNone for others.
 constexpr CommGroup GroupOf(ActionKind collective) {
   switch (collective) {
+    case ActionKind::kSumNormGradients: return CommGroup::kTensor;
     case ActionKind::kReduceGradients: return CommGroup::kData;
     case ActionKind::kSumTiedEmbedding: return CommGroup::kEmbedding;
     case ActionKind::kReduceScalars: return CommGroup::kWorld;

@@ -19,6 +19,7 @@ struct PipelineShape {
         ranks(plan.pp),
         virtual_stages(plan.virtual_stages),
         microbatches(microbatch_count),
+        sums_norm_gradients(SplitsSequence(plan)),
         reduces_gradients(plan.dp > 1),
         tied_embeddings(ties_embeddings) {}
 
@@ -26,7 +27,8 @@ struct PipelineShape {
   std::int64_t ranks;           // of the pipeline
   std::int64_t virtual_stages;  // of each rank
   std::int64_t microbatches;
-  bool reduces_gradients;  // over a data-parallel group of several ranks
+  bool sums_norm_gradients;  // over a tensor group, under sequence parallelism
+  bool reduces_gradients;    // over a data-parallel group of several ranks
   bool tied_embeddings;
 
   std::int64_t stages() const { return ranks * virtual_stages; }

@@ -47,6 +47,7 @@ bool RankActions::StageHas(ActionKind kind, std::int64_t stage) const {
     case ActionKind::kForward:
     case ActionKind::kBackward:
     case ActionKind::kZeroScalars:
+    case ActionKind::kSumNormGradients:
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
     case ActionKind::kReduceScalars:
@@ -57,6 +58,7 @@ bool RankActions::StageHas(ActionKind kind, std::int64_t stage) const {
 
 bool RankActions::RankHas(ActionKind kind) const {
   switch (kind) {
+    case ActionKind::kSumNormGradients: return SplitsSequence(plan_);
     case ActionKind::kReduceGradients: return plan_.dp > 1;
     case ActionKind::kSumTiedEmbedding:
       return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);
@@ -82,6 +84,7 @@ std::int64_t RankActions::PeerOf(ActionKind kind) const {
     case ActionKind::kZeroScalars:
     case ActionKind::kForward:
     case ActionKind::kBackward:
+    case ActionKind::kSumNormGradients:
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
     case ActionKind::kReduceScalars:

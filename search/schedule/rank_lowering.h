@@ -65,6 +65,7 @@ class RankLowering {
     Handle before = last_backward_;
     const auto reduce = [&](ActionKind kind) { before = sink_.Add(Make(kind), {before}); };
     const bool has_embedding = place_.pipeline_rank == 0 || place_.pipeline_rank == shape_.ranks - 1;
+    if (shape_.sums_norm_gradients) reduce(ActionKind::kSumNormGradients);
     if (shape_.reduces_gradients) reduce(ActionKind::kReduceGradients);
     if (shape_.tied_embeddings && shape_.ranks > 1 && has_embedding) reduce(ActionKind::kSumTiedEmbedding);
     reduce(ActionKind::kReduceScalars);

@@ -153,7 +153,8 @@ class OrderCheck {
       if (list_[i].kind == kForward || list_[i].kind == kBackward) last = static_cast<std::int32_t>(i);
     }
     std::int32_t before = last;
-    for (const ActionKind kind : {kReduceGradients, kSumTiedEmbedding, kReduceScalars, kOptimizer}) {
+    for (const ActionKind kind :
+         {kSumNormGradients, kReduceGradients, kSumTiedEmbedding, kReduceScalars, kOptimizer}) {
       const std::int32_t action = actions_.At(kind);
       if (action == kMissing) continue;
       Require(action, last, "which still adds to the gradients");

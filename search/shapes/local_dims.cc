@@ -7,6 +7,7 @@ LocalDims LocalDimsOf(const ModelSpec& model, const Workload& workload, const Pa
   d.micro_batch = plan.micro_batch;
   d.seq_len = workload.seq_len;
   d.tokens = d.micro_batch * d.seq_len;
+  d.rows = SplitsSequence(plan) ? d.tokens / plan.tp : d.tokens;
   d.hidden = model.hidden;
   d.heads = model.heads / plan.tp;
   d.kv_heads = model.kv_heads / plan.tp;

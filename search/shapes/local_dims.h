@@ -14,6 +14,7 @@ struct LocalDims {
   std::int64_t micro_batch = 0;  // B
   std::int64_t seq_len = 0;      // S
   std::int64_t tokens = 0;       // T = B S
+  std::int64_t rows = 0;         // R: tokens outside of the tensor-parallel ops; T / tp if sp, else T
   std::int64_t hidden = 0;       // H
   std::int64_t heads = 0;        // N, local
   std::int64_t kv_heads = 0;     // G, local

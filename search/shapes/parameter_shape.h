@@ -34,6 +34,32 @@ enum class ParameterKind : std::uint8_t {
 };
 inline constexpr int kParameterKindCount = static_cast<int>(ParameterKind::kOutputLayer) + 1;
 
+// Returns whether the parameter is one of a norm. Under sequence parallelism a rank computes the gradients of
+// norms from its own tokens alone, so that they are summed over the tensor group. The gradients of the other
+// replicated parameters come from all tokens on every rank.
+constexpr bool IsOfNorm(ParameterKind kind) {
+  switch (kind) {
+    case ParameterKind::kNorm1Weight:
+    case ParameterKind::kNorm1Bias:
+    case ParameterKind::kNorm2Weight:
+    case ParameterKind::kNorm2Bias:
+    case ParameterKind::kFinalNormWeight:
+    case ParameterKind::kFinalNormBias: return true;
+    case ParameterKind::kTokenEmbedding:
+    case ParameterKind::kPositionEmbedding:
+    case ParameterKind::kQkvWeight:
+    case ParameterKind::kQkvBias:
+    case ParameterKind::kAttentionOutWeight:
+    case ParameterKind::kAttentionOutBias:
+    case ParameterKind::kFcWeight:
+    case ParameterKind::kFcBias:
+    case ParameterKind::kProjWeight:
+    case ParameterKind::kProjBias:
+    case ParameterKind::kOutputLayer: return false;
+  }
+  return false;
+}
+
 // How a parameter is split over the tensor group.
 enum class Sharding : std::uint8_t {
   kReplicated,

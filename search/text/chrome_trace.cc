@@ -31,6 +31,7 @@ std::string_view Colour(ActionKind kind) {
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:
     case ActionKind::kRecvGradient: return "thread_state_iowait";
+    case ActionKind::kSumNormGradients:
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
     case ActionKind::kReduceScalars: return "rail_animation";

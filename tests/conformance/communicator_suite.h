@@ -23,6 +23,7 @@
 
 #include "search/ops/memory_sizes.h"
 #include "tests/conformance/rank_threads.h"
+#include "trainer/comm/group.h"
 
 namespace autocfg::trainer {
 
@@ -131,52 +132,66 @@ TEST_P(CommunicatorSuite, SameBitsOnEveryRank) {
   }
 }
 
+// Whether the part of a rank lies in its whole. A group of one rank takes no other.
+inline std::vector<bool> PlacesOfPart(int size) {
+  return size == 1 ? std::vector<bool>{true} : std::vector<bool>{true, false};
+}
+
 // Parts of one element, odd ones, around the pieces of the staging, and larger than it.
 TEST_P(CommunicatorSuite, ReduceScatterKeepsTheOwnPart) {
   Run([](RankContext& c) {
     Group group(c, CommGroup::kData, AllRanks(c.size));
-    const auto check = [&]<typename T>(std::int64_t part, ReduceOp op, T) {
-      Buffer<T> buffer(part * c.size);
+    const auto check = [&]<typename T>(std::int64_t part, ReduceOp op, bool in_place, T) {
+      Buffer<T> buffer(part * c.size), apart(part, T{-3});
       for (std::int64_t i = 0; i < part * c.size; ++i)
         buffer.values[i] = static_cast<T>(Contribution(c.rank, i));
-      group->ReduceScatter(buffer.tensor(), op, c.stream)->Wait();
+      const Tensor own = in_place ? PartOf(buffer.tensor(), c.rank, c.size) : apart.tensor();
+      group->ReduceScatter(buffer.tensor(), own, op, c.stream)->Wait();
       std::int64_t wrong = 0;
-      for (std::int64_t i = c.rank * part; i < (c.rank + 1) * part; ++i) {
-        std::int32_t expected = Contribution(0, i);
+      for (std::int64_t i = 0; i < part; ++i) {
+        const std::int64_t at = c.rank * part + i;
+        std::int32_t expected = Contribution(0, at);
         for (int r = 1; r < c.size; ++r) {
-          const std::int32_t other = Contribution(r, i);
+          const std::int32_t other = Contribution(r, at);
           expected = op == ReduceOp::kSum ? expected + other : std::max(expected, other);
         }
-        wrong += buffer.values[i] != static_cast<T>(expected);
+        wrong += own.As<T>()[i] != static_cast<T>(expected);
       }
-      EXPECT_EQ(wrong, 0) << "rank " << c.rank << ", parts of " << part << " elements";
+      EXPECT_EQ(wrong, 0) << "rank " << c.rank << ", parts of " << part << " elements, in place " << in_place;
     };
     const std::int64_t beyond = kCollectiveStagingBytes / 4 + 12345;
-    for (const std::int64_t part :
-         {std::int64_t{0}, std::int64_t{1}, std::int64_t{777}, std::int64_t{40001}}) {
-      check(part, ReduceOp::kSum, float{});
-      check(part, ReduceOp::kMax, double{});
-      check(part, ReduceOp::kSum, std::int32_t{});
+    for (const bool in_place : PlacesOfPart(c.size)) {
+      for (const std::int64_t part :
+           {std::int64_t{0}, std::int64_t{1}, std::int64_t{777}, std::int64_t{40001}}) {
+        check(part, ReduceOp::kSum, in_place, float{});
+        check(part, ReduceOp::kMax, in_place, double{});
+        check(part, ReduceOp::kSum, in_place, std::int32_t{});
+      }
+      check(beyond, ReduceOp::kSum, in_place, float{});
     }
-    check(beyond, ReduceOp::kSum, float{});
   });
 }
 
-TEST_P(CommunicatorSuite, AllGatherBringsTheOtherParts) {
+TEST_P(CommunicatorSuite, AllGatherBringsEveryPart) {
   Run([](RankContext& c) {
     Group group(c, CommGroup::kTensor, AllRanks(c.size));
     const std::int64_t beyond = kCollectiveStagingBytes / 4 + 12345;
-    for (const std::int64_t part :
-         {std::int64_t{0}, std::int64_t{1}, std::int64_t{777}, std::int64_t{40001}, beyond}) {
-      Buffer<float> buffer(part * c.size, -5000.0f);
-      const auto value = [](int rank, std::int64_t i) { return static_cast<float>(Contribution(rank, i)); };
-      for (std::int64_t i = 0; i < part; ++i) buffer.values[c.rank * part + i] = value(c.rank, i);
-      group->AllGather(buffer.tensor(), c.stream)->Wait();
-      std::int64_t wrong = 0;
-      for (int r = 0; r < c.size; ++r) {
-        for (std::int64_t i = 0; i < part; ++i) wrong += buffer.values[r * part + i] != value(r, i);
+    const auto value = [](int rank, std::int64_t i) { return static_cast<float>(Contribution(rank, i)); };
+    for (const bool in_place : PlacesOfPart(c.size)) {
+      for (const std::int64_t part :
+           {std::int64_t{0}, std::int64_t{1}, std::int64_t{777}, std::int64_t{40001}, beyond}) {
+        Buffer<float> buffer(part * c.size, -5000.0f), apart(part, -4000.0f);
+        const Tensor own = in_place ? PartOf(buffer.tensor(), c.rank, c.size) : apart.tensor();
+        for (std::int64_t i = 0; i < part; ++i) own.As<float>()[i] = value(c.rank, i);
+        group->AllGather(own, buffer.tensor(), c.stream)->Wait();
+        std::int64_t wrong = 0;
+        for (int r = 0; r < c.size; ++r) {
+          for (std::int64_t i = 0; i < part; ++i) wrong += buffer.values[r * part + i] != value(r, i);
+        }
+        for (std::int64_t i = 0; i < part; ++i) wrong += own.As<float>()[i] != value(c.rank, i);
+        EXPECT_EQ(wrong, 0) << "rank " << c.rank << ", parts of " << part << " elements, in place "
+                            << in_place;
       }
-      EXPECT_EQ(wrong, 0) << "rank " << c.rank << ", parts of " << part << " elements";
     }
   });
 }
@@ -185,9 +200,26 @@ TEST_P(CommunicatorSuite, CollectivesOfPartsNeedEqualParts) {
   if (size() < 2) GTEST_SKIP() << "needs two ranks";
   Run([](RankContext& c) {
     Group group(c, CommGroup::kData, AllRanks(c.size));
-    Buffer<float> buffer(c.size + 1, 1.0f);
-    EXPECT_THROW(group->ReduceScatter(buffer.tensor(), ReduceOp::kSum, c.stream)->Wait(), CommError);
-    EXPECT_THROW(group->AllGather(buffer.tensor(), c.stream)->Wait(), CommError);
+    Buffer<float> whole(c.size + 1, 1.0f), part(1, 1.0f);
+    Buffer<double> other_type(1, 1.0);
+    const auto refused = [&](const Tensor& whole_tensor, const Tensor& own) {
+      EXPECT_THROW(group->ReduceScatter(whole_tensor, own, ReduceOp::kSum, c.stream)->Wait(), CommError);
+      EXPECT_THROW(group->AllGather(own, whole_tensor, c.stream)->Wait(), CommError);
+    };
+    refused(whole.tensor(), part.tensor());
+    refused(whole.tensor().Reshape({c.size}), other_type.tensor());
+    refused(whole.tensor().Reshape({c.size}), whole.tensor().Reshape({2}));
+  });
+}
+
+TEST_P(CommunicatorSuite, GroupOfOneRankTakesPartsInPlaceOnly) {
+  if (size() > 1) GTEST_SKIP() << "of one rank alone";
+  Run([](RankContext& c) {
+    Group group(c, CommGroup::kData, AllRanks(c.size));
+    Buffer<float> whole(3, 1.0f), part(3, 2.0f);
+    EXPECT_THROW(group->ReduceScatter(whole.tensor(), part.tensor(), ReduceOp::kSum, c.stream)->Wait(),
+                 CommError);
+    EXPECT_THROW(group->AllGather(part.tensor(), whole.tensor(), c.stream)->Wait(), CommError);
   });
 }
 
@@ -198,10 +230,11 @@ TEST_P(CommunicatorSuite, CollectivesOfAllKindsKeepTheirOrder) {
     Buffer<float> gathered(50000 * c.size, static_cast<float>(c.rank)), scattered(30000 * c.size, 1.0f),
         sum(9000, 1.0f), again(7 * c.size, static_cast<float>(c.rank));
     std::vector<std::unique_ptr<Work>> works;
-    works.push_back(group->AllGather(gathered.tensor(), c.stream));
-    works.push_back(group->ReduceScatter(scattered.tensor(), ReduceOp::kSum, c.stream));
+    const auto own = [&](Buffer<float>& buffer) { return PartOf(buffer.tensor(), c.rank, c.size); };
+    works.push_back(group->AllGather(own(gathered), gathered.tensor(), c.stream));
+    works.push_back(group->ReduceScatter(scattered.tensor(), own(scattered), ReduceOp::kSum, c.stream));
     works.push_back(group->AllReduce(sum.tensor(), ReduceOp::kSum, c.stream));
-    works.push_back(group->AllGather(again.tensor(), c.stream));
+    works.push_back(group->AllGather(own(again), again.tensor(), c.stream));
     for (std::size_t i = works.size(); i-- > 0;) works[i]->Wait();
     for (std::int64_t i = 0; i < 50000 * c.size; ++i)
       ASSERT_EQ(gathered.values[i], static_cast<float>(i / 50000));

@@ -282,7 +282,7 @@ TEST_P(OpsGradientSuite, EmbeddingAndPosition) {
     dev_.Set(table_, vt);
     dev_.Set(wpe_, vp);
     ops_.EmbeddingForward(tokens, table_, 1, y, stream_);
-    ops_.PositionForward(y.Reshape({batch, seq, width}), wpe_, stream_);
+    ops_.PositionForward(y, seq, 0, wpe_, stream_);
     return Dot(dev_.Get(y), w);
   };
   const Tensor dtable = dev_.Put({vocab, width}, Values(vocab * width, 0)),

@@ -256,9 +256,11 @@ TEST_P(OpsShapeSuite, EmbeddingAndPosition) {
   EXPECT_NO_THROW(ops_.EmbeddingBackward(Ids(2), T({2, 3}), 0, T({5, 3}), true, s_));
   Refused([&] { ops_.EmbeddingBackward(Ids(1), T({2, 3}), 0, T({5, 3}), true, s_); }, "embedding_backward");
   Refused([&] { ops_.EmbeddingBackward(Ids(2), T({2, 3}), 0, T({5, 2}), true, s_); }, "embedding_backward");
-  EXPECT_NO_THROW(ops_.PositionForward(T({2, 3, 4}), T({3, 4}), s_));
-  Refused([&] { ops_.PositionForward(T({2, 3, 4}), T({2, 4}), s_); }, "position_forward");
-  Refused([&] { ops_.PositionForward(T({6, 4}), T({3, 4}), s_); }, "position_forward");
+  EXPECT_NO_THROW(ops_.PositionForward(T({6, 4}), 3, 2, T({3, 4}), s_));
+  Refused([&] { ops_.PositionForward(T({6, 4}), 3, 0, T({2, 4}), s_); }, "position_forward");
+  Refused([&] { ops_.PositionForward(T({6, 4}), 3, -1, T({3, 4}), s_); }, "position_forward");
+  Refused([&] { ops_.PositionForward(T({6, 4}), 0, 0, T({3, 4}), s_); }, "position_forward");
+  Refused([&] { ops_.PositionForward(T({2, 3, 4}), 3, 0, T({3, 4}), s_); }, "position_forward");
   EXPECT_NO_THROW(ops_.PositionBackward(T({2, 3, 4}), T({5, 4}), true, s_));
   Refused([&] { ops_.PositionBackward(T({2, 3, 4}), T({5, 3}), true, s_); }, "position_backward");
 }

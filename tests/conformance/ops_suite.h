@@ -374,8 +374,9 @@ TEST_P(OpsSuite, Position) {
     want[i] += table[i % (seq * width)];
     dwant[i % (seq * width)] += y[i];
   }
-  const Tensor y_ = dev_.Put({batch, seq, width}, y), dy = dev_.Put({batch, seq, width}, y);
-  ops_.PositionForward(y_, dev_.Put({positions, width}, table), stream_);
+  const Tensor y_ = dev_.Put({batch * seq, width}, y), dy = dev_.Put({batch, seq, width}, y);
+  const Tensor table_ = dev_.Put({positions, width}, table);
+  ops_.PositionForward(y_, seq, 0, table_, stream_);
   Near(y_, want, "y");
   const Tensor dtable = dev_.PutWide({positions, width}, table);
   ops_.PositionBackward(dy, dtable, true, stream_);
@@ -383,6 +384,23 @@ TEST_P(OpsSuite, Position) {
   ops_.PositionBackward(dy, dtable, false, stream_);
   for (std::size_t i = 0; i < dwant.size(); ++i) dwant[i] -= table[i];
   Near(dtable, dwant, "dtable written");
+}
+
+// A part of the tokens: it begins and ends anywhere in a sequence, or lies in one.
+TEST_P(OpsSuite, PositionsOfAPartOfTheTokens) {
+  const std::int64_t seq = 4, width = 8;
+  const Values table = Random(seq * width, 2);
+  const Tensor table_ = dev_.Put({seq, width}, table);
+  for (const std::int64_t first : {0, 1, 3, 4, 6}) {
+    for (const std::int64_t rows : {1, 2, 3, 4, 5, 9, 14}) {
+      Values want = Random(rows * width, 1);
+      const Tensor y = dev_.Put({rows, width}, want);
+      for (std::int64_t i = 0; i < rows * width; ++i)
+        want[i] += table[((first + i / width) % seq) * width + i % width];
+      ops_.PositionForward(y, seq, first, table_, stream_);
+      Near(y, want, "y");
+    }
+  }
 }
 
 TEST_P(OpsSuite, Fill) {

@@ -61,7 +61,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->AttentionForward(grouped, 2, 1, out, lse, work, s);
   ops->EmbeddingForward(ids, table, 0, x, s);
   ops->EmbeddingBackward(ids, x, 0, table, true, s);
-  ops->PositionForward(tokens3, table, s);
+  ops->PositionForward(tokens3.Reshape({6, 4}), 3, 0, table, s);
   ops->PositionBackward(tokens3, table, false, s);
   ops->CrossEntropy(logits, 7, ids, 1, one, s);
   ops->CrossEntropyForward(logits, 7, ids, 0, t, sums, s);

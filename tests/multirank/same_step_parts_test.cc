@@ -32,7 +32,7 @@ using test::TrainedRun;
 TrainConfig ShortRun(const ModelSpec& model) {
   TrainConfig c;
   c.model = model;
-  c.workload.seq_len = 6;
+  c.workload.seq_len = 4;
   c.workload.precision = *ParsePrecision("fp64");
   c.lr = {.lr = 1e-2, .min_lr = 1e-3, .decay = LrDecay::kCosine, .warmup_steps = 0, .steps = 2};
   c.clip_norm = 0.5;
@@ -49,8 +49,20 @@ std::vector<std::int64_t> UnevenSplit(std::int64_t stages) {
 }
 
 // The axes of the covering array, in this order.
-enum Axis : std::size_t { kStyle, kTp, kPp, kDp, kSchedule, kVpp, kSplit, kRecompute, kMicroBatch };
-const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 3, 2};
+enum Axis : std::size_t {
+  kStyle,
+  kTp,
+  kPp,
+  kDp,
+  kSchedule,
+  kVpp,
+  kSplit,
+  kRecompute,
+  kMicroBatch,
+  kSequence
+};
+const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()),
+                                 3, 2, 3, 2, 2};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
@@ -65,6 +77,7 @@ TrainConfig ConfigOf(const Case& c) {
   plan.recompute = c[kRecompute] == 0 ? Recompute::kNone : Recompute::kFull;
   plan.recompute_layers = c[kRecompute] == 2 ? 1 : 0;
   plan.micro_batch = 1 + c[kMicroBatch];
+  plan.sequence_parallel = c[kSequence] == 1;
   const std::int64_t stages = plan.pp * plan.virtual_stages;
   config.model.layers = stages > 6 ? stages : 2 * stages;
   if (c[kSplit] == 1) {
@@ -93,10 +106,11 @@ std::string Describe(const TrainConfig& c) {
   const ParallelPlan& p = c.plan;
   std::string text = fmt::format(
       "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} "
-      "recompute={}:{}",
+      "recompute={}:{} sp={}",
       c.model.name, Name(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
       c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
-      static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers);
+      static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers,
+      p.sequence_parallel);
   for (const std::int64_t layers : p.split_layers) text += fmt::format(" {}", layers);
   return text;
 }
@@ -199,6 +213,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     plan.schedule = schedules[random() % schedules.size()];
     if (TakesVirtualStages(plan.schedule)) plan.virtual_stages = Pick(random, {2, 3, 4});
     plan.recompute = random() % 2 ? Recompute::kFull : Recompute::kNone;
+    plan.sequence_parallel = random() % 2;
     TrainConfig c = ShortRun(RandomModel(random, plan.tp));
     const std::int64_t stages = plan.pp * plan.virtual_stages;
     if (random() % 2) {
@@ -212,7 +227,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     const std::int64_t rounds = Pick(random, {1, 2, 3});
     c.workload.global_batch = plan.dp * plan.micro_batch * rounds *
                               (plan.schedule == Schedule::kInterleaved ? plan.pp : Pick(random, {1, 2}));
-    c.workload.seq_len = Pick(random, {2, 3, 6});
+    c.workload.seq_len = Pick(random, {2, 3, 4, 6, 12});
     c.model.max_seq_len = c.workload.seq_len + Pick(random, {0, 2});
     c.plan = plan;
     c.seed = random();

@@ -14,17 +14,25 @@
 
 namespace autocfg {
 
+// `host` is the tensor of the operation, `part` a second one that it may have.
 class FacadeWork final : public trainer::Work {
  public:
-  FacadeWork(Device& device, Stream& stream, const Tensor& host,
-             const std::function<std::unique_ptr<trainer::Work>(const Tensor&)>& start)
-      : device_(device), stream_(stream), host_(host), remote_(host) {
-    if (host.Bytes() > 0) {
-      remote_.data = device.Allocate(host.Bytes());
-      device.CopyFromHost(remote_.data, host.data, host.Bytes(), stream);
+  using Start = std::function<std::unique_ptr<trainer::Work>(const Tensor&, const Tensor&)>;
+
+  FacadeWork(Device& device, Stream& stream, const Tensor& host, const Tensor& part, const Start& start)
+      : device_(device), stream_(stream), tensor_(Copied(host)) {
+    const char* const begin = host.As<char>();
+    const bool inside = part.data != nullptr && part.As<char>() >= begin &&
+                        part.As<char>() + part.Bytes() <= begin + host.Bytes();
+    Tensor remote_part = part;
+    if (inside) {
+      remote_part.data = tensor_.remote.As<char>() + (part.As<char>() - begin);
+    } else if (part.IsPresent()) {
+      part_ = Copied(part);
+      remote_part = part_.remote;
     }
     try {
-      work_ = start(remote_);
+      work_ = start(tensor_.remote, remote_part);
     } catch (const std::exception&) {
       Release();
       throw;
@@ -38,8 +46,9 @@ class FacadeWork final : public trainer::Work {
   void Wait() override {
     if (complete_) return;
     work_->Wait();
-    if (remote_.data != nullptr && host_.Bytes() > 0)
-      device_.CopyToHost(host_.data, remote_.data, host_.Bytes(), stream_);
+    for (const Copy& copy : {tensor_, part_}) {
+      if (copy.Exists()) device_.CopyToHost(copy.host.data, copy.remote.data, copy.host.Bytes(), stream_);
+    }
     stream_.Synchronize();
     complete_ = true;
   }
@@ -49,14 +58,27 @@ class FacadeWork final : public trainer::Work {
   }
 
  private:
+  struct Copy {
+    Tensor host, remote;
+    bool Exists() const { return host.IsPresent() && host.Bytes() > 0; }
+  };
+
+  Copy Copied(const Tensor& host) {
+    Copy copy{host, host};
+    if (!copy.Exists()) return copy;
+    copy.remote.data = device_.Allocate(host.Bytes());
+    device_.CopyFromHost(copy.remote.data, host.data, host.Bytes(), stream_);
+    return copy;
+  }
   void Release() {
-    if (host_.Bytes() > 0) device_.Free(remote_.data, host_.Bytes());
+    for (const Copy& copy : {tensor_, part_}) {
+      if (copy.Exists()) device_.Free(copy.remote.data, copy.host.Bytes());
+    }
   }
 
   Device& device_;
   Stream& stream_;
-  const Tensor host_;
-  Tensor remote_;
+  Copy tensor_, part_;
   std::unique_ptr<trainer::Work> work_;
   bool complete_ = false;
 };
@@ -74,26 +96,32 @@ class FacadeCommunicator final : public trainer::Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   std::unique_ptr<trainer::Work> AllReduce(const Tensor& tensor, trainer::ReduceOp op, Stream&) override {
-    return Start(tensor, [&](const Tensor& t) { return inner_->AllReduce(t, op, stream_); });
+    return Start(tensor, {},
+                 [&](const Tensor& t, const Tensor&) { return inner_->AllReduce(t, op, stream_); });
   }
-  std::unique_ptr<trainer::Work> ReduceScatter(const Tensor& tensor, trainer::ReduceOp op, Stream&) override {
-    return Start(tensor, [&](const Tensor& t) { return inner_->ReduceScatter(t, op, stream_); });
+  std::unique_ptr<trainer::Work> ReduceScatter(const Tensor& whole, const Tensor& part, trainer::ReduceOp op,
+                                               Stream&) override {
+    return Start(whole, part,
+                 [&](const Tensor& w, const Tensor& p) { return inner_->ReduceScatter(w, p, op, stream_); });
   }
-  std::unique_ptr<trainer::Work> AllGather(const Tensor& tensor, Stream&) override {
-    return Start(tensor, [&](const Tensor& t) { return inner_->AllGather(t, stream_); });
+  std::unique_ptr<trainer::Work> AllGather(const Tensor& part, const Tensor& whole, Stream&) override {
+    return Start(whole, part,
+                 [&](const Tensor& w, const Tensor& p) { return inner_->AllGather(p, w, stream_); });
   }
   std::unique_ptr<trainer::Work> Send(const Tensor& tensor, int peer, int channel, Stream&) override {
-    return Start(tensor, [&](const Tensor& t) { return inner_->Send(t, peer, channel, stream_); });
+    return Start(tensor, {},
+                 [&](const Tensor& t, const Tensor&) { return inner_->Send(t, peer, channel, stream_); });
   }
   std::unique_ptr<trainer::Work> Recv(const Tensor& tensor, int peer, int channel, Stream&) override {
-    return Start(tensor, [&](const Tensor& t) { return inner_->Recv(t, peer, channel, stream_); });
+    return Start(tensor, {},
+                 [&](const Tensor& t, const Tensor&) { return inner_->Recv(t, peer, channel, stream_); });
   }
   void Barrier() override { inner_->Barrier(); }
 
  private:
-  std::unique_ptr<trainer::Work> Start(
-      const Tensor& tensor, const std::function<std::unique_ptr<trainer::Work>(const Tensor&)>& start) {
-    return std::make_unique<FacadeWork>(device_, stream_, tensor, start);
+  std::unique_ptr<trainer::Work> Start(const Tensor& tensor, const Tensor& part,
+                                       const FacadeWork::Start& start) {
+    return std::make_unique<FacadeWork>(device_, stream_, tensor, part, start);
   }
 
   Device& device_;

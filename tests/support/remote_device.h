@@ -272,8 +272,9 @@ class RemoteOps final : public Ops {
       cpu_->EmbeddingBackward(R(tokens), R(dout), vocab_start, R(dtable), accumulate, h);
     });
   }
-  void PositionForward(const Tensor& y, const Tensor& table, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->PositionForward(R(y), R(table), h); });
+  void PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first, const Tensor& table,
+                       Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->PositionForward(R(y), seq_len, first, R(table), h); });
   }
   void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->PositionBackward(R(dy), R(dtable), accumulate, h); });

@@ -26,6 +26,8 @@ class RemoteMeeting {
  public:
   explicit RemoteMeeting(int size) : size_(size) {}
 
+  int size() const { return size_; }
+
   static std::shared_ptr<RemoteMeeting> Of(const std::string& key, int size) {
     static std::mutex mutex;
     static std::map<std::string, std::weak_ptr<RemoteMeeting>> all;
@@ -66,8 +68,8 @@ class RemoteMeeting {
     return true;
   }
 
-  // Runs the collectives of a link in order, by number.
-  bool Collect(int rank, std::uint64_t number, const trainer::Transfer& transfer, void* data) {
+  // Runs the collectives of a link in order, by number. `part`: of those that have one.
+  bool Collect(int rank, std::uint64_t number, const trainer::Transfer& transfer, void* data, void* part) {
     using Kind = trainer::Transfer::Kind;
     const std::lock_guard lock(mutex_);
     const auto bytes = static_cast<std::size_t>(transfer.elements * SizeOf(transfer.dtype));
@@ -76,14 +78,16 @@ class RemoteMeeting {
     std::vector<char>& own = sum.parts[static_cast<std::size_t>(rank)];
     if (own.empty()) {
       own.assign(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
+      const std::size_t part_bytes = bytes / static_cast<std::size_t>(size_);
+      if (transfer.kind == Kind::kAllGather)
+        std::memcpy(own.data() + static_cast<std::size_t>(rank) * part_bytes, part, part_bytes);
       if (++sum.came == size_) {
         for (int r = 1; r < size_; ++r) {
           const std::vector<char>& theirs = sum.parts[static_cast<std::size_t>(r)];
           if (theirs.size() != bytes) throw std::logic_error("the ranks of a collective differ in size");
           if (transfer.kind == Kind::kAllGather) {
-            const std::size_t part = bytes / static_cast<std::size_t>(size_),
-                              at = static_cast<std::size_t>(r) * part;
-            std::memcpy(sum.parts[0].data() + at, theirs.data() + at, part);
+            const std::size_t at = static_cast<std::size_t>(r) * part_bytes;
+            std::memcpy(sum.parts[0].data() + at, theirs.data() + at, part_bytes);
           } else {
             trainer::ReduceInto(transfer.dtype, transfer.op, trainer::ReduceOrder::kOwnFirst,
                                 sum.parts[0].data(), theirs.data(), transfer.elements);
@@ -93,10 +97,9 @@ class RemoteMeeting {
     }
     if (sum.came < size_) return false;
     if (transfer.kind == Kind::kReduceScatter) {
-      const std::size_t part = bytes / static_cast<std::size_t>(size_),
-                        at = static_cast<std::size_t>(rank) * part;
-      std::memset(data, 0xff, bytes);  // what other ranks keep is undefined here
-      std::memcpy(static_cast<char*>(data) + at, sum.parts[0].data() + at, part);
+      const std::size_t part_bytes = bytes / static_cast<std::size_t>(size_);
+      std::memset(data, 0xff, bytes);  // the rest of the whole is undefined
+      std::memcpy(part, sum.parts[0].data() + static_cast<std::size_t>(rank) * part_bytes, part_bytes);
     } else {
       std::memcpy(data, sum.parts[0].data(), bytes);
     }
@@ -167,20 +170,22 @@ class RemoteDriver final : public trainer::StreamDriver {
     link.busy_for = 4;
     void* data = device_.Real(transfer.data, transfer.elements * SizeOf(transfer.dtype));
     const auto bytes = static_cast<std::size_t>(transfer.elements * SizeOf(transfer.dtype));
-    engine_->Push(static_cast<int>(queue),
-                  [meeting = link.meeting, rank = link.rank, number = link.issued++, transfer, data, bytes] {
-                    switch (transfer.kind) {
-                      case trainer::Transfer::Kind::kAllReduce:
-                      case trainer::Transfer::Kind::kReduceScatter:
-                      case trainer::Transfer::Kind::kAllGather:
-                        return meeting->Collect(rank, number, transfer, data);
-                      case trainer::Transfer::Kind::kSend:
-                        return meeting->Send(rank, transfer.peer, number, data, bytes);
-                      case trainer::Transfer::Kind::kRecv:
-                        return meeting->Receive(transfer.peer, rank, number, data, bytes);
-                    }
-                    return true;
-                  });
+    void* part =
+        transfer.part == nullptr
+            ? nullptr
+            : device_.Real(transfer.part, transfer.elements / link.meeting->size() * SizeOf(transfer.dtype));
+    engine_->Push(static_cast<int>(queue), [meeting = link.meeting, rank = link.rank, number = link.issued++,
+                                            transfer, data, part, bytes] {
+      switch (transfer.kind) {
+        case trainer::Transfer::Kind::kAllReduce:
+        case trainer::Transfer::Kind::kReduceScatter:
+        case trainer::Transfer::Kind::kAllGather: return meeting->Collect(rank, number, transfer, data, part);
+        case trainer::Transfer::Kind::kSend: return meeting->Send(rank, transfer.peer, number, data, bytes);
+        case trainer::Transfer::Kind::kRecv:
+          return meeting->Receive(transfer.peer, rank, number, data, bytes);
+      }
+      return true;
+    });
   }
   void BeginLeave(trainer::LinkId) noexcept override {}
   void Leave(trainer::LinkId) noexcept override {}

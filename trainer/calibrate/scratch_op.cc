@@ -152,11 +152,11 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kAllReduceSum:
     case OpKind::kAllReduceMax:
     case OpKind::kSend:
-    case OpKind::kRecv: return PrepareFlat(op);
-    case OpKind::kUnfusedAttentionForward:
-    case OpKind::kUnfusedAttentionBackward:
+    case OpKind::kRecv:
     case OpKind::kReduceScatter:
-    case OpKind::kAllGather: break;  // predicted only
+    case OpKind::kAllGather: return PrepareFlat(op);
+    case OpKind::kUnfusedAttentionForward:
+    case OpKind::kUnfusedAttentionBackward: break;  // predicted only
   }
   throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown kind", ToString(op)));
 }
@@ -307,7 +307,7 @@ void ScratchOp::PrepareEmbedding(const OpDesc& op) {
   switch (op.kind) {
     case OpKind::kPositionForward:
       Take(op, {written, saved});
-      run_ = [this] { ops_.PositionForward(tensors_[0], tensors_[1], stream_); };
+      run_ = [=, this] { ops_.PositionForward(tensors_[0], op.dims[0], 0, tensors_[1], stream_); };
       return;
     case OpKind::kPositionBackward:
       Take(op, {written, saved});

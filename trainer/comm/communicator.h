@@ -46,13 +46,15 @@ class Communicator {
   // moves no data accepts any type.
   virtual std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) = 0;
 
-  // In place, on a tensor of size() equal parts, part r of rank r. ReduceScatter replaces this rank's part by
-  // the reduction of that part over the group and leaves the others undefined; types as for AllReduce.
-  // AllGather replaces the other parts by those of the other ranks, for any type. A scattered and then
-  // gathered tensor is that of AllReduce up to the order of additions. Throw CommError if the elements do not
-  // divide by size().
-  virtual std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp op, Stream& stream) = 0;
-  virtual std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream& stream) = 0;
+  // `whole` has size() equal parts; part r belongs to rank r. `part` has the size and type of one part. It is
+  // either this rank's part of `whole` (PartOf; in place) or does not overlap `whole`. ReduceScatter sets
+  // `part` to the reduction of this rank's part over the group and leaves the rest of `whole` undefined; types
+  // as for AllReduce. AllGather sets part r of `whole` to the `part` of rank r, for any type. A scattered and
+  // then gathered tensor is that of AllReduce up to the order of additions. Throw CommError if `part` is not
+  // as large as a part, or, in a group of one rank, not in place.
+  virtual std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
+                                              Stream& stream) = 0;
+  virtual std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) = 0;
 
   // Point-to-point messages, matched in order of issue per pair of ranks and per `channel` (activations and
   // gradients use different channels). Both sides must pass the same size.

@@ -23,12 +23,12 @@ class NullCommunicator final : public Communicator {
 
   // Accepts any type, since nothing is added.
   std::unique_ptr<Work> AllReduce(const Tensor&, ReduceOp, Stream&) override { return CompleteWork(); }
-  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp, Stream&) override {
-    CheckDivisible(*this, tensor);
+  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp, Stream&) override {
+    CheckPart(*this, whole, part);
     return CompleteWork();
   }
-  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream&) override {
-    CheckDivisible(*this, tensor);
+  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream&) override {
+    CheckPart(*this, whole, part);
     return CompleteWork();
   }
   std::unique_ptr<Work> Send(const Tensor&, int peer, int channel, Stream&) override {
@@ -81,10 +81,20 @@ void CheckPeer(const Communicator& group, int peer, int channel) {
   }
 }
 
-void CheckDivisible(const Communicator& group, const Tensor& tensor) {
-  if (tensor.Elements() % group.size() == 0) return;
+Tensor PartOf(const Tensor& whole, std::int64_t index, std::int64_t parts) {
+  const std::int64_t elements = whole.Elements() / parts;
+  Tensor part = whole.Reshape({elements});
+  if (part.data != nullptr) part.data = whole.As<char>() + index * elements * SizeOf(whole.dtype);
+  return part;
+}
+
+void CheckPart(const Communicator& group, const Tensor& whole, const Tensor& part) {
+  if (group.size() == 1 && part.data != whole.data)
+    throw CommError("a group of one rank copies nothing; its part must be the whole");
+  if (part.dtype == whole.dtype && part.Elements() * group.size() == whole.Elements()) return;
   throw CommError(
-      fmt::format("{} elements have no {} equal parts, one for each rank", tensor.Elements(), group.size()));
+      fmt::format("{} elements of type {} are not one of {} equal parts of {} elements of type {}",
+                  part.Elements(), Name(part.dtype), group.size(), whole.Elements(), Name(whole.dtype)));
 }
 
 void CheckReducible(const Tensor& tensor) {

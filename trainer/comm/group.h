@@ -23,8 +23,12 @@ int GroupPosition(const std::vector<std::int64_t>& ranks, int world_rank, int wo
 // Checks that `peer` is another rank of the group and that `channel` is valid.
 void CheckPeer(const Communicator& group, int peer, int channel);
 
-// Checks that the tensor's elements divide into equal parts of the group's ranks.
-void CheckDivisible(const Communicator& group, const Tensor& tensor);
+// Returns part `index` of `parts` equal parts of `whole`, as a flat tensor. Requires that its elements divide.
+Tensor PartOf(const Tensor& whole, std::int64_t index, std::int64_t parts);
+
+// Checks that `part` has the type of `whole`, and the size of one of as many equal parts as the group has
+// ranks; in a group of one rank, that it is `whole` itself.
+void CheckPart(const Communicator& group, const Tensor& whole, const Tensor& part);
 
 // Checks that the tensor's type supports reduction: kF32, kF64, kBF16 or kI32.
 void CheckReducible(const Tensor& tensor);

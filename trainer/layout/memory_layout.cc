@@ -32,7 +32,7 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
     throw std::invalid_argument("memory layout: expected slots for each chunk");
   const Precision& precision = shape.workload.precision;
   AddParameters(Region::kParameters, precision.parameters, &ParameterTensors::value);
-  AddParameters(Region::kGradients, precision.gradients, &ParameterTensors::grad);
+  AddGradients(precision.gradients);
   if (precision.master_weights) {
     AddParameters(Region::kOptimizer, precision.optimizer, &ParameterTensors::master);
   }
@@ -53,6 +53,7 @@ void MemoryLayout::Resolve() {
   for (const auto& [reservation, target] : pending_) *target = arena_.At(reservation);
   pending_.clear();
   all_gradients_ = arena_.Whole(Region::kGradients, shape_.workload.precision.gradients);
+  norm_gradients_.data = all_gradients_.data;
   if (!IsGated(shape_.model.activation)) workspace_.grad_fc = workspace_.grad_ffn;
   for (std::size_t c = 0; c < slots_.size(); ++c) {
     for (ActivationSlot& slot : slots_[c]) {
@@ -79,22 +80,37 @@ void MemoryLayout::Add(Region region, Tensor& target, DType dtype,
   pending_.emplace_back(arena_.Reserve(region, dtype, shape), &target);
 }
 
+void MemoryLayout::AddParameter(Region region, DType dtype, std::size_t index,
+                                Tensor ParameterTensors::*member) {
+  const std::vector<std::int64_t>& dims = parameters_[index].shape;
+  Tensor& target = tensors_[index].*member;
+  if (dims.size() == 1) {
+    Add(region, target, dtype, {dims[0]});
+  } else {
+    Add(region, target, dtype, {dims[0], dims[1]});
+  }
+}
+
 void MemoryLayout::AddParameters(Region region, DType dtype, Tensor ParameterTensors::*member) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) AddParameter(region, dtype, i, member);
+}
+
+// Those of norms come first, so that one collective sums them.
+void MemoryLayout::AddGradients(DType dtype) {
+  constexpr Region kRegion = Region::kGradients;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const std::vector<std::int64_t>& dims = parameters_[i].shape;
-    Tensor& target = tensors_[i].*member;
-    if (dims.size() == 1) {
-      Add(region, target, dtype, {dims[0]});
-    } else {
-      Add(region, target, dtype, {dims[0], dims[1]});
-    }
+    if (IsOfNorm(parameters_[i].kind)) AddParameter(kRegion, dtype, i, &ParameterTensors::grad);
+  }
+  norm_gradients_ = {.dtype = dtype, .rank = 1, .shape = {arena_.ReservedBytes(kRegion) / SizeOf(dtype)}};
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!IsOfNorm(parameters_[i].kind)) AddParameter(kRegion, dtype, i, &ParameterTensors::grad);
   }
 }
 
 void MemoryLayout::AddNorm(Region region, NormStatistics& statistics) {
   const DType stat = shape_.workload.precision.statistics;
-  if (HasMean(shape_.model.norm)) Add(region, statistics.mean, stat, {shape_.tokens});
-  Add(region, statistics.rstd, stat, {shape_.tokens});
+  if (HasMean(shape_.model.norm)) Add(region, statistics.mean, stat, {shape_.rows});
+  Add(region, statistics.rstd, stat, {shape_.rows});
 }
 
 void MemoryLayout::AddLayerOutputs(Region region, LayerActivations& a) {
@@ -102,13 +118,13 @@ void MemoryLayout::AddLayerOutputs(Region region, LayerActivations& a) {
   const DType e = s.workload.precision.compute;
   const DType stat = s.workload.precision.statistics;
   AddNorm(region, a.norm1);
-  Add(region, a.ln1, e, {s.tokens, s.hidden});
+  Add(region, a.ln1, e, {s.rows, s.hidden});
   Add(region, a.qkv, e, {s.tokens, s.qkv});
   Add(region, a.lse, stat, {s.micro_batch, s.heads, s.seq_len});
   Add(region, a.attn, e, {s.tokens, s.attention});
-  Add(region, a.mid, e, {s.tokens, s.hidden});
+  Add(region, a.mid, e, {s.rows, s.hidden});
   AddNorm(region, a.norm2);
-  Add(region, a.ln2, e, {s.tokens, s.hidden});
+  Add(region, a.ln2, e, {s.rows, s.hidden});
   Add(region, a.fc, e, {s.tokens, s.fc});
   Add(region, a.act, e, {s.tokens, s.ffn});
 }
@@ -121,14 +137,14 @@ void MemoryLayout::AddSlot(const StageShape& chunk, ActivationSlot& slot) {
   if (chunk.first) Add(kRegion, slot.tokens, DType::kI32, {s.tokens});
   slot.layers.resize(static_cast<std::size_t>(chunk.layers.count));
   for (std::size_t l = 0; l < slot.layers.size(); ++l) {
-    Add(kRegion, slot.layers[l].x, e, {s.tokens, s.hidden});
+    Add(kRegion, slot.layers[l].x, e, {s.rows, s.hidden});
     if (static_cast<std::int64_t>(l) >= chunk.recomputed) AddLayerOutputs(kRegion, slot.layers[l]);
   }
   if (!chunk.last) return;
   HeadActivations& head = slot.head;
-  Add(kRegion, head.x_final, e, {s.tokens, s.hidden});
+  Add(kRegion, head.x_final, e, {s.rows, s.hidden});
   AddNorm(kRegion, head.norm);
-  Add(kRegion, head.ln, e, {s.tokens, s.hidden});
+  Add(kRegion, head.ln, e, {s.rows, s.hidden});
   Add(kRegion, head.logits, e, {s.tokens, s.vocab});
   if (s.plan.tp > 1) {
     Add(kRegion, head.max, stat, {s.tokens});
@@ -142,10 +158,10 @@ void MemoryLayout::AddWorkspace() {
   const DType e = s.workload.precision.compute;
   constexpr Region kRegion = Region::kWorkspace;
   if (s.plan.pp == 1) {
-    const Reservation grad = arena_.Reserve(kRegion, e, {s.tokens, s.hidden});
+    const Reservation grad = arena_.Reserve(kRegion, e, {s.rows, s.hidden});
     for (Tensor& target : grads_) pending_.emplace_back(grad, &target);
   }
-  Add(kRegion, workspace_.grad_b, e, {s.tokens, s.hidden});
+  Add(kRegion, workspace_.whole, e, {s.tokens, s.hidden});
   Add(kRegion, workspace_.grad_qkv, e, {s.tokens, s.qkv});
   Add(kRegion, workspace_.grad_attn, e, {s.tokens, s.attention});
   Add(kRegion, workspace_.grad_ffn, e, {s.tokens, s.ffn});
@@ -161,9 +177,9 @@ void MemoryLayout::AddCommunication() {
   constexpr Region kRegion = Region::kCommunication;
   if (s.plan.pp > 1) {
     const DType e = s.workload.precision.compute;
-    for (Tensor& grad : grads_) Add(kRegion, grad, e, {s.tokens, s.hidden});
+    for (Tensor& grad : grads_) Add(kRegion, grad, e, {s.rows, s.hidden});
     if (SendsOutput(s)) {
-      for (Tensor& output : outputs_) Add(kRegion, output, e, {s.tokens, s.hidden});
+      for (Tensor& output : outputs_) Add(kRegion, output, e, {s.rows, s.hidden});
     }
   }
   const RankMesh mesh(s.plan);

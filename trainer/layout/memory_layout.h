@@ -33,7 +33,7 @@ struct ParameterTensors {
   Tensor m, v;
 };
 
-// Statistics that a norm stores for T tokens; an RMS norm has no mean.
+// Statistics that a norm stores for R tokens; an RMS norm has no mean.
 struct NormStatistics {
   Tensor mean, rstd;
 };
@@ -64,7 +64,10 @@ struct ActivationSlot {
 };
 
 struct Workspace {
-  Tensor grad_b, grad_qkv, grad_attn, grad_ffn;
+  // [T,H]: hidden values of all tokens. Under sequence parallelism: those gathered from the tensor group, or
+  // sums to scatter over it. Otherwise the gradient of the input of a column-parallel layer.
+  Tensor whole;
+  Tensor grad_qkv, grad_attn, grad_ffn;
   Tensor grad_fc;  // same memory as grad_ffn if the activation is not gated
   Tensor attention;
   LayerActivations recompute;  // if a layer of the rank recomputes; x unused
@@ -103,7 +106,8 @@ class MemoryLayout {
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<ParameterTensors>& parameter_tensors() const { return tensors_; }
-  const Tensor& all_gradients() const { return all_gradients_; }  // flat, the whole region
+  const Tensor& all_gradients() const { return all_gradients_; }    // flat, the whole region
+  const Tensor& norm_gradients() const { return norm_gradients_; }  // flat, its first part: those of norms
   const Workspace& workspace() const { return workspace_; }
   const GroupStaging& staging() const { return staging_; }
 
@@ -124,7 +128,9 @@ class MemoryLayout {
   void Add(Region region, Tensor& target, DType dtype, std::initializer_list<std::int64_t> shape);
   void AddNorm(Region region, NormStatistics& statistics);
   void AddLayerOutputs(Region region, LayerActivations& a);  // all except x
+  void AddParameter(Region region, DType dtype, std::size_t index, Tensor ParameterTensors::*member);
   void AddParameters(Region region, DType dtype, Tensor ParameterTensors::*member);
+  void AddGradients(DType dtype);
   void AddSlot(const StageShape& chunk, ActivationSlot& slot);
   void AddWorkspace();
   void AddCommunication();
@@ -133,7 +139,7 @@ class MemoryLayout {
   Arena& arena_;
   std::vector<Parameter> parameters_;
   std::vector<ParameterTensors> tensors_;
-  Tensor all_gradients_;
+  Tensor all_gradients_, norm_gradients_;
   std::vector<std::vector<ActivationSlot>> slots_;  // by chunk
   std::vector<std::int64_t> slot_bytes_;
   Workspace workspace_;

@@ -26,6 +26,7 @@ RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const 
                         IsLastStage(plan, stage)});
   }
 
+  s.first_row = SplitsSequence(plan) ? s.rows * s.tensor : 0;
   s.vocab_start = s.vocab * s.tensor;
   s.vocab_valid = std::clamp<std::int64_t>(model.vocab - s.vocab_start, 0, s.vocab);
   s.microbatches = MicrobatchCount(workload, plan);

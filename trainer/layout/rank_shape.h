@@ -34,6 +34,8 @@ struct RankShape : LocalDims {
   RankPlace place;                 // the first rank holds the embedding, the last final norm and output layer
   std::vector<StageShape> chunks;  // the rank's stages, ascending; chunk c is stage c pp + pipeline
 
+  std::int64_t first_row = 0;     // the first of the R tokens that this rank holds outside of
+                                  // tensor-parallel ops
   std::int64_t vocab_start = 0;   // first row of the embedding table that this rank holds
   std::int64_t vocab_valid = 0;   // number of its rows that are not padding
   std::int64_t microbatches = 0;  // per step

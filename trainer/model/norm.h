@@ -12,7 +12,7 @@ class NormLayer {
   // `bias` is absent for an RMS norm. `shape` must outlive the result.
   NormLayer(const RankShape& shape, const Weight& weight, const Weight& bias);
 
-  // Computes y[T,H], the norm of x[T,H]. Stores in `statistics` what Backward needs.
+  // Computes y[R,H], the norm of x[R,H]. Stores in `statistics` what Backward needs.
   void Forward(const Execution& run, const Tensor& x, const Tensor& y,
                const NormStatistics& statistics) const;
 

@@ -1,5 +1,6 @@
 #include "trainer/model/output_head.h"
 
+#include "trainer/parallel/token_rows.h"
 #include "trainer/parallel/vocab_parallel.h"
 
 namespace autocfg::trainer {
@@ -23,17 +24,20 @@ OutputHead::OutputHead(const RankShape& shape, const MemoryLayout& layout)
 
 void OutputHead::Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const {
   norm_.Forward(run, head.x_final, head.ln, head.norm);
-  run.ops.Matmul(head.ln, Transpose::kNo, output_.value, Transpose::kYes, head.logits, false, run.stream);
+  const Tensor ln = GatherRows(run, head.ln, workspace_.whole);
+  run.ops.Matmul(ln, Transpose::kNo, output_.value, Transpose::kYes, head.logits, false, run.stream);
   VocabParallelCrossEntropyForward(run, shape_, head, LossScale(shape_.workload), loss);
 }
 
 void OutputHead::Backward(const Execution& run, const HeadActivations& head, const Tensor& grad,
                           bool accumulate) const {
   VocabParallelCrossEntropyBackward(run, shape_, head, LossScale(shape_.workload));
-  const Tensor& grad_ln = workspace_.grad_b;
-  run.ops.Matmul(head.logits, Transpose::kNo, output_.value, Transpose::kNo, grad_ln, false, run.stream);
-  run.ops.Matmul(head.logits, Transpose::kYes, head.ln, Transpose::kNo, output_.grad, accumulate, run.stream);
-  run.AllReduce(run.groups.tensor, grad_ln, ReduceOp::kSum);
+  const Tensor& whole = workspace_.whole;
+  const Tensor ln = GatherRows(run, head.ln, whole);
+  run.ops.Matmul(head.logits, Transpose::kYes, ln, Transpose::kNo, output_.grad, accumulate, run.stream);
+  run.ops.Matmul(head.logits, Transpose::kNo, output_.value, Transpose::kNo, whole, false, run.stream);
+  const Tensor grad_ln = OwnRows(run, whole);
+  ReduceRows(run, whole, grad_ln);
   norm_.Backward(run, grad_ln, head.x_final, head.norm, grad, /*add_to_dx=*/false, accumulate);
 }
 

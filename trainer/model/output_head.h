@@ -17,7 +17,7 @@ class OutputHead {
   // Stores what Backward needs in head.logits; if the vocabulary is not split, that is already the gradient
   // of the logits.
   void Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const;
-  // Starts the backward: computes grad[T,H], the gradient of the step's mean loss with respect to
+  // Starts the backward: computes grad[R,H], the gradient of the step's mean loss with respect to
   // head.x_final. Computes the parameter gradients too; adds to them if `accumulate`.
   void Backward(const Execution& run, const HeadActivations& head, const Tensor& grad, bool accumulate) const;
 

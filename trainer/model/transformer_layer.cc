@@ -29,34 +29,34 @@ void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool invers
 void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
   norm_1_.Forward(run, a.x, a.ln1, a.norm1);
-  ColumnParallelForward(run, c_attn_, a.ln1, a.qkv);
+  ColumnParallelForward(run, c_attn_, a.ln1, workspace_.whole, a.qkv);
   Rope(run, a.qkv, /*inverse=*/false);
   run.ops.AttentionForward(BySequence(a.qkv), s.heads, s.kv_heads, BySequence(a.attn), a.lse,
                            workspace_.attention, run.stream);
-  RowParallelForward(run, attn_proj_, a.attn, a.x, a.mid);
+  RowParallelForward(run, attn_proj_, a.attn, a.x, workspace_.whole, a.mid);
   norm_2_.Forward(run, a.mid, a.ln2, a.norm2);
-  ColumnParallelActivationForward(run, s.model.activation, c_fc_, a.ln2, a.fc, a.act);
+  ColumnParallelActivationForward(run, s.model.activation, c_fc_, a.ln2, workspace_.whole, a.fc, a.act);
 }
 
 void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const {
   Recompute(run, a);
-  RowParallelForward(run, mlp_proj_, a.act, a.mid, out);
+  RowParallelForward(run, mlp_proj_, a.act, a.mid, workspace_.whole, out);
 }
 
 void TransformerLayer::Backward(const Execution& run, const LayerActivations& a, const Tensor& grad,
                                 bool accumulate) const {
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
-  RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, grad, a.fc, ws.grad_ffn,
+  RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, grad, ws.whole, a.fc, ws.grad_ffn,
                                 ws.grad_fc, accumulate);
-  ColumnParallelBackward(run, c_fc_, a.ln2, ws.grad_fc, ws.grad_b, accumulate);
-  norm_2_.Backward(run, ws.grad_b, a.mid, a.norm2, grad, /*add_to_dx=*/true, accumulate);
-  RowParallelBackward(run, attn_proj_, a.attn, grad, ws.grad_attn, accumulate);
+  const Tensor grad_ln2 = ColumnParallelBackward(run, c_fc_, a.ln2, ws.grad_fc, ws.whole, accumulate);
+  norm_2_.Backward(run, grad_ln2, a.mid, a.norm2, grad, /*add_to_dx=*/true, accumulate);
+  RowParallelBackward(run, attn_proj_, a.attn, grad, ws.whole, ws.grad_attn, accumulate);
   run.ops.AttentionBackward(BySequence(a.qkv), s.heads, s.kv_heads, BySequence(a.attn), a.lse,
                             BySequence(ws.grad_attn), BySequence(ws.grad_qkv), ws.attention, run.stream);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
-  ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.grad_b, accumulate);
-  norm_1_.Backward(run, ws.grad_b, a.x, a.norm1, grad, /*add_to_dx=*/true, accumulate);
+  const Tensor grad_ln1 = ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.whole, accumulate);
+  norm_1_.Backward(run, grad_ln1, a.x, a.norm1, grad, /*add_to_dx=*/true, accumulate);
 }
 
 }  // namespace autocfg::trainer

@@ -15,13 +15,13 @@ class TransformerLayer {
   // result.
   TransformerLayer(const RankShape& shape, const MemoryLayout& layout, std::int64_t layer);
 
-  // Computes out[T,H] from a.x[T,H]. Stores in `a` what Backward needs.
+  // Computes out[R,H] from a.x[R,H]. Stores in `a` what Backward needs.
   void Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const;
 
   // Recomputes, from a.x, what Forward stored in `a`.
   void Recompute(const Execution& run, const LayerActivations& a) const;
 
-  // Replaces grad[T,H], the gradient with respect to the layer's output, by the gradient with respect to its
+  // Replaces grad[R,H], the gradient with respect to the layer's output, by the gradient with respect to its
   // input. Computes the parameter gradients too; adds to them if `accumulate`.
   void Backward(const Execution& run, const LayerActivations& a, const Tensor& grad, bool accumulate) const;
 

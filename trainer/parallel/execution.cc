@@ -19,6 +19,10 @@ Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& 
   return groups;
 }
 
+void SumNormGradients(const Execution& run, const Tensor& norm_gradients) {
+  run.AllReduce(run.groups.tensor, norm_gradients, ReduceOp::kSum);
+}
+
 void ReduceGradients(const Execution& run, const Tensor& all_gradients) {
   run.AllReduce(run.groups.data, all_gradients, ReduceOp::kSum);
 }

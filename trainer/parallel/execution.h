@@ -27,6 +27,7 @@ struct Execution {
   Stream& stream;
   Groups& groups;
   PendingWorks& pending;
+  bool splits_sequence = false;  // sequence parallelism over a tensor group of several ranks
 
   // Replaces `tensor` by its reduction over `group`, for all work issued on the stream from now on. Does
   // nothing if `group` is null (a group of one rank).
@@ -34,6 +35,10 @@ struct Execution {
     if (group != nullptr) pending.Run(group->AllReduce(tensor, op, stream));
   }
 };
+
+// Sums the gradients of norms over the tensor group. Under sequence parallelism each rank computed them from
+// its own tokens.
+void SumNormGradients(const Execution& run, const Tensor& norm_gradients);
 
 // Sums the whole gradient region over the data group. Losses are scaled by the global batch, so the sum is
 // the gradient.

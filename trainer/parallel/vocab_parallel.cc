@@ -1,11 +1,14 @@
 #include "trainer/parallel/vocab_parallel.h"
 
+#include "trainer/parallel/token_rows.h"
+
 namespace autocfg::trainer {
 
 void VocabParallelEmbeddingForward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
-                                   const Tensor& tokens, const Tensor& out) {
-  run.ops.EmbeddingForward(tokens, wte.value, vocab_start, out, run.stream);
-  run.AllReduce(run.groups.tensor, out, ReduceOp::kSum);
+                                   const Tensor& tokens, const Tensor& whole, const Tensor& out) {
+  const Tensor& sums = SumsOf(run, out, whole);
+  run.ops.EmbeddingForward(tokens, wte.value, vocab_start, sums, run.stream);
+  ReduceRows(run, sums, out);
 }
 
 void VocabParallelEmbeddingBackward(const Execution& run, const Weight& wte, std::int64_t vocab_start,

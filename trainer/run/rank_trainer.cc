@@ -81,7 +81,7 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   stream_ = backend.device->CreateStream();
   PlanMemory();
   groups_ = MakeGroups(*backend.comm, shape_, layout_->staging());
-  run_.emplace(Execution{*backend.ops, *stream_, groups_, pending_});
+  run_.emplace(Execution{*backend.ops, *stream_, groups_, pending_, SplitsSequence(config.plan)});
   SetWeights();
   for (std::size_t chunk = 0; chunk < shape_.chunks.size(); ++chunk) {
     stages_.emplace_back(shape_, *layout_, chunk);

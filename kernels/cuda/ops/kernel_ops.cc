@@ -12,6 +12,7 @@
 #include "kernels/cuda/kernels/sum.h"
 #include "kernels/cuda/ops/dispatch.h"
 #include "kernels/op_check.h"
+#include "kernels/position_runs.h"
 
 namespace autocfg::cuda {
 namespace {
@@ -125,11 +126,16 @@ void KernelOps::EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std:
   });
 }
 
-// Treats the positions of a sequence as one row, added to each sequence of the batch.
-void KernelOps::PositionForward(const Tensor& y, const Tensor& table, Stream& stream) {
-  const OpDesc op = op_check::PositionForward(y, table);
+// Treats the positions of a run as one row, added to each sequence of the run.
+void KernelOps::PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first,
+                                const Tensor& table, Stream& stream) {
+  const OpDesc op = op_check::PositionForward(y, seq_len, first, table);
+  const std::int64_t width = y.shape[1];
   Dispatch(op, {}, [&]<typename T>() {
-    BiasAdd(y.shape[0], y.shape[1] * y.shape[2], y.As<T>(), table.As<const T>(), HandleOf(stream));
+    ForEachPositionRun(y.shape[0], first, seq_len, [&](const PositionRun& run) {
+      BiasAdd(run.sequences, run.length * width, y.As<T>() + run.row * width,
+              table.As<const T>() + run.position * width, HandleOf(stream));
+    });
   });
 }
 

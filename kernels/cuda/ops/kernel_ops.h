@@ -39,7 +39,8 @@ class KernelOps : public Ops {
                         const Tensor& out, Stream& stream) override;
   void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
                          const Tensor& dtable, bool accumulate, Stream& stream) override;
-  void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) override;
+  void PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first, const Tensor& table,
+                       Stream& stream) override;
   void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& stream) override;
 
   void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,

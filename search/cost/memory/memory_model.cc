@@ -25,10 +25,12 @@ class PlanMemory {
     ParameterVisitor(s_, model, add).Layer();
     const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
     const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
-    const std::int64_t per_token = AlignedBytes(s_.tokens * st);                // one statistic per token
-    const std::int64_t statistics = (HasMean(model.norm) ? 2 : 1) * per_token;  // of one norm
+    const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
+    // of one norm
+    const std::int64_t statistics = (HasMean(model.norm) ? 2 : 1) * AlignedBytes(s_.rows * st);
     const std::int64_t probabilities = AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * s_.seq_len * e);
-    hidden_ = rows(s_.hidden);
+    const std::int64_t all_hidden = rows(s_.hidden);
+    hidden_ = AlignedBytes(s_.rows * s_.hidden * e);
     ids_ = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
 
     // One layer's tensors except its input x: as computed, and as kept in a slot.
@@ -40,7 +42,7 @@ class PlanMemory {
     head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids_;
     if (plan.tp > 1) head_ += per_token + AlignedBytes(2 * s_.tokens * st);
 
-    workspace_ = hidden_ + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) +
+    workspace_ = all_hidden + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) +
                  AlignedBytes(kStepScalars * SizeOf(DType::kF64));
     workspace_ += IsUnfused(plan) ? probabilities
                                   : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
@@ -99,7 +101,7 @@ class PlanMemory {
   LocalDims s_;
   RegionBytes layer_bytes_{};  // of one layer
   std::int64_t microbatches_;
-  std::int64_t hidden_ = 0;  // [T,H e]
+  std::int64_t hidden_ = 0;  // [R,H e]
   std::int64_t ids_ = 0;     // [T int32]
   std::int64_t inner_ = 0, kept_ = 0, head_ = 0, workspace_ = 0;
 };

@@ -15,10 +15,12 @@
 
 namespace autocfg {
 
-// One parameter: its elements on a rank, and whether all ranks of the tensor group hold the same values.
+// One parameter: its elements on a rank, whether all ranks of the tensor group hold the same values, and
+// whether it is one of a norm.
 struct RankParameter {
   std::int64_t elements = 0;
   bool replicated = false;
+  bool of_norm = false;
 };
 
 // A few parameters in order, without heap allocation.
@@ -67,7 +69,8 @@ class ParameterVisitor {
   void One() const {
     const ParameterShape shape = ShapeOf(kind, model_, dims_);
     visit_(RankParameter{.elements = LocalElements(shape),
-                         .replicated = shape.sharding == Sharding::kReplicated});
+                         .replicated = shape.sharding == Sharding::kReplicated,
+                         .of_norm = IsOfNorm(kind)});
   }
   template <ParameterKind weight, ParameterKind bias>
   void Norm() const {
@@ -96,5 +99,8 @@ ParameterLists ParametersOf(const LocalDims& dims, const ModelSpec& model, RankP
 // Returns the bytes of the region with one tensor of `type` for each parameter of a rank that has `layers`
 // layers in total.
 std::int64_t ParameterRegionBytes(const ParameterLists& parameters, std::int64_t layers, DType type);
+
+// Returns the bytes of those tensors of that region that belong to norms.
+std::int64_t NormBytes(const ParameterLists& parameters, std::int64_t layers, DType type);
 
 }  // namespace autocfg

@@ -9,8 +9,9 @@ namespace {
 
 // What of a step the pipeline does not hide.
 struct Exposed {
-  double zero_s = 0;     // the zeroing that the fill does not hide
-  double reduced_s = 0;  // the reductions that the drain does not hide
+  double zero_s = 0;            // the zeroing that the fill does not hide
+  double reduced_s = 0;         // the reductions that the drain does not hide
+  double norm_gradients_s = 0;  // of them, the sum of the gradients of norms, at most
   double norm_s = 0, update_s = 0;
   std::size_t slowest = 0;  // the rank with the longest forward and backward
 };
@@ -27,7 +28,8 @@ Exposed ExposedOf(const PipelineCosts& costs, const PipelineStages& pipeline, co
     const StageTime first_chunk = pipeline.At(s);
     exposed.zero_s = std::max(exposed.zero_s, c.zero_s - fill_s);
     fill_s += first_chunk.forward;
-    const double reduced = c.reduce_s - lead_s(s);
+    const double reduced = c.norm_gradients_s + c.reduce_s - lead_s(s);
+    exposed.norm_gradients_s = std::max(exposed.norm_gradients_s, c.norm_gradients_s);
     if (s == 0) first_reduced = reduced;
     if (s + 1 == p) last_reduced = reduced;
     exposed.reduced_s = std::max(exposed.reduced_s, reduced);
@@ -67,7 +69,9 @@ Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const
   } else if (waits && busy < pipe_s) {
     parts.bubble = pipe_s - busy;
   }
-  parts.dp_comm = exposed.reduced_s;
+  const double norm_gradients_s = std::min(exposed.norm_gradients_s, exposed.reduced_s);
+  parts.tp_comm += norm_gradients_s;
+  parts.dp_comm = exposed.reduced_s - norm_gradients_s;
   parts.optimizer = exposed.zero_s + exposed.norm_s + exposed.update_s;
   parts.overhead = costs.scalars_s;
   return parts;

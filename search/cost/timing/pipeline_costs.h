@@ -29,9 +29,10 @@ struct StageCosts {
 
 // Costs of a pipeline rank that occur once in a step.
 struct RankCosts {
-  double zero_s = 0;    // zeroing of the step's scalars
-  double reduce_s = 0;  // data-parallel reduction
-  double norm_s = 0;    // the sums of squares
+  double zero_s = 0;            // zeroing of the step's scalars
+  double norm_gradients_s = 0;  // sum of the gradients of norms over the tensor group
+  double reduce_s = 0;          // data-parallel reduction
+  double norm_s = 0;            // the sums of squares
   double update_s = 0;
 };
 

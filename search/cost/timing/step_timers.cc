@@ -27,6 +27,7 @@ double SecondsOf(const PipelineCosts& costs, double ranks_per_core, std::int64_t
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:
     case ActionKind::kRecvGradient: return costs.p2p_s;
+    case ActionKind::kSumNormGradients: return rank.norm_gradients_s;
     case ActionKind::kReduceGradients: return rank.reduce_s;
     case ActionKind::kSumTiedEmbedding: return costs.tied_s;
     case ActionKind::kReduceScalars: return rank.norm_s + costs.scalars_s;
@@ -52,7 +53,7 @@ PipelineShape KindOf(PipelineShape shape) {
 
 std::size_t StepTimers::ShapeHash::operator()(const PipelineShape& shape) const {
   return absl::HashOf(shape.schedule, shape.ranks, shape.virtual_stages, shape.microbatches,
-                      shape.reduces_gradients);
+                      shape.reduces_gradients, shape.sums_norm_gradients);
 }
 
 const ProgramTimer& StepTimers::Find(const PipelineShape& shape) {

@@ -126,8 +126,8 @@ TEST_F(LayerOpsTest, EmbeddingAndHead) {
                           "cross_entropy_rescale fp32 64", "all_reduce_sum fp32 tensor/2 128",
                           "cross_entropy_loss fp32 64"));
   EXPECT_THAT(OpsText(HeadBackwardOps(model, workload, plan, true)),
-              ElementsAre("cross_entropy_backward fp32 64x512", "matmul fp32 nn 64x128x512",
-                          "matmul fp32 tn acc 512x128x64", "all_reduce_sum fp32 tensor/2 8192",
+              ElementsAre("cross_entropy_backward fp32 64x512", "matmul fp32 tn acc 512x128x64",
+                          "matmul fp32 nn 64x128x512", "all_reduce_sum fp32 tensor/2 8192",
                           "layer_norm_backward fp32 acc 64x128"));
 }
 
@@ -137,7 +137,7 @@ TEST_F(LayerOpsTest, WholeRowsComputeTheirGradientInTheForward) {
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x1024x128",
                           "cross_entropy fp32 64x1024"));
   EXPECT_THAT(OpsText(HeadBackwardOps(model, workload, plan, true)),
-              ElementsAre("matmul fp32 nn 64x128x1024", "matmul fp32 tn acc 1024x128x64",
+              ElementsAre("matmul fp32 tn acc 1024x128x64", "matmul fp32 nn 64x128x1024",
                           "layer_norm_backward fp32 acc 64x128"));
 }
 

@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/plan_options.h"
 #include "search/schedule/program.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
@@ -18,6 +19,40 @@ using test::RandomRuns;
 using test::SmallGpt;
 
 constexpr std::int64_t kMiB = 1 << 20;
+
+// Korthikanti et al. 2022, table 2, in bytes of one layer with 16-bit elements: s b h (10 + 24 / t) under tensor
+// parallelism, s b h 34 / t under sequence parallelism; unfused attention adds 5 a s^2 b / t. Here without
+// dropout: of the 10 and of the 34, 2 are dropout masks, and of the 5, 3 are the mask and the output of
+// attention's dropout. The paper leaves out statistics: here each norm keeps a mean and a deviation of each
+// row, and fused attention one sum of each row and head, in fp32.
+TEST(MemoryModel, ActivationsOfALayerAreThoseOfThePaper) {
+  const std::int64_t s = 2048, b = 4, h = 6144, a = 64;  // the paper's 22B model
+  for (const std::int64_t t : {1, 2, 8}) {
+    for (const bool sequence_parallel : {false, true}) {
+      for (const Attention attention : {Attention::kFused, Attention::kUnfused}) {
+        const ParallelPlan plan = Canonical(
+            {{.tp = t}, {.micro_batch = b, .attention = attention, .sequence_parallel = sequence_parallel}});
+        const auto activations = [&](std::int64_t layers) {
+          const ModelSpec model{.layers = layers,
+                                .hidden = h,
+                                .heads = a,
+                                .kv_heads = a,
+                                .head_dim = h / a,
+                                .ffn_hidden = 4 * h,
+                                .vocab = 51200,
+                                .max_seq_len = s};
+          const Workload workload{.global_batch = b, .seq_len = s, .precision = *ParsePrecision("bf16")};
+          return RankMemory(model, workload, plan, 0).activations;
+        };
+        const std::int64_t rows = sequence_parallel ? s * b / t : s * b;
+        std::int64_t bytes = sequence_parallel ? 32 * s * b * h / t : 8 * s * b * h + 24 * s * b * h / t;
+        bytes += attention == Attention::kUnfused ? 2 * a * s * s * b / t : 4 * a * s * b / t;
+        bytes += 2 * 2 * 4 * rows;
+        EXPECT_EQ(activations(2) - activations(1), bytes) << t << " " << sequence_parallel;
+      }
+    }
+  }
+}
 
 // T = 64, H = 128, S = 32, N = 4, A = 64, F = 256, V = 512: no tensor needs padding, so all figures can be
 // computed by hand.

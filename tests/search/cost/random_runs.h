@@ -35,7 +35,8 @@ struct RunLimits {
 
 class RandomRuns {
  public:
-  explicit RandomRuns(std::uint64_t seed, RunLimits limits = {}) : random_(seed), limits_(std::move(limits)) {
+  explicit RandomRuns(std::uint64_t seed, RunLimits limits = {})
+      : random_(seed), flags_(~seed), limits_(std::move(limits)) {
     for (int i = 0; i < kPositionCount; ++i) {
       const ModelSpec model{.position = static_cast<Position>(i)};
       if ((limits_.predicted_only ? CheckPredictable(model) : CheckEngineSupports(model)).ok())
@@ -101,6 +102,9 @@ class RandomRuns {
       plan.scatter_gather = limits_.predicted_only && Coin();
       plan = Canonical(plan);
       run.workload.seq_len = Pick({1, 5, 16, 129});
+      const bool divides = plan.tp > 1 && run.workload.seq_len % plan.tp == 0;
+      plan.sequence_parallel = flags_() % 2 == 0 && divides;
+      if (plan.sequence_parallel) plan.scatter_gather = false;
       run.model.max_seq_len = run.workload.seq_len + Pick({0, 3});
       run.workload.global_batch = plan.dp * plan.micro_batch * microbatches;
       run.workload.precision = *ParsePrecision(std::vector{"fp32", "fp64", "bf16"}[random_() % 3]);
@@ -122,6 +126,7 @@ class RandomRuns {
   }
 
   std::mt19937_64 random_;
+  std::mt19937_64 flags_;  // of options that were added later: the other choices stay as they were
   RunLimits limits_;
   std::vector<Position> positions_;  // those that the runs may have
   std::vector<Schedule> schedules_ = PredictedSchedules();

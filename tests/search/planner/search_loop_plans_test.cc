@@ -84,7 +84,7 @@ TEST(SearchLoop, DescribedClustersIncludePredictedOnlyOptions) {
     EXPECT_TRUE(loop->SetCalibration(*times, DeviceOverheadBytes(cluster)).ok());
     return loop->Ranking(1).front();
   };
-  const RankedPlan all = best({}), run = best({{"scatter_gather", {"0"}}});
+  const RankedPlan all = best({{"sp", {"0"}}}), run = best({{"scatter_gather", {"0"}}, {"sp", {"0"}}});
   EXPECT_TRUE(all.plan.scatter_gather) << PlanText(all.plan);
   EXPECT_LT(all.predicted.step_time_s, 0.995 * run.predicted.step_time_s);
   SearchLoop here = Loop({.predict_only = true}, LocalRanks(8));

@@ -63,7 +63,7 @@ struct BruteForce {
   // recomputes empty: none, full and all K below the largest stage
   std::vector<std::string> splits = {}, recomputes = {};
   std::vector<Attention> attentions = {Attention::kFused};
-  std::vector<bool> scatter_gathers = {false};
+  std::vector<bool> sequence_parallels = {false, true}, scatter_gathers = {false};
   std::set<ParallelPlan> legal = {}, illegal = {};
   std::map<IllegalReason, std::int64_t> reasons = {};
 
@@ -75,7 +75,7 @@ struct BruteForce {
             for (const Schedule schedule : schedules)
               for (const std::string& split : splits)
                 for (const Attention attention : attentions)
-                  for (const bool scatter : scatter_gathers) {
+                  for (const auto& [sequence, scatter] : Pairs(sequence_parallels, scatter_gathers)) {
                     if (ranks % (tp * pp) != 0) continue;
                     ParallelPlan plan;
                     plan.tp = tp;
@@ -85,10 +85,18 @@ struct BruteForce {
                     plan.virtual_stages = v;
                     plan.schedule = schedule;
                     plan.attention = attention;
+                    plan.sequence_parallel = sequence;
                     plan.scatter_gather = scatter;
                     ASSERT_TRUE(SetPlanOption(plan, "split", split).ok());
                     Recomputes(plan);
                   }
+  }
+
+  static std::vector<std::pair<bool, bool>> Pairs(const std::vector<bool>& a, const std::vector<bool>& b) {
+    std::vector<std::pair<bool, bool>> pairs;
+    for (const bool first : a)
+      for (const bool second : b) pairs.emplace_back(first, second);
+    return pairs;
   }
 
   std::int64_t Stages(const ParallelPlan& plan) const { return plan.pp * plan.virtual_stages; }
@@ -244,6 +252,7 @@ TEST(SearchSpace, NamedValuesMakeTheSameSpaceAsBruteForce) {
     brute.recomputes =
         some(std::vector<std::string>{"none", "selective", "full", "full:1", "full:2", "full:3", "full:5"});
     brute.attentions = some(std::vector<Attention>{Attention::kFused, Attention::kUnfused});
+    brute.sequence_parallels = some(std::vector<bool>{false, true});
     brute.scatter_gathers = some(std::vector<bool>{false, true});
     brute.Run();
 
@@ -257,6 +266,7 @@ TEST(SearchSpace, NamedValuesMakeTheSameSpaceAsBruteForce) {
     name("vpp", brute.vpp, number);
     name("schedule", brute.schedules, [](Schedule s) { return std::string(Name(s)); });
     name("attention", brute.attentions, [](Attention a) { return std::string(Name(a)); });
+    name("sp", brute.sequence_parallels, [](bool on) { return std::string(on ? "1" : "0"); });
     name("scatter_gather", brute.scatter_gathers, [](bool on) { return std::string(on ? "1" : "0"); });
     const auto space = SearchSpace::Create(model, workload, ranks, values, {.predict_only = true});
     SCOPED_TRACE(::testing::Message() << "trial " << trial);
@@ -294,7 +304,8 @@ TEST(SearchSpace, FixedOrder) {
 
 TEST(SearchSpace, IllegalByReason) {
   const auto space = SearchSpace::Create(
-      Model(3, 2), Batch(2), 4, {{"recompute", {"none"}}, {"schedule", {"1f1b"}}, {"split", {"even"}}});
+      Model(3, 2), Batch(2), 4,
+      {{"recompute", {"none"}}, {"schedule", {"1f1b"}}, {"split", {"even"}}, {"sp", {"0"}}});
   ASSERT_TRUE(space.ok());
   SearchSpace::Counts counts;
   EXPECT_EQ(Legal(*space, &counts).size(), 1u);  // tp=2, dp=2, mbs=1

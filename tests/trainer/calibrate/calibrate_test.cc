@@ -37,8 +37,9 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
     c.workload.precision = *ParsePrecision(precision);
     c.plan = {{.tp = 2, .pp = 2}};
     std::vector<OpDesc> ops = OpsOf(c);
-    const std::vector<OpDesc> others = OtherOps(c.workload.precision.compute);
-    ops.insert(ops.end(), others.begin(), others.end());
+    c.plan.sequence_parallel = true;
+    for (const std::vector<OpDesc>& more : {OpsOf(c), OtherOps(c.workload.precision.compute)})
+      ops.insert(ops.end(), more.begin(), more.end());
     std::set<OpKind> kinds;
     std::set<Epilogue> epilogues;
     for (const OpDesc& op : ops) {
@@ -327,10 +328,13 @@ class CountingWorld final : public CommWorld {
     std::unique_ptr<Work> AllReduce(const Tensor& t, ReduceOp op, Stream& s) override {
       return inner_->AllReduce(t, op, s);
     }
-    std::unique_ptr<Work> ReduceScatter(const Tensor& t, ReduceOp op, Stream& s) override {
-      return inner_->ReduceScatter(t, op, s);
+    std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
+                                        Stream& s) override {
+      return inner_->ReduceScatter(whole, part, op, s);
     }
-    std::unique_ptr<Work> AllGather(const Tensor& t, Stream& s) override { return inner_->AllGather(t, s); }
+    std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& s) override {
+      return inner_->AllGather(part, whole, s);
+    }
     std::unique_ptr<Work> Send(const Tensor& t, int peer, int channel, Stream& s) override {
       return inner_->Send(t, peer, channel, s);
     }

@@ -150,16 +150,16 @@ TEST(PacedWorld, ReductionsStartWhenTheLastRankArrives) {
 TEST(PacedWorld, ScattersAndGathersTakeTheirOwnTimes) {
   RunPaced(2, [](PacedRank& r) {
     auto data = r.Group(CommGroup::kData, {0, 1});
-    auto scattered = data->ReduceScatter(Nowhere(4), ReduceOp::kSum, r.stream);
-    auto gathered = data->AllGather(Nowhere(6), r.stream);
+    auto scattered = data->ReduceScatter(Nowhere(4), Nowhere(2), ReduceOp::kSum, r.stream);
+    auto gathered = data->AllGather(Nowhere(3), Nowhere(6), r.stream);
     gathered->Wait();
     EXPECT_EQ(r.clock.HostSeconds(), 4 + 6) << "one after the other in the lane of reductions";
     scattered->Wait();
     EXPECT_EQ(r.clock.transfers(PacedLane::kReduce).size(), 2u);
-    EXPECT_THROW((void)data->AllGather(Nowhere(3), r.stream), CommError);
+    EXPECT_THROW((void)data->AllGather(Nowhere(3), Nowhere(3), r.stream), CommError);
     auto tensor = r.Group(CommGroup::kTensor, {0, 1});
-    tensor->ReduceScatter(Nowhere(2), ReduceOp::kSum, r.stream)->Wait();
-    tensor->AllGather(Nowhere(2), r.stream)->Wait();
+    tensor->ReduceScatter(Nowhere(2), Nowhere(1), ReduceOp::kSum, r.stream)->Wait();
+    tensor->AllGather(Nowhere(1), Nowhere(2), r.stream)->Wait();
     EXPECT_EQ(r.clock.StreamSeconds(), 10 + 2 + 2);
     EXPECT_EQ(r.clock.transfers(PacedLane::kReduce).size(), 2u) << "those of tensor groups are compute";
   });

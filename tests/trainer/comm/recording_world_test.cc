@@ -26,14 +26,14 @@ TEST(RecordingWorld, RecordsEachOperationAsIssued) {
   Buffer<double> d(2);
   tensor->AllReduce(f.tensor().Reshape({3, 4}), ReduceOp::kSum, stream);
   tensor->AllReduce(d.tensor(), ReduceOp::kMax, stream);
-  tensor->ReduceScatter(f.tensor(), ReduceOp::kSum, stream);
-  tensor->AllGather(d.tensor(), stream);
+  tensor->ReduceScatter(f.tensor(), PartOf(f.tensor(), 1, 2), ReduceOp::kSum, stream);
+  tensor->AllGather(PartOf(d.tensor(), 1, 2), d.tensor(), stream);
   pipeline->Send(f.tensor(), 2, 0, stream);
   pipeline->Barrier();
   pipeline->Recv(f.tensor(), 1, 1, stream);
   alone->AllReduce(f.tensor(), ReduceOp::kSum, stream);
-  alone->ReduceScatter(f.tensor(), ReduceOp::kSum, stream);
-  alone->AllGather(f.tensor(), stream);
+  alone->ReduceScatter(f.tensor(), f.tensor(), ReduceOp::kSum, stream);
+  alone->AllGather(f.tensor(), f.tensor(), stream);
   const std::vector<OpDesc> expected = {
       Op(OpKind::kAllReduceSum, DType::kF32, CommGroup::kTensor, 2, 12),
       Op(OpKind::kAllReduceMax, DType::kF64, CommGroup::kTensor, 2, 2),
@@ -53,8 +53,8 @@ TEST(RecordingWorld, DoesNotRecordRejectedOperations) {
   Buffer<float> f(12);
   EXPECT_THROW(group->Send(f.tensor(), 5, 0, stream), CommError);
   Buffer<float> odd(13);
-  EXPECT_THROW(group->ReduceScatter(odd.tensor(), ReduceOp::kSum, stream), CommError);
-  EXPECT_THROW(group->AllGather(odd.tensor(), stream), CommError);
+  EXPECT_THROW(group->ReduceScatter(odd.tensor(), f.tensor(), ReduceOp::kSum, stream), CommError);
+  EXPECT_THROW(group->AllGather(f.tensor(), odd.tensor(), stream), CommError);
   EXPECT_TRUE(log.ops().empty());
 }
 

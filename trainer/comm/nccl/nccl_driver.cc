@@ -188,15 +188,12 @@ class NcclDriver final : public StreamDriver {
     const auto count = static_cast<std::size_t>(t.elements);
     const ncclDataType_t type = TypeOf(t.dtype);
     const ncclRedOp_t op = t.op == ReduceOp::kMax ? ncclMax : ncclSum;
-    // NCCL's collectives are in place if the rank's part is at its place in the whole.
     const std::size_t part = count / static_cast<std::size_t>(link.size);
-    char* const own = static_cast<char*>(t.data) +
-                      static_cast<std::size_t>(link.rank) * part * static_cast<std::size_t>(SizeOf(t.dtype));
     switch (t.kind) {
       case Transfer::Kind::kAllReduce: return nccl_.all_reduce(t.data, t.data, count, type, op, comm, stream);
       case Transfer::Kind::kReduceScatter:
-        return nccl_.reduce_scatter(t.data, own, part, type, op, comm, stream);
-      case Transfer::Kind::kAllGather: return nccl_.all_gather(own, t.data, part, type, comm, stream);
+        return nccl_.reduce_scatter(t.data, t.part, part, type, op, comm, stream);
+      case Transfer::Kind::kAllGather: return nccl_.all_gather(t.part, t.data, part, type, comm, stream);
       case Transfer::Kind::kSend: return nccl_.send(t.data, count, type, t.peer, comm, stream);
       case Transfer::Kind::kRecv: return nccl_.recv(t.data, count, type, t.peer, comm, stream);
     }

@@ -23,13 +23,14 @@ enum class LinkUse : std::uint8_t { kReductions, kMessages };
 // Size of the key by which ranks find each other when they join a link.
 inline constexpr int kLinkKeyBytes = 128;
 
-// One call of the library, on device memory. Collectives are in place, as in Communicator.
+// One call of the library, on device memory, as in Communicator.
 struct Transfer {
   enum class Kind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kSend, kRecv };
   Kind kind = Kind::kAllReduce;
-  void* data = nullptr;
+  void* data = nullptr;  // of reduce-scatter and all-gather: the whole
+  void* part = nullptr;  // of those alone
   DType dtype = DType::kF32;
-  std::int64_t elements = 0;
+  std::int64_t elements = 0;     // behind `data`
   ReduceOp op = ReduceOp::kSum;  // for reductions
   int peer = -1;                 // for messages: a rank of the link
 };

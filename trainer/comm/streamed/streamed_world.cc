@@ -131,18 +131,19 @@ class StreamedCommunicator final : public Communicator {
 
   std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
     CheckReducible(tensor);
-    return Collective(Transfer::Kind::kAllReduce, tensor, op, stream);
+    return Collective(Transfer::Kind::kAllReduce, tensor, nullptr, op, stream);
   }
 
-  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp op, Stream& stream) override {
-    CheckReducible(tensor);
-    CheckDivisible(*this, tensor);
-    return Collective(Transfer::Kind::kReduceScatter, tensor, op, stream);
+  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
+                                      Stream& stream) override {
+    CheckReducible(whole);
+    CheckPart(*this, whole, part);
+    return Collective(Transfer::Kind::kReduceScatter, whole, part.data, op, stream);
   }
 
-  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream& stream) override {
-    CheckDivisible(*this, tensor);
-    return Collective(Transfer::Kind::kAllGather, tensor, ReduceOp::kSum, stream);
+  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
+    CheckPart(*this, whole, part);
+    return Collective(Transfer::Kind::kAllGather, whole, part.data, ReduceOp::kSum, stream);
   }
 
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
@@ -161,14 +162,19 @@ class StreamedCommunicator final : public Communicator {
   }
 
  private:
-  std::unique_ptr<Work> Collective(Transfer::Kind kind, const Tensor& tensor, ReduceOp op, Stream& stream) {
+  std::unique_ptr<Work> Collective(Transfer::Kind kind, const Tensor& tensor, void* part, ReduceOp op,
+                                   Stream& stream) {
     if (tensor.Elements() == 0) return CompleteWork();
     if (reductions_ == nullptr)
       throw CommError(
           fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
-    return reductions_->Issue(
-        {.kind = kind, .data = tensor.data, .dtype = tensor.dtype, .elements = tensor.Elements(), .op = op},
-        stream);
+    return reductions_->Issue({.kind = kind,
+                               .data = tensor.data,
+                               .part = part,
+                               .dtype = tensor.dtype,
+                               .elements = tensor.Elements(),
+                               .op = op},
+                              stream);
   }
 
   std::unique_ptr<Work> Message(Transfer::Kind kind, const Tensor& tensor, int peer, int channel,

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "trainer/comm/reduce.h"
 #include "trainer/comm/ucx/collectives.h"
@@ -16,9 +17,11 @@ constexpr int kSlots = 4;
 // reduced last, the one before.
 class Ring final : public CollectiveTask {
  public:
-  Ring(UcxGroup& group, const Tensor& tensor, RingUse use, ReduceOp op, const Tensor& staging)
+  Ring(UcxGroup& group, const Tensor& tensor, const Tensor& part, RingUse use, ReduceOp op,
+       const Tensor& staging)
       : group_(group),
         tensor_(tensor),
+        part_(part),
         op_(op),
         first_(use == RingUse::kReduceScatter ? 1 : 0),
         staging_(static_cast<char*>(staging.data)),
@@ -30,6 +33,8 @@ class Ring final : public CollectiveTask {
     const std::int64_t once_around = (size_ - 1) * pieces_;
     reducing_ = use == RingUse::kAllGather ? 0 : once_around;
     units_ = use == RingUse::kAllReduce ? 2 * once_around : once_around;
+    if (use == RingUse::kAllGather && !IsInPlace())
+      std::memcpy(Own(), part.data, static_cast<std::size_t>(part.Bytes()));
   }
 
   bool done() const override { return sent_ == units_ && received_ == units_; }
@@ -65,6 +70,10 @@ class Ring final : public CollectiveTask {
     std::int64_t elements;
     std::size_t bytes;
   };
+
+  // Returns this rank's part in the whole tensor. Requires a part.
+  char* Own() const { return tensor_.As<char>() + group_.rank() * part_.Bytes(); }
+  bool IsInPlace() const { return !part_.IsPresent() || part_.As<char>() == Own(); }
 
   // Returns the piece of unit `unit` in the segment `shift` before this rank's own.
   Piece PieceOf(std::int64_t unit, std::int64_t shift) const {
@@ -111,10 +120,14 @@ class Ring final : public CollectiveTask {
     if (unit >= reducing_) return;
     const Piece piece = Received(unit);
     ReduceInto(tensor_.dtype, op_, ReduceOrder::kOtherFirst, piece.data, Slot(unit), piece.elements);
+    // The last round of a reduce-scatter reduces the own part.
+    if (!IsInPlace() && unit >= reducing_ - pieces_)
+      std::memcpy(part_.As<char>() + (piece.data - Own()), piece.data, piece.bytes);
   }
 
   UcxGroup& group_;
   const Tensor tensor_;
+  const Tensor part_;  // absent: of an all-reduce
   const ReduceOp op_;
   const std::int64_t first_;
   char* const staging_;
@@ -132,9 +145,9 @@ class Ring final : public CollectiveTask {
 
 }  // namespace
 
-std::unique_ptr<CollectiveTask> CreateRing(UcxGroup& group, const Tensor& tensor, RingUse use, ReduceOp op,
-                                           const Tensor& staging) {
-  return std::make_unique<Ring>(group, tensor, use, op, staging);
+std::unique_ptr<CollectiveTask> CreateRing(UcxGroup& group, const Tensor& tensor, const Tensor& part,
+                                           RingUse use, ReduceOp op, const Tensor& staging) {
+  return std::make_unique<Ring>(group, tensor, part, use, op, staging);
 }
 
 }  // namespace autocfg::trainer

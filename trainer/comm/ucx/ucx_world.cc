@@ -68,21 +68,23 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
     const bool small = tensor.Bytes() <= std::min(kSmallBytes, staging_.Bytes());
     return Begin(tensor, stream, [&] {
       return small ? CreateDoublingAllReduce(group_, tensor, op, staging_)
-                   : CreateRing(group_, tensor, RingUse::kAllReduce, op, staging_);
+                   : CreateRing(group_, tensor, Tensor{}, RingUse::kAllReduce, op, staging_);
     });
   }
 
-  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp op, Stream& stream) override {
-    CheckReducible(tensor);
-    CheckDivisible(*this, tensor);
-    return Begin(tensor, stream,
-                 [&] { return CreateRing(group_, tensor, RingUse::kReduceScatter, op, staging_); });
+  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
+                                      Stream& stream) override {
+    CheckReducible(whole);
+    CheckPart(*this, whole, part);
+    return Begin(whole, stream,
+                 [&] { return CreateRing(group_, whole, part, RingUse::kReduceScatter, op, staging_); });
   }
 
-  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream& stream) override {
-    CheckDivisible(*this, tensor);
-    return Begin(tensor, stream,
-                 [&] { return CreateRing(group_, tensor, RingUse::kAllGather, ReduceOp::kSum, staging_); });
+  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
+    CheckPart(*this, whole, part);
+    return Begin(whole, stream, [&] {
+      return CreateRing(group_, whole, part, RingUse::kAllGather, ReduceOp::kSum, staging_);
+    });
   }
 
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {

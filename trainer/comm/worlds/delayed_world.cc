@@ -71,13 +71,14 @@ class DelayedCommunicator final : public Communicator {
     return Delay({Kind::kCollective, 0, 0},
                  [this, tensor, op, &stream] { return inner_->AllReduce(tensor, op, stream); });
   }
-  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp op, Stream& stream) override {
+  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
+                                      Stream& stream) override {
     return Delay({Kind::kCollective, 0, 0},
-                 [this, tensor, op, &stream] { return inner_->ReduceScatter(tensor, op, stream); });
+                 [this, whole, part, op, &stream] { return inner_->ReduceScatter(whole, part, op, stream); });
   }
-  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream& stream) override {
+  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
     return Delay({Kind::kCollective, 0, 0},
-                 [this, tensor, &stream] { return inner_->AllGather(tensor, stream); });
+                 [this, part, whole, &stream] { return inner_->AllGather(part, whole, stream); });
   }
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
     return Delay({Kind::kSend, peer, channel}, [this, tensor, peer, channel, &stream] {

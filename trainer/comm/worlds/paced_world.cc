@@ -176,14 +176,14 @@ class PacedCommunicator final : public Communicator {
     return Collective(op == ReduceOp::kMax ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, tensor);
   }
 
-  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp, Stream&) override {
-    CheckDivisible(*this, tensor);
-    return Collective(OpKind::kReduceScatter, tensor);
+  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp, Stream&) override {
+    CheckPart(*this, whole, part);
+    return Collective(OpKind::kReduceScatter, whole);
   }
 
-  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream&) override {
-    CheckDivisible(*this, tensor);
-    return Collective(OpKind::kAllGather, tensor);
+  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream&) override {
+    CheckPart(*this, whole, part);
+    return Collective(OpKind::kAllGather, whole);
   }
 
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream&) override {

@@ -18,14 +18,15 @@ class RecordingCommunicator final : public Communicator {
     Record(op == ReduceOp::kMax ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, tensor);
     return work;
   }
-  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp op, Stream& stream) override {
-    auto work = inner_->ReduceScatter(tensor, op, stream);
-    Record(OpKind::kReduceScatter, tensor);
+  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
+                                      Stream& stream) override {
+    auto work = inner_->ReduceScatter(whole, part, op, stream);
+    Record(OpKind::kReduceScatter, whole);
     return work;
   }
-  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream& stream) override {
-    auto work = inner_->AllGather(tensor, stream);
-    Record(OpKind::kAllGather, tensor);
+  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
+    auto work = inner_->AllGather(part, whole, stream);
+    Record(OpKind::kAllGather, whole);
     return work;
   }
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {

@@ -141,12 +141,14 @@ enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather };
 // part.
 class StagedCollective final : public StagedOperation {
  public:
-  StagedCollective(Staging& staging, Communicator& inner, Collective kind, const Tensor& tensor, ReduceOp op,
-                   Stream& stream)
+  // `own`: this rank's part; absent for an all-reduce.
+  StagedCollective(Staging& staging, Communicator& inner, Collective kind, const Tensor& tensor,
+                   const Tensor& own, ReduceOp op, Stream& stream)
       : staging_(staging),
         inner_(inner),
         kind_(kind),
         tensor_(tensor),
+        own_(own),
         op_(op),
         stream_(stream),
         parts_(kind == Collective::kAllReduce ? 1 : inner.size()),
@@ -161,7 +163,7 @@ class StagedCollective final : public StagedOperation {
       work_->Wait();
       for (std::int64_t part = 0; part < parts_; ++part) {
         if (!IsResult(part)) continue;
-        staging_.device.CopyFromHost(InTensor(part), InBuffer(part), PieceBytes(), stream_);
+        staging_.device.CopyFromHost(ResultOf(part), InBuffer(part), PieceBytes(), stream_);
       }
       work_.reset();
       buffer_->taken = false;
@@ -172,14 +174,18 @@ class StagedCollective final : public StagedOperation {
  private:
   bool IsOwn(std::int64_t part) const { return part == inner_.rank(); }
   bool IsSource(std::int64_t part) const { return kind_ != Collective::kAllGather || IsOwn(part); }
-  bool IsResult(std::int64_t part) const {
-    if (kind_ == Collective::kAllReduce) return true;
-    return IsOwn(part) == (kind_ == Collective::kReduceScatter);
-  }
+  bool IsResult(std::int64_t part) const { return kind_ != Collective::kReduceScatter || IsOwn(part); }
 
   std::int64_t PieceBytes() const { return elements_ * SizeOf(tensor_.dtype); }
   char* InTensor(std::int64_t part) const {
     return tensor_.As<char>() + (part * part_elements_ + next_) * SizeOf(tensor_.dtype);
+  }
+  char* InOwn() const { return own_.As<char>() + next_ * SizeOf(tensor_.dtype); }
+  char* SourceOf(std::int64_t part) const {
+    return kind_ == Collective::kAllGather ? InOwn() : InTensor(part);
+  }
+  char* ResultOf(std::int64_t part) const {
+    return kind_ == Collective::kReduceScatter ? InOwn() : InTensor(part);
   }
   char* InBuffer(std::int64_t part) const { return static_cast<char*>(buffer_->data) + part * PieceBytes(); }
 
@@ -189,7 +195,7 @@ class StagedCollective final : public StagedOperation {
     buffer_ = &staging_.buffers.Take(parts_ * PieceBytes());
     for (std::int64_t part = 0; part < parts_; ++part) {
       if (IsSource(part)) {
-        staging_.device.CopyToHost(InBuffer(part), InTensor(part), PieceBytes(), stream_);
+        staging_.device.CopyToHost(InBuffer(part), SourceOf(part), PieceBytes(), stream_);
       }
     }
     stream_.Synchronize();
@@ -199,16 +205,18 @@ class StagedCollective final : public StagedOperation {
   std::unique_ptr<Work> Issue(const Tensor& host) {
     switch (kind_) {
       case Collective::kAllReduce: return inner_.AllReduce(host, op_, staging_.ready);
-      case Collective::kReduceScatter: return inner_.ReduceScatter(host, op_, staging_.ready);
-      case Collective::kAllGather: return inner_.AllGather(host, staging_.ready);
+      case Collective::kReduceScatter: return inner_.ReduceScatter(host, HostPart(host), op_, staging_.ready);
+      case Collective::kAllGather: return inner_.AllGather(HostPart(host), host, staging_.ready);
     }
     throw CommError("unknown collective");
   }
 
+  Tensor HostPart(const Tensor& host) const { return PartOf(host, inner_.rank(), parts_); }
+
   Staging& staging_;
   Communicator& inner_;
   const Collective kind_;
-  const Tensor tensor_;
+  const Tensor tensor_, own_;
   const ReduceOp op_;
   Stream& stream_;
   const std::int64_t parts_, part_elements_;
@@ -234,18 +242,19 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
 
   std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
     CheckReducible(tensor);
-    return Begin(Collective::kAllReduce, tensor, op, stream);
+    return Begin(Collective::kAllReduce, tensor, Tensor{}, op, stream);
   }
 
-  std::unique_ptr<Work> ReduceScatter(const Tensor& tensor, ReduceOp op, Stream& stream) override {
-    CheckReducible(tensor);
-    CheckDivisible(*this, tensor);
-    return Begin(Collective::kReduceScatter, tensor, op, stream);
+  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
+                                      Stream& stream) override {
+    CheckReducible(whole);
+    CheckPart(*this, whole, part);
+    return Begin(Collective::kReduceScatter, whole, part, op, stream);
   }
 
-  std::unique_ptr<Work> AllGather(const Tensor& tensor, Stream& stream) override {
-    CheckDivisible(*this, tensor);
-    return Begin(Collective::kAllGather, tensor, ReduceOp::kSum, stream);
+  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
+    CheckPart(*this, whole, part);
+    return Begin(Collective::kAllGather, whole, part, ReduceOp::kSum, stream);
   }
 
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
@@ -279,11 +288,12 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
   }
 
  private:
-  std::unique_ptr<Work> Begin(Collective kind, const Tensor& tensor, ReduceOp op, Stream& stream) {
+  std::unique_ptr<Work> Begin(Collective kind, const Tensor& tensor, const Tensor& own, ReduceOp op,
+                              Stream& stream) {
     if (tensor.Elements() == 0) return CompleteWork();
     if (reduces_ == nullptr)
       throw CommError("a group of several ranks was created without staging and cannot reduce");
-    auto collective = std::make_shared<StagedCollective>(staging_, *inner_, kind, tensor, op, stream);
+    auto collective = std::make_shared<StagedCollective>(staging_, *inner_, kind, tensor, own, op, stream);
     reductions_.push_back(collective);
     StepReductions();
     return std::make_unique<StagedWork>(staging_, std::move(collective));
