@@ -147,6 +147,17 @@ StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int6
   if (recomputing > 0) add(blocks.recompute, static_cast<double>(recomputing));
   if (first) add(blocks.embedding, 1);
   if (last) add(blocks.head, 1);
+  const StageCosts& arrival = blocks.arrival;
+  if (!first)
+    add({.forward_s = arrival.forward_s,
+         .tp_forward_s = arrival.tp_forward_s,
+         .forward_ops = arrival.forward_ops},
+        1);
+  if (!last)
+    add({.backward_s = arrival.backward_s,
+         .tp_backward_s = arrival.tp_backward_s,
+         .backward_ops = arrival.backward_ops},
+        1);
   c.forward_s = std::max(c.forward_s, c.forward_ops * host_op_s);
   const double issue_s = c.backward_ops * host_op_s;
   const double first_s = std::max(c.backward_s - c.first_saves_s, issue_s);
@@ -234,6 +245,9 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   add_backward(compute.embedding_backward, compute.first_embedding_s, blocks.embedding);
   add_forward(compute.head_forward, blocks.head);
   add_backward(compute.head_backward, compute.first_head_s, blocks.head);
+  const OpSum arrival = SumOf(plan, ArrivalOps(model_, workload_, plan));
+  add_forward(arrival, blocks.arrival);
+  add_backward(arrival, arrival.compute_s, blocks.arrival);
   if (plan.pp > 1) {
     p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));

@@ -52,6 +52,8 @@ struct BlockCosts {
   StageCosts recompute;  // what a recomputing layer adds to its backward
   StageCosts embedding;
   StageCosts head;
+  StageCosts arrival;  // of a message: in the forward of all stages but the first, in the backward of all but
+                       // the last
 };
 
 // Returns the costs of a stage with `layers` layers, of which `recomputing` recompute, if the host issues an

@@ -131,12 +131,12 @@ class OpLister {
     OwnRows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd);
   }
   void Message(OpKind kind) {
-    const std::int64_t whole = s.rows * s.hidden;
-    const std::int64_t sent = ScattersMessages(plan_) ? (whole + plan_.tp - 1) / plan_.tp : whole;
-    Communicate(kind, types.compute, CommGroup::kPipeline, plan_.pp, sent);
-    if (kind == OpKind::kRecv && ScattersMessages(plan_)) {
-      Communicate(OpKind::kAllGather, types.compute, CommGroup::kTensor, plan_.tp, whole);
-    }
+    Communicate(kind, types.compute, CommGroup::kPipeline, plan_.pp,
+                ScattersMessages(plan_) ? s.message / plan_.tp : s.message);
+  }
+  // The parts of a message that has arrived.
+  void GatherMessage() {
+    if (ScattersMessages(plan_)) TensorReduce(OpKind::kAllGather, types.compute, s.message);
   }
 
   // A layer's forward up to the activation: the part that full recomputation repeats.
@@ -186,8 +186,8 @@ std::int64_t NormGradientElements(const ModelSpec& model, const Workload& worklo
 
 std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                                std::int64_t stage) {
-  std::vector<OpDesc> ops;
-  if (IsFirstStage(stage)) ops = EmbeddingForwardOps(model, workload, plan);
+  std::vector<OpDesc> ops =
+      IsFirstStage(stage) ? EmbeddingForwardOps(model, workload, plan) : ArrivalOps(model, workload, plan);
   const std::vector<OpDesc> layer = LayerForwardOps(model, workload, plan);
   for (std::int64_t i = 0; i < StageLayerCount(model, plan, stage); ++i) Append(ops, layer);
   if (IsLastStage(plan, stage)) Append(ops, HeadForwardOps(model, workload, plan));
@@ -196,8 +196,8 @@ std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload,
 
 std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                                 std::int64_t stage, bool accumulate) {
-  std::vector<OpDesc> ops;
-  if (IsLastStage(plan, stage)) ops = HeadBackwardOps(model, workload, plan, accumulate);
+  std::vector<OpDesc> ops = IsLastStage(plan, stage) ? HeadBackwardOps(model, workload, plan, accumulate)
+                                                     : ArrivalOps(model, workload, plan);
   const std::vector<OpDesc> recompute = LayerRecomputeOps(model, workload, plan);
   const std::vector<OpDesc> layer = LayerBackwardOps(model, workload, plan, accumulate);
   const std::int64_t layers = StageLayerCount(model, plan, stage);
@@ -211,6 +211,12 @@ std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload
 }
 
 }  // namespace
+
+std::vector<OpDesc> ArrivalOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+  OpLister l(model, workload, plan);
+  l.GatherMessage();
+  return std::move(l.ops);
+}
 
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan) {

@@ -30,6 +30,7 @@ class Balancer {
         layers_(model.layers),
         ranks_(plan.pp),
         chunks_(plan.virtual_stages) {
+    parts_.arrival = {};  // so that the split is the same however messages are sent
     layer_s_ = parts.layer.Total();
     recompute_s_ = parts.recompute.Total();
     embedding_s_ = parts.embedding.Total();
@@ -135,7 +136,7 @@ class Balancer {
   }
 
   const ParallelPlan& plan_;
-  const BlockCosts& parts_;
+  BlockCosts parts_;
   double host_op_s_;
   std::int64_t layers_, ranks_, chunks_;
   double layer_s_ = 0, recompute_s_ = 0, embedding_s_ = 0, head_s_ = 0;

@@ -42,7 +42,6 @@ constexpr std::array<std::string_view, 2> kFlags = {"0", "1"};
 constexpr Choices kEveryValue = {};
 constexpr std::array<std::string_view, 3> kPredictedSchedules = {"gpipe", "1f1b", "interleaved"};
 constexpr Choices kOnlyFused = Choices(kAttentions).first(1);
-constexpr Choices kOnlyZero = Choices(kFlags).first(1);
 
 absl::Status NotValid(const PlanOption& option, std::string_view value, std::string_view wanted) {
   return base::OptionError(
@@ -195,7 +194,7 @@ constexpr PlanOption Size(std::string_view name, std::string_view json_name, std
           .json_name = json_name,
           .form = OptionForm::kSize,
           .summary = summary,
-          .searched = SearchedByDefault::kAlways,
+          .searched = true,
           .print = PrintNumber<kField>,
           .parse = ParseSize<kField>,
           .copy = CopyFields<kField>,
@@ -209,7 +208,7 @@ constexpr PlanOption Number(std::string_view name, std::string_view json_name, s
   option.form = OptionForm::kNumber;
   option.choices = choices;
   option.predicted = choices.first(1);  // the default
-  option.searched = SearchedByDefault::kNo;
+  option.searched = false;
   option.parse = ParseChoiceOfNumbers<kField>;
   return option;
 }
@@ -237,7 +236,7 @@ constexpr PlanOption RedundantIf(PlanOption option, std::string_view (*redundant
 // Predicted and run with every value, and searched by default.
 constexpr PlanOption Searched(PlanOption option) {
   option.predicted = kEveryValue;
-  option.searched = SearchedByDefault::kAlways;
+  option.searched = true;
   return option;
 }
 
@@ -254,7 +253,7 @@ constexpr PlanOption kOptions[] = {
      .choices = kSchedules,
      .default_note = "interleaved if vpp is above 1",
      .predicted = kPredictedSchedules,
-     .searched = SearchedByDefault::kAlways,
+     .searched = true,
      .print = PrintName<&ParallelPlan::schedule>,
      .parse = ParseName<&ParallelPlan::schedule>,
      .copy = CopyFields<&ParallelPlan::schedule>,
@@ -266,7 +265,7 @@ constexpr PlanOption kOptions[] = {
      .summary = "layers of each stage",
      .choices = kSplits,
      .predicted = kEveryValue,
-     .searched = SearchedByDefault::kAlways,
+     .searched = true,
      .print = SplitText,
      .parse = ParseSplit,
      .copy = CopyFields<&ParallelPlan::split, &ParallelPlan::split_layers>,
@@ -278,7 +277,7 @@ constexpr PlanOption kOptions[] = {
      .summary = "activations computed again in the backward; full:K: in the first K layers of every stage",
      .choices = kRecomputes,
      .predicted = kEveryValue,
-     .searched = SearchedByDefault::kAlways,
+     .searched = true,
      .print = RecomputeText,
      .parse = ParseRecompute,
      .copy = CopyFields<&ParallelPlan::recompute, &ParallelPlan::recompute_layers>,
@@ -310,15 +309,9 @@ constexpr PlanOption kOptions[] = {
                                        "parameter gathering overlaps the forward", WithoutDataAxis),
     Flag<&ParallelPlan::p2p_overlap>("p2p_overlap", "p2p_overlap", "messages between stages overlap compute",
                                      WithoutPipelineAxis),
-    [] {
-      PlanOption scatter = Flag<&ParallelPlan::scatter_gather>(
-          "scatter_gather", "scatter_gather", "each tensor rank sends its share of a message between nodes",
-          RedundantScatterGather);
-      scatter.predicted = kEveryValue;
-      scatter.run = kOnlyZero;
-      scatter.searched = SearchedByDefault::kWhenPredicted;
-      return scatter;
-    }(),
+    Searched(Flag<&ParallelPlan::scatter_gather>(
+        "scatter_gather", "scatter_gather", "each tensor rank sends its share of a message between nodes",
+        RedundantScatterGather)),
 };
 
 const ParallelPlan& Defaults() {

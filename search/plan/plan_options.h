@@ -26,13 +26,6 @@ enum class OptionForm : std::uint8_t {
   kSplit,   // even, auto or layers per stage; in JSON also a list
 };
 
-// When a search goes through the values of an option that `--space` does not name.
-enum class SearchedByDefault : std::uint8_t {
-  kNo,             // only its default
-  kWhenPredicted,  // every predicted value, in searches that only predict a described cluster
-  kAlways,         // every value that the search can predict or run
-};
-
 struct PlanOption {
   std::string_view name;       // in the text form and on the command line: "mbs"
   std::string_view json_name;  // in JSON, CSV and protobuf: "micro_batch"
@@ -45,7 +38,9 @@ struct PlanOption {
   // unless its row says more.
   std::span<const std::string_view> predicted = {};
   std::span<const std::string_view> run = {};  // values that the engine runs; empty: all predicted ones
-  SearchedByDefault searched = SearchedByDefault::kNo;
+  // A search that `--space` does not tell otherwise goes through every value that it can predict or run; false:
+  // its default alone.
+  bool searched = false;
   bool always_printed = false;  // in the text form, at its default too
 
   // The value in the text form.

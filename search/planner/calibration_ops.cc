@@ -33,6 +33,7 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
     Add(weights, LayerRecomputeOps(model, workload, plan), static_cast<double>(recomputing) * m);
   Add(weights, EmbeddingForwardOps(model, workload, plan), m);
   Add(weights, HeadForwardOps(model, workload, plan), m);
+  Add(weights, ArrivalOps(model, workload, plan), 2 * static_cast<double>(StageCount(plan) - 1) * m);
   for (const bool accumulate : {false, true}) {
     const double times = accumulate ? m - 1 : 1;
     if (times == 0) continue;

@@ -51,8 +51,8 @@ class Collector {
   std::int64_t dropped() const { return dropped_; }
 
  private:
-  // A plan that sends whole messages, and its index. Layers are balanced by the stage times, which exclude
-  // messages between stages. The plan with scatter_gather therefore has the same split.
+  // A plan that sends whole messages, and its index. Layers are balanced by the stage times without
+  // messages between stages and their arrival. The plan with scatter_gather therefore has the same split.
   struct Whole {
     Recompute recompute;
     std::int64_t recompute_layers;

@@ -49,8 +49,7 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
       return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
   }
   absl::StatusOr<SearchSpace> plans =
-      SearchSpace::Create(model, workload, RankCount(cluster), space,
-                          {.predict_only = options.predict_only, .described = !cluster.local});
+      SearchSpace::Create(model, workload, RankCount(cluster), space, {.predict_only = options.predict_only});
   if (!plans.ok()) return plans.status();
   const bool thinned = plans->ThinRecompute(
       options.budget.plans, options.budget.cases,

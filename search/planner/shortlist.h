@@ -22,8 +22,8 @@ using TimedPlans = std::map<std::size_t, Prediction>;
 // plans and 1.5 million actions in total, so that spaces with huge programs are answered within seconds.
 //
 // Plans that recompute more than a timed plan are scaled by the same ratio, so that they are never
-// faster. The same holds for two plans that differ only in scatter_gather, which changes only message times:
-// the one that is slower by the closed form is scaled.
+// faster. The same holds for two plans that differ only in scatter_gather, which changes messages and their arrival
+// alone: the one that is slower by the closed form is scaled.
 //
 // InvalidArgument, naming the plan, if a time is not positive and finite. Cancelled once `watch` says no.
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible,

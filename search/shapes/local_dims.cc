@@ -9,6 +9,8 @@ LocalDims LocalDimsOf(const ModelSpec& model, const Workload& workload, const Pa
   d.tokens = d.micro_batch * d.seq_len;
   d.rows = SplitsSequence(plan) ? d.tokens / plan.tp : d.tokens;
   d.hidden = model.hidden;
+  d.message = d.rows * d.hidden;
+  if (ScattersMessages(plan)) d.message = (d.message + plan.tp - 1) / plan.tp * plan.tp;
   d.heads = model.heads / plan.tp;
   d.kv_heads = model.kv_heads / plan.tp;
   d.head_dim = model.head_dim;

@@ -164,13 +164,11 @@ void SearchSpace::SetVariantDefaults() {
   for (const PlanOption& option : options_.table) {
     if (!IsVariant(option)) continue;
     VariantAxis axis{&option, {ParallelPlan()}};
-    const bool predicted = options_.predict_only && options_.described;
-    const bool all = option.searched == SearchedByDefault::kAlways ||
-                     (option.searched == SearchedByDefault::kWhenPredicted && predicted);
     for (const std::string_view value : option.choices) {
       ParallelPlan plan;
       plan.tp = plan.pp = plan.dp = 2;  // nothing is redundant
-      if (!all || !option.parse(option, value, plan).ok() || option.equal(plan, ParallelPlan())) continue;
+      if (!option.searched || !option.parse(option, value, plan).ok() || option.equal(plan, ParallelPlan()))
+        continue;
       if (CheckAllowed(plan).ok()) axis.values.push_back(std::move(plan));
     }
     variants_.push_back(std::move(axis));

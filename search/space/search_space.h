@@ -23,9 +23,6 @@ using AxisValues = std::vector<std::pair<std::string, std::vector<std::string>>>
 
 struct SpaceOptions {
   bool predict_only = false;  // nothing will be run: values that can only be predicted are allowed
-  // With predict_only: options that are searched only when predicted take all their values by default. Set
-  // for described clusters; plans for this machine must be ones that it can run next.
-  bool described = false;
   PlanOptionTable table = PlanOptions();
 };
 
@@ -39,8 +36,8 @@ class SearchSpace {
   // the divisors of `ranks`; mbs the divisors of the global batch; schedule all that can be predicted or run;
   // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto;
   // recompute none, full and full:K for every K below the layers of the plan's largest stage (of an even
-  // spread, rounded up, under split=auto); every other option its default, or more values as its row says
-  // (SearchedByDefault).
+  // spread, rounded up, under split=auto); every other option its default, or all values if its row says so
+  // (PlanOption::searched).
   //
   // InvalidArgument, with the subject "space", names an unknown axis (with the nearest names), an axis named
   // twice, a value that it does not take, sizes none of which make up `ranks`, or schedules none of which go

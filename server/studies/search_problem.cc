@@ -260,9 +260,8 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
                                    fmt::format("axis {} is named twice", problem.space[i].first));
     }
   }
-  auto space = SearchSpace::Create(
-      problem.model, problem.workload, RankCount(problem.cluster), problem.space,
-      {.predict_only = problem.options.predict_only, .described = !problem.cluster.local});
+  auto space = SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), problem.space,
+                                   {.predict_only = problem.options.predict_only});
   if (!space.ok()) return In("space", space.status());
 
   if (spec.max_trials() < 0) {

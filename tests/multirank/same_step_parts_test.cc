@@ -48,19 +48,8 @@ std::vector<std::int64_t> UnevenSplit(std::int64_t stages) {
   return split;
 }
 
-// The axes of the covering array, in this order.
-enum Axis : std::size_t {
-  kStyle,
-  kTp,
-  kPp,
-  kDp,
-  kSchedule,
-  kVpp,
-  kSplit,
-  kRecompute,
-  kMicroBatch,
-  kSequence
-};
+// The axes of the covering array, in this order. kRows: whole rows, sequence parallelism, scattered messages.
+enum Axis : std::size_t { kStyle, kTp, kPp, kDp, kSchedule, kVpp, kSplit, kRecompute, kMicroBatch, kRows };
 const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()),
                                  3, 2, 3, 2, 2};
 
@@ -77,7 +66,8 @@ TrainConfig ConfigOf(const Case& c) {
   plan.recompute = c[kRecompute] == 0 ? Recompute::kNone : Recompute::kFull;
   plan.recompute_layers = c[kRecompute] == 2 ? 1 : 0;
   plan.micro_batch = 1 + c[kMicroBatch];
-  plan.sequence_parallel = c[kSequence] == 1;
+  plan.sequence_parallel = c[kRows] == 1;
+  plan.scatter_gather = c[kRows] == 2;
   const std::int64_t stages = plan.pp * plan.virtual_stages;
   config.model.layers = stages > 6 ? stages : 2 * stages;
   if (c[kSplit] == 1) {
@@ -106,11 +96,11 @@ std::string Describe(const TrainConfig& c) {
   const ParallelPlan& p = c.plan;
   std::string text = fmt::format(
       "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} "
-      "recompute={}:{} sp={}",
+      "recompute={}:{} sp={} scatter_gather={}",
       c.model.name, Name(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
       c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
       static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers,
-      p.sequence_parallel);
+      p.sequence_parallel, p.scatter_gather);
   for (const std::int64_t layers : p.split_layers) text += fmt::format(" {}", layers);
   return text;
 }
@@ -214,6 +204,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     if (TakesVirtualStages(plan.schedule)) plan.virtual_stages = Pick(random, {2, 3, 4});
     plan.recompute = random() % 2 ? Recompute::kFull : Recompute::kNone;
     plan.sequence_parallel = random() % 2;
+    plan.scatter_gather = random() % 2;
     TrainConfig c = ShortRun(RandomModel(random, plan.tp));
     const std::int64_t stages = plan.pp * plan.virtual_stages;
     if (random() % 2) {

@@ -38,10 +38,11 @@ test::Case ChoicesOf(const RandomRun& run) {
   const int recompute = p.recompute == Recompute::kNone ? 0 : p.recompute_layers == 0 ? 1 : 2;
   const int precision = static_cast<int>(SizeOf(run.workload.precision.parameters));
   std::vector<std::int64_t> choices = {p.tp, p.pp, p.dp, p.micro_batch, p.virtual_stages};
-  for (const int choice : {static_cast<int>(p.schedule), static_cast<int>(p.split), recompute, precision,
-                           static_cast<int>(m.norm), static_cast<int>(m.position),
-                           static_cast<int>(m.activation), m.bias ? 1 : 0, m.tied_embeddings ? 1 : 0,
-                           m.kv_heads < m.heads ? 1 : 0, p.sequence_parallel ? 1 : 0}) {
+  for (const int choice :
+       {static_cast<int>(p.schedule), static_cast<int>(p.split), recompute, precision,
+        static_cast<int>(m.norm), static_cast<int>(m.position), static_cast<int>(m.activation),
+        m.bias ? 1 : 0, m.tied_embeddings ? 1 : 0, m.kv_heads < m.heads ? 1 : 0, p.sequence_parallel ? 1 : 0,
+        p.scatter_gather ? 1 : 0}) {
     choices.push_back(choice);
   }
   return {choices.begin(), choices.end()};
@@ -150,7 +151,7 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
   }
   EXPECT_GE(runs, 500);
   EXPECT_GT(ranks, 1500);
-  // 16 axes of 2 to 5 values. The excluded pairs are pp = 1 with several stages, splits and schedules, and
+  // 17 axes of 2 to 5 values. The excluded pairs are pp = 1 with several stages, splits and schedules, and
   // some of the latter with several stages.
   EXPECT_GT(pairs.size(), 800u);
   for (int i = 0; i < kOpKindCount; ++i) {

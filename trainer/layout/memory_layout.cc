@@ -80,6 +80,12 @@ void MemoryLayout::Add(Region region, Tensor& target, DType dtype,
   pending_.emplace_back(arena_.Reserve(region, dtype, shape), &target);
 }
 
+void MemoryLayout::AddMessage(Region region, Tensor& target) {
+  Reservation reservation = arena_.Reserve(region, shape_.workload.precision.compute, {shape_.message});
+  reservation.tensor = reservation.tensor.Reshape({shape_.rows, shape_.hidden});
+  pending_.emplace_back(reservation, &target);
+}
+
 void MemoryLayout::AddParameter(Region region, DType dtype, std::size_t index,
                                 Tensor ParameterTensors::*member) {
   const std::vector<std::int64_t>& dims = parameters_[index].shape;
@@ -137,7 +143,12 @@ void MemoryLayout::AddSlot(const StageShape& chunk, ActivationSlot& slot) {
   if (chunk.first) Add(kRegion, slot.tokens, DType::kI32, {s.tokens});
   slot.layers.resize(static_cast<std::size_t>(chunk.layers.count));
   for (std::size_t l = 0; l < slot.layers.size(); ++l) {
-    Add(kRegion, slot.layers[l].x, e, {s.rows, s.hidden});
+    Tensor& x = slot.layers[l].x;
+    if (l == 0 && !chunk.first) {
+      AddMessage(kRegion, x);
+    } else {
+      Add(kRegion, x, e, {s.rows, s.hidden});
+    }
     if (static_cast<std::int64_t>(l) >= chunk.recomputed) AddLayerOutputs(kRegion, slot.layers[l]);
   }
   if (!chunk.last) return;
@@ -176,10 +187,9 @@ void MemoryLayout::AddCommunication() {
   const RankShape& s = shape_;
   constexpr Region kRegion = Region::kCommunication;
   if (s.plan.pp > 1) {
-    const DType e = s.workload.precision.compute;
-    for (Tensor& grad : grads_) Add(kRegion, grad, e, {s.rows, s.hidden});
+    for (Tensor& grad : grads_) AddMessage(kRegion, grad);
     if (SendsOutput(s)) {
-      for (Tensor& output : outputs_) Add(kRegion, output, e, {s.rows, s.hidden});
+      for (Tensor& output : outputs_) AddMessage(kRegion, output);
     }
   }
   const RankMesh mesh(s.plan);

@@ -126,6 +126,7 @@ class MemoryLayout {
 
  private:
   void Add(Region region, Tensor& target, DType dtype, std::initializer_list<std::int64_t> shape);
+  void AddMessage(Region region, Tensor& target);  // [R,H], with room for the parts of the tensor group
   void AddNorm(Region region, NormStatistics& statistics);
   void AddLayerOutputs(Region region, LayerActivations& a);  // all except x
   void AddParameter(Region region, DType dtype, std::size_t index, Tensor ParameterTensors::*member);

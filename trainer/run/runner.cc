@@ -8,6 +8,7 @@
 #include "trainer/layout/memory_layout.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/parallel/execution.h"
+#include "trainer/parallel/messages.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -76,10 +77,12 @@ void Runner::Run(std::size_t index) {
 // Returns null for an action that is not a send or receive.
 std::unique_ptr<Work> Runner::Communicate(const Action& action) {
   const auto send = [&](const Tensor& tensor, int channel) {
-    return run_.groups.pipeline->Send(tensor, PeerInPipeline(action), channel, run_.stream);
+    return run_.groups.pipeline->Send(OwnPartOfMessage(shape_, tensor), PeerInPipeline(action), channel,
+                                      run_.stream);
   };
   const auto recv = [&](const Tensor& tensor, int channel) {
-    return run_.groups.pipeline->Recv(tensor, PeerInPipeline(action), channel, run_.stream);
+    return run_.groups.pipeline->Recv(OwnPartOfMessage(shape_, tensor), PeerInPipeline(action), channel,
+                                      run_.stream);
   };
   switch (action.kind) {
     case ActionKind::kSendActivation: return send(layout_.output(UseOf(action).output), kActivationChannel);
@@ -117,15 +120,18 @@ void Runner::Forward(const Action& action) {
   max_slots_used_[chunk] = std::max(max_slots_used_[chunk], use.slot + 1);
   LoadTokens(action.microbatch, stage, slot);
   if (clock_ != nullptr) clock_->BeginCompute();
+  if (!stage.first) GatherMessage(run_, shape_, slot.layers.front().x);
   stages_[chunk].Forward(run_, slot, stage.last ? Tensor{} : layout_.output(use.output));
   if (clock_ != nullptr) clock_->EndCompute();
 }
 
 void Runner::Backward(const Action& action) {
   const bool accumulate = !WritesGradients(action.kind, action.microbatch);
+  const std::size_t chunk = shape_.ChunkOfStage(action.stage);
+  const Tensor& grad = layout_.grad(UseOf(action).gradient);
   if (clock_ != nullptr) clock_->BeginCompute();
-  stages_[shape_.ChunkOfStage(action.stage)].Backward(run_, SlotOf(action),
-                                                      layout_.grad(UseOf(action).gradient), accumulate);
+  if (!shape_.chunks[chunk].last) GatherMessage(run_, shape_, grad);
+  stages_[chunk].Backward(run_, SlotOf(action), grad, accumulate);
   if (clock_ != nullptr) clock_->EndCompute();
 }
 

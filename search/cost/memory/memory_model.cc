@@ -31,6 +31,7 @@ class PlanMemory {
     const std::int64_t probabilities = AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * s_.seq_len * e);
     const std::int64_t all_hidden = rows(s_.hidden);
     hidden_ = AlignedBytes(s_.rows * s_.hidden * e);
+    message_ = AlignedBytes(s_.message * e);
     ids_ = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
 
     // One layer's tensors except its input x: as computed, and as kept in a slot.
@@ -61,7 +62,7 @@ class PlanMemory {
       const std::int64_t count = StageLayerCount(model_, plan_, stage);
       layers += count;
       std::int64_t slot = count * hidden_ + (count - FullyRecomputedLayers(plan_, count)) * kept_;
-      if (IsFirstStage(stage)) slot += ids_;
+      slot += IsFirstStage(stage) ? ids_ : message_ - hidden_;  // where the input of the stage arrives
       if (IsLastStage(plan_, stage)) slot += head_;
       bytes.activations += slot * InFlight(plan_, microbatches_, stage);
     }
@@ -78,7 +79,7 @@ class PlanMemory {
     bytes.workspace = workspace_;
     // Only a last rank with a single stage sends no output.
     const bool sends_output = !place.last || plan_.virtual_stages > 1;
-    if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * hidden_;
+    if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * message_;
     const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
     bytes.communication += kCollectiveStagingBytes *
                            ((plan_.tp > 1) + (plan_.dp > 1) + embedding_group + (RankCount(plan_) > 1));
@@ -101,8 +102,9 @@ class PlanMemory {
   LocalDims s_;
   RegionBytes layer_bytes_{};  // of one layer
   std::int64_t microbatches_;
-  std::int64_t hidden_ = 0;  // [R,H e]
-  std::int64_t ids_ = 0;     // [T int32]
+  std::int64_t hidden_ = 0;   // [R,H e]
+  std::int64_t message_ = 0;  // a buffer of a message
+  std::int64_t ids_ = 0;      // [T int32]
   std::int64_t inner_ = 0, kept_ = 0, head_ = 0, workspace_ = 0;
 };
 

@@ -52,7 +52,7 @@ std::vector<PlanOption> TableWithProbe() {
     probe.choices = kProbeValues;
     probe.predicted = {};
     probe.run = {};
-    probe.searched = SearchedByDefault::kAlways;
+    probe.searched = true;
     table.push_back(probe);
   }
   return table;

@@ -29,7 +29,7 @@ struct RunLimits {
   std::vector<std::int64_t> dp = {1, 2, 3};
   std::int64_t layers_per_stage = 4;
   std::int64_t microbatches = 24;
-  // includes options that the engine does not run yet: attention=unfused, recompute=selective, scatter_gather
+  // includes options that the engine does not run yet: attention=unfused, recompute=selective
   bool predicted_only = true;
 };
 
@@ -99,7 +99,7 @@ class RandomRuns {
           break;
         default: break;
       }
-      plan.scatter_gather = limits_.predicted_only && Coin();
+      plan.scatter_gather = limits_.predicted_only ? Coin() : flags_() % 2 == 0;
       plan = Canonical(plan);
       run.workload.seq_len = Pick({1, 5, 16, 129});
       const bool divides = plan.tp > 1 && run.workload.seq_len % plan.tp == 0;

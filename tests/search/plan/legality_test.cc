@@ -262,8 +262,7 @@ TEST(CheckEngineSupports, WhatIsNotPredictedEither) {
 
 TEST(CheckEngineSupports, WhatIsPredictedOnly) {
   for (const auto& [text, option] : {std::pair{"attention=unfused", "attention=unfused"},
-                                     {"attention=unfused,recompute=selective", "attention=unfused"},
-                                     {"tp=2,pp=2,scatter_gather=1", "scatter_gather=1"}}) {
+                                     {"attention=unfused,recompute=selective", "attention=unfused"}}) {
     EXPECT_TRUE(CheckPredictable(Plan(text)).ok()) << text;
     const absl::Status status = CheckEngineSupports(Plan(text));
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);

@@ -178,7 +178,7 @@ TEST(FeasiblePlans, LinkToPlansThatAreElseTheSame) {
 
 TEST(Shortlist, TimesTheFastest) {
   const Problem problem;
-  const SearchSpace space = problem.Space();
+  const SearchSpace space = problem.Space({{"scatter_gather", {"0"}}});  // twins: below
   CostModel costs = problem.Costs();
   FeasiblePlans plans = *FindFeasiblePlans(space, costs, kAnyMemory);
   const auto timed = PredictTimes(costs, plans);
@@ -205,8 +205,7 @@ TEST(Shortlist, TimesTheFastest) {
 // behind it.
 TEST(Shortlist, SkipsTheSlowerWayOfMessages) {
   const Problem problem;
-  const auto space =
-      SearchSpace::Create(problem.model, problem.workload, 8, {}, {.predict_only = true, .described = true});
+  const auto space = SearchSpace::Create(problem.model, problem.workload, 8, {});
   ASSERT_TRUE(space.ok()) << space.status();
   CostModel costs = problem.Costs();
   const std::int64_t smallest = FindFeasiblePlans(*space, costs, kAnyMemory)->smallest_bytes;

@@ -328,8 +328,8 @@ TEST(SearchLoop, SaysWhatTheBudgetLeftOut) {
     return loop.ok() ? loop->LeftOut() : "";
   };
   EXPECT_EQ(left_out({}), "");
-  EXPECT_THAT(left_out({.plans = 700}),
-              HasSubstr("than the 700 that a search goes through: of recompute=full:K"));
+  EXPECT_THAT(left_out({.plans = 1400}),
+              HasSubstr("than the 1400 that a search goes through: of recompute=full:K"));
   EXPECT_THAT(left_out({.plans = 10}), HasSubstr("cut off at tp=1, pp="));
   EXPECT_THAT(left_out({.bytes = 1000}), HasSubstr("cut off at tp=1, pp="));
 }

@@ -14,6 +14,7 @@ TEST(LocalDims, Gpt2OnOneRank) {
                            .tokens = 8192,
                            .rows = 8192,
                            .hidden = 768,
+                           .message = 8192 * 768,
                            .heads = 12,
                            .kv_heads = 12,
                            .head_dim = 64,
@@ -35,6 +36,7 @@ TEST(LocalDims, Gpt3OverEightRanks) {
                            .tokens = 4096,
                            .rows = 4096,
                            .hidden = 12288,
+                           .message = 4096 * 12288,
                            .heads = 12,
                            .kv_heads = 12,
                            .head_dim = 128,
@@ -56,6 +58,7 @@ TEST(LocalDims, Llama3OverEightRanks) {
                            .tokens = 8192,
                            .rows = 8192,
                            .hidden = 8192,
+                           .message = 8192 * 8192,
                            .heads = 8,
                            .kv_heads = 1,
                            .head_dim = 128,
@@ -67,6 +70,26 @@ TEST(LocalDims, Llama3OverEightRanks) {
   EXPECT_EQ(
       LocalDimsOf(*ModelPreset("llama3-70b"), {.global_batch = 64, .seq_len = 8192}, {{.tp = 8, .dp = 2}}),
       expected);
+}
+
+// With sequence parallelism a rank holds its share of the tokens, and sends that.
+TEST(LocalDims, OwnRowsAndMessages) {
+  const ModelSpec model{
+      .layers = 2, .hidden = 5, .heads = 4, .kv_heads = 4, .head_dim = 2, .ffn_hidden = 8, .vocab = 8};
+  const auto dims = [&](bool sequence_parallel, bool scatter_gather) {
+    ParallelPlan plan{{.tp = 4, .pp = 2}, {.micro_batch = 3, .sequence_parallel = sequence_parallel}};
+    plan.scatter_gather = scatter_gather;
+    return LocalDimsOf(model, {.global_batch = 6, .seq_len = 12}, plan);
+  };
+  EXPECT_EQ(dims(false, false).rows, 36);
+  EXPECT_EQ(dims(false, false).message, 180);
+  EXPECT_EQ(dims(true, false).rows, 9);
+  EXPECT_EQ(dims(true, false).message, 45);
+  EXPECT_EQ(dims(true, true).message, 45) << "nothing to scatter";
+  ParallelPlan odd{{.tp = 4, .pp = 2}};
+  odd.scatter_gather = true;
+  EXPECT_EQ(LocalDimsOf(model, {.global_batch = 1, .seq_len = 1}, odd).message, 8)
+      << "5, in four equal parts";
 }
 
 }  // namespace

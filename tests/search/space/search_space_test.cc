@@ -63,7 +63,7 @@ struct BruteForce {
   // recomputes empty: none, full and all K below the largest stage
   std::vector<std::string> splits = {}, recomputes = {};
   std::vector<Attention> attentions = {Attention::kFused};
-  std::vector<bool> sequence_parallels = {false, true}, scatter_gathers = {false};
+  std::vector<bool> sequence_parallels = {false, true}, scatter_gathers = {false, true};
   std::set<ParallelPlan> legal = {}, illegal = {};
   std::map<IllegalReason, std::int64_t> reasons = {};
 
@@ -189,40 +189,18 @@ TEST(SearchSpace, HoldsEveryPlanOnce) {
   }
 }
 
-// Of a cluster that is described, what can only be predicted is gone through without being named, where it
-// has something to act on; of this machine and where plans are run, only what runs.
-TEST(SearchSpace, PredictionsOfADescribedClusterScatterMessagesToo) {
-  const ModelSpec model = Model(6, 4);
-  const Workload workload = Batch(24);
+// A search that names no values goes through the ways of sending messages, where they differ.
+TEST(SearchSpace, ScattersMessagesByDefault) {
   for (const std::int64_t ranks : {1, 2, 4, 8}) {
-    SCOPED_TRACE(ranks);
-    BruteForce brute{.model = model, .workload = workload, .ranks = ranks};
-    brute.mbs = {1, 2, 3, 4, 6, 8, 12, 24};
-    brute.vpp = {1, 2, 3, 6};
-    brute.schedules = test::PredictedSchedules();
-    brute.splits = {"even", "auto"};
-    brute.scatter_gathers = {false, true};
-    brute.Run();
-    const auto space =
-        SearchSpace::Create(model, workload, ranks, {}, {.predict_only = true, .described = true});
+    const auto space = SearchSpace::Create(Model(6, 4), Batch(24), ranks, {});
     ASSERT_TRUE(space.ok()) << space.status();
-    brute.Compare(*space);
     const std::vector<ParallelPlan> all = Legal(*space);
     const auto scatters = std::count_if(all.begin(), all.end(), [](const ParallelPlan& plan) {
-      EXPECT_TRUE(!plan.scatter_gather || (plan.tp > 1 && plan.pp > 1)) << PlanText(plan);
+      EXPECT_TRUE(!plan.scatter_gather || (plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel))
+          << PlanText(plan);
       return plan.scatter_gather;
     });
-    EXPECT_EQ(scatters > 0, ranks >= 4);
-    std::vector<ParallelPlan> run;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(run),
-                 [](const ParallelPlan& plan) { return !plan.scatter_gather; });
-    for (const SpaceOptions& options :
-         {SpaceOptions{}, SpaceOptions{.predict_only = true}, SpaceOptions{.described = true}}) {
-      EXPECT_EQ(Legal(*SearchSpace::Create(model, workload, ranks, {}, options)), run);
-    }
-    EXPECT_EQ(Legal(*SearchSpace::Create(model, workload, ranks, {{"scatter_gather", {"0"}}},
-                                         {.predict_only = true, .described = true})),
-              run);
+    EXPECT_EQ(scatters > 0, ranks >= 4) << ranks;
   }
 }
 
@@ -303,9 +281,12 @@ TEST(SearchSpace, FixedOrder) {
 }
 
 TEST(SearchSpace, IllegalByReason) {
-  const auto space = SearchSpace::Create(
-      Model(3, 2), Batch(2), 4,
-      {{"recompute", {"none"}}, {"schedule", {"1f1b"}}, {"split", {"even"}}, {"sp", {"0"}}});
+  const auto space = SearchSpace::Create(Model(3, 2), Batch(2), 4,
+                                         {{"recompute", {"none"}},
+                                          {"schedule", {"1f1b"}},
+                                          {"split", {"even"}},
+                                          {"sp", {"0"}},
+                                          {"scatter_gather", {"0"}}});
   ASSERT_TRUE(space.ok());
   SearchSpace::Counts counts;
   EXPECT_EQ(Legal(*space, &counts).size(), 1u);  // tp=2, dp=2, mbs=1
@@ -470,8 +451,6 @@ TEST(SearchSpace, Refused) {
   EXPECT_THAT(message({{"scatter_gather", {"2"}}}, kInvalid), HasSubstr("scatter_gather=2"));
   EXPECT_THAT(message({{"attention", {"fused", "unfused"}}}, kLater),
               HasSubstr("attention=unfused can be predicted, but running it is not supported yet"));
-  EXPECT_THAT(message({{"scatter_gather", {"1"}}}, kLater),
-              HasSubstr("scatter_gather=1 can be predicted, but running it is not supported yet"));
   for (const auto& [axis, value] : test::UnpredictedValues()) {
     const std::string first(FindPlanOption(axis)->choices.front());
     EXPECT_THAT(message({{axis, {first, value}}}, kLater),
