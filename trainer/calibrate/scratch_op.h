@@ -68,6 +68,7 @@ class ScratchOp {
   void PrepareActivation(const OpDesc& op);
   void PrepareRope(const OpDesc& op);
   void PrepareAttention(const OpDesc& op);
+  void PrepareUnfusedAttention(const OpDesc& op);
   void PrepareEmbedding(const OpDesc& op);
   void PrepareCrossEntropy(const OpDesc& op);
   void PrepareFlat(const OpDesc& op);

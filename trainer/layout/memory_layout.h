@@ -42,7 +42,10 @@ struct NormStatistics {
 struct LayerActivations {
   Tensor x;
   NormStatistics norm1;
-  Tensor ln1, qkv, lse, attn, mid;
+  Tensor ln1, qkv;
+  Tensor lse;            // fused attention
+  Tensor probabilities;  // unfused attention
+  Tensor attn, mid;
   NormStatistics norm2;
   Tensor ln2, fc, act;
 };
@@ -65,8 +68,10 @@ struct ActivationSlot {
 
 struct Workspace {
   Tensor grad_b, grad_qkv, grad_attn, grad_ffn;
-  Tensor grad_fc;  // same memory as grad_ffn if the activation is not gated
-  Tensor attention;
+  Tensor grad_fc;              // same memory as grad_ffn if the activation is not gated
+  Tensor attention;            // fused attention
+  Tensor dscores;              // unfused attention
+  Tensor probabilities;        // if the backward recomputes them: those of one layer
   LayerActivations recompute;  // if a layer of the rank recomputes; x unused
   Tensor scalars;              // [2] kF64
 };
@@ -124,6 +129,7 @@ class MemoryLayout {
   void Add(Region region, Tensor& target, DType dtype, std::initializer_list<std::int64_t> shape);
   void AddNorm(Region region, NormStatistics& statistics);
   void AddLayerOutputs(Region region, LayerActivations& a);  // all except x
+  void AddProbabilities(Region region, Tensor& target);      // or their gradient
   void AddParameters(Region region, DType dtype, Tensor ParameterTensors::*member);
   void AddSlot(const StageShape& chunk, ActivationSlot& slot);
   void AddWorkspace();

@@ -457,8 +457,6 @@ TEST(SearchSpace, Refused) {
   EXPECT_THAT(message({{"split", {"3+0"}}}, kInvalid), HasSubstr("split=3+0"));
   EXPECT_THAT(message({{"attention", {"flash"}}}, kInvalid), HasSubstr("attention=flash"));
   EXPECT_THAT(message({{"scatter_gather", {"2"}}}, kInvalid), HasSubstr("scatter_gather=2"));
-  EXPECT_THAT(message({{"attention", {"fused", "unfused"}}}, kLater),
-              HasSubstr("attention=unfused can be predicted, but running it is not supported yet"));
   EXPECT_THAT(message({{"scatter_gather", {"1"}}}, kLater),
               HasSubstr("scatter_gather=1 can be predicted, but running it is not supported yet"));
   for (const auto& [axis, value] : test::UnpredictedValues()) {
