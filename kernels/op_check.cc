@@ -116,8 +116,8 @@ OpDesc Adding(OpDesc op, bool accumulate) {
 
 OpDesc RowsDesc(OpKind op, const Tensor& t) { return Desc(op, t.dtype, {t.shape[0], t.shape[1], 0, 0}); }
 
-OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& lse,
-                 const Tensor& workspace) {
+// Checks qkv and how it divides into heads.
+OpDesc AttentionHeads(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads) {
   Main(op, "qkv", qkv, 3);
   const std::int64_t batch = qkv.shape[0], seq = qkv.shape[1], width = qkv.shape[2];
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
@@ -127,13 +127,18 @@ OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t 
     Fail(op, fmt::format("a qkv width of {} is not {} heads and twice {} key-value heads of one size", width,
                          heads, kv_heads));
   }
-  const std::int64_t head_dim = width / (heads + 2 * kv_heads);
+  return Desc(op, qkv.dtype, {batch, seq, heads, width / (heads + 2 * kv_heads), kv_heads});
+}
+
+OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& lse,
+                 const Tensor& workspace) {
+  const OpDesc desc = AttentionHeads(op, qkv, heads, kv_heads);
   RequireType(op, "workspace", workspace, lse.dtype);
-  const std::int64_t needed = AttentionWorkspaceElements(seq, head_dim);
+  const std::int64_t needed = AttentionWorkspaceElements(desc.dims[1], desc.dims[3]);
   if (workspace.Elements() < needed) {
     Fail(op, fmt::format("workspace has {} elements; {} are needed", workspace.Elements(), needed));
   }
-  return Desc(op, qkv.dtype, {batch, seq, heads, head_dim, kv_heads});
+  return desc;
 }
 
 // Checks x[T,W]; the result of the activation has shape [T,F].
@@ -320,6 +325,21 @@ OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_
                          const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace) {
   const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, heads, kv_heads, lse, workspace);
   return WithOperands(desc, {&qkv, &out, &lse, &dout, &dqkv, nullptr});
+}
+
+OpDesc UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                               const Tensor& probabilities, const Tensor& out) {
+  const OpDesc desc = AttentionHeads(OpKind::kUnfusedAttentionForward, qkv, heads, kv_heads);
+  return WithOperands(desc, {&qkv, &probabilities, &out});
+}
+
+OpDesc UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
+                                const Tensor& dqkv, const Tensor& dscores) {
+  const OpDesc desc = AttentionHeads(OpKind::kUnfusedAttentionBackward, qkv, heads, kv_heads);
+  if (IsSameMemory(dscores, probabilities))
+    Fail(desc.kind, "dscores is probabilities; they need memory of their own");
+  return WithOperands(desc, {&qkv, &probabilities, &out, &dout, &dqkv, &dscores});
 }
 
 OpDesc EmbeddingForward(const Tensor& tokens, const Tensor& table, const Tensor& out) {

@@ -100,6 +100,20 @@ Operands OfAttention(const OpDesc& op) {
   return found;
 }
 
+Operands OfUnfusedAttention(const OpDesc& op) {
+  const auto [b, s, n, d, g] = op.dims;
+  const std::int64_t width = (n + 2 * g) * d;
+  Operands found;
+  found.Add("qkv", kCompute, {b, s, width});
+  found.Add("probabilities", kCompute, {b, n, s, s});
+  found.Add("out", kCompute, {b, s, n * d});
+  if (op.kind == OpKind::kUnfusedAttentionForward) return found;
+  found.Add("dout", kCompute, {b, s, n * d});
+  found.Add("dqkv", kCompute, {b, s, width});
+  found.Add("dscores", kCompute, {b, n, s, s});
+  return found;
+}
+
 Operands OfCrossEntropy(const OpDesc& op) {
   const std::int64_t t = op.dims[0], v = op.dims[1];
   Operands found;
@@ -174,6 +188,8 @@ Operands OperandsOf(const OpDesc& op) {
     case OpKind::kRope: found.Add("qkv", kCompute, {1, rows, width * op.dims[2]}); return found;
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward: return OfAttention(op);
+    case OpKind::kUnfusedAttentionForward:
+    case OpKind::kUnfusedAttentionBackward: return OfUnfusedAttention(op);
     case OpKind::kEmbeddingForward:
       found.Add("tokens", kTokenIds, {rows});
       found.Add("table", kCompute, {op.dims[2], width});
@@ -219,10 +235,8 @@ Operands OperandsOf(const OpDesc& op) {
     case OpKind::kRecv:
     case OpKind::kReduceScatter:
     case OpKind::kAllGather: found.Add("y", kCompute, {rows}); return found;
-    case OpKind::kUnfusedAttentionForward:
-    case OpKind::kUnfusedAttentionBackward: break;
   }
-  throw std::logic_error(std::string(Name(op.kind)) + " is only predicted and has no operands");
+  throw std::logic_error("an op of no known kind has no operands");
 }
 
 DType TypeInStep(OperandKind kind, DType compute) {

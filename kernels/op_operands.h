@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/tensor.h"
 #include "search/ops/dtype.h"
 #include "search/ops/op_desc.h"
 
@@ -27,7 +28,7 @@ struct Operand {
   std::string_view name;
   OperandKind kind = OperandKind::kCompute;
   int rank = 0;  // 0: absent, because the op has it only if OpDesc says so
-  std::array<std::int64_t, 3> shape{};
+  std::array<std::int64_t, kMaxRank> shape{};
 
   bool IsPresent() const { return rank > 0; }
   std::span<const std::int64_t> Shape() const { return {shape.data(), static_cast<std::size_t>(rank)}; }
@@ -53,7 +54,6 @@ class Operands {
 //   Rope, Position   one sequence of all tokens; only the rotated heads; a table of as many positions
 //   Attention        a workspace of AttentionWorkspaceElements, which may be larger
 //   Fill, SumOfSquares, AdamW   one tensor of rank 1
-// Throws std::logic_error for a kind that is only predicted.
 Operands OperandsOf(const OpDesc& op);
 
 // Returns the type that an operand has in a training step whose op computes in `compute`.

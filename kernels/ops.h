@@ -131,6 +131,17 @@ class Ops {
                                  const Tensor& out, const Tensor& lse, const Tensor& dout, const Tensor& dqkv,
                                  const Tensor& workspace, Stream& stream) = 0;
 
+  // Causal attention as above that stores its probabilities (Vaswani et al. 2017): writes out[B,S,N*D] and
+  // probabilities[B,N,S,S], row by row the softmax of a query's scaled scores, 0 for later keys. The softmax
+  // is computed in at least fp32; the probabilities have the compute type.
+  virtual void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                       const Tensor& probabilities, const Tensor& out, Stream& stream) = 0;
+  // dqkv = the gradient with respect to qkv, given dout and the results of the forward. dscores[B,N,S,S] is
+  // room for the gradient with respect to the scores; what it holds afterwards is unspecified.
+  virtual void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                        const Tensor& probabilities, const Tensor& out, const Tensor& dout,
+                                        const Tensor& dqkv, const Tensor& dscores, Stream& stream) = 0;
+
   // out[T,H] = row tokens[t] - vocab_start of table[V,H] if the table has that row, else 0.
   virtual void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
                                 const Tensor& out, Stream& stream) = 0;

@@ -1,5 +1,5 @@
-"""Every schedule and parallel axis on the GPU: 2 and 4 ranks that share it must give the losses of
-one rank."""
+"""Every schedule, parallel axis and kind of attention on the GPU: one rank, and 2 and 4 ranks that
+share it, must give the losses of one rank without recomputation and with fused attention."""
 import math
 
 from gpu import dead_rank, programs, repeat
@@ -9,7 +9,8 @@ from gpu.outcome import Failure, NotPossible, OutOfTime
 MODELS = ("gpt2-check", "llama-check")
 STEPS, GLOBAL_BATCH = 3, 8
 WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative to one rank of the same precision
-ONE_RANK = ("tp=1,pp=1,dp=1,mbs=1,recompute=full", "tp=1,pp=1,dp=1,mbs=1,recompute=full:1")
+ONE_RANK = ("tp=1,pp=1,dp=1,mbs=1,recompute=full", "tp=1,pp=1,dp=1,mbs=1,recompute=full:1",
+            "tp=1,pp=1,dp=1,mbs=1,attention=unfused")
 # The most error-prone plans come first; plans that are not reached in time are named in the report.
 RANKS = ("tp=2,mbs=1", "tp=2,mbs=1,sp=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1b",
          "tp=2,pp=2,mbs=1,schedule=1f1b", "tp=2,dp=2,mbs=1", "pp=2,dp=2,mbs=1,schedule=1f1b",
@@ -21,9 +22,10 @@ RANKS = ("tp=2,mbs=1", "tp=2,mbs=1,sp=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1
          "pp=2,mbs=1,schedule=gpipe,split=5+3,recompute=full:1",
          "tp=2,pp=2,vpp=2,mbs=1,schedule=interleaved,recompute=full",
          "pp=2,dp=2,mbs=1,schedule=gpipe,recompute=full", "tp=2,dp=2,mbs=2,recompute=full:1",
-         "pp=4,mbs=1,schedule=1f1b", "pp=2,mbs=1,schedule=gpipe")
+         "pp=4,mbs=1,schedule=1f1b", "pp=2,mbs=1,schedule=gpipe",
+         "tp=2,pp=2,mbs=1,schedule=1f1b,recompute=selective,attention=unfused")
 BF16 = ("tp=2,pp=2,mbs=1,schedule=1f1b", "tp=2,pp=2,mbs=1,schedule=1f1b,sp=1",
-        "pp=2,dp=2,mbs=1,schedule=1f1b")
+        "pp=2,dp=2,mbs=1,schedule=1f1b", "tp=2,mbs=1,recompute=selective,attention=unfused")
 
 
 def cases():

@@ -89,6 +89,18 @@ class AwaitedOps final : public Ops {
       ops.AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace, stream);
     });
   }
+  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                               const Tensor& probabilities, const Tensor& out, Stream& stream) override {
+    Await(stream,
+          [&](Ops& ops) { ops.UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out, stream); });
+  }
+  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
+                                const Tensor& dqkv, const Tensor& dscores, Stream& stream) override {
+    Await(stream, [&](Ops& ops) {
+      ops.UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores, stream);
+    });
+  }
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
                         const Tensor& out, Stream& stream) override {
     Await(stream, [&](Ops& ops) { ops.EmbeddingForward(tokens, table, vocab_start, out, stream); });

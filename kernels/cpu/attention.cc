@@ -15,13 +15,18 @@ constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
 // Offsets of one head of one sequence. Its rows are `ld` (qkv) and `ld_out` (out) elements apart.
 struct Head {
   std::int64_t q, k, v, out, lse;
+  std::int64_t scores;  // of probabilities and dscores, whose rows are S elements apart
 };
 
 Head HeadAt(const AttentionShape& s, std::int64_t b, std::int64_t n) {
   const std::int64_t row = b * s.seq_len * (s.heads + 2 * s.kv_heads) * s.head_dim;
   const std::int64_t kv = s.heads + n / (s.heads / s.kv_heads);
-  return {row + n * s.head_dim, row + kv * s.head_dim, row + (kv + s.kv_heads) * s.head_dim,
-          b * s.seq_len * s.heads * s.head_dim + n * s.head_dim, (b * s.heads + n) * s.seq_len};
+  return {row + n * s.head_dim,
+          row + kv * s.head_dim,
+          row + (kv + s.kv_heads) * s.head_dim,
+          b * s.seq_len * s.heads * s.head_dim + n * s.head_dim,
+          (b * s.heads + n) * s.seq_len,
+          (b * s.heads + n) * s.seq_len * s.seq_len};
 }
 
 // Replaces the first `used` scores by exp(score - max) and the rest by 0. Sets `max` and returns the sum.
@@ -53,6 +58,15 @@ void SoftmaxBackwardRow(T* p, T* dp, std::int64_t used, std::int64_t cols, T lse
   }
   std::fill(p + used, p + cols, T(0));
   std::fill(dp + used, dp + cols, T(0));
+}
+
+// Returns the delta of a row: the sum of dout * out over a head's columns.
+template <typename T>
+T RowDelta(const T* out, const T* dout, std::int64_t head_dim) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t d = 0; d < head_dim; ++d) sum += out[d] * dout[d];
+  return sum;
 }
 
 }  // namespace
@@ -117,12 +131,8 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, 
       T* dv = dqkv + head.v;
       const bool first_of_group = n % (shape.heads / shape.kv_heads) == 0;
       for (std::int64_t i = 0; i < S; ++i) {
-        const T* o = out + head.out + i * width;
-        const T* g = dout + head.out + i * width;
-        T sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (std::int64_t d = 0; d < D; ++d) sum += o[d] * g[d];
-        delta[i] = sum;
+        const std::int64_t row = head.out + i * width;
+        delta[i] = RowDelta(out + row, dout + row, D);
       }
       for (std::int64_t first = (S - 1) / block * block; first >= 0; first -= block) {
         const std::int64_t rows = std::min(block, S - first), cols = first + rows;
@@ -142,11 +152,84 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, 
   }
 }
 
+// Works in blocks of rows, as above, so that only keys up to the end of a block are multiplied.
+template <typename T>
+void UnfusedAttentionForward(const AttentionShape& shape, const T* qkv, T* probabilities, T* out) {
+  const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D,
+                     ld = (shape.heads + 2 * shape.kv_heads) * D;
+  const std::int64_t block = std::min(S, kAttentionBlockRows);
+  const T scale = T(1) / std::sqrt(static_cast<T>(D));
+
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    for (std::int64_t n = 0; n < shape.heads; ++n) {
+      const Head head = HeadAt(shape, b, n);
+      for (std::int64_t first = 0; first < S; first += block) {
+        const std::int64_t rows = std::min(block, S - first), cols = first + rows;
+        T* p = probabilities + head.scores + first * S;
+        Gemm(kNo, kYes, rows, cols, D, scale, qkv + head.q + first * ld, ld, qkv + head.k, ld, T(0), p, S);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          T* row = p + i * S;
+          const std::int64_t used = first + i + 1;
+          T max;
+          const T inverse = T(1) / ExpRow(row, used, S, max);
+#pragma omp simd
+          for (std::int64_t j = 0; j < used; ++j) row[j] *= inverse;
+        }
+        Gemm(kNo, kNo, rows, D, cols, T(1), p, S, qkv + head.v, ld, T(0), out + head.out + first * width,
+             width);
+      }
+    }
+  }
+}
+
+// The equations and the order of the blocks are those of AttentionBackward.
+template <typename T>
+void UnfusedAttentionBackward(const AttentionShape& shape, const T* qkv, const T* probabilities, const T* out,
+                              const T* dout, T* dqkv, T* dscores) {
+  const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D,
+                     ld = (shape.heads + 2 * shape.kv_heads) * D;
+  const std::int64_t block = std::min(S, kAttentionBlockRows);
+  const T scale = T(1) / std::sqrt(static_cast<T>(D));
+
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    for (std::int64_t n = 0; n < shape.heads; ++n) {
+      const Head head = HeadAt(shape, b, n);
+      const bool first_of_group = n % (shape.heads / shape.kv_heads) == 0;
+      for (std::int64_t first = (S - 1) / block * block; first >= 0; first -= block) {
+        const std::int64_t rows = std::min(block, S - first), cols = first + rows;
+        const T* g = dout + head.out + first * width;
+        const T* p = probabilities + head.scores + first * S;
+        T* ds = dscores + head.scores + first * S;
+        const T keep = first_of_group && cols == S ? T(0) : T(1);
+        Gemm(kNo, kYes, rows, cols, D, T(1), g, width, qkv + head.v, ld, T(0), ds, S);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          const T delta = RowDelta(out + head.out + (first + i) * width, g + i * width, D);
+          const T* p_row = p + i * S;
+          T* ds_row = ds + i * S;
+          const std::int64_t used = first + i + 1;
+#pragma omp simd
+          for (std::int64_t j = 0; j < used; ++j) ds_row[j] = p_row[j] * (ds_row[j] - delta) * scale;
+          std::fill(ds_row + used, ds_row + cols, T(0));
+        }
+        Gemm(kYes, kNo, cols, D, rows, T(1), p, S, g, width, keep, dqkv + head.v, ld);
+        Gemm(kNo, kNo, rows, D, cols, T(1), ds, S, qkv + head.k, ld, T(0), dqkv + head.q + first * ld, ld);
+        Gemm(kYes, kNo, cols, D, rows, T(1), ds, S, qkv + head.q + first * ld, ld, keep, dqkv + head.k, ld);
+      }
+    }
+  }
+}
+
 template void AttentionForward(const AttentionShape&, const float*, float*, float*, float*);
 template void AttentionForward(const AttentionShape&, const double*, double*, double*, double*);
 template void AttentionBackward(const AttentionShape&, const float*, const float*, const float*, const float*,
                                 float*, float*);
 template void AttentionBackward(const AttentionShape&, const double*, const double*, const double*,
                                 const double*, double*, double*);
+template void UnfusedAttentionForward(const AttentionShape&, const float*, float*, float*);
+template void UnfusedAttentionForward(const AttentionShape&, const double*, double*, double*);
+template void UnfusedAttentionBackward(const AttentionShape&, const float*, const float*, const float*,
+                                       const float*, float*, float*);
+template void UnfusedAttentionBackward(const AttentionShape&, const double*, const double*, const double*,
+                                       const double*, double*, double*);
 
 }  // namespace autocfg::cpu

@@ -1,8 +1,9 @@
-// Causal grouped-query attention that stores no scores. Blocks of rows of scores are computed, used and
-// discarded; the backward recomputes them from the log-sum-exp (Dao et al. 2022). See Ops for the layouts.
-// With B, S, N, D and G the sizes of AttentionShape in this order, qkv and dqkv are [B, S, (N + 2G) D], out
-// and dout [B, S, N D], lse [B, N, S]. T: float, double; everything is computed and accumulated in T. Pure
-// functions.
+// Causal grouped-query attention, fused and unfused. Fused attention stores no scores: blocks of rows of
+// scores are computed, used and discarded; the backward recomputes them from the log-sum-exp (Dao et al.
+// 2022). Unfused attention keeps its probabilities for the backward. See Ops for the layouts. With B, S, N, D
+// and G the sizes of AttentionShape in this order, qkv and dqkv are [B, S, (N + 2G) D], out and dout [B, S, N
+// D], lse [B, N, S], probabilities and dscores [B, N, S, S]. T: float, double; everything is computed and
+// accumulated in T. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -21,5 +22,14 @@ void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse,
 template <typename T>
 void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, const T* lse, const T* dout,
                        T* dqkv, T* workspace);
+
+// Writes out and every element of probabilities.
+template <typename T>
+void UnfusedAttentionForward(const AttentionShape& shape, const T* qkv, T* probabilities, T* out);
+
+// Writes every element of dqkv, given dout and the results of the forward. Uses dscores as room.
+template <typename T>
+void UnfusedAttentionBackward(const AttentionShape& shape, const T* qkv, const T* probabilities, const T* out,
+                              const T* dout, T* dqkv, T* dscores);
 
 }  // namespace autocfg::cpu

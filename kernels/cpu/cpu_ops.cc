@@ -197,6 +197,25 @@ class CpuOps final : public Ops {
     });
   }
 
+  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                               const Tensor& probabilities, const Tensor& out, Stream&) override {
+    const OpDesc op = op_check::UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out);
+    Dispatch(op, qkv, {}, [&]<typename T>() {
+      cpu::UnfusedAttentionForward(AttentionShape(op), qkv.As<const T>(), probabilities.As<T>(), out.As<T>());
+    });
+  }
+
+  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
+                                const Tensor& dqkv, const Tensor& dscores, Stream&) override {
+    const OpDesc op =
+        op_check::UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores);
+    Dispatch(op, qkv, {}, [&]<typename T>() {
+      cpu::UnfusedAttentionBackward(AttentionShape(op), qkv.As<const T>(), probabilities.As<const T>(),
+                                    out.As<const T>(), dout.As<const T>(), dqkv.As<T>(), dscores.As<T>());
+    });
+  }
+
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
                         const Tensor& out, Stream&) override {
     const OpDesc op = op_check::EmbeddingForward(tokens, table, out);

@@ -78,6 +78,16 @@ class DryOps final : public Ops {
                          Stream&) override {
     log_.Record(op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace));
   }
+  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                               const Tensor& probabilities, const Tensor& out, Stream&) override {
+    log_.Record(op_check::UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out));
+  }
+  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
+                                const Tensor& dqkv, const Tensor& dscores, Stream&) override {
+    log_.Record(
+        op_check::UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores));
+  }
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t, const Tensor& out,
                         Stream&) override {
     log_.Record(op_check::EmbeddingForward(tokens, table, out));

@@ -148,11 +148,6 @@ constexpr bool TakesAccumulate(const OpDesc& op) {
 }
 CommPattern PatternOf(OpKind kind);  // kNone for compute
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
-// Returns true if the engine never issues this kind of op, so that plans with it can at most be predicted.
-// Calibration rejects it.
-constexpr bool IsPredictedOnly(OpKind kind) {
-  return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward;
-}
 
 // Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; leaves unchanged
 // what it allows to be either.
@@ -164,8 +159,8 @@ void SetEpilogue(OpDesc& op, Epilogue epilogue);
 std::string ToString(const OpDesc& op);
 
 // Returns the floating-point operations of the op: 2mnk for a matrix product; for attention 4*B*N*S*S*D
-// forward and 10*B*N*S*S*D backward (scores are computed again), full rather than causal; 0 for all other
-// kinds. An epilogue adds none.
+// forward and 10*B*N*S*S*D backward (scores are computed again), 8*B*N*S*S*D if unfused, full rather than
+// causal; 0 for all other kinds. An epilogue adds none.
 double Flops(const OpDesc& op);
 
 // Returns the minimum number of bytes that the op reads and writes, with each tensor counted once, from its

@@ -41,7 +41,6 @@ constexpr std::array<std::string_view, 2> kFlags = {"0", "1"};
 
 constexpr Choices kEveryValue = {};
 constexpr std::array<std::string_view, 3> kPredictedSchedules = {"gpipe", "1f1b", "interleaved"};
-constexpr Choices kOnlyFused = Choices(kAttentions).first(1);
 
 absl::Status NotValid(const PlanOption& option, std::string_view value, std::string_view wanted) {
   return base::OptionError(
@@ -289,7 +288,6 @@ constexpr PlanOption kOptions[] = {
      .summary = "fused stores no scores",
      .choices = kAttentions,
      .predicted = kEveryValue,
-     .run = kOnlyFused,
      .print = PrintName<&ParallelPlan::attention>,
      .parse = ParseName<&ParallelPlan::attention>,
      .copy = CopyFields<&ParallelPlan::attention>,

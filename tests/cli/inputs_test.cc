@@ -199,7 +199,7 @@ TEST(CheckPlan, GivesTheReasonForIllegalPlans) {
 TEST(CheckPlan, UnsupportedOptionsAreRejectedByName) {
   const auto model = LoadModel("gpt2-tiny", 0);
   const Workload workload{8, 64, *ParsePrecision("fp32")};
-  std::vector<std::string> texts = {"attention=unfused"};
+  std::vector<std::string> texts;
   for (const test::OptionValue& value : test::UnpredictedValues()) texts.push_back(test::PlanTextWith(value));
   for (const std::string& text : texts) {
     if (!CheckLegal(*model, workload, 8, *LoadPlan(text)).ok()) continue;  // which is said first
@@ -207,7 +207,8 @@ TEST(CheckPlan, UnsupportedOptionsAreRejectedByName) {
     EXPECT_TRUE(absl::IsUnimplemented(status)) << text << ": " << status;
     ExpectSays(status, {"not supported yet"});
   }
-  for (const char* text : {"pp=2,vpp=2,mbs=1", "pp=2,split=1+3", "pp=2,split=auto", "recompute=full:1"}) {
+  for (const char* text : {"pp=2,vpp=2,mbs=1", "pp=2,split=1+3", "pp=2,split=auto", "recompute=full:1",
+                           "attention=unfused", "attention=unfused,recompute=selective"}) {
     const auto plan = CheckPlan(*model, workload, 8, *LoadPlan(text));
     EXPECT_TRUE(plan.ok()) << text << ": " << plan.status();
   }

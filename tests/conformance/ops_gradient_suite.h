@@ -260,15 +260,28 @@ TEST_P(OpsGradientSuite, Attention) {
     const Tensor qkv_ = dev_.New({batch, seq, row}), out = dev_.New({batch, seq, width});
     const Tensor lse = dev_.New({batch, heads, seq}), dqkv = dev_.New({batch, seq, row});
     const Tensor workspace = dev_.New({AttentionWorkspaceElements(seq, dim)});
-    const auto loss = [&, n = heads, g = kv_heads](const Values& values) {
-      dev_.Set(qkv_, values);
-      ops_.AttentionForward(qkv_, n, g, out, lse, workspace, stream_);
-      return Dot(dev_.Get(out), w);
-    };
-    loss(qkv);
-    ops_.AttentionBackward(qkv_, heads, kv_heads, out, lse, dev_.Put({batch, seq, width}, w), dqkv, workspace,
-                           stream_);
-    ExpectGradient(loss, qkv, dev_.Get(dqkv), "dqkv", seq > 100 ? 13 : 1);
+    const Tensor probabilities = dev_.New({batch, heads, seq, seq}),
+                 dscores = dev_.New({batch, heads, seq, seq});
+    for (const bool unfused : {false, true}) {
+      const auto loss = [&, n = heads, g = kv_heads](const Values& values) {
+        dev_.Set(qkv_, values);
+        if (unfused) {
+          ops_.UnfusedAttentionForward(qkv_, n, g, probabilities, out, stream_);
+        } else {
+          ops_.AttentionForward(qkv_, n, g, out, lse, workspace, stream_);
+        }
+        return Dot(dev_.Get(out), w);
+      };
+      loss(qkv);
+      const Tensor dout = dev_.Put({batch, seq, width}, w);
+      if (unfused) {
+        ops_.UnfusedAttentionBackward(qkv_, heads, kv_heads, probabilities, out, dout, dqkv, dscores,
+                                      stream_);
+      } else {
+        ops_.AttentionBackward(qkv_, heads, kv_heads, out, lse, dout, dqkv, workspace, stream_);
+      }
+      ExpectGradient(loss, qkv, dev_.Get(dqkv), unfused ? "dqkv, unfused" : "dqkv", seq > 100 ? 13 : 1);
+    }
   }
 }
 

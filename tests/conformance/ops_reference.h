@@ -166,12 +166,14 @@ struct AttentionSizes {
 
 struct Attention {
   Values out, lse, dqkv;
+  Values probabilities = {};  // [B,N,S,S]
 };
 
 // Computes the forward, and the backward from dout.
 inline Attention CausalAttention(const AttentionSizes& z, const Values& qkv, const Values& dout) {
   const std::int64_t width = z.Width();
-  Attention r{Zeros(z.Tokens() * width), Zeros(z.batch * z.heads * z.seq), Zeros(z.Tokens() * z.Row())};
+  Attention r{Zeros(z.Tokens() * width), Zeros(z.batch * z.heads * z.seq), Zeros(z.Tokens() * z.Row()),
+              Zeros(z.batch * z.heads * z.seq * z.seq)};
   const double scale = 1 / std::sqrt(static_cast<double>(z.dim));
   for (std::int64_t b = 0; b < z.batch; ++b) {
     for (std::int64_t n = 0; n < z.heads; ++n) {
@@ -196,6 +198,7 @@ inline Attention CausalAttention(const AttentionSizes& z, const Values& qkv, con
         double expected = 0;  // sum over j of p dp
         for (std::int64_t j = 0; j <= i; ++j) {
           p[j] = std::exp(score[j] - max) / sum;
+          r.probabilities[((b * z.heads + n) * z.seq + i) * z.seq + j] = p[j];
           for (std::int64_t d = 0; d < z.dim; ++d) {
             r.out[out_at(i, d)] += p[j] * qkv[at(2, j, d)];
             dp[j] += dout[out_at(i, d)] * qkv[at(2, j, d)];

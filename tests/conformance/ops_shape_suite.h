@@ -248,6 +248,37 @@ TEST_P(OpsShapeSuite, Attention) {
   Refused(backward(T({1, 4, 4}), T({1, 4, 4})), "attention_backward");
 }
 
+TEST_P(OpsShapeSuite, UnfusedAttention) {
+  const Tensor qkv = T({1, 4, 12}), out = T({1, 4, 4}), square = T({1, 2, 4, 4});
+  const auto forward = [&](Tensor a, std::int64_t heads, std::int64_t kv_heads, Tensor p, Tensor o) {
+    return [=, this] { ops_.UnfusedAttentionForward(a, heads, kv_heads, p, o, s_); };
+  };
+  EXPECT_NO_THROW(forward(qkv, 2, 2, square, out)());
+  EXPECT_NO_THROW(forward(T({1, 4, 8}), 2, 1, square, out)());
+  Refused(forward(qkv, 2, 0, square, out), "unfused_attention_forward");
+  Refused(forward(qkv, 0, 2, square, out), "unfused_attention_forward");
+  Refused(forward(qkv, 3, 2, square, out), "unfused_attention_forward");
+  Refused(forward(qkv, 2, 1, square, out), "unfused_attention_forward");
+  Refused(forward(T({4, 12}), 2, 2, square, out), "unfused_attention_forward");
+  Refused(forward(qkv, 2, 2, T({1, 2, 4}), out), "unfused_attention_forward");
+  Refused(forward(qkv, 2, 2, T({1, 1, 4, 4}), out), "unfused_attention_forward");
+  Refused(forward(qkv, 2, 2, T({1, 2, 4, 5}), out), "unfused_attention_forward");
+  Refused(forward(qkv, 2, 2, square, T({1, 4, 12})), "unfused_attention_forward");
+  Refused(forward(qkv, 2, 2, Ids(32).Reshape({1, 2, 4, 4}), out), "unfused_attention_forward");
+  const auto backward = [&](Tensor p, Tensor o, Tensor dout, Tensor dqkv, Tensor dscores) {
+    return [=, this] { ops_.UnfusedAttentionBackward(qkv, 2, 2, p, o, dout, dqkv, dscores, s_); };
+  };
+  const Tensor dout = T({1, 4, 4}), dqkv = T({1, 4, 12}), dscores = T({1, 2, 4, 4});
+  EXPECT_NO_THROW(backward(square, out, dout, dqkv, dscores)());
+  Refused(backward(T({1, 2, 4, 3}), out, dout, dqkv, dscores), "unfused_attention_backward");
+  Refused(backward(square, T({1, 4, 5}), dout, dqkv, dscores), "unfused_attention_backward");
+  Refused(backward(square, out, T({1, 4, 5}), dqkv, dscores), "unfused_attention_backward");
+  Refused(backward(square, out, dout, T({1, 4, 4}), dscores), "unfused_attention_backward");
+  Refused(backward(square, out, dout, dqkv, T({2, 4, 4})), "unfused_attention_backward");
+  if (square.data != nullptr)
+    Refused(backward(square, out, dout, dqkv, square), "unfused_attention_backward");
+}
+
 TEST_P(OpsShapeSuite, EmbeddingAndPosition) {
   EXPECT_NO_THROW(ops_.EmbeddingForward(Ids(2), T({5, 3}), 0, T({2, 3}), s_));
   Refused([&] { ops_.EmbeddingForward(Ids(3), T({5, 3}), 0, T({2, 3}), s_); }, "embedding_forward");

@@ -283,20 +283,26 @@ TEST_P(OpsSuite, RopeMakesScoresRelative) {
   EXPECT_GT(std::abs(dot(3, 0) - dot(0, 0)), 0.01);
 }
 
+constexpr std::array<reference::AttentionSizes, 12> kAttentionSizes{{{1, 1, 1, 1, 1},
+                                                                     {2, 5, 2, 3, 2},
+                                                                     {1, 127, 1, 8, 1},
+                                                                     {1, 128, 2, 4, 2},
+                                                                     {1, 129, 1, 5, 1},
+                                                                     {1, 300, 1, 7, 1},
+                                                                     {1, 256, 1, 64, 1},
+                                                                     {1, 1, 2, 1, 1},
+                                                                     {2, 5, 4, 3, 2},
+                                                                     {1, 130, 6, 4, 2},
+                                                                     {2, 129, 3, 5, 1},
+                                                                     {1, 260, 2, 8, 2}}};
+
+inline std::string Describe(const reference::AttentionSizes& z) {
+  return " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) + " N/G=" + std::to_string(z.heads) +
+         "/" + std::to_string(z.kv_heads);
+}
+
 TEST_P(OpsSuite, Attention) {
-  const std::array<reference::AttentionSizes, 12> sizes{{{1, 1, 1, 1, 1},
-                                                         {2, 5, 2, 3, 2},
-                                                         {1, 127, 1, 8, 1},
-                                                         {1, 128, 2, 4, 2},
-                                                         {1, 129, 1, 5, 1},
-                                                         {1, 300, 1, 7, 1},
-                                                         {1, 256, 1, 64, 1},
-                                                         {1, 1, 2, 1, 1},
-                                                         {2, 5, 4, 3, 2},
-                                                         {1, 130, 6, 4, 2},
-                                                         {2, 129, 3, 5, 1},
-                                                         {1, 260, 2, 8, 2}}};
-  for (const reference::AttentionSizes& z : sizes) {
+  for (const reference::AttentionSizes& z : kAttentionSizes) {
     for (double magnitude : {1.0, 20.0}) {
       const Values qkv = Random(z.Tokens() * z.Row(), 1, -magnitude, magnitude);
       const Values dout = Random(z.Tokens() * z.Width(), 2);
@@ -307,8 +313,7 @@ TEST_P(OpsSuite, Attention) {
       const Tensor dqkv = dev_.New({z.batch, z.seq, z.Row()});
       const Tensor workspace = dev_.NewWide({AttentionWorkspaceElements(z.seq, z.dim)});
       const reference::Attention want = reference::CausalAttention(z, qkv, dout);
-      const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) +
-                             " N/G=" + std::to_string(z.heads) + "/" + std::to_string(z.kv_heads);
+      const std::string at = Describe(z);
       // Scores of magnitude^2 sqrt(D) are rounded; the exponential magnifies that rounding.
       const double factor = 4 * std::max(1.0, magnitude * magnitude);
       ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
@@ -324,21 +329,84 @@ TEST_P(OpsSuite, Attention) {
   }
 }
 
+TEST_P(OpsSuite, UnfusedAttention) {
+  for (const reference::AttentionSizes& z : kAttentionSizes) {
+    for (double magnitude : {1.0, 20.0}) {
+      const Values qkv = Random(z.Tokens() * z.Row(), 1, -magnitude, magnitude);
+      const Values dout = Random(z.Tokens() * z.Width(), 2);
+      const Tensor qkv_ = dev_.Put({z.batch, z.seq, z.Row()}, qkv),
+                   dout_ = dev_.Put({z.batch, z.seq, z.Width()}, dout);
+      const Tensor out = dev_.New({z.batch, z.seq, z.Width()}), dqkv = dev_.New({z.batch, z.seq, z.Row()});
+      const Tensor probabilities = dev_.New({z.batch, z.heads, z.seq, z.seq}),
+                   dscores = dev_.New({z.batch, z.heads, z.seq, z.seq});
+      const reference::Attention want = reference::CausalAttention(z, qkv, dout);
+      const std::string at = Describe(z);
+      const double factor = 4 * std::max(1.0, magnitude * magnitude);  // as in fused attention
+      ops_.UnfusedAttentionForward(qkv_, z.heads, z.kv_heads, probabilities, out, stream_);
+      Near(probabilities, want.probabilities, "probabilities" + at, factor);
+      Near(out, want.out, "out" + at, factor, 1);
+      const Values stored = dev_.Get(probabilities);
+      for (std::int64_t row = 0; row < z.batch * z.heads * z.seq; ++row) {
+        for (std::int64_t key = row % z.seq + 1; key < z.seq; ++key)
+          ASSERT_EQ(stored[row * z.seq + key], 0) << "of a later key" << at;
+      }
+      ops_.UnfusedAttentionBackward(qkv_, z.heads, z.kv_heads, probabilities, out, dout_, dqkv, dscores,
+                                    stream_);
+      Near(dqkv, want.dqkv, "dqkv" + at, factor, std::max(4.0, magnitude));
+      EXPECT_EQ(dev_.Get(qkv_), qkv) << "the input was changed";
+      EXPECT_EQ(dev_.Get(probabilities), stored) << "the probabilities were changed";
+    }
+  }
+}
+
+TEST_P(OpsSuite, UnfusedAttentionEqualsFused) {
+  const double tolerance = dev_.type == DType::kF64 ? 1e-12 : 4 * GetParam().tolerance;
+  const double rounding = NarrowRounding(dev_.type);
+  for (const reference::AttentionSizes& z : kAttentionSizes) {
+    const Tensor qkv = dev_.Put({z.batch, z.seq, z.Row()}, Random(z.Tokens() * z.Row(), 1, -2, 2)),
+                 dout = dev_.Put({z.batch, z.seq, z.Width()}, Random(z.Tokens() * z.Width(), 2));
+    const Tensor lse = dev_.NewWide({z.batch, z.heads, z.seq}),
+                 workspace = dev_.NewWide({AttentionWorkspaceElements(z.seq, z.dim)});
+    const Tensor fused_out = dev_.New({z.batch, z.seq, z.Width()}),
+                 fused_dqkv = dev_.New({z.batch, z.seq, z.Row()});
+    ops_.AttentionForward(qkv, z.heads, z.kv_heads, fused_out, lse, workspace, stream_);
+    ops_.AttentionBackward(qkv, z.heads, z.kv_heads, fused_out, lse, dout, fused_dqkv, workspace, stream_);
+    const Tensor probabilities = dev_.New({z.batch, z.heads, z.seq, z.seq}),
+                 dscores = dev_.New({z.batch, z.heads, z.seq, z.seq});
+    const Tensor out = dev_.New({z.batch, z.seq, z.Width()}), dqkv = dev_.New({z.batch, z.seq, z.Row()});
+    ops_.UnfusedAttentionForward(qkv, z.heads, z.kv_heads, probabilities, out, stream_);
+    ops_.UnfusedAttentionBackward(qkv, z.heads, z.kv_heads, probabilities, out, dout, dqkv, dscores, stream_);
+    ExpectNear(dev_.Get(out), dev_.Get(fused_out), tolerance + rounding, "out" + Describe(z), rounding);
+    ExpectNear(dev_.Get(dqkv), dev_.Get(fused_dqkv), tolerance + 4 * rounding, "dqkv" + Describe(z),
+               rounding);
+  }
+}
+
 TEST_P(OpsSuite, AttentionIgnoresLaterTokens) {
   const reference::AttentionSizes z{1, 140, 2, 6, 1};
-  Values qkv = Random(z.Tokens() * z.Row(), 1);
-  const Tensor qkv_ = dev_.Put({1, z.seq, z.Row()}, qkv), out = dev_.New({1, z.seq, z.Width()});
+  const Values qkv = Random(z.Tokens() * z.Row(), 1);
+  Values changed = qkv;
+  std::fill(changed.end() - z.Row(), changed.end(), 1000.0);  // the last token
+  const Tensor qkv_ = dev_.New({1, z.seq, z.Row()}), out = dev_.New({1, z.seq, z.Width()});
   const Tensor lse = dev_.NewWide({1, z.heads, z.seq}),
-               workspace = dev_.NewWide({AttentionWorkspaceElements(z.seq, z.dim)});
-  ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
-  Values before = dev_.Get(out);
-  std::fill(qkv.end() - z.Row(), qkv.end(), 1000.0);  // the last token
-  dev_.Set(qkv_, qkv);
-  ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
-  Values after = dev_.Get(out);
-  before.resize(before.size() - static_cast<std::size_t>(z.Width()));
-  after.resize(before.size());
-  ExpectNear(after, before, GetParam().tolerance, "earlier rows", NarrowRounding(dev_.type));
+               workspace = dev_.NewWide({AttentionWorkspaceElements(z.seq, z.dim)}),
+               probabilities = dev_.New({1, z.heads, z.seq, z.seq});
+  for (const bool unfused : {false, true}) {
+    const auto earlier_rows = [&](const Values& values) {
+      dev_.Set(qkv_, values);
+      if (unfused) {
+        ops_.UnfusedAttentionForward(qkv_, z.heads, z.kv_heads, probabilities, out, stream_);
+      } else {
+        ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
+      }
+      Values rows = dev_.Get(out);
+      rows.resize(rows.size() - static_cast<std::size_t>(z.Width()));
+      return rows;
+    };
+    const Values before = earlier_rows(qkv);
+    ExpectNear(earlier_rows(changed), before, GetParam().tolerance, unfused ? "unfused" : "fused",
+               NarrowRounding(dev_.type));
+  }
 }
 
 TEST_P(OpsSuite, Embedding) {

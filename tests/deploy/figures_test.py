@@ -192,7 +192,8 @@ class Cases(unittest.TestCase):
     def test_every_schedule_axis_and_pair_is_covered(self):
         plans = {plan for _, plan, precision in layouts.cases() if precision == "fp32"}
         for words in (["tp=2"], ["tp=4"], ["dp=2"], ["dp=4"], ["schedule=gpipe"], ["schedule=1f1b"], ["schedule=interleaved"], ["tp=2", "pp=2"], ["tp=2", "dp=2"],
-                      ["pp=2", "dp=2"], ["recompute=full"], ["recompute=full:1"], ["split=3+2+2+1"]):
+                      ["pp=2", "dp=2"], ["recompute=full"], ["recompute=full:1"], ["split=3+2+2+1"], ["attention=unfused"],
+                      ["tp=2", "pp=2", "attention=unfused", "recompute=selective"]):
             self.assertTrue(any(all(word in plan.split(",") for word in words) for plan in plans), words)
         for model in layouts.MODELS:
             self.assertEqual({plan for name, plan, precision in layouts.cases() if name == model and precision == "fp32"}, plans)

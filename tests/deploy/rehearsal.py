@@ -87,7 +87,7 @@ class Rehearsal(unittest.TestCase):
                     Section("bench_steps", 200, bench_steps.run), Section("bench_ops", 200, bench_ops.run), Section("step_ops", 100, step_ops.run), Section("slices", 200, slices.run)]
         smaller = (mock.patch.object(losses, "STEPS", 3), mock.patch.object(losses, "PLAN", "mbs=4"),
                    mock.patch.object(weights, "STEPS", 2), mock.patch.object(layouts, "STEPS", 2), mock.patch.object(layouts, "GLOBAL_BATCH", 4),
-                   mock.patch.object(layouts, "RANKS", PLANS), mock.patch.object(layouts, "ONE_RANK", ()), mock.patch.object(layouts, "BF16", PLANS[:1]),
+                   mock.patch.object(layouts, "RANKS", PLANS), mock.patch.object(layouts, "ONE_RANK", ()), mock.patch.object(layouts, "BF16", ("tp=2,mbs=1,recompute=selective,attention=unfused",)),
                    mock.patch.multiple(memory, CASES=MEMORY, MODEL=str(root / "gpu" / "models" / "tiny.json")),
                    mock.patch.multiple(reproducible, STEPS=2, GLOBAL_BATCH=4, PLANS=(("mbs=4", "bf16"), ("tp=2,mbs=2", "fp32"))),
                    mock.patch.object(dead_rank, "AFTER_STEPS", 1),

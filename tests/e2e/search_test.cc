@@ -105,6 +105,20 @@ TEST_F(SearchTest, TextLabelsMeasuredAndPredicted) {
   }
 }
 
+// Times the ops of unfused attention, measures plans with it, and predicts their bytes.
+TEST_F(SearchTest, MeasuresUnfusedAttentionIfTheSpaceNamesIt) {
+  const auto finished = Run(SearchArgs({"--max-trials", "1", "--space", "mbs=1", "--space",
+                                        "attention=unfused", "--space", "recompute=selective", "--json"}));
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const Json best = Json::parse(finished.out)["best"];
+  EXPECT_EQ(best["plan"]["attention"], "unfused");
+  EXPECT_EQ(best["plan"]["recompute"], "selective");
+  EXPECT_EQ(best["provenance"], "measured");
+  EXPECT_EQ(best["measured"]["planned_memory_bytes"],
+            best["predicted"]["memory_bytes"]["total"].get<std::int64_t>() -
+                best["predicted"]["memory_bytes"]["device_overhead"].get<std::int64_t>());
+}
+
 // Returns the measured trials, by plan and repeat, with their numbers of attempts.
 std::map<std::string, int> Measured(const Json& trials) {
   std::map<std::string, int> measured;

@@ -36,7 +36,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   const Tensor qkv = Make({2, 3, 12}), out = Make({2, 3, 4}), lse = Make({2, 2, 3});
   const Tensor work = Make({AttentionWorkspaceElements(3, 2)}), logits = Make({6, 9}), sums = Make({2, 6});
   const Tensor half = Make({6, 2}), grouped = Make({2, 3, 8}), tokens3 = Make({2, 3, 4}),
-               table = Make({9, 4});
+               table = Make({9, 4}), square = Make({2, 2, 3, 3});
   ops->Matmul(Make({6, 5}), Transpose::kNo, Make({4, 5}), Transpose::kYes, x, true, s);
   ops->MatmulBias(Make({6, 5}), Make({5, 4}), w, x, s);
   ops->MatmulResidual(Make({6, 5}), Make({5, 4}), w, x, x, s);
@@ -59,6 +59,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->AttentionForward(qkv, 2, 2, out, lse, work, s);
   ops->AttentionBackward(qkv, 2, 2, out, lse, out, qkv, work, s);
   ops->AttentionForward(grouped, 2, 1, out, lse, work, s);
+  ops->UnfusedAttentionForward(grouped, 2, 1, square, out, s);
+  ops->UnfusedAttentionBackward(qkv, 2, 2, square, out, out, qkv, square, s);
   ops->EmbeddingForward(ids, table, 0, x, s);
   ops->EmbeddingBackward(ids, x, 0, table, true, s);
   ops->PositionForward(tokens3.Reshape({6, 4}), 3, 0, table, s);
@@ -114,7 +116,10 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           adding(Desc(OpKind::kRmsNormBackward, {6, 4})), Desc(OpKind::kResidualAdd, {6, 4}),
           Desc(OpKind::kRope, {6, 4, 2}), Desc(OpKind::kRope, {6, 4, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
-          Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}), Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}),
+          Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}),
+          Desc(OpKind::kUnfusedAttentionForward, {2, 3, 2, 2, 1}),
+          Desc(OpKind::kUnfusedAttentionBackward, {2, 3, 2, 2, 2}),
+          Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}),
           adding(Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0})),
           Desc(OpKind::kPositionForward, {6, 4, 0, 0}), Desc(OpKind::kPositionBackward, {6, 4, 0, 0}),
           Desc(OpKind::kCrossEntropy, {6, 9}), Desc(OpKind::kCrossEntropyForward, {6, 9}),
@@ -127,7 +132,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   for (int i = 0; i < kOpKindCount; ++i) {
     const auto kind = static_cast<OpKind>(i);
     if (IsCommunication(kind)) continue;
-    EXPECT_NE(kinds.contains(kind), IsPredictedOnly(kind)) << Name(kind);
+    EXPECT_TRUE(kinds.contains(kind)) << Name(kind);
   }
   log.Clear();
   EXPECT_TRUE(log.ops().empty());
@@ -166,9 +171,14 @@ TEST(DryOps, AcceptsMixedPrecision) {
   ops->Rope(half({2, 3, 8}), 2, 4, 1e4, false, *stream);
   ops->AttentionForward(half({2, 3, 8}), 2, 1, half({2, 3, 4}), Make({2, 2, 3}, DType::kF32),
                         Make({AttentionWorkspaceElements(3, 2)}, DType::kF32), *stream);
+  ops->UnfusedAttentionForward(half({2, 3, 8}), 2, 1, half({2, 2, 3, 3}), half({2, 3, 4}), *stream);
+  EXPECT_THROW(ops->UnfusedAttentionForward(half({2, 3, 8}), 2, 1, Make({2, 2, 3, 3}, DType::kF32),
+                                            half({2, 3, 4}), *stream),
+               std::invalid_argument)
+      << "probabilities in another type";
   const Tensor& g = weight_gradient;
   ops->AdamW(std::array{AdamWTensor{half({3, 4}), g, g, g, g}}, {}, *stream);
-  ASSERT_EQ(log.ops().size(), 9u);
+  ASSERT_EQ(log.ops().size(), 10u);
   EXPECT_TRUE(log.ops().back().master_weights);
   EXPECT_EQ(log.ops().back().dtype, DType::kBF16);
   EXPECT_THROW(ops->RmsNormForward(half({6, 4}), half({4}), 1e-5, half({6, 4}), half({6}), *stream),

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -93,7 +94,9 @@ std::vector<ParallelPlan> Plans() {
           {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
           {{.tp = 2, .dp = 2}},
           {{.tp = 2, .pp = 2}, {.micro_batch = 2}},
-          {{.pp = 2, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}, {.recompute_layers = 1}}};
+          {{.pp = 2, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}, {.recompute_layers = 1}},
+          {{.dp = 2}, {.attention = Attention::kUnfused}},
+          {{.tp = 2, .pp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}}};
 }
 
 TEST_F(EmulatedGpu, F32StepsMatchThoseOfTheCpu) {
@@ -130,8 +133,10 @@ TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
   for (const auto& make : {Gpt2, Llama}) {
     const test::TrainedRun cpu = test::RunAsThreads(make("fp32"));
     TrainConfig c = make("bf16");
-    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2}},
-                                     ParallelPlan{{.dp = 2}, {.recompute = Recompute::kFull}}}) {
+    for (const ParallelPlan& plan :
+         {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2}},
+          ParallelPlan{{.dp = 2}, {.recompute = Recompute::kFull}},
+          ParallelPlan{{.pp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
       c.plan = plan;
       ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 2e-2);
@@ -174,12 +179,16 @@ TEST_F(EmulatedGpu, CalibrationReportsDeviceOverhead) {
 TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
   for (const char* precision : {"fp32", "bf16"}) {
     for (TrainConfig c : {Gpt2(precision), Llama(precision)}) {
-      c.plan = {{}, {.recompute = Recompute::kFull}};
       v1::RunSpec job;
       job.set_device("cuda");
       job.mutable_calibrate();
-      for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, NominalTimes()))
-        *job.mutable_calibrate()->add_ops() = ToProto(time.op);
+      std::set<OpDesc> ops;
+      for (const Attention attention : {Attention::kFused, Attention::kUnfused}) {
+        c.plan = {{}, {.recompute = Recompute::kFull, .attention = attention}};
+        for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, NominalTimes()))
+          ops.insert(time.op);
+      }
+      for (const OpDesc& op : ops) *job.mutable_calibrate()->add_ops() = ToProto(op);
       const worker::JobResult result = RunProcesses(job, 1);
       ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
       const v1::CalibrateResult& calibration = result.ranks[0].last.calibrate_result();

@@ -49,9 +49,21 @@ std::vector<std::int64_t> UnevenSplit(std::int64_t stages) {
 }
 
 // The axes of the covering array, in this order. kRows: whole rows, sequence parallelism, scattered messages.
-enum Axis : std::size_t { kStyle, kTp, kPp, kDp, kSchedule, kVpp, kSplit, kRecompute, kMicroBatch, kRows };
-const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()),
-                                 3, 2, 3, 2, 2};
+enum Axis : std::size_t {
+  kStyle,
+  kTp,
+  kPp,
+  kDp,
+  kSchedule,
+  kVpp,
+  kSplit,
+  kRecompute,
+  kAttention,
+  kMicroBatch,
+  kRows,
+};
+const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2,
+                                 4, 2, 2, 3};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
@@ -63,8 +75,11 @@ TrainConfig ConfigOf(const Case& c) {
   plan.dp = kPowers[c[kDp]];
   plan.schedule = schedules[static_cast<std::size_t>(c[kSchedule])];
   plan.virtual_stages = 1 + c[kVpp];
-  plan.recompute = c[kRecompute] == 0 ? Recompute::kNone : Recompute::kFull;
-  plan.recompute_layers = c[kRecompute] == 2 ? 1 : 0;
+  constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull,
+                                  Recompute::kFull};
+  plan.recompute = kModes[c[kRecompute]];
+  plan.recompute_layers = c[kRecompute] == 3 ? 1 : 0;
+  plan.attention = static_cast<Attention>(c[kAttention]);
   plan.micro_batch = 1 + c[kMicroBatch];
   plan.sequence_parallel = c[kRows] == 1;
   plan.scatter_gather = c[kRows] == 2;
@@ -96,11 +111,11 @@ std::string Describe(const TrainConfig& c) {
   const ParallelPlan& p = c.plan;
   std::string text = fmt::format(
       "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} "
-      "recompute={}:{} sp={} scatter_gather={}",
+      "recompute={}:{} attention={} sp={} scatter_gather={}",
       c.model.name, Name(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
       c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
       static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers,
-      p.sequence_parallel, p.scatter_gather);
+      Name(p.attention), p.sequence_parallel, p.scatter_gather);
   for (const std::int64_t layers : p.split_layers) text += fmt::format(" {}", layers);
   return text;
 }
@@ -161,6 +176,7 @@ TEST(SameStepSetup, CasesCoverRequiredCombinations) {
   EXPECT_TRUE(pairs.contains({{kTp, 2}, {kPp, 2}}));
   EXPECT_TRUE(pairs.contains({{kPp, 2}, {kVpp, 2}}));
   EXPECT_TRUE(pairs.contains({{kVpp, 2}, {kSplit, 1}}));
+  EXPECT_TRUE(pairs.contains({{kRecompute, 1}, {kAttention, 1}})) << "selective recompute acts";
   EXPECT_FALSE(pairs.contains({{kPp, 0}, {kVpp, 1}})) << "virtual stages without a pipeline";
   EXPECT_EQ(UnevenSplit(4), (std::vector<std::int64_t>{1, 1, 2, 2}));
 }
@@ -202,7 +218,8 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     const std::vector<Schedule> schedules = test::PredictedSchedules();
     plan.schedule = schedules[random() % schedules.size()];
     if (TakesVirtualStages(plan.schedule)) plan.virtual_stages = Pick(random, {2, 3, 4});
-    plan.recompute = random() % 2 ? Recompute::kFull : Recompute::kNone;
+    plan.recompute = static_cast<Recompute>(random() % kRecomputeCount);
+    plan.attention = static_cast<Attention>(random() % kAttentionCount);
     plan.sequence_parallel = random() % 2;
     plan.scatter_gather = random() % 2;
     TrainConfig c = ShortRun(RandomModel(random, plan.tp));

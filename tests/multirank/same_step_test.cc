@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 
+#include "search/plan/plan_text.h"
 #include "tests/support/plan_values.h"
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
@@ -95,6 +96,27 @@ std::string LayoutName(const ::testing::TestParamInfo<Layout>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, SameStep, ::testing::ValuesIn(Layouts()), LayoutName);
+
+// Unfused attention, with its probabilities kept, recomputed alone, and recomputed with the layer, in all
+// layers and in the first of each stage.
+TEST(SameStepOfUnfusedAttention, MatchesFusedOnOneRank) {
+  for (const auto& [tp, pp, dp] : {Layout{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {4, 2, 1}, {2, 2, 2}}) {
+    for (const auto& [recompute, layers] : {std::pair{Recompute::kNone, 0},
+                                            {Recompute::kSelective, 0},
+                                            {Recompute::kFull, 0},
+                                            {Recompute::kFull, 1}}) {
+      TrainConfig c = SmallConfig();
+      c.plan = {{.tp = tp, .pp = pp, .dp = dp},
+                {.recompute = recompute, .attention = Attention::kUnfused},
+                {.recompute_layers = layers}};
+      SCOPED_TRACE(PlanText(c.plan));
+      const TrainedRun outcome = RunAsThreads(c);
+      EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
+      ExpectSameSteps(OneRank("fp64"), outcome, 1e-9);
+      ExpectSameWeights(c.model, OneRank("fp64"), outcome, 1e-9);
+    }
+  }
+}
 
 // Checks that the comparison is meaningful: clipping is active and the weights change.
 TEST(SameStepSetup, ClippingIsActiveAndWeightsChange) {

@@ -262,6 +262,20 @@ class RemoteOps final : public Ops {
       cpu_->AttentionBackward(R(qkv), heads, kv_heads, R(out), R(lse), R(dout), R(dqkv), R(workspace), h);
     });
   }
+  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                               const Tensor& probabilities, const Tensor& out, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->UnfusedAttentionForward(R(qkv), heads, kv_heads, R(probabilities), R(out), h);
+    });
+  }
+  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
+                                const Tensor& dqkv, const Tensor& dscores, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->UnfusedAttentionBackward(R(qkv), heads, kv_heads, R(probabilities), R(out), R(dout), R(dqkv),
+                                     R(dscores), h);
+    });
+  }
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
                         const Tensor& out, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->EmbeddingForward(R(tokens), R(table), vocab_start, R(out), h); });

@@ -114,12 +114,24 @@ TEST(Golden, Gpt2SplitOnEveryAxisMatchesReference) {
   ExpectGolden("gpt2", {{.tp = 1, .pp = 2, .dp = 2}});
 }
 
+TEST(Golden, Gpt2WithUnfusedAttentionMatchesReference) {
+  ExpectGolden("gpt2", {{}, {.attention = Attention::kUnfused}});
+  ExpectGolden("gpt2",
+               {{.tp = 3, .pp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}});
+}
+
 TEST(Golden, LlamaOnOneRankMatchesReference) { ExpectGolden("llama", {}); }
 
 TEST(Golden, SplitLlamaMatchesReference) {
   ExpectGolden("llama", {{.tp = 2}});
   ExpectGolden("llama", {{.pp = 2, .dp = 2}, {.micro_batch = 2}});
   ExpectGolden("llama", {{.tp = 2, .pp = 2}, {.recompute = Recompute::kFull}});
+}
+
+TEST(Golden, LlamaWithUnfusedAttentionMatchesReference) {
+  ExpectGolden("llama", {{}, {.attention = Attention::kUnfused}});
+  ExpectGolden("llama",
+               {{.tp = 2, .pp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}});
 }
 
 TEST(Golden, LlamaWithInterleavedStagesMatchesReference) {

@@ -1,11 +1,14 @@
 // Checks that the gradient of a step is that of its reported loss: central differences along a random
-// direction of each parameter, for every style of model.
+// direction of each parameter, for every style of model and kind of attention.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <optional>
 #include <random>
+#include <string>
+#include <tuple>
 
+#include "search/plan/plan_options.h"
 #include "tests/trainer/model_styles.h"
 #include "tests/trainer/thread_ranks.h"
 
@@ -35,16 +38,21 @@ class OneStep {
   std::optional<RankTrainer> trainer_;
 };
 
-class GradientOf : public ::testing::TestWithParam<ModelSpec> {};
+class GradientOf : public ::testing::TestWithParam<std::tuple<ModelSpec, Attention>> {};
 
 TEST_P(GradientOf, EveryParameterMatchesFiniteDifferences) {
   TrainConfig c;
-  c.model = GetParam();
+  c.model = std::get<ModelSpec>(GetParam());
   c.model.layers = 2;
   c.model.init_std = 0.4;  // keeps gradients well above the rounding error of a difference
   c.workload = {.global_batch = 2, .seq_len = 6, .precision = *ParsePrecision("fp64")};
-  c.plan.recompute = Recompute::kFull;
-  c.plan.recompute_layers = 1;
+  c.plan.attention = std::get<Attention>(GetParam());
+  if (IsUnfused(c.plan)) {
+    c.plan.recompute = Recompute::kSelective;
+  } else {
+    c.plan.recompute = Recompute::kFull;
+    c.plan.recompute_layers = 1;
+  }
   c.lr = {.lr = 0, .steps = 1};
   c.seed = 3;
   std::mt19937_64 random(11);
@@ -71,8 +79,13 @@ TEST_P(GradientOf, EveryParameterMatchesFiniteDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Styles, GradientOf, ::testing::ValuesIn(test::ModelStyles()),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Styles, GradientOf,
+                         ::testing::Combine(::testing::ValuesIn(test::ModelStyles()),
+                                            ::testing::Values(Attention::kFused, Attention::kUnfused)),
+                         [](const auto& info) {
+                           return std::get<ModelSpec>(info.param).name + "_" +
+                                  std::string(Name(std::get<Attention>(info.param)));
+                         });
 
 }  // namespace
 }  // namespace autocfg::trainer

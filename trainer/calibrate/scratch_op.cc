@@ -120,10 +120,6 @@ void ScratchOp::FillNumbers(const Contents& contents, const Tensor& tensor) {
 }
 
 void ScratchOp::Prepare(const OpDesc& op) {
-  if (IsPredictedOnly(op.kind)) {
-    throw BadInput(fmt::format("op \"{}\" cannot be timed: {} is supported in predictions only", ToString(op),
-                               Name(op.kind)));
-  }
   switch (op.kind) {
     case OpKind::kMatmul: return PrepareMatmul(op);
     case OpKind::kLayerNormForward:
@@ -137,6 +133,8 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kRope: return PrepareRope(op);
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward: return PrepareAttention(op);
+    case OpKind::kUnfusedAttentionForward:
+    case OpKind::kUnfusedAttentionBackward: return PrepareUnfusedAttention(op);
     case OpKind::kEmbeddingForward:
     case OpKind::kEmbeddingBackward:
     case OpKind::kPositionForward:
@@ -155,8 +153,6 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kRecv:
     case OpKind::kReduceScatter:
     case OpKind::kAllGather: return PrepareFlat(op);
-    case OpKind::kUnfusedAttentionForward:
-    case OpKind::kUnfusedAttentionBackward: break;  // predicted only
   }
   throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown kind", ToString(op)));
 }
@@ -298,6 +294,25 @@ void ScratchOp::PrepareAttention(const OpDesc& op) {
   run_ = [=, this] {
     const auto& v = tensors_;
     ops_.AttentionBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], stream_);
+  };
+}
+
+void ScratchOp::PrepareUnfusedAttention(const OpDesc& op) {
+  const std::int64_t heads = op.dims[2], kv_heads = op.dims[4];
+  const Contents saved{0, 0.1}, written{0, 0.1, Found::kInCache};
+  const double probability = 1 / static_cast<double>(op.dims[1]);
+  const Contents probabilities{probability, probability / 2};
+  if (op.kind == OpKind::kUnfusedAttentionForward) {
+    Take(op, {written, probabilities, saved});
+    run_ = [=, this] {
+      ops_.UnfusedAttentionForward(tensors_[0], heads, kv_heads, tensors_[1], tensors_[2], stream_);
+    };
+    return;
+  }
+  Take(op, {saved, probabilities, saved, written, saved, saved});
+  run_ = [=, this] {
+    const auto& v = tensors_;
+    ops_.UnfusedAttentionBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], stream_);
   };
 }
 

@@ -24,7 +24,7 @@ class ScratchOp {
  public:
   // Allocates tensors for a compute op, or the buffer of a communication op, and fills them with ordinary
   // values. Results stay finite however often a compute op runs on them. Throws BadInput if the sizes are
-  // invalid for the op or the op is supported in predictions only, and DeviceOutOfMemory.
+  // invalid for the op, and DeviceOutOfMemory.
   ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream);
   ScratchOp(const ScratchOp&) = delete;
   ScratchOp& operator=(const ScratchOp&) = delete;
@@ -68,6 +68,7 @@ class ScratchOp {
   void PrepareActivation(const OpDesc& op);
   void PrepareRope(const OpDesc& op);
   void PrepareAttention(const OpDesc& op);
+  void PrepareUnfusedAttention(const OpDesc& op);
   void PrepareEmbedding(const OpDesc& op);
   void PrepareCrossEntropy(const OpDesc& op);
   void PrepareFlat(const OpDesc& op);

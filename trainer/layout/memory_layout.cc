@@ -57,6 +57,9 @@ void MemoryLayout::Resolve() {
   if (!IsGated(shape_.model.activation)) workspace_.grad_fc = workspace_.grad_ffn;
   for (std::size_t c = 0; c < slots_.size(); ++c) {
     for (ActivationSlot& slot : slots_[c]) {
+      if (RecomputesScores(shape_.plan)) {
+        for (LayerActivations& layer : slot.layers) layer.probabilities = workspace_.probabilities;
+      }
       for (std::int64_t l = 0; l < shape_.chunks[c].recomputed; ++l) {
         LayerActivations& layer = slot.layers[static_cast<std::size_t>(l)];
         const Tensor x = layer.x;
@@ -126,13 +129,22 @@ void MemoryLayout::AddLayerOutputs(Region region, LayerActivations& a) {
   AddNorm(region, a.norm1);
   Add(region, a.ln1, e, {s.rows, s.hidden});
   Add(region, a.qkv, e, {s.tokens, s.qkv});
-  Add(region, a.lse, stat, {s.micro_batch, s.heads, s.seq_len});
+  if (!IsUnfused(s.plan)) {
+    Add(region, a.lse, stat, {s.micro_batch, s.heads, s.seq_len});
+  } else if (!RecomputesScores(s.plan)) {
+    AddProbabilities(region, a.probabilities);
+  }
   Add(region, a.attn, e, {s.tokens, s.attention});
   Add(region, a.mid, e, {s.rows, s.hidden});
   AddNorm(region, a.norm2);
   Add(region, a.ln2, e, {s.rows, s.hidden});
   Add(region, a.fc, e, {s.tokens, s.fc});
   Add(region, a.act, e, {s.tokens, s.ffn});
+}
+
+void MemoryLayout::AddProbabilities(Region region, Tensor& target) {
+  const RankShape& s = shape_;
+  Add(region, target, s.workload.precision.compute, {s.micro_batch, s.heads, s.seq_len, s.seq_len});
 }
 
 void MemoryLayout::AddSlot(const StageShape& chunk, ActivationSlot& slot) {
@@ -177,8 +189,13 @@ void MemoryLayout::AddWorkspace() {
   Add(kRegion, workspace_.grad_attn, e, {s.tokens, s.attention});
   Add(kRegion, workspace_.grad_ffn, e, {s.tokens, s.ffn});
   if (IsGated(s.model.activation)) Add(kRegion, workspace_.grad_fc, e, {s.tokens, s.fc});
-  Add(kRegion, workspace_.attention, s.workload.precision.statistics,
-      {AttentionWorkspaceElements(s.seq_len, s.head_dim)});
+  if (IsUnfused(s.plan)) {
+    AddProbabilities(kRegion, workspace_.dscores);
+  } else {
+    Add(kRegion, workspace_.attention, s.workload.precision.statistics,
+        {AttentionWorkspaceElements(s.seq_len, s.head_dim)});
+  }
+  if (RecomputesScores(s.plan)) AddProbabilities(kRegion, workspace_.probabilities);
   if (AnyRecomputes(s)) AddLayerOutputs(kRegion, workspace_.recompute);
   Add(kRegion, workspace_.scalars, DType::kF64, {kStepScalars});
 }

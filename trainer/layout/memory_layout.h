@@ -42,7 +42,10 @@ struct NormStatistics {
 struct LayerActivations {
   Tensor x;
   NormStatistics norm1;
-  Tensor ln1, qkv, lse, attn, mid;
+  Tensor ln1, qkv;
+  Tensor lse;            // fused attention
+  Tensor probabilities;  // unfused attention
+  Tensor attn, mid;
   NormStatistics norm2;
   Tensor ln2, fc, act;
 };
@@ -68,8 +71,10 @@ struct Workspace {
   // sums to scatter over it. Otherwise the gradient of the input of a column-parallel layer.
   Tensor whole;
   Tensor grad_qkv, grad_attn, grad_ffn;
-  Tensor grad_fc;  // same memory as grad_ffn if the activation is not gated
-  Tensor attention;
+  Tensor grad_fc;              // same memory as grad_ffn if the activation is not gated
+  Tensor attention;            // fused attention
+  Tensor dscores;              // unfused attention
+  Tensor probabilities;        // if the backward recomputes them: those of one layer
   LayerActivations recompute;  // if a layer of the rank recomputes; x unused
   Tensor scalars;              // [2] kF64
 };
@@ -130,6 +135,7 @@ class MemoryLayout {
   void AddNorm(Region region, NormStatistics& statistics);
   void AddLayerOutputs(Region region, LayerActivations& a);  // all except x
   void AddParameter(Region region, DType dtype, std::size_t index, Tensor ParameterTensors::*member);
+  void AddProbabilities(Region region, Tensor& target);  // or their gradient
   void AddParameters(Region region, DType dtype, Tensor ParameterTensors::*member);
   void AddGradients(DType dtype);
   void AddSlot(const StageShape& chunk, ActivationSlot& slot);

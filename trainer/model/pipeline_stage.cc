@@ -5,7 +5,7 @@
 namespace autocfg::trainer {
 
 PipelineStage::PipelineStage(const RankShape& shape, const MemoryLayout& layout, std::size_t chunk)
-    : loss_(LossScalar(layout.workspace())) {
+    : recomputes_scores_(RecomputesScores(shape.plan)), loss_(LossScalar(layout.workspace())) {
   const StageShape& stage = shape.chunks.at(chunk);
   recomputed_ = static_cast<std::size_t>(stage.recomputed);
   if (stage.first) embedding_.emplace(shape, layout);
@@ -30,6 +30,7 @@ void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, c
   if (head_) head_->Backward(run, slot.head, grad, accumulate);
   for (std::size_t l = layers_.size(); l-- > 0;) {
     if (l < recomputed_) layers_[l].Recompute(run, slot.layers[l]);
+    if (recomputes_scores_) layers_[l].RecomputeScores(run, slot.layers[l]);
     layers_[l].Backward(run, slot.layers[l], grad, accumulate);
   }
   if (embedding_) embedding_->Backward(run, slot, grad, accumulate);

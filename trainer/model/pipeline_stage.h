@@ -29,6 +29,7 @@ class PipelineStage {
 
  private:
   std::size_t recomputed_;  // the number of recomputed layers, from the first on
+  bool recomputes_scores_;  // in every layer
   Tensor loss_;
   std::optional<Embedding> embedding_;
   std::vector<TransformerLayer> layers_;

@@ -26,13 +26,36 @@ void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool invers
                inverse, run.stream);
 }
 
+void TransformerLayer::AttentionForward(const Execution& run, const LayerActivations& a) const {
+  const RankShape& s = shape_;
+  const Tensor qkv = BySequence(a.qkv), attn = BySequence(a.attn);
+  if (IsUnfused(s.plan)) {
+    run.ops.UnfusedAttentionForward(qkv, s.heads, s.kv_heads, a.probabilities, attn, run.stream);
+  } else {
+    run.ops.AttentionForward(qkv, s.heads, s.kv_heads, attn, a.lse, workspace_.attention, run.stream);
+  }
+}
+
+void TransformerLayer::AttentionBackward(const Execution& run, const LayerActivations& a) const {
+  const RankShape& s = shape_;
+  const Workspace& ws = workspace_;
+  const Tensor qkv = BySequence(a.qkv), attn = BySequence(a.attn), grad_attn = BySequence(ws.grad_attn),
+               grad_qkv = BySequence(ws.grad_qkv);
+  if (IsUnfused(s.plan)) {
+    run.ops.UnfusedAttentionBackward(qkv, s.heads, s.kv_heads, a.probabilities, attn, grad_attn, grad_qkv,
+                                     ws.dscores, run.stream);
+  } else {
+    run.ops.AttentionBackward(qkv, s.heads, s.kv_heads, attn, a.lse, grad_attn, grad_qkv, ws.attention,
+                              run.stream);
+  }
+}
+
 void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
   norm_1_.Forward(run, a.x, a.ln1, a.norm1);
   ColumnParallelForward(run, c_attn_, a.ln1, workspace_.whole, a.qkv);
   Rope(run, a.qkv, /*inverse=*/false);
-  run.ops.AttentionForward(BySequence(a.qkv), s.heads, s.kv_heads, BySequence(a.attn), a.lse,
-                           workspace_.attention, run.stream);
+  AttentionForward(run, a);
   RowParallelForward(run, attn_proj_, a.attn, a.x, workspace_.whole, a.mid);
   norm_2_.Forward(run, a.mid, a.ln2, a.norm2);
   ColumnParallelActivationForward(run, s.model.activation, c_fc_, a.ln2, workspace_.whole, a.fc, a.act);
@@ -52,8 +75,7 @@ void TransformerLayer::Backward(const Execution& run, const LayerActivations& a,
   const Tensor grad_ln2 = ColumnParallelBackward(run, c_fc_, a.ln2, ws.grad_fc, ws.whole, accumulate);
   norm_2_.Backward(run, grad_ln2, a.mid, a.norm2, grad, /*add_to_dx=*/true, accumulate);
   RowParallelBackward(run, attn_proj_, a.attn, grad, ws.whole, ws.grad_attn, accumulate);
-  run.ops.AttentionBackward(BySequence(a.qkv), s.heads, s.kv_heads, BySequence(a.attn), a.lse,
-                            BySequence(ws.grad_attn), BySequence(ws.grad_qkv), ws.attention, run.stream);
+  AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
   const Tensor grad_ln1 = ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.whole, accumulate);
   norm_1_.Backward(run, grad_ln1, a.x, a.norm1, grad, /*add_to_dx=*/true, accumulate);

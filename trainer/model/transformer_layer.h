@@ -18,8 +18,9 @@ class TransformerLayer {
   // Computes out[R,H] from a.x[R,H]. Stores in `a` what Backward needs.
   void Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const;
 
-  // Recomputes, from a.x, what Forward stored in `a`.
+  // Recomputes, from a.x, what Forward stored in `a`, or in RecomputeScores only the unfused attention.
   void Recompute(const Execution& run, const LayerActivations& a) const;
+  void RecomputeScores(const Execution& run, const LayerActivations& a) const { AttentionForward(run, a); }
 
   // Replaces grad[R,H], the gradient with respect to the layer's output, by the gradient with respect to its
   // input. Computes the parameter gradients too; adds to them if `accumulate`.
@@ -29,6 +30,9 @@ class TransformerLayer {
   // Rotates q and k of qkv[T,Q] by their positions, or back. Does nothing in a model without rotary
   // positions.
   void Rope(const Execution& run, const Tensor& qkv, bool inverse) const;
+  // Attention, fused or unfused; the backward turns ws.grad_attn into ws.grad_qkv.
+  void AttentionForward(const Execution& run, const LayerActivations& a) const;
+  void AttentionBackward(const Execution& run, const LayerActivations& a) const;
   Tensor BySequence(const Tensor& t) const;  // a tensor [T,...] viewed as [B,S,...]
 
   const RankShape& shape_;

@@ -32,6 +32,13 @@ __global__ void DeltaKernel(AttentionShape shape, const T* out, const T* dout, f
 }  // namespace
 
 template <typename T>
+void AttentionDelta(const AttentionShape& shape, const T* out, const T* dout, float* delta,
+                    cudaStream_t stream) {
+  const unsigned blocks = CeilDiv(shape.batch * shape.seq_len * shape.heads, kThreads / kWarp);
+  Launch(DeltaKernel<T>, {dim3(blocks), dim3(kThreads)}, stream, shape, out, dout, delta);
+}
+
+template <typename T>
 void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, float* lse, cudaStream_t stream) {
   CheckAttention(shape);
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
@@ -44,8 +51,7 @@ template <typename T>
 void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, const float* lse,
                        const T* dout, T* dqkv, float* delta, cudaStream_t stream) {
   CheckAttention(shape);
-  const unsigned blocks = CeilDiv(shape.batch * shape.seq_len * shape.heads, kThreads / kWarp);
-  Launch(DeltaKernel<T>, {dim3(blocks), dim3(kThreads)}, stream, shape, out, dout, delta);
+  AttentionDelta(shape, out, dout, delta, stream);
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     if (OnTensorCores(shape)) {
       TensorAttentionKeyValueGradient(shape, qkv, lse, dout, delta, dqkv, stream);
@@ -56,6 +62,9 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, 
   PlainAttentionBackward(shape, qkv, lse, dout, delta, dqkv, stream);
 }
 
+template void AttentionDelta(const AttentionShape&, const float*, const float*, float*, cudaStream_t);
+template void AttentionDelta(const AttentionShape&, const __nv_bfloat16*, const __nv_bfloat16*, float*,
+                             cudaStream_t);
 template void AttentionForward(const AttentionShape&, const float*, float*, float*, cudaStream_t);
 template void AttentionForward(const AttentionShape&, const __nv_bfloat16*, __nv_bfloat16*, float*,
                                cudaStream_t);

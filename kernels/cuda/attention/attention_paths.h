@@ -1,6 +1,6 @@
-// Internal to kernels/cuda/attention/attention.h, whose operands and results these are: the two paths behind
-// it. Both require a shape that CheckAttention accepts; the tensor core path also requires OnTensorCores.
-// Both accumulate in float.
+// Internal to kernels/cuda/attention/attention.h, whose operands and results these are: the two paths of
+// fused attention, and what it shares with unfused attention. All require a shape that CheckAttention
+// accepts; the tensor core path also requires OnTensorCores. All accumulate in float.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,6 +9,11 @@
 #include "kernels/cuda/attention/attention_shape.h"
 
 namespace autocfg::cuda {
+
+// Writes delta[B,N,S], the row sums of dout * out, both [B,S,N,D]. T is float or __nv_bfloat16.
+template <typename T>
+void AttentionDelta(const AttentionShape& shape, const T* out, const T* dout, float* delta,
+                    cudaStream_t stream);
 
 // Writes out and lse.
 void TensorAttentionForward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out,

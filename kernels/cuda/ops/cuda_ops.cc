@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/cuda_stream.h"
 #include "kernels/cuda/ops/attention_choice.h"
 #include "kernels/cuda/ops/dispatch.h"
@@ -37,6 +38,29 @@ class CudaOps final : public LinearOps {
     Dispatch(op, {&lse}, [&]<typename T>() {
       attention_.Backward(ShapeOf(op), qkv.As<const T>(), out.As<const T>(), lse.As<const float>(),
                           dout.As<const T>(), dqkv.As<T>(), scratch(), CudaOps::HandleOf(stream));
+    });
+  }
+
+  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                               const Tensor& probabilities, const Tensor& out, Stream& stream) override {
+    const OpDesc op = op_check::UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out);
+    Dispatch(op, {}, [&]<typename T>() {
+      cuda::UnfusedAttentionForward(ShapeOf(op), qkv.As<const T>(), probabilities.As<T>(), out.As<T>(),
+                                    CudaOps::HandleOf(stream));
+    });
+  }
+
+  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
+                                const Tensor& dqkv, const Tensor& dscores, Stream& stream) override {
+    const OpDesc op =
+        op_check::UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores);
+    const AttentionShape shape = ShapeOf(op);
+    Dispatch(op, {}, [&]<typename T>() {
+      cuda::UnfusedAttentionBackward(shape, qkv.As<const T>(), probabilities.As<const T>(), out.As<const T>(),
+                                     dout.As<const T>(), dqkv.As<T>(), dscores.As<T>(),
+                                     scratch().Get<float>(AttentionDeltaElements(shape)),
+                                     CudaOps::HandleOf(stream));
     });
   }
 

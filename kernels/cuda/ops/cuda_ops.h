@@ -17,7 +17,7 @@ std::unique_ptr<Ops> CreateCudaOps();
 // As CreateCudaOps, with `bytes`, at least a MiB, of workspace for the matrix product library.
 std::unique_ptr<Ops> CreateCudaOpsWithWorkspace(std::int64_t bytes);
 
-// Returns the implementation of each product and attention shape that these ops, from CreateCudaOps, have
+// Returns the implementation of each product and fused attention that these ops, from CreateCudaOps, have
 // run. A product is usual if it uses the fastest of cuBLASLt's algorithms. Attention choices are always
 // reported. Throws std::logic_error for ops of another device.
 std::vector<OpChoice> ChoicesOf(const Ops& ops);

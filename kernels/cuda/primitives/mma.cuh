@@ -78,11 +78,17 @@ __device__ void LoadBlocks(const __nv_bfloat16* row, std::uint32_t (&to)[4]) {
 }
 
 // Return 16 x 16 elements at `from` in shared memory, whose rows are `ld` elements apart: as the left
-// operand, as the right one, and as the right one transposed.
+// operand, as the left one transposed, as the right one, and as the right one transposed.
 __device__ inline Left LoadLeft(const __nv_bfloat16* from, int ld) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   Left a;
   LoadBlocks<false>(from + lane % 16 * ld + lane / 16 * 8, a.x);
+  return a;
+}
+__device__ inline Left LoadLeftTransposed(const __nv_bfloat16* from, int ld) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Left a;
+  LoadBlocks<true>(from + (lane / 16 * 8 + lane % 8) * ld + lane / 8 % 2 * 8, a.x);
   return a;
 }
 __device__ inline RightPair LoadRight(const __nv_bfloat16* from, int ld) {

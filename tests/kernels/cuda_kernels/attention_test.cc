@@ -161,6 +161,91 @@ TEST_F(CudaAttention, HandlesScoresFarBelowZero) {
   ExpectScoresFarBelowZero<float>({1, 64, 2, 64, 1});
 }
 
+// `offset`: elements by which every operand is moved from an address where packs can begin.
+template <typename T>
+void ExpectUnfusedAttention(const AttentionSizes& z, double magnitude, double tolerance,
+                            std::int64_t offset = 0) {
+  SCOPED_TRACE(fmt::format("B{} S{} N{} G{} D{}, magnitude {}, offset {}", z.batch, z.seq, z.heads,
+                           z.kv_heads, z.dim, magnitude, offset));
+  const AttentionShape shape = KernelShapeOf(z);
+  const Values qkv = RoundedTo<T>(Random(z.Tokens() * z.Row(), 1, -magnitude, magnitude)),
+               dout = RoundedTo<T>(Random(z.Tokens() * z.Width(), 2));
+  const reference::Attention want = reference::CausalAttention(z, qkv, dout);
+  const std::int64_t scores = z.batch * z.heads * z.seq * z.seq;
+  const DeviceArray<T> qkv_(qkv, offset), dout_(dout, offset), probabilities(scores, offset),
+      dscores(scores, offset), out(z.Tokens() * z.Width(), offset), dqkv(z.Tokens() * z.Row(), offset);
+  const DeviceArray<float> delta(AttentionDeltaElements(shape));
+  UnfusedAttentionForward(shape, qkv_.data(), probabilities.data(), out.data(), nullptr);
+  const Values stored = probabilities.Get();
+  ExpectRounded<T>(stored, want.probabilities, magnitude * tolerance, "probabilities");
+  for (std::int64_t i = 0; i < scores; ++i) {
+    if (i % z.seq <= i / z.seq % z.seq) continue;
+    ASSERT_EQ(stored[static_cast<std::size_t>(i)], 0) << "of a later key";
+  }
+  ExpectClose(out.Get(), want.out, tolerance, "out");
+  UnfusedAttentionBackward(shape, qkv_.data(), probabilities.data(), out.data(), dout_.data(), dqkv.data(),
+                           dscores.data(), delta.data(), nullptr);
+  ExpectClose(dqkv.Get(), want.dqkv, tolerance, "dqkv");
+  EXPECT_EQ(qkv_.Get(), qkv) << "the input was changed";
+  EXPECT_EQ(dout_.Get(), dout) << "the input was changed";
+  EXPECT_EQ(probabilities.Get(), stored) << "the probabilities were changed";
+}
+
+// One and several tiles of rows, of columns and of inner elements, exact and partial, in packs and not;
+// shared key-value heads; sequences.
+const std::vector<AttentionSizes>& UnfusedSizes() {
+  static const std::vector<AttentionSizes> sizes{
+      {1, 1, 1, 1, 1},   {2, 5, 4, 3, 2},    {1, 8, 1, 8, 1},    {2, 16, 3, 24, 1},  {1, 63, 1, 33, 1},
+      {1, 64, 2, 64, 1}, {1, 65, 2, 64, 2},  {1, 72, 2, 80, 1},  {1, 128, 2, 32, 2}, {1, 130, 1, 12, 1},
+      {1, 72, 1, 96, 1}, {1, 136, 4, 16, 2}, {1, 40, 1, 128, 1}, {1, 72, 2, 200, 1}, {1, 66, 1, 256, 1}};
+  return sizes;
+}
+
+TEST_F(CudaAttention, UnfusedInFloat) {
+  for (const AttentionSizes& z : UnfusedSizes()) ExpectUnfusedAttention<float>(z, 1, 3e-6);
+  ExpectUnfusedAttention<float>({1, 72, 2, 8, 1}, 20, 2e-5);
+  ExpectUnfusedAttention<float>({1, 72, 2, 8, 1}, 1, 3e-6, 1);
+}
+
+TEST_F(CudaAttention, UnfusedInBf16) {
+  for (const AttentionSizes& z : UnfusedSizes()) ExpectUnfusedAttention<__nv_bfloat16>(z, 1, 8e-3);
+  ExpectUnfusedAttention<__nv_bfloat16>({1, 136, 2, 32, 1}, 4, 1e-2);
+  ExpectUnfusedAttention<__nv_bfloat16>({1, 72, 2, 8, 1}, 1, 8e-3, 1);
+}
+
+TEST_F(CudaAttention, UnfusedInAnyOrderOfThreads) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(seed);
+    Shuffle(seed);
+    ExpectUnfusedAttention<__nv_bfloat16>({1, 136, 2, 72, 1}, 1, 8e-3);
+    ExpectUnfusedAttention<float>({1, 72, 2, 40, 1}, 1, 3e-6);
+    ExpectUnfusedAttention<float>({1, 70, 2, 37, 1}, 1, 3e-6);
+  }
+}
+
+template <typename T>
+void ExpectUnfusedScoresFarBelowZero(const AttentionSizes& z) {
+  const AttentionShape shape = KernelShapeOf(z);
+  const Values qkv = LowScoresQkv(z, 9), dout = RoundedTo<__nv_bfloat16>(Random(z.Tokens() * z.Width(), 10));
+  const std::int64_t scores = z.batch * z.heads * z.seq * z.seq;
+  const DeviceArray<T> qkv_(qkv), dout_(dout), out(z.Tokens() * z.Width()), dqkv(z.Tokens() * z.Row()),
+      probabilities(scores), dscores(scores);
+  const DeviceArray<float> delta(AttentionDeltaElements(shape));
+  UnfusedAttentionForward(shape, qkv_.data(), probabilities.data(), out.data(), nullptr);
+  UnfusedAttentionBackward(shape, qkv_.data(), probabilities.data(), out.data(), dout_.data(), dqkv.data(),
+                           dscores.data(), delta.data(), nullptr);
+  const reference::Attention want = reference::CausalAttention(z, qkv, dout);
+  ExpectLowScores(z, {out.Get(), want.lse, dqkv.Get()}, want);  // it stores no log-sum-exp
+}
+
+TEST_F(CudaAttention, UnfusedHandlesExtremeScores) {
+  for (const std::int64_t dim : {64, 128}) {
+    ExpectUnfusedScoresFarBelowZero<__nv_bfloat16>({1, 64, 2, dim, 1});
+    ExpectUnfusedScoresFarBelowZero<float>({1, 72, 2, dim, 1});
+  }
+  ExpectUnfusedAttention<float>({1, 66, 1, 16, 1}, 100, 1e-2);  // scores of about 1e4
+}
+
 TEST(CudaAttentionShape, IsRefusedInOneLine) {
   const auto why = [](const AttentionShape& shape) -> std::string {
     try {

@@ -29,7 +29,7 @@ struct RunLimits {
   std::vector<std::int64_t> dp = {1, 2, 3};
   std::int64_t layers_per_stage = 4;
   std::int64_t microbatches = 24;
-  // includes options that the engine does not run yet: attention=unfused, recompute=selective
+  // includes options that the engine does not run yet
   bool predicted_only = true;
 };
 
@@ -87,7 +87,7 @@ class RandomRuns {
       }
       run.model = Model(plan.tp);
       run.model.layers = Layers(plan);
-      switch (random_() % (limits_.predicted_only ? 5 : 3)) {
+      switch (random_() % 5) {
         case 1: plan.recompute = Recompute::kFull; break;
         case 2:
           plan.recompute = Recompute::kFull;
@@ -96,6 +96,7 @@ class RandomRuns {
         case 3:
           plan.attention = Attention::kUnfused;
           plan.recompute = static_cast<Recompute>(Between(0, 2));
+          if (plan.recompute == Recompute::kFull) plan.recompute_layers = run.model.layers % 3;  // 0: all
           break;
         default: break;
       }

@@ -1,14 +1,12 @@
 // Tests op names and their parsing, the text of an op, its FLOPs and bytes, and its hash.
 #include "search/ops/op_desc.h"
 
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <string>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "tests/support/build_paths.h"
 
 namespace autocfg {
 namespace {
@@ -108,19 +106,6 @@ TEST(OpDesc, CommunicationHasAPatternAndComputeHasNone) {
   for (int i = 0; i < kOpKindCount; ++i) {
     const OpKind kind = static_cast<OpKind>(i);
     EXPECT_EQ(IsCommunication(kind), PatternOf(kind) != CommPattern::kNone) << Name(kind);
-  }
-}
-
-// docs/engine.md names them in its last section, and only them.
-TEST(OpDesc, PredictedOnlyKindsAreDocumented) {
-  std::ifstream page(SourcePath("docs/engine.md"));
-  const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
-  const std::size_t section = text.find("\n## Predicted, not run yet\n");
-  ASSERT_NE(section, std::string::npos);
-  for (int i = 0; i < kOpKindCount; ++i) {
-    const auto kind = static_cast<OpKind>(i);
-    const bool named = text.find(fmt::format("`{}`", Name(kind)), section) != std::string::npos;
-    EXPECT_EQ(named, IsPredictedOnly(kind)) << Name(kind);
   }
 }
 

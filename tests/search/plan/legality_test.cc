@@ -260,17 +260,6 @@ TEST(CheckEngineSupports, WhatIsNotPredictedEither) {
   }
 }
 
-TEST(CheckEngineSupports, WhatIsPredictedOnly) {
-  for (const auto& [text, option] : {std::pair{"attention=unfused", "attention=unfused"},
-                                     {"attention=unfused,recompute=selective", "attention=unfused"}}) {
-    EXPECT_TRUE(CheckPredictable(Plan(text)).ok()) << text;
-    const absl::Status status = CheckEngineSupports(Plan(text));
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr(std::string(option) + " can be predicted, but running it is not supported yet"));
-  }
-}
-
 TEST(LegalityRules, ReadOptionsOfTheTable) {
   for (const LegalityRule& rule : LegalityRules()) {
     EXPECT_FALSE(rule.reads.empty()) << rule.name;

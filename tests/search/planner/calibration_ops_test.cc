@@ -1,6 +1,7 @@
 #include "search/planner/calibration_ops.h"
 
 #include <set>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "search/plan/legality.h"
@@ -18,8 +19,11 @@ std::vector<ParallelPlan> Plans(const ModelSpec& model, const Workload& workload
   for (std::int64_t tp = 1; tp <= ranks; tp *= 2) {
     for (std::int64_t pp = 1; tp * pp <= ranks; pp *= 2) {
       for (std::int64_t mbs : {1, 2, 4}) {
-        for (Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+        for (const auto& [recompute, attention] : {std::pair{Recompute::kNone, Attention::kFused},
+                                                   {Recompute::kFull, Attention::kFused},
+                                                   {Recompute::kSelective, Attention::kUnfused}}) {
           ParallelPlan plan;
+          plan.attention = attention;
           plan.tp = tp;
           plan.pp = pp;
           plan.dp = ranks / tp / pp;

@@ -449,8 +449,6 @@ TEST(SearchSpace, Refused) {
   EXPECT_THAT(message({{"split", {"3+0"}}}, kInvalid), HasSubstr("split=3+0"));
   EXPECT_THAT(message({{"attention", {"flash"}}}, kInvalid), HasSubstr("attention=flash"));
   EXPECT_THAT(message({{"scatter_gather", {"2"}}}, kInvalid), HasSubstr("scatter_gather=2"));
-  EXPECT_THAT(message({{"attention", {"fused", "unfused"}}}, kLater),
-              HasSubstr("attention=unfused can be predicted, but running it is not supported yet"));
   for (const auto& [axis, value] : test::UnpredictedValues()) {
     const std::string first(FindPlanOption(axis)->choices.front());
     EXPECT_THAT(message({{axis, {first, value}}}, kLater),

@@ -49,7 +49,7 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
     EXPECT_EQ(epilogues.size(), static_cast<std::size_t>(kEpilogueCount));
     for (int i = 0; i < kOpKindCount; ++i) {
       const auto kind = static_cast<OpKind>(i);
-      EXPECT_NE(kinds.contains(kind), IsPredictedOnly(kind)) << Name(kind);
+      EXPECT_TRUE(kinds.contains(kind)) << Name(kind);
     }
     test::RunThreads(4, [&, rendezvous = std::make_shared<std::vector<std::unique_ptr<Rendezvous>>>(
                                 CreateLocalRendezvous(4))](int rank) {
@@ -239,31 +239,6 @@ TEST(Calibrate, RejectsInvalidOps) {
   EXPECT_TRUE(refuses(master)) << "a master copy, which the cpu device does not keep";
   Backend dry = CreateDryBackend(0, 1);
   EXPECT_THROW(TimeOps({}, 0, 0, 1, dry), BadInput);
-}
-
-TEST(Calibrate, RejectsPredictedOnlyOpsByName) {
-  auto rendezvous = CreateLocalRendezvous(2);
-  test::RunThreads(2, [&](int rank) {
-    Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[rank]);
-    for (int i = 0; i < kOpKindCount; ++i) {
-      const auto kind = static_cast<OpKind>(i);
-      if (!IsPredictedOnly(kind)) continue;
-      OpDesc op;
-      op.kind = kind;
-      op.dims = {2, 4, 2, 4, 2};
-      if (IsCommunication(kind)) {
-        op.group = CommGroup::kTensor;
-        op.group_size = 2;
-      }
-      try {
-        TimeOps({op}, 0, rank, 2, backend);
-        ADD_FAILURE() << Name(kind) << " was timed";
-      } catch (const BadInput& error) {
-        EXPECT_THAT(error.what(), ::testing::HasSubstr(std::string(Name(kind)))) << "the op's name";
-        EXPECT_THAT(error.what(), ::testing::HasSubstr("in predictions only"));
-      }
-    }
-  });
 }
 
 // A device other than the host whose communicators use device memory too, as NCCL's do.

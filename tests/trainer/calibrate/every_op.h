@@ -62,6 +62,8 @@ inline std::vector<OpDesc> OtherOps(DType type) {
   add(OpKind::kCrossEntropy, {6, 8});
   add(OpKind::kAttentionForward, {2, 3, 4, 6, 2});
   add(OpKind::kAttentionBackward, {2, 3, 4, 6, 2});
+  add(OpKind::kUnfusedAttentionForward, {2, 3, 4, 6, 2});
+  add(OpKind::kUnfusedAttentionBackward, {2, 3, 4, 6, 2});
   return ops;
 }
 
