@@ -5,12 +5,13 @@ from gpu.context import seconds_left
 from gpu.outcome import Failure, OutOfTime
 
 CAUSAL = 0.5  # of attention's FLOPs, which count the full scores
+ATTENTION = ("attention_", "unfused_attention_")
 
 
 def floor_s(op, rates):
     """Returns the lower bound of an op's time: FLOPs over the measured rate of products, or bytes
     over the measured copy bandwidth, each operand moved once."""
-    flops = op["flops"] * (CAUSAL if op["op"].startswith(("attention_", "unfused_attention_")) else 1.0)
+    flops = op["flops"] * (CAUSAL if op["op"].startswith(ATTENTION) else 1.0)
     return max(flops / rates["matmul_flops_per_s"], op["bytes"] / rates["copy_bytes_per_s"])
 
 
