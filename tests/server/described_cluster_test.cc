@@ -96,7 +96,7 @@ TEST_F(DescribedCluster, PredictOnlyStudyNeedsNoWorker) {
   }
 }
 
-TEST_F(DescribedCluster, PredictOnlyStudyAcceptsPredictionOnlyOptions) {
+TEST_F(DescribedCluster, PredictOnlyStudyTakesTheNamedValues) {
   Open();
   v1::SearchSpec spec = OnGpus();
   for (const auto& [name, value] : {std::pair{"tp", "2"}, {"pp", "2"}, {"scatter_gather", "1"}}) {
@@ -104,12 +104,9 @@ TEST_F(DescribedCluster, PredictOnlyStudyAcceptsPredictionOnlyOptions) {
     axis.set_name(name);
     axis.add_values(value);
   }
-  const grpc::Status paced = [&] {
-    v1::SearchSpec run = spec;
-    run.set_device("paced");
-    return CreateStatus(run);
-  }();
-  EXPECT_EQ(paced.error_code(), grpc::StatusCode::UNIMPLEMENTED) << paced.error_message();
+  v1::SearchSpec later = spec;
+  later.mutable_space(2)->set_name("p2p_overlap");
+  EXPECT_EQ(CreateStatus(later).error_code(), grpc::StatusCode::UNIMPLEMENTED);
   spec.set_predict_only(true);
   const v1::Study study = Run(spec);
   ASSERT_EQ(study.state(), v1::STUDY_STATE_DONE) << study.message();

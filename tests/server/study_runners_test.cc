@@ -151,7 +151,13 @@ TEST_F(StudyRunnersTest, TransientStorageFailureIsRetried) {
 
 TEST_F(StudyRunnersTest, BackoffGrowsUpToItsLimit) {
   Open(Pauses(milliseconds(20), milliseconds(80)));
-  const std::int64_t study = CreateMeasured();
+  v1::SearchSpec spec = SmallSpec();  // planned at once: each retry edits the row twice
+  for (const char* name : {"sp", "scatter_gather"}) {
+    v1::SpaceAxis& axis = *spec.add_space();
+    axis.set_name(name);
+    axis.add_values("0");
+  }
+  const std::int64_t study = Create(spec);
   BreakJobs();
   // each retry edits the row
   const auto looks = [&] { return static_cast<int>(*store_->ChangeCursor(study)); };
