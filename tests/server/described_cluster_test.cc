@@ -105,6 +105,7 @@ TEST_F(DescribedCluster, PredictOnlyStudyTakesTheNamedValues) {
     axis.add_values(value);
   }
   v1::SearchSpec later = spec;
+  later.set_device("paced");
   later.mutable_space(2)->set_name("p2p_overlap");
   EXPECT_EQ(CreateStatus(later).error_code(), grpc::StatusCode::UNIMPLEMENTED);
   spec.set_predict_only(true);
