@@ -106,7 +106,8 @@ TEST(WorkerPoolTest, RejectsADeviceThatNoWorkerOffers) {
               HasSubstr("head:5000: no worker offers cuda (it has 2 slots on cpu)"));
   const auto none = ChooseDevice(Pool({}), std::nullopt, "");
   ASSERT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(none.status().message()), HasSubstr("no worker offers cpu (it has no workers)"));
+  EXPECT_THAT(std::string(none.status().message()),
+              HasSubstr("no worker offers cpu (it has no workers that take jobs)"));
 }
 
 }  // namespace
