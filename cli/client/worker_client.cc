@@ -47,7 +47,7 @@ absl::StatusOr<WorkerPool> ListPool(const ServiceOptions& options) {
   auto workers = WorkerClient(options.coordinator).ListWorkers(/*gone=*/false);
   if (!workers.ok()) return workers.status();
   for (v1::Worker& worker : *workers) {
-    if (worker.state() == v1::WORKER_STATE_ACTIVE) pool.workers.push_back(std::move(worker));
+    if (worker.takes_jobs()) pool.workers.push_back(std::move(worker));
   }
   return pool;
 }

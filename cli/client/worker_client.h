@@ -26,7 +26,7 @@ class WorkerClient {
   const std::unique_ptr<v1::WorkerService::Stub> stub_;
 };
 
-// Returns the workers of --coordinator that accept work.
+// Returns the workers of --coordinator that take jobs.
 absl::StatusOr<WorkerPool> ListPool(const ServiceOptions& options);
 
 }  // namespace autocfg::cli

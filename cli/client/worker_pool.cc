@@ -125,7 +125,7 @@ absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, std::optional<Eng
                                                                    : EngineDevice::kCpu;
   if (SlotsOf(pool, device) == 0) {
     const std::string others =
-        pool.workers.empty() ? "it has no workers"
+        pool.workers.empty() ? "it has no workers that take jobs"
                              : fmt::format("it has {} slots on {}", SlotsOf(pool, EngineDevice::kPaced),
                                            Name(on_gpus > 0 ? EngineDevice::kCuda : EngineDevice::kCpu));
     return absl::FailedPreconditionError(fmt::format(

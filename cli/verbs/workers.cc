@@ -38,10 +38,17 @@ std::string StateText(v1::WorkerState state) {
   }
 }
 
+// The state, in a table for people.
+std::string ShownState(const v1::Worker& worker) {
+  if (worker.state() == v1::WORKER_STATE_ACTIVE && !worker.takes_jobs()) return "not polling";
+  return StateText(worker.state());
+}
+
 Json WorkerJson(const v1::Worker& worker) {
   const v1::Inventory& inventory = worker.inventory();
   Json json{{"worker", worker.name()},
             {"state", StateText(worker.state())},
+            {"takes_jobs", worker.takes_jobs()},
             {"hostname", inventory.hostname()},
             {"device", inventory.device_kind()},
             {"device_fingerprint", inventory.device_fingerprint()},
@@ -106,7 +113,7 @@ int RunWorkers(const WorkersArgs& args) {
       {"worker", "state", "host", "device", "slots", "in use", "seen", "build", "jobs"}};
   for (const v1::Worker& worker : *workers) {
     const v1::Inventory& inventory = worker.inventory();
-    rows.push_back({LastPart(worker.name()), StateText(worker.state()), inventory.hostname(),
+    rows.push_back({LastPart(worker.name()), ShownState(worker), inventory.hostname(),
                     inventory.device_kind(), std::to_string(inventory.slots()),
                     std::to_string(worker.ranks_in_use()), SeenText(worker.last_seen_s()),
                     inventory.build_id(),

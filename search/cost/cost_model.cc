@@ -25,6 +25,9 @@ constexpr std::int64_t kMostEstimatedComputes = 32'768;
 // through.
 std::int64_t ComputesToFill(const ParallelPlan& plan) { return plan.pp * plan.pp * plan.virtual_stages; }
 
+// Costs of plans that are kept: some 6 MB. Plans are gone through by layout, so older ones are rarely needed.
+constexpr std::size_t kMostPlanCosts = 14'000;
+
 std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
 
 std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity) {
@@ -254,6 +257,7 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
     p.tied_s = SecondsOfOps(plan, 0, ActionKind::kSumTiedEmbedding);
   }
   if (RankCount(plan) > 1) p.scalars_s = times_->Seconds(ScalarReduceOp(plan), plan);
+  if (plan_costs_.size() >= kMostPlanCosts) plan_costs_.clear();
   return plan_costs_.emplace(key, p).first->second;
 }
 

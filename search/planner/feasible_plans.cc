@@ -127,11 +127,11 @@ class Collector {
 absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostModel& costs,
                                                 std::int64_t arena_bytes, const PlanningBudget& budget,
                                                 const PlanningWatch& watch) {
-  constexpr std::int64_t kPlansPerLook = 256;
   FeasiblePlans feasible;
   Collector collector(space, costs, arena_bytes, feasible);
   std::int64_t legal = 0, looks = 0;
   PlanningProgress progress;
+  WatchPace pace;
   bool stopped = false;
   MeshOptions last;
   const auto look = [&](std::int64_t enumerated) {
@@ -146,7 +146,7 @@ absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostMo
   const SearchSpace::Counts counts = space.ForEachLegal(
       [&](const ParallelPlan& plan) {
         last = plan.mesh();
-        if (legal % kPlansPerLook == 0 && !look(std::max(progress.enumerated, legal))) return false;
+        if (pace.Due(plan) && !look(std::max(progress.enumerated, legal))) return false;
         if (!within_budget()) return false;
         ++legal;
         collector.Add(plan);

@@ -40,7 +40,7 @@ struct FeasiblePlans {
   std::optional<MeshOptions> cut_off_at;
 
   ParallelPlan PlanAt(std::size_t i) const { return table.Unpack(plans[i].plan); }
-  std::size_t Bytes() const { return plans.size() * sizeof(FeasiblePlan) + table.Bytes(); }
+  std::size_t Bytes() const { return plans.capacity() * sizeof(FeasiblePlan) + table.Bytes(); }
 };
 
 // Returns the legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. `costs` resolves

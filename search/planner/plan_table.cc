@@ -23,14 +23,16 @@ CompactPlan PlanTable::Pack(const ParallelPlan& plan) {
   const auto small = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
   const auto [it, made] = index_.try_emplace(VariantOf(plan), static_cast<std::int32_t>(variants_.size()));
   if (made) {
-    variants_.push_back(it->first);
-    bytes_ += 2 * (sizeof(ParallelPlan) + plan.split_layers.size() * sizeof(plan.split_layers[0]));
+    const std::vector<std::int64_t>& split = it->first.split_layers;
+    variants_.push_back(&it->first);
+    // A node, its places in both containers (which keep up to as many free), and the split.
+    bytes_ += sizeof(*it) + 4 * sizeof(void*) + split.capacity() * sizeof(split[0]);
   }
   return {small(plan.tp), small(plan.pp), small(plan.dp), small(plan.micro_batch), it->second};
 }
 
 ParallelPlan PlanTable::Unpack(const CompactPlan& packed) const {
-  ParallelPlan plan = variants_[static_cast<std::size_t>(packed.variant)];
+  ParallelPlan plan = *variants_[static_cast<std::size_t>(packed.variant)];
   plan.tp = packed.tp;
   plan.pp = packed.pp;
   plan.dp = packed.dp;

@@ -1,11 +1,11 @@
-// A compact store of plans, for search spaces of a million of them. Not thread-safe while it grows.
+// A compact store of plans, for search spaces of a million of them. Movable; not thread-safe while it grows.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "search/plan/parallel_plan.h"
 
 namespace autocfg {
@@ -22,10 +22,14 @@ struct CompactPlan {
 // stored once, whole, so that no option can be left out.
 class PlanTable {
  public:
+  PlanTable() = default;
+  PlanTable(PlanTable&&) noexcept = default;
+  PlanTable& operator=(PlanTable&&) noexcept = default;
+
   // Requires sizes below 2^31.
   CompactPlan Pack(const ParallelPlan& plan);
   ParallelPlan Unpack(const CompactPlan& plan) const;
-  std::size_t Bytes() const { return bytes_; }  // roughly the memory of the table
+  std::size_t Bytes() const { return bytes_; }  // the memory of the table, without the allocator's own
 
  private:
   // Hashes the options that differ most often; equality compares all of them.
@@ -34,8 +38,10 @@ class PlanTable {
   };
 
   std::size_t bytes_ = 0;
-  std::vector<ParallelPlan> variants_;  // with tp, pp, dp and micro_batch of 1
-  absl::flat_hash_map<ParallelPlan, std::int32_t, VariantHash> index_;
+  // Variants, with tp, pp, dp and micro_batch of 1, and their indices. A variant may hold the layers of a
+  // hundred thousand stages, so it is kept here alone.
+  absl::node_hash_map<ParallelPlan, std::int32_t, VariantHash> index_;
+  std::vector<const ParallelPlan*> variants_;  // by index; they point into `index_`
 };
 
 }  // namespace autocfg

@@ -29,6 +29,16 @@ std::string_view Name(SearchPhase phase) {
   return "unknown";
 }
 
+namespace {
+
+// Returns the cost model for plans before the calibration.
+std::unique_ptr<CostModel> NominalCosts(const SearchState& s) {
+  return std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::make_shared<const NominalTimes>(),
+                                     DeviceOverheadBytes(s.cluster));
+}
+
+}  // namespace
+
 SearchLoop::SearchLoop(std::unique_ptr<SearchState> state) : state_(std::move(state)) {}
 SearchLoop::SearchLoop(SearchLoop&&) noexcept = default;
 SearchLoop& SearchLoop::operator=(SearchLoop&&) noexcept = default;
@@ -67,11 +77,9 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
   } else {
     state->strategy = std::make_unique<RacingStrategy>(options.max_trials);
   }
-  const std::int64_t overhead = DeviceOverheadBytes(cluster);
-  state->costs =
-      std::make_unique<CostModel>(model, workload, cluster, std::make_shared<const NominalTimes>(), overhead);
+  state->costs = NominalCosts(*state);
   state->watch = watch;
-  absl::StatusOr<FeasiblePlans> feasible = state->FindFeasible(*state->costs, overhead);
+  absl::StatusOr<FeasiblePlans> feasible = state->FindFeasible(*state->costs, DeviceOverheadBytes(cluster));
   if (!feasible.ok()) return feasible.status();
   state->feasible = *std::move(feasible);
   state->CountFeasible();
@@ -133,13 +141,23 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
     return absl::InvalidArgumentError(
         fmt::format("device overhead is {} bytes; it must not be negative", device_overhead_bytes));
   }
-  // All inputs are validated before any state changes.
   auto costs =
       std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::move(times), device_overhead_bytes);
+  // The plans so far and the caches of their costs go first: with the new ones they would take twice the
+  // memory.
+  s.feasible = FeasiblePlans();
+  s.costs = NominalCosts(s);
   absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*costs, device_overhead_bytes);
   if (!feasible.ok()) return feasible.status();
   absl::StatusOr<TimedPlans> timed = PredictTimes(*costs, *feasible, s.watch);
-  if (!timed.ok()) return timed.status();
+  if (!timed.ok()) {
+    // Finds them again, for another try.
+    *feasible = FeasiblePlans();
+    feasible = s.FindFeasible(*s.costs, DeviceOverheadBytes(s.cluster));
+    if (!feasible.ok()) return feasible.status();
+    s.feasible = *std::move(feasible);
+    return timed.status();
+  }
   s.costs = std::move(costs);
   s.feasible = *std::move(feasible);
   s.timed = *std::move(timed);

@@ -116,8 +116,8 @@ class SearchLoop {
 
   // Predicts times. Requires phase kCalibrating. From here on, plans count as out of memory if their memory
   // with `device_overhead_bytes` exceeds the capacity; this overhead replaces the one in the cluster's
-  // description. InvalidArgument if a time is not positive, or missing for some plan; Cancelled once the
-  // watch says no. The state is then unchanged.
+  // description. InvalidArgument if a time is not positive, or missing for some plan; the state is then
+  // unchanged. Cancelled once the watch says no; the search then has no plans and cannot go on.
   absl::Status SetCalibration(std::shared_ptr<const OpTimeModel> times, std::int64_t device_overhead_bytes);
   absl::Status SetCalibration(const OpTimes& times, std::int64_t device_overhead_bytes);
 

@@ -23,8 +23,6 @@ std::int64_t TimedActions(const Workload& workload, const ParallelPlan& plan) {
   return plan.pp * (6 * MicrobatchCount(workload, plan) * plan.virtual_stages + 5);
 }
 
-constexpr std::size_t kPlansPerLook = 256;
-
 absl::Status Look(const PlanningWatch& watch, const FeasiblePlans& feasible) {
   const PlanningProgress progress{.enumerated = feasible.enumerated,
                                   .fit = static_cast<std::int64_t>(feasible.plans.size())};
@@ -74,11 +72,12 @@ void Scale(Prediction& p, double factor) {
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible,
                                         const PlanningWatch& watch) {
   std::vector<FeasiblePlan>& plans = feasible.plans;
+  WatchPace pace;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (i % kPlansPerLook == 0) {
+    const ParallelPlan plan = feasible.PlanAt(i);
+    if (pace.Due(plan)) {
       if (absl::Status status = Look(watch, feasible); !status.ok()) return status;
     }
-    const ParallelPlan plan = feasible.PlanAt(i);
     plans[i].step_time_s = costs.Estimate(plan).step_time_s;
     if (!std::isfinite(plans[i].step_time_s) || plans[i].step_time_s <= 0) {
       return absl::InvalidArgumentError(

@@ -117,12 +117,12 @@ struct Coordinator::Impl {
                  .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
         address(options.address) {}
 
-  // Returns the workers heard of within a lease duration.
+  // Returns the workers that take jobs.
   absl::StatusOr<std::vector<WorkerRecord>> AtWork() {
     auto records = store->ListWorkers("", std::numeric_limits<int>::max(), /*gone=*/false);
     if (!records.ok()) return records.status();
     std::erase_if(*records, [this](const WorkerRecord& record) {
-      return dispatcher.Seen(record.session.worker).silent;
+      return !dispatcher.Seen(record.session.worker).takes_jobs;
     });
     return records;
   }

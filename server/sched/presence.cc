@@ -22,9 +22,12 @@ bool Presence::Heard(const WorkerSession& session, double now_s) {
   Entry& entry = workers_[session.worker];
   if (entry.epoch > session.epoch) return false;
   if (entry.epoch < session.epoch) {
+    const double first_s = entry.worked_s > 0 ? 0 : entry.first_s;
     entry = Entry();
     entry.epoch = session.epoch;
+    entry.first_s = first_s;
   }
+  if (entry.first_s == 0) entry.first_s = now_s;
   entry.last_s = now_s;
   entry.lost_at.reset();
   entry.lost = false;
@@ -65,6 +68,7 @@ void Presence::Excuse(double late_s, double now_s, SteadyTime now) {
   for (auto& [worker, entry] : workers_) {
     if (now_s - late_s - SilentSince(entry) <= lease_duration_s_) {
       entry.excused_s = now_s;
+      if (entry.first_s > 0) entry.first_s = std::min(entry.first_s + late_s, now_s);
       if (entry.worked_s > 0) entry.worked_s = std::min(entry.worked_s + late_s, now_s);
     }
     if (entry.lost_at) entry.lost_at = std::max(*entry.lost_at, excused_until_);
@@ -110,11 +114,15 @@ SteadyTime Presence::NextLoss() const {
   return next;
 }
 
+bool Presence::IsAtWork(const Entry& entry, double now_s) const {
+  return entry.parked > 0 ||
+         (!entry.lost && entry.worked_s > 0 && now_s - entry.worked_s < lease_duration_s_);
+}
+
 std::vector<WorkerSession> Presence::AtWork(double now_s) const {
   std::vector<WorkerSession> at_work;
   for (const auto& [worker, entry] : workers_) {
-    if (entry.parked > 0 || (!entry.lost && entry.worked_s > 0 && now_s - entry.worked_s < lease_duration_s_))
-      at_work.push_back({worker, entry.epoch});
+    if (IsAtWork(entry, now_s)) at_work.push_back({worker, entry.epoch});
   }
   return at_work;
 }
@@ -123,8 +131,11 @@ Presence::Seen Presence::Find(const std::string& worker, double now_s) const {
   const auto at = workers_.find(worker);
   if (at == workers_.end()) return {};
   const Entry& entry = at->second;
-  if (entry.parked > 0) return {.last_s = now_s, .silent = false};
-  return {.last_s = entry.last_s, .silent = now_s - SilentSince(entry) > lease_duration_s_};
+  if (entry.parked > 0) return {.last_s = now_s, .silent = false, .takes_jobs = true};
+  const bool is_new = entry.worked_s == 0 && entry.last_s > 0 && now_s - entry.first_s < kNewWorkerGraceS;
+  return {.last_s = entry.last_s,
+          .silent = now_s - SilentSince(entry) > lease_duration_s_,
+          .takes_jobs = is_new || IsAtWork(entry, now_s)};
 }
 
 bool Presence::TellDrainToPoll(const WorkerSession& session) {

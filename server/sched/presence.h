@@ -18,6 +18,10 @@
 
 namespace autocfg::server {
 
+// How long a worker counts as one that takes jobs before it first asks for work, in seconds. One that
+// registers again and again without asking does not become new again.
+inline constexpr double kNewWorkerGraceS = 5;
+
 class Presence {
  public:
   // A session is lost if the connection of its last parked call breaks and nothing is heard for `grace`.
@@ -56,8 +60,9 @@ class Presence {
   // often it comes, does not show that it takes jobs.
   std::vector<WorkerSession> AtWork(double now_s) const;
   struct Seen {
-    double last_s = 0;   // 0: never
-    bool silent = true;  // for longer than a lease duration
+    double last_s = 0;        // 0: never
+    bool silent = true;       // for longer than a lease duration
+    bool takes_jobs = false;  // at work, or new: first heard of within kNewWorkerGraceS
   };
   Seen Find(const std::string& worker, double now_s) const;
 
@@ -70,6 +75,7 @@ class Presence {
     std::int64_t epoch = 0;
     double noted_s = 0;
     double last_s = 0;
+    double first_s = 0;    // first heard of, in this session or in earlier ones that never asked for work
     double worked_s = 0;   // last call of Works(), or the end of such a parked call
     double excused_s = 0;  // its silence counts from then, if it is later than last_s
     int parked = 0;
@@ -80,6 +86,7 @@ class Presence {
     bool renewal_told = false;
   };
   Entry* Current(const WorkerSession& session);
+  bool IsAtWork(const Entry& entry, double now_s) const;
   static double SilentSince(const Entry& entry) { return std::max(entry.last_s, entry.excused_s); }
 
   const double lease_duration_s_;

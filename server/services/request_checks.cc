@@ -14,6 +14,7 @@ namespace {
 constexpr double kLongestWait = 60;
 constexpr double kShortestStep = 1e-9;  // seconds; valid times lie between the two limits
 constexpr double kLongestStep = 1e6;
+constexpr double kShortestOp = 1e-12;        // seconds; thousands of times below any device's
 constexpr double kMostDeviceSeconds = 1e12;  // per attempt: a million devices for eleven days
 constexpr std::size_t kMaxText = 200;        // for IDs
 constexpr std::size_t kMaxDescription = 1000;
@@ -28,7 +29,7 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
 // Both comparisons are false for NaN.
 bool IsStepTime(double seconds) { return seconds > kShortestStep && seconds < kLongestStep; }
-bool IsOpTime(double seconds) { return seconds > 0 && seconds < kLongestStep; }
+bool IsOpTime(double seconds) { return seconds >= kShortestOp && seconds < kLongestStep; }
 
 absl::Status Missing(const char* field) {
   return absl::InvalidArgumentError(fmt::format("{} is missing", field));
@@ -135,8 +136,8 @@ absl::Status Check(const v1::CalibrateResult& calibration) {
   for (const v1::OpTime& time : calibration.ops()) {
     if (!IsOpTime(time.seconds())) {
       return absl::InvalidArgumentError(
-          fmt::format("calibration.ops: invalid time {} s of {}; it must be more than 0 and less than {}",
-                      time.seconds(), time.op().kind().substr(0, kMaxText), kLongestStep));
+          fmt::format("calibration.ops: invalid time {} s of {}; it must be at least {} and less than {}",
+                      time.seconds(), time.op().kind().substr(0, kMaxText), kShortestOp, kLongestStep));
     }
     if (absl::Status status = CheckSeconds("calibration.ops.host_s", time.host_s(), kLongestStep);
         !status.ok()) {

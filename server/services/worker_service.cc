@@ -215,6 +215,7 @@ absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
     worker.mutable_jobs()->Assign(record.jobs.begin(), record.jobs.end());
     worker.set_register_time_s(record.registered_s);
     worker.set_last_seen_s(seen.last_s);
+    worker.set_takes_jobs(worker.state() == v1::WORKER_STATE_ACTIVE && seen.takes_jobs);
     if (!page->Takes(worker)) {
       response.set_next_page_token(response.workers().rbegin()->name());
       break;

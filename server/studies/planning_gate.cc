@@ -1,5 +1,7 @@
 #include "server/studies/planning_gate.h"
 
+#include <malloc.h>
+
 #include "absl/time/time.h"
 
 namespace autocfg::server {
@@ -9,8 +11,11 @@ constexpr absl::Duration kLook = absl::Milliseconds(100);  // at a watch while i
 
 }  // namespace
 
+void GiveBackFreedMemory() { malloc_trim(0); }
+
 PlanningGate::Place::~Place() {
   if (gate_ == nullptr) return;
+  GiveBackFreedMemory();
   absl::MutexLock lock(&gate_->mutex_);
   ++gate_->free_;
 }

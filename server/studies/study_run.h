@@ -21,7 +21,7 @@
 
 namespace autocfg::server {
 
-// Returns the workers that are registered and were heard of recently.
+// Returns the workers that are registered and take jobs (Presence::Seen).
 using PresentWorkers = std::function<absl::StatusOr<std::vector<WorkerRecord>>()>;
 
 // Callbacks of a run, called on its thread.

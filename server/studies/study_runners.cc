@@ -164,6 +164,7 @@ void StudyRunners::Work(std::int64_t study, Entry* entry) {
                  {.begins = begins, .publish = publish, .got_on = [&] { GotOn(study, *entry); }},
                  entry->restart)
             .Run();
+    GiveBackFreedMemory();
     absl::MutexLock lock(&mutex_);
     if (absl::IsCancelled(status) && !stopping_ && !notifier_.closed()) {
       const auto now = store_.GetStudy(study);

@@ -35,7 +35,7 @@ namespace autocfg::server {
 struct StudyRunnersOptions {
   // Maximum number of concurrent studies; more wait in the order in which they were started.
   std::size_t at_once = 256;
-  // Maximum number of studies that plan at once. Planning takes a core and up to 150 MB.
+  // Maximum number of studies that plan at once. Planning takes a core and up to 100 MB.
   int plan_at_once = 2;
   // Backoff of a study after a storage failure, and of all waiting studies if no thread can be created. The
   // pause doubles each time.

@@ -96,10 +96,14 @@ class Api:
         return f"/{self._package}.{service}/{method}", request, response
 
     def call(self, service, method, timeout=30, request=None, **fields):
+        return self.begin(service, method, timeout, request, **fields).result()
+
+    def begin(self, service, method, timeout=30, request=None, **fields):
+        """Returns the future of a call."""
         path, request_type, response_type = self._method(service, method)
         unary = self.channel.unary_unary(path, request_serializer=request_type.SerializeToString,
                                          response_deserializer=response_type.FromString)
-        return unary(request if request is not None else request_type(**fields), timeout=timeout)
+        return unary.future(request if request is not None else request_type(**fields), timeout=timeout)
 
     def stream(self, service, method, timeout=600, **fields):
         """Returns the responses of a server stream; its `cancel()` ends the stream."""

@@ -29,11 +29,11 @@ def wait_for(condition, what, limit_s=_START_LIMIT_S):
 class Process:
     """A program whose standard output and error go to a file."""
 
-    def __init__(self, directory, name, arguments):
+    def __init__(self, directory, name, arguments, environment=None):
         self.log = os.path.join(directory, name + ".log")
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([os.path.join(BIN, arguments[0]), *arguments[1:]], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log)
+                                            stdout=log, stderr=log, env={**os.environ, **(environment or {})})
 
     def text(self):
         with open(self.log, encoding="utf-8", errors="replace") as log:
@@ -71,14 +71,15 @@ class Services(contextlib.ExitStack):
         self.callback(shutil.rmtree, self.directory, ignore_errors=True)
         return self
 
-    def start(self, name, arguments):
-        process = Process(self.directory, name, arguments)
+    def start(self, name, arguments, environment=None):
+        process = Process(self.directory, name, arguments, environment)
         self.callback(lambda: process.process.poll() is None and process.kill())
         return process
 
-    def server(self, *arguments):
-        """Returns the server and its address."""
-        process = self.start("server", ["autocfg-server", "--listen", "localhost:0", "--db", os.path.join(self.directory, "server.db"), *arguments])
+    def server(self, *arguments, environment=None):
+        """Returns the server and its address. `environment`: variables beside those of this process."""
+        process = self.start("server", ["autocfg-server", "--listen", "localhost:0", "--db", os.path.join(self.directory, "server.db"), *arguments],
+                             environment)
         return process, process.said(r"listening on (\S+)").group(1)
 
     def worker(self, address, name, *arguments):

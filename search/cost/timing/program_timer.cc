@@ -110,6 +110,17 @@ std::int64_t ProgramTimer::node_count() const {
   return count;
 }
 
+std::size_t ProgramTimer::SharedBytes() const {
+  std::size_t bytes = shared_->actions.capacity() * sizeof(LoopedProgram::RankAction) +
+                      shared_->order.longer.capacity() * sizeof(shared_->order.longer[0]);
+  for (const TimingSegment& segment : shared_->order.segments) {
+    bytes += segment.nodes.capacity() * sizeof(TimingNode) +
+             (segment.outputs.capacity() + segment.covered_by.capacity()) * sizeof(std::int32_t) +
+             segment.shares.capacity() * sizeof(TimingSegment::Share);
+  }
+  return bytes;
+}
+
 std::optional<ProgramTimer> ProgramTimer::Grown(std::span<const LoopGrowth> growth) const {
   absl::flat_hash_map<std::pair<std::int32_t, std::size_t>, std::int64_t> left;
   for (const LoopGrowth& g : growth) left[{g.rank, g.loop}] += g.repetitions;

@@ -2,6 +2,7 @@
 // Independent of the schedule. Skips the repetitions of a steady program.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -73,6 +74,8 @@ class ProgramTimer {
   TimedStep TimeAll(const ActionSeconds& seconds) const { return Run(seconds, false); }
 
   std::int64_t node_count() const;
+  // Returns the memory of what it shares with the timers that were grown from it.
+  std::size_t SharedBytes() const;
 
  private:
   // What timers of programs that differ only in repetitions share.

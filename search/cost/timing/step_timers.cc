@@ -56,6 +56,15 @@ std::size_t StepTimers::ShapeHash::operator()(const PipelineShape& shape) const 
                       shape.reduces_gradients, shape.sums_norm_gradients);
 }
 
+std::size_t StepTimers::Model::Bytes() const {
+  std::size_t bytes = repetitions.capacity() * sizeof(repetitions[0]) + times.capacity() * sizeof(times[0]);
+  for (const ComputeLoops& of_rank : computes) {
+    bytes += sizeof(of_rank) + of_rank.capacity() * sizeof(ComputeLoop);
+    for (const ComputeLoop& loop : of_rank) bytes += loop.computes.capacity() * sizeof(StageCompute);
+  }
+  return bytes;
+}
+
 const ProgramTimer& StepTimers::Find(const PipelineShape& shape) {
   if (const auto found = timers_.find(shape); found != timers_.end()) return *found->second;
   std::shared_ptr<const ProgramTimer> timer = MakeByModel(shape);
@@ -67,11 +76,11 @@ std::shared_ptr<const ProgramTimer> StepTimers::Make(const PipelineShape& shape)
   LoopedProgram program = LowerLoops(shape);
   auto made = ProgramTimer::Create(program);
   if (!made.ok()) throw std::logic_error(std::string(made.status().message()));
-  nodes_ += made->node_count();
-  if (nodes_ > kMostNodes) {
+  bytes_ += made->SharedBytes();
+  if (bytes_ > kMostBytes) {
     timers_.clear();
     models_.clear();
-    nodes_ = made->node_count();
+    bytes_ = made->SharedBytes();
   }
   auto timer = std::make_shared<const ProgramTimer>(*std::move(made));
   const PipelineShape kind = KindOf(shape);
@@ -86,6 +95,7 @@ std::shared_ptr<const ProgramTimer> StepTimers::Make(const PipelineShape& shape)
     model.computes.push_back(MakeComputeLoops(shape, rank));
   for (const LoopedProgram::Repetition& r : model.repetitions)
     model.times.push_back(program.ranks[static_cast<std::size_t>(r.rank)][r.loop].times);
+  bytes_ += model.Bytes();
   models_.insert_or_assign(kind, std::move(model));
   return timer;
 }

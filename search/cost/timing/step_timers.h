@@ -32,8 +32,8 @@ class StepTimers {
   const ProgramTimer& Find(const PipelineShape& shape);
 
  private:
-  // Limit for the nodes of all timers made, of 16 bytes each.
-  static constexpr std::int64_t kMostNodes = std::int64_t{1} << 20;
+  // Limit for the memory of all timers made, and of their models.
+  static constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
   // Hashes the fields that differ most often; equality compares all of them.
   struct ShapeHash {
@@ -46,6 +46,8 @@ class StepTimers {
     std::vector<LoopedProgram::Repetition> repetitions;  // by rank, then in order
     std::vector<std::int64_t> times;                     // of those
     std::shared_ptr<const ProgramTimer> timer;
+
+    std::size_t Bytes() const;  // without the timer
   };
   // Returns the timer of `shape` by the model of its kind; null if there is none that serves.
   std::shared_ptr<const ProgramTimer> MakeByModel(const PipelineShape& shape) const;
@@ -54,7 +56,7 @@ class StepTimers {
 
   absl::flat_hash_map<PipelineShape, std::shared_ptr<const ProgramTimer>, ShapeHash> timers_;
   absl::flat_hash_map<PipelineShape, Model, ShapeHash> models_;  // by shape, with 0 microbatches
-  std::int64_t nodes_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace autocfg

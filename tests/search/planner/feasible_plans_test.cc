@@ -263,6 +263,28 @@ TEST(FeasiblePlans, EndWithTheBudget) {
   EXPECT_FALSE(FindFeasiblePlans(space, costs, kAnyMemory, {.bytes = all.Bytes() + 1})->cut_off_at);
 }
 
+// The work on a plan grows with its stages, so plans of many stages are few between two looks at the watch.
+TEST(FeasiblePlans, LookAtTheWatchAsOftenWithManyStages) {
+  Problem problem;
+  problem.model = SmallGpt(100'000, 16, 2);
+  problem.workload = Fp32(1'000'000, 8);
+  const auto space = SearchSpace::Create(problem.model, problem.workload, 50'000,
+                                         {{"pp", {"50000", "25000"}}, {"mbs", {"1"}}, {"split", {"auto"}}},
+                                         {.predict_only = true});
+  ASSERT_TRUE(space.ok()) << space.status();
+  CostModel costs = problem.Costs();
+  std::int64_t last = 0, most = 0;
+  const auto watch = [&](const PlanningProgress& progress) {
+    most = std::max(most, progress.fit - last);
+    last = progress.fit;
+    return true;
+  };
+  FeasiblePlans found = *FindFeasiblePlans(*space, costs, kAnyMemory, {}, watch);
+  most = std::max(most, static_cast<std::int64_t>(found.plans.size()) - last);
+  EXPECT_GT(found.plans.size(), 12u);
+  EXPECT_LE(most, 11) << found.plans.size();
+}
+
 TEST(FeasiblePlans, EndWhenTheWatchSaysNo) {
   const Problem problem;
   const SearchSpace space = problem.Space();

@@ -26,5 +26,17 @@ TEST(PlanTable, GivesBackWhatWasPacked) {
   EXPECT_LE(sizeof(CompactPlan), 20u) << "a million of them are kept";
 }
 
+TEST(PlanTable, KeepsTheSplitOfAVariantOnce) {
+  PlanTable table;
+  ParallelPlan plan{{.pp = 100'000}, {}, {.split = SplitMode::kExplicit}};
+  plan.split_layers.assign(100'000, 1);
+  const CompactPlan packed = table.Pack(plan);
+  const std::size_t split_bytes = plan.split_layers.size() * sizeof(plan.split_layers[0]);
+  EXPECT_GE(table.Bytes(), split_bytes);
+  EXPECT_LT(table.Bytes(), split_bytes + 1024);
+  const PlanTable moved = std::move(table);
+  EXPECT_EQ(moved.Unpack(packed), plan);
+}
+
 }  // namespace
 }  // namespace autocfg

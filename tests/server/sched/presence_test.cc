@@ -30,6 +30,39 @@ TEST(Presence, OnlyPollsAndRenewalsShowThatAWorkerTakesJobs) {
   EXPECT_THAT(presence.AtWork(1010), IsEmpty()) << "for a lease duration";
 }
 
+TEST(Presence, NewWorkerCountsUntilItHadTimeToAskForWork) {
+  Presence presence(10, absl::Seconds(1));
+  presence.Heard(kA, 100);
+  EXPECT_TRUE(presence.Find("workers/a", 100).takes_jobs);
+  EXPECT_TRUE(presence.Find("workers/a", 104).takes_jobs);
+  // Registers again, with a new session each time, but never asks for work.
+  for (std::int64_t session = 2; session < 30; ++session)
+    presence.Heard({"workers/a", session}, 99 + static_cast<double>(session));
+  EXPECT_FALSE(presence.Find("workers/a", 128).silent);
+  EXPECT_FALSE(presence.Find("workers/a", 128).takes_jobs);
+  const WorkerSession last{"workers/a", 30};
+  presence.Heard(last, 130);
+  presence.Works(last, 130);
+  EXPECT_TRUE(presence.Find("workers/a", 139).takes_jobs) << "it asked for work";
+  EXPECT_FALSE(presence.Find("workers/a", 140).takes_jobs);
+  presence.Heard({"workers/a", 31}, 141);
+  EXPECT_TRUE(presence.Find("workers/a", 141).takes_jobs) << "a worker that took jobs has started again";
+  EXPECT_FALSE(presence.Find("workers/a", 146).takes_jobs);
+  EXPECT_FALSE(presence.Find("workers/b", 146).takes_jobs);
+}
+
+TEST(Presence, WorkerOfTheStoreIsNewOnceItIsHeardOf) {
+  Presence presence(10, absl::Seconds(1));
+  presence.Note(kA, 100);
+  EXPECT_FALSE(presence.Find("workers/a", 101).takes_jobs);
+  presence.Heard(kA, 110);
+  presence.Heard(kA, 113);
+  EXPECT_TRUE(presence.Find("workers/a", 114).takes_jobs);
+  presence.Excuse(/*late_s=*/60, 174, After(74));
+  EXPECT_TRUE(presence.Find("workers/a", 174).takes_jobs) << "it could not ask while the coordinator paused";
+  EXPECT_FALSE(presence.Find("workers/a", 176).takes_jobs);
+}
+
 TEST(Presence, LostSessionIsNotAtWork) {
   Presence presence(10, absl::Seconds(1));
   presence.Heard(kA, 100);

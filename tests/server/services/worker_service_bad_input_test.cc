@@ -100,7 +100,7 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndKeepTheLease) {
   refused([](auto& r) { r.clear_calibration(); }, "calibration");
   refused([](auto& r) { r.clear_calibration(), r.clear_measurement(); }, "measurement");
   refused([](auto& r) { r.mutable_calibration()->mutable_ops(0)->set_seconds(-1); }, "calibration.ops");
-  for (const double seconds : {0.0, 1e7, 1e300, std::nan("")})
+  for (const double seconds : {0.0, 1e-300, 9e-13, 1e7, 1e300, std::nan("")})
     refused([&](auto& r) { r.mutable_calibration()->mutable_ops(0)->set_seconds(seconds); },
             "calibration.ops");
   for (const double seconds : {-1.0, 1e7, std::nan("")})
