@@ -87,7 +87,7 @@ TEST_F(DescribedSearchTest, PredictOnlyNeedsNoWorkers) {
   // A local cluster needs a calibration by workers, so it is rejected without them.
   const auto local = ask("local");
   EXPECT_EQ(local.exit_code, 2) << local.err;
-  EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has no workers)"));
+  EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has no workers that take jobs)"));
 }
 
 TEST_F(DescribedSearchTest, PredictOnlyOfThisMachineCalibratesOnly) {
