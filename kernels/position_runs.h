@@ -8,8 +8,8 @@
 
 namespace autocfg {
 
-// Rows [row, row + sequences * length) of the matrix: in each of `sequences` sequences, the `length` positions
-// from `position` on.
+// Rows [row, row + sequences * length) of the matrix: in each of `sequences` sequences, the `length`
+// positions from `position` on.
 struct PositionRun {
   std::int64_t row = 0;
   std::int64_t position = 0;

@@ -32,8 +32,8 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
 // Returns how many of a stage's `layers` layers issue LayerRecomputeOps; these are the first ones.
 std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layers);
 
-// Ops that a stage issues first when a message from another stage has arrived: in the forward of all stages but
-// the first, in the backward of all but the last. Empty unless messages are scattered.
+// Ops that a stage issues first when a message from another stage has arrived: in the forward of all stages
+// but the first, in the backward of all but the last. Empty unless messages are scattered.
 std::vector<OpDesc> ArrivalOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
 // Ops that the first and the last stage issue in addition to their layers.

@@ -38,8 +38,8 @@ struct PlanOption {
   // unless its row says more.
   std::span<const std::string_view> predicted = {};
   std::span<const std::string_view> run = {};  // values that the engine runs; empty: all predicted ones
-  // A search that `--space` does not tell otherwise goes through every value that it can predict or run; false:
-  // its default alone.
+  // A search that `--space` does not tell otherwise goes through every value that it can predict or run;
+  // false: its default alone.
   bool searched = false;
   bool always_printed = false;  // in the text form, at its default too
 

@@ -48,10 +48,10 @@ class Communicator {
 
   // `whole` has size() equal parts; part r belongs to rank r. `part` has the size and type of one part. It is
   // either this rank's part of `whole` (PartOf; in place) or does not overlap `whole`. ReduceScatter sets
-  // `part` to the reduction of this rank's part over the group and leaves the rest of `whole` undefined; types
-  // as for AllReduce. AllGather sets part r of `whole` to the `part` of rank r, for any type. A scattered and
-  // then gathered tensor is that of AllReduce up to the order of additions. Throw CommError if `part` is not
-  // as large as a part, or, in a group of one rank, not in place.
+  // `part` to the reduction of this rank's part over the group and leaves the rest of `whole` undefined;
+  // types as for AllReduce. AllGather sets part r of `whole` to the `part` of rank r, for any type. A
+  // scattered and then gathered tensor is that of AllReduce up to the order of additions. Throw CommError if
+  // `part` is not as large as a part, or, in a group of one rank, not in place.
   virtual std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
                                               Stream& stream) = 0;
   virtual std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) = 0;

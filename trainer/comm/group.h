@@ -23,7 +23,8 @@ int GroupPosition(const std::vector<std::int64_t>& ranks, int world_rank, int wo
 // Checks that `peer` is another rank of the group and that `channel` is valid.
 void CheckPeer(const Communicator& group, int peer, int channel);
 
-// Returns part `index` of `parts` equal parts of `whole`, as a flat tensor. Requires that its elements divide.
+// Returns part `index` of `parts` equal parts of `whole`, as a flat tensor. Requires that its elements
+// divide.
 Tensor PartOf(const Tensor& whole, std::int64_t index, std::int64_t parts);
 
 // Checks that `part` has the type of `whole`, and the size of one of as many equal parts as the group has

@@ -15,8 +15,8 @@ namespace autocfg::trainer {
 // holds all.
 Tensor GatherRows(const Execution& run, const Tensor& rows, const Tensor& whole);
 
-// Returns where a product writes the sums of all tokens whose reduced rows are `rows`[R, H]: `whole`, or `rows`
-// itself if the rank keeps all.
+// Returns where a product writes the sums of all tokens whose reduced rows are `rows`[R, H]: `whole`, or
+// `rows` itself if the rank keeps all.
 const Tensor& SumsOf(const Execution& run, const Tensor& rows, const Tensor& whole);
 
 // Sums `sums` = SumsOf(run, rows, whole) over the tensor group and leaves the own rows in `rows`.

@@ -13,12 +13,13 @@
 
 namespace autocfg::trainer {
 
-// Computes out[R, H], the rank's own rows (token_rows.h) of the embeddings of tokens[T], summed over the tensor
-// group. `vocab_start` is the rank's first row of the table.
+// Computes out[R, H], the rank's own rows (token_rows.h) of the embeddings of tokens[T], summed over the
+// tensor group. `vocab_start` is the rank's first row of the table.
 void VocabParallelEmbeddingForward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
                                    const Tensor& tokens, const Tensor& whole, const Tensor& out);
 
-// Computes the gradients of the rank's rows of the table, given dout[T, H] of all tokens; adds to them if `accumulate`.
+// Computes the gradients of the rank's rows of the table, given dout[T, H] of all tokens; adds to them if
+// `accumulate`.
 void VocabParallelEmbeddingBackward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
                                     const Tensor& tokens, const Tensor& dout, bool accumulate);
 

@@ -20,11 +20,11 @@ using test::SmallGpt;
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-// Korthikanti et al. 2022, table 2, in bytes of one layer with 16-bit elements: s b h (10 + 24 / t) under tensor
-// parallelism, s b h 34 / t under sequence parallelism; unfused attention adds 5 a s^2 b / t. Here without
-// dropout: of the 10 and of the 34, 2 are dropout masks, and of the 5, 3 are the mask and the output of
-// attention's dropout. The paper leaves out statistics: here each norm keeps a mean and a deviation of each
-// row, and fused attention one sum of each row and head, in fp32.
+// Korthikanti et al. 2022, table 2, in bytes of one layer with 16-bit elements: s b h (10 + 24 / t) under
+// tensor parallelism, s b h 34 / t under sequence parallelism; unfused attention adds 5 a s^2 b / t. Here
+// without dropout: of the 10 and of the 34, 2 are dropout masks, and of the 5, 3 are the mask and the output
+// of attention's dropout. The paper leaves out statistics: here each norm keeps a mean and a deviation of
+// each row, and fused attention one sum of each row and head, in fp32.
 TEST(MemoryModel, ActivationsOfALayerAreThoseOfThePaper) {
   const std::int64_t s = 2048, b = 4, h = 6144, a = 64;  // the paper's 22B model
   for (const std::int64_t t : {1, 2, 8}) {

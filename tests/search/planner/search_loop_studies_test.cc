@@ -111,8 +111,8 @@ TEST(SearchLoop, RegretAndCoverage) {
 }
 
 // Each plan has an individual deviation of 6% that no feature explains. The choice is within 5% in at least
-// 95 of 100 studies, and the intervals grow accordingly. The more plans with a deviation of their own, the faster
-// is the best one by chance: the space keeps one way of messages and of rows.
+// 95 of 100 studies, and the intervals grow accordingly. The more plans with a deviation of their own, the
+// faster is the best one by chance: the space keeps one way of messages and of rows.
 TEST(SearchLoop, RegretWhenFeaturesExplainLess) {
   const StudyFigures figures = MadeUpStudies(100, 0.06, 0.05, {{"sp", {"0"}}, {"scatter_gather", {"0"}}});
   EXPECT_GE(figures.good, 95);
