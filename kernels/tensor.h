@@ -31,6 +31,13 @@ struct Tensor {
     return static_cast<T*>(data);
   }
 
+  // Returns elements [first, first + count), flat.
+  Tensor Slice(std::int64_t first, std::int64_t count) const {
+    Tensor part{.data = data, .dtype = dtype, .rank = 1, .shape = {count}};
+    if (data != nullptr) part.data = As<char>() + first * SizeOf(dtype);
+    return part;
+  }
+
   // Returns the same elements with another shape. Requires an equal number of elements.
   Tensor Reshape(std::initializer_list<std::int64_t> dims) const {
     Tensor result = *this;

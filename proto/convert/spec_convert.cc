@@ -262,6 +262,7 @@ absl::StatusOr<ParallelPlan> PlanFromMessage(const Message& message, PlanOptionT
     if (absl::Status status = option.parse(option, text, plan); !status.ok()) return status;
   }
   if (!has_schedule) SetDependentDefaults(plan);
+  DropRestatedDefaults(plan);
   return plan;
 }
 

@@ -9,10 +9,12 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/cost/layer_ops.h"
+#include "search/cost/rank_ops.h"
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/closed_form.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
+#include "search/schedule/action_kinds.h"
 
 namespace autocfg {
 namespace {
@@ -214,8 +216,13 @@ const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
 
 double CostModel::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const {
   double seconds = 0;
-  for (const OpDesc& op : ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind}))
-    seconds += times_->Seconds(op, plan);
+  if (IsMicrobatch(kind)) {
+    for (const OpDesc& op : ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind}))
+      seconds += times_->Seconds(op, plan);
+    return seconds;
+  }
+  for (const RepeatedOp& repeated : RankOps(model_, workload_, plan, pipeline_rank, kind))
+    seconds += static_cast<double>(repeated.times) * times_->Seconds(repeated.op, plan);
   return seconds;
 }
 
@@ -254,7 +261,6 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   if (plan.pp > 1) {
     p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));
-    p.tied_s = SecondsOfOps(plan, 0, ActionKind::kSumTiedEmbedding);
   }
   if (RankCount(plan) > 1) p.scalars_s = times_->Seconds(ScalarReduceOp(plan), plan);
   if (plan_costs_.size() >= kMostPlanCosts) plan_costs_.clear();
@@ -271,6 +277,8 @@ RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline
     costs.zero_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kZeroScalars);
     costs.norm_gradients_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumNormGradients);
     costs.reduce_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kReduceGradients);
+    costs.tied_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumTiedEmbedding);
+    costs.gather_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kGatherParameters);
     costs.norm_s =
         times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);
     costs.update_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kOptimizer);
@@ -283,7 +291,6 @@ const BlockCosts& CostModel::BlocksOf(const ParallelPlan& plan) { return PlanCos
 const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op_s) {
   const PlanCosts& plan_costs = PlanCostsOf(plan);
   costs_.p2p_s = plan_costs.p2p_s;
-  costs_.tied_s = plan_costs.tied_s;
   costs_.scalars_s = plan_costs.scalars_s;
   costs_.stages.clear();
   costs_.ranks.clear();

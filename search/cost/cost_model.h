@@ -114,7 +114,7 @@ class CostModel {
   };
   struct PlanCosts {
     BlockCosts blocks;
-    double p2p_s = 0, tied_s = 0, scalars_s = 0;
+    double p2p_s = 0, scalars_s = 0;
   };
 
   const PipelineCosts& CostsOf(const ParallelPlan& plan, double host_op_s);

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "fmt/format.h"
-#include "search/cost/memory/rank_parameters.h"
+#include "search/cost/rank_ops.h"
 #include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/action_kinds.h"
@@ -165,25 +165,6 @@ void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// Returns the elements of the gradient region, including padding.
-std::int64_t GradientElements(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                              std::int64_t pipeline_rank) {
-  const DType type = workload.precision.gradients;
-  const LocalDims dims = LocalDimsOf(model, workload, plan);
-  return ParameterRegionBytes(ParametersOf(dims, model, PlaceOf(plan, pipeline_rank)),
-                              RankLayers(model, plan, pipeline_rank), type) /
-         SizeOf(type);
-}
-
-// Returns the elements of the gradients of norms, including padding.
-std::int64_t NormGradientElements(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                                  std::int64_t pipeline_rank) {
-  const DType type = workload.precision.gradients;
-  const ParameterLists parameters =
-      ParametersOf(LocalDimsOf(model, workload, plan), model, PlaceOf(plan, pipeline_rank));
-  return NormBytes(parameters, RankLayers(model, plan, pipeline_rank), type) / SizeOf(type);
-}
-
 std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                                std::int64_t stage) {
   std::vector<OpDesc> ops =
@@ -317,38 +298,6 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
   return std::move(l.ops);
 }
 
-OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                   std::int64_t pipeline_rank, OpKind kind, std::int64_t tensor_coordinate) {
-  const RankPlace place = PlaceOf(plan, pipeline_rank);
-  const bool with_replicated = tensor_coordinate == 0 || kind != OpKind::kSumOfSquares;
-  const auto elements = [&](const ParameterList& list) {
-    std::int64_t n = 0;
-    for (const RankParameter& p : list) n += with_replicated || !p.replicated ? p.elements : 0;
-    return n;
-  };
-  const ParameterLists parameters = ParametersOf(LocalDimsOf(model, workload, plan), model, place);
-  std::int64_t n = RankLayers(model, plan, pipeline_rank) * elements(parameters.layer);
-  n += elements(parameters.after_layers);
-  // The last rank updates its copy of a tied table, but only the first rank's copy counts in the norm.
-  if (place.first || kind != OpKind::kSumOfSquares) n += elements(parameters.before_layers);
-
-  const Precision& types = workload.precision;
-  OpDesc op{.kind = kind, .dtype = types.gradients, .dims = {n}};
-  if (kind == OpKind::kAdamW) {
-    op.dtype = types.parameters;
-    op.master_weights = types.master_weights;
-  }
-  return op;
-}
-
-OpDesc ScalarReduceOp(const ParallelPlan& plan) {
-  return {.kind = OpKind::kAllReduceSum,
-          .dtype = DType::kF64,
-          .group = CommGroup::kWorld,
-          .group_size = static_cast<std::int32_t>(RankCount(plan)),
-          .dims = {kStepScalars}};
-}
-
 std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank, const Action& action) {
   OpLister l(model, workload, plan);
@@ -361,7 +310,6 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
     return action.stage;
   };
   switch (action.kind) {
-    case ActionKind::kZeroScalars: l.Add(OpKind::kFill, DType::kF64, {kStepScalars}); break;
     case ActionKind::kForward: return ForwardOps(model, workload, plan, stage());
     case ActionKind::kBackward:
       return BackwardOps(model, workload, plan, stage(), !WritesGradients(action.kind, action.microbatch));
@@ -369,31 +317,16 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
     case ActionKind::kSendGradient: l.Message(OpKind::kSend); break;
     case ActionKind::kRecvActivation:
     case ActionKind::kRecvGradient: l.Message(OpKind::kRecv); break;
+    case ActionKind::kZeroScalars:
     case ActionKind::kSumNormGradients:
-      if (SplitsSequence(plan)) {
-        l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kTensor, plan.tp,
-                      NormGradientElements(model, workload, plan, pipeline_rank));
-      }
-      break;
     case ActionKind::kReduceGradients:
-      if (plan.dp > 1) {
-        l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kData, plan.dp,
-                      GradientElements(model, workload, plan, pipeline_rank));
-      }
-      break;
-    case ActionKind::kSumTiedEmbedding: {
-      const RankPlace place = PlaceOf(plan, pipeline_rank);
-      if (plan.pp > 1 && model.tied_embeddings && (place.first || place.last)) {
-        l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kEmbedding, 2,
-                      l.s.vocab * l.s.hidden);
-      }
-      break;
-    }
+    case ActionKind::kSumTiedEmbedding:
     case ActionKind::kReduceScalars:
-      l.ops = {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kSumOfSquares)};
-      if (RankCount(plan) > 1) l.ops.push_back(ScalarReduceOp(plan));
+    case ActionKind::kOptimizer:
+    case ActionKind::kGatherParameters:
+      for (const RepeatedOp& repeated : RankOps(model, workload, plan, pipeline_rank, action.kind))
+        l.ops.insert(l.ops.end(), static_cast<std::size_t>(repeated.times), repeated.op);
       break;
-    case ActionKind::kOptimizer: return {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kAdamW)};
   }
   return std::move(l.ops);
 }

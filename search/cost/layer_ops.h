@@ -3,7 +3,7 @@
 // specification; it also defines the ops of options that can only be predicted. Pure functions, thread-safe.
 //
 // The lists are for tensor and data coordinate 0. The other ranks at a pipeline coordinate issue the same
-// ops, except for sums of squares. Requires a legal plan that CheckPredictable accepts, with a resolved
+// ops, except for those of rank_ops.h that depend on the coordinates. Requires a legal plan that CheckPredictable accepts, with a resolved
 // split.
 #pragma once
 
@@ -46,17 +46,7 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
 std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan, bool accumulate);
 
-// Returns the single op over all parameters of a pipeline rank, over all its stages: kAdamW or kSumOfSquares.
-// kSumOfSquares leaves out the last rank's copy of a tied table and, at tensor coordinates other than 0,
-// replicated parameters.
-OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                   std::int64_t pipeline_rank, OpKind kind, std::int64_t tensor_coordinate = 0);
-
-// Returns the sum of the step's scalars (loss, squared gradient norm) over all ranks. Requires several ranks.
-OpDesc ScalarReduceOp(const ParallelPlan& plan);
-
-// Returns the ops of one action of a rank's program: the lists above combined, or its communication,
-// reductions and updates. A forward or backward needs the action's stage; a backward of microbatch 0 writes
+// Returns the ops of one action of a rank's program: the lists above combined, its message, or its RankOps. A forward or backward needs the action's stage; a backward of microbatch 0 writes
 // the gradients (WritesGradients); throws std::logic_error if the
 // stage is missing or belongs to another rank. Actions of the whole rank have stage -1.
 std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,

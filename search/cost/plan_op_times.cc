@@ -5,10 +5,25 @@
 #include <utility>
 
 #include "search/cost/layer_ops.h"
+#include "search/cost/rank_ops.h"
 #include "search/plan/model_stages.h"
-#include "search/schedule/action.h"
+#include "search/schedule/action_kinds.h"
 
 namespace autocfg {
+
+namespace {
+
+// Those whose ranks issue different ops: the first and another one of the tensor group, each with every part
+// of the states.
+std::vector<StateCoordinates> StateCoordinatesOf(const ParallelPlan& plan) {
+  std::vector<StateCoordinates> all;
+  for (std::int64_t tensor = 0; tensor < std::min<std::int64_t>(plan.tp, 2); ++tensor) {
+    for (std::int64_t data = 0; data < StateShards(plan); ++data) all.push_back({tensor, data});
+  }
+  return all;
+}
+
+}  // namespace
 
 std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   std::set<OpDesc> ops;
@@ -34,12 +49,12 @@ std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, co
     }
     const RankPlace place = PlaceOf(plan, rank);
     if (!ranks.emplace(place.first * 2 + place.last, RankLayers(model, plan, rank)).second) continue;
-    for (const ActionKind kind :
-         {ActionKind::kZeroScalars, ActionKind::kSumNormGradients, ActionKind::kReduceGradients,
-          ActionKind::kSumTiedEmbedding, ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
-      add(ActionOps(model, workload, plan, rank, Action{.kind = kind}));
+    for (const StateCoordinates& coordinates : StateCoordinatesOf(plan)) {
+      ForEachRankKind([&](ActionKind kind) {
+        for (const RepeatedOp& repeated : RankOps(model, workload, plan, rank, kind, coordinates))
+          ops.insert(repeated.op);
+      });
     }
-    if (plan.tp > 1) ops.insert(ParameterOp(model, workload, plan, rank, OpKind::kSumOfSquares, 1));
   }
   if (plan.pp > 1) {
     for (const ActionKind kind : {ActionKind::kSendActivation, ActionKind::kRecvActivation}) {

@@ -15,6 +15,16 @@ constexpr std::int64_t AlignedBytes(std::int64_t bytes) {
   return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
+// Returns the elements that a parameter of `elements` elements takes in its unit (docs/engine.md, "Units"): in
+// a row of such, each starts at a multiple of kArenaAlignment bytes in every type.
+constexpr std::int64_t AlignedElements(std::int64_t elements) { return AlignedBytes(elements); }
+
+// Returns the elements of a unit whose parameters take `elements`: `shards` equal parts, each aligned.
+constexpr std::int64_t UnitElements(std::int64_t elements, std::int64_t shards) {
+  const std::int64_t step = kArenaAlignment * shards;
+  return (elements + step - 1) / step * step;
+}
+
 // Rows of a block of attention scores on devices that compute attention block by block in the workspace.
 inline constexpr std::int64_t kAttentionBlockRows = 128;
 

@@ -135,12 +135,12 @@ std::string ExplainMicrobatchesNotMultipleOfStages(const PlanCase& c) {
 constexpr std::array<Names, 2> kParamOverlap = {"param_overlap", "zero"};
 bool ParamOverlapNeedsZero(const PlanCase& c) { return c.plan.param_overlap && c.plan.zero_stage == 0; }
 std::string ExplainParamOverlapNeedsZero(const PlanCase&) {
-  return "param_overlap=1 gathers nothing at zero=0; use zero=1 or zero=2, or param_overlap=0";
+  return "param_overlap=1 gathers nothing at zero=0; use zero=1, 2 or 3, or param_overlap=0";
 }
 constexpr std::array<Names, 2> kZero = {"zero", "pp"};
-bool Zero2WithPipeline(const PlanCase& c) { return c.plan.zero_stage == 2 && c.plan.pp > 1; }
+bool Zero2WithPipeline(const PlanCase& c) { return c.plan.zero_stage >= 2 && c.plan.pp > 1; }
 std::string ExplainZero2WithPipeline(const PlanCase& c) {
-  return fmt::format("zero=2 cannot be used with pp={}; use zero=1 or pp=1", c.plan.pp);
+  return fmt::format("zero={} cannot be used with pp={}; use zero=1 or pp=1", c.plan.zero_stage, c.plan.pp);
 }
 
 bool SplitDoesNotAddUp(const PlanCase& c) {
@@ -191,6 +191,22 @@ std::string ExplainSequenceNotDivisible(const PlanCase& c) {
                      c.workload.seq_len, c.plan.tp, c.workload.seq_len);
 }
 
+constexpr std::array<Names, 2> kShard = {"zero", "dp_shard"};
+bool DpShardNeedsZero(const PlanCase& c) { return c.plan.zero_stage == 0 && c.plan.dp_shard > 1; }
+std::string ExplainDpShardNeedsZero(const PlanCase& c) {
+  return fmt::format("dp_shard={} shards nothing at zero=0; use zero=1, 2 or 3, or leave out dp_shard",
+                     c.plan.dp_shard);
+}
+
+constexpr std::array<Names, 2> kShards = {"dp", "dp_shard"};
+bool DpNotDivisible(const PlanCase& c) {
+  return c.plan.dp_shard != 0 && (c.plan.dp_shard < 0 || c.plan.dp % c.plan.dp_shard != 0);
+}
+std::string ExplainDpNotDivisible(const PlanCase& c) {
+  return fmt::format("dp={} is not divisible by dp_shard={}; give a dp_shard that divides {}", c.plan.dp,
+                     c.plan.dp_shard, c.plan.dp);
+}
+
 constexpr LegalityRule kRules[] = {
     {IllegalReason::kSizeNotPositive, "size_not_positive", kSizes, SizeNotPositive, ExplainSizeNotPositive},
     {IllegalReason::kTooManyRanks, "too_many_ranks", kMesh, TooManyRanks, ExplainTooManyRanks},
@@ -219,6 +235,9 @@ constexpr LegalityRule kRules[] = {
      ExplainRecomputeLayersTooMany},
     {IllegalReason::kSequenceNotDivisible, "sequence_not_divisible", kSequence, SequenceNotDivisible,
      ExplainSequenceNotDivisible},
+    {IllegalReason::kDpShardNeedsZero, "dp_shard_needs_zero", kShard, DpShardNeedsZero,
+     ExplainDpShardNeedsZero},
+    {IllegalReason::kDpNotDivisible, "dp_not_divisible", kShards, DpNotDivisible, ExplainDpNotDivisible},
 };
 
 // A rule stands at the index of its reason, and every reason but that of searches has one.

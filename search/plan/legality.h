@@ -34,6 +34,8 @@ enum class IllegalReason : std::uint8_t {
   kSplitDoesNotAddUp,
   kRecomputeLayersTooMany,
   kSequenceNotDivisible,
+  kDpShardNeedsZero,
+  kDpNotDivisible,
   kRanksNotDivisible,  // of a search, which uses all ranks; a single plan may use fewer
 };
 inline constexpr int kIllegalReasonCount = static_cast<int>(IllegalReason::kRanksNotDivisible) + 1;

@@ -78,6 +78,7 @@ struct MessageOptions {
 // How parameters, gradients and optimizer states are kept and reduced over the data axis.
 struct StateOptions {
   std::int64_t zero_stage = 0;
+  std::int64_t dp_shard = 0;  // ranks that a state is sharded over; 0: all of the data axis
   bool grad_overlap = false;
   bool param_overlap = false;
 
@@ -113,6 +114,14 @@ constexpr bool RecomputesScores(const LayerOptions& layer) {
   return IsUnfused(layer) && layer.recompute == Recompute::kSelective;
 }
 constexpr bool SplitsSequence(const ParallelPlan& plan) { return plan.sequence_parallel && plan.tp > 1; }
+// The ranks that share the states of one replica: 1 if each rank keeps all of its states.
+constexpr std::int64_t StateShards(const ParallelPlan& plan) {
+  if (plan.zero_stage == 0) return 1;
+  return plan.dp_shard == 0 ? plan.dp : plan.dp_shard;
+}
+constexpr bool ShardsStates(const ParallelPlan& plan) { return StateShards(plan) > 1; }
+// The groups of ranks that hold the same states, which they sum gradients over.
+constexpr std::int64_t StateReplicas(const ParallelPlan& plan) { return plan.dp / StateShards(plan); }
 constexpr bool ScattersMessages(const ParallelPlan& plan) {
   return plan.scatter_gather && plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel;
 }

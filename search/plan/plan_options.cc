@@ -35,7 +35,8 @@ static_assert(AllNamed(kSchedules) && AllNamed(kRecomputes) && AllNamed(kAttenti
 
 // Values in the order of the option's choices.
 constexpr std::array<std::string_view, 3> kSplits = {"even", "auto", "9+8+8+7"};
-constexpr std::array<std::string_view, 3> kZeroStages = {"0", "1", "2"};
+constexpr std::array<std::string_view, 4> kZeroStages = {"0", "1", "2", "3"};
+constexpr std::array<std::string_view, 2> kPredictedZeroStages = {"0", "1"};
 constexpr std::array<std::string_view, 4> kChunks = {"1", "2", "4", "8"};
 constexpr std::array<std::string_view, 2> kFlags = {"0", "1"};
 
@@ -69,6 +70,10 @@ absl::Status ParseSize(const PlanOption& option, std::string_view value, Paralle
   if (!size) return NotValid(option, value, "a whole number from 1 to 2147483647");
   plan.*kField = *size;
   return absl::OkStatus();
+}
+
+std::string PrintShard(const ParallelPlan& plan) {
+  return fmt::format("{}", plan.dp_shard != 0 ? plan.dp_shard : StateShards(plan));
 }
 
 template <auto kField>
@@ -178,6 +183,17 @@ std::string_view RedundantRecompute(const ParallelPlan& plan) {
   return plan.recompute == Recompute::kSelective && plan.attention == Attention::kFused
              ? "has nothing to act on under attention=fused, which stores no scores"
              : "";
+}
+
+std::string_view WithoutShards(const ParallelPlan& plan) {
+  if (plan.dp == 1) return kIdleAtDp1;
+  return plan.dp_shard == 1 ? "has nothing to act on at dp_shard=1" : "";
+}
+
+std::string_view RedundantShard(const ParallelPlan& plan) {
+  if (plan.zero_stage == 0) return "has nothing to act on at zero=0";
+  if (plan.dp_shard == 1) return "shards nothing";
+  return plan.dp_shard == plan.dp ? "is the default, all of the data axis" : "";
 }
 
 std::string_view RedundantScatterGather(const ParallelPlan& plan) {
@@ -294,17 +310,35 @@ constexpr PlanOption kOptions[] = {
      .equal = EqualFields<&ParallelPlan::attention>},
     Searched(Flag<&ParallelPlan::sequence_parallel>(
         "sp", "sequence_parallel", "sequence parallelism over the tensor group", WithoutTensorAxis)),
-    RedundantIf(Number<&ParallelPlan::zero_stage>(
-                    "zero", "zero_stage", "states sharded over the data group: 1 optimizer, 2 and gradients",
-                    kZeroStages),
-                WithoutDataAxis),
+    {.name = "zero",
+     .json_name = "zero_stage",
+     .form = OptionForm::kNumber,
+     .summary = "states sharded over the data axis: 1 optimizer, 2 and gradients, 3 and parameters",
+     .choices = kZeroStages,
+     .predicted = kPredictedZeroStages,
+     .searched = true,
+     .print = PrintNumber<&ParallelPlan::zero_stage>,
+     .parse = ParseChoiceOfNumbers<&ParallelPlan::zero_stage>,
+     .copy = CopyFields<&ParallelPlan::zero_stage>,
+     .equal = EqualFields<&ParallelPlan::zero_stage>,
+     .redundant = WithoutShards},
+    {.name = "dp_shard",
+     .json_name = "dp_shard",
+     .form = OptionForm::kSize,
+     .summary = "ranks that a state is sharded over; the groups of that size hold replicas",
+     .default_note = "dp if zero is above 0",
+     .print = PrintShard,
+     .parse = ParseSize<&ParallelPlan::dp_shard>,
+     .copy = CopyFields<&ParallelPlan::dp_shard>,
+     .equal = EqualFields<&ParallelPlan::dp_shard>,
+     .redundant = RedundantShard},
     RedundantIf(Number<&ParallelPlan::tp_overlap>(
                     "tp_overlap", "tp_overlap", "chunks that overlap tensor communication; 1: off", kChunks),
                 WithoutTensorAxis),
     Flag<&ParallelPlan::grad_overlap>("grad_overlap", "grad_overlap",
                                       "gradient reduction overlaps the backward", WithoutDataAxis),
     Flag<&ParallelPlan::param_overlap>("param_overlap", "param_overlap",
-                                       "parameter gathering overlaps the forward", WithoutDataAxis),
+                                       "parameter gathering overlaps the forward", WithoutShards),
     Flag<&ParallelPlan::p2p_overlap>("p2p_overlap", "p2p_overlap", "messages between stages overlap compute",
                                      WithoutPipelineAxis),
     Searched(Flag<&ParallelPlan::scatter_gather>(
@@ -376,6 +410,10 @@ std::vector<std::string> JsonNames(PlanOptionTable options) {
 }
 
 void SetDependentDefaults(ParallelPlan& plan) { plan.schedule = DefaultSchedule(plan.virtual_stages); }
+
+void DropRestatedDefaults(ParallelPlan& plan) {
+  if (plan.dp_shard == (plan.zero_stage == 0 ? 1 : plan.dp)) plan.dp_shard = 0;
+}
 
 std::string_view Name(Schedule schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
 std::string_view Name(Attention attention) { return kAttentions[static_cast<std::size_t>(attention)]; }

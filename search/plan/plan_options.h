@@ -53,7 +53,8 @@ struct PlanOption {
   // Returns why a value other than the default changes nothing in this plan, as the end of a sentence that
   // begins with the option ("has nothing to act on at tp=1"); empty if it does. Null: it always does. May
   // read sizes, schedule, split and the options of earlier rows but recompute: a search asks it before it
-  // sets the others. Recompute, which a search sets last, may read attention alone.
+  // sets the others. Recompute, which a search sets last, may read attention alone. A value that no search
+  // has (dp_shard=1) may be read anywhere.
   std::string_view (*redundant)(const ParallelPlan& plan) = nullptr;
 };
 
@@ -72,6 +73,10 @@ std::vector<std::string> JsonNames(PlanOptionTable options);
 // Sets the options that a plan leaves out to defaults that depend on others: schedule, to interleaved if
 // virtual_stages is above 1.
 void SetDependentDefaults(ParallelPlan& plan);
+
+// Leaves out a dp_shard that says its default: dp with zero, 1 without. Readers of plans call it, so that
+// equal plans compare equal.
+void DropRestatedDefaults(ParallelPlan& plan);
 
 // Names of values, as in the text form.
 std::string_view Name(Schedule schedule);

@@ -52,6 +52,7 @@ std::string SuggestOption(std::string_view name, Column own, Column other, PlanO
 void SetPlanDefaults(const std::set<std::string_view>& named, PlanOptionTable options, ParallelPlan& plan) {
   const PlanOption* schedule = FindPlanOption("schedule", options);
   if (schedule != nullptr && !named.contains(schedule->name)) SetDependentDefaults(plan);
+  DropRestatedDefaults(plan);
 }
 
 absl::Status SetPlanOption(ParallelPlan& plan, std::string_view name, std::string_view value,

@@ -4,7 +4,8 @@
 
 namespace autocfg {
 
-RankMesh::RankMesh(const ParallelPlan& plan) : sizes_{plan.tp, plan.dp, plan.pp} {}
+RankMesh::RankMesh(const ParallelPlan& plan)
+    : sizes_{plan.tp, plan.dp, plan.pp}, shards_(StateShards(plan)) {}
 
 std::int64_t RankMesh::size() const {
   std::int64_t product = 1;
@@ -52,6 +53,17 @@ std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, CommGroup group) co
     case CommGroup::kTensor: return Group(rank, {Axis::kTensor});
     case CommGroup::kData: return Group(rank, {Axis::kData});
     case CommGroup::kPipeline: return Group(rank, {Axis::kPipeline});
+    case CommGroup::kShard:
+    case CommGroup::kReplica: {
+      const std::int64_t own = Coordinate(rank, Axis::kData);
+      std::vector<std::int64_t> ranks = Group(rank, {Axis::kData});
+      std::int64_t other = 0;
+      std::erase_if(ranks, [&](std::int64_t) {
+        const std::int64_t data = other++;
+        return group == CommGroup::kShard ? data / shards_ != own / shards_ : data % shards_ != own % shards_;
+      });
+      return ranks;
+    }
     case CommGroup::kWorld: return Group(rank, {Axis::kTensor, Axis::kData, Axis::kPipeline});
     case CommGroup::kEmbedding: {
       const std::vector<std::int64_t> stages = Group(rank, {Axis::kPipeline});

@@ -31,11 +31,13 @@ class RankMesh {
 
   // Returns the ranks of `rank`'s communication group. kEmbedding: the first and the last rank of the
   // pipeline at the same tensor and data coordinates (one rank if the pipeline has one); a rank in between
-  // gets only itself.
+  // gets only itself. kShard: data coordinates [k n, (k + 1) n) with n = StateShards, at the same other
+  // coordinates; kReplica: those that are equal modulo n.
   std::vector<std::int64_t> Group(std::int64_t rank, CommGroup group) const;
 
  private:
   std::array<std::int64_t, kAxisCount> sizes_;
+  std::int64_t shards_;  // consecutive data coordinates that share states
 };
 
 // Coordinates of one rank that runs alone, a slice of its plan. Its coordinate on the data axis is 0.

@@ -8,7 +8,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/layer_ops.h"
 #include "search/cost/op_times/nominal_times.h"
+#include "search/cost/rank_ops.h"
 #include "search/plan/model_stages.h"
+#include "search/schedule/action_kinds.h"
 
 namespace autocfg {
 namespace {
@@ -49,11 +51,10 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
     const bool edge = rank == 0 || rank + 1 == plan.pp;
     if (!edge && plan.split != SplitMode::kExplicit && !between.empty()) continue;
     if (!edge && !between.insert(RankLayers(model, plan, rank)).second) continue;
-    for (const ActionKind kind :
-         {ActionKind::kZeroScalars, ActionKind::kSumNormGradients, ActionKind::kReduceGradients,
-          ActionKind::kSumTiedEmbedding, ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
-      Add(weights, ActionOps(model, workload, plan, rank, Action{.kind = kind}), 1);
-    }
+    ForEachRankKind([&](ActionKind kind) {
+      for (const RepeatedOp& repeated : RankOps(model, workload, plan, rank, kind))
+        Add(weights, {repeated.op}, static_cast<double>(repeated.times));
+    });
   }
   if (plan.pp > 1) {
     for (const ActionKind kind : {ActionKind::kSendActivation, ActionKind::kRecvActivation}) {

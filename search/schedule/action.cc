@@ -26,6 +26,7 @@ constexpr std::array<KindNames, kActionKinds> kKinds = {{
     {"sum_tied_embedding", "TIED"},
     {"reduce_scalars", "SCALARS"},
     {"optimizer", "OPT"},
+    {"gather_parameters", "GATHER"},
 }};
 
 constexpr std::array<std::string_view, kLanes> kLaneNames = {"compute", "pp_send", "pp_recv", "reduce"};

@@ -19,10 +19,11 @@ enum class ActionKind : std::uint8_t {
   kSendGradient,      // to the previous stage
   kRecvGradient,      // from the next stage
   kSumNormGradients,  // sequence parallelism: sum of the gradients of norms over the tensor group
-  kReduceGradients,   // sum over the data-parallel group
+  kReduceGradients,   // sum over the data-parallel group; with sharded states each rank gets its part
   kSumTiedEmbedding,  // sum of the embedding's gradient over first and last rank of the pipeline
   kReduceScalars,     // loss and squared gradient norm, summed over all ranks
   kOptimizer,         // clip and update
+  kGatherParameters,  // sharded states: the updated parts of the parameters, from all ranks that have them
 };
 
 enum class Lane : std::uint8_t { kCompute, kPipelineSend, kPipelineRecv, kReduce };
@@ -58,7 +59,7 @@ std::string_view Name(Lane lane);        // "compute", "pp_send", "pp_recv", "re
 
 // "2F0" = forward of microbatch 0 on stage 2; "1SA3>4" = stage 1 sends the activation of microbatch 3 to rank
 // 4, "2RA3<1" receives it from rank 1; SG and RG are the same for gradients; "ZERO", "NORMS", "REDUCE",
-// "TIED", "SCALARS", "OPT" are of the whole rank.
+// "TIED", "SCALARS", "OPT", "GATHER" are of the whole rank.
 std::string ToString(const Action& action);
 
 }  // namespace autocfg

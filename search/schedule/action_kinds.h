@@ -8,7 +8,7 @@
 
 namespace autocfg {
 
-inline constexpr std::size_t kActionKinds = static_cast<std::size_t>(ActionKind::kOptimizer) + 1;
+inline constexpr std::size_t kActionKinds = static_cast<std::size_t>(ActionKind::kGatherParameters) + 1;
 inline constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::kReduce) + 1;
 
 constexpr std::size_t Index(ActionKind kind) { return static_cast<std::size_t>(kind); }
@@ -23,6 +23,14 @@ constexpr bool IsRecv(ActionKind kind) {
 // Returns true for an action of a stage and a microbatch, false for one of the whole rank.
 constexpr bool IsMicrobatch(ActionKind kind) {
   return kind == ActionKind::kForward || kind == ActionKind::kBackward || IsSend(kind) || IsRecv(kind);
+}
+
+// Calls visit(kind) for each kind of actions of the whole rank.
+template <typename Visit>
+constexpr void ForEachRankKind(const Visit& visit) {
+  for (std::size_t i = 0; i < kActionKinds; ++i) {
+    if (const auto kind = static_cast<ActionKind>(i); !IsMicrobatch(kind)) visit(kind);
+  }
 }
 
 // Returns true for the first backward of a stage, which writes the gradients of its parameters; later ones
@@ -50,7 +58,8 @@ constexpr Lane LaneOf(ActionKind kind) {
     case ActionKind::kSumNormGradients:
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
-    case ActionKind::kReduceScalars: break;
+    case ActionKind::kReduceScalars:
+    case ActionKind::kGatherParameters: break;
   }
   return Lane::kReduce;
 }
@@ -59,7 +68,8 @@ constexpr Lane LaneOf(ActionKind kind) {
 constexpr CommGroup GroupOf(ActionKind collective) {
   switch (collective) {
     case ActionKind::kSumNormGradients: return CommGroup::kTensor;
-    case ActionKind::kReduceGradients: return CommGroup::kData;
+    case ActionKind::kReduceGradients:
+    case ActionKind::kGatherParameters: return CommGroup::kData;
     case ActionKind::kSumTiedEmbedding: return CommGroup::kEmbedding;
     case ActionKind::kReduceScalars: return CommGroup::kWorld;
     case ActionKind::kZeroScalars:

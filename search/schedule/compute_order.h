@@ -21,6 +21,7 @@ struct PipelineShape {
         microbatches(microbatch_count),
         sums_norm_gradients(SplitsSequence(plan)),
         reduces_gradients(plan.dp > 1),
+        gathers_parameters(ShardsStates(plan)),
         tied_embeddings(ties_embeddings) {}
 
   Schedule schedule;
@@ -29,6 +30,7 @@ struct PipelineShape {
   std::int64_t microbatches;
   bool sums_norm_gradients;  // over a tensor group, under sequence parallelism
   bool reduces_gradients;    // over a data-parallel group of several ranks
+  bool gathers_parameters;   // of which each rank has updated its part
   bool tied_embeddings;
 
   std::int64_t stages() const { return ranks * virtual_stages; }

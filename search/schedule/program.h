@@ -47,7 +47,7 @@ struct Program {
 //   RG     what last used its gradient buffer (of two, by parity of the order of the rank's backwards): a
 //          send, or a backward of the model's first stage
 // The reductions follow the rank's last backward, one after the other; the optimizer follows the last of
-// them.
+// them; the gathering of parameters, if states are sharded, follows the optimizer.
 Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
 // FailedPrecondition says which action of which rank is wrong or stuck. Proves, in this order:

@@ -51,7 +51,8 @@ bool RankActions::StageHas(ActionKind kind, std::int64_t stage) const {
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
     case ActionKind::kReduceScalars:
-    case ActionKind::kOptimizer: return true;
+    case ActionKind::kOptimizer:
+    case ActionKind::kGatherParameters: return true;
   }
   return true;
 }
@@ -60,6 +61,7 @@ bool RankActions::RankHas(ActionKind kind) const {
   switch (kind) {
     case ActionKind::kSumNormGradients: return SplitsSequence(plan_);
     case ActionKind::kReduceGradients: return plan_.dp > 1;
+    case ActionKind::kGatherParameters: return ShardsStates(plan_);
     case ActionKind::kSumTiedEmbedding:
       return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);
     case ActionKind::kZeroScalars:
@@ -88,7 +90,8 @@ std::int64_t RankActions::PeerOf(ActionKind kind) const {
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
     case ActionKind::kReduceScalars:
-    case ActionKind::kOptimizer: return kMissing;
+    case ActionKind::kOptimizer:
+    case ActionKind::kGatherParameters: return kMissing;
   }
   return kMissing;
 }

@@ -69,7 +69,8 @@ class RankLowering {
     if (shape_.reduces_gradients) reduce(ActionKind::kReduceGradients);
     if (shape_.tied_embeddings && shape_.ranks > 1 && has_embedding) reduce(ActionKind::kSumTiedEmbedding);
     reduce(ActionKind::kReduceScalars);
-    sink_.Add(Make(ActionKind::kOptimizer), {before});
+    before = sink_.Add(Make(ActionKind::kOptimizer), {before});
+    if (shape_.gathers_parameters) reduce(ActionKind::kGatherParameters);
   }
 
   // Returns the last users of the buffers, for each kind that of the buffer used next first. Later actions

@@ -154,7 +154,8 @@ class OrderCheck {
     }
     std::int32_t before = last;
     for (const ActionKind kind :
-         {kSumNormGradients, kReduceGradients, kSumTiedEmbedding, kReduceScalars, kOptimizer}) {
+         {kSumNormGradients, kReduceGradients, kSumTiedEmbedding, kReduceScalars, kOptimizer,
+          kGatherParameters}) {
       const std::int32_t action = actions_.At(kind);
       if (action == kMissing) continue;
       Require(action, last, "which still adds to the gradients");

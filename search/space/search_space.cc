@@ -101,6 +101,7 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     const LegalityRule& positive = LegalityRules()[static_cast<std::size_t>(IllegalReason::kSizeNotPositive)];
     if (positive.broken({model_, workload_, ranks_, plan}))
       return Bad(fmt::format("{}={} must be at least 1", option.name, base::Printable(value)));
+    if (plan.dp_shard == 1) return Bad("dp_shard=1 shards nothing; give zero=0 in its place");
     if (absl::Status status = CheckAllowed(plan); !status.ok()) return base::WithSubject("space", status);
     plans.push_back(std::move(plan));
   }

@@ -34,7 +34,8 @@ std::string_view Colour(ActionKind kind) {
     case ActionKind::kSumNormGradients:
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
-    case ActionKind::kReduceScalars: return "rail_animation";
+    case ActionKind::kReduceScalars:
+    case ActionKind::kGatherParameters: return "rail_animation";
     case ActionKind::kZeroScalars:
     case ActionKind::kOptimizer: return "generic_work";
   }

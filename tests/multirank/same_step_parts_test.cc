@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 #include <set>
@@ -61,9 +63,10 @@ enum Axis : std::size_t {
   kAttention,
   kMicroBatch,
   kRows,
+  kZero,
 };
 const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2,
-                                 4, 2, 2, 3};
+                                 4, 2, 2, 3, 3};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
@@ -83,6 +86,8 @@ TrainConfig ConfigOf(const Case& c) {
   plan.micro_batch = 1 + c[kMicroBatch];
   plan.sequence_parallel = c[kRows] == 1;
   plan.scatter_gather = c[kRows] == 2;
+  plan.zero_stage = c[kZero] == 0 ? 0 : 1;
+  plan.dp_shard = c[kZero] == 2 ? 2 : 0;
   const std::int64_t stages = plan.pp * plan.virtual_stages;
   config.model.layers = stages > 6 ? stages : 2 * stages;
   if (c[kSplit] == 1) {
@@ -111,11 +116,11 @@ std::string Describe(const TrainConfig& c) {
   const ParallelPlan& p = c.plan;
   std::string text = fmt::format(
       "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} "
-      "recompute={}:{} attention={} sp={} scatter_gather={}",
+      "recompute={}:{} attention={} sp={} scatter_gather={} zero={} dp_shard={}",
       c.model.name, Name(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
       c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
       static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers,
-      Name(p.attention), p.sequence_parallel, p.scatter_gather);
+      Name(p.attention), p.sequence_parallel, p.scatter_gather, p.zero_stage, p.dp_shard);
   for (const std::int64_t layers : p.split_layers) text += fmt::format(" {}", layers);
   return text;
 }
@@ -128,12 +133,20 @@ TrainedRun OneRank(TrainConfig config) {
 void ExpectSame(const TrainConfig& config, const TrainedRun& one) {
   const TrainedRun outcome = RunAsThreads(config);
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
-  if (config.workload.precision.compute == DType::kF64) {
-    ExpectSameSteps(one, outcome, 1e-9);
-    ExpectSameWeights(config.model, one, outcome, 1e-9);
-  } else {
-    ExpectSameSteps(one, outcome, 1e-5);
-  }
+  ExpectSameSteps(one, outcome, 1e-9);
+  ExpectSameWeights(config.model, one, outcome, 1e-9);
+}
+
+// In fp32, where sums in another order differ. `exact`: the one rank's steps in fp64. A deep model with a kink
+// in its activation magnifies what rounding did to one rank's own steps, so steps may differ by as much.
+void ExpectCloseInFp32(const TrainConfig& config, const TrainedRun& one, const TrainedRun& exact) {
+  const TrainedRun outcome = RunAsThreads(config);
+  EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
+  double rounding = 1e-5;
+  for (std::size_t s = 0; s < one.steps.size(); ++s)
+    rounding = std::max(rounding, std::abs(one.steps[s].grad_norm / exact.steps.at(s).grad_norm - 1));
+  EXPECT_LT(rounding, 1e-3);
+  ExpectSameSteps(one, outcome, rounding);
 }
 
 std::vector<Case> Cases() { return test::PairwiseCases(kSizes, IsLegal, Cost); }
@@ -151,11 +164,12 @@ class SameStepOfEveryPair : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SameStepOfEveryPair, MatchesOneRank) {
   TrainConfig config = ConfigOf(GetParam());
-  for (const char* precision : {"fp64", "fp32"}) {
-    config.workload.precision = *ParsePrecision(precision);
-    SCOPED_TRACE(Describe(config));
-    ExpectSame(config, CachedOneRank(config));
-  }
+  config.workload.precision = *ParsePrecision("fp64");
+  SCOPED_TRACE(Describe(config));
+  const TrainedRun& exact = CachedOneRank(config);
+  ExpectSame(config, exact);
+  config.workload.precision = *ParsePrecision("fp32");
+  ExpectCloseInFp32(config, CachedOneRank(config), exact);
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, SameStepOfEveryPair, ::testing::ValuesIn(Cases()));
@@ -212,7 +226,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     ParallelPlan plan;
     plan.tp = Pick(random, {1, 2, 3, 4});
     plan.pp = Pick(random, {1, 2, 3, 4});
-    plan.dp = Pick(random, {1, 2, 3});
+    plan.dp = Pick(random, {1, 2, 3, 4, 6});
     if (RankCount(plan) > 8) continue;
     plan.micro_batch = Pick(random, {1, 2, 3});
     const std::vector<Schedule> schedules = test::PredictedSchedules();
@@ -222,6 +236,8 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     plan.attention = static_cast<Attention>(random() % kAttentionCount);
     plan.sequence_parallel = random() % 2;
     plan.scatter_gather = random() % 2;
+    plan.zero_stage = static_cast<std::int64_t>(random() % 2);
+    if (plan.zero_stage > 0) plan.dp_shard = Pick(random, {0, 2, 3});
     TrainConfig c = ShortRun(RandomModel(random, plan.tp));
     const std::int64_t stages = plan.pp * plan.virtual_stages;
     if (random() % 2) {

@@ -80,7 +80,7 @@ TEST_F(CoordinatorTest, PauseStopsTheQueueAndResumeContinues) {
   EXPECT_TRUE(Resume(study.name()).ok());
   FakeWorker worker(coordinator_->address(), FakeWorker::ByFormula, "boot2");
   EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
-  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
+  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1,zero=1");
   EXPECT_EQ(Resume(study.name()).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 

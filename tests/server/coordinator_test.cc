@@ -34,7 +34,7 @@ TEST_F(CoordinatorTest, SmallStudyRunsEndToEnd) {
   EXPECT_EQ(answer.study(), created.name());
   EXPECT_EQ(answer.provenance(), "measured");
   // The formula's optimum: data parallelism only, with the smallest micro-batch.
-  EXPECT_EQ(answer.best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
+  EXPECT_EQ(answer.best().plan_text(), "tp=1,pp=1,dp=4,mbs=1,zero=1");
   EXPECT_TRUE(answer.best().has_predicted());
   EXPECT_GE(answer.best().measured().step_time_s_size(), 3);
   EXPECT_NEAR(answer.best().measured().median_step_time_s(), FakeWorker::StepSeconds(answer.best().plan()),
@@ -109,7 +109,7 @@ TEST_F(CoordinatorTest, ExhaustiveMeasuresEveryPlanThatFits) {
   Finish(study.name());
   const v1::Recommendation answer = Recommend(study.name());
   EXPECT_EQ(answer.counts().measured(), answer.counts().predicted());
-  EXPECT_EQ(answer.best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
+  EXPECT_EQ(answer.best().plan_text(), "tp=1,pp=1,dp=4,mbs=1,zero=1");
   EXPECT_EQ(answer.stopped(), "") << "nothing was left";
 }
 

@@ -219,7 +219,7 @@ TEST_F(ReusedOpTimes, CalibrationWithUnknownOpsIsRepeated) {
   EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE) << done.message();
   EXPECT_EQ(worker.runs().at(study.name() + "/calibration"), 1);
   EXPECT_GT(Calibrated(study).size(), 10u);
-  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
+  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1,zero=1");
 }
 
 }  // namespace

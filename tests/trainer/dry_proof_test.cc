@@ -11,7 +11,9 @@
 
 #include "search/cost/layer_ops.h"
 #include "search/cost/memory/memory_model.h"
+#include "search/cost/rank_ops.h"
 #include "search/plan/plan_text.h"
+#include "search/schedule/action_kinds.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/support/covering_array.h"
 #include "trainer/run/rank_trainer.h"
@@ -42,7 +44,7 @@ test::Case ChoicesOf(const RandomRun& run) {
        {static_cast<int>(p.schedule), static_cast<int>(p.split), recompute, static_cast<int>(p.attention),
         precision, static_cast<int>(m.norm), static_cast<int>(m.position), static_cast<int>(m.activation),
         m.bias ? 1 : 0, m.tied_embeddings ? 1 : 0, m.kv_heads < m.heads ? 1 : 0, p.sequence_parallel ? 1 : 0,
-        p.scatter_gather ? 1 : 0}) {
+        p.scatter_gather ? 1 : 0, p.zero_stage == 0 ? 0 : p.dp_shard == 0 ? 1 : 2}) {
     choices.push_back(choice);
   }
   return {choices.begin(), choices.end()};
@@ -62,15 +64,15 @@ std::set<std::int64_t> SomeRanks(RandomRuns& random, const ParallelPlan& plan) {
 std::vector<OpDesc> ExpectedOps(const TrainConfig& c, const RankTrainer& trainer) {
   std::vector<OpDesc> ops;
   for (const Action& action : trainer.program()) {
-    for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, trainer.shape().pipeline, action)) {
-      // The lists are for tensor and data coordinate 0; a sum of squares covers what a rank counts.
-      if (op.kind != OpKind::kSumOfSquares) {
-        ops.push_back(op);
-      } else if (trainer.shape().data == 0) {
-        ops.push_back(ParameterOp(c.model, c.workload, c.plan, trainer.shape().pipeline, op.kind,
-                                  trainer.shape().tensor));
-      }
+    const RankShape& s = trainer.shape();
+    if (IsMicrobatch(action.kind)) {
+      const auto listed = ActionOps(c.model, c.workload, c.plan, s.pipeline, action);
+      ops.insert(ops.end(), listed.begin(), listed.end());
+      continue;
     }
+    for (const RepeatedOp& repeated :
+         RankOps(c.model, c.workload, c.plan, s.pipeline, action.kind, {s.tensor, s.data}))
+      ops.insert(ops.end(), static_cast<std::size_t>(repeated.times), repeated.op);
   }
   return ops;
 }
@@ -151,7 +153,7 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
   }
   EXPECT_GE(runs, 500);
   EXPECT_GT(ranks, 1500);
-  // 18 axes of 2 to 5 values. The excluded pairs are pp = 1 with several stages, splits and schedules, and
+  // 19 axes of 2 to 5 values. The excluded pairs are pp = 1 with several stages, splits and schedules, and
   // some of the latter with several stages.
   EXPECT_GT(pairs.size(), 800u);
   for (int i = 0; i < kOpKindCount; ++i) {

@@ -146,7 +146,15 @@ void LoadPart(const SafetensorsFile& file, const std::string& name, const Stored
               Device& device, Stream& stream) {
   const auto put = [&](std::span<const double> numbers, std::int64_t offset) {
     CopyFromDoubles(numbers, tensors.value, offset, device, stream);
-    if (tensors.master.IsPresent()) CopyFromDoubles(numbers, tensors.master, offset, device, stream);
+    if (!tensors.master.IsPresent()) return;
+    const OwnRange& own = tensors.own;
+    const std::int64_t first = std::max(offset, own.first);
+    const std::int64_t end =
+        std::min(offset + static_cast<std::int64_t>(numbers.size()), own.first + own.count);
+    if (first >= end) return;
+    CopyFromDoubles(numbers.subspan(static_cast<std::size_t>(first - offset),
+                                    static_cast<std::size_t>(end - first)),
+                    tensors.master, first - own.first, device, stream);
   };
   std::vector<double> values;
   for (const ColumnRun& run : place.columns) {

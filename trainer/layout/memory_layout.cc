@@ -5,7 +5,6 @@
 
 #include "kernels/ops.h"
 #include "search/ops/memory_sizes.h"
-#include "search/plan/rank_mesh.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -26,18 +25,23 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
     : shape_(shape),
       arena_(arena),
       parameters_(RankParameters(shape)),
+      grouping_(GroupParameters(parameters_, shape.shards)),
       tensors_(parameters_.size()),
+      units_(grouping_.units.size()),
       slots_(shape.chunks.size()) {
   if (slots.size() != shape.chunks.size())
     throw std::invalid_argument("memory layout: expected slots for each chunk");
   const Precision& precision = shape.workload.precision;
-  AddParameters(Region::kParameters, precision.parameters, &ParameterTensors::value);
-  AddGradients(precision.gradients);
-  if (precision.master_weights) {
-    AddParameters(Region::kOptimizer, precision.optimizer, &ParameterTensors::master);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const UnitPlace& place = grouping_.places[i];
+    tensors_[i].own = OwnRangeOf(grouping_.units[place.unit], place.offset,
+                                 ElementCount(parameters_[i].shape), shape.shard, shape.shards);
   }
-  AddParameters(Region::kOptimizer, precision.optimizer, &ParameterTensors::m);
-  AddParameters(Region::kOptimizer, precision.optimizer, &ParameterTensors::v);
+  AddUnits(Region::kParameters, precision.parameters, &ParameterTensors::value, &UnitTensors::value);
+  AddUnits(Region::kGradients, precision.gradients, &ParameterTensors::grad, &UnitTensors::grad);
+  if (precision.master_weights) AddStates(precision.optimizer, &ParameterTensors::master);
+  AddStates(precision.optimizer, &ParameterTensors::m);
+  AddStates(precision.optimizer, &ParameterTensors::v);
   for (std::size_t c = 0; c < slots_.size(); ++c) {
     const std::int64_t before = arena.ReservedBytes(Region::kActivations);
     slots_[c].resize(static_cast<std::size_t>(slots[c]));
@@ -53,7 +57,7 @@ void MemoryLayout::Resolve() {
   for (const auto& [reservation, target] : pending_) *target = arena_.At(reservation);
   pending_.clear();
   all_gradients_ = arena_.Whole(Region::kGradients, shape_.workload.precision.gradients);
-  norm_gradients_.data = all_gradients_.data;
+  ResolveUnits();
   if (!IsGated(shape_.model.activation)) workspace_.grad_fc = workspace_.grad_ffn;
   for (std::size_t c = 0; c < slots_.size(); ++c) {
     for (ActivationSlot& slot : slots_[c]) {
@@ -89,30 +93,50 @@ void MemoryLayout::AddMessage(Region region, Tensor& target) {
   pending_.emplace_back(reservation, &target);
 }
 
-void MemoryLayout::AddParameter(Region region, DType dtype, std::size_t index,
-                                Tensor ParameterTensors::*member) {
-  const std::vector<std::int64_t>& dims = parameters_[index].shape;
-  Tensor& target = tensors_[index].*member;
-  if (dims.size() == 1) {
-    Add(region, target, dtype, {dims[0]});
-  } else {
-    Add(region, target, dtype, {dims[0], dims[1]});
+// Reserves a region unit by unit, and a tensor for each parameter within its unit.
+void MemoryLayout::AddUnits(Region region, DType dtype, Tensor ParameterTensors::*member,
+                            Tensor UnitTensors::*unit_member) {
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const ParameterUnit& unit = grouping_.units[u];
+    const Reservation whole = arena_.Reserve(region, dtype, {unit.elements});
+    pending_.emplace_back(whole, &(units_[u].*unit_member));
+    for (const std::size_t i : unit.parameters) {
+      Reservation of_parameter = whole;
+      of_parameter.offset += grouping_.places[i].offset * SizeOf(dtype);
+      Tensor& tensor = of_parameter.tensor;
+      tensor.rank = 0;
+      for (const std::int64_t dim : parameters_[i].shape) tensor.shape[tensor.rank++] = dim;
+      pending_.emplace_back(of_parameter, &(tensors_[i].*member));
+    }
   }
 }
 
-void MemoryLayout::AddParameters(Region region, DType dtype, Tensor ParameterTensors::*member) {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) AddParameter(region, dtype, i, member);
+// Reserves a state of the optimizer: of each unit this rank's part.
+void MemoryLayout::AddStates(DType dtype, Tensor ParameterTensors::*member) {
+  for (const ParameterUnit& unit : grouping_.units) {
+    const std::int64_t part = unit.elements / shape_.shards;
+    const Reservation own = arena_.Reserve(Region::kOptimizer, dtype, {part});
+    for (const std::size_t i : unit.parameters) {
+      const OwnRange& range = tensors_[i].own;
+      if (range.count == 0) continue;
+      Reservation of_parameter = own;
+      of_parameter.offset +=
+          (grouping_.places[i].offset + range.first - part * shape_.shard) * SizeOf(dtype);
+      of_parameter.tensor.shape[0] = range.count;
+      pending_.emplace_back(of_parameter, &(tensors_[i].*member));
+    }
+  }
 }
 
-// Those of norms come first, so that one collective sums them.
-void MemoryLayout::AddGradients(DType dtype) {
-  constexpr Region kRegion = Region::kGradients;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (IsOfNorm(parameters_[i].kind)) AddParameter(kRegion, dtype, i, &ParameterTensors::grad);
+void MemoryLayout::ResolveUnits() {
+  for (UnitTensors& unit : units_) {
+    const std::int64_t part = unit.value.Elements() / shape_.shards;
+    unit.own_value = unit.value.Slice(part * shape_.shard, part);
+    unit.own_grad = unit.grad.Slice(part * shape_.shard, part);
   }
-  norm_gradients_ = {.dtype = dtype, .rank = 1, .shape = {arena_.ReservedBytes(kRegion) / SizeOf(dtype)}};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!IsOfNorm(parameters_[i].kind)) AddParameter(kRegion, dtype, i, &ParameterTensors::grad);
+    if (parameters_[i].kind == ParameterKind::kTokenEmbedding)
+      own_wte_gradient_ = units_[grouping_.places[i].unit].own_grad;
   }
 }
 
@@ -209,14 +233,14 @@ void MemoryLayout::AddCommunication() {
       for (Tensor& output : outputs_) AddMessage(kRegion, output);
     }
   }
-  const RankMesh mesh(s.plan);
   const std::pair<CommGroup, Tensor*> groups[] = {{CommGroup::kTensor, &staging_.tensor},
                                                   {CommGroup::kData, &staging_.data},
+                                                  {CommGroup::kShard, &staging_.shard},
+                                                  {CommGroup::kReplica, &staging_.replica},
                                                   {CommGroup::kEmbedding, &staging_.embedding},
                                                   {CommGroup::kWorld, &staging_.world}};
   for (const auto& [group, target] : groups) {
-    if (group == CommGroup::kEmbedding && !s.model.tied_embeddings) continue;
-    if (mesh.Group(s.rank, group).size() < 2) continue;
+    if (GroupRanks(s, group).empty()) continue;
     Add(kRegion, *target, DType::kI32, {kCollectiveStagingBytes / SizeOf(DType::kI32)});
   }
 }

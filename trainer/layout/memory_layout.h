@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/arena.h"
+#include "trainer/layout/parameter_units.h"
 #include "trainer/layout/parameters.h"
 #include "trainer/layout/rank_shape.h"
 
@@ -29,8 +30,19 @@ struct LinearParameters {
 
 struct ParameterTensors {
   Tensor value, grad;
-  Tensor master;  // absent if the precision has no master weights
+  OwnRange own;  // the elements whose states this rank has
+  // Of those elements, flat; absent if there are none.
+  Tensor master;  // absent also if the precision has no master weights
   Tensor m, v;
+
+  Tensor own_value() const { return value.Slice(own.first, own.count); }
+  Tensor own_grad() const { return grad.Slice(own.first, own.count); }
+};
+
+// The tensors of a unit (parameter_units.h), flat.
+struct UnitTensors {
+  Tensor value, grad;
+  Tensor own_value, own_grad;  // the part whose states this rank has
 };
 
 // Statistics that a norm stores for R tokens; an RMS norm has no mean.
@@ -95,7 +107,7 @@ inline Tensor SquaredNormScalar(const Workspace& workspace) {
 
 // Staging for the collectives of each group of the rank; no memory for groups of one rank.
 struct GroupStaging {
-  Tensor tensor, data, embedding, world;
+  Tensor tensor, data, shard, replica, embedding, world;
 };
 
 class MemoryLayout {
@@ -111,8 +123,10 @@ class MemoryLayout {
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<ParameterTensors>& parameter_tensors() const { return tensors_; }
-  const Tensor& all_gradients() const { return all_gradients_; }    // flat, the whole region
-  const Tensor& norm_gradients() const { return norm_gradients_; }  // flat, its first part: those of norms
+  const std::vector<UnitTensors>& units() const { return units_; }
+  const Tensor& all_gradients() const { return all_gradients_; }  // flat, the whole region
+  const Tensor& norm_gradients() const { return units_.front().grad; }
+  const Tensor& own_wte_gradient() const { return own_wte_gradient_; }  // flat; absent without a table
   const Workspace& workspace() const { return workspace_; }
   const GroupStaging& staging() const { return staging_; }
 
@@ -134,10 +148,10 @@ class MemoryLayout {
   void AddMessage(Region region, Tensor& target);  // [R,H], with room for the parts of the tensor group
   void AddNorm(Region region, NormStatistics& statistics);
   void AddLayerOutputs(Region region, LayerActivations& a);  // all except x
-  void AddParameter(Region region, DType dtype, std::size_t index, Tensor ParameterTensors::*member);
   void AddProbabilities(Region region, Tensor& target);  // or their gradient
-  void AddParameters(Region region, DType dtype, Tensor ParameterTensors::*member);
-  void AddGradients(DType dtype);
+  void AddUnits(Region region, DType dtype, Tensor ParameterTensors::*member, Tensor UnitTensors::*unit);
+  void AddStates(DType dtype, Tensor ParameterTensors::*member);
+  void ResolveUnits();
   void AddSlot(const StageShape& chunk, ActivationSlot& slot);
   void AddWorkspace();
   void AddCommunication();
@@ -145,8 +159,10 @@ class MemoryLayout {
   RankShape shape_;
   Arena& arena_;
   std::vector<Parameter> parameters_;
+  ParameterUnits grouping_;
   std::vector<ParameterTensors> tensors_;
-  Tensor all_gradients_, norm_gradients_;
+  std::vector<UnitTensors> units_;
+  Tensor all_gradients_, own_wte_gradient_;
   std::vector<std::vector<ActivationSlot>> slots_;  // by chunk
   std::vector<std::int64_t> slot_bytes_;
   Workspace workspace_;

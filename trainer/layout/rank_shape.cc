@@ -18,6 +18,9 @@ RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const 
   s.tensor = mesh.Coordinate(rank, Axis::kTensor);
   s.data = mesh.Coordinate(rank, Axis::kData);
   s.pipeline = mesh.Coordinate(rank, Axis::kPipeline);
+  s.shards = StateShards(plan);
+  s.shard = s.data % s.shards;
+  s.replica = s.data / s.shards;
   s.place = PlaceOf(plan, s.pipeline);
   for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
     const std::int64_t stage = StageOf(plan, s.pipeline, chunk);
@@ -31,6 +34,16 @@ RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const 
   s.vocab_valid = std::clamp<std::int64_t>(model.vocab - s.vocab_start, 0, s.vocab);
   s.microbatches = MicrobatchCount(workload, plan);
   return s;
+}
+
+std::vector<std::int64_t> GroupRanks(const RankShape& s, CommGroup group) {
+  const bool of_shards = group == CommGroup::kShard || group == CommGroup::kReplica;
+  if (of_shards && s.shards == 1) return {};
+  if (group == CommGroup::kData && s.shards > 1) return {};  // its work falls to the two above
+  if (group == CommGroup::kEmbedding && !s.model.tied_embeddings) return {};
+  std::vector<std::int64_t> ranks = RankMesh(s.plan).Group(s.rank, group);
+  if (ranks.size() < 2) ranks.clear();
+  return ranks;
 }
 
 }  // namespace autocfg::trainer

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/ops/op_desc.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
@@ -31,6 +32,9 @@ struct RankShape : LocalDims {
   std::int64_t tensor = 0;  // coordinates
   std::int64_t data = 0;
   std::int64_t pipeline = 0;
+  std::int64_t shards = 1;   // parts that each state is in
+  std::int64_t shard = 0;    // the part that this rank has
+  std::int64_t replica = 0;  // ranks with the same part: 0 is the one that counts in norms and checkpoints
   RankPlace place;                 // the first rank holds the embedding, the last final norm and output layer
   std::vector<StageShape> chunks;  // the rank's stages, ascending; chunk c is stage c pp + pipeline
 
@@ -49,5 +53,9 @@ struct RankShape : LocalDims {
 // Returns the shape of a rank. Requires a legal, resolved plan and 0 <= rank < RankCount(plan).
 RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                         std::int64_t rank);
+
+// Returns the ranks that this rank forms a communication group with, in ascending order, itself included;
+// empty if the run needs no such group, or the rank were alone in it.
+std::vector<std::int64_t> GroupRanks(const RankShape& shape, CommGroup group);
 
 }  // namespace autocfg::trainer

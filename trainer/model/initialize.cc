@@ -18,20 +18,29 @@ constexpr unsigned kMostThreads = 32;
 // Staging for a tensor's elements on the host: encoded in parallel, copied together.
 class Staging {
  public:
-  // Throws NotSupported if the tensor's type has no encoding.
-  explicit Staging(const Tensor& tensor) : tensor_(tensor) { EncodeDoubles({}, tensor.dtype, nullptr); }
+  // `tensor` has the parameter's elements from `first` on. Throws NotSupported if its type has no encoding.
+  Staging(const Tensor& tensor, std::int64_t first)
+      : tensor_(tensor), first_(first), end_(first + tensor.Elements()) {
+    EncodeDoubles({}, tensor.dtype, nullptr);
+  }
 
   void Resize(std::size_t elements) { bytes_.resize(elements * width_); }
   void Encode(std::size_t first, std::span<const double> values) {
     EncodeDoubles(values, tensor_.dtype, bytes_.data() + first * width_);
   }
+  // Copies what the tensor has of the staged elements, which are the parameter's from `offset` on.
   void CopyTo(std::int64_t offset, Device& device, Stream& stream) const {
-    device.CopyFromHost(tensor_.As<char>() + offset * static_cast<std::int64_t>(width_), bytes_.data(),
-                        static_cast<std::int64_t>(bytes_.size()), stream);
+    const auto width = static_cast<std::int64_t>(width_);
+    const std::int64_t first = std::max(offset, first_);
+    const std::int64_t end = std::min(offset + static_cast<std::int64_t>(bytes_.size()) / width, end_);
+    if (first >= end) return;
+    device.CopyFromHost(tensor_.As<char>() + (first - first_) * width,
+                        bytes_.data() + (first - offset) * width, (end - first) * width, stream);
   }
 
  private:
   const Tensor& tensor_;
+  const std::int64_t first_, end_;
   const std::size_t width_ = static_cast<std::size_t>(SizeOf(tensor_.dtype));
   std::vector<char> bytes_;
 };
@@ -43,8 +52,8 @@ class Block {
   Block(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors, Device& device,
         Stream& stream)
       : parameter_(parameter), key_(PhiloxKey(seed, parameter.name)), device_(device), stream_(stream) {
-    staged_.emplace_back(tensors.value);
-    if (tensors.master.IsPresent()) staged_.emplace_back(tensors.master);
+    staged_.emplace_back(tensors.value, 0);
+    if (tensors.master.IsPresent()) staged_.emplace_back(tensors.master, tensors.own.first);
   }
 
   // Adds elements [local, local + count) of the tensors, which are the parameter's elements from `global` on.

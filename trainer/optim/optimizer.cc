@@ -28,11 +28,13 @@ AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step
 }
 
 void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLayout& layout) {
-  if (shape.data != 0) return;
+  if (shape.replica != 0) return;
   std::vector<Tensor> counted;
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
-    if (layout.parameters()[i].counted) counted.push_back(layout.parameter_tensors()[i].grad);
+    const ParameterTensors& t = layout.parameter_tensors()[i];
+    if (layout.parameters()[i].counted && t.own.count > 0) counted.push_back(t.own_grad());
   }
+  if (counted.empty()) return;
   run.ops.SumOfSquares(counted, SquaredNormScalar(layout.workspace()), run.stream);
 }
 
@@ -47,9 +49,11 @@ void UpdateParameters(const Execution& run, const MemoryLayout& layout, const Ad
   tensors.reserve(layout.parameters().size());
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const ParameterTensors& t = layout.parameter_tensors()[i];
-    tensors.push_back(
-        {t.value, t.grad, t.master, t.m, t.v, layout.parameters()[i].decays() ? weight_decay : 0});
+    if (t.own.count == 0) continue;
+    tensors.push_back({t.own_value(), t.own_grad(), t.master, t.m, t.v,
+                       layout.parameters()[i].decays() ? weight_decay : 0});
   }
+  if (tensors.empty()) return;
   run.ops.AdamW(tensors, params, run.stream);
 }
 

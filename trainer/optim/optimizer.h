@@ -36,14 +36,15 @@ struct AdamWOptions {
 AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step);
 
 // Adds the squares of the gradients that this rank counts to the layout's squared-norm scalar, so that every
-// parameter of the model counts once over all ranks. Adds nothing unless the data coordinate is 0.
+// parameter of the model counts once over all ranks. Adds nothing on replicas of its states but the first.
 void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLayout& layout);
 
 // Makes the update clip by the norm whose square the layout's scalar holds when the update runs. Disables
 // clipping if clip_norm is 0.
 void SetClipping(double clip_norm, const MemoryLayout& layout, AdamWParams& params);
 
-// Updates all parameters of the layout, their moments, and their master copies if the precision has them.
+// Updates the parameters whose states this rank has, their moments, and their master copies if the precision
+// has them.
 // `weight_decay` applies to parameters that decay.
 void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params,
                       double weight_decay);

@@ -1,34 +1,48 @@
 #include "trainer/parallel/execution.h"
 
-#include "search/plan/rank_mesh.h"
+#include <cstdint>
+#include <vector>
 
 namespace autocfg::trainer {
 
 Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& staging) {
-  const RankMesh mesh(shape.plan);
   const auto make = [&](CommGroup group, const Tensor& scratch) -> std::unique_ptr<Communicator> {
-    const auto ranks = mesh.Group(shape.rank, group);
-    return ranks.size() < 2 ? nullptr : world.CreateGroup(group, ranks, scratch);
+    const std::vector<std::int64_t> ranks = GroupRanks(shape, group);
+    return ranks.empty() ? nullptr : world.CreateGroup(group, ranks, scratch);
   };
   Groups groups;
   groups.tensor = make(CommGroup::kTensor, staging.tensor);
   groups.data = make(CommGroup::kData, staging.data);
+  groups.shard = make(CommGroup::kShard, staging.shard);
+  groups.replica = make(CommGroup::kReplica, staging.replica);
   groups.pipeline = make(CommGroup::kPipeline, Tensor{});
-  if (shape.model.tied_embeddings) groups.embedding = make(CommGroup::kEmbedding, staging.embedding);
+  groups.embedding = make(CommGroup::kEmbedding, staging.embedding);
   groups.world = make(CommGroup::kWorld, staging.world);
   return groups;
 }
 
-void SumNormGradients(const Execution& run, const Tensor& norm_gradients) {
-  run.AllReduce(run.groups.tensor, norm_gradients, ReduceOp::kSum);
+void SumNormGradients(const Execution& run, const MemoryLayout& layout) {
+  run.AllReduce(run.groups.tensor, layout.norm_gradients(), ReduceOp::kSum);
 }
 
-void ReduceGradients(const Execution& run, const Tensor& all_gradients) {
-  run.AllReduce(run.groups.data, all_gradients, ReduceOp::kSum);
+void ReduceGradients(const Execution& run, const MemoryLayout& layout) {
+  if (run.groups.shard == nullptr) {
+    run.AllReduce(run.groups.data, layout.all_gradients(), ReduceOp::kSum);
+    return;
+  }
+  for (const UnitTensors& unit : layout.units())
+    run.pending.Run(run.groups.shard->ReduceScatter(unit.grad, unit.own_grad, ReduceOp::kSum, run.stream));
+  for (const UnitTensors& unit : layout.units())
+    run.AllReduce(run.groups.replica, unit.own_grad, ReduceOp::kSum);
 }
 
-void SumTiedEmbedding(const Execution& run, const Tensor& wte_gradient) {
-  run.AllReduce(run.groups.embedding, wte_gradient, ReduceOp::kSum);
+void GatherParameters(const Execution& run, const MemoryLayout& layout) {
+  for (const UnitTensors& unit : layout.units())
+    run.pending.Run(run.groups.shard->AllGather(unit.own_value, unit.value, run.stream));
+}
+
+void SumTiedEmbedding(const Execution& run, const MemoryLayout& layout) {
+  run.AllReduce(run.groups.embedding, layout.own_wte_gradient(), ReduceOp::kSum);
 }
 
 }  // namespace autocfg::trainer

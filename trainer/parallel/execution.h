@@ -15,7 +15,7 @@ namespace autocfg::trainer {
 
 // One communicator for each of the rank's groups of more than one rank; null for a group of one rank.
 struct Groups {
-  std::unique_ptr<Communicator> tensor, data, pipeline, embedding, world;
+  std::unique_ptr<Communicator> tensor, data, shard, replica, pipeline, embedding, world;
 };
 
 // Creates the groups. Collective: every rank of the world calls it. `world` and the memory behind `staging`
@@ -38,14 +38,17 @@ struct Execution {
 
 // Sums the gradients of norms over the tensor group. Under sequence parallelism each rank computed them from
 // its own tokens.
-void SumNormGradients(const Execution& run, const Tensor& norm_gradients);
+void SumNormGradients(const Execution& run, const MemoryLayout& layout);
 
-// Sums the whole gradient region over the data group. Losses are scaled by the global batch, so the sum is
-// the gradient.
-void ReduceGradients(const Execution& run, const Tensor& all_gradients);
+// Sums the gradients over the data axis. Losses are scaled by the global batch, so the sum is the gradient.
+// With sharded states, each rank gets the sums of its own part of each unit; the rest is undefined.
+void ReduceGradients(const Execution& run, const MemoryLayout& layout);
+
+// Sharded states: gathers each unit's parameters, of which each rank has updated its own part.
+void GatherParameters(const Execution& run, const MemoryLayout& layout);
 
 // Sums the embedding's gradient over the first and the last rank of the pipeline, which both hold the tied
-// embedding.
-void SumTiedEmbedding(const Execution& run, const Tensor& wte_gradient);
+// embedding; with sharded states the rank's own part.
+void SumTiedEmbedding(const Execution& run, const MemoryLayout& layout);
 
 }  // namespace autocfg::trainer

@@ -98,11 +98,10 @@ void Runner::Compute(const Action& action) {
     case ActionKind::kZeroScalars: run_.ops.Fill(layout_.workspace().scalars, 0, run_.stream); return;
     case ActionKind::kForward: Forward(action); return;
     case ActionKind::kBackward: Backward(action); return;
-    case ActionKind::kSumNormGradients: SumNormGradients(run_, layout_.norm_gradients()); return;
-    case ActionKind::kReduceGradients: ReduceGradients(run_, layout_.all_gradients()); return;
-    case ActionKind::kSumTiedEmbedding:
-      SumTiedEmbedding(run_, layout_.Find(ParameterKind::kTokenEmbedding).grad);
-      return;
+    case ActionKind::kSumNormGradients: SumNormGradients(run_, layout_); return;
+    case ActionKind::kReduceGradients: ReduceGradients(run_, layout_); return;
+    case ActionKind::kSumTiedEmbedding: SumTiedEmbedding(run_, layout_); return;
+    case ActionKind::kGatherParameters: GatherParameters(run_, layout_); return;
     case ActionKind::kReduceScalars: ReduceScalars(); return;
     case ActionKind::kOptimizer: (*optimizer_)(); return;
     case ActionKind::kSendActivation:

@@ -1,9 +1,8 @@
 #include "search/cost/memory/memory_model.h"
 
-#include <array>
 #include <cstddef>
 
-#include "search/cost/memory/rank_parameters.h"
+#include "search/cost/memory/rank_units.h"
 #include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/generators.h"
@@ -21,8 +20,6 @@ class PlanMemory {
         types_(workload.precision),
         s_(LocalDimsOf(model, workload, plan)),
         microbatches_(MicrobatchCount(workload, plan)) {
-    const auto add = [this](const RankParameter& p) { Add(p, layer_bytes_); };
-    ParameterVisitor(s_, model, add).Layer();
     const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
     const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
     const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
@@ -66,41 +63,27 @@ class PlanMemory {
       if (IsLastStage(plan_, stage)) slot += head_;
       bytes.activations += slot * InFlight(plan_, microbatches_, stage);
     }
-    RegionBytes regions;
-    for (std::size_t i = 0; i < regions.size(); ++i) regions[i] = layers * layer_bytes_[i];
-    const auto add = [&](const RankParameter& p) { Add(p, regions); };
-    const ParameterVisitor visitor(s_, model_, add);
-    visitor.BeforeLayers(place);
-    visitor.AfterLayers(place);
-    bytes.parameters = regions[0];
-    bytes.gradients = regions[1];
-    bytes.optimizer = regions[2] * (types_.master_weights ? 3 : 2);
+    const std::int64_t elements = UnitsOf(s_, model_, plan_, place, layers).Total();
+    bytes.parameters = elements * SizeOf(types_.parameters);
+    bytes.gradients = elements * SizeOf(types_.gradients);
+    bytes.optimizer = elements / StateShards(plan_) * SizeOf(types_.optimizer) * (types_.master_weights ? 3 : 2);
 
     bytes.workspace = workspace_;
     // Only a last rank with a single stage sends no output.
     const bool sends_output = !place.last || plan_.virtual_stages > 1;
     if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * message_;
     const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
-    bytes.communication += kCollectiveStagingBytes *
-                           ((plan_.tp > 1) + (plan_.dp > 1) + embedding_group + (RankCount(plan_) > 1));
+    const bool shards = ShardsStates(plan_), replicas = StateReplicas(plan_) > 1;
+    bytes.communication += kCollectiveStagingBytes * ((plan_.tp > 1) + shards + replicas + embedding_group +
+                                                      (RankCount(plan_) > 1));
     return bytes;
   }
 
  private:
-  // Of the regions with a tensor for each parameter: parameters, gradients, one optimizer state.
-  using RegionBytes = std::array<std::int64_t, 3>;
-
-  void Add(const RankParameter& p, RegionBytes& regions) const {
-    regions[0] += AlignedBytes(p.elements * SizeOf(types_.parameters));
-    regions[1] += AlignedBytes(p.elements * SizeOf(types_.gradients));
-    regions[2] += AlignedBytes(p.elements * SizeOf(types_.optimizer));
-  }
-
   const ModelSpec& model_;
   const ParallelPlan& plan_;
   const Precision& types_;
   LocalDims s_;
-  RegionBytes layer_bytes_{};  // of one layer
   std::int64_t microbatches_;
   std::int64_t hidden_ = 0;   // [R,H e]
   std::int64_t message_ = 0;  // a buffer of a message

@@ -3,11 +3,8 @@
 // CheckPredictable accepts.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
-#include "search/ops/dtype.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/model_stages.h"
 #include "search/shapes/local_dims.h"
@@ -18,22 +15,10 @@ namespace autocfg {
 // One parameter: its elements on a rank, whether all ranks of the tensor group hold the same values, and
 // whether it is one of a norm.
 struct RankParameter {
+  ParameterKind kind = ParameterKind::kTokenEmbedding;
   std::int64_t elements = 0;
   bool replicated = false;
   bool of_norm = false;
-};
-
-// A few parameters in order, without heap allocation.
-class ParameterList {
- public:
-  void Add(const RankParameter& parameter) { parameters_[count_++] = parameter; }
-  const RankParameter* begin() const { return parameters_.data(); }
-  const RankParameter* end() const { return parameters_.data() + count_; }
-  std::size_t size() const { return count_; }
-
- private:
-  std::array<RankParameter, 12> parameters_{};
-  std::size_t count_ = 0;
 };
 
 // Calls visit(RankParameter) for each parameter of a rank, in the order of docs/engine.md: those before its
@@ -68,7 +53,8 @@ class ParameterVisitor {
   template <ParameterKind kind>
   void One() const {
     const ParameterShape shape = ShapeOf(kind, model_, dims_);
-    visit_(RankParameter{.elements = LocalElements(shape),
+    visit_(RankParameter{.kind = kind,
+                         .elements = LocalElements(shape),
                          .replicated = shape.sharding == Sharding::kReplicated,
                          .of_norm = IsOfNorm(kind)});
   }
@@ -87,20 +73,5 @@ class ParameterVisitor {
   const ModelSpec& model_;
   const Visit& visit_;
 };
-
-// A rank's parameters in the order of ParameterVisitor.
-struct ParameterLists {
-  ParameterList before_layers;
-  ParameterList layer;  // of each layer
-  ParameterList after_layers;
-};
-ParameterLists ParametersOf(const LocalDims& dims, const ModelSpec& model, RankPlace place);
-
-// Returns the bytes of the region with one tensor of `type` for each parameter of a rank that has `layers`
-// layers in total.
-std::int64_t ParameterRegionBytes(const ParameterLists& parameters, std::int64_t layers, DType type);
-
-// Returns the bytes of those tensors of that region that belong to norms.
-std::int64_t NormBytes(const ParameterLists& parameters, std::int64_t layers, DType type);
 
 }  // namespace autocfg

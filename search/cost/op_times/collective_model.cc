@@ -73,6 +73,9 @@ GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_pe
     case CommGroup::kNone: return {};
     case CommGroup::kTensor: return Strided(plan.tp, 1, world, gpus_per_node);
     case CommGroup::kData: return Strided(plan.dp, plan.tp, world, gpus_per_node);
+    case CommGroup::kShard: return Strided(StateShards(plan), plan.tp, world, gpus_per_node);
+    case CommGroup::kReplica:
+      return Strided(StateReplicas(plan), plan.tp * StateShards(plan), world, gpus_per_node);
     case CommGroup::kWorld: return Strided(world, 1, world, gpus_per_node);
     case CommGroup::kPipeline:
     case CommGroup::kEmbedding: {

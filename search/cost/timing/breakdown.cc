@@ -13,6 +13,7 @@ struct Exposed {
   double reduced_s = 0;         // the reductions that the drain does not hide
   double norm_gradients_s = 0;  // of them, the sum of the gradients of norms, at most
   double norm_s = 0, update_s = 0;
+  double gather_s = 0;  // after the longest update
   std::size_t slowest = 0;  // the rank with the longest forward and backward
 };
 
@@ -22,7 +23,7 @@ template <typename Lead>
 Exposed ExposedOf(const PipelineCosts& costs, const PipelineStages& pipeline, const Lead& lead_s) {
   const std::size_t p = costs.ranks.size();
   Exposed exposed;
-  double fill_s = 0, slowest_s = -1, first_reduced = 0, last_reduced = 0;
+  double fill_s = 0, slowest_s = -1, first_reduced = 0, last_reduced = 0, ends_s = 0;
   for (std::size_t s = 0; s < p; ++s) {
     const RankCosts& c = costs.ranks[s];
     const StageTime first_chunk = pipeline.At(s);
@@ -35,14 +36,16 @@ Exposed ExposedOf(const PipelineCosts& costs, const PipelineStages& pipeline, co
     exposed.reduced_s = std::max(exposed.reduced_s, reduced);
     exposed.norm_s = std::max(exposed.norm_s, c.norm_s);
     exposed.update_s = std::max(exposed.update_s, c.update_s);
+    ends_s = std::max(ends_s, c.update_s + c.gather_s);
     const double rank_s = pipeline.chunks() == 1 ? first_chunk.Both() : pipeline.OfRank(s).Both();
     if (rank_s > slowest_s) {
       exposed.slowest = s;
       slowest_s = rank_s;
     }
   }
-  if (p > 1 && costs.tied_s > 0)
-    exposed.reduced_s = std::max(exposed.reduced_s, std::max(first_reduced, last_reduced) + costs.tied_s);
+  exposed.gather_s = ends_s - exposed.update_s;
+  if (const double tied_s = costs.ranks.front().tied_s; p > 1 && tied_s > 0)
+    exposed.reduced_s = std::max(exposed.reduced_s, std::max(first_reduced, last_reduced) + tied_s);
   return exposed;
 }
 
@@ -71,7 +74,7 @@ Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const
   }
   const double norm_gradients_s = std::min(exposed.norm_gradients_s, exposed.reduced_s);
   parts.tp_comm += norm_gradients_s;
-  parts.dp_comm = exposed.reduced_s - norm_gradients_s;
+  parts.dp_comm = exposed.reduced_s - norm_gradients_s + exposed.gather_s;
   parts.optimizer = exposed.zero_s + exposed.norm_s + exposed.update_s;
   parts.overhead = costs.scalars_s;
   return parts;
@@ -91,15 +94,12 @@ double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches) 
 }
 
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
-                      double pipe_s) {
-  const PipelineStages pipeline(costs, microbatches, ranks_per_core);
-  double drain_s = 0;
-  const Exposed exposed = ExposedOf(costs, pipeline, [&](std::size_t rank) {
-    const double lead_s = drain_s;
-    drain_s += pipeline.At(rank).backward;
-    return lead_s;
-  });
-  return Attribute(costs, microbatches, exposed, AtLeastShared(costs, microbatches, ranks_per_core, pipe_s));
+                      const PipelineEnd& pipeline) {
+  const Exposed exposed =
+      ExposedOf(costs, PipelineStages(costs, microbatches, ranks_per_core),
+                [&](std::size_t rank) { return pipeline.lead_s[rank]; });
+  return Attribute(costs, microbatches, exposed,
+                   AtLeastShared(costs, microbatches, ranks_per_core, pipeline.seconds));
 }
 
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "search/cost/timing/closed_form.h"
 #include "search/cost/timing/pipeline_costs.h"
 
 namespace autocfg {
@@ -57,11 +58,9 @@ inline void Breakdown::Scale(double factor) {
 // all microbatches, in seconds.
 double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches);
 
-// Returns the breakdown of a step whose pipeline takes `pipe_s` seconds from its first forward to its last
-// backward. Assumes that a rank's last backward precedes the pipeline's end by the last backwards of the
-// ranks before it.
+// Returns the breakdown of a step whose pipeline ends as `pipeline` says (closed_form.h).
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
-                      double pipe_s);
+                      const PipelineEnd& pipeline);
 
 // Returns the breakdown of a timed pipeline. `worked_s`: by rank, the end of its last backward, in seconds
 // since the begin of the step.

@@ -19,30 +19,21 @@ class Pipeline {
         ranks_(stages_.ranks()),
         chunks_(stages_.chunks()) {}
 
-  double GPipe() const {
-    double down = 0, slowest_forward = 0, first_up = 0;
+  PipelineEnd GPipe() const {
+    double down = 0, slowest_forward = 0;
     for (std::size_t s = 0; s < ranks_; ++s) {
       const StageTime t = stages_.At(s);
       down += t.forward;
       slowest_forward = std::max(slowest_forward, t.forward);
-      first_up += t.backward - stages_.FirstSaves(s);
     }
-    // The first backward goes up to a stage. From there the second goes on, and all but it wait for the
-    // slowest stage on their way.
-    double up = first_up;
-    double before = 0, slowest_backward = 0, first_from_here = first_up;
-    for (std::size_t s = 0; s < ranks_ && m_ > 1; ++s) {
-      const StageTime t = stages_.At(s);
-      before += t.backward;
-      slowest_backward = std::max(slowest_backward, t.backward);
-      up = std::max(up, first_from_here + before + (m_ - 2) * slowest_backward);
-      first_from_here -= t.backward - stages_.FirstSaves(s);
-    }
-    return down + (m_ - 1) * slowest_forward + up;
+    const std::vector<double> up = BackwardEnds();
+    PipelineEnd end{down + (m_ - 1) * slowest_forward + up.front(), {}};
+    for (const double rank_s : up) end.lead_s.push_back(up.front() - rank_s);
+    return end;
   }
 
   // 1F1B and interleaved. They differ only in the order of chunks and in how far forwards run ahead.
-  double OneFOneB() const {
+  PipelineEnd OneFOneB() const {
     // Both whole ways: down from the first forward to the last stage's, up from the last stage's backward.
     const StageTime ways = LongestWays();
     StageTime total_last;  // of the last chunk, over all ranks
@@ -52,6 +43,7 @@ class Pipeline {
       total_last.backward += t.backward;
     }
     double longest = 0;
+    PipelineEnd end;
     StageTime before;                          // first chunks of the ranks before q
     StageTime after = total_last;              // last chunks of the ranks after q
     double first_after = total_last.backward;  // of the first microbatch's backwards there
@@ -62,6 +54,7 @@ class Pipeline {
       after.backward -= last.backward;
       first_after -= last.backward - stages_.FirstSaves(LastChunk(q));
       const double both = m_ * rank.Both() - stages_.RankFirstSaves(q);
+      end.lead_s.push_back(before.backward);
       // Busy from the first forward to the last backward.
       const double busy = before.forward + both + before.backward;
       const StageTime outside = OutsideSteadyState(q);
@@ -78,10 +71,39 @@ class Pipeline {
       before.forward += first.forward;
       before.backward += first.backward;
     }
-    return longest;
+    end.seconds = longest;
+    return end;
   }
 
  private:
+  // GPipe: by rank, the seconds from the first backward on the last stage to the rank's last backward. The
+  // first backward goes up to a stage. From there the second goes on, and all but it wait for the slowest
+  // stage on their way.
+  std::vector<double> BackwardEnds() const {
+    // Stages with the same slowest one on the way from them.
+    struct Way {
+      double slowest = 0;
+      double begin = 0;  // the latest end of a first backward, less the way up to the last rank, `passed`
+      double most = 0;   // of this way and of those below it on the stack, without `passed`
+    };
+    std::vector<Way> ways;  // from the slowest to the fastest
+    std::vector<double> ends(ranks_);
+    double first = 0, passed = 0;
+    for (std::size_t s = ranks_; s-- > 0;) {
+      const double backward = stages_.At(s).backward;
+      first += backward - stages_.FirstSaves(s);
+      Way way{backward, first - passed, 0};
+      passed += backward;
+      for (; !ways.empty() && ways.back().slowest <= way.slowest; ways.pop_back())
+        way.begin = std::max(way.begin, ways.back().begin);
+      way.most = way.begin + (m_ - 2) * way.slowest;
+      if (!ways.empty()) way.most = std::max(way.most, ways.back().most);
+      ways.push_back(way);
+      ends[s] = m_ > 1 ? std::max(first, passed + way.most) : first;
+    }
+    return ends;
+  }
+
   std::size_t LastChunk(std::size_t rank) const { return (chunks_ - 1) * ranks_ + rank; }
 
   // Returns the time of the first microbatch's forward through all stages, and of the last one's backward.
@@ -149,8 +171,8 @@ class Pipeline {
 
 }  // namespace
 
-double PipelineBound(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
-                     double ranks_per_core) {
+PipelineEnd PipelineBound(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
+                          double ranks_per_core) {
   const Pipeline pipeline(costs, microbatches, ranks_per_core);
   switch (schedule) {
     case Schedule::kGPipe: return pipeline.GPipe();

@@ -3,11 +3,19 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "search/cost/timing/pipeline_costs.h"
 #include "search/plan/parallel_plan.h"
 
 namespace autocfg {
+
+struct PipelineEnd {
+  double seconds = 0;
+  // By rank: how long its last backward ends before the pipeline does. For GPipe at most, as if its messages
+  // never waited for a slower rank; otherwise the last backwards of the ranks before it.
+  std::vector<double> lead_s;
+};
 
 // Returns a lower bound of the seconds from the begin of the first forward to the end of the last backward,
 // if all ranks begin at once. Requires at least one rank and the same number of stages on each.
@@ -31,11 +39,11 @@ namespace autocfg {
 //   last backward, or at its last forward, after which the last microbatch goes down and back.
 // - interleaved: the same paths, in the order of a rank's chunks. On its way down, a microbatch waits at each
 //   chunk for the others of its group.
-double PipelineBound(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
-                     double ranks_per_core);
+PipelineEnd PipelineBound(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
+                          double ranks_per_core);
 
-// Returns true if the bound may replace the timer. It is exact for GPipe, and within 2%, mostly exact, for
-// the other plans of models. False if ranks have several stages and those between the first and the last
+// Returns true if the bound may replace the timer. The pipeline of GPipe is exact; the others
+// are within 2%, mostly exact, for plans of models. False if ranks have several stages and those between the first and the last
 // differ: ranks that run their longer chunks at different times delay each other, which a few paths do not
 // show.
 bool PipelineBoundIsClose(const PipelineCosts& costs);

@@ -32,8 +32,10 @@ struct RankCosts {
   double zero_s = 0;            // zeroing of the step's scalars
   double norm_gradients_s = 0;  // sum of the gradients of norms over the tensor group
   double reduce_s = 0;          // data-parallel reduction
+  double tied_s = 0;            // first and last rank: sum of the tied embedding over both
   double norm_s = 0;            // the sums of squares
   double update_s = 0;
+  double gather_s = 0;  // of sharded parameters
 };
 
 struct PipelineCosts {
@@ -41,7 +43,6 @@ struct PipelineCosts {
   // of the pipeline, in order; rank r has the stages r, r + ranks, r + 2 ranks, ...
   std::vector<RankCosts> ranks;
   double p2p_s = 0;      // one message between stages, until it can be used
-  double tied_s = 0;     // sum of the tied embedding over first and last rank
   double scalars_s = 0;  // sum of the scalars over all ranks
 };
 

@@ -29,9 +29,10 @@ double SecondsOf(const PipelineCosts& costs, double ranks_per_core, std::int64_t
     case ActionKind::kRecvGradient: return costs.p2p_s;
     case ActionKind::kSumNormGradients: return rank.norm_gradients_s;
     case ActionKind::kReduceGradients: return rank.reduce_s;
-    case ActionKind::kSumTiedEmbedding: return costs.tied_s;
+    case ActionKind::kSumTiedEmbedding: return rank.tied_s;
     case ActionKind::kReduceScalars: return rank.norm_s + costs.scalars_s;
     case ActionKind::kOptimizer: return rank.update_s;
+    case ActionKind::kGatherParameters: return rank.gather_s;
   }
   throw std::logic_error("an action of no known kind");
 }

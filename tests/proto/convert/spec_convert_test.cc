@@ -109,7 +109,8 @@ TEST(PlanConvert, RoundTrips) {
     if (plan.recompute == Recompute::kFull) plan.recompute_layers = pick(4);
     plan.attention = static_cast<Attention>(pick(2));
     plan.sequence_parallel = pick(2) == 1;
-    plan.zero_stage = pick(3);
+    plan.zero_stage = pick(4);
+    if (plan.zero_stage > 0) plan.dp_shard = pick(static_cast<unsigned>(plan.dp));  // 0: all
     plan.tp_overlap = std::int64_t{1} << pick(4);
     plan.grad_overlap = pick(2) == 1;
     plan.param_overlap = pick(2) == 1;

@@ -71,8 +71,9 @@ struct Shortfall {
   double Most() const { return *std::max_element(of.begin(), of.end()); }
 };
 
-// Over random plans the closed form is exact for GPipe, within 2% for 1F1B and interleaved, and half of all
-// within 1e-9. It takes the longest of some paths of the program, so it is never above.
+// Over random plans the closed form is within 2% of the timer, and half of all within 1e-9. It takes the
+// longest of some paths of the program, so it is never above. The pipeline of GPipe is exact; a stage whose
+// messages wait for a slower one ends later than its lead says, which shows where its reduction is the longest.
 TEST(CostModel, ClosedFormAgainstTimer) {
   RandomCases cases(11);
   std::map<Schedule, Shortfall> errors;
@@ -82,8 +83,18 @@ TEST(CostModel, ClosedFormAgainstTimer) {
     const double closed = costs.Estimate(c.plan).step_time_s, timed = costs.Predict(c.plan).step_time_s;
     EXPECT_LT(closed / timed - 1, 1e-9) << i;
     errors[c.plan.schedule].of.push_back(1 - closed / timed);
+    if (c.plan.schedule != Schedule::kGPipe) continue;
+    PipelineCosts alone = costs.CostsOf(c.plan);
+    for (RankCosts& rank : alone.ranks) rank = {};
+    const std::int64_t microbatches = MicrobatchCount(c.workload, c.plan);
+    const auto timer = ProgramTimer::Create(
+        LowerLoops(PipelineShape(c.plan, microbatches, c.model.tied_embeddings)));
+    ASSERT_TRUE(timer.ok());
+    const std::vector<double> worked_s = TimeStep(*timer, alone, 1).worked_s;
+    const double end_s = *std::max_element(worked_s.begin(), worked_s.end());
+    EXPECT_NEAR(PipelineBound(alone, Schedule::kGPipe, microbatches, 1).seconds, end_s, 1e-9 * end_s) << i;
   }
-  EXPECT_LT(errors[Schedule::kGPipe].Most(), 1e-9);
+  EXPECT_LT(errors[Schedule::kGPipe].Most(), 0.02);
   EXPECT_LT(errors[Schedule::kOneFOneB].Most(), 0.02);
   EXPECT_LT(errors[Schedule::kInterleaved].Most(), 0.02);
   for (auto& [schedule, error] : errors) {
@@ -129,7 +140,7 @@ UnequalPipeline RandomPipeline(RandomRuns& random, Schedule schedule) {
   costs.stages.resize(static_cast<std::size_t>(StageCount(plan)));
   costs.ranks.resize(static_cast<std::size_t>(plan.pp));
   costs.p2p_s = random.Coin() ? random.Uniform() : 0;
-  costs.tied_s = random.Uniform();
+  costs.ranks.front().tied_s = costs.ranks.back().tied_s = random.Uniform();
   for (StageCosts& s : costs.stages) {
     s.forward_s = 0.2 + random.Uniform();
     s.backward_s = 0.4 + 2 * random.Uniform();
@@ -137,11 +148,13 @@ UnequalPipeline RandomPipeline(RandomRuns& random, Schedule schedule) {
   }
   for (RankCosts& r : costs.ranks) {
     r.reduce_s = random.Uniform();
+    r.gather_s = m % 2 == 0 ? 0 : 0.5 * r.reduce_s;
     r.zero_s = 0.1 * random.Uniform();
     r.norm_s = 0.1 * random.Uniform();
     r.update_s = 0.3 * random.Uniform();
   }
   plan.dp = 2;
+  plan.zero_stage = m % 2;
   return p;
 }
 const std::vector<Schedule> kSchedules = test::PredictedSchedules();
@@ -189,7 +202,7 @@ TEST(CostModel, PipelineBoundIsNeverAboveTheTime) {
     for (RankCosts& rank : costs.ranks) rank.zero_s = 0;
     const TimedStep timed = TimeOf(p, costs);
     const double end = *std::max_element(timed.worked_s.begin(), timed.worked_s.end());
-    ASSERT_LE(PipelineBound(costs, p.plan.schedule, p.microbatches, 1), end * (1 + 1e-12)) << i;
+    ASSERT_LE(PipelineBound(costs, p.plan.schedule, p.microbatches, 1).seconds, end * (1 + 1e-12)) << i;
   }
 }
 
@@ -279,9 +292,9 @@ TEST(CostModel, CostsAreTheSumsOfTheirOps) {
       near(r.norm_s + pipeline.scalars_s, sum(rank, ActionKind::kReduceScalars));
       near(r.update_s, sum(rank, ActionKind::kOptimizer));
       near(r.reduce_s, sum(rank, ActionKind::kReduceGradients));
+      near(r.tied_s, sum(rank, ActionKind::kSumTiedEmbedding));
+      near(r.gather_s, sum(rank, ActionKind::kGatherParameters));
     }
-    near(pipeline.tied_s, sum(0, ActionKind::kSumTiedEmbedding));
-    near(pipeline.tied_s, sum(c.plan.pp - 1, ActionKind::kSumTiedEmbedding));
     if (c.plan.pp > 1) near(pipeline.p2p_s, sum(1, ActionKind::kRecvActivation));
   }
 }

@@ -7,6 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/cost/rank_ops.h"
+#include "search/schedule/action_kinds.h"
 #include "search/schedule/program.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
@@ -197,13 +199,13 @@ TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
 }
 
 TEST_F(LayerOpsTest, GradientRegionCountsItsPadding) {
-  // Tensors of 4 * 25 = 100 bytes take 128.
+  // Each parameter takes a multiple of 64 elements.
   model = SmallGpt(1, 25, 1, 100);
   plan = ParallelPlan();
   plan.dp = 2;
   const std::int64_t elements =
       ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kReduceGradients}).front().dims[0];
-  const auto padded = [](std::int64_t n) { return (n + 15) / 16 * 16; };
+  const auto padded = [](std::int64_t n) { return (n + 63) / 64 * 64; };
   EXPECT_EQ(elements, padded(128 * 25) + padded(64 * 25) + 6 * padded(25) + padded(25 * 75) + padded(75) +
                           padded(625) + padded(25 * 100) + padded(100) + padded(100 * 25) + 2 * padded(25));
 }
@@ -308,24 +310,6 @@ TEST_F(LlamaOpsTest, PredictedOnly) {
   EXPECT_NE(Of(ActionKind::kForward, 0).front(), "all_gather bf16 tensor/2 4608") << "nothing arrives";
 }
 
-// Compares two independent counts: the parameters that the ranks update at tp=1, and the model's parameters.
-TEST(ParameterOp, AddsUpToTheModel) {
-  RandomRuns runs(47, {.tp = {1}});
-  for (int i = 0; i < 500; ++i) {
-    RandomRun run = runs.Next();
-    run.model.vocab_multiple = 1;  // padding does not count as parameters
-    std::int64_t updated = 0, in_norm = 0;
-    for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
-      updated += ParameterOp(run.model, run.workload, run.plan, rank, OpKind::kAdamW).dims[0];
-      in_norm += ParameterOp(run.model, run.workload, run.plan, rank, OpKind::kSumOfSquares).dims[0];
-    }
-    EXPECT_EQ(in_norm, ParameterCount(run.model)) << i;
-    const bool two_tables = run.plan.pp > 1 && run.model.tied_embeddings;
-    EXPECT_EQ(updated, ParameterCount(run.model) + (two_tables ? run.model.vocab * run.model.hidden : 0))
-        << i;
-  }
-}
-
 // Each op of each rank occurs once in the plan's list.
 TEST(PlanOps, CoverAllActions) {
   RandomRuns runs(53);
@@ -335,13 +319,18 @@ TEST(PlanOps, CoverAllActions) {
     const Program program = Lower(run.model, run.workload, run.plan);
     for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
       for (const Action& action : program.ranks[static_cast<std::size_t>(rank * run.plan.tp * run.plan.dp)]) {
-        const std::vector<OpDesc> ops = ActionOps(run.model, run.workload, run.plan, rank, action);
-        all.insert(ops.begin(), ops.end());
+        if (IsMicrobatch(action.kind)) {
+          const std::vector<OpDesc> ops = ActionOps(run.model, run.workload, run.plan, rank, action);
+          all.insert(ops.begin(), ops.end());
+          continue;
+        }
+        // Updates and norms depend on the coordinates.
+        for (std::int64_t other = 0; other < run.plan.tp * run.plan.dp; ++other) {
+          for (const RepeatedOp& repeated : RankOps(run.model, run.workload, run.plan, rank, action.kind,
+                                                    {other % run.plan.tp, other / run.plan.tp}))
+            all.insert(repeated.op);
+        }
       }
-      // The other ranks of a tensor group count fewer parameters in the norm.
-      if (run.plan.tp > 1)
-        all.insert(
-            ParameterOp(run.model, run.workload, run.plan, rank, OpKind::kSumOfSquares, run.plan.tp - 1));
     }
     EXPECT_EQ(PlanOps(run.model, run.workload, run.plan), std::vector<OpDesc>(all.begin(), all.end())) << i;
     const test::SyntheticDevice device;
@@ -355,7 +344,7 @@ TEST(PlanOps, CoverAllActions) {
 
 TEST_F(LayerOpsTest, DoublePrecisionThroughout) {
   workload.precision = *ParsePrecision("fp64");
-  for (int kind = 0; kind <= static_cast<int>(ActionKind::kOptimizer); ++kind) {
+  for (int kind = 0; kind < static_cast<int>(kActionKinds); ++kind) {
     const Action action{.kind = static_cast<ActionKind>(kind), .stage = 0};
     for (const OpDesc& op : ActionOps(model, workload, plan, 0, action))
       EXPECT_EQ(op.dtype, DType::kF64) << ToString(op);

@@ -65,6 +65,8 @@ TEST(Legality, Legal) {
                            "pp=3,recompute=full:4",
                            "sp=1",
                            "zero=1",
+                           "dp=4,zero=1,dp_shard=2",
+                           "dp=4,zero=3,dp_shard=1",
                            "param_overlap=1,zero=1,dp=2",
                            "pp=2,vpp=2,split=1+2+3+6,recompute=full:6",
                            "pp=12,split=auto",
@@ -114,6 +116,14 @@ TEST(Legality, EachReason) {
             "microbatches, not 3; choose pp, dp and mbs so that pp x dp x mbs divides 24");
   EXPECT_THAT(Why("dp=2,param_overlap=1"), HasSubstr("param_overlap_needs_zero"));
   EXPECT_THAT(Why("pp=2,zero=2"), HasSubstr("zero2_with_pipeline"));
+  EXPECT_EQ(Why("pp=2,dp=2,zero=3"),
+            "zero2_with_pipeline: zero=3 cannot be used with pp=2; use zero=1 or pp=1");
+  EXPECT_EQ(Why("dp=4,dp_shard=2"),
+            "dp_shard_needs_zero: dp_shard=2 shards nothing at zero=0; use zero=1, 2 or 3, or leave out "
+            "dp_shard");
+  EXPECT_THAT(Why("dp=2,dp_shard=2"), HasSubstr("dp_shard_needs_zero"));
+  EXPECT_EQ(Why("dp=4,zero=1,dp_shard=3"),
+            "dp_not_divisible: dp=4 is not divisible by dp_shard=3; give a dp_shard that divides 4");
   EXPECT_EQ(Why("pp=2,split=6+5"),
             "split_does_not_add_up: split has 2 entries with 11 layers in all; give pp=2 x vpp=1 entries of "
             "at least 1 that add up to 12");
@@ -172,6 +182,10 @@ TEST(Canonical, OptionsWithNothingToActOn) {
   EXPECT_EQ(canonical("tp_overlap=4"), "tp=1,pp=1,dp=1,mbs=1");
   EXPECT_EQ(canonical("zero=1,param_overlap=1,grad_overlap=1"), "tp=1,pp=1,dp=1,mbs=1");
   EXPECT_EQ(canonical("dp=2,zero=1,param_overlap=1"), "tp=1,pp=1,dp=2,mbs=1,zero=1,param_overlap=1");
+  EXPECT_EQ(canonical("dp=4,zero=1,dp_shard=4"), "tp=1,pp=1,dp=4,mbs=1,zero=1");
+  EXPECT_EQ(canonical("dp=4,zero=1,dp_shard=2"), "tp=1,pp=1,dp=4,mbs=1,zero=1,dp_shard=2");
+  EXPECT_EQ(canonical("dp=4,zero=1,dp_shard=1,param_overlap=1"), "tp=1,pp=1,dp=4,mbs=1");
+  EXPECT_EQ(canonical("dp=4,dp_shard=1"), "tp=1,pp=1,dp=4,mbs=1");
   EXPECT_EQ(canonical("schedule=gpipe"), "tp=1,pp=1,dp=1,mbs=1");
   EXPECT_EQ(canonical("schedule=zb-h1"), "tp=1,pp=1,dp=1,mbs=1");
   EXPECT_EQ(canonical("pp=2,schedule=gpipe"), "tp=1,pp=2,dp=1,mbs=1,schedule=gpipe");
@@ -211,6 +225,7 @@ TEST(Canonical, AgreesWithNotes) {
     plan.attention = flag() ? Attention::kFused : Attention::kUnfused;
     plan.sequence_parallel = flag();
     plan.zero_stage = flag() ? 1 : 0;
+    if (plan.zero_stage > 0) plan.dp_shard = static_cast<std::int64_t>(random() % 2 % plan.dp);
     plan.tp_overlap = flag() ? 4 : 1;
     plan.grad_overlap = flag();
     plan.param_overlap = plan.zero_stage > 0 && flag();
@@ -231,6 +246,8 @@ TEST(Notes, Sentences) {
                   "sp=1 has nothing to act on at tp=1"));
   EXPECT_THAT(Notes(Plan("pp=2,split=6+6")), ElementsAre("split=6+6 means split=even"));
   EXPECT_THAT(Notes(Plan("split=12")), ElementsAre("split=12 has nothing to act on at pp=1"));
+  EXPECT_THAT(Notes(Plan("dp=4,zero=1,dp_shard=1")),
+              ElementsAre("zero=1 has nothing to act on at dp_shard=1", "dp_shard=1 shards nothing"));
   EXPECT_THAT(Notes(Plan("tp=2,pp=2,dp=2,sp=1,zero=1,tp_overlap=2")), IsEmpty());
 }
 
@@ -252,9 +269,10 @@ TEST(CheckEngineSupports, WhatIsNotPredictedEither) {
   }
   for (const test::OptionValue& value : test::UnpredictedValues()) {
     const PlanOption& option = *FindPlanOption(value.name);
-    const std::string use = option.predicted.size() == 1
-                                ? "; use " + value.name + "=" + std::string(option.predicted.front())
-                                : "; use " + std::string(option.predicted.front()) + ", ";
+    const std::string first(option.predicted.front());
+    const std::string use = option.predicted.size() == 1   ? "; use " + value.name + "=" + first
+                            : option.predicted.size() == 2 ? "; use " + first + " or "
+                                                           : "; use " + first + ", ";
     EXPECT_THAT(refusal(test::PlanTextWith(value)),
                 ::testing::StartsWith("plan: " + value.Text() + " is not supported yet" + use));
   }
@@ -277,6 +295,7 @@ ParallelPlan AnyPlan(std::mt19937_64& random) {
   for (const PlanOption& option : PlanOptions()) {
     std::vector<std::string> values(option.choices.begin(), option.choices.end());
     if (option.form == OptionForm::kSize) values = {"1", "2", "3", "4", "6"};
+    if (option.name == "dp_shard") std::erase(values, "1");  // no search has it
     if (option.name == "split") values = {"even", "auto", "6+6", "4+4+4", "5+7"};
     if (option.name == "recompute") values = {"none", "selective", "full", "full:2", "full:5"};
     EXPECT_TRUE(option.parse(option, values[random() % values.size()], plan).ok());

@@ -31,7 +31,8 @@ TEST(SearchLoop, ExhaustiveMeasuresEveryPlan) {
   EXPECT_LE(truth.Of(ranking[0].plan), truth.best() * 1.03);
 }
 
-// The README's example: about ten plans are measured.
+// The README's example: about fourteen plans are measured. Sharded states double the space: without them it
+// is 12.7.
 TEST(SearchLoop, ReadmeExampleMeasuresFewPlans) {
   ModelSpec tiny = SmallGpt(4, 128, 4, 1024);
   std::int64_t measured = 0;
@@ -44,7 +45,7 @@ TEST(SearchLoop, ReadmeExampleMeasuresFewPlans) {
     measured += loop->counts().measured;
   }
   ::testing::Test::RecordProperty("measured_of_20_studies", static_cast<int>(measured));
-  EXPECT_LE(measured, 20 * 14);
+  EXPECT_LE(measured, 20 * 15);
   EXPECT_GE(measured, 20 * 6);
 }
 

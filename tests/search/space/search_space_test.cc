@@ -64,6 +64,7 @@ struct BruteForce {
   std::vector<std::string> splits = {}, recomputes = {};
   std::vector<Attention> attentions = {Attention::kFused};
   std::vector<bool> sequence_parallels = {false, true}, scatter_gathers = {false, true};
+  std::vector<std::int64_t> zeros = {0, 1}, shards = {0};
   std::set<ParallelPlan> legal = {}, illegal = {};
   std::map<IllegalReason, std::int64_t> reasons = {};
 
@@ -75,7 +76,7 @@ struct BruteForce {
             for (const Schedule schedule : schedules)
               for (const std::string& split : splits)
                 for (const Attention attention : attentions)
-                  for (const auto& [sequence, scatter] : Pairs(sequence_parallels, scatter_gathers)) {
+                  for (const auto& [sequence, scatter, zero, shard] : States()) {
                     if (ranks % (tp * pp) != 0) continue;
                     ParallelPlan plan;
                     plan.tp = tp;
@@ -87,16 +88,20 @@ struct BruteForce {
                     plan.attention = attention;
                     plan.sequence_parallel = sequence;
                     plan.scatter_gather = scatter;
+                    plan.zero_stage = zero;
+                    plan.dp_shard = zero == 0 || plan.dp == 1 ? 0 : shard;  // nothing to shard
                     ASSERT_TRUE(SetPlanOption(plan, "split", split).ok());
                     Recomputes(plan);
                   }
   }
 
-  static std::vector<std::pair<bool, bool>> Pairs(const std::vector<bool>& a, const std::vector<bool>& b) {
-    std::vector<std::pair<bool, bool>> pairs;
-    for (const bool first : a)
-      for (const bool second : b) pairs.emplace_back(first, second);
-    return pairs;
+  std::vector<std::tuple<bool, bool, std::int64_t, std::int64_t>> States() const {
+    std::vector<std::tuple<bool, bool, std::int64_t, std::int64_t>> states;
+    for (const bool sequence : sequence_parallels)
+      for (const bool scatter : scatter_gathers)
+        for (const std::int64_t zero : zeros)
+          for (const std::int64_t shard : shards) states.emplace_back(sequence, scatter, zero, shard);
+    return states;
   }
 
   std::int64_t Stages(const ParallelPlan& plan) const { return plan.pp * plan.virtual_stages; }
@@ -232,6 +237,8 @@ TEST(SearchSpace, NamedValuesMakeTheSameSpaceAsBruteForce) {
     brute.attentions = some(std::vector<Attention>{Attention::kFused, Attention::kUnfused});
     brute.sequence_parallels = some(std::vector<bool>{false, true});
     brute.scatter_gathers = some(std::vector<bool>{false, true});
+    brute.zeros = some(std::vector<std::int64_t>{0, 1});
+    brute.shards = some(std::vector<std::int64_t>{2, 3, 4, 8});
     brute.Run();
 
     AxisValues values = {{"split", brute.splits}, {"recompute", brute.recomputes}};
@@ -246,6 +253,8 @@ TEST(SearchSpace, NamedValuesMakeTheSameSpaceAsBruteForce) {
     name("attention", brute.attentions, [](Attention a) { return std::string(Name(a)); });
     name("sp", brute.sequence_parallels, [](bool on) { return std::string(on ? "1" : "0"); });
     name("scatter_gather", brute.scatter_gathers, [](bool on) { return std::string(on ? "1" : "0"); });
+    name("zero", brute.zeros, number);
+    name("dp_shard", brute.shards, number);
     const auto space = SearchSpace::Create(model, workload, ranks, values, {.predict_only = true});
     SCOPED_TRACE(::testing::Message() << "trial " << trial);
     if (space.ok()) {
@@ -266,9 +275,11 @@ TEST(SearchSpace, FixedOrder) {
   std::vector<std::string> texts;
   for (const ParallelPlan& plan : Legal(*space)) texts.push_back(PlanText(plan));
   std::vector<std::string> expected;
-  for (const char* recompute :
-       {"", ",recompute=full:1", ",recompute=full:2", ",recompute=full:3", ",recompute=full"})
-    expected.push_back(std::string("tp=1,pp=1,dp=2,mbs=1") + recompute);
+  for (const char* zero : {"", ",zero=1"}) {
+    for (const char* recompute :
+         {"", ",recompute=full:1", ",recompute=full:2", ",recompute=full:3", ",recompute=full"})
+      expected.push_back(std::string("tp=1,pp=1,dp=2,mbs=1") + recompute + zero);
+  }
   for (const char* schedule : {",schedule=gpipe", ",schedule=gpipe,split=auto", "", ",split=auto"}) {
     for (const char* recompute : {"", ",recompute=full:1", ",recompute=full"})
       expected.push_back(std::string("tp=1,pp=2,dp=1,mbs=1") + schedule + recompute);
@@ -286,6 +297,7 @@ TEST(SearchSpace, IllegalByReason) {
                                           {"schedule", {"1f1b"}},
                                           {"split", {"even"}},
                                           {"sp", {"0"}},
+                                          {"zero", {"0"}},
                                           {"scatter_gather", {"0"}}});
   ASSERT_TRUE(space.ok());
   SearchSpace::Counts counts;
@@ -314,6 +326,7 @@ TEST(SearchSpace, AxesBoundIt) {
                              {"recompute", {"full"}},
                              {"virtual_stages", {"1"}},
                              {"sp", {"0"}},
+                             {"zero", {"0"}},
                              {"split", {"even"}},
                              {"attention", {"fused"}},
                              {"scatter_gather", {"0"}}};

@@ -66,7 +66,8 @@ ParallelPlan RandomPlan(std::mt19937_64& random) {
   if (plan.recompute == Recompute::kFull) plan.recompute_layers = pick(3);
   plan.attention = static_cast<Attention>(pick(2));
   plan.sequence_parallel = pick(2) == 1;
-  plan.zero_stage = pick(3);
+  plan.zero_stage = pick(4);
+  if (const std::int64_t shard = pick(4); shard != (plan.zero_stage == 0 ? 1 : plan.dp)) plan.dp_shard = shard;
   plan.tp_overlap = std::int64_t{1} << pick(4);
   plan.grad_overlap = pick(2) == 1;
   plan.param_overlap = pick(2) == 1;
@@ -116,7 +117,8 @@ TEST(PlanText, Refused) {
   EXPECT_THAT(message("recompute=full:0"), HasSubstr("full:K"));
   EXPECT_THAT(message("recompute=most"), HasSubstr("none, selective, full"));
   EXPECT_THAT(message("sp=2"), HasSubstr("0 or 1"));
-  EXPECT_THAT(message("zero=3"), HasSubstr("one of 0, 1, 2"));
+  EXPECT_THAT(message("zero=4"), HasSubstr("one of 0, 1, 2, 3"));
+  EXPECT_THAT(message("dp_shard=0x"), HasSubstr("a whole number"));
   EXPECT_THAT(message("tp_overlap=3"), HasSubstr("one of 1, 2, 4, 8"));
 }
 

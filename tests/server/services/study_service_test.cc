@@ -162,7 +162,7 @@ TEST_F(StudyServiceTest, UnsupportedMethodsAreUnimplemented) {
 
 TEST_F(StudyServiceTest, RetriedTrialIsMeasuredAndAffectsTheSearch) {
   const std::string name = Create(SmallSpec()).name();
-  const std::string best = "tp=1,pp=1,dp=4,mbs=1";  // by the worker's formula
+  const std::string best = "tp=1,pp=1,dp=4,mbs=1,zero=1";  // by the worker's formula
   std::atomic<bool> broken = true;
   std::atomic<bool> retried = false;
   std::atomic<bool> failed = false;

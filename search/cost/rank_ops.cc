@@ -1,0 +1,146 @@
+#include "search/cost/rank_ops.h"
+
+#include <stdexcept>
+
+#include "search/cost/memory/rank_units.h"
+#include "search/ops/memory_sizes.h"
+#include "search/plan/model_stages.h"
+#include "search/shapes/local_dims.h"
+
+namespace autocfg {
+namespace {
+
+OpDesc Collective(OpKind kind, DType type, CommGroup group, std::int64_t group_size, std::int64_t elements) {
+  OpDesc op{.kind = kind, .dtype = type, .dims = {elements}};
+  op.group = group;
+  op.group_size = static_cast<std::int32_t>(group_size);
+  return op;
+}
+
+// The ops of a rank, unit by unit (docs/engine.md).
+class Lister {
+ public:
+  Lister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+         std::int64_t pipeline_rank)
+      : plan_(plan),
+        place_(PlaceOf(plan, pipeline_rank)),
+        types_(workload.precision),
+        dims_(LocalDimsOf(model, workload, plan)),
+        units_(UnitsOf(dims_, model, plan, place_, RankLayers(model, plan, pipeline_rank))) {}
+
+  std::vector<RepeatedOp> NormGradients() const {
+    if (!SplitsSequence(plan_)) return {};
+    return {{Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp, units_.norms)}};
+  }
+
+  std::vector<RepeatedOp> Gradients() const {
+    if (plan_.dp == 1) return {};
+    if (!ShardsStates(plan_)) {
+      return {
+          {Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kData, plan_.dp, units_.Total())}};
+    }
+    std::vector<RepeatedOp> ops;
+    const std::int64_t shards = StateShards(plan_), replicas = StateReplicas(plan_);
+    units_.ForEach([&](std::int64_t elements, std::int64_t times) {
+      ops.push_back(
+          {Collective(OpKind::kReduceScatter, types_.gradients, CommGroup::kShard, shards, elements), times});
+    });
+    if (replicas == 1) return ops;
+    units_.ForEach([&](std::int64_t elements, std::int64_t times) {
+      ops.push_back({Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kReplica, replicas,
+                                elements / shards),
+                     times});
+    });
+    return ops;
+  }
+
+  std::vector<RepeatedOp> TiedEmbedding() const {
+    return {{Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kEmbedding, 2,
+                        units_.token_embedding / StateShards(plan_))}};
+  }
+
+  std::vector<RepeatedOp> Parameters() const {
+    std::vector<RepeatedOp> ops;
+    const std::int64_t shards = StateShards(plan_);
+    if (shards == 1) return ops;
+    units_.ForEach([&](std::int64_t elements, std::int64_t times) {
+      ops.push_back(
+          {Collective(OpKind::kAllGather, types_.parameters, CommGroup::kShard, shards, elements), times});
+    });
+    return ops;
+  }
+
+  RankPlace place() const { return place_; }
+
+ private:
+  const ParallelPlan& plan_;
+  RankPlace place_;
+  const Precision& types_;
+  LocalDims dims_;
+  RankUnits units_;
+};
+
+std::vector<RepeatedOp> IfAny(const OpDesc& op) {
+  if (op.dims[0] == 0) return {};
+  return {{op}};
+}
+
+}  // namespace
+
+OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                   std::int64_t pipeline_rank, OpKind kind, StateCoordinates coordinates) {
+  const std::int64_t shards = StateShards(plan);
+  const bool sums = kind == OpKind::kSumOfSquares;
+  std::int64_t elements = 0;
+  if (!sums || coordinates.data < shards) {  // of the first replica
+    elements = OwnElements(LocalDimsOf(model, workload, plan), model, plan, PlaceOf(plan, pipeline_rank),
+                           RankLayers(model, plan, pipeline_rank), coordinates.data % shards,
+                           {.replicated = !sums || coordinates.tensor == 0, .tied_copy = !sums});
+  }
+  const Precision& types = workload.precision;
+  OpDesc op{.kind = kind, .dtype = types.gradients, .dims = {elements}};
+  if (kind == OpKind::kAdamW) {
+    op.dtype = types.parameters;
+    op.master_weights = types.master_weights;
+  }
+  return op;
+}
+
+OpDesc ScalarReduceOp(const ParallelPlan& plan) {
+  return Collective(OpKind::kAllReduceSum, DType::kF64, CommGroup::kWorld, RankCount(plan), kStepScalars);
+}
+
+std::vector<RepeatedOp> RankOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                                std::int64_t pipeline_rank, ActionKind kind, StateCoordinates coordinates) {
+  const auto lister = [&] { return Lister(model, workload, plan, pipeline_rank); };
+  const auto parameter_op = [&](OpKind op) {
+    return ParameterOp(model, workload, plan, pipeline_rank, op, coordinates);
+  };
+  switch (kind) {
+    case ActionKind::kZeroScalars:
+      return {{{.kind = OpKind::kFill, .dtype = DType::kF64, .dims = {kStepScalars}}}};
+    case ActionKind::kSumNormGradients: return lister().NormGradients();
+    case ActionKind::kReduceGradients: return lister().Gradients();
+    case ActionKind::kSumTiedEmbedding: {
+      const Lister ops = lister();
+      if (plan.pp == 1 || !model.tied_embeddings || !(ops.place().first || ops.place().last)) return {};
+      return ops.TiedEmbedding();
+    }
+    case ActionKind::kReduceScalars: {
+      std::vector<RepeatedOp> ops = IfAny(parameter_op(OpKind::kSumOfSquares));
+      if (RankCount(plan) > 1) ops.push_back({ScalarReduceOp(plan)});
+      return ops;
+    }
+    case ActionKind::kOptimizer: return IfAny(parameter_op(OpKind::kAdamW));
+    case ActionKind::kGatherParameters: return lister().Parameters();
+    case ActionKind::kForward:
+    case ActionKind::kBackward:
+    case ActionKind::kSendActivation:
+    case ActionKind::kRecvActivation:
+    case ActionKind::kSendGradient:
+    case ActionKind::kRecvGradient: break;
+  }
+  throw std::logic_error("RankOps: an action of a microbatch");
+}
+
+}  // namespace autocfg

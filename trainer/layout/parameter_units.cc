@@ -1,0 +1,47 @@
+#include "trainer/layout/parameter_units.h"
+
+#include <algorithm>
+
+#include "search/ops/memory_sizes.h"
+
+namespace autocfg::trainer {
+namespace {
+
+// Whether the parameter begins a unit. `previous`: the one before it that is not of a norm.
+bool BeginsUnit(const Parameter& p, const Parameter* previous) {
+  return previous == nullptr || p.layer == kNoLayer || p.layer != previous->layer;
+}
+
+}  // namespace
+
+ParameterUnits GroupParameters(const std::vector<Parameter>& parameters, std::int64_t shards) {
+  ParameterUnits all;
+  all.places.resize(parameters.size());
+  all.units.emplace_back();  // of the norms
+  const Parameter* previous = nullptr;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& p = parameters[i];
+    std::size_t unit = 0;
+    if (!IsOfNorm(p.kind)) {
+      if (BeginsUnit(p, previous)) all.units.emplace_back();
+      unit = all.units.size() - 1;
+      previous = &p;
+    }
+    ParameterUnit& into = all.units[unit];
+    into.parameters.push_back(i);
+    all.places[i] = {unit, into.elements};
+    into.elements += AlignedElements(ElementCount(p.shape));
+  }
+  for (ParameterUnit& unit : all.units) unit.elements = UnitElements(unit.elements, shards);
+  return all;
+}
+
+OwnRange OwnRangeOf(const ParameterUnit& unit, std::int64_t offset, std::int64_t elements, std::int64_t shard,
+                    std::int64_t shards) {
+  const std::int64_t part = unit.elements / shards;
+  const std::int64_t first = std::clamp<std::int64_t>(part * shard - offset, 0, elements);
+  const std::int64_t end = std::clamp<std::int64_t>(part * (shard + 1) - offset, 0, elements);
+  return {first, end - first};
+}
+
+}  // namespace autocfg::trainer

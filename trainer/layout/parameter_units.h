@@ -1,0 +1,43 @@
+// The trainer's units: groups of a rank's parameters that lie in a row in every region, so that one collective
+// reduces, shards or gathers them (docs/engine.md, "Units"). The predictor groups parameters for itself
+// (search/cost/memory/rank_units.h), and tests compare the two. Pure functions, thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "trainer/layout/parameters.h"
+
+namespace autocfg::trainer {
+
+struct ParameterUnit {
+  std::vector<std::size_t> parameters;  // indexes in the rank's list, in the order of the unit
+  std::int64_t elements = 0;            // with padding; a multiple of the number of shards
+};
+
+// Where a parameter lies.
+struct UnitPlace {
+  std::size_t unit = 0;
+  std::int64_t offset = 0;  // first element within the unit
+};
+
+struct ParameterUnits {
+  std::vector<ParameterUnit> units;  // the first one has the norms
+  std::vector<UnitPlace> places;     // by parameter
+};
+
+// `shards`: the number of equal parts that each unit falls into.
+ParameterUnits GroupParameters(const std::vector<Parameter>& parameters, std::int64_t shards);
+
+// The elements of a parameter whose states a rank has: [first, first + count) of its local elements.
+struct OwnRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+// Returns those of a parameter of `elements` elements in part `shard` of the `shards` equal parts of its unit.
+OwnRange OwnRangeOf(const ParameterUnit& unit, std::int64_t offset, std::int64_t elements, std::int64_t shard,
+                    std::int64_t shards);
+
+}  // namespace autocfg::trainer
