@@ -42,6 +42,18 @@ std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity) {
       base::BytesText(bytes), bytes);
 }
 
+// Adds to `recompute` what a layer with a whole backward takes more than `split`, whose backward is split.
+void MoveWeightGradients(const StageCosts& split, const StageCosts& whole, StageCosts& recompute) {
+  recompute.backward_s += whole.backward_s - split.backward_s;
+  recompute.first_saves_s += whole.first_saves_s - split.first_saves_s;
+  recompute.tp_backward_s += whole.tp_backward_s - split.tp_backward_s;
+  recompute.backward_ops += whole.backward_ops - split.backward_ops;
+  recompute.weight_s = -split.weight_s;
+  recompute.weight_first_saves_s = -split.weight_first_saves_s;
+  recompute.tp_weight_s = -split.tp_weight_s;
+  recompute.weight_ops = -split.weight_ops;
+}
+
 }  // namespace
 
 CostModel::CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
@@ -78,7 +90,7 @@ TimedStep CostModel::TimeStepOf(const ParallelPlan& plan, const PipelineCosts& c
 Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-  if (PipelineBoundIsClose(costs) || ComputesToFill(plan) > kMostEstimatedComputes) {
+  if (PipelineBoundIsClose(costs, plan.schedule) || ComputesToFill(plan) > kMostEstimatedComputes) {
     return autocfg::BreakdownOf(costs, microbatches, shared,
                                 PipelineBound(costs, plan.schedule, microbatches, shared));
   }
@@ -145,6 +157,10 @@ StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int6
     c.forward_ops += times * block.forward_ops;
     c.backward_ops += times * block.backward_ops;
     c.first_saves_s += times * block.first_saves_s;
+    c.weight_s += times * block.weight_s;
+    c.weight_first_saves_s += times * block.weight_first_saves_s;
+    c.tp_weight_s += times * block.tp_weight_s;
+    c.weight_ops += times * block.weight_ops;
   };
   add(blocks.layer, static_cast<double>(layers));
   if (recomputing > 0) add(blocks.recompute, static_cast<double>(recomputing));
@@ -162,10 +178,14 @@ StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int6
          .backward_ops = arrival.backward_ops},
         1);
   c.forward_s = std::max(c.forward_s, c.forward_ops * host_op_s);
-  const double issue_s = c.backward_ops * host_op_s;
-  const double first_s = std::max(c.backward_s - c.first_saves_s, issue_s);
-  c.backward_s = std::max(c.backward_s, issue_s);
-  c.first_saves_s = c.backward_s - first_s;
+  const auto issue = [host_op_s](double ops, double& seconds, double& first_saves_s) {
+    const double issue_s = ops * host_op_s;
+    const double first_s = std::max(seconds - first_saves_s, issue_s);
+    seconds = std::max(seconds, issue_s);
+    first_saves_s = seconds - first_s;
+  };
+  issue(c.backward_ops, c.backward_s, c.first_saves_s);
+  issue(c.weight_ops, c.weight_s, c.weight_first_saves_s);
   return c;
 }
 
@@ -196,13 +216,22 @@ std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
 }
 
 const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
-  const BlockOpsKey key{plan.tp, plan.layer(), EmbeddingAddsToHead(model_, plan)};
+  const bool splits = SplitsBackward(plan);
+  const BlockOpsKey key{plan.tp, plan.layer(), EmbeddingAddsToHead(model_, plan), splits};
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
   c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
   c.layer_recompute = SumOf(plan, LayerRecomputeOps(model_, workload_, plan));
   c.layer_backward = SumOf(plan, LayerBackwardOps(model_, workload_, plan, true));
   c.first_layer_s = SumOf(plan, LayerBackwardOps(model_, workload_, plan, false)).compute_s;
+  if (splits) {
+    c.recomputing_backward =
+        std::exchange(c.layer_backward, SumOf(plan, LayerInputGradientOps(model_, workload_, plan, true)));
+    c.first_recomputing_s = std::exchange(
+        c.first_layer_s, SumOf(plan, LayerInputGradientOps(model_, workload_, plan, false)).compute_s);
+    c.layer_weights = SumOf(plan, LayerWeightGradientOps(model_, workload_, plan, true));
+    c.first_weights_s = SumOf(plan, LayerWeightGradientOps(model_, workload_, plan, false)).compute_s;
+  }
   c.embedding_forward = SumOf(plan, EmbeddingForwardOps(model_, workload_, plan));
   c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, true));
   c.first_embedding_s = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, false)).compute_s;
@@ -220,7 +249,8 @@ double CostModel::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_r
 }
 
 const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
-  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages()};
+  const bool splits = SplitsBackward(plan);
+  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), splits};
   if (const auto it = plan_costs_.find(key); it != plan_costs_.end()) return it->second;
   const BlockOps& compute = BlockOpsOf(plan);
   const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& ops) {
@@ -244,6 +274,16 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   add(compute.layer_recompute, blocks.recompute.recompute_s, blocks.recompute.tp_recompute_s,
       blocks.recompute.backward_ops);
   blocks.recompute.backward_s = blocks.recompute.recompute_s;
+  if (splits) {
+    StageCosts& layer = blocks.layer;
+    add(compute.layer_weights, layer.weight_s, layer.tp_weight_s, layer.weight_ops);
+    layer.weight_first_saves_s = compute.layer_weights.compute_s - compute.first_weights_s;
+    if (plan.recompute == Recompute::kFull) {
+      StageCosts whole;
+      add_backward(compute.recomputing_backward, compute.first_recomputing_s, whole);
+      MoveWeightGradients(layer, whole, blocks.recompute);
+    }
+  }
   add_forward(compute.embedding_forward, blocks.embedding);
   add_backward(compute.embedding_backward, compute.first_embedding_s, blocks.embedding);
   add_forward(compute.head_forward, blocks.head);

@@ -49,7 +49,9 @@ struct Prediction {
 // The costs of the blocks of a model, of which those of a stage are the sum.
 struct BlockCosts {
   StageCosts layer;      // a layer that does not recompute
-  StageCosts recompute;  // what a recomputing layer adds to its backward
+  // What a layer that recomputes takes more. Where backwards are split, such a layer computes its weight
+  // gradients in its backward, so that this moves them there and `weight_s` is negative.
+  StageCosts recompute;
   StageCosts embedding;
   StageCosts head;
   StageCosts arrival;  // of a message: in the forward of all stages but the first, in the backward of all but
@@ -108,6 +110,12 @@ class CostModel {
   // What does not depend on the placement of ranks.
   struct BlockOps {
     OpSum layer_forward, layer_recompute, layer_backward;
+    // Where backwards are split: layer_backward and first_layer_s have the first part, these the other one.
+    OpSum layer_weights;
+    double first_weights_s = 0;
+    // A layer's whole backward, of one that recomputes where backwards are split.
+    OpSum recomputing_backward;
+    double first_recomputing_s = 0;
     OpSum embedding_forward, embedding_backward, head_forward, head_backward;
     // The same backwards, which write the gradients that those above add to.
     double first_layer_s = 0, first_embedding_s = 0, first_head_s = 0;
@@ -140,12 +148,14 @@ class CostModel {
     std::int64_t tp;
     LayerOptions layer;
     bool embedding_adds;  // to the head's gradient
+    bool splits_backward;
     bool operator==(const BlockOpsKey&) const = default;
   };
   struct PlanCostsKey {  // the same, the ranks of each group, and messages between stages
     MeshOptions mesh;
     LayerOptions layer;
     MessageOptions messages;
+    bool splits_backward;
     bool operator==(const PlanCostsKey&) const = default;
   };
   struct RegionKey {  // what a rank does with all its parameters

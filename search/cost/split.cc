@@ -82,7 +82,7 @@ class Balancer {
     if (host_op_s_ > 0) return SecondsWithHost(rank, layers);
     double seconds = (rank == 0 ? embedding_s_ : 0) + (rank == ranks_ - 1 ? head_s_ : 0);
     seconds = std::fma(static_cast<double>(layers), layer_s_, seconds);
-    if (recompute_s_ > 0) {
+    if (recompute_s_ != 0) {
       // as in ChunkLayers: `longer` chunks have one layer more than the others
       const std::int64_t fewer = layers / chunks_, longer = layers % chunks_;
       const std::int64_t recomputing = (chunks_ - longer) * LayersWithRecomputeOps(plan_, fewer) +

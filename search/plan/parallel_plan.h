@@ -31,6 +31,18 @@ constexpr bool TakesVirtualStages(Schedule schedule) {
   return false;
 }
 
+// Whether a backward is two actions under this schedule: one computes the gradient of the stage's input, a
+// later one those of its weights.
+constexpr bool SplitsBackward(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kGPipe:
+    case Schedule::kOneFOneB:
+    case Schedule::kInterleaved: return false;
+    case Schedule::kZeroBubbleH1: return true;
+  }
+  return false;
+}
+
 // The schedule of a plan that names none.
 constexpr Schedule DefaultSchedule(std::int64_t virtual_stages) {
   return virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
@@ -113,6 +125,9 @@ constexpr bool RecomputesScores(const LayerOptions& layer) {
   return IsUnfused(layer) && layer.recompute == Recompute::kSelective;
 }
 constexpr bool SplitsSequence(const ParallelPlan& plan) { return plan.sequence_parallel && plan.tp > 1; }
+constexpr bool SplitsBackward(const ParallelPlan& plan) {
+  return plan.pp > 1 && SplitsBackward(plan.schedule);
+}
 constexpr bool ScattersMessages(const ParallelPlan& plan) {
   return plan.scatter_gather && plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel;
 }

@@ -13,7 +13,7 @@ struct Exposed {
   double reduced_s = 0;         // the reductions that the drain does not hide
   double norm_gradients_s = 0;  // of them, the sum of the gradients of norms, at most
   double norm_s = 0, update_s = 0;
-  std::size_t slowest = 0;  // the rank with the longest forward and backward
+  std::size_t slowest = 0;  // the rank with the longest forward and backward of a microbatch
 };
 
 // `lead_s(rank)`: how long before the pipeline's end the rank's last backward ends; it hides as much of the
@@ -35,7 +35,7 @@ Exposed ExposedOf(const PipelineCosts& costs, const PipelineStages& pipeline, co
     exposed.reduced_s = std::max(exposed.reduced_s, reduced);
     exposed.norm_s = std::max(exposed.norm_s, c.norm_s);
     exposed.update_s = std::max(exposed.update_s, c.update_s);
-    const double rank_s = pipeline.chunks() == 1 ? first_chunk.Both() : pipeline.OfRank(s).Both();
+    const double rank_s = pipeline.chunks() == 1 ? first_chunk.Total() : pipeline.OfRank(s).Total();
     if (rank_s > slowest_s) {
       exposed.slowest = s;
       slowest_s = rank_s;
@@ -55,10 +55,10 @@ Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const
   for (std::size_t stage = exposed.slowest; stage < costs.stages.size(); stage += p) {
     const StageCosts& q = costs.stages[stage];
     const int messages = (stage > 0 ? 1 : 0) + (stage + 1 < costs.stages.size() ? 1 : 0);
-    parts.compute +=
-        m * (q.forward_s - q.tp_forward_s + q.backward_s - q.tp_backward_s - q.recompute_s) - q.first_saves_s;
+    const double messages_s = q.TensorMessages() - q.tp_recompute_s;
+    parts.compute += q.Total(m) - m * (messages_s + q.recompute_s);
     parts.recompute += m * q.recompute_s;
-    parts.tp_comm += m * (q.tp_forward_s + q.tp_backward_s);
+    parts.tp_comm += m * messages_s;
     parts.pp_comm += m * costs.p2p_s * messages;
   }
   const double busy = parts.Total();
@@ -95,8 +95,9 @@ Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, dou
   const PipelineStages pipeline(costs, microbatches, ranks_per_core);
   double drain_s = 0;
   const Exposed exposed = ExposedOf(costs, pipeline, [&](std::size_t rank) {
-    const double lead_s = drain_s;
-    drain_s += pipeline.At(rank).backward;
+    const double lead_s = std::max(0.0, drain_s);
+    // Each rank keeps one weight gradient more for the end than the rank before it.
+    drain_s += pipeline.At(rank).backward - pipeline.At(rank).weights;
     return lead_s;
   });
   return Attribute(costs, microbatches, exposed, AtLeastShared(costs, microbatches, ranks_per_core, pipe_s));
