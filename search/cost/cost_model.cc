@@ -42,18 +42,6 @@ std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity) {
       base::BytesText(bytes), bytes);
 }
 
-// Adds to `recompute` what a layer with a whole backward takes more than `split`, whose backward is split.
-void MoveWeightGradients(const StageCosts& split, const StageCosts& whole, StageCosts& recompute) {
-  recompute.backward_s += whole.backward_s - split.backward_s;
-  recompute.first_saves_s += whole.first_saves_s - split.first_saves_s;
-  recompute.tp_backward_s += whole.tp_backward_s - split.tp_backward_s;
-  recompute.backward_ops += whole.backward_ops - split.backward_ops;
-  recompute.weight_s = -split.weight_s;
-  recompute.weight_first_saves_s = -split.weight_first_saves_s;
-  recompute.tp_weight_s = -split.tp_weight_s;
-  recompute.weight_ops = -split.weight_ops;
-}
-
 }  // namespace
 
 CostModel::CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
@@ -144,8 +132,10 @@ TracedStep CostModel::Trace(const ParallelPlan& plan) {
   return *std::move(step);
 }
 
-StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int64_t recomputing, bool first,
+StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
                         bool last, double host_op_s) {
+  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
+  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
   StageCosts c;
   const auto add = [&c](const StageCosts& block, double times) {
     c.forward_s += times * block.forward_s;
@@ -164,6 +154,7 @@ StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int6
   };
   add(blocks.layer, static_cast<double>(layers));
   if (recomputing > 0) add(blocks.recompute, static_cast<double>(recomputing));
+  if (delaying > 0) add(blocks.weights, static_cast<double>(delaying));
   if (first) add(blocks.embedding, 1);
   if (last) add(blocks.head, 1);
   const StageCosts& arrival = blocks.arrival;
@@ -275,14 +266,17 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
       blocks.recompute.backward_ops);
   blocks.recompute.backward_s = blocks.recompute.recompute_s;
   if (splits) {
-    StageCosts& layer = blocks.layer;
-    add(compute.layer_weights, layer.weight_s, layer.tp_weight_s, layer.weight_ops);
-    layer.weight_first_saves_s = compute.layer_weights.compute_s - compute.first_weights_s;
-    if (plan.recompute == Recompute::kFull) {
-      StageCosts whole;
-      add_backward(compute.recomputing_backward, compute.first_recomputing_s, whole);
-      MoveWeightGradients(layer, whole, blocks.recompute);
-    }
+    StageCosts& weights = blocks.weights;
+    add(compute.layer_weights, weights.weight_s, weights.tp_weight_s, weights.weight_ops);
+    weights.weight_first_saves_s = compute.layer_weights.compute_s - compute.first_weights_s;
+  }
+  if (splits && plan.recompute == Recompute::kFull) {
+    StageCosts whole;
+    add_backward(compute.recomputing_backward, compute.first_recomputing_s, whole);
+    blocks.recompute.backward_s += whole.backward_s - blocks.layer.backward_s;
+    blocks.recompute.first_saves_s += whole.first_saves_s - blocks.layer.first_saves_s;
+    blocks.recompute.tp_backward_s += whole.tp_backward_s - blocks.layer.tp_backward_s;
+    blocks.recompute.backward_ops += whole.backward_ops - blocks.layer.backward_ops;
   }
   add_forward(compute.embedding_forward, blocks.embedding);
   add_backward(compute.embedding_backward, compute.first_embedding_s, blocks.embedding);
@@ -336,8 +330,8 @@ const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op
     if (stage >= 2 && !last && layers == layers_before) {
       costs_.stages.push_back(costs_.stages.back());
     } else {
-      costs_.stages.push_back(CostsOfStage(plan_costs.blocks, layers, LayersWithRecomputeOps(plan, layers),
-                                           IsFirstStage(stage), last, host_op_s));
+      costs_.stages.push_back(
+          CostsOfStage(plan_costs.blocks, plan, layers, IsFirstStage(stage), last, host_op_s));
     }
     layers_before = layers;
   }

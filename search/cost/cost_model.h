@@ -49,8 +49,8 @@ struct Prediction {
 // The costs of the blocks of a model, of which those of a stage are the sum.
 struct BlockCosts {
   StageCosts layer;      // a layer that does not recompute
-  // What a layer that recomputes takes more. Where backwards are split, such a layer computes its weight
-  // gradients in its backward, so that this moves them there and `weight_s` is negative.
+  StageCosts weights;    // the weight gradients of a layer that delays them, which `layer` does not include
+  // What a recomputing layer adds to its backward. Where backwards are split: its weight gradients too.
   StageCosts recompute;
   StageCosts embedding;
   StageCosts head;
@@ -58,9 +58,9 @@ struct BlockCosts {
                        // the last
 };
 
-// Returns the costs of a stage with `layers` layers, of which `recomputing` recompute, if the host issues an
-// op in `host_op_s` seconds.
-StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int64_t recomputing, bool first,
+// Returns the costs of a stage of `layers` layers under the plan, if the host issues an op in `host_op_s`
+// seconds.
+StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
                         bool last, double host_op_s);
 
 class CostModel {
