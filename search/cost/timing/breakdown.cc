@@ -93,11 +93,20 @@ double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches) 
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
                       double pipe_s) {
   const PipelineStages pipeline(costs, microbatches, ranks_per_core);
+  const auto reduce_s = [&](std::size_t rank) {
+    return costs.ranks[rank].norm_gradients_s + costs.ranks[rank].reduce_s;
+  };
+  bool splits = false;
+  double least_s = reduce_s(0);
+  for (std::size_t rank = 0; rank < pipeline.ranks(); ++rank) {
+    splits = splits || costs.stages[rank].weight_s > 0;
+    least_s = std::min(least_s, reduce_s(rank));
+  }
   double drain_s = 0;
   const Exposed exposed = ExposedOf(costs, pipeline, [&](std::size_t rank) {
-    const double lead_s = std::max(0.0, drain_s);
-    // Each rank keeps one weight gradient more for the end than the rank before it.
-    drain_s += pipeline.At(rank).backward - pipeline.At(rank).weights;
+    if (splits) return reduce_s(rank) - least_s;
+    const double lead_s = drain_s;
+    drain_s += pipeline.At(rank).backward;
     return lead_s;
   });
   return Attribute(costs, microbatches, exposed, AtLeastShared(costs, microbatches, ranks_per_core, pipe_s));

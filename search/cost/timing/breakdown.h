@@ -59,7 +59,8 @@ double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches);
 
 // Returns the breakdown of a step whose pipeline takes `pipe_s` seconds from its first forward to its last
 // backward. Assumes that a rank's last backward precedes the pipeline's end by the last backwards of the
-// ranks before it, less the weight gradients that it keeps until then.
+// ranks before it. Where backwards are split, ranks end in any order: assumes that the one with the shortest
+// reduction is the last.
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
                       double pipe_s);
 

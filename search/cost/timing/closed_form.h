@@ -19,8 +19,8 @@ namespace autocfg {
 // - GPipe: sum f + (m-1) max f + sum b + (m-1) max b (Huang et al. 2019);
 // - 1F1B: (m + p-1)(f + b) with equal stages (Narayanan et al. 2021, section 2.2.1);
 // - interleaved: m (f + b) + (p-1)(f + b)/v (section 2.2.2);
-// - ZB-H1: m (f + b + w) + (p-1)(f + b - w) with equal stages, f = b = w and m >= p, where b is the time of
-//   an input gradient and w that of a weight gradient (Qi et al. 2023, section 2).
+// - ZB-H1: m (f + b + w) + (p-1)(f + b - w) with equal stages, f >= w, b >= w and m >= p, where b is the time
+//   of an input gradient and w that of a weight gradient (Qi et al. 2023, section 2).
 //
 // Unlike there, the backwards of the first microbatch may take another time than the others.
 //
