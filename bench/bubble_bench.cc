@@ -2,7 +2,8 @@
 // ideal time, for GPipe, 1F1B, ZB-H1 and interleaving. Compares them with the published values and with the
 // simulator. The values are (p-1)/m (Huang et al. 2019; Narayanan et al. 2021, section 2.2.1), (p-1)/(v m)
 // (section 2.2.2) and, for ZB-H1, (p-1)(f + b - w) / (m (f + b + w)) (Qi et al. 2023, section 2), where f, b
-// and w are the times of a layer's forward, input gradient and weight gradients. Every rank is a thread. Time is virtual, so the figures are the same on every machine.
+// and w are the times of a layer's forward, input gradient and weight gradients. Every rank is a thread. Time
+// is virtual, so the figures are the same on every machine.
 //
 // usage: autocfg_bubble_bench. Prints one JSON object.
 //

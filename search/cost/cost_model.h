@@ -48,8 +48,8 @@ struct Prediction {
 
 // The costs of the blocks of a model, of which those of a stage are the sum.
 struct BlockCosts {
-  StageCosts layer;      // a layer that does not recompute
-  StageCosts weights;    // the weight gradients of a layer that delays them, which `layer` does not include
+  StageCosts layer;    // a layer that does not recompute
+  StageCosts weights;  // the weight gradients of a layer that delays them, which `layer` does not include
   // What a recomputing layer adds to its backward. Where backwards are split: its weight gradients too.
   StageCosts recompute;
   StageCosts embedding;

@@ -64,8 +64,8 @@ OpDesc ScalarReduceOp(const ParallelPlan& plan);
 
 // Returns the ops of one action of a rank's program: the lists above combined, or its communication,
 // reductions and updates. A forward, backward or part of a backward needs the action's stage; a backward or
-// part of microbatch 0 writes the gradients (WritesGradients). Throws std::logic_error if the stage is missing
-// or belongs to another rank. Actions of the whole rank have stage -1.
+// part of microbatch 0 writes the gradients (WritesGradients). Throws std::logic_error if the stage is
+// missing or belongs to another rank. Actions of the whole rank have stage -1.
 std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank, const Action& action);
 

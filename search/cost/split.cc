@@ -103,8 +103,7 @@ class Balancer {
     for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
       const std::int64_t of_chunk = ChunkLayers(layers, chunks_, chunk);
       const bool first = rank == 0 && chunk == 0, last = rank == ranks_ - 1 && chunk == chunks_ - 1;
-      seconds +=
-          CostsOfStage(parts_, plan_, of_chunk, first, last, host_op_s_).Total();
+      seconds += CostsOfStage(parts_, plan_, of_chunk, first, last, host_op_s_).Total();
     }
     return seconds;
   }

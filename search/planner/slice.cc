@@ -5,7 +5,8 @@
 namespace autocfg {
 namespace {
 
-// Returns the time of the microbatches' forwards and backwards through all stages of a rank, without messages.
+// Returns the time of the microbatches' forwards and backwards through all stages of a rank, without
+// messages.
 double ComputeSeconds(const PipelineCosts& costs, double microbatches, std::int64_t pipeline_rank) {
   double seconds = 0;
   for (auto s = static_cast<std::size_t>(pipeline_rank); s < costs.stages.size(); s += costs.ranks.size()) {

@@ -67,7 +67,8 @@ ComputeOrder Unroll(const ComputeLoops& loops);
 ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int pipeline_rank, int microbatches);
 
 // Returns the largest number of microbatches whose forward on this stage has run and whose backward, with all
-// its parts, has not, at any time: the activation slots that the stage needs. InFlight (generators.h) is the same in closed form.
+// its parts, has not, at any time: the activation slots that the stage needs. InFlight (generators.h) is the
+// same in closed form.
 int MaxInFlight(const ComputeOrder& order, int stage);
 
 }  // namespace autocfg

@@ -22,12 +22,12 @@ ComputeLoops GPipeOrder(std::int32_t stage, std::int32_t stages, std::int64_t mi
 ComputeLoops OneFOneBOrder(std::int32_t stage, std::int32_t stages, std::int64_t microbatches);
 
 // ZB-H1 (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", section 2). Forwards and input gradients follow
-// in the order of 1F1B's forwards and backwards. The weight gradient of a microbatch comes `stage` microbatches
-// later than its input gradient: the later a stage begins, the more of them it keeps for the idle time at its
-// end. So every stage has up to `stages` microbatches in flight, as many as the first stage has under 1F1B. If
-// forwards, input gradients and weight gradients take the same time T and microbatches are at least `stages`,
-// each stage is idle for (stages - 1) T of a step; under 1F1B, for 3 (stages - 1) T. Requires what
-// OneFOneBOrder does.
+// in the order of 1F1B's forwards and backwards. The weight gradient of a microbatch comes `stage`
+// microbatches later than its input gradient: the later a stage begins, the more of them it keeps for the
+// idle time at its end. So every stage has up to `stages` microbatches in flight, as many as the first stage
+// has under 1F1B. If forwards, input gradients and weight gradients take the same time T and microbatches are
+// at least `stages`, each stage is idle for (stages - 1) T of a step; under 1F1B, for 3 (stages - 1) T.
+// Requires what OneFOneBOrder does.
 ComputeLoops ZeroBubbleH1Order(std::int32_t stage, std::int32_t stages, std::int64_t microbatches);
 
 // Interleaved 1F1B (Narayanan et al. 2021, section 2.2.2). A rank owns several stages ("chunks"). It takes

@@ -135,7 +135,7 @@ class RankLowering {
   Sink& sink_;
   std::array<Handle, 2> output_user_{}, gradient_user_{};  // of two buffers each
   std::size_t output_ = 0, gradient_ = 0;                  // the buffer used next
-  Handle last_gradient_{};  // the last action that computed gradients
+  Handle last_gradient_{};                                 // the last action that computed gradients
 };
 
 }  // namespace autocfg

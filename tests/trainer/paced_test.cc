@@ -197,8 +197,8 @@ TEST(Paced, MatchesTheTraceOfTheCostModel) {
   }
 }
 
-// Only attention and the weight gradients of linear layers take time, so all stages are equal and messages are
-// free: a forward takes 1 s per layer, a backward 2 s, half of it for the four weight gradients.
+// Only attention and the weight gradients of linear layers take time, so all stages are equal and messages
+// are free: a forward takes 1 s per layer, a backward 2 s, half of it for the four weight gradients.
 class EqualLayers final : public OpTimeModel {
  public:
   double Seconds(const OpDesc& op, const ParallelPlan&) const override {

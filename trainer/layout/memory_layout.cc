@@ -20,8 +20,8 @@ bool SendsOutput(const RankShape& shape) {
                      [](const StageShape& chunk) { return !chunk.last; });
 }
 
-// Returns true if the slots of the last stage have one set of the head's tensors. Where backwards are split, a
-// microbatch needs them only until its input gradient, which follows its forward at once.
+// Returns true if the slots of the last stage have one set of the head's tensors. Where backwards are split,
+// a microbatch needs them only until its input gradient, which follows its forward at once.
 bool SharesHead(const RankShape& shape) { return SplitsBackward(shape.plan); }
 
 }  // namespace

@@ -77,11 +77,11 @@ struct Workspace {
   Tensor dscores;              // unfused attention
   Tensor probabilities;        // if the backward recomputes them: those of one layer
   LayerActivations recompute;  // if a layer of the rank recomputes; x unused
-  // If the schedule splits backwards: the next gradient of the residual stream, [R,H], and the gradient of the
-  // stage's input, in a buffer like grad(j). Input gradients exchange them, grad_qkv and grad_fc for tensors of
-  // slots (trainer/model/transformer_layer.h).
+  // If the schedule splits backwards: the next gradient of the residual stream, [R,H], and the gradient of
+  // the stage's input, in a buffer like grad(j). Input gradients exchange them, grad_qkv and grad_fc for
+  // tensors of slots (trainer/model/transformer_layer.h).
   Tensor next_grad, input_grad;
-  Tensor scalars;              // [2] kF64
+  Tensor scalars;  // [2] kF64
 };
 
 // Returns [1] kF64: the loss summed over the tokens of the rank's microbatches.

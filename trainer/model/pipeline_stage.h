@@ -29,8 +29,8 @@ class PipelineStage {
 
   // The two parts of a backward. InputGradient does everything but the weight gradients of the layers that do
   // not recompute their forward; WeightGradient computes these. Between the two, the slot keeps the gradients
-  // that WeightGradient reads, in the place of activations: InputGradient exchanges tensors of the slot, `grad`
-  // and the workspace.
+  // that WeightGradient reads, in the place of activations: InputGradient exchanges tensors of the slot,
+  // `grad` and the workspace.
   void InputGradient(const Execution& run, ActivationSlot& slot, Tensor& grad, bool accumulate) const;
   void WeightGradient(const Execution& run, const ActivationSlot& slot, bool accumulate) const;
 

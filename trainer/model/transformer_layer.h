@@ -31,8 +31,9 @@ class TransformerLayer {
   // grad[R,H] stays as it is, for WeightGradient, which computes the other parameter gradients.
   //
   // What WeightGradient reads besides must outlive the workspace's next use. So InputGradient exchanges three
-  // activations that it has read for tensors of the workspace, of the same shapes: on return a.qkv and a.fc are
-  // the gradients with respect to them, a.mid that with respect to the output of attention, with its residual.
+  // activations that it has read for tensors of the workspace, of the same shapes: on return a.qkv and a.fc
+  // are the gradients with respect to them, a.mid that with respect to the output of attention, with its
+  // residual.
   void InputGradient(const Execution& run, LayerActivations& a, const Tensor& grad, const Tensor& input_grad,
                      bool accumulate) const;
   void WeightGradient(const Execution& run, const LayerActivations& a, const Tensor& grad,

@@ -17,12 +17,13 @@ void LinearGradient(const Execution& run, const LinearParameters& p, const Tenso
 }
 
 // Computes dx[T, in] = dy[T, out] W^T.
-void LinearInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy, const Tensor& dx) {
+void LinearInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
+                         const Tensor& dx) {
   run.ops.Matmul(dy, Transpose::kNo, p.weight.value, Transpose::kYes, dx, false, run.stream);
 }
 
-// Computes dpre, the gradient with respect to the input of the activation, from dy[T, out]. dx[T, in] is as in
-// RowParallelActivationBackward.
+// Computes dpre, the gradient with respect to the input of the activation, from dy[T, out]. dx[T, in] is as
+// in RowParallelActivationBackward.
 void ActivationInputGradient(const Execution& run, Activation activation, const LinearParameters& p,
                              const Tensor& dy, const Tensor& pre, const Tensor& dx, const Tensor& dpre) {
   if (IsGated(activation)) {

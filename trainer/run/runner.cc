@@ -143,8 +143,8 @@ void Runner::Backward(const Action& action) {
 
 void Runner::WeightGradient(const Action& action) {
   if (clock_ != nullptr) clock_->BeginCompute();
-  stages_[shape_.ChunkOfStage(action.stage)].WeightGradient(
-      run_, SlotOf(action), !WritesGradients(action.kind, action.microbatch));
+  stages_[shape_.ChunkOfStage(action.stage)].WeightGradient(run_, SlotOf(action),
+                                                            !WritesGradients(action.kind, action.microbatch));
   if (clock_ != nullptr) clock_->EndCompute();
 }
 

@@ -88,8 +88,8 @@ class Pipeline {
       sums.forward += stages_.At(q).forward;
       first_after += stages_.At(q).backward - stages_.FirstSaves(q);
     }
-    // From the last microbatch's forward on the last rank to the end: its way up, to the last weight gradients
-    // of the rank that ends last.
+    // From the last microbatch's forward on the last rank to the end: its way up, to the last weight
+    // gradients of the rank that ends last.
     double from_last_rank = 0;
     for (std::size_t q = 0; q < ranks_; ++q)
       from_last_rank = std::max(from_last_rank, Weights(q, LastWeights(q))) + stages_.At(q).backward;
@@ -112,8 +112,7 @@ class Pipeline {
       longest = std::max({longest, fill + to_last_gradient + end,
                           waits + to_last_gradient - ahead * t.forward + end,
                           fill + to_last_forward + down_and_up});
-      if (ahead < m_)
-        longest = std::max(longest, waits + to_last_forward - ahead * t.forward + down_and_up);
+      if (ahead < m_) longest = std::max(longest, waits + to_last_forward - ahead * t.forward + down_and_up);
       end += t.backward;
     }
     return longest;

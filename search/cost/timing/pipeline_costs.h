@@ -14,13 +14,13 @@ struct StageCosts {
   double backward_s = 0;
   // What the backward of the first microbatch takes less: it writes the gradients that the others add to.
   double first_saves_s = 0;
-  double weight_s = 0;               // weight gradients as an action of their own; otherwise 0
-  double weight_first_saves_s = 0;   // as first_saves_s
-  double recompute_s = 0;     // of backward_s
-  double tp_forward_s = 0;    // of forward_s: communication over the tensor group
-  double tp_backward_s = 0;   // of backward_s, without tp_recompute_s
-  double tp_recompute_s = 0;  // of recompute_s
-  double tp_weight_s = 0;     // of weight_s
+  double weight_s = 0;              // weight gradients as an action of their own; otherwise 0
+  double weight_first_saves_s = 0;  // as first_saves_s
+  double recompute_s = 0;           // of backward_s
+  double tp_forward_s = 0;          // of forward_s: communication over the tensor group
+  double tp_backward_s = 0;         // of backward_s, without tp_recompute_s
+  double tp_recompute_s = 0;        // of recompute_s
+  double tp_weight_s = 0;           // of weight_s
   // Ops that the host issues, including messages over the tensor group. Of a block, the seconds above are
   // those of the device alone. Of a stage, each of its actions takes at least as long as the host takes to
   // issue it.

@@ -8,7 +8,8 @@
 
 namespace autocfg {
 
-// Return the seconds of a stage's forward, backward or weight gradients while the other ranks of its core idle.
+// Return the seconds of a stage's forward, backward or weight gradients while the other ranks of its core
+// idle.
 inline double UnloadedForward(const StageCosts& c, double ranks_per_core) {
   return (c.forward_s - c.tp_forward_s) / ranks_per_core + c.tp_forward_s;
 }

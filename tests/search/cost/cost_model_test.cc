@@ -71,8 +71,8 @@ struct Shortfall {
   double Most() const { return *std::max_element(of.begin(), of.end()); }
 };
 
-// Over random plans the estimate is exact for GPipe and ZB-H1, within 2% for 1F1B and interleaved, and half of
-// all within 1e-9. The closed form takes the longest of some paths of the program, so it is never above.
+// Over random plans the estimate is exact for GPipe and ZB-H1, within 2% for 1F1B and interleaved, and half
+// of all within 1e-9. The closed form takes the longest of some paths of the program, so it is never above.
 TEST(CostModel, ClosedFormAgainstTimer) {
   RandomCases cases(11);
   std::map<Schedule, Shortfall> errors;
@@ -169,8 +169,8 @@ TimedStep TimeOf(const UnequalPipeline& p, const PipelineCosts& costs) {
   return TimeStep(timers.Find(PipelineShape(p.plan, p.microbatches, /*ties_embeddings=*/true)), costs, 1);
 }
 
-// GPipe within 1%, 1F1B within 5%. Interleaved and ZB-H1 are timed, and within 1%: its parts leave out nothing but
-// zeroing that is hidden behind a slower rank's fill. So no time is above by more than that.
+// GPipe within 1%, 1F1B within 5%. Interleaved and ZB-H1 are timed, and within 1%: its parts leave out
+// nothing but zeroing that is hidden behind a slower rank's fill. So no time is above by more than that.
 TEST(CostModel, PartsOfArbitraryStages) {
   RandomPipelines random(13);
   std::map<Schedule, Shortfall> errors;
@@ -183,8 +183,9 @@ TEST(CostModel, PartsOfArbitraryStages) {
     ASSERT_TRUE(step.ok()) << step.status();
     const TimedStep timed = TimeOf(p, costs);
     EXPECT_NEAR(timed.step_time_s, step->step_time_s, 1e-12 * step->step_time_s) << i;
-    const Breakdown parts = PipelineBoundIsClose(costs, plan.schedule) ? ClosedForm(costs, plan.schedule, m, 1)
-                                                        : BreakdownOf(costs, m, 1, timed.worked_s);
+    const Breakdown parts = PipelineBoundIsClose(costs, plan.schedule)
+                                ? ClosedForm(costs, plan.schedule, m, 1)
+                                : BreakdownOf(costs, m, 1, timed.worked_s);
     const double error = parts.Total() / step->step_time_s - 1;
     EXPECT_LT(error, 0.005) << i;
     errors[plan.schedule].of.push_back(-error);
@@ -280,8 +281,8 @@ TEST(CostModel, ZeroBubbleOfEqualStagesOfAnyTimes) {
     const double timed = TimeOf(p, p.costs).step_time_s;
     ASSERT_NEAR(PipelineBound(p.costs, p.plan.schedule, p.microbatches, 1), timed, 1e-9 * timed) << i;
     if (stage.forward_s < stage.weight_s || stage.backward_s < stage.weight_s) continue;
-    const double bubble = static_cast<double>(p.plan.pp - 1) *
-                          (stage.forward_s + stage.backward_s - stage.weight_s);
+    const double bubble =
+        static_cast<double>(p.plan.pp - 1) * (stage.forward_s + stage.backward_s - stage.weight_s);
     EXPECT_NEAR(timed, static_cast<double>(p.microbatches) * stage.Total() + bubble, 1e-9 * timed) << i;
     ++published;
   }

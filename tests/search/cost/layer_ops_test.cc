@@ -77,18 +77,18 @@ TEST_F(LayerOpsTest, LayerBackward) {
 }
 
 TEST_F(LayerOpsTest, PartsOfALayerBackward) {
-  EXPECT_THAT(
-      OpsText(LayerInputGradientOps(model, workload, plan, true)),
-      ElementsAre("matmul fp32 nt activation_gradient gelu 64x256x128", "matmul fp32 nt 64x128x256",
-                  "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
-                  "residual_add fp32 64x128", "matmul fp32 nt 64x64x128",
-                  "attention_backward fp32 2x32x4x16x4", "matmul fp32 nt 64x128x192",
-                  "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
-                  "residual_add fp32 64x128"));
+  EXPECT_THAT(OpsText(LayerInputGradientOps(model, workload, plan, true)),
+              ElementsAre("matmul fp32 nt activation_gradient gelu 64x256x128", "matmul fp32 nt 64x128x256",
+                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
+                          "residual_add fp32 64x128", "matmul fp32 nt 64x64x128",
+                          "attention_backward fp32 2x32x4x16x4", "matmul fp32 nt 64x128x192",
+                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
+                          "residual_add fp32 64x128"));
   EXPECT_THAT(
       OpsText(LayerWeightGradientOps(model, workload, plan, true)),
-      ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64", "matmul fp32 tn acc bias_gradient 128x256x64",
-                  "matmul fp32 tn acc bias_gradient 64x128x64", "matmul fp32 tn acc bias_gradient 128x192x64"));
+      ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",
+                  "matmul fp32 tn acc bias_gradient 128x256x64", "matmul fp32 tn acc bias_gradient 64x128x64",
+                  "matmul fp32 tn acc bias_gradient 128x192x64"));
   // Under sequence parallelism both parts gather the gradients of the row-parallel layers' outputs.
   plan.sequence_parallel = true;
   const std::vector<std::string> weights = OpsText(LayerWeightGradientOps(model, workload, plan, false));
@@ -102,8 +102,8 @@ TEST_F(LayerOpsTest, PartsOfALayerBackward) {
   EXPECT_EQ(std::count(input.begin(), input.end(), "reduce_scatter fp32 tensor/2 8192"), 2);
 }
 
-// A layer that recomputes its forward leaves nothing to the weight gradients. The head and the embedding never
-// do. Together the two parts have the products of a whole backward.
+// A layer that recomputes its forward leaves nothing to the weight gradients. The head and the embedding
+// never do. Together the two parts have the products of a whole backward.
 TEST_F(LayerOpsTest, PartsOfAStageBackward) {
   using Sizes = std::pair<std::size_t, std::size_t>;
   model.layers = 6;

@@ -380,8 +380,8 @@ TEST(SteadyState, OfProgramsThatNoScheduleMakes) {
   EXPECT_GT(mostly_skipped, 500);
 }
 
-// Whether a loop of computes has more rounds if there are more microbatches: all of gpipe's, and of the others
-// those that have forwards and the last actions of microbatches. Fill and drain stay.
+// Whether a loop of computes has more rounds if there are more microbatches: all of gpipe's, and of the
+// others those that have forwards and the last actions of microbatches. Fill and drain stay.
 bool Grows(const ComputeLoop& loop, Schedule schedule) {
   const auto has = [&](auto is) {
     return std::any_of(loop.computes.begin(), loop.computes.end(),

@@ -35,14 +35,18 @@ TEST(OneFOneB, FourStagesEightMicrobatches) {
 // Four stages, eight microbatches. Forwards and input gradients are in the order of 1F1B's forwards and
 // backwards; stage s keeps the weight gradients of s microbatches for the end.
 TEST(ZeroBubbleH1, FourStagesEightMicrobatches) {
-  EXPECT_EQ(OrderText(Unroll(ZeroBubbleH1Order(0, 4, 8))),
-            "0F0 0F1 0F2 0F3 0I0 0W0 0F4 0I1 0W1 0F5 0I2 0W2 0F6 0I3 0W3 0F7 0I4 0W4 0I5 0W5 0I6 0W6 0I7 0W7");
-  EXPECT_EQ(OrderText(Unroll(ZeroBubbleH1Order(1, 4, 8))),
-            "1F0 1F1 1F2 1I0 1F3 1I1 1W0 1F4 1I2 1W1 1F5 1I3 1W2 1F6 1I4 1W3 1F7 1I5 1W4 1I6 1W5 1I7 1W6 1W7");
-  EXPECT_EQ(OrderText(Unroll(ZeroBubbleH1Order(2, 4, 8))),
-            "2F0 2F1 2I0 2F2 2I1 2F3 2I2 2W0 2F4 2I3 2W1 2F5 2I4 2W2 2F6 2I5 2W3 2F7 2I6 2W4 2I7 2W5 2W6 2W7");
-  EXPECT_EQ(OrderText(Unroll(ZeroBubbleH1Order(3, 4, 8))),
-            "3F0 3I0 3F1 3I1 3F2 3I2 3F3 3I3 3W0 3F4 3I4 3W1 3F5 3I5 3W2 3F6 3I6 3W3 3F7 3I7 3W4 3W5 3W6 3W7");
+  EXPECT_EQ(
+      OrderText(Unroll(ZeroBubbleH1Order(0, 4, 8))),
+      "0F0 0F1 0F2 0F3 0I0 0W0 0F4 0I1 0W1 0F5 0I2 0W2 0F6 0I3 0W3 0F7 0I4 0W4 0I5 0W5 0I6 0W6 0I7 0W7");
+  EXPECT_EQ(
+      OrderText(Unroll(ZeroBubbleH1Order(1, 4, 8))),
+      "1F0 1F1 1F2 1I0 1F3 1I1 1W0 1F4 1I2 1W1 1F5 1I3 1W2 1F6 1I4 1W3 1F7 1I5 1W4 1I6 1W5 1I7 1W6 1W7");
+  EXPECT_EQ(
+      OrderText(Unroll(ZeroBubbleH1Order(2, 4, 8))),
+      "2F0 2F1 2I0 2F2 2I1 2F3 2I2 2W0 2F4 2I3 2W1 2F5 2I4 2W2 2F6 2I5 2W3 2F7 2I6 2W4 2I7 2W5 2W6 2W7");
+  EXPECT_EQ(
+      OrderText(Unroll(ZeroBubbleH1Order(3, 4, 8))),
+      "3F0 3I0 3F1 3I1 3F2 3I2 3F3 3I3 3W0 3F4 3I4 3W1 3F5 3I5 3W2 3F6 3I6 3W3 3F7 3I7 3W4 3W5 3W6 3W7");
 }
 
 TEST(ZeroBubbleH1, FewerMicrobatchesThanStages) {
