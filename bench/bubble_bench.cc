@@ -1,7 +1,9 @@
 // Measures the pipeline bubbles of the real trainer on the paced device: the idle time of a step over its
-// ideal time, for GPipe, 1F1B and interleaving. Compares them with the published values, (p-1)/m (Huang et
-// al. 2019; Narayanan et al. 2021, section 2.2.1) and (p-1)/(v m) (section 2.2.2), and with the simulator.
-// Every rank is a thread. Time is virtual, so the figures are the same on every machine.
+// ideal time, for GPipe, 1F1B, ZB-H1 and interleaving. Compares them with the published values and with the
+// simulator. The values are (p-1)/m (Huang et al. 2019; Narayanan et al. 2021, section 2.2.1), (p-1)/(v m)
+// (section 2.2.2) and, for ZB-H1, (p-1)(f + b - w) / (m (f + b + w)) (Qi et al. 2023, section 2), where f, b
+// and w are the times of a layer's forward, input gradient and weight gradients. Every rank is a thread. Time
+// is virtual, so the figures are the same on every machine.
 //
 // usage: autocfg_bubble_bench. Prints one JSON object.
 //
@@ -118,7 +120,7 @@ nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int6
                         {"pp", plan.pp},
                         {"virtual_stages", plan.virtual_stages},
                         {"microbatches", microbatches}};
-  const double published =
+  double published =
       static_cast<double>(plan.pp - 1) / static_cast<double>(plan.virtual_stages * microbatches);
   for (const bool messages : {false, true}) {
     const auto times = std::make_shared<LayerTimes>(cluster_times, layer, messages);
@@ -128,6 +130,10 @@ nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int6
     CostModel costs(model, workload, cluster, times);
     nlohmann::json figures = {{"paced", Run(model, workload, plan, *times) / ideal_s - 1},
                               {"simulated", costs.Trace(plan).step_time_s / ideal_s - 1}};
+    if (SplitsBackward(plan) && !messages) {
+      const double weights_s = Sum(LayerWeightGradientOps(model, workload, plan, true), *times, plan);
+      published *= 1 - 2 * weights_s / Sum(layer, *times, plan);
+    }
     if (!messages) figures["published"] = published;
     row[messages ? "with_messages" : "bubble"] = figures;
   }
@@ -149,6 +155,7 @@ int Main() {
       };
       measure("gpipe", {{.pp = pp}, {}, {.schedule = Schedule::kGPipe}});
       measure("1f1b", {{.pp = pp}, {}, {.schedule = Schedule::kOneFOneB}});
+      measure("zb-h1", {{.pp = pp}, {}, {.schedule = Schedule::kZeroBubbleH1}});
       for (const std::int64_t v : {2, 4}) {
         measure("interleaved", {{.pp = pp}, {}, {.virtual_stages = v, .schedule = Schedule::kInterleaved}});
       }

@@ -77,6 +77,7 @@ ModelSpec Llama() {
 using Values = std::vector<std::string>;
 const Values kPlain = {"gpipe", "1f1b"};
 const Values kInterleaved = {"interleaved"};
+const Values kZeroBubble = {"zb-h1"};
 
 // Returns the legal plans of all ranks with one of these schedules, with resolved splits. Of recompute it
 // covers both extremes and one value between.
@@ -110,6 +111,8 @@ void BM_EvaluateCold(benchmark::State& state, const ModelSpec& model, const Valu
 BENCHMARK_CAPTURE(BM_EvaluateCold, gpt_plain, Gpt(), kPlain, "even")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_EvaluateCold, gpt_interleaved, Gpt(), kInterleaved, "even")
     ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateCold, gpt_zero_bubble, Gpt(), kZeroBubble, "even")
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_EvaluateCold, llama_plain, Llama(), kPlain, "even")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_EvaluateCold, llama_interleaved, Llama(), kInterleaved, "even")
     ->Unit(benchmark::kMillisecond);
@@ -127,6 +130,7 @@ void BM_EvaluateWarm(benchmark::State& state, const ModelSpec& model, const Valu
   state.SetItemsProcessed(static_cast<std::int64_t>(plans.size()) * state.iterations());
 }
 BENCHMARK_CAPTURE(BM_EvaluateWarm, gpt_plain, Gpt(), kPlain)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateWarm, gpt_zero_bubble, Gpt(), kZeroBubble)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_EvaluateWarm, llama_interleaved, Llama(), kInterleaved)->Unit(benchmark::kMillisecond);
 
 void BM_Memory(benchmark::State& state, const ModelSpec& model, const Values& schedules) {

@@ -19,6 +19,7 @@ RANKS = ("tp=2,mbs=1", "tp=2,mbs=1,sp=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1
          "tp=4,mbs=2,sp=1,recompute=full:1", "dp=4,mbs=1",
          "pp=4,mbs=1,schedule=1f1b,split=3+2+2+1",
          "tp=2,pp=2,mbs=1,schedule=1f1b,scatter_gather=1",
+         "tp=2,pp=2,mbs=1,schedule=zb-h1,recompute=full:1",
          "pp=2,mbs=1,schedule=gpipe,split=5+3,recompute=full:1",
          "tp=2,pp=2,vpp=2,mbs=1,schedule=interleaved,recompute=full",
          "pp=2,dp=2,mbs=1,schedule=gpipe,recompute=full", "tp=2,dp=2,mbs=2,recompute=full:1",

@@ -80,7 +80,7 @@ TimedStep CostModel::TimeStepOf(const ParallelPlan& plan, const PipelineCosts& c
 Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-  if (PipelineBoundIsClose(costs) || ComputesToFill(plan) > kMostEstimatedComputes) {
+  if (PipelineBoundIsClose(costs, plan.schedule) || ComputesToFill(plan) > kMostEstimatedComputes) {
     return autocfg::BreakdownOf(costs, microbatches, shared,
                                 PipelineBound(costs, plan.schedule, microbatches, shared));
   }
@@ -134,8 +134,10 @@ TracedStep CostModel::Trace(const ParallelPlan& plan) {
   return *std::move(step);
 }
 
-StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int64_t recomputing, bool first,
+StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
                         bool last, double host_op_s) {
+  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
+  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
   StageCosts c;
   const auto add = [&c](const StageCosts& block, double times) {
     c.forward_s += times * block.forward_s;
@@ -147,9 +149,14 @@ StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int6
     c.forward_ops += times * block.forward_ops;
     c.backward_ops += times * block.backward_ops;
     c.first_saves_s += times * block.first_saves_s;
+    c.weight_s += times * block.weight_s;
+    c.weight_first_saves_s += times * block.weight_first_saves_s;
+    c.tp_weight_s += times * block.tp_weight_s;
+    c.weight_ops += times * block.weight_ops;
   };
   add(blocks.layer, static_cast<double>(layers));
   if (recomputing > 0) add(blocks.recompute, static_cast<double>(recomputing));
+  if (delaying > 0) add(blocks.weights, static_cast<double>(delaying));
   if (first) add(blocks.embedding, 1);
   if (last) add(blocks.head, 1);
   const StageCosts& arrival = blocks.arrival;
@@ -164,10 +171,14 @@ StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int6
          .backward_ops = arrival.backward_ops},
         1);
   c.forward_s = std::max(c.forward_s, c.forward_ops * host_op_s);
-  const double issue_s = c.backward_ops * host_op_s;
-  const double first_s = std::max(c.backward_s - c.first_saves_s, issue_s);
-  c.backward_s = std::max(c.backward_s, issue_s);
-  c.first_saves_s = c.backward_s - first_s;
+  const auto issue = [host_op_s](double ops, double& seconds, double& first_saves_s) {
+    const double issue_s = ops * host_op_s;
+    const double first_s = std::max(seconds - first_saves_s, issue_s);
+    seconds = std::max(seconds, issue_s);
+    first_saves_s = seconds - first_s;
+  };
+  issue(c.backward_ops, c.backward_s, c.first_saves_s);
+  issue(c.weight_ops, c.weight_s, c.weight_first_saves_s);
   return c;
 }
 
@@ -198,13 +209,22 @@ std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
 }
 
 const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
-  const BlockOpsKey key{plan.tp, plan.layer(), EmbeddingAddsToHead(model_, plan)};
+  const bool splits = SplitsBackward(plan);
+  const BlockOpsKey key{plan.tp, plan.layer(), EmbeddingAddsToHead(model_, plan), splits};
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
   c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
   c.layer_recompute = SumOf(plan, LayerRecomputeOps(model_, workload_, plan));
   c.layer_backward = SumOf(plan, LayerBackwardOps(model_, workload_, plan, true));
   c.first_layer_s = SumOf(plan, LayerBackwardOps(model_, workload_, plan, false)).compute_s;
+  if (splits) {
+    c.recomputing_backward =
+        std::exchange(c.layer_backward, SumOf(plan, LayerInputGradientOps(model_, workload_, plan, true)));
+    c.first_recomputing_s = std::exchange(
+        c.first_layer_s, SumOf(plan, LayerInputGradientOps(model_, workload_, plan, false)).compute_s);
+    c.layer_weights = SumOf(plan, LayerWeightGradientOps(model_, workload_, plan, true));
+    c.first_weights_s = SumOf(plan, LayerWeightGradientOps(model_, workload_, plan, false)).compute_s;
+  }
   c.embedding_forward = SumOf(plan, EmbeddingForwardOps(model_, workload_, plan));
   c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, true));
   c.first_embedding_s = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, false)).compute_s;
@@ -227,7 +247,8 @@ double CostModel::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_r
 }
 
 const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
-  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages()};
+  const bool splits = SplitsBackward(plan);
+  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), splits};
   if (const auto it = plan_costs_.find(key); it != plan_costs_.end()) return it->second;
   const BlockOps& compute = BlockOpsOf(plan);
   const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& ops) {
@@ -251,6 +272,19 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   add(compute.layer_recompute, blocks.recompute.recompute_s, blocks.recompute.tp_recompute_s,
       blocks.recompute.backward_ops);
   blocks.recompute.backward_s = blocks.recompute.recompute_s;
+  if (splits) {
+    StageCosts& weights = blocks.weights;
+    add(compute.layer_weights, weights.weight_s, weights.tp_weight_s, weights.weight_ops);
+    weights.weight_first_saves_s = compute.layer_weights.compute_s - compute.first_weights_s;
+  }
+  if (splits && plan.recompute == Recompute::kFull) {
+    StageCosts whole;
+    add_backward(compute.recomputing_backward, compute.first_recomputing_s, whole);
+    blocks.recompute.backward_s += whole.backward_s - blocks.layer.backward_s;
+    blocks.recompute.first_saves_s += whole.first_saves_s - blocks.layer.first_saves_s;
+    blocks.recompute.tp_backward_s += whole.tp_backward_s - blocks.layer.tp_backward_s;
+    blocks.recompute.backward_ops += whole.backward_ops - blocks.layer.backward_ops;
+  }
   add_forward(compute.embedding_forward, blocks.embedding);
   add_backward(compute.embedding_backward, compute.first_embedding_s, blocks.embedding);
   add_forward(compute.head_forward, blocks.head);
@@ -303,8 +337,8 @@ const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op
     if (stage >= 2 && !last && layers == layers_before) {
       costs_.stages.push_back(costs_.stages.back());
     } else {
-      costs_.stages.push_back(CostsOfStage(plan_costs.blocks, layers, LayersWithRecomputeOps(plan, layers),
-                                           IsFirstStage(stage), last, host_op_s));
+      costs_.stages.push_back(
+          CostsOfStage(plan_costs.blocks, plan, layers, IsFirstStage(stage), last, host_op_s));
     }
     layers_before = layers;
   }

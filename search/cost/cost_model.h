@@ -48,17 +48,19 @@ struct Prediction {
 
 // The costs of the blocks of a model, of which those of a stage are the sum.
 struct BlockCosts {
-  StageCosts layer;      // a layer that does not recompute
-  StageCosts recompute;  // what a recomputing layer adds to its backward
+  StageCosts layer;    // a layer that does not recompute
+  StageCosts weights;  // the weight gradients of a layer that delays them, which `layer` does not include
+  // What a recomputing layer adds to its backward. Where backwards are split: its weight gradients too.
+  StageCosts recompute;
   StageCosts embedding;
   StageCosts head;
   StageCosts arrival;  // of a message: in the forward of all stages but the first, in the backward of all but
                        // the last
 };
 
-// Returns the costs of a stage with `layers` layers, of which `recomputing` recompute, if the host issues an
-// op in `host_op_s` seconds.
-StageCosts CostsOfStage(const BlockCosts& blocks, std::int64_t layers, std::int64_t recomputing, bool first,
+// Returns the costs of a stage of `layers` layers under the plan, if the host issues an op in `host_op_s`
+// seconds.
+StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
                         bool last, double host_op_s);
 
 class CostModel {
@@ -108,6 +110,12 @@ class CostModel {
   // What does not depend on the placement of ranks.
   struct BlockOps {
     OpSum layer_forward, layer_recompute, layer_backward;
+    // Where backwards are split: layer_backward and first_layer_s have the first part, these the other one.
+    OpSum layer_weights;
+    double first_weights_s = 0;
+    // A layer's whole backward, of one that recomputes where backwards are split.
+    OpSum recomputing_backward;
+    double first_recomputing_s = 0;
     OpSum embedding_forward, embedding_backward, head_forward, head_backward;
     // The same backwards, which write the gradients that those above add to.
     double first_layer_s = 0, first_embedding_s = 0, first_head_s = 0;
@@ -140,12 +148,14 @@ class CostModel {
     std::int64_t tp;
     LayerOptions layer;
     bool embedding_adds;  // to the head's gradient
+    bool splits_backward;
     bool operator==(const BlockOpsKey&) const = default;
   };
   struct PlanCostsKey {  // the same, the ranks of each group, and messages between stages
     MeshOptions mesh;
     LayerOptions layer;
     MessageOptions messages;
+    bool splits_backward;
     bool operator==(const PlanCostsKey&) const = default;
   };
   struct RegionKey {  // what a rank does with all its parameters

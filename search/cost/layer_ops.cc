@@ -175,6 +175,7 @@ std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload,
   return ops;
 }
 
+// Returns the ops of a backward, or those of its first part if the schedule splits it.
 std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                                 std::int64_t stage, bool accumulate) {
   std::vector<OpDesc> ops = IsLastStage(plan, stage) ? HeadBackwardOps(model, workload, plan, accumulate)
@@ -182,12 +183,23 @@ std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload
   const std::vector<OpDesc> recompute = LayerRecomputeOps(model, workload, plan);
   const std::vector<OpDesc> layer = LayerBackwardOps(model, workload, plan, accumulate);
   const std::int64_t layers = StageLayerCount(model, plan, stage);
+  const std::vector<OpDesc> delaying = LayerInputGradientOps(model, workload, plan, accumulate);
   const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
+  const std::int64_t delayed = LayersWithDelayedGradients(plan, layers);
   for (std::int64_t i = layers - 1; i >= 0; --i) {
     if (i < recomputing) Append(ops, recompute);
-    Append(ops, layer);
+    Append(ops, i >= layers - delayed ? delaying : layer);
   }
   if (IsFirstStage(stage)) Append(ops, EmbeddingBackwardOps(model, workload, plan, accumulate));
+  return ops;
+}
+
+std::vector<OpDesc> WeightGradientOps(const ModelSpec& model, const Workload& workload,
+                                      const ParallelPlan& plan, std::int64_t stage, bool accumulate) {
+  const std::vector<OpDesc> layer = LayerWeightGradientOps(model, workload, plan, accumulate);
+  std::vector<OpDesc> ops;
+  const std::int64_t layers = StageLayerCount(model, plan, stage);
+  for (std::int64_t i = LayersWithDelayedGradients(plan, layers); i > 0; --i) Append(ops, layer);
   return ops;
 }
 
@@ -237,6 +249,42 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.Matmul(s.tokens, s.hidden, s.qkv, false, true);
   l.ReduceHidden();
   l.NormBackward(accumulate);
+  return std::move(l.ops);
+}
+
+std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload& workload,
+                                          const ParallelPlan& plan, bool accumulate) {
+  OpLister l(model, workload, plan);
+  const LocalDims& s = l.s;
+  l.GatherHidden();
+  l.ActivationBackward();
+  l.Matmul(s.tokens, s.hidden, s.fc, false, true);
+  l.ReduceHidden();
+  l.NormBackward(accumulate);
+  l.OwnRows(OpKind::kResidualAdd);
+  l.GatherHidden();
+  l.Matmul(s.tokens, s.attention, s.hidden, false, true);
+  l.AttentionBackward();
+  l.Rope();
+  l.Matmul(s.tokens, s.hidden, s.qkv, false, true);
+  l.ReduceHidden();
+  l.NormBackward(accumulate);
+  l.OwnRows(OpKind::kResidualAdd);
+  return std::move(l.ops);
+}
+
+std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workload& workload,
+                                           const ParallelPlan& plan, bool accumulate) {
+  OpLister l(model, workload, plan);
+  const LocalDims& s = l.s;
+  l.GatherHidden();
+  l.LinearGradient(s.ffn, s.hidden, accumulate);
+  l.GatherHidden();
+  l.LinearGradient(s.hidden, s.fc, accumulate);
+  l.GatherHidden();
+  l.LinearGradient(s.attention, s.hidden, accumulate);
+  l.GatherHidden();
+  l.LinearGradient(s.hidden, s.qkv, accumulate);
   return std::move(l.ops);
 }
 
@@ -312,7 +360,11 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
   switch (action.kind) {
     case ActionKind::kForward: return ForwardOps(model, workload, plan, stage());
     case ActionKind::kBackward:
+    case ActionKind::kInputGradient:
       return BackwardOps(model, workload, plan, stage(), !WritesGradients(action.kind, action.microbatch));
+    case ActionKind::kWeightGradient:
+      return WeightGradientOps(model, workload, plan, stage(),
+                               !WritesGradients(action.kind, action.microbatch));
     case ActionKind::kSendActivation:
     case ActionKind::kSendGradient: l.Message(OpKind::kSend); break;
     case ActionKind::kRecvActivation:

@@ -29,6 +29,13 @@ std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& wo
 std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
                                      const ParallelPlan& plan, bool accumulate);
 
+// Ops of the two parts of a layer's backward, if the plan's schedule splits it: the gradient of the layer's
+// input, then, in another action, those of its weights and biases.
+std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload& workload,
+                                          const ParallelPlan& plan, bool accumulate);
+std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workload& workload,
+                                           const ParallelPlan& plan, bool accumulate);
+
 // Returns how many of a stage's `layers` layers issue LayerRecomputeOps; these are the first ones.
 std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layers);
 
@@ -46,9 +53,10 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
 std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan, bool accumulate);
 
-// Returns the ops of one action of a rank's program: the lists above combined, its message, or its RankOps. A forward or backward needs the action's stage; a backward of microbatch 0 writes
-// the gradients (WritesGradients); throws std::logic_error if the
-// stage is missing or belongs to another rank. Actions of the whole rank have stage -1.
+// Returns the ops of one action of a rank's program: the lists above combined, its message, or its RankOps. A
+// forward, backward or part of a backward needs the action's stage; a backward or part of microbatch 0 writes
+// the gradients (WritesGradients). Throws std::logic_error if the stage is missing or belongs to another rank.
+// Actions of the whole rank have stage -1.
 std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank, const Action& action);
 

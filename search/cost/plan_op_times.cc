@@ -30,22 +30,30 @@ std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, co
   const auto add = [&](const std::vector<OpDesc>& more) { ops.insert(more.begin(), more.end()); };
   // Middle stages issue the same ops, only in different numbers. So do ranks with the same place and number
   // of layers.
-  std::set<bool> middle_stages;  // keyed by whether any layer recomputes
+  std::set<std::pair<bool, bool>> middle_stages;  // keyed by whether any layer recomputes, and whether all do
   std::set<std::pair<int, std::int64_t>> ranks;
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
     for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
       const std::int64_t stage = StageOf(plan, rank, chunk);
-      const bool recomputes = LayersWithRecomputeOps(plan, StageLayerCount(model, plan, stage)) > 0;
+      const std::int64_t layers = StageLayerCount(model, plan, stage);
+      const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
       const bool edge = IsFirstStage(stage) || IsLastStage(plan, stage);
-      if (!edge && !middle_stages.insert(recomputes).second) continue;
+      if (!edge && !middle_stages.emplace(recomputing > 0, recomputing == layers).second) continue;
       const auto add_compute = [&](ActionKind kind, std::int32_t microbatch) {
         add(ActionOps(
             model, workload, plan, rank,
             Action{.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = microbatch}));
       };
       add_compute(ActionKind::kForward, 0);
-      add_compute(ActionKind::kBackward, 0);
-      if (MicrobatchCount(workload, plan) > 1) add_compute(ActionKind::kBackward, 1);
+      for (const std::int32_t microbatch : {0, 1}) {  // the first one writes gradients
+        if (microbatch == MicrobatchCount(workload, plan)) continue;
+        if (!SplitsBackward(plan)) {
+          add_compute(ActionKind::kBackward, microbatch);
+          continue;
+        }
+        add_compute(ActionKind::kInputGradient, microbatch);
+        add_compute(ActionKind::kWeightGradient, microbatch);
+      }
     }
     const RankPlace place = PlaceOf(plan, rank);
     if (!ranks.emplace(place.first * 2 + place.last, RankLayers(model, plan, rank)).second) continue;

@@ -135,6 +135,8 @@ std::vector<RepeatedOp> RankOps(const ModelSpec& model, const Workload& workload
     case ActionKind::kGatherParameters: return lister().Parameters();
     case ActionKind::kForward:
     case ActionKind::kBackward:
+    case ActionKind::kInputGradient:
+    case ActionKind::kWeightGradient:
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:

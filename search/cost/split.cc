@@ -32,12 +32,13 @@ class Balancer {
         chunks_(plan.virtual_stages) {
     parts_.arrival = {};  // so that the split is the same however messages are sent
     layer_s_ = parts.layer.Total();
+    weights_s_ = parts.weights.Total();
     recompute_s_ = parts.recompute.Total();
     embedding_s_ = parts.embedding.Total();
     head_s_ = parts.head.Total();
-    if (!std::isfinite(layer_s_ + recompute_s_ + embedding_s_ + head_s_)) {
+    if (!std::isfinite(layer_s_ + weights_s_ + recompute_s_ + embedding_s_ + head_s_)) {
       layer_s_ = 1;
-      recompute_s_ = embedding_s_ = head_s_ = host_op_s_ = 0;
+      weights_s_ = recompute_s_ = embedding_s_ = head_s_ = host_op_s_ = 0;
     }
   }
 
@@ -89,6 +90,10 @@ class Balancer {
                                        longer * LayersWithRecomputeOps(plan_, fewer + 1);
       seconds = std::fma(static_cast<double>(recomputing), recompute_s_, seconds);
     }
+    if (weights_s_ > 0) {  // a rank has one chunk
+      const auto delaying = static_cast<double>(LayersWithDelayedGradients(plan_, layers));
+      seconds = std::fma(delaying, weights_s_, seconds);
+    }
     return seconds;
   }
 
@@ -98,9 +103,7 @@ class Balancer {
     for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
       const std::int64_t of_chunk = ChunkLayers(layers, chunks_, chunk);
       const bool first = rank == 0 && chunk == 0, last = rank == ranks_ - 1 && chunk == chunks_ - 1;
-      seconds +=
-          CostsOfStage(parts_, of_chunk, LayersWithRecomputeOps(plan_, of_chunk), first, last, host_op_s_)
-              .Total();
+      seconds += CostsOfStage(parts_, plan_, of_chunk, first, last, host_op_s_).Total();
     }
     return seconds;
   }
@@ -139,7 +142,7 @@ class Balancer {
   BlockCosts parts_;
   double host_op_s_;
   std::int64_t layers_, ranks_, chunks_;
-  double layer_s_ = 0, recompute_s_ = 0, embedding_s_ = 0, head_s_ = 0;
+  double layer_s_ = 0, weights_s_ = 0, recompute_s_ = 0, embedding_s_ = 0, head_s_ = 0;
 };
 
 // Returns true if full:K recomputes all layers, even of the largest stage, which has `most`.

@@ -74,4 +74,10 @@ constexpr std::int64_t FullyRecomputedLayers(const ParallelPlan& plan, std::int6
   return plan.recompute_layers == 0 || plan.recompute_layers > layers ? layers : plan.recompute_layers;
 }
 
+// Returns how many of a stage's `layers` layers leave their weight gradients to an action of their own. None
+// unless the schedule splits backwards; then the last ones, those that do not repeat their forward.
+constexpr std::int64_t LayersWithDelayedGradients(const ParallelPlan& plan, std::int64_t layers) {
+  return SplitsBackward(plan) ? layers - FullyRecomputedLayers(plan, layers) : 0;
+}
+
 }  // namespace autocfg

@@ -31,6 +31,18 @@ constexpr bool TakesVirtualStages(Schedule schedule) {
   return false;
 }
 
+// Whether a backward is two actions under this schedule: one computes the gradient of the stage's input, a
+// later one those of its weights.
+constexpr bool SplitsBackward(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kGPipe:
+    case Schedule::kOneFOneB:
+    case Schedule::kInterleaved: return false;
+    case Schedule::kZeroBubbleH1: return true;
+  }
+  return false;
+}
+
 // The schedule of a plan that names none.
 constexpr Schedule DefaultSchedule(std::int64_t virtual_stages) {
   return virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
@@ -122,6 +134,9 @@ constexpr std::int64_t StateShards(const ParallelPlan& plan) {
 constexpr bool ShardsStates(const ParallelPlan& plan) { return StateShards(plan) > 1; }
 // The groups of ranks that hold the same states, which they sum gradients over.
 constexpr std::int64_t StateReplicas(const ParallelPlan& plan) { return plan.dp / StateShards(plan); }
+constexpr bool SplitsBackward(const ParallelPlan& plan) {
+  return plan.pp > 1 && SplitsBackward(plan.schedule);
+}
 constexpr bool ScattersMessages(const ParallelPlan& plan) {
   return plan.scatter_gather && plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel;
 }

@@ -41,7 +41,6 @@ constexpr std::array<std::string_view, 4> kChunks = {"1", "2", "4", "8"};
 constexpr std::array<std::string_view, 2> kFlags = {"0", "1"};
 
 constexpr Choices kEveryValue = {};
-constexpr std::array<std::string_view, 3> kPredictedSchedules = {"gpipe", "1f1b", "interleaved"};
 
 absl::Status NotValid(const PlanOption& option, std::string_view value, std::string_view wanted) {
   return base::OptionError(
@@ -267,7 +266,7 @@ constexpr PlanOption kOptions[] = {
      .summary = "order of forwards and backwards",
      .choices = kSchedules,
      .default_note = "interleaved if vpp is above 1",
-     .predicted = kPredictedSchedules,
+     .predicted = kEveryValue,
      .searched = true,
      .print = PrintName<&ParallelPlan::schedule>,
      .parse = ParseName<&ParallelPlan::schedule>,

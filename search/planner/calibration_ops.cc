@@ -25,9 +25,11 @@ void Add(OpWeights& weights, const std::vector<OpDesc>& ops, double times) {
 OpWeights StepOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpWeights weights;
   const auto m = static_cast<double>(MicrobatchCount(workload, plan));
-  std::int64_t recomputing = 0;
+  std::int64_t recomputing = 0, delaying = 0;
   for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
-    recomputing += LayersWithRecomputeOps(plan, StageLayerCount(model, plan, stage));
+    const std::int64_t of_stage = StageLayerCount(model, plan, stage);
+    recomputing += LayersWithRecomputeOps(plan, of_stage);
+    delaying += LayersWithDelayedGradients(plan, of_stage);
   }
   const double layers = static_cast<double>(model.layers) * m;
   Add(weights, LayerForwardOps(model, workload, plan), layers);
@@ -39,8 +41,15 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
   for (const bool accumulate : {false, true}) {
     const double times = accumulate ? m - 1 : 1;
     if (times == 0) continue;
-    Add(weights, LayerBackwardOps(model, workload, plan, accumulate),
-        static_cast<double>(model.layers) * times);
+    if (delaying < model.layers) {
+      Add(weights, LayerBackwardOps(model, workload, plan, accumulate),
+          static_cast<double>(model.layers - delaying) * times);
+    }
+    if (delaying > 0) {
+      const double split = static_cast<double>(delaying) * times;
+      Add(weights, LayerInputGradientOps(model, workload, plan, accumulate), split);
+      Add(weights, LayerWeightGradientOps(model, workload, plan, accumulate), split);
+    }
     Add(weights, EmbeddingBackwardOps(model, workload, plan, accumulate), times);
     Add(weights, HeadBackwardOps(model, workload, plan, accumulate), times);
   }

@@ -5,12 +5,13 @@
 namespace autocfg {
 namespace {
 
-// Returns the forward and backward time of the microbatches through all stages of a rank, without messages.
+// Returns the time of the microbatches' forwards and backwards through all stages of a rank, without
+// messages.
 double ComputeSeconds(const PipelineCosts& costs, double microbatches, std::int64_t pipeline_rank) {
   double seconds = 0;
   for (auto s = static_cast<std::size_t>(pipeline_rank); s < costs.stages.size(); s += costs.ranks.size()) {
     const StageCosts& c = costs.stages[s];
-    seconds += c.Total(microbatches) - microbatches * (c.tp_forward_s + c.tp_backward_s + c.tp_recompute_s);
+    seconds += c.Total(microbatches) - microbatches * c.TensorMessages();
   }
   return seconds;
 }

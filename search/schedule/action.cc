@@ -17,6 +17,8 @@ constexpr std::array<KindNames, kActionKinds> kKinds = {{
     {"zero_scalars", "ZERO"},
     {"forward", "F"},
     {"backward", "B"},
+    {"input_gradient", "I"},
+    {"weight_gradient", "W"},
     {"send_activation", "SA"},
     {"recv_activation", "RA"},
     {"send_gradient", "SG"},

@@ -14,6 +14,11 @@ enum class ActionKind : std::uint8_t {
   // "B": with full recomputation, each layer's forward is run again first. That of microbatch 0 writes the
   // gradients of the stage's parameters, the others add to them.
   kBackward,
+  // "I" and "W", in place of a backward under a plan that splits it (SplitsBackward): the gradient of the
+  // stage's input, and those of its weights that docs/engine.md delays. A "W" follows the "I" of its
+  // microbatch. Those of microbatch 0 write gradients, the others add to them.
+  kInputGradient,
+  kWeightGradient,
   kSendActivation,    // to the next stage of the model
   kRecvActivation,    // from the previous stage
   kSendGradient,      // to the previous stage
@@ -41,7 +46,7 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-// Forward and backward actions of one rank's stages in order, communication left out: what a generator makes.
+// The actions of one rank's stages that compute, in order, communication left out: what a generator makes.
 using ComputeOrder = std::vector<Action>;
 
 // What a rank did and when. Trainer and timer both write these rows, so that predicted and measured steps can
@@ -57,7 +62,8 @@ struct TraceRow {
 std::string_view Name(ActionKind kind);  // "forward", "send_activation", ...
 std::string_view Name(Lane lane);        // "compute", "pp_send", "pp_recv", "reduce"
 
-// "2F0" = forward of microbatch 0 on stage 2; "1SA3>4" = stage 1 sends the activation of microbatch 3 to rank
+// "2F0" = forward of microbatch 0 on stage 2, B its backward, I and W the parts of a backward that is split;
+// "1SA3>4" = stage 1 sends the activation of microbatch 3 to rank
 // 4, "2RA3<1" receives it from rank 1; SG and RG are the same for gradients; "ZERO", "NORMS", "REDUCE",
 // "TIED", "SCALARS", "OPT", "GATHER" are of the whole rank.
 std::string ToString(const Action& action);

@@ -20,9 +20,22 @@ constexpr bool IsSend(ActionKind kind) {
 constexpr bool IsRecv(ActionKind kind) {
   return kind == ActionKind::kRecvActivation || kind == ActionKind::kRecvGradient;
 }
+// Returns true for an action that computes with a microbatch on a stage.
+constexpr bool IsStageCompute(ActionKind kind) {
+  return kind == ActionKind::kForward || kind == ActionKind::kBackward ||
+         kind == ActionKind::kInputGradient || kind == ActionKind::kWeightGradient;
+}
 // Returns true for an action of a stage and a microbatch, false for one of the whole rank.
-constexpr bool IsMicrobatch(ActionKind kind) {
-  return kind == ActionKind::kForward || kind == ActionKind::kBackward || IsSend(kind) || IsRecv(kind);
+constexpr bool IsMicrobatch(ActionKind kind) { return IsStageCompute(kind) || IsSend(kind) || IsRecv(kind); }
+
+// Returns true for the action of a microbatch that turns the gradient of the stage's output into that of its
+// input: whole backwards, and the first part of split ones.
+constexpr bool MakesInputGradient(ActionKind kind) {
+  return kind == ActionKind::kBackward || kind == ActionKind::kInputGradient;
+}
+// Returns true for the last action of a microbatch on its stage, which frees the activation slot.
+constexpr bool FreesSlot(ActionKind kind) {
+  return kind == ActionKind::kBackward || kind == ActionKind::kWeightGradient;
 }
 
 // Calls visit(kind) for each kind of actions of the whole rank.
@@ -33,10 +46,10 @@ constexpr void ForEachRankKind(const Visit& visit) {
   }
 }
 
-// Returns true for the first backward of a stage, which writes the gradients of its parameters; later ones
-// add to them.
+// Returns true for the first backward of a stage, or either part of it. It writes gradients of the stage's
+// parameters; later ones add to them.
 constexpr bool WritesGradients(ActionKind kind, std::int32_t microbatch) {
-  return kind == ActionKind::kBackward && microbatch == 0;
+  return (MakesInputGradient(kind) || FreesSlot(kind)) && microbatch == 0;
 }
 
 // Returns the receive kind that matches `send`.
@@ -50,6 +63,8 @@ constexpr Lane LaneOf(ActionKind kind) {
     case ActionKind::kZeroScalars:
     case ActionKind::kForward:
     case ActionKind::kBackward:
+    case ActionKind::kInputGradient:
+    case ActionKind::kWeightGradient:
     case ActionKind::kOptimizer: return Lane::kCompute;
     case ActionKind::kSendActivation:
     case ActionKind::kSendGradient: return Lane::kPipelineSend;
@@ -75,6 +90,8 @@ constexpr CommGroup GroupOf(ActionKind collective) {
     case ActionKind::kZeroScalars:
     case ActionKind::kForward:
     case ActionKind::kBackward:
+    case ActionKind::kInputGradient:
+    case ActionKind::kWeightGradient:
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:

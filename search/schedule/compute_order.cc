@@ -29,25 +29,29 @@ ComputeLoops GenerateLoops(const PipelineShape& shape, std::int64_t pipeline_ran
       }
       return InterleavedOrder(rank, ranks, static_cast<std::int32_t>(shape.virtual_stages),
                               shape.microbatches);
-    case Schedule::kZeroBubbleH1: break;
+    case Schedule::kZeroBubbleH1:
+      has_one_stage();
+      if (shape.ranks == 1) return OneFOneBOrder(rank, ranks, shape.microbatches);  // SplitsBackward
+      return ZeroBubbleH1Order(rank, ranks, shape.microbatches);
   }
-  throw std::logic_error("a schedule without a generator: CheckPredictable was not asked");
+  throw std::logic_error("a schedule without a generator");
 }
 
-// Marks the backwards that write gradients. Splits the first round off each loop that has one; every stage of
-// a loop occurs in its first round.
+// Marks the backwards, or their parts, that write gradients. Splits the first round off each loop that has
+// one; every stage of a loop occurs in its first round.
 ComputeLoops WithFirstBackwards(ComputeLoops loops) {
   ComputeLoops result;
-  std::vector<std::int32_t> written;  // stages
+  std::vector<std::pair<ActionKind, std::int32_t>> written;  // kinds and stages
   for (ComputeLoop& loop : loops) {
     ComputeLoop first = loop;
     first.count = std::min(loop.count, static_cast<std::int64_t>(loop.computes.size()));
     first.computes.resize(static_cast<std::size_t>(first.count));
     bool writes = false;
     for (StageCompute& compute : first.computes) {
-      if (compute.kind != ActionKind::kBackward) continue;
-      if (std::find(written.begin(), written.end(), compute.stage) != written.end()) continue;
-      written.push_back(compute.stage);
+      if (!WritesGradients(compute.kind, 0)) continue;
+      const std::pair key(compute.kind, compute.stage);
+      if (std::find(written.begin(), written.end(), key) != written.end()) continue;
+      written.push_back(key);
       compute.writes_gradients = writes = true;
     }
     if (writes) {
@@ -70,16 +74,16 @@ ComputeOrder Unroll(const ComputeLoops& loops) {
   for (const ComputeLoop& loop : loops) size += loop.count;
   ComputeOrder order;
   order.reserve(static_cast<std::size_t>(size));
-  absl::flat_hash_map<std::int32_t, std::int32_t> forwards, backwards;  // so far, by stage
+  absl::flat_hash_map<std::pair<ActionKind, std::int32_t>, std::int32_t> done;  // so far, by kind and stage
   for (const ComputeLoop& loop : loops) {
     for (std::int64_t i = 0; i < loop.count; ++i) {
       const StageCompute& compute = loop.computes[static_cast<std::size_t>(i) % loop.computes.size()];
-      const bool forward = compute.kind == ActionKind::kForward;
-      if (!forward && compute.kind != ActionKind::kBackward)
+      if (!IsStageCompute(compute.kind))
         throw std::logic_error(fmt::format("a generator made a {}", Name(compute.kind)));
-      std::int32_t& done = (forward ? forwards : backwards)[compute.stage];
-      order.push_back(
-          {.kind = compute.kind, .lane = Lane::kCompute, .stage = compute.stage, .microbatch = done++});
+      order.push_back({.kind = compute.kind,
+                       .lane = Lane::kCompute,
+                       .stage = compute.stage,
+                       .microbatch = done[{compute.kind, compute.stage}]++});
     }
   }
   return order;
@@ -96,7 +100,7 @@ int MaxInFlight(const ComputeOrder& order, int stage) {
   for (const Action& action : order) {
     if (action.stage != stage) continue;
     if (action.kind == ActionKind::kForward) most = std::max(most, ++now);
-    if (action.kind == ActionKind::kBackward) --now;
+    if (FreesSlot(action.kind)) --now;
   }
   return most;
 }

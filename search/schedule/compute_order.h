@@ -1,5 +1,5 @@
-// The order in which a rank of the pipeline runs the forwards and backwards of its stages. Each schedule has
-// a generator (generators.h). Pure, thread-safe.
+// The order in which a rank of the pipeline runs the forwards and backwards of its stages, or the parts of
+// backwards. Each schedule has a generator (generators.h). Pure, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +38,11 @@ struct PipelineShape {
   bool operator==(const PipelineShape&) const = default;
 };
 
-// A forward or backward of a stage of the model (search/plan/model_stages.h).
+// A forward or backward of a stage of the model (search/plan/model_stages.h), or a part of a backward.
 struct StageCompute {
   ActionKind kind = ActionKind::kForward;
   std::int32_t stage = 0;
-  bool writes_gradients = false;  // the first backward of its stage, which is that of microbatch 0
+  bool writes_gradients = false;  // the first backward (or part) of its stage, which is that of microbatch 0
 
   bool operator==(const StageCompute&) const = default;
 };
@@ -53,14 +53,13 @@ struct ComputeLoop {
   std::int64_t count = 0;
 };
 
-// All computes of a rank, in order. The n-th forward of a stage is that of
-// microbatch n, and so is its n-th backward. The size depends on the pipeline, not on the number of
-// microbatches.
+// All computes of a rank, in order. The n-th forward of a stage is that of microbatch n, and so is its n-th
+// backward, or the n-th of each part. The size depends on the pipeline, not on the number of microbatches.
 using ComputeLoops = std::vector<ComputeLoop>;
 
 // Returns the loops of the shape's schedule. The first backward of each stage is in a loop that runs once,
-// because it takes another time than the others. Requires the shape of a legal, canonical plan whose schedule
-// CheckPredictable accepts (throws std::logic_error otherwise).
+// because it takes another time than the others; so is each part of a split one. Requires the shape of a
+// legal, canonical plan (throws std::logic_error otherwise).
 ComputeLoops MakeComputeLoops(const PipelineShape& shape, std::int64_t pipeline_rank);
 
 // Returns every compute of the loops, with its microbatch.
@@ -69,8 +68,9 @@ ComputeOrder Unroll(const ComputeLoops& loops);
 // Returns Unroll(MakeComputeLoops(...)) of the plan with that many microbatches.
 ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int pipeline_rank, int microbatches);
 
-// Returns the largest number of microbatches whose forward on this stage has run and whose backward has not,
-// at any time: the activation slots that the stage needs. InFlight (generators.h) is the same in closed form.
+// Returns the largest number of microbatches whose forward on this stage has run and whose backward, with all
+// its parts, has not, at any time: the activation slots that the stage needs. InFlight (generators.h) is the
+// same in closed form.
 int MaxInFlight(const ComputeOrder& order, int stage);
 
 }  // namespace autocfg

@@ -21,6 +21,15 @@ ComputeLoops GPipeOrder(std::int32_t stage, std::int32_t stages, std::int64_t mi
 // in flight. Requires 0 <= stage < stages and microbatches > 0.
 ComputeLoops OneFOneBOrder(std::int32_t stage, std::int32_t stages, std::int64_t microbatches);
 
+// ZB-H1 (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", section 2). Forwards and input gradients follow
+// in the order of 1F1B's forwards and backwards. The weight gradient of a microbatch comes `stage`
+// microbatches later than its input gradient: the later a stage begins, the more of them it keeps for the
+// idle time at its end. So every stage has up to `stages` microbatches in flight, as many as the first stage
+// has under 1F1B. If forwards, input gradients and weight gradients take the same time T and microbatches are
+// at least `stages`, each stage is idle for (stages - 1) T of a step; under 1F1B, for 3 (stages - 1) T.
+// Requires what OneFOneBOrder does.
+ComputeLoops ZeroBubbleH1Order(std::int32_t stage, std::int32_t stages, std::int64_t microbatches);
+
 // Interleaved 1F1B (Narayanan et al. 2021, section 2.2.2). A rank owns several stages ("chunks"). It takes
 // microbatches in groups of as many as there are ranks: the group's forwards of chunk 0, then those of chunk
 // 1, and so on; backwards likewise from the last chunk. Forwards run ahead of backwards as in 1F1B. The
@@ -50,16 +59,15 @@ std::int64_t InterleavedInFlight(const ParallelPlan& plan, std::int64_t microbat
 
 // Returns the largest number of microbatches in flight on a stage of the model at any time: the activation
 // slots that the stage needs. Equals MaxInFlight of MakeComputeOrder's order, in closed form. Requires what
-// MakeComputeOrder does (throws std::logic_error for a schedule without a generator) and 0 <= stage <
-// StageCount(plan).
+// MakeComputeOrder does, and 0 <= stage < StageCount(plan).
 inline std::int64_t InFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage) {
   switch (plan.schedule) {
     case Schedule::kGPipe: return microbatches;
     case Schedule::kOneFOneB: return std::min(microbatches, plan.pp - stage);
     case Schedule::kInterleaved: return InterleavedInFlight(plan, microbatches, stage);
-    case Schedule::kZeroBubbleH1: break;
+    case Schedule::kZeroBubbleH1: return std::min(microbatches, plan.pp);
   }
-  throw std::logic_error("a schedule without a generator: CheckPredictable was not asked");
+  throw std::logic_error("a schedule without a generator");
 }
 
 }  // namespace autocfg

@@ -34,11 +34,11 @@ class ProgramSink {
   Handle TakeSlot(const LoweredAction& forward) {
     Slot& slot = FindSlot(forward, kFree);
     slot.microbatch = forward.microbatch;
-    return slot.last_backward;
+    return slot.last_user;
   }
 
-  void FreeSlot(const LoweredAction& backward, Handle handle) {
-    FindSlot(backward, backward.microbatch) = {kFree, handle};
+  void FreeSlot(const LoweredAction& action, Handle handle) {
+    FindSlot(action, action.microbatch) = {kFree, handle};
   }
 
   RankProgram Take() { return std::move(program_); }
@@ -48,7 +48,7 @@ class ProgramSink {
 
   struct Slot {
     std::int32_t microbatch = kFree;  // that is in it
-    Handle last_backward;             // that left it
+    Handle last_user;                 // that left it
   };
 
   // The stage's slot that holds the microbatch; for kFree the lowest free one, a new one if there is none.

@@ -39,15 +39,16 @@ struct Program {
 // A rank zeroes its gradients, walks the order of its stages' computes, reduces and updates. Stages send to
 // the next and the previous stage of the model; those of the last pipeline rank, but for the model's last
 // one, have theirs next on the first rank. A receive stands right before the compute that needs it, a send
-// right after the compute that makes it; `after` holds what other lanes must have done:
+// right after the compute that makes it; `after` holds what other lanes must have done (for B read I where
+// backwards are split; W waits for nothing, and is the last user of its slot in place of B):
 //   F      the receive of its input; where it sends its output, the send that last used its output buffer (of
 //          two, by parity of the order of the rank's forwards that send)
-//   RA     the backward that last used its activation slot (the lowest free slot of the stage is taken)
+//   RA     the B that last used its activation slot (the lowest free slot of the stage is taken)
 //   B      the receive of its gradient; on the model's last stage what last used its gradient buffer
 //   RG     what last used its gradient buffer (of two, by parity of the order of the rank's backwards): a
 //          send, or a backward of the model's first stage
-// The reductions follow the rank's last backward, one after the other; the optimizer follows the last of
-// them; the gathering of parameters, if states are sharded, follows the optimizer.
+// The reductions follow the rank's last B or W, one after the other; the optimizer follows the last of them;
+// the gathering of parameters, if states are sharded, follows the optimizer.
 Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
 // FailedPrecondition says which action of which rank is wrong or stuck. Proves, in this order:

@@ -44,8 +44,10 @@ bool RankActions::StageHas(ActionKind kind, std::int64_t stage) const {
     case ActionKind::kRecvGradient: return !IsLastStage(plan_, stage);
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient: return !IsFirstStage(stage);
+    case ActionKind::kBackward: return !SplitsBackward(plan_);
+    case ActionKind::kInputGradient:
+    case ActionKind::kWeightGradient: return SplitsBackward(plan_);
     case ActionKind::kForward:
-    case ActionKind::kBackward:
     case ActionKind::kZeroScalars:
     case ActionKind::kSumNormGradients:
     case ActionKind::kReduceGradients:
@@ -67,6 +69,8 @@ bool RankActions::RankHas(ActionKind kind) const {
     case ActionKind::kZeroScalars:
     case ActionKind::kForward:
     case ActionKind::kBackward:
+    case ActionKind::kInputGradient:
+    case ActionKind::kWeightGradient:
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:
@@ -86,6 +90,8 @@ std::int64_t RankActions::PeerOf(ActionKind kind) const {
     case ActionKind::kZeroScalars:
     case ActionKind::kForward:
     case ActionKind::kBackward:
+    case ActionKind::kInputGradient:
+    case ActionKind::kWeightGradient:
     case ActionKind::kSumNormGradients:
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:

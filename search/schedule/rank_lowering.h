@@ -34,8 +34,8 @@ struct RingPlace {
 //
 // - Handle: identifies an action of the rank; a default one identifies none;
 // - Add(action, after): appends an action that waits for those in `after`; returns its handle;
-// - TakeSlot(forward): returns the backward that last used the activation slot of a forward;
-// - FreeSlot(backward, handle): frees the slot of a backward.
+// - TakeSlot(forward): returns the action that last used the activation slot of a forward;
+// - FreeSlot(action, handle): frees the slot of a backward, or of a weight gradient.
 //
 // Refers to the sink.
 template <class Sink>
@@ -49,20 +49,23 @@ class RankLowering {
   // Adds the actions before the first compute.
   void Begin() { sink_.Add(Make(ActionKind::kZeroScalars), {}); }
 
-  // Adds a forward or backward with its messages. The actions get `microbatch`.
+  // Adds an action that computes with a microbatch, with its messages. The actions get `microbatch`.
   void Compute(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
     if (kind == ActionKind::kForward) {
       Forward(stage, microbatch);
-    } else if (kind == ActionKind::kBackward) {
-      Backward(stage, microbatch);
+    } else if (MakesInputGradient(kind)) {
+      Backward(kind, stage, microbatch);
+    } else if (kind == ActionKind::kWeightGradient) {
+      last_gradient_ = sink_.Add(Make(kind, stage, microbatch), {});
     } else {
-      throw std::logic_error("RankLowering::Compute: neither a forward nor a backward");
+      throw std::logic_error("RankLowering::Compute: computes with no microbatch");
     }
+    if (FreesSlot(kind)) sink_.FreeSlot(Make(kind, stage, microbatch), last_gradient_);
   }
 
   // Adds the actions after the last compute.
   void Finish() {
-    Handle before = last_backward_;
+    Handle before = last_gradient_;
     const auto reduce = [&](ActionKind kind) { before = sink_.Add(Make(kind), {before}); };
     const bool has_embedding = place_.pipeline_rank == 0 || place_.pipeline_rank == shape_.ranks - 1;
     if (shape_.sums_norm_gradients) reduce(ActionKind::kSumNormGradients);
@@ -107,8 +110,9 @@ class RankLowering {
     output_user = sink_.Add(Make(ActionKind::kSendActivation, stage, microbatch, place_.next), {done});
   }
 
-  void Backward(std::int32_t stage, std::int32_t microbatch) {
-    const LoweredAction backward = Make(ActionKind::kBackward, stage, microbatch);
+  // A whole backward, or the part of it that makes what is sent.
+  void Backward(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
+    const LoweredAction backward = Make(kind, stage, microbatch);
     const bool first = IsFirst(stage);
     const bool last = IsLast(stage);
     Handle& gradient_user = gradient_user_[gradient_];
@@ -119,13 +123,12 @@ class RankLowering {
     }
     // The last stage writes the buffer itself. On other stages the receive waits for its last user.
     const Handle written_after = last && !first ? gradient_user : Handle{};
-    last_backward_ = sink_.Add(backward, {received, written_after});
-    gradient_user = last_backward_;
+    last_gradient_ = sink_.Add(backward, {received, written_after});
+    gradient_user = last_gradient_;
     if (!first) {
       gradient_user =
-          sink_.Add(Make(ActionKind::kSendGradient, stage, microbatch, place_.previous), {last_backward_});
+          sink_.Add(Make(ActionKind::kSendGradient, stage, microbatch, place_.previous), {last_gradient_});
     }
-    sink_.FreeSlot(backward, last_backward_);
   }
 
   PipelineShape shape_;
@@ -133,7 +136,7 @@ class RankLowering {
   Sink& sink_;
   std::array<Handle, 2> output_user_{}, gradient_user_{};  // of two buffers each
   std::size_t output_ = 0, gradient_ = 0;                  // the buffer used next
-  Handle last_backward_{};
+  Handle last_gradient_{};                                 // the last action that computed gradients
 };
 
 }  // namespace autocfg

@@ -71,14 +71,22 @@ class OrderCheck {
   void CheckMicrobatches() {
     using enum ActionKind;
     const std::int32_t zero = actions_.At(kZeroScalars);
+    const bool splits = SplitsBackward(plan_);
+    const ActionKind makes_gradient = splits ? kInputGradient : kBackward;
     for (std::int64_t chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
       const std::int64_t stage = StageOf(plan_, actions_.pipeline_rank(), chunk);
       for (std::int64_t k = 0; k < actions_.microbatches(); ++k) {
         const std::int32_t forward = actions_.At(kForward, stage, k);
-        const std::int32_t backward = actions_.At(kBackward, stage, k);
+        const std::int32_t backward = actions_.At(makes_gradient, stage, k);
         Require(forward, zero, "which clears the loss");
         Require(backward, forward, "whose activations it reads");
-        if (k > 0) Require(backward, actions_.At(kBackward, stage, 0), "which writes the gradients");
+        if (k > 0) Require(backward, actions_.At(makes_gradient, stage, 0), "which writes the gradients");
+        if (splits) {
+          const std::int32_t weights = actions_.At(kWeightGradient, stage, k);
+          Require(weights, backward, "whose gradients it reads");
+          if (k > 0)
+            Require(weights, actions_.At(kWeightGradient, stage, k - 1), "which comes first in the sums");
+        }
         if (!IsFirstStage(stage)) {
           Require(forward, actions_.At(kRecvActivation, stage, k), "which brings its input");
           Require(actions_.At(kSendGradient, stage, k), backward, "which makes what it sends");
@@ -109,7 +117,7 @@ class OrderCheck {
           Require(static_cast<std::int32_t>(i), user, "which still uses its output buffer");
         user = actions_.At(kSendActivation, stage, k);
       }
-      if (list_[i].kind == kBackward) {
+      if (MakesInputGradient(list_[i].kind)) {
         std::int32_t& user = gradient[static_cast<std::size_t>(backwards++ % 2)];
         const std::int32_t writer =
             Last(stage) ? static_cast<std::int32_t>(i) : actions_.At(kRecvGradient, stage, k);
@@ -120,20 +128,22 @@ class OrderCheck {
   }
 
   // Activation slots: a forward takes its stage's lowest free one, which its receive may fill only once the
-  // last backward in it is done.
+  // last action that used it is done. Where backwards are split, the tensors of the head are no part of the
+  // slot: a forward of the last stage needs those of the microbatch before.
   void CheckSlots() {
-    using Slot = std::pair<std::int64_t, std::int32_t>;  // microbatch in it, last backward that left it
+    using Slot = std::pair<std::int64_t, std::int32_t>;  // microbatch in it, last action that left it
     std::vector<std::vector<Slot>> slots_of_chunk(static_cast<std::size_t>(plan_.virtual_stages));
+    std::int32_t head_user = kMissing;
     for (std::size_t i = 0; i < list_.size(); ++i) {
       const ActionKind kind = list_[i].kind;
-      if (kind != ActionKind::kForward && kind != ActionKind::kBackward) continue;
+      if (kind != ActionKind::kForward && !FreesSlot(kind)) continue;
       const std::int64_t stage = list_[i].stage;
       const std::int64_t k = list_[i].microbatch;
       std::vector<Slot>& slots = slots_of_chunk[static_cast<std::size_t>(ChunkOf(plan_, stage))];
       const std::int64_t wanted = kind == ActionKind::kForward ? kMissing : k;
       auto slot =
           std::find_if(slots.begin(), slots.end(), [wanted](const Slot& s) { return s.first == wanted; });
-      if (kind == ActionKind::kBackward) {
+      if (FreesSlot(kind)) {
         if (slot != slots.end()) *slot = {kMissing, static_cast<std::int32_t>(i)};
         continue;
       }
@@ -143,6 +153,10 @@ class OrderCheck {
                 "which still uses its activation slot");
       }
       slot->first = k;
+      if (!SplitsBackward(plan_) || !Last(stage)) continue;
+      if (head_user != kMissing)
+        Require(static_cast<std::int32_t>(i), head_user, "which still uses the tensors of the head");
+      head_user = actions_.At(ActionKind::kInputGradient, stage, k);
     }
   }
 
@@ -150,7 +164,7 @@ class OrderCheck {
     using enum ActionKind;
     std::int32_t last = kMissing;
     for (std::size_t i = 0; i < list_.size(); ++i) {
-      if (list_[i].kind == kForward || list_[i].kind == kBackward) last = static_cast<std::int32_t>(i);
+      if (IsStageCompute(list_[i].kind)) last = static_cast<std::int32_t>(i);
     }
     std::int32_t before = last;
     for (const ActionKind kind :

@@ -26,7 +26,9 @@ std::int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 std::string_view Colour(ActionKind kind) {
   switch (kind) {
     case ActionKind::kForward: return "thread_state_running";
-    case ActionKind::kBackward: return "thread_state_runnable";
+    case ActionKind::kBackward:
+    case ActionKind::kInputGradient: return "thread_state_runnable";
+    case ActionKind::kWeightGradient: return "thread_state_unknown";
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:

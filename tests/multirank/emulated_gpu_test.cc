@@ -92,6 +92,10 @@ std::vector<ParallelPlan> Plans() {
           {{.dp = 2}},
           {{.pp = 2}, {.recompute = Recompute::kFull}, {.schedule = Schedule::kGPipe}},
           {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
+          {{.pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}},
+          {{.tp = 2, .pp = 2},
+           {.recompute = Recompute::kFull, .sequence_parallel = true},
+           {.schedule = Schedule::kZeroBubbleH1, .recompute_layers = 1}},
           {{.tp = 2, .dp = 2}},
           {{.tp = 2, .pp = 2}, {.micro_batch = 2}},
           {{.pp = 2, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}, {.recompute_layers = 1}},
@@ -120,6 +124,7 @@ TEST_F(EmulatedGpu, StepsDoNotDependOnWhenStreamsRun) {
     const ScopedVariable variable("AUTOCFG_EMULATED_DRAIN", drain);
     for (const ParallelPlan& plan :
          {ParallelPlan{{.dp = 2}}, ParallelPlan{{.tp = 2, .pp = 2}},
+          ParallelPlan{{.pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}},
           ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
       SCOPED_TRACE(::testing::Message()
                    << drain << ": tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);

@@ -31,6 +31,7 @@ TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
   for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{{.tp = 2}}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
         ParallelPlan{{.pp = 4, .dp = 2}, {.recompute = Recompute::kFull}, {.schedule = Schedule::kGPipe}},
+        ParallelPlan{{.tp = 2, .pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}},
         ParallelPlan{{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     c.plan = plan;

@@ -174,6 +174,37 @@ TEST_P(SameStepOfEveryPair, MatchesOneRank) {
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, SameStepOfEveryPair, ::testing::ValuesIn(Cases()));
 
+// Every way in which ZB-H1 splits a backward: each kind of model, of two and four stages, with each
+// recomputation, with whole rows, sequence parallelism and scattered messages, with fewer microbatches than
+// stages and with more.
+class SameStepOfSplitBackwards : public ::testing::TestWithParam<int> {};
+
+TEST_P(SameStepOfSplitBackwards, MatchesOneRank) {
+  for (const std::int64_t pp : {2, 4}) {
+    for (int recompute = 0; recompute < kSizes[kRecompute]; ++recompute) {
+      for (int rows = 0; rows < kSizes[kRows]; ++rows) {
+        Case c(kSizes.size(), 0);
+        c[kStyle] = GetParam();
+        c[kTp] = 1;
+        c[kPp] = pp == 2 ? 1 : 2;
+        c[kRecompute] = recompute;
+        c[kAttention] = recompute == 1 ? 1 : (recompute + rows) % 2;
+        c[kSplit] = rows == 1 ? 1 : 0;
+        c[kRows] = rows;
+        TrainConfig config = ConfigOf(c);
+        config.plan.schedule = Schedule::kZeroBubbleH1;
+        const std::int64_t most = rows == 0 ? pp - 1 : 2 * pp + 1;
+        config.workload.global_batch = most;
+        SCOPED_TRACE(Describe(config));
+        ASSERT_TRUE(SplitsBackward(config.plan));
+        ExpectSame(config, CachedOneRank(config));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Styles, SameStepOfSplitBackwards, ::testing::Range(0, kSizes[kStyle]));
+
 // Checks that the cases are meaningful: they include 16 ranks, deep interleaving and each style with each
 // size, and uneven splits are uneven.
 TEST(SameStepSetup, CasesCoverRequiredCombinations) {
@@ -191,6 +222,7 @@ TEST(SameStepSetup, CasesCoverRequiredCombinations) {
   EXPECT_TRUE(pairs.contains({{kPp, 2}, {kVpp, 2}}));
   EXPECT_TRUE(pairs.contains({{kVpp, 2}, {kSplit, 1}}));
   EXPECT_TRUE(pairs.contains({{kRecompute, 1}, {kAttention, 1}})) << "selective recompute acts";
+  EXPECT_TRUE(pairs.contains({{kPp, 2}, {kSchedule, static_cast<int>(Schedule::kZeroBubbleH1)}}));
   EXPECT_FALSE(pairs.contains({{kPp, 0}, {kVpp, 1}})) << "virtual stages without a pipeline";
   EXPECT_EQ(UnevenSplit(4), (std::vector<std::int64_t>{1, 1, 2, 2}));
 }

@@ -136,6 +136,7 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
                                .predicted_only = false});
   std::set<test::ChoicePair> pairs;
   std::set<OpKind> kinds;
+  std::set<std::pair<Recompute, std::int64_t>> split;  // what plans with split backwards recompute
   int runs = 0, ranks = 0;
   for (int i = 0; i < 20500; ++i) {
     const RandomRun run = random.Next();
@@ -144,6 +145,7 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
     if (i >= 500 && pairs.size() == before) continue;
     const TrainConfig c = ConfigOf(run);
     ++runs;
+    if (SplitsBackward(c.plan)) split.emplace(c.plan.recompute, c.plan.recompute_layers);
     for (const std::int64_t rank : SomeRanks(random, c.plan)) {
       SCOPED_TRACE(fmt::format("run {}, rank {}: {}", i, rank, Describe(c)));
       ExpectAsPredicted(c, rank, kinds);
@@ -153,6 +155,7 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
   }
   EXPECT_GE(runs, 500);
   EXPECT_GT(ranks, 1500);
+  EXPECT_GE(split.size(), kRecomputeCount + 2) << "none, selective, full, and full:K of several K";
   // 19 axes of 2 to 5 values. The excluded pairs are pp = 1 with several stages, splits and schedules, and
   // some of the latter with several stages.
   EXPECT_GT(pairs.size(), 800u);

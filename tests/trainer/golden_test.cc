@@ -140,6 +140,10 @@ TEST(Golden, LlamaWithInterleavedStagesMatchesReference) {
                {{.tp = 2, .pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}});
 }
 
+TEST(Golden, LlamaWithSplitBackwardsMatchesReference) {
+  ExpectGolden("llama", {{.tp = 2, .pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}});
+}
+
 // In these runs, clipping is active in some steps but not in others, and the data wraps around.
 TEST(Golden, RunsExerciseClippingAndWrapping) {
   for (const std::string name : {"gpt2", "llama"}) {

@@ -46,7 +46,7 @@ TEST(RankTrainer, RunsWithDelayedOperations) {
   TrainConfig c = SmallConfig();
   c.lr.steps = 2;
   const TrainedRun alone = RunAsThreads(c);
-  for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
+  for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kZeroBubbleH1}) {
     for (const auto& [tp, pp, dp] : {std::tuple{2, 2, 1}, {1, 4, 1}, {1, 2, 2}, {2, 2, 2}, {4, 1, 1}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << tp << " pp=" << pp << " dp=" << dp);
       c.plan = {{.tp = tp, .pp = pp, .dp = dp}, {}, {.schedule = schedule}};

@@ -40,6 +40,7 @@ std::vector<ParallelPlan> Plans() {
           {{.dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}},
           {{.pp = 2}, {}, {.schedule = Schedule::kGPipe}},
           {{.pp = 4}, {}, {.schedule = Schedule::kOneFOneB}},
+          {{.pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}},
           {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
           {{.tp = 2, .pp = 2, .dp = 2}}};
 }

@@ -60,6 +60,24 @@ TEST(BufferPlan, RejectsInvalidPrograms) {
   EXPECT_THROW(BufferPlan(shape, {At(kF, 0, 0), At(kF, 0, 0), At(kB, 0, 0)}), std::logic_error);
 }
 
+// Under ZB-H1, a microbatch has its slot until its weight gradient, its gradient buffer until its input
+// gradient.
+TEST(BufferPlan, SplitBackwardsFreeTheSlotLast) {
+  const RankShape shape = ShapeOf({{.pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}}, 1, 3);
+  constexpr ActionKind kF = ActionKind::kForward, kI = ActionKind::kInputGradient,
+                       kW = ActionKind::kWeightGradient;
+  const BufferPlan plan(shape, {At(kF, 1, 0), At(kI, 1, 0), At(kF, 1, 1), At(kW, 1, 0), At(kF, 1, 2),
+                                At(kI, 1, 2), At(kI, 1, 1), At(kW, 1, 1), At(kW, 1, 2)});
+  EXPECT_EQ(plan.At(0, 1).slot, 1u) << "the input gradient of microbatch 0 has not freed its slot";
+  EXPECT_EQ(plan.At(0, 2).slot, 0u);
+  EXPECT_EQ(plan.At(0, 2).gradient, 1);
+  EXPECT_EQ(plan.At(0, 1).gradient, 2);
+  const RankShape once = ShapeOf({{.pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}}, 1, 1);
+  EXPECT_THROW(BufferPlan(once, {At(kF, 1, 0), At(kW, 1, 0), At(kI, 1, 0)}), std::logic_error);
+  EXPECT_THROW(BufferPlan(once, {At(kF, 1, 0), At(kI, 1, 0)}), std::logic_error);
+  EXPECT_THROW(BufferPlan(once, {At(kF, 1, 0), At(kI, 1, 0), At(kI, 1, 0), At(kW, 1, 0)}), std::logic_error);
+}
+
 // Records each event by the index of its action.
 class Recorder : public ActionObserver {
  public:
@@ -109,6 +127,7 @@ TEST(Runner, NotifiesObserverOfEveryAction) {
   int ranks_seen = 0;
   for (const ParallelPlan& plan :
        {ParallelPlan{{.tp = 2, .dp = 2}}, ParallelPlan{{.pp = 4}},
+        ParallelPlan{{.pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}},
         ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
     c.plan = plan;
     test::RunAsThreads(c, test::World::kUcx, [&](RankTrainer& trainer) {
@@ -124,7 +143,7 @@ TEST(Runner, NotifiesObserverOfEveryAction) {
       ++ranks_seen;
     });
   }
-  EXPECT_EQ(ranks_seen, 10);
+  EXPECT_EQ(ranks_seen, 12);
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
   const std::vector<ParallelPlan> plans = {
       {{.tp = 2, .pp = 4, .dp = 2}, {}, {.schedule = Schedule::kGPipe}},
       {{.tp = 1, .pp = 2, .dp = 4}, {.recompute = Recompute::kFull}},
+      {{.tp = 2, .pp = 4, .dp = 1}, {}, {.schedule = Schedule::kZeroBubbleH1}},
       {{.tp = 2, .pp = 2, .dp = 1}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
       {{.tp = 2, .pp = 1, .dp = 2}},
   };

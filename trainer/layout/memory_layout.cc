@@ -19,6 +19,10 @@ bool SendsOutput(const RankShape& shape) {
                      [](const StageShape& chunk) { return !chunk.last; });
 }
 
+// Returns true if the slots of the last stage have one set of the head's tensors. Where backwards are split,
+// a microbatch needs them only until its input gradient, which follows its forward at once.
+bool SharesHead(const RankShape& shape) { return SplitsBackward(shape.plan); }
+
 }  // namespace
 
 MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, Arena& arena)
@@ -48,6 +52,7 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
     for (ActivationSlot& slot : slots_[c]) AddSlot(shape.chunks[c], slot);
     const std::int64_t bytes = arena.ReservedBytes(Region::kActivations) - before;
     slot_bytes_.push_back(slots[c] > 0 ? bytes / slots[c] : 0);
+    if (shape.chunks[c].last && SharesHead(shape) && slots[c] > 0) AddHead(slots_[c].front().head);
   }
   AddWorkspace();
   AddCommunication();
@@ -61,6 +66,7 @@ void MemoryLayout::Resolve() {
   if (!IsGated(shape_.model.activation)) workspace_.grad_fc = workspace_.grad_ffn;
   for (std::size_t c = 0; c < slots_.size(); ++c) {
     for (ActivationSlot& slot : slots_[c]) {
+      if (SharesHead(shape_)) slot.head = slots_[c].front().head;
       if (RecomputesScores(shape_.plan)) {
         for (LayerActivations& layer : slot.layers) layer.probabilities = workspace_.probabilities;
       }
@@ -174,21 +180,26 @@ void MemoryLayout::AddProbabilities(Region region, Tensor& target) {
 void MemoryLayout::AddSlot(const StageShape& chunk, ActivationSlot& slot) {
   const RankShape& s = shape_;
   const DType e = s.workload.precision.compute;
-  const DType stat = s.workload.precision.statistics;
   constexpr Region kRegion = Region::kActivations;
   if (chunk.first) Add(kRegion, slot.tokens, DType::kI32, {s.tokens});
   slot.layers.resize(static_cast<std::size_t>(chunk.layers.count));
   for (std::size_t l = 0; l < slot.layers.size(); ++l) {
     Tensor& x = slot.layers[l].x;
-    if (l == 0 && !chunk.first) {
+    if (l == 0 && (!chunk.first || SplitsBackward(s.plan))) {
       AddMessage(kRegion, x);
     } else {
       Add(kRegion, x, e, {s.rows, s.hidden});
     }
     if (static_cast<std::int64_t>(l) >= chunk.recomputed) AddLayerOutputs(kRegion, slot.layers[l]);
   }
-  if (!chunk.last) return;
-  HeadActivations& head = slot.head;
+  if (chunk.last && !SharesHead(s)) AddHead(slot.head);
+}
+
+void MemoryLayout::AddHead(HeadActivations& head) {
+  const RankShape& s = shape_;
+  const DType e = s.workload.precision.compute;
+  const DType stat = s.workload.precision.statistics;
+  constexpr Region kRegion = Region::kActivations;
   Add(kRegion, head.x_final, e, {s.rows, s.hidden});
   AddNorm(kRegion, head.norm);
   Add(kRegion, head.ln, e, {s.rows, s.hidden});
@@ -221,6 +232,10 @@ void MemoryLayout::AddWorkspace() {
   }
   if (RecomputesScores(s.plan)) AddProbabilities(kRegion, workspace_.probabilities);
   if (AnyRecomputes(s)) AddLayerOutputs(kRegion, workspace_.recompute);
+  if (SplitsBackward(s.plan)) {
+    Add(kRegion, workspace_.next_grad, e, {s.rows, s.hidden});
+    AddMessage(kRegion, workspace_.input_grad);
+  }
   Add(kRegion, workspace_.scalars, DType::kF64, {kStepScalars});
 }
 

@@ -1,5 +1,6 @@
 // All tensors of a rank, reserved in the arena in the order of docs/engine.md. Construct the layout, commit
-// the arena, call Resolve, then use the tensors: they are views that never change. One rank, one thread. The
+// the arena, call Resolve, then use the tensors. They are views that never change, but for those that input
+// gradients exchange: activation slots, gradients of the workspace and grad(j). One rank, one thread. The
 // arena must outlive the layout.
 #pragma once
 
@@ -88,7 +89,11 @@ struct Workspace {
   Tensor dscores;              // unfused attention
   Tensor probabilities;        // if the backward recomputes them: those of one layer
   LayerActivations recompute;  // if a layer of the rank recomputes; x unused
-  Tensor scalars;              // [2] kF64
+  // If the schedule splits backwards: the next gradient of the residual stream, [R,H], and the gradient of
+  // the stage's input, in a buffer like grad(j). Input gradients exchange them, grad_qkv and grad_fc for
+  // tensors of slots (trainer/model/transformer_layer.h).
+  Tensor next_grad, input_grad;
+  Tensor scalars;  // [2] kF64
 };
 
 // Returns [1] kF64: the loss summed over the tokens of the rank's microbatches.
@@ -128,19 +133,22 @@ class MemoryLayout {
   const Tensor& norm_gradients() const { return units_.front().grad; }
   const Tensor& own_wte_gradient() const { return own_wte_gradient_; }  // flat; absent without a table
   const Workspace& workspace() const { return workspace_; }
+  Workspace& workspace() { return workspace_; }
   const GroupStaging& staging() const { return staging_; }
 
   // Returns a parameter of the rank (`layer` counts within the model), or an absent Weight if the rank has
   // none of that kind.
   Weight Find(ParameterKind kind, std::int64_t layer = kNoLayer) const;
 
-  // The slots of a chunk, and the size of one slot in bytes.
+  // The slots of a chunk, and the size of one slot in bytes, without tensors that slots share.
   const std::vector<ActivationSlot>& slots(std::size_t chunk) const { return slots_.at(chunk); }
+  std::vector<ActivationSlot>& slots(std::size_t chunk) { return slots_.at(chunk); }
   std::int64_t slot_bytes(std::size_t chunk) const { return slot_bytes_.at(chunk); }
 
   // grad(j): gradient of the residual stream for the rank's j-th backward of a step. output(i): output of the
   // rank's i-th forward that sends its output.
   const Tensor& grad(std::int64_t j) const { return grads_[j % 2]; }
+  Tensor& grad(std::int64_t j) { return grads_[j % 2]; }
   const Tensor& output(std::int64_t i) const { return outputs_[i % 2]; }
 
  private:
@@ -153,6 +161,7 @@ class MemoryLayout {
   void AddStates(DType dtype, Tensor ParameterTensors::*member);
   void ResolveUnits();
   void AddSlot(const StageShape& chunk, ActivationSlot& slot);
+  void AddHead(HeadActivations& head);
   void AddWorkspace();
   void AddCommunication();
 

@@ -1,11 +1,13 @@
 #include "trainer/model/pipeline_stage.h"
 
-#include "trainer/layout/memory_layout.h"
+#include <utility>
 
 namespace autocfg::trainer {
 
-PipelineStage::PipelineStage(const RankShape& shape, const MemoryLayout& layout, std::size_t chunk)
-    : recomputes_scores_(RecomputesScores(shape.plan)), loss_(LossScalar(layout.workspace())) {
+PipelineStage::PipelineStage(const RankShape& shape, MemoryLayout& layout, std::size_t chunk)
+    : recomputes_scores_(RecomputesScores(shape.plan)),
+      workspace_(layout.workspace()),
+      loss_(LossScalar(layout.workspace())) {
   const StageShape& stage = shape.chunks.at(chunk);
   recomputed_ = static_cast<std::size_t>(stage.recomputed);
   if (stage.first) embedding_.emplace(shape, layout);
@@ -28,12 +30,47 @@ void PipelineStage::Forward(const Execution& run, const ActivationSlot& slot, co
 void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad,
                              bool accumulate) const {
   if (head_) head_->Backward(run, slot.head, grad, accumulate);
-  for (std::size_t l = layers_.size(); l-- > 0;) {
+  LayersBackward(run, slot, layers_.size(), grad, accumulate);
+  if (embedding_) embedding_->Backward(run, slot, grad, accumulate);
+}
+
+void PipelineStage::LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count,
+                                   const Tensor& grad, bool accumulate) const {
+  for (std::size_t l = count; l-- > 0;) {
     if (l < recomputed_) layers_[l].Recompute(run, slot.layers[l]);
     if (recomputes_scores_) layers_[l].RecomputeScores(run, slot.layers[l]);
     layers_[l].Backward(run, slot.layers[l], grad, accumulate);
   }
-  if (embedding_) embedding_->Backward(run, slot, grad, accumulate);
+}
+
+// The gradient with respect to the output of layer l is kept where the input of layer l + 1 was. That of the
+// last layer is kept where the input of the stage was, in exchange for a buffer of the same size.
+void PipelineStage::InputGradient(const Execution& run, ActivationSlot& slot, Tensor& grad,
+                                  bool accumulate) const {
+  if (recomputed_ == layers_.size()) return Backward(run, slot, grad, accumulate);
+  if (head_) head_->Backward(run, slot.head, grad, accumulate);
+  const Tensor* output_grad = &grad;
+  for (std::size_t l = layers_.size(); l-- > recomputed_;) {
+    LayerActivations& a = slot.layers[l];
+    if (recomputes_scores_) layers_[l].RecomputeScores(run, a);
+    const bool last = l == recomputed_;
+    Tensor& input_grad = last ? workspace_.input_grad : workspace_.next_grad;
+    layers_[l].InputGradient(run, a, *output_grad, input_grad, accumulate);
+    if (last) break;
+    std::swap(a.x, input_grad);
+    output_grad = &a.x;
+  }
+  LayersBackward(run, slot, recomputed_, workspace_.input_grad, accumulate);
+  if (embedding_) embedding_->Backward(run, slot, workspace_.input_grad, accumulate);
+  std::swap(grad, workspace_.input_grad);
+  std::swap(slot.layers.front().x, workspace_.input_grad);
+}
+
+void PipelineStage::WeightGradient(const Execution& run, const ActivationSlot& slot, bool accumulate) const {
+  for (std::size_t l = layers_.size(); l-- > recomputed_;) {
+    const std::size_t kept_at = l + 1 < layers_.size() ? l + 1 : 0;
+    layers_[l].WeightGradient(run, slot.layers[l], slot.layers[kept_at].x, accumulate);
+  }
 }
 
 }  // namespace autocfg::trainer

@@ -15,7 +15,7 @@ namespace autocfg::trainer {
 class PipelineStage {
  public:
   // `shape` and `layout` (resolved) must outlive the result. Requires: chunk < shape.chunks.size().
-  PipelineStage(const RankShape& shape, const MemoryLayout& layout, std::size_t chunk);
+  PipelineStage(const RankShape& shape, MemoryLayout& layout, std::size_t chunk);
 
   // Runs a microbatch forward. The first stage reads slot.tokens; other stages read the x of the slot's first
   // layer, which must have arrived. The last stage adds to the loss and needs slot.head.targets; other stages
@@ -27,9 +27,21 @@ class PipelineStage {
   // Gradients of parameters are written, or added to if `accumulate`.
   void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad, bool accumulate) const;
 
+  // The two parts of a backward. InputGradient does everything but the weight gradients of the layers that do
+  // not recompute their forward; WeightGradient computes these. Between the two, the slot keeps the gradients
+  // that WeightGradient reads, in the place of activations: InputGradient exchanges tensors of the slot,
+  // `grad` and the workspace.
+  void InputGradient(const Execution& run, ActivationSlot& slot, Tensor& grad, bool accumulate) const;
+  void WeightGradient(const Execution& run, const ActivationSlot& slot, bool accumulate) const;
+
  private:
+  // Runs the backward of the first `count` layers, which need not be all.
+  void LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count, const Tensor& grad,
+                      bool accumulate) const;
+
   std::size_t recomputed_;  // the number of recomputed layers, from the first on
   bool recomputes_scores_;  // in every layer
+  Workspace& workspace_;
   Tensor loss_;
   std::optional<Embedding> embedding_;
   std::vector<TransformerLayer> layers_;

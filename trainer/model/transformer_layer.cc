@@ -1,12 +1,14 @@
 #include "trainer/model/transformer_layer.h"
 
+#include <utility>
+
 #include "trainer/parallel/parallel_linear.h"
 
 namespace autocfg::trainer {
 
 using Kind = ParameterKind;
 
-TransformerLayer::TransformerLayer(const RankShape& shape, const MemoryLayout& layout, std::int64_t layer)
+TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout, std::int64_t layer)
     : shape_(shape),
       workspace_(layout.workspace()),
       norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
@@ -79,6 +81,36 @@ void TransformerLayer::Backward(const Execution& run, const LayerActivations& a,
   Rope(run, ws.grad_qkv, /*inverse=*/true);
   const Tensor grad_ln1 = ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.whole, accumulate);
   norm_1_.Backward(run, grad_ln1, a.x, a.norm1, grad, /*add_to_dx=*/true, accumulate);
+}
+
+void TransformerLayer::InputGradient(const Execution& run, LayerActivations& a, const Tensor& grad,
+                                     const Tensor& input_grad, bool accumulate) const {
+  const RankShape& s = shape_;
+  Workspace& ws = workspace_;
+  RowParallelActivationInputGradient(run, s.model.activation, mlp_proj_, grad, ws.whole, a.fc, ws.grad_ffn,
+                                     ws.grad_fc);
+  std::swap(a.fc, ws.grad_fc);
+  if (!IsGated(s.model.activation)) ws.grad_ffn = ws.grad_fc;
+  const Tensor grad_ln2 = ColumnParallelInputGradient(run, c_fc_, a.fc, ws.whole);
+  norm_2_.Backward(run, grad_ln2, a.mid, a.norm2, ws.next_grad, /*add_to_dx=*/false, accumulate);
+  run.ops.ResidualAdd(ws.next_grad, grad, run.stream);
+  std::swap(a.mid, ws.next_grad);
+  RowParallelInputGradient(run, attn_proj_, a.mid, ws.whole, ws.grad_attn);
+  AttentionBackward(run, a);
+  Rope(run, ws.grad_qkv, /*inverse=*/true);
+  std::swap(a.qkv, ws.grad_qkv);
+  const Tensor grad_ln1 = ColumnParallelInputGradient(run, c_attn_, a.qkv, ws.whole);
+  norm_1_.Backward(run, grad_ln1, a.x, a.norm1, input_grad, /*add_to_dx=*/false, accumulate);
+  run.ops.ResidualAdd(input_grad, a.mid, run.stream);
+}
+
+void TransformerLayer::WeightGradient(const Execution& run, const LayerActivations& a, const Tensor& grad,
+                                      bool accumulate) const {
+  const Tensor& whole = workspace_.whole;
+  RowParallelWeightGradient(run, mlp_proj_, a.act, grad, whole, accumulate);
+  ColumnParallelWeightGradient(run, c_fc_, a.ln2, a.fc, whole, accumulate);
+  RowParallelWeightGradient(run, attn_proj_, a.attn, a.mid, whole, accumulate);
+  ColumnParallelWeightGradient(run, c_attn_, a.ln1, a.qkv, whole, accumulate);
 }
 
 }  // namespace autocfg::trainer

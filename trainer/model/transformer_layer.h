@@ -13,7 +13,7 @@ class TransformerLayer {
  public:
   // `layer` is a layer of the model that the rank holds. `shape` and `layout` (resolved) must outlive the
   // result.
-  TransformerLayer(const RankShape& shape, const MemoryLayout& layout, std::int64_t layer);
+  TransformerLayer(const RankShape& shape, MemoryLayout& layout, std::int64_t layer);
 
   // Computes out[R,H] from a.x[R,H]. Stores in `a` what Backward needs.
   void Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const;
@@ -26,6 +26,19 @@ class TransformerLayer {
   // input. Computes the parameter gradients too; adds to them if `accumulate`.
   void Backward(const Execution& run, const LayerActivations& a, const Tensor& grad, bool accumulate) const;
 
+  // The two parts of a backward, of the same activations. InputGradient writes to `input_grad`[R,H] the
+  // gradient with respect to the layer's input, and the gradients of norms (adds to them if `accumulate`).
+  // grad[R,H] stays as it is, for WeightGradient, which computes the other parameter gradients.
+  //
+  // What WeightGradient reads besides must outlive the workspace's next use. So InputGradient exchanges three
+  // activations that it has read for tensors of the workspace, of the same shapes: on return a.qkv and a.fc
+  // are the gradients with respect to them, a.mid that with respect to the output of attention, with its
+  // residual.
+  void InputGradient(const Execution& run, LayerActivations& a, const Tensor& grad, const Tensor& input_grad,
+                     bool accumulate) const;
+  void WeightGradient(const Execution& run, const LayerActivations& a, const Tensor& grad,
+                      bool accumulate) const;
+
  private:
   // Rotates q and k of qkv[T,Q] by their positions, or back. Does nothing in a model without rotary
   // positions.
@@ -36,7 +49,7 @@ class TransformerLayer {
   Tensor BySequence(const Tensor& t) const;  // a tensor [T,...] viewed as [B,S,...]
 
   const RankShape& shape_;
-  const Workspace& workspace_;
+  Workspace& workspace_;
   NormLayer norm_1_;
   LinearParameters c_attn_, attn_proj_;
   NormLayer norm_2_;

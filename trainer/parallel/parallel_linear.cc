@@ -16,6 +16,24 @@ void LinearGradient(const Execution& run, const LinearParameters& p, const Tenso
   }
 }
 
+// Computes dx[T, in] = dy[T, out] W^T.
+void LinearInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
+                         const Tensor& dx) {
+  run.ops.Matmul(dy, Transpose::kNo, p.weight.value, Transpose::kYes, dx, false, run.stream);
+}
+
+// Computes dpre, the gradient with respect to the input of the activation, from dy[T, out]. dx[T, in] is as
+// in RowParallelActivationBackward.
+void ActivationInputGradient(const Execution& run, Activation activation, const LinearParameters& p,
+                             const Tensor& dy, const Tensor& pre, const Tensor& dx, const Tensor& dpre) {
+  if (IsGated(activation)) {
+    LinearInputGradient(run, p, dy, dx);
+    run.ops.ActivationBackward(activation, pre, dx, dpre, run.stream);
+  } else {
+    run.ops.MatmulActivationBackward(activation, dy, p.weight.value, pre, dpre, run.stream);
+  }
+}
+
 }  // namespace
 
 void ColumnParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
@@ -40,13 +58,23 @@ void ColumnParallelActivationForward(const Execution& run, Activation activation
   }
 }
 
-Tensor ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
-                              const Tensor& dy, const Tensor& whole, bool accumulate) {
+void ColumnParallelWeightGradient(const Execution& run, const LinearParameters& p, const Tensor& x,
+                                  const Tensor& dy, const Tensor& whole, bool accumulate) {
   LinearGradient(run, p, GatherRows(run, x, whole), dy, accumulate);
-  run.ops.Matmul(dy, Transpose::kNo, p.weight.value, Transpose::kYes, whole, false, run.stream);
+}
+
+Tensor ColumnParallelInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
+                                   const Tensor& whole) {
+  LinearInputGradient(run, p, dy, whole);
   Tensor dx = OwnRows(run, whole);
   ReduceRows(run, whole, dx);
   return dx;
+}
+
+Tensor ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
+                              const Tensor& dy, const Tensor& whole, bool accumulate) {
+  ColumnParallelWeightGradient(run, p, x, dy, whole, accumulate);
+  return ColumnParallelInputGradient(run, p, dy, whole);
 }
 
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
@@ -65,24 +93,35 @@ void RowParallelForward(const Execution& run, const LinearParameters& p, const T
   }
 }
 
+void RowParallelWeightGradient(const Execution& run, const LinearParameters& p, const Tensor& x,
+                               const Tensor& dy, const Tensor& whole, bool accumulate) {
+  LinearGradient(run, p, x, GatherRows(run, dy, whole), accumulate);
+}
+
+void RowParallelInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
+                              const Tensor& whole, const Tensor& dx) {
+  LinearInputGradient(run, p, GatherRows(run, dy, whole), dx);
+}
+
+void RowParallelActivationInputGradient(const Execution& run, Activation activation,
+                                        const LinearParameters& p, const Tensor& dy, const Tensor& whole,
+                                        const Tensor& pre, const Tensor& dx, const Tensor& dpre) {
+  ActivationInputGradient(run, activation, p, GatherRows(run, dy, whole), pre, dx, dpre);
+}
+
 void RowParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
                          const Tensor& whole, const Tensor& dx, bool accumulate) {
   const Tensor all = GatherRows(run, dy, whole);
   LinearGradient(run, p, x, all, accumulate);
-  run.ops.Matmul(all, Transpose::kNo, p.weight.value, Transpose::kYes, dx, false, run.stream);
+  LinearInputGradient(run, p, all, dx);
 }
 
 void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p,
                                    const Tensor& x, const Tensor& dy, const Tensor& whole, const Tensor& pre,
                                    const Tensor& dx, const Tensor& dpre, bool accumulate) {
-  if (IsGated(activation)) {
-    RowParallelBackward(run, p, x, dy, whole, dx, accumulate);
-    run.ops.ActivationBackward(activation, pre, dx, dpre, run.stream);
-  } else {
-    const Tensor all = GatherRows(run, dy, whole);
-    LinearGradient(run, p, x, all, accumulate);
-    run.ops.MatmulActivationBackward(activation, all, p.weight.value, pre, dpre, run.stream);
-  }
+  const Tensor all = GatherRows(run, dy, whole);
+  LinearGradient(run, p, x, all, accumulate);
+  ActivationInputGradient(run, activation, p, all, pre, dx, dpre);
 }
 
 }  // namespace autocfg::trainer

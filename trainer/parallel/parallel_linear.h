@@ -7,6 +7,9 @@
 // Under sequence parallelism, the inputs of column-parallel layers, the outputs of row-parallel ones and the
 // gradients of both are the rank's own rows, [R, ...]: token_rows.h. `whole` is the buffer for all rows.
 //
+// A backward computes the gradients of the parameters and the gradient of the input. Where backwards are
+// split, the two have functions of their own.
+//
 // The gradients of weight and bias in p are written, or added to if `accumulate`. They are the same for both
 // ways of splitting: dW (+)= x^T dy and, if there is a bias, its gradient (+)= column sums of dy.
 #pragma once
@@ -32,6 +35,12 @@ void ColumnParallelActivationForward(const Execution& run, Activation activation
 Tensor ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
                               const Tensor& dy, const Tensor& whole, bool accumulate);
 
+// The two parts of ColumnParallelBackward.
+void ColumnParallelWeightGradient(const Execution& run, const LinearParameters& p, const Tensor& x,
+                                  const Tensor& dy, const Tensor& whole, bool accumulate);
+Tensor ColumnParallelInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
+                                   const Tensor& whole);
+
 // Computes y[R, out] = x[T, in/tp] W, summed over the tensor group, plus `residual`[R, out] and the bias if
 // there is one.
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
@@ -47,5 +56,14 @@ void RowParallelBackward(const Execution& run, const LinearParameters& p, const 
 void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p,
                                    const Tensor& x, const Tensor& dy, const Tensor& whole, const Tensor& pre,
                                    const Tensor& dx, const Tensor& dpre, bool accumulate);
+
+// The parts of RowParallelBackward and RowParallelActivationBackward. Both have the same weight gradient.
+void RowParallelWeightGradient(const Execution& run, const LinearParameters& p, const Tensor& x,
+                               const Tensor& dy, const Tensor& whole, bool accumulate);
+void RowParallelInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
+                              const Tensor& whole, const Tensor& dx);
+void RowParallelActivationInputGradient(const Execution& run, Activation activation,
+                                        const LinearParameters& p, const Tensor& dy, const Tensor& whole,
+                                        const Tensor& pre, const Tensor& dx, const Tensor& dpre);
 
 }  // namespace autocfg::trainer

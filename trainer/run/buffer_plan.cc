@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "search/schedule/action_kinds.h"
+
 namespace autocfg::trainer {
 namespace {
 
-enum class Progress : std::uint8_t { kNotRun, kInFlight, kDone };
+enum class Progress : std::uint8_t { kNotRun, kInFlight, kHasInputGradient, kDone };
 
 // The slots of one chunk, and the progress of its microbatches.
 struct Chunk {
@@ -29,7 +31,7 @@ BufferPlan::BufferPlan(const RankShape& shape, const RankProgram& program)
   std::int64_t sending = 0;
   std::int64_t backwards = 0;
   for (const Action& action : program) {
-    if (action.kind != ActionKind::kForward && action.kind != ActionKind::kBackward) continue;
+    if (!IsStageCompute(action.kind)) continue;
     const std::size_t c = shape.ChunkOfStage(action.stage);
     Chunk& chunk = chunks.at(c);
     BufferUse& use = uses_[c].at(static_cast<std::size_t>(action.microbatch));
@@ -42,11 +44,17 @@ BufferPlan::BufferPlan(const RankShape& shape, const RankProgram& program)
       if (free == chunk.taken.end()) chunk.taken.push_back(false);
       chunk.taken[use.slot] = true;
       if (!shape.chunks[c].last) use.output = sending++;
-    } else {
+      continue;
+    }
+    if (MakesInputGradient(action.kind)) {
       if (progress != Progress::kInFlight) Wrong(action);
+      progress = Progress::kHasInputGradient;
+      use.gradient = backwards++;
+    }
+    if (FreesSlot(action.kind)) {
+      if (progress != Progress::kHasInputGradient) Wrong(action);
       progress = Progress::kDone;
       chunk.taken[use.slot] = false;
-      use.gradient = backwards++;
     }
   }
   for (const Chunk& chunk : chunks) {

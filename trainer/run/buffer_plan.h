@@ -15,7 +15,7 @@ namespace autocfg::trainer {
 struct BufferUse {
   std::size_t slot = 0;       // activation slot of the stage: the lowest slot free at the forward
   std::int64_t output = -1;   // number of the rank's earlier forwards that sent their output; last stage: -1
-  std::int64_t gradient = 0;  // number of the rank's earlier backwards
+  std::int64_t gradient = 0;  // number of the rank's earlier backwards, or input gradients
 };
 
 class BufferPlan {

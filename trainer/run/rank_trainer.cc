@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "search/schedule/action_kinds.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/layout/errors.h"
 #include "trainer/layout/memory_layout.h"
@@ -32,7 +33,7 @@ RankProgram MakeProgram(const TrainConfig& config, std::int64_t rank) {
 std::vector<int> SlotsOf(const RankShape& shape, const RankProgram& program) {
   ComputeOrder order;
   for (const Action& action : program) {
-    if (action.kind == ActionKind::kForward || action.kind == ActionKind::kBackward) order.push_back(action);
+    if (IsStageCompute(action.kind)) order.push_back(action);
   }
   std::vector<int> slots;
   for (const StageShape& chunk : shape.chunks)

@@ -19,7 +19,7 @@ constexpr std::int64_t kNoTicket = -1;
 
 }  // namespace
 
-Runner::Runner(const RankShape& shape, const RankProgram& program, const MemoryLayout& layout,
+Runner::Runner(const RankShape& shape, const RankProgram& program, MemoryLayout& layout,
                std::span<const PipelineStage> stages, const Execution& run, Device& device, StepClock* clock,
                TokenSource& data)
     : shape_(shape),
@@ -97,7 +97,9 @@ void Runner::Compute(const Action& action) {
   switch (action.kind) {
     case ActionKind::kZeroScalars: run_.ops.Fill(layout_.workspace().scalars, 0, run_.stream); return;
     case ActionKind::kForward: Forward(action); return;
-    case ActionKind::kBackward: Backward(action); return;
+    case ActionKind::kBackward:
+    case ActionKind::kInputGradient: Backward(action); return;
+    case ActionKind::kWeightGradient: WeightGradient(action); return;
     case ActionKind::kSumNormGradients: SumNormGradients(run_, layout_); return;
     case ActionKind::kReduceGradients: ReduceGradients(run_, layout_); return;
     case ActionKind::kSumTiedEmbedding: SumTiedEmbedding(run_, layout_); return;
@@ -127,10 +129,21 @@ void Runner::Forward(const Action& action) {
 void Runner::Backward(const Action& action) {
   const bool accumulate = !WritesGradients(action.kind, action.microbatch);
   const std::size_t chunk = shape_.ChunkOfStage(action.stage);
-  const Tensor& grad = layout_.grad(UseOf(action).gradient);
+  Tensor& grad = layout_.grad(UseOf(action).gradient);
   if (clock_ != nullptr) clock_->BeginCompute();
   if (!shape_.chunks[chunk].last) GatherMessage(run_, shape_, grad);
-  stages_[chunk].Backward(run_, SlotOf(action), grad, accumulate);
+  if (action.kind == ActionKind::kBackward) {
+    stages_[chunk].Backward(run_, SlotOf(action), grad, accumulate);
+  } else {
+    stages_[chunk].InputGradient(run_, SlotOf(action), grad, accumulate);
+  }
+  if (clock_ != nullptr) clock_->EndCompute();
+}
+
+void Runner::WeightGradient(const Action& action) {
+  if (clock_ != nullptr) clock_->BeginCompute();
+  stages_[shape_.ChunkOfStage(action.stage)].WeightGradient(run_, SlotOf(action),
+                                                            !WritesGradients(action.kind, action.microbatch));
   if (clock_ != nullptr) clock_->EndCompute();
 }
 
@@ -174,7 +187,7 @@ const BufferUse& Runner::UseOf(const Action& action) const {
   return buffers_.At(shape_.ChunkOfStage(action.stage), action.microbatch);
 }
 
-const ActivationSlot& Runner::SlotOf(const Action& action) const {
+ActivationSlot& Runner::SlotOf(const Action& action) const {
   return layout_.slots(shape_.ChunkOfStage(action.stage)).at(UseOf(action).slot);
 }
 

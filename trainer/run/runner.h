@@ -46,7 +46,7 @@ class Runner {
   using Optimizer = std::function<void()>;
 
   // `stages`: by chunk. `clock`: null if the device takes no time. All arguments must outlive the runner.
-  Runner(const RankShape& shape, const RankProgram& program, const MemoryLayout& layout,
+  Runner(const RankShape& shape, const RankProgram& program, MemoryLayout& layout,
          std::span<const PipelineStage> stages, const Execution& run, Device& device, StepClock* clock,
          TokenSource& data);
 
@@ -67,17 +67,18 @@ class Runner {
   void Compute(const Action& action);
   std::unique_ptr<Work> Communicate(const Action& action);
   void Forward(const Action& action);
-  void Backward(const Action& action);
+  void Backward(const Action& action);  // or its first part
+  void WeightGradient(const Action& action);
   void ReduceScalars();
   StepResult ReadScalars();
   void LoadTokens(std::int64_t microbatch, const StageShape& stage, const ActivationSlot& slot);
   const BufferUse& UseOf(const Action& action) const;
-  const ActivationSlot& SlotOf(const Action& action) const;
+  ActivationSlot& SlotOf(const Action& action) const;
   int PeerInPipeline(const Action& action) const;
 
   const RankShape& shape_;
   const RankProgram& program_;
-  const MemoryLayout& layout_;
+  MemoryLayout& layout_;
   std::span<const PipelineStage> stages_;
   Execution run_;
   Device& device_;

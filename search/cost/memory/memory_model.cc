@@ -48,6 +48,7 @@ class PlanMemory {
     if (IsGated(model.activation)) workspace_ += rows(s_.fc);
     if (plan.pp == 1) workspace_ += hidden_;
     if (plan.recompute == Recompute::kFull) workspace_ += inner_;
+    if (SplitsBackward(plan)) workspace_ += hidden_ + message_;  // exchanged with slots
   }
 
   MemoryBytes Of(std::int64_t pipeline_rank) const {
@@ -59,9 +60,14 @@ class PlanMemory {
       const std::int64_t count = StageLayerCount(model_, plan_, stage);
       layers += count;
       std::int64_t slot = count * hidden_ + (count - FullyRecomputedLayers(plan_, count)) * kept_;
-      slot += IsFirstStage(stage) ? ids_ : message_ - hidden_;  // where the input of the stage arrives
-      if (IsLastStage(plan_, stage)) slot += head_;
-      bytes.activations += slot * InFlight(plan_, microbatches_, stage);
+      // Where the input of the stage arrives, or a gradient is exchanged.
+      const bool split = SplitsBackward(plan_);
+      if (!IsFirstStage(stage) || split) slot += message_ - hidden_;
+      if (IsFirstStage(stage)) slot += ids_;
+      const std::int64_t in_flight = InFlight(plan_, microbatches_, stage);
+      bytes.activations += slot * in_flight;
+      // Where backwards are split, a microbatch needs the head only until its input gradient.
+      if (IsLastStage(plan_, stage)) bytes.activations += head_ * (split ? 1 : in_flight);
     }
     const std::int64_t elements = UnitsOf(s_, model_, plan_, place, layers).Total();
     bytes.parameters = elements * SizeOf(types_.parameters);

@@ -13,8 +13,8 @@ struct Exposed {
   double reduced_s = 0;         // the reductions that the drain does not hide
   double norm_gradients_s = 0;  // of them, the sum of the gradients of norms, at most
   double norm_s = 0, update_s = 0;
-  double gather_s = 0;  // after the longest update
-  std::size_t slowest = 0;  // the rank with the longest forward and backward
+  double gather_s = 0;          // after the longest update
+  std::size_t slowest = 0;  // the rank with the longest forward and backward of a microbatch
 };
 
 // `lead_s(rank)`: how long before the pipeline's end the rank's last backward ends; it hides as much of the
@@ -37,7 +37,7 @@ Exposed ExposedOf(const PipelineCosts& costs, const PipelineStages& pipeline, co
     exposed.norm_s = std::max(exposed.norm_s, c.norm_s);
     exposed.update_s = std::max(exposed.update_s, c.update_s);
     ends_s = std::max(ends_s, c.update_s + c.gather_s);
-    const double rank_s = pipeline.chunks() == 1 ? first_chunk.Both() : pipeline.OfRank(s).Both();
+    const double rank_s = pipeline.chunks() == 1 ? first_chunk.Total() : pipeline.OfRank(s).Total();
     if (rank_s > slowest_s) {
       exposed.slowest = s;
       slowest_s = rank_s;
@@ -58,10 +58,10 @@ Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const
   for (std::size_t stage = exposed.slowest; stage < costs.stages.size(); stage += p) {
     const StageCosts& q = costs.stages[stage];
     const int messages = (stage > 0 ? 1 : 0) + (stage + 1 < costs.stages.size() ? 1 : 0);
-    parts.compute +=
-        m * (q.forward_s - q.tp_forward_s + q.backward_s - q.tp_backward_s - q.recompute_s) - q.first_saves_s;
+    const double messages_s = q.TensorMessages() - q.tp_recompute_s;
+    parts.compute += q.Total(m) - m * (messages_s + q.recompute_s);
     parts.recompute += m * q.recompute_s;
-    parts.tp_comm += m * (q.tp_forward_s + q.tp_backward_s);
+    parts.tp_comm += m * messages_s;
     parts.pp_comm += m * costs.p2p_s * messages;
   }
   const double busy = parts.Total();
@@ -95,9 +95,15 @@ double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches) 
 
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
                       const PipelineEnd& pipeline) {
+  const auto reduce_s = [&](std::size_t rank) {
+    return costs.ranks[rank].norm_gradients_s + costs.ranks[rank].reduce_s;
+  };
+  double least_s = reduce_s(0);
+  for (std::size_t rank = 0; rank < costs.ranks.size(); ++rank) least_s = std::min(least_s, reduce_s(rank));
   const Exposed exposed =
-      ExposedOf(costs, PipelineStages(costs, microbatches, ranks_per_core),
-                [&](std::size_t rank) { return pipeline.lead_s[rank]; });
+      ExposedOf(costs, PipelineStages(costs, microbatches, ranks_per_core), [&](std::size_t rank) {
+        return pipeline.lead_s.empty() ? reduce_s(rank) - least_s : pipeline.lead_s[rank];
+      });
   return Attribute(costs, microbatches, exposed,
                    AtLeastShared(costs, microbatches, ranks_per_core, pipeline.seconds));
 }

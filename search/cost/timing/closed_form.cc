@@ -53,7 +53,7 @@ class Pipeline {
       after.forward -= last.forward;
       after.backward -= last.backward;
       first_after -= last.backward - stages_.FirstSaves(LastChunk(q));
-      const double both = m_ * rank.Both() - stages_.RankFirstSaves(q);
+      const double both = m_ * rank.Total() - stages_.RankFirstSaves(q);
       end.lead_s.push_back(before.backward);
       // Busy from the first forward to the last backward.
       const double busy = before.forward + both + before.backward;
@@ -73,6 +73,43 @@ class Pipeline {
     }
     end.seconds = longest;
     return end;
+  }
+
+  PipelineEnd ZeroBubbleH1() const {
+    StageTime sums;  // over all ranks
+    double first_after = 0;
+    for (std::size_t q = 0; q < ranks_; ++q) {
+      sums.forward += stages_.At(q).forward;
+      first_after += stages_.At(q).backward - stages_.FirstSaves(q);
+    }
+    // From the last microbatch's forward on the last rank to the end: its way up, to the last weight
+    // gradients of the rank that ends last.
+    double from_last_rank = 0;
+    for (std::size_t q = 0; q < ranks_; ++q)
+      from_last_rank = std::max(from_last_rank, Weights(q, LastWeights(q))) + stages_.At(q).backward;
+    double longest = 0;
+    double before = 0;  // forwards of the ranks before q
+    double end = 0;     // from the last input gradient of rank q to the end, on it or on ranks before it
+    for (std::size_t q = 0; q < ranks_; ++q) {
+      const StageTime t = stages_.At(q);
+      first_after -= t.backward - stages_.FirstSaves(q);
+      end = std::max(end, Weights(q, LastWeights(q)));
+      const double fill = before, waits = sums.forward + first_after;
+      before += t.forward;
+      const double all = m_ * t.Total() - stages_.FirstSaves(q) - stages_.FirstWeightsSave(q);
+      const double to_last_gradient = all - Weights(q, LastWeights(q));
+      // Forwards before the first input gradient; as many input gradients follow the last forward.
+      const double ahead = std::min(m_, static_cast<double>(ranks_ - q));
+      const double to_last_forward = all - (ahead * t.backward - (ahead < m_ ? 0 : stages_.FirstSaves(q))) -
+                                     Weights(q, std::min(m_, ahead + static_cast<double>(q)));
+      const double down_and_up = sums.forward - before + from_last_rank;
+      longest = std::max({longest, fill + to_last_gradient + end,
+                          waits + to_last_gradient - ahead * t.forward + end,
+                          fill + to_last_forward + down_and_up});
+      if (ahead < m_) longest = std::max(longest, waits + to_last_forward - ahead * t.forward + down_and_up);
+      end += t.backward;
+    }
+    return {longest, {}};
   }
 
  private:
@@ -102,6 +139,13 @@ class Pipeline {
       ends[s] = m_ > 1 ? std::max(first, passed + way.most) : first;
     }
     return ends;
+  }
+
+  // ZB-H1: how many weight gradients of the rank follow its last input gradient, and the time of its last
+  // `count`, of which all include the first.
+  double LastWeights(std::size_t q) const { return std::min(m_, static_cast<double>(q + 1)); }
+  double Weights(std::size_t q, double count) const {
+    return count * stages_.At(q).weights - (count < m_ ? 0 : stages_.FirstWeightsSave(q));
   }
 
   std::size_t LastChunk(std::size_t rank) const { return (chunks_ - 1) * ranks_ + rank; }
@@ -178,12 +222,13 @@ PipelineEnd PipelineBound(const PipelineCosts& costs, Schedule schedule, std::in
     case Schedule::kGPipe: return pipeline.GPipe();
     case Schedule::kOneFOneB:
     case Schedule::kInterleaved: return pipeline.OneFOneB();
-    case Schedule::kZeroBubbleH1: break;
+    case Schedule::kZeroBubbleH1: return pipeline.ZeroBubbleH1();
   }
-  throw std::logic_error("a schedule without a bound: CheckPredictable was not asked");
+  throw std::logic_error("a schedule without a bound");
 }
 
-bool PipelineBoundIsClose(const PipelineCosts& costs) {
+bool PipelineBoundIsClose(const PipelineCosts& costs, Schedule schedule) {
+  if (SplitsBackward(schedule)) return false;
   const std::vector<StageCosts>& stages = costs.stages;
   if (stages.size() == costs.ranks.size()) return true;
   for (std::size_t s = 2; s + 1 < stages.size(); ++s) {

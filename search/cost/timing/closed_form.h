@@ -13,21 +13,23 @@ namespace autocfg {
 struct PipelineEnd {
   double seconds = 0;
   // By rank: how long its last backward ends before the pipeline does. For GPipe at most, as if its messages
-  // never waited for a slower rank; otherwise the last backwards of the ranks before it.
+  // never waited for a slower rank; for 1F1B and interleaved the last backwards of the ranks before it. Empty
+  // for ZB-H1, where ranks end in any order.
   std::vector<double> lead_s;
 };
 
 // Returns a lower bound of the seconds from the begin of the first forward to the end of the last backward,
 // if all ranks begin at once. Requires at least one rank and the same number of stages on each.
 // `ranks_per_core`: how many ranks share a core, 1 or more; each runs that many times as fast as measured.
-// Throws std::logic_error for a schedule that CheckPredictable rejects.
 //
 // The closed forms that these generalize, with f and b a rank's forward and backward time including the
 // receive before each (stage_times.h), m microbatches, p ranks and v stages on each:
 //
 // - GPipe: sum f + (m-1) max f + sum b + (m-1) max b (Huang et al. 2019);
 // - 1F1B: (m + p-1)(f + b) with equal stages (Narayanan et al. 2021, section 2.2.1);
-// - interleaved: m (f + b) + (p-1)(f + b)/v (section 2.2.2).
+// - interleaved: m (f + b) + (p-1)(f + b)/v (section 2.2.2);
+// - ZB-H1: m (f + b + w) + (p-1)(f + b - w) with equal stages, f >= w, b >= w and m >= p, where b is the time
+//   of an input gradient and w that of a weight gradient (Qi et al. 2023, section 2).
 //
 // Unlike there, the backwards of the first microbatch may take another time than the others.
 //
@@ -39,13 +41,15 @@ struct PipelineEnd {
 //   last backward, or at its last forward, after which the last microbatch goes down and back.
 // - interleaved: the same paths, in the order of a rank's chunks. On its way down, a microbatch waits at each
 //   chunk for the others of its group.
+// - ZB-H1: the paths of 1F1B. They end at the last weight gradient of a rank that they pass.
 PipelineEnd PipelineBound(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
                           double ranks_per_core);
 
-// Returns true if the bound may replace the timer. The pipeline of GPipe is exact; the others
-// are within 2%, mostly exact, for plans of models. False if ranks have several stages and those between the first and the last
-// differ: ranks that run their longer chunks at different times delay each other, which a few paths do not
-// show.
-bool PipelineBoundIsClose(const PipelineCosts& costs);
+// Returns true if the bound may replace the timer. The pipeline of GPipe is exact; those of plans of models
+// under 1F1B and interleaving are within 2%, mostly exact. False if ranks have several stages and those
+// between the first and the last differ: ranks that run their longer chunks at different times delay each
+// other, which a few paths do not show. False for ZB-H1, whose longest path may change ranks as often as it
+// likes.
+bool PipelineBoundIsClose(const PipelineCosts& costs, Schedule schedule);
 
 }  // namespace autocfg

@@ -9,22 +9,31 @@ namespace autocfg {
 // head), from layer_ops and op times, with all ranks at work.
 struct StageCosts {
   double forward_s = 0;
-  double backward_s = 0;  // recomputation included; of microbatches after the first
+  // Recomputation included; of microbatches after the first. Without the weight gradients if the schedule
+  // splits backwards.
+  double backward_s = 0;
   // What the backward of the first microbatch takes less: it writes the gradients that the others add to.
   double first_saves_s = 0;
-  double recompute_s = 0;     // of backward_s
-  double tp_forward_s = 0;    // of forward_s: communication over the tensor group
-  double tp_backward_s = 0;   // of backward_s, without tp_recompute_s
-  double tp_recompute_s = 0;  // of recompute_s
+  double weight_s = 0;              // weight gradients as an action of their own; otherwise 0
+  double weight_first_saves_s = 0;  // as first_saves_s
+  double recompute_s = 0;           // of backward_s
+  double tp_forward_s = 0;          // of forward_s: communication over the tensor group
+  double tp_backward_s = 0;         // of backward_s, without tp_recompute_s
+  double tp_recompute_s = 0;        // of recompute_s
+  double tp_weight_s = 0;           // of weight_s
   // Ops that the host issues, including messages over the tensor group. Of a block, the seconds above are
-  // those of the device alone. Of a stage, its forward and its backward take at least as long as the host
-  // takes to issue them.
+  // those of the device alone. Of a stage, each of its actions takes at least as long as the host takes to
+  // issue it.
   double forward_ops = 0;
   double backward_ops = 0;  // recomputation included
+  double weight_ops = 0;
 
-  double Total() const { return forward_s + backward_s; }
+  double Total() const { return forward_s + backward_s + weight_s; }
   // Of all microbatches.
-  double Total(double microbatches) const { return microbatches * Total() - first_saves_s; }
+  double Total(double microbatches) const {
+    return microbatches * Total() - first_saves_s - weight_first_saves_s;
+  }
+  double TensorMessages() const { return tp_forward_s + tp_backward_s + tp_recompute_s + tp_weight_s; }
 };
 
 // Costs of a pipeline rank that occur once in a step.

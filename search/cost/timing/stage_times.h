@@ -8,7 +8,8 @@
 
 namespace autocfg {
 
-// Return the seconds of a stage's forward or backward while the other ranks of its core idle.
+// Return the seconds of a stage's forward, backward or weight gradients while the other ranks of its core
+// idle.
 inline double UnloadedForward(const StageCosts& c, double ranks_per_core) {
   return (c.forward_s - c.tp_forward_s) / ranks_per_core + c.tp_forward_s;
 }
@@ -16,17 +17,25 @@ inline double UnloadedBackward(const StageCosts& c, double ranks_per_core) {
   const double messages = c.tp_backward_s + c.tp_recompute_s;
   return (c.backward_s - messages) / ranks_per_core + messages;
 }
-// Returns what the first backward takes less.
+inline double UnloadedWeights(const StageCosts& c, double ranks_per_core) {
+  return (c.weight_s - c.tp_weight_s) / ranks_per_core + c.tp_weight_s;
+}
+// Return what the first backward, or the first weight gradients, take less.
 inline double UnloadedSaving(const StageCosts& c, double ranks_per_core) {
   return c.first_saves_s / ranks_per_core;
 }
+inline double UnloadedWeightSaving(const StageCosts& c, double ranks_per_core) {
+  return c.weight_first_saves_s / ranks_per_core;
+}
 
-// Forward and backward of a stage, or of all stages of a rank.
+// Forward and backward of a stage, or of all stages of a rank. The weight gradients, where backwards are
+// split: otherwise 0.
 struct StageTime {
   double forward = 0;
   double backward = 0;
+  double weights = 0;
 
-  double Both() const { return forward + backward; }
+  double Total() const { return forward + backward + weights; }
 };
 
 // Times of stages, in a step of several microbatches for those after the first; they include the receives
@@ -50,12 +59,17 @@ class PipelineStages {
     const StageCosts& c = costs_.stages[stage];
     return {UnloadedForward(c, ranks_per_core_) + (stage == 0 ? 0 : costs_.p2p_s),
             UnloadedBackward(c, ranks_per_core_) - (single_ ? UnloadedSaving(c, ranks_per_core_) : 0) +
-                (stage + 1 == costs_.stages.size() ? 0 : costs_.p2p_s)};
+                (stage + 1 == costs_.stages.size() ? 0 : costs_.p2p_s),
+            UnloadedWeights(c, ranks_per_core_) - (single_ ? UnloadedWeightSaving(c, ranks_per_core_) : 0)};
   }
   // Returns how much less than At the backward of the first of several microbatches takes; 0 if it is the
   // only one, because At is its time then.
   double FirstSaves(std::size_t stage) const {
     return single_ ? 0 : UnloadedSaving(costs_.stages[stage], ranks_per_core_);
+  }
+  // Returns the same of the weight gradients.
+  double FirstWeightsSave(std::size_t stage) const {
+    return single_ ? 0 : UnloadedWeightSaving(costs_.stages[stage], ranks_per_core_);
   }
   double RankFirstSaves(std::size_t rank) const {
     double saves = 0;
@@ -68,6 +82,7 @@ class PipelineStages {
       const StageTime chunk = At(stage);
       t.forward += chunk.forward;
       t.backward += chunk.backward;
+      t.weights += chunk.weights;
     }
     return t;
   }

@@ -21,8 +21,13 @@ double SecondsOf(const PipelineCosts& costs, double ranks_per_core, std::int64_t
     case ActionKind::kZeroScalars: return rank.zero_s;
     case ActionKind::kForward: return UnloadedForward(stage(), ranks_per_core);
     case ActionKind::kBackward:
+    case ActionKind::kInputGradient:
       return UnloadedBackward(stage(), ranks_per_core) -
              (WritesGradients(action.kind, action.microbatch) ? UnloadedSaving(stage(), ranks_per_core) : 0);
+    case ActionKind::kWeightGradient:
+      return UnloadedWeights(stage(), ranks_per_core) - (WritesGradients(action.kind, action.microbatch)
+                                                             ? UnloadedWeightSaving(stage(), ranks_per_core)
+                                                             : 0);
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:

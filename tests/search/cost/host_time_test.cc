@@ -140,7 +140,11 @@ TEST(HostTime, CountsTheOpsOfTheProgram) {
                static_cast<double>(ActionOps(run.model, run.workload, run.plan, rank, action).size());
       };
       ASSERT_EQ(stages[s].forward_s, std::max(device[s].forward_s, issues(ActionKind::kForward))) << i;
-      ASSERT_EQ(stages[s].backward_s, std::max(device[s].backward_s, issues(ActionKind::kBackward))) << i;
+      const bool splits = SplitsBackward(run.plan);
+      const double backward = issues(splits ? ActionKind::kInputGradient : ActionKind::kBackward);
+      ASSERT_EQ(stages[s].backward_s, std::max(device[s].backward_s, backward)) << i;
+      const double weights = splits ? issues(ActionKind::kWeightGradient) : 0;
+      ASSERT_EQ(stages[s].weight_s, std::max(device[s].weight_s, weights)) << i;
       ++(stages[s].forward_s > device[s].forward_s ? bound : free);
     }
     const double closed = some.Estimate(run.plan).step_time_s;

@@ -1,8 +1,10 @@
 #include "search/cost/layer_ops.h"
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -74,6 +76,56 @@ TEST_F(LayerOpsTest, LayerBackward) {
                           "attention_backward fp32 2x32x4x16x4",
                           "matmul fp32 tn acc bias_gradient 128x192x64", "matmul fp32 nt 64x128x192",
                           "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128"));
+}
+
+TEST_F(LayerOpsTest, PartsOfALayerBackward) {
+  EXPECT_THAT(OpsText(LayerInputGradientOps(model, workload, plan, true)),
+              ElementsAre("matmul fp32 nt activation_gradient gelu 64x256x128", "matmul fp32 nt 64x128x256",
+                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
+                          "residual_add fp32 64x128", "matmul fp32 nt 64x64x128",
+                          "attention_backward fp32 2x32x4x16x4", "matmul fp32 nt 64x128x192",
+                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
+                          "residual_add fp32 64x128"));
+  EXPECT_THAT(
+      OpsText(LayerWeightGradientOps(model, workload, plan, true)),
+      ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",
+                  "matmul fp32 tn acc bias_gradient 128x256x64", "matmul fp32 tn acc bias_gradient 64x128x64",
+                  "matmul fp32 tn acc bias_gradient 128x192x64"));
+  // Under sequence parallelism both parts gather the gradients of the row-parallel layers' outputs.
+  plan.sequence_parallel = true;
+  const std::vector<std::string> weights = OpsText(LayerWeightGradientOps(model, workload, plan, false));
+  ASSERT_EQ(weights.size(), 8u);
+  for (std::size_t i = 0; i < weights.size(); i += 2) {
+    EXPECT_EQ(weights[i], "all_gather fp32 tensor/2 8192");
+    EXPECT_EQ(weights[i + 1].rfind("matmul fp32 tn bias_gradient ", 0), 0u) << weights[i + 1];
+  }
+  const std::vector<std::string> input = OpsText(LayerInputGradientOps(model, workload, plan, true));
+  EXPECT_EQ(std::count(input.begin(), input.end(), "all_gather fp32 tensor/2 8192"), 2);
+  EXPECT_EQ(std::count(input.begin(), input.end(), "reduce_scatter fp32 tensor/2 8192"), 2);
+}
+
+// A layer that recomputes its forward leaves nothing to the weight gradients. The head and the embedding
+// never do. Together the two parts have the products of a whole backward.
+TEST_F(LayerOpsTest, PartsOfAStageBackward) {
+  using Sizes = std::pair<std::size_t, std::size_t>;
+  model.layers = 6;
+  const auto sizes = [&](std::int64_t stage) {
+    return Sizes(Of(ActionKind::kInputGradient, stage).size(), Of(ActionKind::kWeightGradient, stage).size());
+  };
+  plan.schedule = Schedule::kZeroBubbleH1;
+  EXPECT_EQ(sizes(0), Sizes(2 + 3 * 11, 3 * 4));
+  EXPECT_EQ(sizes(1), Sizes(5 + 3 * 11, 3 * 4));
+  EXPECT_EQ(Of(ActionKind::kInputGradient, 1)[1], "matmul fp32 tn acc 512x128x64") << "of the output layer";
+  plan.recompute = Recompute::kFull;
+  plan.recompute_layers = 2;
+  EXPECT_EQ(sizes(0), Sizes(2 + 11 + 2 * (8 + 13), 4));
+  EXPECT_EQ(Of(ActionKind::kInputGradient, 0)[11], "layer_norm_forward fp32 64x128")
+      << "the second layer recomputes";
+  plan.recompute_layers = 0;
+  EXPECT_EQ(sizes(0), Sizes(2 + 3 * (8 + 13), 0));
+  plan.recompute = Recompute::kSelective;
+  plan.attention = Attention::kUnfused;
+  EXPECT_EQ(sizes(0), Sizes(2 + 3 * (1 + 11), 3 * 4));
 }
 
 // The first microbatch's backward issues the same ops, but writes what the others add to. The embedding of a

@@ -4,9 +4,11 @@
 #include <set>
 
 #include "gtest/gtest.h"
+#include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_options.h"
 #include "search/schedule/program.h"
+#include "search/shapes/local_dims.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
 
@@ -174,7 +176,7 @@ TEST(MemoryModel, LlamaByHand) {
 // its slots.
 TEST(MemoryModel, InFlightMatchesTheSchedules) {
   RandomRuns runs(41);
-  int compared = 0;
+  int compared = 0, split = 0;
   for (int i = 0; i < 400; ++i) {
     const RandomRun run = runs.Next();
     // As many microbatches as keep one in flight on each stage.
@@ -186,7 +188,24 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
     for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
       const ComputeOrder order = MakeComputeOrder(run.plan, static_cast<int>(rank), m);
       const std::int64_t whole = RankMemory(run.model, run.workload, run.plan, rank).activations;
-      if (run.plan.virtual_stages == 1) {
+      if (SplitsBackward(run.plan)) {
+        // Stage 0 has a buffer of a message for its input. The last stage has one set of the head's tensors,
+        // which are all that its slots have more than those of a middle stage with as many layers.
+        std::int64_t once = RankMemory(run.model, one, gpipe, rank).activations;
+        const std::int64_t slots = MaxInFlight(order, static_cast<int>(rank));
+        const LocalDims dims = LocalDimsOf(run.model, run.workload, run.plan);
+        const auto bytes = [&](std::int64_t elements) {
+          return AlignedBytes(elements * SizeOf(run.workload.precision.compute));
+        };
+        if (rank == 0) once += bytes(dims.message) - bytes(dims.rows * dims.hidden);
+        if (rank + 1 < run.plan.pp) {
+          EXPECT_EQ(whole, slots * once);
+          ++split;
+        } else {
+          EXPECT_GE(whole, once);
+          EXPECT_LT(whole, slots == 1 ? once + 1 : slots * once);
+        }
+      } else if (run.plan.virtual_stages == 1) {
         EXPECT_EQ(whole, MaxInFlight(order, static_cast<int>(rank)) *
                              RankMemory(run.model, one, gpipe, rank).activations);
       } else {
@@ -205,6 +224,29 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
     }
   }
   EXPECT_GT(compared, 1000);
+  EXPECT_GT(split, 100);
+}
+
+// ZB-H1 takes the memory of 1F1B: every rank has as many slots as 1F1B's first rank, of the same size. Beside
+// them are one set of the head's tensors, which 1F1B has too, and two more tensors of the workspace.
+TEST(MemoryModel, ZeroBubbleTakesTheMemoryOfOneFOneB) {
+  const ModelSpec model = test::SmallGpt(8, 64, 4);
+  const Workload workload = test::Fp32(8, 16);
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+    ParallelPlan plan{{.tp = 2, .pp = 4}, {.recompute = recompute}};
+    ParallelPlan split = plan;
+    split.schedule = Schedule::kZeroBubbleH1;
+    const std::int64_t slot = RankMemory(model, workload, plan, 1).activations / 3;
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      MemoryBytes expected = RankMemory(model, workload, plan, rank);
+      expected.activations += rank * slot;
+      expected.workspace += 2 * (4 * 16 * 64);
+      EXPECT_EQ(RankMemory(model, workload, split, rank), expected) << rank;
+    }
+    const std::int64_t first = RankMemory(model, workload, plan, 0).activations;
+    EXPECT_EQ(RankMemory(model, workload, split, 2).activations, 4 * slot);
+    EXPECT_EQ(first - 4 * slot, 4 * (4 * 16)) << "the first rank's slots hold tokens too";
+  }
 }
 
 // The worst rank is the maximum over all ranks, to the byte.

@@ -36,7 +36,7 @@ struct RunLimits {
 class RandomRuns {
  public:
   explicit RandomRuns(std::uint64_t seed, RunLimits limits = {})
-      : random_(seed), flags_(~seed), limits_(std::move(limits)) {
+      : random_(seed), flags_(~seed), split_backwards_(seed + 1), limits_(std::move(limits)) {
     for (int i = 0; i < kPositionCount; ++i) {
       const ModelSpec model{.position = static_cast<Position>(i)};
       if ((limits_.predicted_only ? CheckPredictable(model) : CheckEngineSupports(model)).ok())
@@ -83,6 +83,8 @@ class RandomRuns {
         if (TakesVirtualStages(plan.schedule)) {
           plan.virtual_stages = Pick({2, 3, 4});
           microbatches = plan.pp * std::max<std::int64_t>(1, microbatches / plan.pp);
+        } else if (split_backwards_() % 5 < 2) {
+          plan.schedule = Schedule::kZeroBubbleH1;
         }
       }
       run.model = Model(plan.tp);
@@ -129,10 +131,11 @@ class RandomRuns {
   }
 
   std::mt19937_64 random_;
-  std::mt19937_64 flags_;  // of options that were added later: the other choices stay as they were
+  // Of options and values that were added later: the other choices stay as they were.
+  std::mt19937_64 flags_, split_backwards_;
   RunLimits limits_;
   std::vector<Position> positions_;  // those that the runs may have
-  std::vector<Schedule> schedules_ = PredictedSchedules();
+  std::vector<Schedule> schedules_ = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
 };
 
 }  // namespace autocfg::test

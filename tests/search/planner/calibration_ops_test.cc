@@ -31,6 +31,10 @@ std::vector<ParallelPlan> Plans(const ModelSpec& model, const Workload& workload
           plan.micro_batch = mbs;
           plan.recompute = recompute;
           if (!FindIllegality(model, workload, ranks, plan)) plans.push_back(plan);
+          if (pp == 1) continue;
+          plan.schedule = Schedule::kZeroBubbleH1;
+          if (recompute == Recompute::kFull) plan.recompute_layers = 1;
+          if (!FindIllegality(model, workload, ranks, plan)) plans.push_back(plan);
         }
       }
     }

@@ -187,8 +187,9 @@ TEST(SearchLoop, SkipsPlansThatOnlyRecomputeMore) {
 
 // Among equally fast plans, less memory comes first, wherever the list is cut.
 TEST(SearchLoop, PrefersLessMemoryAmongEquallyFastPlans) {
-  const AxisValues space = {{"tp", {"1"}},  {"pp", {"4"}},       {"mbs", {"1"}},
-                            {"vpp", {"1"}}, {"split", {"even"}}, {"recompute", {"none"}}};
+  const AxisValues space = {{"tp", {"1"}},       {"pp", {"4"}},
+                            {"mbs", {"1"}},      {"schedule", {"gpipe", "1f1b"}},
+                            {"split", {"even"}}, {"recompute", {"none"}}};
   SearchLoop loop = Loop({.predict_only = true}, LocalRanks(4), Fp32(16, 32), space);
   ASSERT_TRUE(loop.SetCalibration(std::make_shared<const FlatTimes>(), 0).ok());
   const auto ranking = loop.Ranking(kAll);

@@ -31,8 +31,8 @@ TEST(SearchLoop, ExhaustiveMeasuresEveryPlan) {
   EXPECT_LE(truth.Of(ranking[0].plan), truth.best() * 1.03);
 }
 
-// The README's example: about fourteen plans are measured. Sharded states double the space: without them it
-// is 12.7.
+// The README's example: about fifteen plans of some 500 are measured. Of them, sharded states and ZB-H1 make
+// up 2.5: without both it is 12.7.
 TEST(SearchLoop, ReadmeExampleMeasuresFewPlans) {
   ModelSpec tiny = SmallGpt(4, 128, 4, 1024);
   std::int64_t measured = 0;
@@ -45,7 +45,7 @@ TEST(SearchLoop, ReadmeExampleMeasuresFewPlans) {
     measured += loop->counts().measured;
   }
   ::testing::Test::RecordProperty("measured_of_20_studies", static_cast<int>(measured));
-  EXPECT_LE(measured, 20 * 15);
+  EXPECT_LE(measured, 20 * 16);
   EXPECT_GE(measured, 20 * 6);
 }
 
@@ -115,7 +115,10 @@ TEST(SearchLoop, RegretAndCoverage) {
 // 95 of 100 studies, and the intervals grow accordingly. The more plans with a deviation of their own, the
 // faster is the best one by chance: the space keeps one way of messages and of rows.
 TEST(SearchLoop, RegretWhenFeaturesExplainLess) {
-  const StudyFigures figures = MadeUpStudies(100, 0.06, 0.05, {{"sp", {"0"}}, {"scatter_gather", {"0"}}});
+  const StudyFigures figures = MadeUpStudies(100, 0.06, 0.05, {{"sp", {"0"}},
+                                                                {"zero", {"0"}},
+                                                                {"schedule", {"gpipe", "1f1b", "interleaved"}},
+                                                                {"scatter_gather", {"0"}}});
   EXPECT_GE(figures.good, 95);
   EXPECT_GE(figures.inside, 0.80 * figures.announced);
   EXPECT_LE(figures.inside, 0.99 * figures.announced);

@@ -323,8 +323,8 @@ TEST(SearchLoop, SaysWhatTheBudgetLeftOut) {
     return loop.ok() ? loop->LeftOut() : "";
   };
   EXPECT_EQ(left_out({}), "");
-  EXPECT_THAT(left_out({.plans = 1400}),
-              HasSubstr("than the 1400 that a search goes through: of recompute=full:K"));
+  EXPECT_THAT(left_out({.plans = 2800}),
+              HasSubstr("than the 2800 that a search goes through: of recompute=full:K"));
   EXPECT_THAT(left_out({.plans = 10}), HasSubstr("cut off at tp=1, pp="));
   EXPECT_THAT(left_out({.bytes = 1000}), HasSubstr("cut off at tp=1, pp="));
 }

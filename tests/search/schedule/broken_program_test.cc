@@ -20,6 +20,8 @@ std::vector<Program> SomePrograms() {
   std::vector<Program> programs;
   programs.push_back(Make(1, 3, 1, 4));
   programs.push_back(Make(2, 2, 2, 3, Schedule::kGPipe));
+  programs.push_back(Make(1, 3, 1, 4, Schedule::kZeroBubbleH1));
+  programs.push_back(Make(1, 2, 2, 5, Schedule::kZeroBubbleH1));
   programs.push_back(Interleaved(2, 2, 1, 4));
   programs.push_back(Interleaved(3, 2, 1, 6));
   programs.push_back(Interleaved(4, 3, 1, 8));

@@ -32,6 +32,57 @@ TEST(OneFOneB, FourStagesEightMicrobatches) {
             "3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 3F4 3B4 3F5 3B5 3F6 3B6 3F7 3B7");
 }
 
+// Four stages, eight microbatches. Forwards and input gradients are in the order of 1F1B's forwards and
+// backwards; stage s keeps the weight gradients of s microbatches for the end.
+TEST(ZeroBubbleH1, FourStagesEightMicrobatches) {
+  EXPECT_EQ(
+      OrderText(Unroll(ZeroBubbleH1Order(0, 4, 8))),
+      "0F0 0F1 0F2 0F3 0I0 0W0 0F4 0I1 0W1 0F5 0I2 0W2 0F6 0I3 0W3 0F7 0I4 0W4 0I5 0W5 0I6 0W6 0I7 0W7");
+  EXPECT_EQ(
+      OrderText(Unroll(ZeroBubbleH1Order(1, 4, 8))),
+      "1F0 1F1 1F2 1I0 1F3 1I1 1W0 1F4 1I2 1W1 1F5 1I3 1W2 1F6 1I4 1W3 1F7 1I5 1W4 1I6 1W5 1I7 1W6 1W7");
+  EXPECT_EQ(
+      OrderText(Unroll(ZeroBubbleH1Order(2, 4, 8))),
+      "2F0 2F1 2I0 2F2 2I1 2F3 2I2 2W0 2F4 2I3 2W1 2F5 2I4 2W2 2F6 2I5 2W3 2F7 2I6 2W4 2I7 2W5 2W6 2W7");
+  EXPECT_EQ(
+      OrderText(Unroll(ZeroBubbleH1Order(3, 4, 8))),
+      "3F0 3I0 3F1 3I1 3F2 3I2 3F3 3I3 3W0 3F4 3I4 3W1 3F5 3I5 3W2 3F6 3I6 3W3 3F7 3I7 3W4 3W5 3W6 3W7");
+}
+
+TEST(ZeroBubbleH1, FewerMicrobatchesThanStages) {
+  EXPECT_EQ(OrderText(Unroll(ZeroBubbleH1Order(0, 4, 2))), "0F0 0F1 0I0 0W0 0I1 0W1");
+  EXPECT_EQ(OrderText(Unroll(ZeroBubbleH1Order(1, 4, 2))), "1F0 1F1 1I0 1I1 1W0 1W1");
+  EXPECT_EQ(OrderText(Unroll(ZeroBubbleH1Order(3, 4, 2))), "3F0 3I0 3F1 3I1 3W0 3W1");
+  EXPECT_EQ(OrderText(Unroll(ZeroBubbleH1Order(1, 4, 1))), "1F0 1I0 1W0");
+}
+
+// Without its weight gradients, the order is 1F1B's. Each weight gradient follows the input gradient of its
+// microbatch by as many microbatches as there are stages before.
+TEST(ZeroBubbleH1, DelaysWeightGradientsOfOneFOneB) {
+  for (int stages = 1; stages <= 8; ++stages) {
+    for (int stage = 0; stage < stages; ++stage) {
+      for (int m = 1; m <= 20; ++m) {
+        std::string others;
+        std::int32_t inputs = 0, weights = 0;
+        for (Action action : Unroll(ZeroBubbleH1Order(stage, stages, m))) {
+          if (action.kind == ActionKind::kWeightGradient) {
+            ASSERT_EQ(action.microbatch, weights++);
+            ASSERT_TRUE(inputs == m || inputs == weights + stage) << stages << " " << stage << " " << m;
+            continue;
+          }
+          if (action.kind == ActionKind::kInputGradient) {
+            action.kind = ActionKind::kBackward;
+            ++inputs;
+          }
+          others += (others.empty() ? "" : " ") + ToString(action);
+        }
+        ASSERT_EQ(others, OrderText(Unroll(OneFOneBOrder(stage, stages, m))));
+        ASSERT_EQ(weights, m);
+      }
+    }
+  }
+}
+
 TEST(GPipe, AllForwardsThenAllBackwards) {
   EXPECT_EQ(OrderText(Unroll(GPipeOrder(2, 4, 3))), "2F0 2F1 2F2 2B0 2B1 2B2");
   EXPECT_EQ(OrderText(Unroll(GPipeOrder(0, 1, 1))), "0F0 0B0");
@@ -93,6 +144,8 @@ TEST(Generators, InFlight) {
       for (int m = 1; m <= 16; ++m) {
         EXPECT_EQ(MaxInFlight(Unroll(GPipeOrder(stage, stages, m)), stage), m);
         EXPECT_EQ(MaxInFlight(Unroll(OneFOneBOrder(stage, stages, m)), stage), std::min(m, stages - stage));
+        EXPECT_EQ(MaxInFlight(Unroll(ZeroBubbleH1Order(stage, stages, m)), stage), std::min(m, stages))
+            << "no stage has more than the first one under 1F1B";
       }
     }
   }
@@ -112,6 +165,8 @@ TEST(Generators, ChosenByThePlan) {
   plan.virtual_stages = 1;
   EXPECT_THROW(MakeComputeOrder(plan, 0, 2), std::logic_error);
   plan.schedule = Schedule::kZeroBubbleH1;
+  EXPECT_EQ(OrderText(MakeComputeOrder(plan, 1, 2)), "1F0 1I0 1F1 1I1 1W0 1W1");
+  plan.virtual_stages = 2;
   EXPECT_THROW(MakeComputeOrder(plan, 0, 2), std::logic_error);
 }
 
@@ -120,6 +175,8 @@ TEST(Action, OrderText) {
   EXPECT_EQ(ToString({.kind = ActionKind::kSendActivation, .stage = 1, .microbatch = 3, .peer = 4}),
             "1SA3>4");
   EXPECT_EQ(ToString({.kind = ActionKind::kRecvGradient, .stage = 1, .microbatch = 3, .peer = 4}), "1RG3<4");
+  EXPECT_EQ(ToString({.kind = ActionKind::kInputGradient, .stage = 2, .microbatch = 1}), "2I1");
+  EXPECT_EQ(ToString({.kind = ActionKind::kWeightGradient, .stage = 2, .microbatch = 1}), "2W1");
   EXPECT_EQ(ToString({.kind = ActionKind::kOptimizer}), "OPT");
   EXPECT_EQ(Name(ActionKind::kRecvActivation), "recv_activation");
   EXPECT_EQ(Name(Lane::kPipelineSend), "pp_send");

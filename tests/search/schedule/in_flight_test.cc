@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <stdexcept>
 
 #include "search/plan/model_stages.h"
 #include "search/schedule/compute_order.h"
@@ -67,10 +66,6 @@ TEST(InFlight, AsDrawn) {
   EXPECT_EQ(InFlight(plan, 8, 4), 4);
   EXPECT_EQ(InFlight(plan, 8, 3), 5);
   EXPECT_EQ(InFlight(plan, 8, 7), 1);
-}
-
-TEST(InFlight, NeedsAGenerator) {
-  EXPECT_THROW(InFlight(Pipeline(Schedule::kZeroBubbleH1, 2), 4, 0), std::logic_error);
 }
 
 }  // namespace

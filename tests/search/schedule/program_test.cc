@@ -41,6 +41,21 @@ TEST(Lower, StagesOfARankAroundTheRing) {
             "1SG0>0@16 1RG1<0@14 1B1@18 1SG1>0@19 TIED@19 SCALARS@21 OPT@22");
 }
 
+// Receives of activations wait for the weight gradient that last used the slot; gradients leave after input
+// gradients.
+TEST(Lower, SplitBackwards) {
+  const Program program = Make(1, 2, 1, 3, Schedule::kZeroBubbleH1);
+  ASSERT_EQ(program.ranks.size(), 2u);
+  EXPECT_EQ(
+      Text(program.ranks[0]),
+      "ZERO 0F0 0SA0>1@1 0F1 0SA1>1@3 0RG0<1 0I0@5 0W0 0F2@2 0SA2>1@8 0RG1<1 0I1@10 0W1 0RG2<1@6 0I2@13 0W2 "
+      "TIED@15 SCALARS@16 OPT@17");
+  EXPECT_EQ(
+      Text(program.ranks[1]),
+      "ZERO 1RA0<0 1F0@1 1I0 1SG0>0@3 1RA1<0 1F1@5 1I1 1SG1>0@7 1W0 1RA2<0@9 1F2@10 1I2@4 1SG2>0@12 1W1 1W2 "
+      "TIED@15 SCALARS@16 OPT@17");
+}
+
 TEST(Lower, OneRank) { EXPECT_EQ(Text(Make(1, 1, 1, 2).ranks[0]), "ZERO 0F0 0B0 0F1 0B1 SCALARS@4 OPT@5"); }
 
 TEST(Lower, NothingTiedNothingSummed) {

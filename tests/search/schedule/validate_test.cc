@@ -198,6 +198,52 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"NoList", [](Program& p) { p.ranks.pop_back(); }, {"7 lists", "8 ranks"}}),
     [](const auto& info) { return info.param.name; });
 
+// Three stages, four microbatches. The last rank runs 2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3.
+class BrokenZeroBubbleProgram : public ::testing::TestWithParam<Break> {};
+
+TEST_P(BrokenZeroBubbleProgram, IsRefusedByName) {
+  Program program = Make(1, 3, 1, 4, Schedule::kZeroBubbleH1);
+  ASSERT_TRUE(ValidateProgram(program).ok());
+  GetParam().apply(program);
+  const absl::Status status = ValidateProgram(program);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  for (const std::string& text : GetParam().says) EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, BrokenZeroBubbleProgram,
+    ::testing::Values(
+        Break{"MissingInputGradient",
+              [](Program& p) { Erase(p.ranks[1], "1I2"); },
+              {"rank 1", "1I2 is missing"}},
+        Break{"MissingWeightGradient",
+              [](Program& p) { Erase(p.ranks[1], "1W2"); },
+              {"rank 1", "1W2 is missing"}},
+        Break{"WholeBackward",
+              [](Program& p) { At(p.ranks[1], "1I2").kind = ActionKind::kBackward; },
+              {"rank 1", "1B2 does not belong on stage 1"}},
+        Break{"WeightGradientBeforeInputGradient",
+              [](Program& p) { Move(p.ranks[2], "2W0", Find(p.ranks[2], "2I0")); },
+              {"rank 2", "2W0 does not wait for 2I0, whose gradients it reads"}},
+        Break{"WeightGradientsOutOfOrder",
+              [](Program& p) { Move(p.ranks[2], "2W3", Find(p.ranks[2], "2W2")); },
+              {"rank 2", "2W3 does not wait for 2W2, which comes first in the sums"}},
+        Break{"HeadReused",
+              [](Program& p) {
+                for (const char* text : {"2RA1<1", "2F1"}) Move(p.ranks[2], text, Find(p.ranks[2], "2I0"));
+              },
+              {"rank 2", "2F1 does not wait for 2I0", "the tensors of the head"}},
+        Break{"SlotReused",
+              [](Program& p) { std::erase(At(p.ranks[2], "2RA3<1").after, Find(p.ranks[2], "2W0")); },
+              {"rank 2", "2RA3<1 does not wait for 2W0", "activation slot"}},
+        Break{"GradientBufferReused",
+              [](Program& p) { std::erase(At(p.ranks[0], "0RG2<1").after, Find(p.ranks[0], "0I0")); },
+              {"rank 0", "0RG2<1 does not wait for 0I0", "gradient buffer"}},
+        Break{"ReduceTooEarly",
+              [](Program& p) { At(p.ranks[2], "TIED").after = {Find(p.ranks[2], "2I3")}; },
+              {"rank 2", "TIED does not wait for 2W3"}}),
+    [](const auto& info) { return info.param.name; });
+
 // Ranks 0, 1, 2 of two stages each: 0 and 3, 1 and 4, 2 and 5. Six microbatches.
 class BrokenInterleavedProgram : public ::testing::TestWithParam<Break> {};
 

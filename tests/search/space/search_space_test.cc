@@ -288,6 +288,10 @@ TEST(SearchSpace, FixedOrder) {
     for (const char* recompute : {"", ",recompute=full"})
       expected.push_back(std::string("tp=1,pp=2,dp=1,mbs=1,vpp=2") + split + recompute);
   }
+  for (const char* split : {"", ",split=auto"}) {
+    for (const char* recompute : {"", ",recompute=full:1", ",recompute=full"})
+      expected.push_back(std::string("tp=1,pp=2,dp=1,mbs=1,schedule=zb-h1") + split + recompute);
+  }
   EXPECT_EQ(texts, expected);
 }
 
