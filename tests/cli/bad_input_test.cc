@@ -162,7 +162,7 @@ std::vector<Case> Cases() {
       {"DbAlone", {"db"}, 2, {"db: no verb; give one of backup (autocfg db --help)"}},
       {"DbUnknown", {"db", "bakup"}, 2, {"unknown verb 'db bakup'", "did you mean backup?"}},
       {"DbLater", {"db", "prune"}, 2, {"autocfg db prune is not supported yet"}},
-      {"TrainLater", Train("tp=1", {"--resume", "dir"}), 2, {"train: --resume is not supported yet"}},
+      {"TrainLater", Train("tp=1", {"--log", "file"}), 2, {"train: --log is not supported yet"}},
       {"SearchLater", Search({"--memory-margin=5%"}), 2, {"search: --memory-margin is not supported yet"}},
       {"BackupToNowhere", {"db", "backup", "--db", "/nonexistent/x.db"}, 2, {"--output is missing"}},
       {"BackupOfNothing",

@@ -198,7 +198,8 @@ void CheckpointDirectory::Begin(std::int64_t step) {
 }
 
 std::string CheckpointDirectory::Commit(const Manifest& manifest) {
-  const std::string partial = PartialPath(path_, manifest.step), final_path = StepPath(path_, manifest.step);
+  const std::string partial = PartialPath(path_, manifest.step);
+  std::string final_path = StepPath(path_, manifest.step);
   const std::string text = ManifestText(manifest);
   FileReplacement file((fs::path(partial) / kManifestName).string());
   file.Append(text.data(), static_cast<std::int64_t>(text.size()));

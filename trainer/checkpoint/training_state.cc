@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <optional>
+#include <map>
 #include <span>
 #include <utility>
 
-#include "kernels/bf16.h"
 #include "search/plan/plan_text.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/state_pieces.h"
@@ -105,15 +104,16 @@ class Restore {
  public:
   explicit Restore(const RankState& rank) : rank_(rank), targets_(TargetsToLoad(rank.layout)) {
     copied_.resize(targets_.size());
+    for (std::size_t i = 0; i < targets_.size(); ++i)
+      targets_of_[rank.layout.parameters()[targets_[i].parameter].name].push_back(i);
   }
 
   void CopyFrom(const std::string& path) {
     const SafetensorsFile file(path);
     for (const StoredPiece& piece : StoredPieces(file)) {
-      for (std::size_t i = 0; i < targets_.size(); ++i) {
-        if (rank_.layout.parameters()[targets_[i].parameter].name == piece.parameter.name)
-          CopyPiece(file, piece, i);
-      }
+      const auto targets = targets_of_.find(piece.parameter.name);
+      if (targets == targets_of_.end()) continue;
+      for (const std::size_t i : targets->second) CopyPiece(file, piece, i);
     }
   }
 
@@ -164,7 +164,8 @@ class Restore {
 
   const RankState& rank_;
   const std::vector<StateTarget> targets_;
-  std::vector<std::int64_t> copied_;  // elements, by target
+  std::map<std::string, std::vector<std::size_t>> targets_of_;  // by parameter
+  std::vector<std::int64_t> copied_;                            // elements, by target
 };
 
 // Returns the position after the first file of this rank's share that does not match its checksum, counted
@@ -188,7 +189,7 @@ void CheckSameRun(const std::string& checkpoint, const Manifest& manifest, std::
   }
   if (manifest.step >= last_step) {
     throw BadInput(
-        fmt::format("cannot resume from {}: it has {} steps, and the run is to have {}; give more steps",
+        fmt::format("cannot resume from {}: {} steps are done, and the run has {}; give more --steps",
                     checkpoint, manifest.step, last_step));
   }
 }
@@ -209,7 +210,8 @@ class Choice {
                                                            : -1);
       if (choice < 0) {
         throw BadInput(
-            fmt::format("{} holds no checkpoint that can be used: {}", path_, fmt::join(passed_over_, "; ")));
+            fmt::format("{} holds no checkpoint that can be used: {}; give --resume another directory", path_,
+                        fmt::join(passed_over_, "; ")));
       }
       Take(static_cast<std::int64_t>(choice));
       CheckSameRun(place.path, manifest, last_step, rank_.run);
@@ -293,8 +295,11 @@ RestoredState LoadTrainingState(const std::string& path, std::int64_t last_step,
   restore.CheckComplete(checkpoint);
   rank.stream.Synchronize();
   RestoredState restored{manifest.step, {}};
-  for (const std::string& reason : choice.passed_over())
-    restored.notes.push_back(fmt::format("{}; an older checkpoint is used", reason));
+  // One note, so that however many there are, the launcher's protocol takes them.
+  if (!choice.passed_over().empty()) {
+    restored.notes.push_back(
+        fmt::format("{}; an older checkpoint is used", fmt::join(choice.passed_over(), "; ")));
+  }
   restored.notes.push_back(
       fmt::format("resumed from {}: {} of {} steps are done", checkpoint, manifest.step, last_step));
   return restored;

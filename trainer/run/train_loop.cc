@@ -9,7 +9,9 @@
 #include <set>
 #include <string>
 
+#include "base/text.h"
 #include "proto/convert/trainer_convert.h"
+#include "proto/rank_messages.h"
 #include "trainer/layout/errors.h"
 #include "trainer/run/rank_trainer.h"
 #include "trainer/run/trace_recorder.h"
@@ -66,6 +68,12 @@ void SaveUnlessDiverged(const TrainConfig& config, bool diverged, RankTrainer& t
   } else if (trainer.shape().rank == 0) {
     spdlog::warn("a loss or gradient norm is not finite; not saving weights to {}", config.save_path);
   }
+}
+
+// Returns a note as a text that the launcher's protocol takes. It may quote a path, whose bytes need not be
+// UTF-8.
+std::string TextOfRank(const std::string& note) {
+  return base::OneLine(base::CleanUtf8(note, note.size()), kMaxRankErrorBytes);
 }
 
 // Returns whether a checkpoint is due after `done` steps: every save_every steps, and at the end.
@@ -129,7 +137,10 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       report.set_grad_norm(done.grad_norm);
     }
     if (step == first_step) {
-      for (const std::string& note : trainer.resumed().notes) report.add_notes(note);
+      for (const std::string& note : trainer.resumed().notes) {
+        report.add_notes(TextOfRank(note));
+        if (rank == 0) spdlog::info("{}", note);
+      }
     }
     if (rank == 0 && progress) progress(report);
     if (SavesAfter(config, step + 1)) SaveCheckpointUnlessDiverged(diverged, trainer, saved);
@@ -143,7 +154,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   trainer.Barrier();  // no rank leaves while a peer still needs it
   FillMemory(trainer, backend, config.memory_capacity_bytes, result);
   result.set_first_step(first_step);
-  result.set_checkpoint_path(saved);
+  result.set_checkpoint_path(base::CleanUtf8(saved, saved.size()));
   if (config.slice) {
     result.mutable_slice()->set_tensor(config.slice->tensor);
     result.mutable_slice()->set_pipeline(config.slice->pipeline);
