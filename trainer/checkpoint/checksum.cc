@@ -15,8 +15,8 @@ constexpr std::int64_t kReadBytes = 1 << 20;
 constexpr std::uint64_t kMultiplier = 0x9e3779b97f4a7c15u;
 constexpr std::uint64_t kFoldMultiplier = 0xd6e8feb86659fd93u;
 
-// Invertible in `lane` and in `word`: one changed word always changes the lane. The shift moves the high bits,
-// which a product leaves in place, to where the next product spreads them.
+// Invertible in `lane` and in `word`: one changed word always changes the lane. The shift moves the high
+// bits, which a product leaves in place, to where the next product spreads them.
 std::uint64_t Mix(std::uint64_t lane, std::uint64_t word) {
   const std::uint64_t product = (lane ^ word) * kMultiplier;
   return (product ^ (product >> 32)) * kFoldMultiplier;
