@@ -305,8 +305,8 @@ TEST_F(EmulatedGpu, ReproducibleModeRepeatsEveryBit) {
   EXPECT_FALSE(BitsOf(c, directory, "1") == BitsOf(c, directory, "3"));
 }
 
-// Under the same plan a resumed run takes the same steps, to the last bit, and ends with the same weights: with
-// master weights, of which the parameters are the rounded values, and without.
+// Under the same plan a resumed run takes the same steps, to the last bit, and ends with the same weights:
+// with master weights, of which the parameters are the rounded values, and without.
 TEST_F(EmulatedGpu, ResumesToTheLastBit) {
   const ScopedVariable matmul("AUTOCFG_MATMUL", "heuristic"), attention("AUTOCFG_ATTENTION", "own");
   TrainConfig gpt2_dp = Gpt2("fp32"), llama = Llama("bf16");
