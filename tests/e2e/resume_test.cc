@@ -132,7 +132,7 @@ TEST_F(ResumeTest, SaysWhichCheckpointItTookAndWhy) {
 
 TEST_F(ResumeTest, RefusesAnotherRunInOneLine) {
   Answer(Train("tp=1", "2", {"--checkpoint", ckpt_}));
-  ExpectOneClearLine(Train("tp=1", "4", {"--resume", ckpt_, "--lr", "1e-2"}), 2,
+  ExpectOneClearLine(Train("tp=2,pp=2", "4", {"--resume", ckpt_, "--lr", "1e-2"}), 2,
                      {"optimizer.lr is 0.0003 in the checkpoint and 0.01 in this run"});
   ExpectOneClearLine(Train("tp=1", "2", {"--resume", ckpt_}), 2,
                      {"2 steps are done, and the run has 2; give more --steps"});

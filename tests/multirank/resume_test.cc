@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <ios>
 #include <string>
 #include <vector>
 
@@ -122,6 +125,37 @@ TEST(Resume, ContinuesAgainAndAgain) {
     EXPECT_NEAR(last.steps[0].loss, whole.steps[static_cast<std::size_t>(step - 1)].loss, 1e-9);
   }
   ExpectSameWeights(config.model, whole, last, 1e-9);
+}
+
+// Whichever file is damaged, and whichever rank finds it: all ranks take the older checkpoint.
+TEST(Resume, AllRanksPassOverADamagedCheckpoint) {
+  const TrainConfig config = SixSteps(ModelStyles().at(1));
+  const TempDir directory;
+  for (const std::int64_t step : {2, 3}) {
+    TrainConfig c = Under(config, "tp=2,pp=2,dp=1,mbs=1");
+    c.checkpoint_path = directory.File("ckpt");
+    if (step == 3) c.resume_path = c.checkpoint_path;
+    RunUntil(c, step);
+  }
+  for (const char* plan : {"tp=1,pp=2,dp=1,mbs=1", "tp=2,pp=1,dp=2,mbs=1", "tp=1,pp=1,dp=1,mbs=1"}) {
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string file = directory.File(fmt::format("ckpt/step-3/rank-{}.safetensors", rank));
+      std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+      stream.seekg(-1, std::ios::end);
+      const int last = stream.get();
+      const auto set_last = [&](int byte) {
+        stream.seekp(-1, std::ios::end);
+        stream.put(static_cast<char>(byte));
+        stream.flush();
+      };
+      set_last(last ^ 1);
+      TrainConfig c = Under(config, plan);
+      c.resume_path = directory.File("ckpt");
+      EXPECT_EQ(RunUntil(c, 3).steps.size(), 1u) << plan << ", rank " << rank;
+      set_last(last);
+      EXPECT_EQ(RunUntil(c, 3).steps.size(), 0u) << plan << ", rank " << rank;
+    }
+  }
 }
 
 // On a device whose memory the host cannot access, over both ways to communicate.

@@ -132,8 +132,10 @@ std::vector<CheckpointPlace> FindCheckpoints(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error))
     throw BadInput(fmt::format("cannot resume from {}: it is not a directory", path));
-  if (const auto step = StepOf(NameOf(path))) return {{*step, path}};
+  const auto step = StepOf(NameOf(path));
+  if (HasManifest(path)) return {{step.value_or(0), path}};
   std::vector<CheckpointPlace> places = PlacesIn(path);
+  if (places.empty() && step) return {{*step, path}};  // OpenCheckpoint says what is missing
   if (places.empty()) {
     throw BadInput(fmt::format(
         "{} holds no checkpoint; give a directory that --checkpoint wrote, or one step-N of it", path));

@@ -13,7 +13,7 @@
 namespace autocfg::trainer {
 
 struct CheckpointPlace {
-  std::int64_t step = 0;  // by its name
+  std::int64_t step = 0;  // by its name; 0 if a user gave it another one
   std::string path;
 };
 

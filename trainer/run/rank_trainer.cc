@@ -88,7 +88,8 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   data_ = config.data_path.empty()
               ? CreatePatternSource(config.seed, config.model.vocab)
               : OpenTokenFile(config.data_path, config.workload.seq_len, config.model.vocab);
-  identity_ = IdentityOf(config, data_->Identity());
+  if (!config.checkpoint_path.empty() || !config.resume_path.empty())
+    identity_ = IdentityOf(config, data_->Identity());
   stream_ = backend.device->CreateStream();
   PlanMemory();
   groups_ = MakeGroups(*backend.comm, shape_, layout_->staging());

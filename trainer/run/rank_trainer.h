@@ -80,7 +80,7 @@ class RankTrainer {
   std::optional<RankExchange> exchange_;
   std::vector<PipelineStage> stages_;  // by chunk
   std::unique_ptr<TokenSource> data_;
-  RunIdentity identity_;
+  RunIdentity identity_;                            // empty if the run neither saves nor resumes
   std::optional<CheckpointDirectory> checkpoints_;  // on rank 0
   RestoredState resumed_;
   std::optional<Runner> runner_;

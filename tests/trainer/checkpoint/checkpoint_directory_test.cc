@@ -187,6 +187,17 @@ TEST_F(Directory, TakesOneCheckpointByItsName) {
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].step, 3);
   }
+  fs::rename(Step(3), path_ + "/best");
+  const auto renamed = FindCheckpoints(path_ + "/best");
+  ASSERT_EQ(renamed.size(), 1u);
+  EXPECT_EQ(OpenCheckpoint(renamed[0].path).step, 3);
+  fs::remove(Step(6) + "/manifest.json");
+  ASSERT_EQ(FindCheckpoints(Step(6)).size(), 1u);
+  EXPECT_THAT(Refusal([&] { OpenCheckpoint(FindCheckpoints(Step(6))[0].path); }), HasSubstr("manifest.json"));
+  // A directory of checkpoints may have such a name too.
+  fs::rename(path_, home_.File("step-100"));
+  EXPECT_EQ(FindCheckpoints(home_.File("step-100")).at(0).step, 6);
+  fs::rename(home_.File("step-100"), path_);
   EXPECT_TRUE(IsOfDirectory(Step(3), path_));
   EXPECT_TRUE(IsOfDirectory(path_ + "/.", path_));
   EXPECT_FALSE(IsOfDirectory(home_.path(), path_));
