@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/weights.h"
 #include "trainer/layout/errors.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/model/initialize.h"

@@ -13,14 +13,14 @@
 
 #include "kernels/cpu/cpu_device.h"
 #include "search/plan/plan_text.h"
-#include "tests/trainer/checkpoint/checkpoint_fixture.h"
+#include "tests/trainer/checkpoint/weights_fixture.h"
 #include "tests/trainer/model_styles.h"
 #include "trainer/layout/errors.h"
 
 namespace autocfg::trainer {
 namespace {
 
-using test::Checkpoint;
+using test::SavedWeights;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -139,7 +139,7 @@ TEST(PiecesToSave, AreTheWholeModelOnce) {
   }
 }
 
-class PiecesOfFile : public Checkpoint {
+class PiecesOfFile : public SavedWeights {
  protected:
   // Writes a file of one piece, with changed metadata, and returns why it is refused.
   std::string Refusal(const std::function<void(nlohmann::json&)>& change) {

@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/weights.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
