@@ -12,7 +12,6 @@
 
 #include "search/plan/plan_text.h"
 #include "trainer/checkpoint/safetensors.h"
-#include "trainer/checkpoint/state_pieces.h"
 #include "trainer/layout/element_copy.h"
 #include "trainer/layout/errors.h"
 
@@ -31,8 +30,8 @@ std::string FilePath(const std::string& checkpoint, std::int64_t rank) {
 }
 
 // Writes the rank's file. Returns its size and checksum.
-RankExchange::Record WriteOwnFile(const std::string& path, const RankState& rank) {
-  const std::vector<OwnedPiece> pieces = PiecesToSave(rank.shape, rank.layout);
+RankExchange::Record WriteOwnFile(const std::string& path, const std::vector<OwnedPiece>& pieces,
+                                  const RankState& rank) {
   if (pieces.empty()) return kNoFile;
   const std::vector<Parameter>& parameters = rank.layout.parameters();
   std::vector<TensorToStore> tensors;
@@ -102,7 +101,7 @@ void CopyRounded(std::span<const char> floats, const Tensor& tensor, std::int64_
 // Copies the rank's elements from the files of a checkpoint.
 class Restore {
  public:
-  explicit Restore(const RankState& rank) : rank_(rank), targets_(TargetsToLoad(rank.layout)) {
+  Restore(const std::vector<StateTarget>& targets, const RankState& rank) : rank_(rank), targets_(targets) {
     copied_.resize(targets_.size());
     for (std::size_t i = 0; i < targets_.size(); ++i)
       targets_of_[rank.layout.parameters()[targets_[i].parameter].name].push_back(i);
@@ -123,10 +122,8 @@ class Restore {
       const Parameter& p = rank_.layout.parameters()[targets_[i].parameter];
       const std::int64_t wanted = ModelElements(p, targets_[i].range);
       if (copied_[i] == wanted) continue;
-      throw BadInput(
-          fmt::format("{} has {} of {} elements of {} ({}); the run that wrote it is not of this "
-                      "version",
-                      checkpoint, copied_[i], wanted, p.name, Name(targets_[i].kind)));
+      throw BadInput(fmt::format("{} has {} of {} elements of {} ({}); take an older checkpoint", checkpoint,
+                                 copied_[i], wanted, p.name, Name(targets_[i].kind)));
     }
   }
 
@@ -163,7 +160,7 @@ class Restore {
   }
 
   const RankState& rank_;
-  const std::vector<StateTarget> targets_;
+  const std::vector<StateTarget>& targets_;
   std::map<std::string, std::vector<std::size_t>> targets_of_;  // by parameter
   std::vector<std::int64_t> copied_;                            // elements, by target
 };
@@ -259,10 +256,10 @@ class Choice {
 }  // namespace
 
 std::string SaveTrainingState(const std::string& path, CheckpointDirectory* directory, std::int64_t step,
-                              const RankState& rank) {
+                              const std::vector<OwnedPiece>& pieces, const RankState& rank) {
   if (directory != nullptr) directory->Begin(step);
   rank.exchange.Barrier();  // the directory exists
-  const auto own = WriteOwnFile(FilePath(PartialPath(path, step), rank.shape.rank), rank);
+  const auto own = WriteOwnFile(FilePath(PartialPath(path, step), rank.shape.rank), pieces, rank);
   const auto records = rank.exchange.GatherOnFirst(own);  // of files that are complete and durable
   std::string saved;
   if (directory != nullptr) {
@@ -282,7 +279,8 @@ std::string SaveTrainingState(const std::string& path, CheckpointDirectory* dire
   return saved;
 }
 
-RestoredState LoadTrainingState(const std::string& path, std::int64_t last_step, const RankState& rank) {
+RestoredState LoadTrainingState(const std::string& path, std::int64_t last_step,
+                                const std::vector<StateTarget>& targets, const RankState& rank) {
   Choice choice(path, rank);
   choice.Choose(last_step);
   const std::string& checkpoint = choice.place.path;
@@ -290,7 +288,7 @@ RestoredState LoadTrainingState(const std::string& path, std::int64_t last_step,
   if (manifest.sequences != manifest.step * rank.shape.workload.global_batch)
     throw BadInput(fmt::format("{} is at sequence {}, which is not the end of step {}", checkpoint,
                                manifest.sequences, manifest.step));
-  Restore restore(rank);
+  Restore restore(targets, rank);
   for (const CheckpointFile& file : manifest.files) restore.CopyFrom(FilePath(checkpoint, file.rank));
   restore.CheckComplete(checkpoint);
   rank.stream.Synchronize();

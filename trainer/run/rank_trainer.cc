@@ -135,7 +135,7 @@ RankState RankTrainer::State() {
 
 void RankTrainer::SetWeights() {
   if (!config_.resume_path.empty()) {
-    resumed_ = LoadTrainingState(config_.resume_path, config_.lr.steps, State());
+    resumed_ = LoadTrainingState(config_.resume_path, config_.lr.steps, TargetsToLoad(*layout_), State());
     step_ = resumed_.step;
     return;
   }
@@ -172,7 +172,8 @@ void RankTrainer::Save(const std::string& path) {
 }
 
 std::string RankTrainer::SaveCheckpoint() {
-  return SaveTrainingState(config_.checkpoint_path, checkpoints_ ? &*checkpoints_ : nullptr, step_, State());
+  return SaveTrainingState(config_.checkpoint_path, checkpoints_ ? &*checkpoints_ : nullptr, step_,
+                           PiecesToSave(shape_, *layout_), State());
 }
 
 std::int64_t RankTrainer::PeakBytes() const {

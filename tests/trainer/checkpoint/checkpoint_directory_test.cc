@@ -138,8 +138,8 @@ TEST_F(Directory, CutOffOrMissingIsRefusedByName) {
   CheckpointDirectory directory(path_, false);
   Save(directory, 6);
   const std::string manifest = ManifestText(ManifestOf(6));
-  for (std::size_t length = 0; length < manifest.size(); ++length) {
-    Write(Step(6) + "/manifest.json", manifest.substr(0, length));
+  for (std::size_t length = manifest.size(); length-- > 0;) {
+    fs::resize_file(Step(6) + "/manifest.json", length);
     EXPECT_THAT(Refusal([&] { OpenCheckpoint(Step(6)); }), HasSubstr("step-6/manifest.json is cut off"));
   }
   fs::remove(Step(6) + "/manifest.json");
