@@ -34,7 +34,7 @@ const std::map<std::string, std::vector<std::string>>& UnsupportedOptions() {
         "--rejected"}},
       {"predict", {"--engine", "--input", "--study"}},
       {"explain", {"--engine", "--input", "--study"}},
-      {"train", {"--checkpoint", "--save-every", "--resume", "--log"}}};
+      {"train", {"--log"}}};
   return options;
 }
 

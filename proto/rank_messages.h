@@ -3,7 +3,8 @@
 // small, whatever the run. This table has the largest messages of real runs.
 //
 //   gather request   a UCX address: up to some kB; an identity of NCCL: 128 bytes
-//   progress         40 bytes
+//   progress         40 bytes; that of the first step of a resumed run also has up to two notes, each cut to
+//                    kMaxRankErrorBytes
 //   error            its message, cut to kMaxRankErrorBytes
 //   result           24 bytes a step, 50 a row of a trace, 100 an op: 70 MB for the longest trace. So it
 //                    goes in parts, and the run spec bounds their sum

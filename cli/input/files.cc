@@ -211,6 +211,34 @@ absl::Status CheckWritable(const std::string& path) {
   return failed ? CannotWrite(path, failed.value()) : absl::OkStatus();
 }
 
+absl::Status CheckWritableDirectory(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) {
+    if (!fs::is_directory(path, ignored))
+      return absl::InvalidArgumentError(fmt::format("{}: is not a directory; give one", path));
+    return access(path.c_str(), W_OK | X_OK) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
+  }
+  const fs::path whole = fs::absolute(path, ignored).lexically_normal();
+  const fs::path parent = (whole.has_filename() ? whole : whole.parent_path()).parent_path();
+  if (!fs::is_directory(parent, ignored)) {
+    return absl::NotFoundError(
+        fmt::format("{}: cannot be created, because {} is not a directory; give one in an existing directory",
+                    path, parent.string()));
+  }
+  return access(parent.c_str(), W_OK | X_OK) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
+}
+
+absl::Status CheckReadableDirectory(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: is {}; give an existing directory", path,
+                    std::filesystem::exists(path, error) ? "not a directory" : "not there"));
+  }
+  return access(path.c_str(), R_OK | X_OK) == 0 ? absl::OkStatus() : CannotRead(path, errno);
+}
+
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
   if (auto status = CheckWritable(path); !status.ok()) return status;
   const WriteTarget target = Resolve(path);

@@ -30,6 +30,12 @@ absl::Status CheckWritable(const std::string& path);
 // does, and if the path exists and is not a regular file.
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path);
 
+// Returns OK if `path` is a directory that can be written to, or can be created in a directory that exists.
+absl::Status CheckWritableDirectory(const std::string& path);
+
+// Returns OK if `path` is a directory that can be read.
+absl::Status CheckReadableDirectory(const std::string& path);
+
 // Writes a file atomically: readers see the old or the new content, never a part. The content is durable once
 // OK is returned. Symbolic links are followed and kept. A device, a pipe or a descriptor (/dev/stdout) is
 // written in place.

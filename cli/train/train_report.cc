@@ -71,22 +71,26 @@ std::optional<double> TokensPerSecond(const v1::TrainResult& result, const RunDe
 std::string Divergence(const v1::TrainResult& result) {
   for (int i = 0; i < std::max(result.losses_size(), result.grad_norms_size()); ++i) {
     if (i < result.losses_size() && !std::isfinite(result.losses(i)))
-      return fmt::format("step {}: the loss is {}", i + 1, NumberText(result.losses(i), 6));
+      return fmt::format("step {}: the loss is {}", result.first_step() + i + 1,
+                         NumberText(result.losses(i), 6));
     if (i < result.grad_norms_size() && !std::isfinite(result.grad_norms(i)))
-      return fmt::format("step {}: the gradient norm is {}", i + 1, NumberText(result.grad_norms(i), 6));
+      return fmt::format("step {}: the gradient norm is {}", result.first_step() + i + 1,
+                         NumberText(result.grad_norms(i), 6));
   }
   return "";
 }
 
 nlohmann::ordered_json TrainJson(const v1::TrainResult& result, const RunDescription& run) {
   const std::optional<double> tokens_per_s = TokensPerSecond(result, run);
-  return {{"losses", ListOf(result.losses())},
+  return {{"first_step", result.first_step()},
+          {"losses", ListOf(result.losses())},
           {"grad_norms", ListOf(result.grad_norms())},
           {"step_time_s", ListOf(result.step_time_s())},
           {"tokens_per_s", tokens_per_s ? Json(*tokens_per_s) : Json(nullptr)},
           {"planned_memory_bytes", result.planned_memory_bytes().total()},
           {"peak_memory_bytes", result.peak_memory_bytes()},
           {"device_overhead_bytes", result.device_overhead_bytes()},
+          {"checkpoint", result.checkpoint_path().empty() ? Json(nullptr) : Json(result.checkpoint_path())},
           {"plan", run.plan},
           {"device", std::string(Name(run.device))},
           {"cluster", run.emulated.empty() ? Json(nullptr) : Json(run.emulated)},
@@ -117,12 +121,13 @@ std::string TrainReport(const v1::TrainResult& result, const RunDescription& run
   return fmt::format(
       "\nplan: {} on {}, {} rank{}\n"
       "tokens per second: {} (measured, median step{})\n"
-      "memory of the worst rank: {} planned, {} of them used, {} beside them\n",
+      "memory of the worst rank: {} planned, {} of them used, {} beside them\n{}",
       run.plan, Name(run.device), run.ranks, run.ranks == 1 ? "" : "s",
       base::CountText(std::llround(*tokens_per_s)),
       result.step_time_s_size() > 1 ? ", without the first" : "",
       base::BytesText(result.planned_memory_bytes().total()), base::BytesText(result.peak_memory_bytes()),
-      base::BytesText(result.device_overhead_bytes()));
+      base::BytesText(result.device_overhead_bytes()),
+      result.checkpoint_path().empty() ? "" : fmt::format("checkpoint: {}\n", result.checkpoint_path()));
 }
 
 TrainDisplay::TrainDisplay(bool json, bool computes, std::int64_t steps, const Workload& workload)

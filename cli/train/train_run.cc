@@ -226,6 +226,11 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
   const auto steps = ParseWhole("--steps", args.steps, 1, 100'000'000);
   if (!steps.ok()) return steps.status();
   run.steps = *steps;
+  if (!args.save_every.empty()) {
+    const auto every = ParseWhole("--save-every", args.save_every, 1, 100'000'000);
+    if (!every.ok()) return every.status();
+    run.save_every = *every;
+  }
   const auto seed = ParseSeed("--seed", args.seed);
   if (!seed.ok()) return seed.status();
   run.seed = *seed;
@@ -249,12 +254,24 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
 }
 
 absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
-  if (!Computes(run.device) && !args.save.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("--save: the {} device computes no weights; leave it out", Name(run.device)));
+  const std::pair<const char*, const std::string&> of_weights[] = {
+      {"--save", args.save}, {"--checkpoint", args.checkpoint}, {"--resume", args.resume}};
+  for (const auto& [option, path] : of_weights) {
+    if (path.empty()) continue;
+    if (!Computes(run.device)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: the {} device computes no weights; leave it out", option, Name(run.device)));
+    }
+    if (run.slice) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: a slice has the weights of one rank alone; leave it out", option));
+    }
   }
-  if (run.slice && !args.save.empty())
-    return absl::InvalidArgumentError("--save: a slice has the weights of one rank alone; leave it out");
+  if (run.save_every != 0 && args.checkpoint.empty())
+    return absl::InvalidArgumentError("--save-every: no directory is given; give --checkpoint DIR too");
+  if (!args.resume.empty() && !args.init.empty())
+    return absl::InvalidArgumentError(
+        "--init: a resumed run has the weights of its checkpoint; leave out --init or --resume");
   if (IsDry(run.device) && !args.trace.empty())
     return absl::InvalidArgumentError(
         "--trace: the dry device takes no time; leave it out, or give --device paced");
@@ -270,6 +287,13 @@ absl::Status CheckFiles(const TrainArgs& args) {
   }
   if (!args.save.empty()) {
     if (const auto path = ReplaceablePath(args.save); !path.ok()) return Where("--save", path.status());
+  }
+  if (!args.checkpoint.empty()) {
+    if (auto status = CheckWritableDirectory(args.checkpoint); !status.ok())
+      return Where("--checkpoint", status);
+  }
+  if (!args.resume.empty()) {
+    if (auto status = CheckReadableDirectory(args.resume); !status.ok()) return Where("--resume", status);
   }
   if (!args.trace.empty()) {
     if (auto status = CheckWritable(args.trace); !status.ok()) return Where("--trace", status);

@@ -34,6 +34,7 @@ struct TrainRun {
   std::optional<v1::Slice> slice;            // if set, runs only this rank
   std::shared_ptr<const OpTimeModel> times;  // of the emulated cluster, else nominal
   std::int64_t steps = 0;
+  std::int64_t save_every = 0;  // steps from checkpoint to checkpoint; 0: one, at the end
   std::uint64_t seed = 0;
   v1::OptimizerSpec optimizer;
   Capacity capacity;

@@ -49,6 +49,9 @@ absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
     if (!path.ok()) return absl::Status(path.status().code(), fmt::format("--save: {}", Text(path.status())));
     spec.set_save_path(*path);
   }
+  spec.set_checkpoint_path(args.checkpoint);
+  spec.set_save_every(run.save_every);
+  spec.set_resume_path(args.resume);
   spec.set_memory_capacity_bytes(run.capacity.bytes);
   spec.set_trace(!args.trace.empty());
   if (run.slice) *spec.mutable_slice() = *run.slice;
@@ -135,10 +138,15 @@ int AnswerRun(const TrainRun& run, const TrainArgs& args, const worker::JobResul
   }
   if (const std::string divergence = Divergence(*result);
       code == kExitDone && !run.slice && !divergence.empty()) {
+    const bool has_checkpoint = !result->checkpoint_path().empty();
     return Fail(
         kExitNegative,
-        fmt::format("the run diverged at {}{}; use a smaller --lr, more --warmup-steps or --clip-norm",
-                    divergence, args.save.empty() ? "" : ", nothing was saved"));
+        fmt::format("the run diverged at {}{}{}; use a smaller --lr, more --warmup-steps or --clip-norm",
+                    divergence,
+                    args.save.empty() && args.checkpoint.empty() ? ""
+                    : has_checkpoint                             ? ", nothing was saved after it"
+                                                                 : ", nothing was saved",
+                    has_checkpoint ? fmt::format(" (last checkpoint: {})", result->checkpoint_path()) : ""));
   }
   return code;
 }
@@ -179,6 +187,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   };
   hooks.progress = [&](int rank, const v1::Progress& progress) {
     say_notes();
+    for (const auto& note : progress.notes()) Note(note);
     display.Step(rank, progress);
   };
   worker::ProcessLauncher launcher(trainer);
@@ -187,7 +196,12 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   display.End();
   ShowRankLogs(result);
   if (result.outcome == v1::OUTCOME_CANCELLED && interrupt.requested()) {
-    return Fail(kExitInterrupted, "interrupted; the ranks have ended, nothing was saved");
+    return Fail(kExitInterrupted,
+                args.checkpoint.empty()
+                    ? "interrupted; the ranks have ended, nothing was saved"
+                    : fmt::format("interrupted; the ranks have ended, nothing was saved after the last "
+                                  "checkpoint in {}",
+                                  args.checkpoint));
   }
   if (const int code = ExitOf(result); code != kExitDone) return code;
   say_notes();

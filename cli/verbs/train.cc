@@ -44,6 +44,13 @@ void AddTrain(CLI::App& app, Verb& chosen) {
                    "the cluster that --device paced emulates: a preset with its size, or a file");
   verb->add_option("--init", args->init, "start from these weights (safetensors)");
   verb->add_option("--save", args->save, "write the weights here at the end (safetensors)");
+  verb->add_option("--checkpoint", args->checkpoint,
+                   "write checkpoints in this directory; the last two are kept");
+  verb->add_option("--save-every", args->save_every,
+                   "write a checkpoint every N steps (default: one, after the last step)");
+  verb->add_option("--resume", args->resume,
+                   "continue from the newest checkpoint of this directory, under any plan; --steps counts "
+                   "from the start");
   verb->add_option("--seed", args->seed, "seed of the initial weights and the pattern")
       ->capture_default_str();
   AddOptimizerOptions(verb, args->optimizer);

@@ -310,6 +310,31 @@ TEST_F(EmulatedGpu, ReproducibleModeRepeatsEveryBit) {
   EXPECT_FALSE(BitsOf(c, directory, "1") == BitsOf(c, directory, "3"));
 }
 
+// Under the same plan a resumed run takes the same steps, to the last bit, and ends with the same weights:
+// with master weights, of which the parameters are the rounded values, and without.
+TEST_F(EmulatedGpu, ResumesToTheLastBit) {
+  const ScopedVariable matmul("AUTOCFG_MATMUL", "heuristic"), attention("AUTOCFG_ATTENTION", "own");
+  TrainConfig gpt2_dp = Gpt2("fp32"), llama = Llama("bf16");
+  gpt2_dp.plan = {{.dp = 2}};
+  llama.plan = {{.tp = 2, .pp = 2}};
+  for (TrainConfig whole : {Gpt2("bf16"), gpt2_dp, llama}) {
+    SCOPED_TRACE(::testing::Message() << Name(whole.workload.precision) << " tp=" << whole.plan.tp
+                                      << " pp=" << whole.plan.pp << " dp=" << whole.plan.dp);
+    const TempDir directory;
+    whole.lr.steps = 4;
+    TrainConfig resumed = whole;
+    whole.checkpoint_path = directory.File("ckpt");
+    whole.save_every = 2;
+    resumed.resume_path = directory.File("ckpt/step-2");
+    const Bits want = BitsOf(whole, directory, "1"), got = BitsOf(resumed, directory, "1");
+    ASSERT_EQ(want.losses.size(), 4u);
+    EXPECT_EQ(got.losses, std::vector(want.losses.begin() + 2, want.losses.end()));
+    EXPECT_EQ(got.grad_norms, std::vector(want.grad_norms.begin() + 2, want.grad_norms.end()));
+    EXPECT_GT(want.weights.size(), 10'000u);
+    EXPECT_TRUE(got.weights == want.weights) << "the weights differ";
+  }
+}
+
 // What a broken kernel does to a run, and that the run says so.
 TEST_F(EmulatedGpu, FaultOfTheDeviceEndsTheJobWithItsName) {
   TrainConfig c = Gpt2("fp32");

@@ -36,6 +36,9 @@ inline v1::TrainSpec SpecOf(const TrainConfig& c) {
   spec.set_data_path(c.data_path);
   spec.set_init_path(c.init_path);
   spec.set_save_path(c.save_path);
+  spec.set_checkpoint_path(c.checkpoint_path);
+  spec.set_save_every(c.save_every);
+  spec.set_resume_path(c.resume_path);
   spec.set_memory_capacity_bytes(c.memory_capacity_bytes);
   spec.set_trace(c.trace);
   if (c.slice) {

@@ -77,7 +77,9 @@ TEST(MergeResults, RunTakesItsSlowestRankAndLargestMemory) {
     rank.add_losses(5);
     rank.add_losses(4);
     rank.add_grad_norms(1);
+    rank.set_first_step(3);
   }
+  ranks[0].set_checkpoint_path("ckpt/step-5");  // only rank 0 knows it
   const auto run = MergeRanks(ranks);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(std::vector<double>(run->step_time_s().begin(), run->step_time_s().end()),
@@ -88,6 +90,8 @@ TEST(MergeResults, RunTakesItsSlowestRankAndLargestMemory) {
   EXPECT_EQ(run->device_overhead_bytes(), 90);
   EXPECT_EQ(run->losses_size(), 2);
   EXPECT_EQ(run->grad_norms_size(), 1);
+  EXPECT_EQ(run->first_step(), 3);
+  EXPECT_EQ(run->checkpoint_path(), "ckpt/step-5");
   ASSERT_EQ(run->trace_size(), 3);
   EXPECT_EQ(run->trace(2).action(), 3);
 

@@ -40,7 +40,18 @@ v1::RankMessage ResultOf(std::int64_t steps, std::int64_t rows = 0) {
   result.set_peak_memory_bytes(-1);
   result.set_device_overhead_bytes(-1);
   result.mutable_slice()->set_tensor(1);
+  result.set_first_step(-1);
+  result.set_checkpoint_path(std::string(4096, 'p'));  // the longest path that the system takes
   return message;
+}
+
+// So that a new field cannot be left out of the parts.
+TEST(ResultParts, AreTestedWithEveryField) {
+  const v1::RankMessage whole = ResultOf(1, 1);
+  const v1::TrainResult& result = whole.train_result();
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  result.GetReflection()->ListFields(result, &set);
+  EXPECT_EQ(static_cast<int>(set.size()), v1::TrainResult::descriptor()->field_count());
 }
 
 std::vector<v1::RankMessage> PartsOf(const v1::RankMessage& message) {

@@ -49,7 +49,8 @@ TEST(JobFiles, EveryTextOfAJobHasAUse) {
     if (field.full_name() != "autocfg.v1.RunSpec.device") check(field);  // Job.device
   });
   EXPECT_GT(texts, 15);
-  EXPECT_EQ(paths, (std::set<std::string>{"data_path", "init_path", "save_path"}));
+  EXPECT_EQ(paths,
+            (std::set<std::string>{"checkpoint_path", "data_path", "init_path", "resume_path", "save_path"}));
 }
 
 std::string Said(const absl::Status& status) { return std::string(status.message()); }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -17,6 +18,7 @@
 namespace autocfg::trainer {
 namespace {
 
+constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // limit set by the format
 
 // Returns the bytes of an element, or 0 if the format has no such type.
@@ -54,16 +56,21 @@ class HeaderReader {
  public:
   HeaderReader(const std::string& path, std::int64_t data_bytes) : path_(path), data_bytes_(data_bytes) {}
 
-  std::map<std::string, StoredTensor> Parse(const std::string& text) const {
+  void Parse(const std::string& text, std::map<std::string, StoredTensor>& tensors,
+             std::map<std::string, std::string>& metadata) const {
     const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object())
       throw BadInput(fmt::format("{} is not a safetensors file: its header is not a JSON object", path_));
-    std::map<std::string, StoredTensor> tensors;
     for (const auto& [name, entry] : json.items()) {
-      if (name != "__metadata__") tensors.emplace(name, ParseEntry(name, entry));
+      if (name != kMetadata) {
+        tensors.emplace(name, ParseEntry(name, entry));
+        continue;
+      }
+      for (const auto& [key, value] : entry.items()) {
+        if (value.is_string()) metadata.emplace(key, value.get<std::string>());
+      }
     }
     CheckOverlap(tensors);
-    return tensors;
   }
 
  private:
@@ -130,7 +137,28 @@ class HeaderReader {
   const std::int64_t data_bytes_;
 };
 
-std::string_view StoredName(DType dtype) {
+// Returns the JSON header, padded so that the data are aligned. Sets `data_bytes` to their size.
+std::string Header(const std::vector<TensorToStore>& tensors,
+                   const std::map<std::string, std::string>& metadata, std::int64_t& data_bytes) {
+  nlohmann::ordered_json header;
+  header[kMetadata] = metadata;
+  data_bytes = 0;
+  for (const TensorToStore& t : tensors) {
+    std::int64_t bytes = SizeOf(t.dtype);
+    for (const std::int64_t d : t.shape) bytes *= d;
+    header[t.name] = {{"dtype", StoredTypeName(t.dtype)},
+                      {"shape", t.shape},
+                      {"data_offsets", {data_bytes, data_bytes + bytes}}};
+    data_bytes += bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+}  // namespace
+
+std::string_view StoredTypeName(DType dtype) {
   switch (dtype) {
     case DType::kF64: return "F64";
     case DType::kF32: return "F32";
@@ -140,8 +168,6 @@ std::string_view StoredName(DType dtype) {
   }
   return "";
 }
-
-}  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : file_(File::OpenToRead(path)) {
   static_assert(std::endian::native == std::endian::little);
@@ -160,7 +186,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(File::OpenToRe
   std::string header(header_bytes, '\0');
   file_.ReadAt(8, header.data(), static_cast<std::int64_t>(header_bytes));
   data_begin_ = 8 + static_cast<std::int64_t>(header_bytes);
-  tensors_ = HeaderReader(path, size - data_begin_).Parse(header);
+  HeaderReader(path, size - data_begin_).Parse(header, tensors_, metadata_);
 }
 
 void SafetensorsFile::Read(const std::string& name, std::int64_t first, std::span<double> out) const {
@@ -188,25 +214,35 @@ void SafetensorsFile::Read(const std::string& name, std::int64_t first, std::spa
   }
 }
 
+void SafetensorsFile::ReadBytes(const StoredTensor& tensor, std::int64_t first, std::span<char> out) const {
+  file_.ReadAt(data_begin_ + tensor.begin + first, out.data(), static_cast<std::int64_t>(out.size()));
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<TensorToStore>& tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : file_(path) {
+  const std::string header = Header(tensors, metadata, total_bytes_);
+  const std::uint64_t length = header.size();
+  Append(&length, 8);
+  Append(header.data(), static_cast<std::int64_t>(header.size()));
+  total_bytes_ += bytes_;
+}
+
+void SafetensorsWriter::Append(const void* data, std::int64_t bytes) {
+  file_.Append(data, bytes);
+  checksum_.Add(data, bytes);
+  bytes_ += bytes;
+}
+
+void SafetensorsWriter::Finish() {
+  if (bytes_ != total_bytes_)
+    throw std::logic_error("safetensors: the data are not as long as the header says");
+  file_.Finish();
+}
+
 void WriteSafetensors(const std::string& path, const std::vector<TensorToStore>& tensors,
                       const std::function<std::span<const char>(std::size_t)>& data) {
-  nlohmann::ordered_json header;
-  header["__metadata__"] = {{"format", "pt"}};
-  std::int64_t offset = 0;
-  for (const TensorToStore& t : tensors) {
-    std::int64_t bytes = SizeOf(t.dtype);
-    for (const std::int64_t d : t.shape) bytes *= d;
-    header[t.name] = {
-        {"dtype", StoredName(t.dtype)}, {"shape", t.shape}, {"data_offsets", {offset, offset + bytes}}};
-    offset += bytes;
-  }
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the data
-  const std::uint64_t length = text.size();
-
-  FileReplacement file(path);
-  file.Append(&length, 8);
-  file.Append(text.data(), static_cast<std::int64_t>(text.size()));
+  SafetensorsWriter file(path, tensors, {{"format", "pt"}});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::span<const char> bytes = data(i);
     file.Append(bytes.data(), static_cast<std::int64_t>(bytes.size()));

@@ -64,6 +64,15 @@ void CheckSlice(const TrainConfig& c) {
   check("tensor", c.slice->tensor, c.plan.tp);
   check("pipeline", c.slice->pipeline, c.plan.pp);
   if (!c.save_path.empty()) throw BadInput("a slice has no whole model to save; leave out --save or --slice");
+  if (!c.checkpoint_path.empty() || !c.resume_path.empty())
+    throw BadInput("a slice has no state of a whole run; leave out --checkpoint and --resume, or --slice");
+}
+
+void CheckCheckpoints(const TrainConfig& c) {
+  if (!c.resume_path.empty() && !c.init_path.empty())
+    throw BadInput("a resumed run has the weights of its checkpoint; leave out --init or --resume");
+  if (c.save_every != 0 && c.checkpoint_path.empty())
+    throw BadInput("save_every is given without a directory; give --checkpoint DIR too");
 }
 
 }  // namespace
@@ -84,6 +93,9 @@ TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
   c.data_path = spec.data_path();
   c.init_path = spec.init_path();
   c.save_path = spec.save_path();
+  c.checkpoint_path = spec.checkpoint_path();
+  c.save_every = spec.save_every();
+  c.resume_path = spec.resume_path();
   c.memory_capacity_bytes = spec.memory_capacity_bytes();
   c.trace = spec.trace();
   if (spec.has_slice()) c.slice = SliceCoordinates{spec.slice().tensor(), spec.slice().pipeline()};
@@ -124,6 +136,8 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
   constexpr double kLarge = 1e9;
   RequireRange("steps", static_cast<double>(c.lr.steps), 1, kLarge);
   RequireRange("warmup_steps", static_cast<double>(c.lr.warmup_steps), 0, kLarge);
+  RequireRange("save_every", static_cast<double>(c.save_every), 0, kLarge);
+  CheckCheckpoints(c);
   RequireRange("warmup_steps_untimed", static_cast<double>(c.untimed_steps), 0, kLarge);
   RequireRange("lr", c.lr.lr, 0, kLarge);
   RequireRange("min_lr", c.lr.min_lr, 0, kLarge);

@@ -34,6 +34,9 @@ struct TrainConfig {
   std::string data_path;                   // empty: the synthetic pattern
   std::string init_path;                   // empty: drawn from the seed
   std::string save_path;                   // empty: nothing is saved
+  std::string checkpoint_path;             // directory of checkpoints to write; empty: none are written
+  std::int64_t save_every = 0;             // steps from checkpoint to checkpoint; 0: one, at the end
+  std::string resume_path;                 // checkpoint, or directory of them; empty: starts at step 0
   std::int64_t memory_capacity_bytes = 0;  // 0: unlimited
   bool trace = false;                      // the result contains the trace rows of the last step
   std::optional<SliceCoordinates> slice;   // every process of the job runs this rank of the plan alone

@@ -123,7 +123,7 @@ void MemoryLayout::AddStates(DType dtype, Tensor ParameterTensors::*member) {
     const std::int64_t part = unit.elements / shape_.shards;
     const Reservation own = arena_.Reserve(Region::kOptimizer, dtype, {part});
     for (const std::size_t i : unit.parameters) {
-      const OwnRange& range = tensors_[i].own;
+      const ElementRange& range = tensors_[i].own;
       if (range.count == 0) continue;
       Reservation of_parameter = own;
       of_parameter.offset +=

@@ -31,7 +31,7 @@ struct LinearParameters {
 
 struct ParameterTensors {
   Tensor value, grad;
-  OwnRange own;  // the elements whose states this rank has
+  ElementRange own;  // the elements whose states this rank has
   // Of those elements, flat; absent if there are none.
   Tensor master;  // absent also if the precision has no master weights
   Tensor m, v;

@@ -36,7 +36,7 @@ ParameterUnits GroupParameters(const std::vector<Parameter>& parameters, std::in
   return all;
 }
 
-OwnRange OwnRangeOf(const ParameterUnit& unit, std::int64_t offset, std::int64_t elements, std::int64_t shard,
+ElementRange OwnRangeOf(const ParameterUnit& unit, std::int64_t offset, std::int64_t elements, std::int64_t shard,
                     std::int64_t shards) {
   const std::int64_t part = unit.elements / shards;
   const std::int64_t first = std::clamp<std::int64_t>(part * shard - offset, 0, elements);

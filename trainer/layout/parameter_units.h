@@ -30,14 +30,15 @@ struct ParameterUnits {
 // `shards`: the number of equal parts that each unit falls into.
 ParameterUnits GroupParameters(const std::vector<Parameter>& parameters, std::int64_t shards);
 
-// The elements of a parameter whose states a rank has: [first, first + count) of its local elements.
-struct OwnRange {
+// Elements [first, first + count) of a rank's part of a parameter, in the order of its memory.
+struct ElementRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
 
-// Returns those of a parameter of `elements` elements in part `shard` of the `shards` equal parts of its unit.
-OwnRange OwnRangeOf(const ParameterUnit& unit, std::int64_t offset, std::int64_t elements, std::int64_t shard,
+// Returns the elements of a parameter, of `elements` in all, that are in part `shard` of the `shards` equal
+// parts of its unit.
+ElementRange OwnRangeOf(const ParameterUnit& unit, std::int64_t offset, std::int64_t elements, std::int64_t shard,
                     std::int64_t shards);
 
 }  // namespace autocfg::trainer

@@ -11,12 +11,15 @@
 #include <system_error>
 #include <vector>
 
+#include "trainer/checkpoint/checksum.h"
 #include "trainer/checkpoint/file.h"
 #include "trainer/layout/errors.h"
 #include "trainer/model/initialize.h"
 
 namespace autocfg::trainer {
 namespace {
+
+constexpr std::int64_t kIdentityBytes = 1 << 20;
 
 class FileSource final : public TokenSource {
  public:
@@ -41,6 +44,14 @@ class FileSource final : public TokenSource {
       done += count;
       offset = 0;
     }
+  }
+
+  std::string Identity() const override {
+    std::vector<char> start(static_cast<std::size_t>(std::min(count_ * width_, kIdentityBytes)));
+    file_.ReadAt(0, start.data(), static_cast<std::int64_t>(start.size()));
+    Checksum checksum;
+    checksum.Add(start.data(), static_cast<std::int64_t>(start.size()));
+    return fmt::format("{} tokens of {} bytes, {:016x}", count_, width_, checksum.Value());
   }
 
  private:
@@ -90,6 +101,8 @@ class PatternSource final : public TokenSource {
       at = (at + 1) % pattern_.size();
     }
   }
+
+  std::string Identity() const override { return "the pattern of the seed"; }
 
  private:
   const std::array<std::uint32_t, 2> key_;

@@ -18,6 +18,10 @@ class TokenSource {
   // Fills `tokens` with the first tokens of sequence n: inputs are [0, S), targets [1, S]. Throws BadInput if
   // a token is outside the vocabulary.
   virtual void Read(std::int64_t sequence, std::span<std::int32_t> tokens) = 0;
+
+  // Returns a text that tells the tokens from those of other sources, wherever they are stored. A file's is
+  // its length, the size of a token and a checksum of its first MiB.
+  virtual std::string Identity() const = 0;
 };
 
 // Opens a file of bytes, or of little-endian 16- or 32-bit ids if its name ends in .u16 or .u32. Sequence n

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "search/schedule/action_kinds.h"
-#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/weights.h"
 #include "trainer/layout/errors.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/model/initialize.h"
@@ -76,13 +76,26 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
           fmt::format("the {} device computes no weights; leave out --save", backend.device->Name()));
     if (rank == 0) CheckSavePath(config.save_path);
   }
+  if (!config.checkpoint_path.empty() || !config.resume_path.empty()) {
+    if (!backend.device->Computes())
+      throw BadInput(fmt::format("the {} device computes no weights; leave out --checkpoint and --resume",
+                                 backend.device->Name()));
+    if (rank == 0 && !config.checkpoint_path.empty()) {
+      checkpoints_.emplace(
+          config.checkpoint_path,
+          !config.resume_path.empty() && IsOfDirectory(config.resume_path, config.checkpoint_path));
+    }
+  }
   data_ = config.data_path.empty()
               ? CreatePatternSource(config.seed, config.model.vocab)
               : OpenTokenFile(config.data_path, config.workload.seq_len, config.model.vocab);
+  if (!config.checkpoint_path.empty() || !config.resume_path.empty())
+    identity_ = IdentityOf(config, data_->Identity());
   stream_ = backend.device->CreateStream();
   PlanMemory();
   groups_ = MakeGroups(*backend.comm, shape_, layout_->staging());
   run_.emplace(Execution{*backend.ops, *stream_, groups_, pending_, SplitsSequence(config.plan)});
+  exchange_.emplace(shape_, *layout_, *run_, *backend.device);
   SetWeights();
   for (std::size_t chunk = 0; chunk < shape_.chunks.size(); ++chunk) {
     stages_.emplace_back(shape_, *layout_, chunk);
@@ -117,7 +130,16 @@ void RankTrainer::PlanMemory() {
   layout_->Resolve();
 }
 
+RankState RankTrainer::State() {
+  return {shape_, *layout_, identity_, *exchange_, *backend_.device, *stream_};
+}
+
 void RankTrainer::SetWeights() {
+  if (!config_.resume_path.empty()) {
+    resumed_ = LoadTrainingState(config_.resume_path, config_.lr.steps, TargetsToLoad(*layout_), State());
+    step_ = resumed_.step;
+    return;
+  }
   if (!config_.init_path.empty()) {
     LoadWeights(config_.init_path, shape_, *layout_, *backend_.device, *stream_);
     return;
@@ -141,23 +163,18 @@ StepResult RankTrainer::Step() {
   return result;
 }
 
-void RankTrainer::Barrier() {
-  if (groups_.world != nullptr) groups_.world->Barrier();
-}
+void RankTrainer::Barrier() { exchange_->Barrier(); }
 
-double RankTrainer::LargestOverRanks(double value) {
-  if (groups_.world == nullptr) return value;
-  const Tensor scalar = LossScalar(layout_->workspace());
-  backend_.device->CopyFromHost(scalar.data, &value, sizeof(value), *stream_);
-  groups_.world->AllReduce(scalar, ReduceOp::kMax, *stream_)->Wait();
-  backend_.device->CopyToHost(&value, scalar.data, sizeof(value), *stream_);
-  stream_->Synchronize();
-  return value;
-}
+double RankTrainer::LargestOverRanks(double value) { return exchange_->Largest(value); }
 
 void RankTrainer::Save(const std::string& path) {
   SaveWeights(path, shape_, *layout_, *run_, *backend_.device);
   Barrier();
+}
+
+std::string RankTrainer::SaveCheckpoint() {
+  return SaveTrainingState(config_.checkpoint_path, checkpoints_ ? &*checkpoints_ : nullptr, step_,
+                           PiecesToSave(shape_, *layout_), State());
 }
 
 std::int64_t RankTrainer::PeakBytes() const {

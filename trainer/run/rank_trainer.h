@@ -11,6 +11,7 @@
 #include "kernels/arena.h"
 #include "search/schedule/program.h"
 #include "trainer/backend/backend.h"
+#include "trainer/checkpoint/training_state.h"
 #include "trainer/config/train_config.h"
 #include "trainer/run/data.h"
 #include "trainer/run/runner.h"
@@ -19,7 +20,8 @@ namespace autocfg::trainer {
 
 class RankTrainer {
  public:
-  // Validates the run, plans and reserves its memory, creates the groups and sets the weights. Throws
+  // Validates the run, plans and reserves its memory, creates the groups and sets the weights, or the state
+  // of the checkpoint that config.resume_path names. Throws
   // BadInput, NotSupported, DoesNotFit or CommError. Requires 0 <= rank < world_size. `config` and `backend`
   // must outlive the trainer.
   RankTrainer(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend);
@@ -44,6 +46,14 @@ class RankTrainer {
   // Writes the weights. Collective.
   void Save(const std::string& path);
 
+  // Writes a checkpoint of the steps so far to config.checkpoint_path. Returns its path on rank 0.
+  // Collective, between steps.
+  std::string SaveCheckpoint();
+
+  // Returns the number of completed steps, of which the first `resumed().step` were another run's.
+  std::int64_t step() const { return step_; }
+  const RestoredState& resumed() const { return resumed_; }
+
   const RankShape& shape() const { return shape_; }
   const MemoryLayout& layout() const { return *layout_; }
   const Arena& arena() const { return *arena_; }
@@ -55,6 +65,7 @@ class RankTrainer {
  private:
   void PlanMemory();
   void SetWeights();
+  RankState State();
 
   const TrainConfig& config_;
   Backend& backend_;
@@ -66,8 +77,12 @@ class RankTrainer {
   Groups groups_;
   PendingWorks pending_;
   std::optional<Execution> run_;
+  std::optional<RankExchange> exchange_;
   std::vector<PipelineStage> stages_;  // by chunk
   std::unique_ptr<TokenSource> data_;
+  RunIdentity identity_;                            // empty if the run neither saves nor resumes
+  std::optional<CheckpointDirectory> checkpoints_;  // on rank 0
+  RestoredState resumed_;
   std::optional<Runner> runner_;
   std::int64_t step_ = 0;
 };

@@ -9,7 +9,9 @@
 #include <set>
 #include <string>
 
+#include "base/text.h"
 #include "proto/convert/trainer_convert.h"
+#include "proto/rank_messages.h"
 #include "trainer/layout/errors.h"
 #include "trainer/run/rank_trainer.h"
 #include "trainer/run/trace_recorder.h"
@@ -68,6 +70,28 @@ void SaveUnlessDiverged(const TrainConfig& config, bool diverged, RankTrainer& t
   }
 }
 
+// Returns a note as a text that the launcher's protocol takes. It may quote a path, whose bytes need not be
+// UTF-8.
+std::string TextOfRank(const std::string& note) {
+  return base::OneLine(base::CleanUtf8(note, note.size()), kMaxRankErrorBytes);
+}
+
+// Returns whether a checkpoint is due after `done` steps: every save_every steps, and at the end.
+bool SavesAfter(const TrainConfig& config, std::int64_t done) {
+  if (config.checkpoint_path.empty()) return false;
+  return done == config.lr.steps || (config.save_every > 0 && done % config.save_every == 0);
+}
+
+// Saves a checkpoint unless the run diverged on any rank, as SaveUnlessDiverged. Sets `saved` on rank 0 to
+// its path.
+void SaveCheckpointUnlessDiverged(bool diverged, RankTrainer& trainer, std::string& saved) {
+  if (trainer.LargestOverRanks(diverged ? 1 : 0) == 0) {
+    saved = trainer.SaveCheckpoint();
+  } else if (trainer.shape().rank == 0) {
+    spdlog::warn("a loss or gradient norm is not finite; no checkpoint of step {} is saved", trainer.step());
+  }
+}
+
 }  // namespace
 
 v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend,
@@ -85,7 +109,10 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   bool diverged = false;
   ChoiceLog choices;
   v1::TrainResult result;
-  for (std::int64_t step = 0; step < config.lr.steps; ++step) {
+  const std::int64_t first_step = trainer.step();
+  const std::int64_t first_timed = first_step + config.untimed_steps;
+  std::string saved;
+  for (std::int64_t step = first_step; step < config.lr.steps; ++step) {
     if (config.trace && step == config.lr.steps - 1) {
       recorder.emplace(trainer.shape().rank, trainer.program(), *clock);
       trainer.SetObserver(&*recorder);
@@ -98,7 +125,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
     if (clock != nullptr) {
       if (clock->IsVirtual()) trainer.Barrier();
       const double seconds = clock->Seconds();
-      if (step >= config.untimed_steps) result.add_step_time_s(seconds);
+      if (step >= first_timed) result.add_step_time_s(seconds);
       // The slowest rank's time, as in the run's summary. Exchanged between steps, while no clock runs.
       report.set_step_time_s(has_losses ? trainer.LargestOverRanks(seconds) : seconds);
     }
@@ -109,8 +136,15 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       report.set_loss(done.loss);
       report.set_grad_norm(done.grad_norm);
     }
+    if (step == first_step) {
+      for (const std::string& note : trainer.resumed().notes) {
+        report.add_notes(TextOfRank(note));
+        if (rank == 0) spdlog::info("{}", note);
+      }
+    }
     if (rank == 0 && progress) progress(report);
-    if (step + 1 == std::clamp<std::int64_t>(config.untimed_steps, 1, config.lr.steps))
+    if (SavesAfter(config, step + 1)) SaveCheckpointUnlessDiverged(diverged, trainer, saved);
+    if (step + 1 == std::clamp<std::int64_t>(first_timed, first_step + 1, config.lr.steps))
       choices.LogNew(trainer, backend);
   }
   choices.LogNew(trainer, backend);
@@ -119,6 +153,8 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   if (!config.save_path.empty()) SaveUnlessDiverged(config, diverged, trainer);
   trainer.Barrier();  // no rank leaves while a peer still needs it
   FillMemory(trainer, backend, config.memory_capacity_bytes, result);
+  result.set_first_step(first_step);
+  result.set_checkpoint_path(base::CleanUtf8(saved, saved.size()));
   if (config.slice) {
     result.mutable_slice()->set_tensor(config.slice->tensor);
     result.mutable_slice()->set_pipeline(config.slice->pipeline);

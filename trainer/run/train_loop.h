@@ -21,6 +21,10 @@ using ProgressFunction = std::function<void(const v1::Progress&)>;
 // Saves the weights at the end, unless a step's loss or norm was not finite. In that case no rank writes
 // anything, and an existing file at that path is kept.
 //
+// Writes checkpoints to config.checkpoint_path every config.save_every steps and after the last one, under
+// the same condition. A run that resumes reports the steps that it ran itself, and tells in the notes of its
+// first Progress which checkpoint it continued from.
+//
 // After the untimed steps (or the first step, if there are none), logs those choices of the device's ops that
 // are unusual; at the end, those made since.
 //

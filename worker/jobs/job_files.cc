@@ -26,6 +26,8 @@ constexpr FieldUse kFieldUses[] = {
     {"autocfg.v1.TrainSpec.data_path", TextUse::kRead},
     {"autocfg.v1.TrainSpec.init_path", TextUse::kRead},
     {"autocfg.v1.TrainSpec.save_path", TextUse::kWritten},
+    {"autocfg.v1.TrainSpec.checkpoint_path", TextUse::kWritten},
+    {"autocfg.v1.TrainSpec.resume_path", TextUse::kRead},
     {"autocfg.v1.Job.name", TextUse::kNotAPath},
     {"autocfg.v1.Job.device", TextUse::kNotAPath},
     {"autocfg.v1.ModelSpec.name", TextUse::kNotAPath},

@@ -17,7 +17,7 @@
 
 namespace autocfg::test {
 
-class Checkpoint : public ::testing::Test {
+class SavedWeights : public ::testing::Test {
  protected:
   std::string Path(const std::string& name) const { return directory_.File(name); }
 

@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/weights.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -147,7 +147,7 @@ void LoadPart(const SafetensorsFile& file, const std::string& name, const Stored
   const auto put = [&](std::span<const double> numbers, std::int64_t offset) {
     CopyFromDoubles(numbers, tensors.value, offset, device, stream);
     if (!tensors.master.IsPresent()) return;
-    const OwnRange& own = tensors.own;
+    const ElementRange& own = tensors.own;
     const std::int64_t first = std::max(offset, own.first);
     const std::int64_t end =
         std::min(offset + static_cast<std::int64_t>(numbers.size()), own.first + own.count);

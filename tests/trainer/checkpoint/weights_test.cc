@@ -1,5 +1,5 @@
 // Tests of saving and loading a GPT-2's weights, for several layouts and types.
-#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/weights.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <span>
 
 #include "search/ops/memory_sizes.h"
-#include "tests/trainer/checkpoint/checkpoint_fixture.h"
+#include "tests/trainer/checkpoint/weights_fixture.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/checkpoint/safetensors.h"
 
@@ -18,11 +18,11 @@ namespace autocfg::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using test::Checkpoint;
 using test::Rewriter;
+using test::SavedWeights;
 using test::ShortConfig;
 
-TEST_F(Checkpoint, HasHuggingFaceNamesAndShapes) {
+TEST_F(SavedWeights, HasHuggingFaceNamesAndShapes) {
   TrainAndSave(ShortConfig(), "a.safetensors");
   const SafetensorsFile file(Path("a.safetensors"));
   using Shape = std::vector<std::int64_t>;
@@ -36,7 +36,7 @@ TEST_F(Checkpoint, HasHuggingFaceNamesAndShapes) {
   for (const auto& [name, tensor] : file.tensors()) EXPECT_EQ(tensor.dtype, "F64") << name;
 }
 
-TEST_F(Checkpoint, EveryLayoutSavesItsWeights) {
+TEST_F(SavedWeights, EveryLayoutSavesItsWeights) {
   for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{{.tp = 4}}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
         ParallelPlan{{.pp = 4, .dp = 2}}}) {
@@ -53,7 +53,7 @@ TEST_F(Checkpoint, EveryLayoutSavesItsWeights) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 1) << "something was left behind";
 }
 
-TEST_F(Checkpoint, SavesPartsLargerThanTheStaging) {
+TEST_F(SavedWeights, SavesPartsLargerThanTheStaging) {
   TrainConfig c = ShortConfig();
   c.lr.steps = 1;
   c.model.vocab = 9001;
@@ -66,7 +66,7 @@ TEST_F(Checkpoint, SavesPartsLargerThanTheStaging) {
   EXPECT_EQ(stored, saved.weights.at("transformer.wte.weight"));
 }
 
-TEST_F(Checkpoint, LoadsBitExactlyIntoAnotherLayout) {
+TEST_F(SavedWeights, LoadsBitExactlyIntoAnotherLayout) {
   TrainConfig c = ShortConfig();
   c.plan = {{.tp = 2, .pp = 2}};
   const auto saved = TrainAndSave(c, "a.safetensors").weights;
@@ -79,7 +79,7 @@ TEST_F(Checkpoint, LoadsBitExactlyIntoAnotherLayout) {
   }
 }
 
-TEST_F(Checkpoint, SavesSinglePrecisionAndConvertsBothWays) {
+TEST_F(SavedWeights, SavesSinglePrecisionAndConvertsBothWays) {
   TrainConfig c = ShortConfig();
   c.workload.precision = *ParsePrecision("fp32");
   const auto saved = TrainAndSave(c, "a.safetensors").weights;
@@ -90,7 +90,7 @@ TEST_F(Checkpoint, SavesSinglePrecisionAndConvertsBothWays) {
   EXPECT_EQ(test::RunAsThreads(c).weights, saved) << "fp32 to fp64 is exact";
 }
 
-TEST_F(Checkpoint, AcceptsNamesWithoutPrefixAndIgnoresTiedTensorsAndBuffers) {
+TEST_F(SavedWeights, AcceptsNamesWithoutPrefixAndIgnoresTiedTensorsAndBuffers) {
   const auto saved = TrainAndSave(ShortConfig(), "a.safetensors").weights;
   Rewriter file(Path("a.safetensors"));
   nlohmann::ordered_json plain;
@@ -111,7 +111,7 @@ TEST_F(Checkpoint, AcceptsNamesWithoutPrefixAndIgnoresTiedTensorsAndBuffers) {
   EXPECT_EQ(test::RunAsThreads(c).weights, saved);
 }
 
-TEST_F(Checkpoint, ReadsHalfPrecisionTypes) {
+TEST_F(SavedWeights, ReadsHalfPrecisionTypes) {
   // 1, -2, the smallest subnormal and 65504 in F16; 1, -2, pi rounded and 2^-126 in BF16.
   const std::uint16_t bits[8] = {0x3c00, 0xc000, 0x0001, 0x7bff, 0x3f80, 0xc000, 0x4049, 0x0080};
   const std::string header =
@@ -129,7 +129,7 @@ TEST_F(Checkpoint, ReadsHalfPrecisionTypes) {
   EXPECT_EQ(values[0], 3.140625);
 }
 
-TEST_F(Checkpoint, WritesTypeNameOfHalfPrecision) {
+TEST_F(SavedWeights, WritesTypeNameOfHalfPrecision) {
   const std::uint16_t bits[3] = {0x3f80, 0xc000, 0x4049};  // 1, -2 and pi rounded, in BF16
   WriteSafetensors(Path("half.safetensors"), {{"b", DType::kBF16, {3}}}, [&](std::size_t) {
     return std::span<const char>(reinterpret_cast<const char*>(bits), sizeof(bits));

@@ -10,11 +10,11 @@
 #include <limits>
 #include <sstream>
 
-#include "tests/trainer/checkpoint/checkpoint_fixture.h"
+#include "tests/trainer/checkpoint/weights_fixture.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/file.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/checkpoint/weights.h"
 #include "trainer/layout/errors.h"
 #include "trainer/run/train_loop.h"
 
@@ -22,14 +22,14 @@ namespace autocfg::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using test::Checkpoint;
 using test::LlamaConfig;
 using test::Rewriter;
+using test::SavedWeights;
 using test::ShortConfig;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST_F(Checkpoint, NamesMissingWrongOrUnknownTensor) {
+TEST_F(SavedWeights, NamesMissingWrongOrUnknownTensor) {
   TrainAndSave(ShortConfig(), "a.safetensors");
   const Rewriter good(Path("a.safetensors"));
   const std::string bad = Path("b.safetensors");
@@ -75,7 +75,7 @@ TEST_F(Checkpoint, NamesMissingWrongOrUnknownTensor) {
 
 // Covers every kind of parameter: split by rows, split by columns, not split; and parts of another rank,
 // checked by that rank.
-TEST_F(Checkpoint, NamesNonFiniteTensor) {
+TEST_F(SavedWeights, NamesNonFiniteTensor) {
   const std::string bad = Path("b.safetensors");
   const auto spoil = [&](const Rewriter& good, const std::string& tensor, std::size_t element, double value) {
     Rewriter file = good;
@@ -108,7 +108,7 @@ TEST_F(Checkpoint, NamesNonFiniteTensor) {
 }
 
 // On any layout no rank waits for another, and an existing file is kept.
-TEST_F(Checkpoint, DivergedRunSavesNothing) {
+TEST_F(SavedWeights, DivergedRunSavesNothing) {
   for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{{.tp = 2}}, ParallelPlan{{.dp = 2}},
         ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
@@ -140,7 +140,7 @@ TEST_F(Checkpoint, DivergedRunSavesNothing) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 1) << "something was left behind";
 }
 
-TEST_F(Checkpoint, RejectsInvalidSafetensors) {
+TEST_F(SavedWeights, RejectsInvalidSafetensors) {
   const auto entry = [](const char* dtype, const char* shape, const char* offsets) {
     return fmt::format(R"({{"wte.weight":{{"dtype":"{}","shape":{},"data_offsets":{}}}}})", dtype, shape,
                        offsets);
@@ -167,7 +167,7 @@ TEST_F(Checkpoint, RejectsInvalidSafetensors) {
               HasSubstr("overlaps tensor a"));
 }
 
-TEST_F(Checkpoint, ReportsUnwritablePath) {
+TEST_F(SavedWeights, ReportsUnwritablePath) {
   const auto error = [](const std::string& path) -> std::string {
     try {
       CheckSavePath(path);
@@ -185,7 +185,7 @@ TEST_F(Checkpoint, ReportsUnwritablePath) {
   EXPECT_TRUE(std::filesystem::is_fifo(Path("fifo"))) << "never replaced";
 }
 
-TEST_F(Checkpoint, WritesToTheTargetOfASymbolicLink) {
+TEST_F(SavedWeights, WritesToTheTargetOfASymbolicLink) {
   std::ofstream(Path("target")) << "old";
   std::filesystem::create_symlink(Path("target"), Path("link"));
   FileReplacement file(Path("link"));
@@ -197,7 +197,7 @@ TEST_F(Checkpoint, WritesToTheTargetOfASymbolicLink) {
   EXPECT_EQ(text, "new");
 }
 
-TEST_F(Checkpoint, WritesToTheMissingTargetOfASymbolicLink) {
+TEST_F(SavedWeights, WritesToTheMissingTargetOfASymbolicLink) {
   std::filesystem::create_symlink("target", Path("link"));
   FileReplacement file(Path("link"));
   file.Append("new", 3);

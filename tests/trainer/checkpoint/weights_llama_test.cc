@@ -4,21 +4,21 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/trainer/checkpoint/checkpoint_fixture.h"
+#include "tests/trainer/checkpoint/weights_fixture.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/checkpoint/weights.h"
 
 namespace autocfg::trainer {
 namespace {
 
-using test::Checkpoint;
 using test::LlamaConfig;
 using test::Rewriter;
+using test::SavedWeights;
 using test::ShortConfig;
 using ::testing::HasSubstr;
 
-TEST_F(Checkpoint, HasLlamaNamesAndShapes) {
+TEST_F(SavedWeights, HasLlamaNamesAndShapes) {
   TrainAndSave(LlamaConfig(), "a.safetensors");
   const SafetensorsFile file(Path("a.safetensors"));
   using Shape = std::vector<std::int64_t>;
@@ -38,7 +38,7 @@ TEST_F(Checkpoint, HasLlamaNamesAndShapes) {
 }
 
 // Compares each element of the file's [out, in] with the engine's fused [in, out].
-TEST_F(Checkpoint, SplitsAndTransposesLlamaTensors) {
+TEST_F(SavedWeights, SplitsAndTransposesLlamaTensors) {
   const auto weights = TrainAndSave(LlamaConfig(), "a.safetensors").weights;
   const SafetensorsFile file(Path("a.safetensors"));
   const auto expect_columns = [&](const std::string& stored, const std::string& ours, std::int64_t in,
@@ -62,7 +62,7 @@ TEST_F(Checkpoint, SplitsAndTransposesLlamaTensors) {
   expect_columns(theirs + "mlp.down_proj.weight", ours + "mlp.c_proj.weight", 40, 32, 0, 32);
 }
 
-TEST_F(Checkpoint, EveryLlamaLayoutSavesTheSameFileAndLoadsIt) {
+TEST_F(SavedWeights, EveryLlamaLayoutSavesTheSameFileAndLoadsIt) {
   TrainConfig c = LlamaConfig();
   const auto saved = TrainAndSave(c, "a.safetensors").weights;
   c.init_path = Path("a.safetensors");
@@ -83,7 +83,7 @@ TEST_F(Checkpoint, EveryLlamaLayoutSavesTheSameFileAndLoadsIt) {
 
 // Combines parts of both styles: biases, LayerNorm, learned positions and a tied output layer under Llama's
 // names.
-TEST_F(Checkpoint, SavesMixedModelsUnderLlamaNames) {
+TEST_F(SavedWeights, SavesMixedModelsUnderLlamaNames) {
   TrainConfig c = ShortConfig();
   c.model.kv_heads = 1;
   c.model.activation = Activation::kRelu;
@@ -107,7 +107,7 @@ TEST_F(Checkpoint, SavesMixedModelsUnderLlamaNames) {
   EXPECT_EQ(test::RunAsThreads(c).weights, saved);
 }
 
-TEST_F(Checkpoint, AcceptsLlamaNamesWithoutPrefixAndIgnoresRotaryBuffers) {
+TEST_F(SavedWeights, AcceptsLlamaNamesWithoutPrefixAndIgnoresRotaryBuffers) {
   const auto saved = TrainAndSave(LlamaConfig(), "a.safetensors").weights;
   Rewriter file(Path("a.safetensors"));
   nlohmann::ordered_json plain;
@@ -127,7 +127,7 @@ TEST_F(Checkpoint, AcceptsLlamaNamesWithoutPrefixAndIgnoresRotaryBuffers) {
   EXPECT_EQ(test::RunAsThreads(c).weights, saved);
 }
 
-TEST_F(Checkpoint, NamesMissingWrongOrUnknownLlamaTensor) {
+TEST_F(SavedWeights, NamesMissingWrongOrUnknownLlamaTensor) {
   const TrainConfig llama = LlamaConfig();
   TrainAndSave(llama, "a.safetensors");
   const Rewriter good(Path("a.safetensors"));

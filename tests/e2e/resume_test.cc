@@ -1,0 +1,154 @@
+// Checkpoints of `autocfg train`, as a user sees them: stopped or killed, and resumed under another plan.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "tests/cli/one_clear_line.h"
+#include "tests/cli/program.h"
+
+namespace autocfg::cli {
+namespace {
+
+using Json = nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kTiny =
+    R"({"name": "tiny", "layers": 4, "hidden": 32, "heads": 4, "vocab": 64, "max_seq_len": 16})";
+
+class ResumeTest : public testing::Test {
+ protected:
+  ResumeTest() : model_(home_.Write("model.json", kTiny)) {}
+
+  std::vector<std::string> Train(const std::string& plan, const std::string& steps,
+                                 std::vector<std::string> more = {}) const {
+    std::vector<std::string> args = {"train", "--model",        model_, "--plan",  plan, "--precision",
+                                     "fp64",  "--global-batch", "8",    "--steps", steps};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+
+  Json Answer(const std::vector<std::string>& args, std::string* notes = nullptr) const {
+    std::vector<std::string> words = args;
+    words.emplace_back("--json");
+    const Finished finished = RunAutocfg(home_, words);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    if (notes != nullptr) *notes = finished.err;
+    return finished.exit_code == 0 ? Json::parse(finished.out) : Json();
+  }
+
+  const ScratchDirectory home_;
+  const std::string model_;
+  const std::string ckpt_ = home_ / "ckpt";
+};
+
+TEST_F(ResumeTest, ContinuesUnderAnotherPlan) {
+  const Json whole = Answer(Train("tp=1", "6"));
+  const Json first = Answer(Train("tp=2,pp=2,sp=1", "3", {"--checkpoint", ckpt_}));
+  EXPECT_EQ(whole["first_step"], 0);
+  EXPECT_EQ(whole["checkpoint"], nullptr);
+  EXPECT_EQ(first["checkpoint"], ckpt_ + "/step-3");
+  std::string notes;
+  const Json second = Answer(
+      Train("dp=2,mbs=2", "6", {"--resume", ckpt_, "--checkpoint", ckpt_, "--save-every", "1"}), &notes);
+  EXPECT_EQ(second["first_step"], 3);
+  ASSERT_EQ(second["losses"].size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(first["losses"][i].get<double>(), whole["losses"][i].get<double>(), 1e-9);
+    EXPECT_NEAR(second["losses"][i].get<double>(), whole["losses"][i + 3].get<double>(), 1e-9);
+    EXPECT_NEAR(second["grad_norms"][i].get<double>(), whole["grad_norms"][i + 3].get<double>(), 1e-9);
+  }
+  EXPECT_THAT(notes, HasSubstr("note: resumed from " + ckpt_ + "/step-3: 3 of 6 steps are done"));
+  EXPECT_TRUE(std::filesystem::exists(ckpt_ + "/step-5"));
+  EXPECT_FALSE(std::filesystem::exists(ckpt_ + "/step-4")) << "the last two are kept";
+
+  const Finished table = RunAutocfg(home_, Train("tp=2", "7", {"--resume", ckpt_, "--checkpoint", ckpt_}));
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("\n       7  "), HasSubstr("checkpoint: " + ckpt_ + "/step-7\n")));
+}
+
+// kill -9 at any moment, also between the files of a checkpoint, leaves one that a run continues from.
+TEST_F(ResumeTest, ContinuesAfterAKillAtAnyMoment) {
+  const Json whole = Answer(Train("tp=1", "400"));
+  std::int64_t last = 0;
+  for (int round = 0; round < 6; ++round) {
+    std::vector<std::string> args =
+        Train(round % 2 == 0 ? "tp=2" : "pp=2", "1000000", {"--checkpoint", ckpt_, "--save-every", "1"});
+    if (round > 0) args.insert(args.end(), {"--resume", ckpt_});
+    ProgramProcess run(home_, args);
+    // Until it has saved, then some milliseconds, each time another number.
+    const auto newest = [&] {
+      std::int64_t step = 0;
+      for (const auto& entry : std::filesystem::directory_iterator(ckpt_)) {
+        const std::string name = entry.path().filename();
+        if (name.starts_with("step-") && name.find('.') == std::string::npos)
+          step = std::max<std::int64_t>(step, std::stoll(name.substr(5)));
+      }
+      return step;
+    };
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (run.running() && std::chrono::steady_clock::now() < limit &&
+           !(std::filesystem::exists(ckpt_) && newest() >= last + 2))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_TRUE(run.running()) << run.err_so_far();
+    std::this_thread::sleep_for(std::chrono::milliseconds(3 * round));
+    const std::vector<pid_t> processes = Descendants(run.pid());
+    for (const pid_t rank : RanksOf(run.pid())) kill(rank, SIGKILL);
+    run.Signal(SIGKILL);
+    ASSERT_TRUE(AllEnd(processes, std::chrono::seconds(20)));
+    last = newest();
+    ASSERT_LT(last, 400);
+
+    std::string notes;
+    const Json next = Answer(Train("dp=2", std::to_string(last + 1), {"--resume", ckpt_}), &notes);
+    ASSERT_EQ(next["first_step"], last) << notes;
+    EXPECT_NEAR(next["losses"][0].get<double>(),
+                whole["losses"][static_cast<std::size_t>(last)].get<double>(), 1e-9);
+    EXPECT_THAT(notes, Not(HasSubstr("older checkpoint"))) << "what has its name is complete";
+  }
+}
+
+TEST_F(ResumeTest, SaysWhichCheckpointItTookAndWhy) {
+  Answer(Train("tp=2", "4", {"--checkpoint", ckpt_, "--save-every", "2"}));
+  const std::string file = ckpt_ + "/step-4/rank-1.safetensors";
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  std::string notes;
+  EXPECT_EQ(Answer(Train("tp=1", "5", {"--resume", ckpt_}), &notes)["first_step"], 2);
+  EXPECT_THAT(notes,
+              AllOf(HasSubstr("note: " + file + " is cut off"), HasSubstr("an older checkpoint is used"),
+                    HasSubstr("resumed from " + ckpt_ + "/step-2")));
+  ExpectOneClearLine(Train("tp=1", "5", {"--resume", ckpt_ + "/step-4"}), 2,
+                     {file + " is cut off", "give --resume another directory"});
+}
+
+TEST_F(ResumeTest, RefusesAnotherRunInOneLine) {
+  Answer(Train("tp=1", "2", {"--checkpoint", ckpt_}));
+  ExpectOneClearLine(Train("tp=2,pp=2", "4", {"--resume", ckpt_, "--lr", "1e-2"}), 2,
+                     {"optimizer.lr is 0.0003 in the checkpoint and 0.01 in this run"});
+  ExpectOneClearLine(Train("tp=1", "2", {"--resume", ckpt_}), 2,
+                     {"2 steps are done, and the run has 2; give more --steps"});
+  ExpectOneClearLine(Train("tp=1", "2", {"--checkpoint", ckpt_}), 2,
+                     {ckpt_ + " holds checkpoints", "--resume " + ckpt_});
+}
+
+TEST_F(ResumeTest, InterruptedRunSaysWhatIsKept) {
+  ProgramProcess run(home_, Train("tp=1", "1000000", {"--checkpoint", ckpt_, "--save-every", "1"}));
+  while (run.running() && !std::filesystem::exists(ckpt_ + "/step-2"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  run.Signal(SIGINT);
+  const Finished finished = run.Wait();
+  EXPECT_EQ(finished.exit_code, 130);
+  EXPECT_THAT(finished.err, HasSubstr("nothing was saved after the last checkpoint in " + ckpt_));
+}
+
+}  // namespace
+}  // namespace autocfg::cli
