@@ -1,7 +1,9 @@
 #include "search/cost/timing/breakdown.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "search/cost/timing/closed_form.h"
 #include "search/cost/timing/stage_times.h"
 
 namespace autocfg {
@@ -93,18 +95,13 @@ double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches) 
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
                       double pipe_s) {
   const PipelineStages pipeline(costs, microbatches, ranks_per_core);
-  const auto reduce_s = [&](std::size_t rank) {
-    return costs.ranks[rank].norm_gradients_s + costs.ranks[rank].reduce_s;
-  };
-  bool splits = false;
-  double least_s = reduce_s(0);
-  for (std::size_t rank = 0; rank < pipeline.ranks(); ++rank) {
-    splits = splits || costs.stages[rank].weight_s > 0;
-    least_s = std::min(least_s, reduce_s(rank));
-  }
+  const bool splits = std::any_of(costs.stages.begin(), costs.stages.end(),
+                                  [](const StageCosts& stage) { return stage.weight_s > 0; });
+  std::vector<double> ends_s;
+  if (splits) ends_s = ZeroBubbleH1Ends(costs, microbatches, ranks_per_core);
   double drain_s = 0;
   const Exposed exposed = ExposedOf(costs, pipeline, [&](std::size_t rank) {
-    if (splits) return reduce_s(rank) - least_s;
+    if (splits) return pipe_s - ends_s[rank];
     const double lead_s = drain_s;
     drain_s += pipeline.At(rank).backward;
     return lead_s;

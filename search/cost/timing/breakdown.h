@@ -59,8 +59,7 @@ double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches);
 
 // Returns the breakdown of a step whose pipeline takes `pipe_s` seconds from its first forward to its last
 // backward. Assumes that a rank's last backward precedes the pipeline's end by the last backwards of the
-// ranks before it. Where backwards are split, ranks end in any order: assumes that the one with the shortest
-// reduction is the last.
+// ranks before it. Where backwards are split, ranks end as in ZeroBubbleH1Ends (closed_form.h).
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
                       double pipe_s);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "search/cost/timing/pipeline_costs.h"
 #include "search/plan/parallel_plan.h"
@@ -36,10 +37,20 @@ namespace autocfg {
 double PipelineBound(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
                      double ranks_per_core);
 
+// Returns, by rank, a lower bound of the end of its last weight gradient under ZB-H1, as PipelineBound counts
+// time. The latest of them is the bound.
+std::vector<double> ZeroBubbleH1Ends(const PipelineCosts& costs, std::int64_t microbatches,
+                                     double ranks_per_core);
+
+// Microbatches for each rank from which on the bound of ZB-H1 is close: what the fill and the drain take that
+// the paths do not show no longer matters.
+inline constexpr std::int64_t kMicrobatchesOfCloseZeroBubble = 64;
+
 // Returns true if the bound may replace the timer. It is exact for GPipe, and within 2%, mostly exact, for
 // plans of models under 1F1B and interleaving. False if ranks have several stages and those between the first
 // and the last differ: ranks that run their longer chunks at different times delay each other, which a few
-// paths do not show. False for ZB-H1, whose longest path may change ranks as often as it likes.
-bool PipelineBoundIsClose(const PipelineCosts& costs, Schedule schedule);
+// paths do not show. Under ZB-H1 the longest path may change ranks as often as it likes, so that it is false
+// but for many microbatches; then the bound is within 1%, and exact with equal stages.
+bool PipelineBoundIsClose(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches);
 
 }  // namespace autocfg
