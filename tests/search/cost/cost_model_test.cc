@@ -289,8 +289,8 @@ TEST(CostModel, ZeroBubbleOfEqualStagesOfAnyTimes) {
   EXPECT_GT(published, 80);
 }
 
-// With many microbatches, any stages and any reductions, the estimate by the bound is within 1% of the timer's
-// time, and never above it.
+// With many microbatches, any stages and any reductions, the estimate by the bound is within 1% of the
+// timer's time, and never above it.
 TEST(CostModel, BoundOfZeroBubbleIsCloseForManyMicrobatches) {
   RandomCases cases(67);
   Shortfall error, estimate;
