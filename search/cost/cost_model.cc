@@ -80,7 +80,8 @@ TimedStep CostModel::TimeStepOf(const ParallelPlan& plan, const PipelineCosts& c
 Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-  if (PipelineBoundIsClose(costs, plan.schedule) || ComputesToFill(plan) > kMostEstimatedComputes) {
+  if (PipelineBoundIsClose(costs, plan.schedule, microbatches) ||
+      ComputesToFill(plan) > kMostEstimatedComputes) {
     return autocfg::BreakdownOf(costs, microbatches, shared,
                                 PipelineBound(costs, plan.schedule, microbatches, shared));
   }

@@ -7,10 +7,11 @@
 // measured, spread evenly (the best that the cores can do). What follows the pipeline loads all ranks alike
 // and takes its time as measured. So do messages.
 //
-// The host issues ops while the device runs earlier ones. A rank's host reaches a forward or a backward when
-// the device does. The action takes the longer of two times: its ops on the device, one after the other, and
-// issuing them all, messages over the tensor group included (op_time_model.h: HostOpSeconds). The time that
-// the device waits counts as compute. The other actions have few ops and take the device's time.
+// The host issues ops while the device runs earlier ones. A rank's host reaches a forward, a backward or a
+// part of a backward when the device does. The action takes the longer of two times: its ops on the device,
+// one after the other, and issuing them all, messages over the tensor group included (op_time_model.h:
+// HostOpSeconds). The time that the device waits counts as compute. The other actions have few ops and take
+// the device's time.
 //
 // All plans must be legal and canonical, with a resolved split (split.h), and accepted by CheckPredictable.
 #pragma once

@@ -3,8 +3,8 @@
 // specification; it also defines the ops of options that can only be predicted. Pure functions, thread-safe.
 //
 // The lists are for tensor and data coordinate 0. The other ranks at a pipeline coordinate issue the same
-// ops, except for those of rank_ops.h that depend on the coordinates. Requires a legal plan that CheckPredictable accepts, with a resolved
-// split.
+// ops, except for those of rank_ops.h that depend on the coordinates. Requires a legal plan that
+// CheckPredictable accepts, with a resolved split.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,8 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
 
 // Returns the ops of one action of a rank's program: the lists above combined, its message, or its RankOps. A
 // forward, backward or part of a backward needs the action's stage; a backward or part of microbatch 0 writes
-// the gradients (WritesGradients). Throws std::logic_error if the stage is missing or belongs to another rank.
-// Actions of the whole rank have stage -1.
+// the gradients (WritesGradients). Throws std::logic_error if the stage is missing or belongs to another
+// rank. Actions of the whole rank have stage -1.
 std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank, const Action& action);
 

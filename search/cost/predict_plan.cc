@@ -93,7 +93,8 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
     result.notes.push_back(fmt::format("split=auto is {}", SplitText(result.plan)));
   }
   const bool bounded = result.plan.pp > 1 && !IsWithinTimerLimit(costs_.workload(), result.plan) &&
-                       PipelineBoundIsClose(costs_.CostsOf(result.plan), result.plan.schedule);
+                       PipelineBoundIsClose(costs_.CostsOf(result.plan), result.plan.schedule,
+                                            MicrobatchCount(costs_.workload(), result.plan));
   if (bounded) {
     result.prediction = costs_.Estimate(result.plan);
     result.notes.push_back(fmt::format(

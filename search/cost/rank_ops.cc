@@ -30,7 +30,8 @@ class Lister {
 
   std::vector<RepeatedOp> NormGradients() const {
     if (!SplitsSequence(plan_)) return {};
-    return {{Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp, units_.norms)}};
+    return {
+        {Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp, units_.norms)}};
   }
 
   std::vector<RepeatedOp> Gradients() const {

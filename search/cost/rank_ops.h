@@ -28,7 +28,8 @@ struct StateCoordinates {
 // Returns the ops of an action of the whole rank (IsMicrobatch is false). Throws std::logic_error for others.
 // The sum of squares and AdamW depend on the coordinates (ParameterOp).
 std::vector<RepeatedOp> RankOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                                std::int64_t pipeline_rank, ActionKind kind, StateCoordinates coordinates = {});
+                                std::int64_t pipeline_rank, ActionKind kind,
+                                StateCoordinates coordinates = {});
 
 // Returns the op over all parameters whose states the rank has, over all its stages: kAdamW or kSumOfSquares,
 // with 0 elements if there are none, and then it is not issued. kSumOfSquares counts each parameter of the

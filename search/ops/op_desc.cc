@@ -49,8 +49,8 @@ KindFacts FactsOf(OpKind kind) {
   return {"", 0};
 }
 
-constexpr std::array<std::string_view, kCommGroupCount> kGroups = {
-    "none", "tensor", "data", "pipeline", "embedding", "world", "shard", "replica"};
+constexpr std::array<std::string_view, kCommGroupCount> kGroups = {"none",      "tensor", "data",  "pipeline",
+                                                                   "embedding", "world",  "shard", "replica"};
 
 // Returns the elements that a product's epilogue reads and writes in addition to the product's own. The
 // product's result has m rows and n columns.

@@ -85,7 +85,16 @@ inline constexpr int kEpilogueCount = static_cast<int>(Epilogue::kResidual) + 1;
 // The ranks that a communication op spans; kNone for compute. Under zero the data group falls into groups of
 // dp_shard ranks that share the states of one replica (kShard), and across them those that hold the same part
 // (kReplica).
-enum class CommGroup : std::uint8_t { kNone, kTensor, kData, kPipeline, kEmbedding, kWorld, kShard, kReplica };
+enum class CommGroup : std::uint8_t {
+  kNone,
+  kTensor,
+  kData,
+  kPipeline,
+  kEmbedding,
+  kWorld,
+  kShard,
+  kReplica
+};
 inline constexpr std::size_t kCommGroupCount = static_cast<std::size_t>(CommGroup::kReplica) + 1;
 
 // How the ranks of a group exchange data. Prediction and calibration know communication by its pattern: a

@@ -63,7 +63,8 @@ Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPl
 absl::Status ValidateProgram(const Program& program);
 
 // Upper limit of microbatches x ranks x virtual stages of one program. Each makes about six actions of some
-// 80 bytes, and each rank holds the whole program: 125 MB a rank at the limit.
+// 80 bytes, or seven where backwards are split, and each rank holds the whole program: 150 MB a rank at the
+// limit.
 inline constexpr std::int64_t kMaxProgramMicrobatches = std::int64_t{1} << 18;
 
 // InvalidArgument, with the figures, if the plan's program is larger than kMaxProgramMicrobatches. Call it

@@ -167,9 +167,8 @@ class OrderCheck {
       if (IsStageCompute(list_[i].kind)) last = static_cast<std::int32_t>(i);
     }
     std::int32_t before = last;
-    for (const ActionKind kind :
-         {kSumNormGradients, kReduceGradients, kSumTiedEmbedding, kReduceScalars, kOptimizer,
-          kGatherParameters}) {
+    for (const ActionKind kind : {kSumNormGradients, kReduceGradients, kSumTiedEmbedding, kReduceScalars,
+                                  kOptimizer, kGatherParameters}) {
       const std::int32_t action = actions_.At(kind);
       if (action == kMissing) continue;
       Require(action, last, "which still adds to the gradients");

@@ -65,8 +65,8 @@ enum Axis : std::size_t {
   kRows,
   kZero,
 };
-const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2,
-                                 4, 2, 2, 3, 3};
+const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 4,
+                                 2, 2, 3, 3};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
@@ -137,8 +137,8 @@ void ExpectSame(const TrainConfig& config, const TrainedRun& one) {
   ExpectSameWeights(config.model, one, outcome, 1e-9);
 }
 
-// In fp32, where sums in another order differ. `exact`: the one rank's steps in fp64. A deep model with a kink
-// in its activation magnifies what rounding did to one rank's own steps, so steps may differ by as much.
+// In fp32, where sums in another order differ. `exact`: the one rank's steps in fp64. A deep model with a
+// kink in its activation magnifies what rounding did to one rank's own steps, so steps may differ by as much.
 void ExpectCloseInFp32(const TrainConfig& config, const TrainedRun& one, const TrainedRun& exact) {
   const TrainedRun outcome = RunAsThreads(config);
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());

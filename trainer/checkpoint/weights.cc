@@ -152,9 +152,9 @@ void LoadPart(const SafetensorsFile& file, const std::string& name, const Stored
     const std::int64_t end =
         std::min(offset + static_cast<std::int64_t>(numbers.size()), own.first + own.count);
     if (first >= end) return;
-    CopyFromDoubles(numbers.subspan(static_cast<std::size_t>(first - offset),
-                                    static_cast<std::size_t>(end - first)),
-                    tensors.master, first - own.first, device, stream);
+    CopyFromDoubles(
+        numbers.subspan(static_cast<std::size_t>(first - offset), static_cast<std::size_t>(end - first)),
+        tensors.master, first - own.first, device, stream);
   };
   std::vector<double> values;
   for (const ColumnRun& run : place.columns) {

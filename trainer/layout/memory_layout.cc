@@ -126,8 +126,7 @@ void MemoryLayout::AddStates(DType dtype, Tensor ParameterTensors::*member) {
       const ElementRange& range = tensors_[i].own;
       if (range.count == 0) continue;
       Reservation of_parameter = own;
-      of_parameter.offset +=
-          (grouping_.places[i].offset + range.first - part * shape_.shard) * SizeOf(dtype);
+      of_parameter.offset += (grouping_.places[i].offset + range.first - part * shape_.shard) * SizeOf(dtype);
       of_parameter.tensor.shape[0] = range.count;
       pending_.emplace_back(of_parameter, &(tensors_[i].*member));
     }
@@ -248,12 +247,10 @@ void MemoryLayout::AddCommunication() {
       for (Tensor& output : outputs_) AddMessage(kRegion, output);
     }
   }
-  const std::pair<CommGroup, Tensor*> groups[] = {{CommGroup::kTensor, &staging_.tensor},
-                                                  {CommGroup::kData, &staging_.data},
-                                                  {CommGroup::kShard, &staging_.shard},
-                                                  {CommGroup::kReplica, &staging_.replica},
-                                                  {CommGroup::kEmbedding, &staging_.embedding},
-                                                  {CommGroup::kWorld, &staging_.world}};
+  const std::pair<CommGroup, Tensor*> groups[] = {
+      {CommGroup::kTensor, &staging_.tensor},       {CommGroup::kData, &staging_.data},
+      {CommGroup::kShard, &staging_.shard},         {CommGroup::kReplica, &staging_.replica},
+      {CommGroup::kEmbedding, &staging_.embedding}, {CommGroup::kWorld, &staging_.world}};
   for (const auto& [group, target] : groups) {
     if (GroupRanks(s, group).empty()) continue;
     Add(kRegion, *target, DType::kI32, {kCollectiveStagingBytes / SizeOf(DType::kI32)});

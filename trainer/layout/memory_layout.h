@@ -156,7 +156,7 @@ class MemoryLayout {
   void AddMessage(Region region, Tensor& target);  // [R,H], with room for the parts of the tensor group
   void AddNorm(Region region, NormStatistics& statistics);
   void AddLayerOutputs(Region region, LayerActivations& a);  // all except x
-  void AddProbabilities(Region region, Tensor& target);  // or their gradient
+  void AddProbabilities(Region region, Tensor& target);      // or their gradient
   void AddUnits(Region region, DType dtype, Tensor ParameterTensors::*member, Tensor UnitTensors::*unit);
   void AddStates(DType dtype, Tensor ParameterTensors::*member);
   void ResolveUnits();

@@ -36,8 +36,8 @@ ParameterUnits GroupParameters(const std::vector<Parameter>& parameters, std::in
   return all;
 }
 
-ElementRange OwnRangeOf(const ParameterUnit& unit, std::int64_t offset, std::int64_t elements, std::int64_t shard,
-                    std::int64_t shards) {
+ElementRange OwnRangeOf(const ParameterUnit& unit, std::int64_t offset, std::int64_t elements,
+                        std::int64_t shard, std::int64_t shards) {
   const std::int64_t part = unit.elements / shards;
   const std::int64_t first = std::clamp<std::int64_t>(part * shard - offset, 0, elements);
   const std::int64_t end = std::clamp<std::int64_t>(part * (shard + 1) - offset, 0, elements);

@@ -1,6 +1,6 @@
-// The trainer's units: groups of a rank's parameters that lie in a row in every region, so that one collective
-// reduces, shards or gathers them (docs/engine.md, "Units"). The predictor groups parameters for itself
-// (search/cost/memory/rank_units.h), and tests compare the two. Pure functions, thread-safe.
+// The trainer's units: groups of a rank's parameters that lie in a row in every region, so that one
+// collective reduces, shards or gathers them (docs/engine.md, "Units"). The predictor groups parameters for
+// itself (search/cost/memory/rank_units.h), and tests compare the two. Pure functions, thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ struct ElementRange {
 
 // Returns the elements of a parameter, of `elements` in all, that are in part `shard` of the `shards` equal
 // parts of its unit.
-ElementRange OwnRangeOf(const ParameterUnit& unit, std::int64_t offset, std::int64_t elements, std::int64_t shard,
-                    std::int64_t shards);
+ElementRange OwnRangeOf(const ParameterUnit& unit, std::int64_t offset, std::int64_t elements,
+                        std::int64_t shard, std::int64_t shards);
 
 }  // namespace autocfg::trainer

@@ -35,7 +35,7 @@ struct RankShape : LocalDims {
   std::int64_t shards = 1;   // parts that each state is in
   std::int64_t shard = 0;    // the part that this rank has
   std::int64_t replica = 0;  // ranks with the same part: 0 is the one that counts in norms and checkpoints
-  RankPlace place;                 // the first rank holds the embedding, the last final norm and output layer
+  RankPlace place;           // the first rank holds the embedding, the last final norm and output layer
   std::vector<StageShape> chunks;  // the rank's stages, ascending; chunk c is stage c pp + pipeline
 
   std::int64_t first_row = 0;     // the first of the R tokens that this rank holds outside of

@@ -72,7 +72,8 @@ class PlanMemory {
     const std::int64_t elements = UnitsOf(s_, model_, plan_, place, layers).Total();
     bytes.parameters = elements * SizeOf(types_.parameters);
     bytes.gradients = elements * SizeOf(types_.gradients);
-    bytes.optimizer = elements / StateShards(plan_) * SizeOf(types_.optimizer) * (types_.master_weights ? 3 : 2);
+    bytes.optimizer =
+        elements / StateShards(plan_) * SizeOf(types_.optimizer) * (types_.master_weights ? 3 : 2);
 
     bytes.workspace = workspace_;
     // Only a last rank with a single stage sends no output.
@@ -80,8 +81,8 @@ class PlanMemory {
     if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * message_;
     const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
     const bool shards = ShardsStates(plan_), replicas = StateReplicas(plan_) > 1;
-    bytes.communication += kCollectiveStagingBytes * ((plan_.tp > 1) + shards + replicas + embedding_group +
-                                                      (RankCount(plan_) > 1));
+    bytes.communication += kCollectiveStagingBytes *
+                           ((plan_.tp > 1) + shards + replicas + embedding_group + (RankCount(plan_) > 1));
     return bytes;
   }
 

@@ -50,15 +50,16 @@ RankUnits UnitsOf(const LocalDims& dims, const ModelSpec& model, const ParallelP
   visitor.BeforeLayers(place);
   visitor.AfterLayers(place);
   const std::int64_t shards = StateShards(plan);
-  for (std::int64_t* unit : {&units.norms, &units.token_embedding, &units.positions, &units.layer,
-                             &units.output_layer}) {
+  for (std::int64_t* unit :
+       {&units.norms, &units.token_embedding, &units.positions, &units.layer, &units.output_layer}) {
     *unit = UnitElements(*unit, shards);
   }
   return units;
 }
 
 std::int64_t OwnElements(const LocalDims& dims, const ModelSpec& model, const ParallelPlan& plan,
-                         RankPlace place, std::int64_t layers, std::int64_t shard, CountedParameters counted) {
+                         RankPlace place, std::int64_t layers, std::int64_t shard,
+                         CountedParameters counted) {
   const std::int64_t shards = StateShards(plan);
   const RankUnits units = UnitsOf(dims, model, plan, place, layers);
   std::int64_t own = 0;

@@ -22,9 +22,7 @@ struct RankUnits {
   std::int64_t layers = 0;
   std::int64_t output_layer = 0;
 
-  std::int64_t Total() const {
-    return norms + token_embedding + positions + layer * layers + output_layer;
-  }
+  std::int64_t Total() const { return norms + token_embedding + positions + layer * layers + output_layer; }
 
   // Calls visit(elements, times) for equal units in a row, in the order of the regions.
   template <typename Visit>
@@ -47,8 +45,8 @@ struct CountedParameters {
   bool tied_copy = true;   // the last rank's copy of a tied table
 };
 
-// Returns the elements, without padding, of the parameters in part `shard` of StateShards(plan) equal parts of
-// each unit.
+// Returns the elements, without padding, of the parameters in part `shard` of StateShards(plan) equal parts
+// of each unit.
 std::int64_t OwnElements(const LocalDims& dims, const ModelSpec& model, const ParallelPlan& plan,
                          RankPlace place, std::int64_t layers, std::int64_t shard, CountedParameters counted);
 

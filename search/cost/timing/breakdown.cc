@@ -13,7 +13,7 @@ struct Exposed {
   double reduced_s = 0;         // the reductions that the drain does not hide
   double norm_gradients_s = 0;  // of them, the sum of the gradients of norms, at most
   double norm_s = 0, update_s = 0;
-  double gather_s = 0;          // after the longest update
+  double gather_s = 0;      // after the longest update
   std::size_t slowest = 0;  // the rank with the longest forward and backward of a microbatch
 };
 
@@ -95,15 +95,8 @@ double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches) 
 
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
                       const PipelineEnd& pipeline) {
-  const auto reduce_s = [&](std::size_t rank) {
-    return costs.ranks[rank].norm_gradients_s + costs.ranks[rank].reduce_s;
-  };
-  double least_s = reduce_s(0);
-  for (std::size_t rank = 0; rank < costs.ranks.size(); ++rank) least_s = std::min(least_s, reduce_s(rank));
-  const Exposed exposed =
-      ExposedOf(costs, PipelineStages(costs, microbatches, ranks_per_core), [&](std::size_t rank) {
-        return pipeline.lead_s.empty() ? reduce_s(rank) - least_s : pipeline.lead_s[rank];
-      });
+  const Exposed exposed = ExposedOf(costs, PipelineStages(costs, microbatches, ranks_per_core),
+                                    [&](std::size_t rank) { return pipeline.lead_s[rank]; });
   return Attribute(costs, microbatches, exposed,
                    AtLeastShared(costs, microbatches, ranks_per_core, pipeline.seconds));
 }

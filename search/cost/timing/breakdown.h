@@ -58,8 +58,7 @@ inline void Breakdown::Scale(double factor) {
 // all microbatches, in seconds.
 double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches);
 
-// Returns the breakdown of a step whose pipeline ends as `pipeline` says (closed_form.h). If the leads are not
-// known, the rank with the shortest reduction is assumed to be the last.
+// Returns the breakdown of a step whose pipeline ends as `pipeline` says (closed_form.h).
 Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core,
                       const PipelineEnd& pipeline);
 

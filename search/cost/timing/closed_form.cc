@@ -76,40 +76,37 @@ class Pipeline {
   }
 
   PipelineEnd ZeroBubbleH1() const {
-    StageTime sums;  // over all ranks
-    double first_after = 0;
+    double forwards = 0, first_after = 0;  // the latter: of the first microbatch's input gradients
     for (std::size_t q = 0; q < ranks_; ++q) {
-      sums.forward += stages_.At(q).forward;
+      forwards += stages_.At(q).forward;
       first_after += stages_.At(q).backward - stages_.FirstSaves(q);
     }
-    // From the last microbatch's forward on the last rank to the end: its way up, to the last weight
-    // gradients of the rank that ends last.
-    double from_last_rank = 0;
-    for (std::size_t q = 0; q < ranks_; ++q)
-      from_last_rank = std::max(from_last_rank, Weights(q, LastWeights(q))) + stages_.At(q).backward;
-    double longest = 0;
-    double before = 0;  // forwards of the ranks before q
-    double end = 0;     // from the last input gradient of rank q to the end, on it or on ranks before it
+    std::vector<double> ends(ranks_);  // first of the last input gradients
+    double last_forward = 0;           // when the last rank has ended its last forward
+    double before = 0;                 // forwards of the ranks before q
     for (std::size_t q = 0; q < ranks_; ++q) {
       const StageTime t = stages_.At(q);
       first_after -= t.backward - stages_.FirstSaves(q);
-      end = std::max(end, Weights(q, LastWeights(q)));
-      const double fill = before, waits = sums.forward + first_after;
-      before += t.forward;
       const double all = m_ * t.Total() - stages_.FirstSaves(q) - stages_.FirstWeightsSave(q);
-      const double to_last_gradient = all - Weights(q, LastWeights(q));
       // Forwards before the first input gradient; as many input gradients follow the last forward.
       const double ahead = std::min(m_, static_cast<double>(ranks_ - q));
-      const double to_last_forward = all - (ahead * t.backward - (ahead < m_ ? 0 : stages_.FirstSaves(q))) -
-                                     Weights(q, std::min(m_, ahead + static_cast<double>(q)));
-      const double down_and_up = sums.forward - before + from_last_rank;
-      longest = std::max({longest, fill + to_last_gradient + end,
-                          waits + to_last_gradient - ahead * t.forward + end,
-                          fill + to_last_forward + down_and_up});
-      if (ahead < m_) longest = std::max(longest, waits + to_last_forward - ahead * t.forward + down_and_up);
-      end += t.backward;
+      const double to_last_gradient = all - LastWeights(q, static_cast<double>(q + 1));
+      const double to_last_forward = all - ahead * t.backward + (ahead < m_ ? 0 : stages_.FirstSaves(q)) -
+                                     LastWeights(q, ahead + static_cast<double>(q));
+      // Its first input gradient waits until the first microbatch went all the way down and back up to it.
+      const double waits = forwards + first_after - ahead * t.forward;
+      ends[q] = std::max(before, waits) + to_last_gradient;
+      const double begins = ahead < m_ ? std::max(before, waits) : before;
+      before += t.forward;
+      last_forward = std::max(last_forward, begins + to_last_forward + forwards - before);
     }
-    return {longest, {}};
+    ends.back() = std::max(ends.back(), last_forward + stages_.At(ranks_ - 1).backward);
+    for (std::size_t q = ranks_ - 1; q-- > 0;)
+      ends[q] = std::max(ends[q], ends[q + 1] + stages_.At(q).backward);
+    for (std::size_t q = 0; q < ranks_; ++q) ends[q] += LastWeights(q, static_cast<double>(q + 1));
+    PipelineEnd end{*std::max_element(ends.begin(), ends.end()), {}};
+    for (const double rank_s : ends) end.lead_s.push_back(end.seconds - rank_s);
+    return end;
   }
 
  private:
@@ -141,11 +138,9 @@ class Pipeline {
     return ends;
   }
 
-  // ZB-H1: how many weight gradients of the rank follow its last input gradient, and the time of its last
-  // `count`, of which all include the first.
-  double LastWeights(std::size_t q) const { return std::min(m_, static_cast<double>(q + 1)); }
-  double Weights(std::size_t q, double count) const {
-    return count * stages_.At(q).weights - (count < m_ ? 0 : stages_.FirstWeightsSave(q));
+  // Returns the time of the rank's last `count` weight gradients, or of all if there are fewer.
+  double LastWeights(std::size_t q, double count) const {
+    return std::min(m_, count) * stages_.At(q).weights - (count < m_ ? 0 : stages_.FirstWeightsSave(q));
   }
 
   std::size_t LastChunk(std::size_t rank) const { return (chunks_ - 1) * ranks_ + rank; }
@@ -227,8 +222,9 @@ PipelineEnd PipelineBound(const PipelineCosts& costs, Schedule schedule, std::in
   throw std::logic_error("a schedule without a bound");
 }
 
-bool PipelineBoundIsClose(const PipelineCosts& costs, Schedule schedule) {
-  if (SplitsBackward(schedule)) return false;
+bool PipelineBoundIsClose(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches) {
+  if (SplitsBackward(schedule))
+    return microbatches / kMicrobatchesOfCloseZeroBubble >= static_cast<std::int64_t>(costs.ranks.size());
   const std::vector<StageCosts>& stages = costs.stages;
   if (stages.size() == costs.ranks.size()) return true;
   for (std::size_t s = 2; s + 1 < stages.size(); ++s) {

@@ -22,7 +22,8 @@ using ::testing::IsEmpty;
 std::vector<std::string> OpsText(const std::vector<RepeatedOp>& ops) {
   std::vector<std::string> text;
   for (const RepeatedOp& repeated : ops)
-    text.push_back(ToString(repeated.op) + (repeated.times == 1 ? "" : " x" + std::to_string(repeated.times)));
+    text.push_back(ToString(repeated.op) +
+                   (repeated.times == 1 ? "" : " x" + std::to_string(repeated.times)));
   return text;
 }
 
@@ -85,7 +86,8 @@ std::string Text(std::string_view op, std::int64_t elements, std::int64_t times 
 
 TEST_F(ShardedOpsTest, UnitByUnit) {
   const std::int64_t norms = Padded(2 * 4 * 128), last_norms = Padded(2 * 4 * 128 + 256);
-  const std::int64_t layer = Padded(kMatrices + kBiases), table = Padded(512 * 128), positions = Padded(64 * 128);
+  const std::int64_t layer = Padded(kMatrices + kBiases), table = Padded(512 * 128),
+                     positions = Padded(64 * 128);
   const std::string scatter = "reduce_scatter fp32 shard/3", sum = "all_reduce_sum fp32 replica/2";
   EXPECT_THAT(Of(ActionKind::kReduceGradients, 0),
               ElementsAre(Text(scatter, norms), Text(scatter, table), Text(scatter, positions),
@@ -95,9 +97,9 @@ TEST_F(ShardedOpsTest, UnitByUnit) {
               ElementsAre(Text(scatter, last_norms), Text(scatter, table), Text(scatter, layer, 2),
                           Text(sum, last_norms / 3), Text(sum, table / 3), Text(sum, layer / 3, 2)));
   const std::string gather = "all_gather fp32 shard/3";
-  EXPECT_THAT(Of(ActionKind::kGatherParameters, 0),
-              ElementsAre(Text(gather, norms), Text(gather, table), Text(gather, positions),
-                          Text(gather, layer, 2)));
+  EXPECT_THAT(
+      Of(ActionKind::kGatherParameters, 0),
+      ElementsAre(Text(gather, norms), Text(gather, table), Text(gather, positions), Text(gather, layer, 2)));
   EXPECT_THAT(Of(ActionKind::kSumTiedEmbedding, 0),
               ElementsAre(Text("all_reduce_sum fp32 embedding/2", table / 3)));
 
@@ -113,8 +115,7 @@ TEST_F(ShardedOpsTest, UnitByUnit) {
 TEST_F(ShardedOpsTest, EachRankUpdatesItsPart) {
   // Norms of 1,024 elements in parts of 384; table of 65,536 in parts of 21,888; positions of 8,192 in parts
   // of 2,752; layers of 197,760 without padding in parts of 65,920.
-  EXPECT_THAT(Of(ActionKind::kOptimizer, 0),
-              ElementsAre(Text("adamw fp32", 384 + 21888 + 2752 + 2 * 65920)));
+  EXPECT_THAT(Of(ActionKind::kOptimizer, 0), ElementsAre(Text("adamw fp32", 384 + 21888 + 2752 + 2 * 65920)));
   EXPECT_THAT(Of(ActionKind::kOptimizer, 0, {.data = 2}),
               ElementsAre(Text("adamw fp32", 256 + 21760 + 2688 + 2 * 65920)));
   EXPECT_EQ(Of(ActionKind::kOptimizer, 0, {.data = 5}), Of(ActionKind::kOptimizer, 0, {.data = 2}));

@@ -101,10 +101,9 @@ TEST(Recalibration, RecomputeIsAShareOfTheLayers) {
 // A measurement of one plan corrects plans with another value of an option less than plans with its own. The
 // values below are not told apart: their errors are assumed alike.
 TEST(Recalibration, TellsThePredictedValuesOfOptionsApart) {
-  const std::set<std::string> not_told_apart = {"recompute=selective", "attention=unfused",
-                                                "scatter_gather=1",    "zero=1",
-                                                "dp_shard=1",          "dp_shard=2",
-                                                "dp_shard=4"};
+  const std::set<std::string> not_told_apart = {
+      "recompute=selective", "attention=unfused", "scatter_gather=1", "zero=1",
+      "dp_shard=1",          "dp_shard=2",        "dp_shard=4"};
   const ParallelPlan base{{.tp = 2, .pp = 4, .dp = 2},
                           {.micro_batch = 4},
                           {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};

@@ -115,10 +115,11 @@ TEST(SearchLoop, RegretAndCoverage) {
 // 95 of 100 studies, and the intervals grow accordingly. The more plans with a deviation of their own, the
 // faster is the best one by chance: the space keeps one way of messages and of rows.
 TEST(SearchLoop, RegretWhenFeaturesExplainLess) {
-  const StudyFigures figures = MadeUpStudies(100, 0.06, 0.05, {{"sp", {"0"}},
-                                                                {"zero", {"0"}},
-                                                                {"schedule", {"gpipe", "1f1b", "interleaved"}},
-                                                                {"scatter_gather", {"0"}}});
+  const StudyFigures figures = MadeUpStudies(100, 0.06, 0.05,
+                                             {{"sp", {"0"}},
+                                              {"zero", {"0"}},
+                                              {"schedule", {"gpipe", "1f1b", "interleaved"}},
+                                              {"scatter_gather", {"0"}}});
   EXPECT_GE(figures.good, 95);
   EXPECT_GE(figures.inside, 0.80 * figures.announced);
   EXPECT_LE(figures.inside, 0.99 * figures.announced);

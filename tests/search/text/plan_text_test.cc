@@ -67,7 +67,8 @@ ParallelPlan RandomPlan(std::mt19937_64& random) {
   plan.attention = static_cast<Attention>(pick(2));
   plan.sequence_parallel = pick(2) == 1;
   plan.zero_stage = pick(4);
-  if (const std::int64_t shard = pick(4); shard != (plan.zero_stage == 0 ? 1 : plan.dp)) plan.dp_shard = shard;
+  if (const std::int64_t shard = pick(4); shard != (plan.zero_stage == 0 ? 1 : plan.dp))
+    plan.dp_shard = shard;
   plan.tp_overlap = std::int64_t{1} << pick(4);
   plan.grad_overlap = pick(2) == 1;
   plan.param_overlap = pick(2) == 1;
