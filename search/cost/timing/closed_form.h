@@ -12,8 +12,8 @@ namespace autocfg {
 
 struct PipelineEnd {
   double seconds = 0;
-  // By rank: how long it ends before the pipeline does. For GPipe at most, as if its messages never waited for
-  // a slower rank; for 1F1B and interleaved the last backwards of the ranks before it; for ZB-H1 by lower
+  // By rank: how long it ends before the pipeline does. For GPipe at most, as if its messages never waited
+  // for a slower rank; for 1F1B and interleaved the last backwards of the ranks before it; for ZB-H1 by lower
   // bounds of the ends of their last weight gradients.
   std::vector<double> lead_s;
 };
@@ -50,10 +50,10 @@ PipelineEnd PipelineBound(const PipelineCosts& costs, Schedule schedule, std::in
 inline constexpr std::int64_t kMicrobatchesOfCloseZeroBubble = 64;
 
 // Returns true if the bound may replace the timer. The pipeline of GPipe is exact; those of plans of models
-// under 1F1B and interleaving are within 2%, mostly exact. False if ranks have several stages and those between the first
-// and the last differ: ranks that run their longer chunks at different times delay each other, which a few
-// paths do not show. Under ZB-H1 the longest path may change ranks as often as it likes, so that it is false
-// but for many microbatches; then the bound is within 1%, and exact with equal stages.
+// under 1F1B and interleaving are within 2%, mostly exact. False if ranks have several stages and those
+// between the first and the last differ: ranks that run their longer chunks at different times delay each
+// other, which a few paths do not show. Under ZB-H1 the longest path may change ranks as often as it likes,
+// so that it is false but for many microbatches; then the bound is within 1%, and exact with equal stages.
 bool PipelineBoundIsClose(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches);
 
 }  // namespace autocfg
