@@ -153,6 +153,7 @@ StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std:
     c.weight_s += times * block.weight_s;
     c.weight_first_saves_s += times * block.weight_first_saves_s;
     c.tp_weight_s += times * block.tp_weight_s;
+    c.dp_s += times * block.dp_s;
     c.weight_ops += times * block.weight_ops;
   };
   add(blocks.layer, static_cast<double>(layers));
@@ -211,13 +212,19 @@ std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
 
 const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  const BlockOpsKey key{plan.tp, plan.layer(), EmbeddingAddsToHead(model_, plan), splits};
+  const BlockOpsKey key{plan.tp, plan.layer(), ShardsOfStages(plan), EmbeddingAddsToHead(model_, plan), splits};
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
   c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
   c.layer_recompute = SumOf(plan, LayerRecomputeOps(model_, workload_, plan));
-  c.layer_backward = SumOf(plan, LayerBackwardOps(model_, workload_, plan, true));
-  c.first_layer_s = SumOf(plan, LayerBackwardOps(model_, workload_, plan, false)).compute_s;
+  const auto layer_backward = [&](bool accumulate) {
+    std::vector<OpDesc> ops = LayerGatherOps(model_, workload_, plan);
+    const std::vector<OpDesc> backward = LayerBackwardOps(model_, workload_, plan, accumulate);
+    ops.insert(ops.end(), backward.begin(), backward.end());
+    return SumOf(plan, ops);
+  };
+  c.layer_backward = layer_backward(true);
+  c.first_layer_s = layer_backward(false).compute_s;
   if (splits) {
     c.recomputing_backward =
         std::exchange(c.layer_backward, SumOf(plan, LayerInputGradientOps(model_, workload_, plan, true)));
@@ -249,7 +256,7 @@ double CostModel::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_r
 
 const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), splits};
+  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), ShardsOfStages(plan), splits};
   if (const auto it = plan_costs_.find(key); it != plan_costs_.end()) return it->second;
   const BlockOps& compute = BlockOpsOf(plan);
   const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& ops) {
@@ -259,11 +266,19 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
     all_s += sum.compute_s + messages;
     ops += sum.ops;
   };
+  const auto over_shards = [&](const OpSum& sum) {
+    double seconds = 0;
+    for (const OpDesc& op : sum.messages)
+      seconds += op.group == CommGroup::kShard ? times_->Seconds(op, plan) : 0;
+    return seconds;
+  };
   const auto add_forward = [&](const OpSum& sum, StageCosts& part) {
     add(sum, part.forward_s, part.tp_forward_s, part.forward_ops);
+    part.dp_s += over_shards(sum);
   };
   const auto add_backward = [&](const OpSum& sum, double first_s, StageCosts& part) {
     add(sum, part.backward_s, part.tp_backward_s, part.backward_ops);
+    part.dp_s += over_shards(sum);
     part.first_saves_s = sum.compute_s - first_s;
   };
   PlanCosts p;

@@ -145,9 +145,17 @@ class CostModel {
   std::int64_t capacity_bytes_;
   // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group
   // becomes part of it.
+  struct StageShards {  // the collectives of sharded states within a stage; none up to zero=1
+    std::int64_t zero_stage = 0, shards = 1;
+    bool operator==(const StageShards&) const = default;
+  };
+  static StageShards ShardsOfStages(const ParallelPlan& plan) {
+    return ShardsGradients(plan) ? StageShards{plan.zero_stage, StateShards(plan)} : StageShards{};
+  }
   struct BlockOpsKey {  // sizes and kinds of the ops of a layer, the embedding and the head
     std::int64_t tp;
     LayerOptions layer;
+    StageShards shards;
     bool embedding_adds;  // to the head's gradient
     bool splits_backward;
     bool operator==(const BlockOpsKey&) const = default;
@@ -156,6 +164,7 @@ class CostModel {
     MeshOptions mesh;
     LayerOptions layer;
     MessageOptions messages;
+    StageShards shards;
     bool splits_backward;
     bool operator==(const PlanCostsKey&) const = default;
   };

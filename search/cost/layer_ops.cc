@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "fmt/format.h"
+#include "search/cost/memory/rank_units.h"
 #include "search/cost/rank_ops.h"
 #include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
@@ -50,13 +51,13 @@ class OpLister {
   }
   // dW[rows of dW, columns] (+)= x^T dy over T tokens, for a matrix without a bias.
   void WeightGradient(std::int64_t rows, std::int64_t columns, bool accumulate) {
-    Matmul(rows, columns, s.tokens, true, false, accumulate);
+    Matmul(rows, columns, s.tokens, true, false, Adds(accumulate));
   }
   // As above for a linear layer, including its bias gradient.
   void LinearGradient(std::int64_t rows, std::int64_t columns, bool accumulate) {
     if (model_.bias) {
       Matmul(Epilogue::kBiasGradient, rows, columns, s.tokens);
-      ops.back().accumulate = accumulate;
+      ops.back().accumulate = Adds(accumulate);
     } else {
       WeightGradient(rows, columns, accumulate);
     }
@@ -130,6 +131,28 @@ class OpLister {
     ReduceHidden();
     OwnRows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd);
   }
+  // With sharded parameters: gathers a unit before it is used.
+  void GatherUnit(std::int64_t elements) {
+    if (!ShardsParameters(plan_)) return;
+    Communicate(OpKind::kAllGather, types.parameters, CommGroup::kShard, StateShards(plan_), elements);
+  }
+  // With sharded gradients: reduces a unit's gradient and adds the own part to that of earlier microbatches.
+  void ReduceUnit(std::int64_t elements, bool accumulate) {
+    if (!ShardsGradients(plan_)) return;
+    const std::int64_t shards = StateShards(plan_);
+    Communicate(OpKind::kReduceScatter, types.gradients, CommGroup::kShard, shards, elements);
+    if (accumulate)
+      Add(OpKind::kResidualAdd, types.gradients,
+          {elements / shards / kUnitAlignment, kUnitAlignment});
+  }
+  // Of the one rank that such a plan's pipeline has.
+  RankUnits Units() const { return UnitsOf(s, model_, plan_, PlaceOf(plan_, 0), model_.layers); }
+  std::int64_t HeadUnit() const {
+    return model_.tied_embeddings ? Units().token_embedding : Units().output_layer;
+  }
+  // Whether a weight's gradient is added to that of earlier microbatches where it is computed.
+  bool Adds(bool accumulate) const { return accumulate && !ShardsGradients(plan_); }
+
   void Message(OpKind kind) {
     Communicate(kind, types.compute, CommGroup::kPipeline, plan_.pp,
                 ScattersMessages(plan_) ? s.message / plan_.tp : s.message);
@@ -180,6 +203,7 @@ std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload
                                 std::int64_t stage, bool accumulate) {
   std::vector<OpDesc> ops = IsLastStage(plan, stage) ? HeadBackwardOps(model, workload, plan, accumulate)
                                                      : ArrivalOps(model, workload, plan);
+  const std::vector<OpDesc> gather = LayerGatherOps(model, workload, plan);
   const std::vector<OpDesc> recompute = LayerRecomputeOps(model, workload, plan);
   const std::vector<OpDesc> layer = LayerBackwardOps(model, workload, plan, accumulate);
   const std::int64_t layers = StageLayerCount(model, plan, stage);
@@ -187,6 +211,7 @@ std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload
   const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
   const std::int64_t delayed = LayersWithDelayedGradients(plan, layers);
   for (std::int64_t i = layers - 1; i >= 0; --i) {
+    Append(ops, gather);
     if (i < recomputing) Append(ops, recompute);
     Append(ops, i >= layers - delayed ? delaying : layer);
   }
@@ -211,9 +236,17 @@ std::vector<OpDesc> ArrivalOps(const ModelSpec& model, const Workload& workload,
   return std::move(l.ops);
 }
 
+std::vector<OpDesc> LayerGatherOps(const ModelSpec& model, const Workload& workload,
+                                   const ParallelPlan& plan) {
+  OpLister l(model, workload, plan);
+  if (ShardsParameters(plan)) l.GatherUnit(l.Units().layer);
+  return std::move(l.ops);
+}
+
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
+  if (ShardsParameters(plan)) l.GatherUnit(l.Units().layer);
   l.LayerForwardHead();
   l.RowParallelForward(l.s.ffn);
   return std::move(l.ops);
@@ -249,6 +282,7 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.Matmul(s.tokens, s.hidden, s.qkv, false, true);
   l.ReduceHidden();
   l.NormBackward(accumulate);
+  if (ShardsGradients(plan)) l.ReduceUnit(l.Units().layer, accumulate);
   return std::move(l.ops);
 }
 
@@ -295,22 +329,29 @@ std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layer
 std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
                                         const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
+  const RankUnits units = l.Units();
+  l.GatherUnit(units.token_embedding);
   l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ReduceHidden();
-  if (model.position == Position::kLearned) l.OwnRows(OpKind::kPositionForward);
+  if (model.position != Position::kLearned) return std::move(l.ops);
+  l.GatherUnit(units.positions);
+  l.OwnRows(OpKind::kPositionForward);
   return std::move(l.ops);
 }
 
 std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
                                          const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
+  const RankUnits units = l.Units();
   l.GatherHidden();
   if (model.position == Position::kLearned) {
     l.Rows(OpKind::kPositionBackward, l.s.hidden);
-    l.ops.back().accumulate = accumulate;
+    l.ops.back().accumulate = l.Adds(accumulate);
+    l.ReduceUnit(units.positions, accumulate);
   }
   l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
-  l.ops.back().accumulate = accumulate || EmbeddingAddsToHead(model, plan);
+  l.ops.back().accumulate = l.Adds(accumulate) || EmbeddingAddsToHead(model, plan);
+  l.ReduceUnit(units.token_embedding, accumulate);
   return std::move(l.ops);
 }
 
@@ -318,6 +359,7 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
                                    const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
+  if (ShardsParameters(plan)) l.GatherUnit(l.HeadUnit());
   l.NormForward();
   l.GatherHidden();
   l.Matmul(s.tokens, s.vocab, s.hidden, false, true);
@@ -343,6 +385,7 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
   l.Matmul(s.tokens, s.hidden, s.vocab);
   l.ReduceHidden();
   l.NormBackward(accumulate);
+  if (!model.tied_embeddings) l.ReduceUnit(l.HeadUnit(), accumulate);
   return std::move(l.ops);
 }
 

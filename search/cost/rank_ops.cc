@@ -42,10 +42,11 @@ class Lister {
     }
     std::vector<RepeatedOp> ops;
     const std::int64_t shards = StateShards(plan_), replicas = StateReplicas(plan_);
-    units_.ForEach([&](std::int64_t elements, std::int64_t times) {
+    const auto scatter = [&](std::int64_t elements, std::int64_t times) {
       ops.push_back(
           {Collective(OpKind::kReduceScatter, types_.gradients, CommGroup::kShard, shards, elements), times});
-    });
+    };
+    ForEachUnit(!ShardsGradients(plan_), scatter);
     if (replicas == 1) return ops;
     units_.ForEach([&](std::int64_t elements, std::int64_t times) {
       ops.push_back({Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kReplica, replicas,
@@ -64,7 +65,7 @@ class Lister {
     std::vector<RepeatedOp> ops;
     const std::int64_t shards = StateShards(plan_);
     if (shards == 1) return ops;
-    units_.ForEach([&](std::int64_t elements, std::int64_t times) {
+    ForEachUnit(!ShardsParameters(plan_), [&](std::int64_t elements, std::int64_t times) {
       ops.push_back(
           {Collective(OpKind::kAllGather, types_.parameters, CommGroup::kShard, shards, elements), times});
     });
@@ -74,6 +75,16 @@ class Lister {
   RankPlace place() const { return place_; }
 
  private:
+  // All units, or the norms alone: the others were reduced, or will be gathered, where they are used.
+  template <typename Visit>
+  void ForEachUnit(bool all, const Visit& visit) const {
+    if (all) {
+      units_.ForEach(visit);
+    } else {
+      visit(units_.norms, std::int64_t{1});
+    }
+  }
+
   const ParallelPlan& plan_;
   RankPlace place_;
   const Precision& types_;

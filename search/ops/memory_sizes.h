@@ -17,6 +17,7 @@ constexpr std::int64_t AlignedBytes(std::int64_t bytes) {
 
 // Returns the elements that a parameter of `elements` elements takes in its unit (docs/engine.md, "Units"):
 // in a row of such, each starts at a multiple of kArenaAlignment bytes in every type.
+inline constexpr std::int64_t kUnitAlignment = kArenaAlignment;  // elements
 constexpr std::int64_t AlignedElements(std::int64_t elements) { return AlignedBytes(elements); }
 
 // Returns the elements of a unit whose parameters take `elements`: `shards` equal parts, each aligned.

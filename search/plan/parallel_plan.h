@@ -132,6 +132,13 @@ constexpr std::int64_t StateShards(const ParallelPlan& plan) {
   return plan.dp_shard == 0 ? plan.dp : plan.dp_shard;
 }
 constexpr bool ShardsStates(const ParallelPlan& plan) { return StateShards(plan) > 1; }
+// Of every unit but the norms (docs/engine.md, "Units"), a rank keeps only its part.
+constexpr bool ShardsGradients(const ParallelPlan& plan) {
+  return plan.zero_stage >= 2 && ShardsStates(plan);
+}
+constexpr bool ShardsParameters(const ParallelPlan& plan) {
+  return plan.zero_stage >= 3 && ShardsStates(plan);
+}
 // The groups of ranks that hold the same states, which they sum gradients over.
 constexpr std::int64_t StateReplicas(const ParallelPlan& plan) { return plan.dp / StateShards(plan); }
 constexpr bool SplitsBackward(const ParallelPlan& plan) {

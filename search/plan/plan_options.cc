@@ -36,7 +36,6 @@ static_assert(AllNamed(kSchedules) && AllNamed(kRecomputes) && AllNamed(kAttenti
 // Values in the order of the option's choices.
 constexpr std::array<std::string_view, 3> kSplits = {"even", "auto", "9+8+8+7"};
 constexpr std::array<std::string_view, 4> kZeroStages = {"0", "1", "2", "3"};
-constexpr std::array<std::string_view, 2> kPredictedZeroStages = {"0", "1"};
 constexpr std::array<std::string_view, 4> kChunks = {"1", "2", "4", "8"};
 constexpr std::array<std::string_view, 2> kFlags = {"0", "1"};
 
@@ -314,7 +313,7 @@ constexpr PlanOption kOptions[] = {
      .form = OptionForm::kNumber,
      .summary = "states sharded over the data axis: 1 optimizer, 2 and gradients, 3 and parameters",
      .choices = kZeroStages,
-     .predicted = kPredictedZeroStages,
+     .predicted = kEveryValue,
      .searched = true,
      .print = PrintNumber<&ParallelPlan::zero_stage>,
      .parse = ParseChoiceOfNumbers<&ParallelPlan::zero_stage>,

@@ -33,6 +33,7 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
   }
   const double layers = static_cast<double>(model.layers) * m;
   Add(weights, LayerForwardOps(model, workload, plan), layers);
+  Add(weights, LayerGatherOps(model, workload, plan), layers);
   if (recomputing > 0)
     Add(weights, LayerRecomputeOps(model, workload, plan), static_cast<double>(recomputing) * m);
   Add(weights, EmbeddingForwardOps(model, workload, plan), m);

@@ -62,6 +62,7 @@ const std::vector<std::string>& PlanTexts() {
       "tp=2,pp=1,dp=2,mbs=1,sp=1",
       "tp=1,pp=1,dp=4,mbs=1,zero=1,dp_shard=2",
       "tp=1,pp=4,dp=1,mbs=4,schedule=gpipe",
+      "tp=2,pp=1,dp=2,mbs=1,zero=3",
       "tp=2,pp=2,dp=2,mbs=2,schedule=zb-h1,recompute=full,zero=1",
   };
   return plans;

@@ -66,7 +66,7 @@ enum Axis : std::size_t {
   kZero,
 };
 const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 4,
-                                 2, 2, 3, 3};
+                                 2, 2, 3, 7};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
@@ -86,8 +86,8 @@ TrainConfig ConfigOf(const Case& c) {
   plan.micro_batch = 1 + c[kMicroBatch];
   plan.sequence_parallel = c[kRows] == 1;
   plan.scatter_gather = c[kRows] == 2;
-  plan.zero_stage = c[kZero] == 0 ? 0 : 1;
-  plan.dp_shard = c[kZero] == 2 ? 2 : 0;
+  plan.zero_stage = c[kZero] / 2 + c[kZero] % 2;  // 0, 1, 1, 2, 2, 3, 3
+  plan.dp_shard = c[kZero] > 0 && c[kZero] % 2 == 0 ? 2 : 0;
   const std::int64_t stages = plan.pp * plan.virtual_stages;
   config.model.layers = stages > 6 ? stages : 2 * stages;
   if (c[kSplit] == 1) {
@@ -268,7 +268,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     plan.attention = static_cast<Attention>(random() % kAttentionCount);
     plan.sequence_parallel = random() % 2;
     plan.scatter_gather = random() % 2;
-    plan.zero_stage = static_cast<std::int64_t>(random() % 2);
+    plan.zero_stage = static_cast<std::int64_t>(random() % 4);
     if (plan.zero_stage > 0) plan.dp_shard = Pick(random, {0, 2, 3});
     TrainConfig c = ShortRun(RandomModel(random, plan.tp));
     const std::int64_t stages = plan.pp * plan.virtual_stages;

@@ -66,6 +66,8 @@ TEST(InitializeParameter, ElementsDoNotDependOnTheSplit) {
   parameter.shape = parameter.global_shape;
   ParameterTensors tensors;
   tensors.value = {.data = weights.data(), .dtype = DType::kF64, .rank = 2, .shape = {kRows, kColumns}};
+  tensors.kept = {0, tensors.value.Elements()};
+  tensors.kept_value = tensors.value;
   InitializeParameter(parameter, 7, tensors, *device, *stream);
   for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(weights[i], 0.5 * whole[i]) << i;
 
@@ -76,6 +78,8 @@ TEST(InitializeParameter, ElementsDoNotDependOnTheSplit) {
   parameter.shape = {kRows, kWidth};
   std::vector<double> shard(kRows * kWidth);
   tensors.value = {.data = shard.data(), .dtype = DType::kF64, .rank = 2, .shape = {kRows, kWidth}};
+  tensors.kept = {0, tensors.value.Elements()};
+  tensors.kept_value = tensors.value;
   InitializeParameter(parameter, 7, tensors, *device, *stream);
   for (std::int64_t row = 0; row < kRows; ++row) {
     for (std::int64_t column = 0; column < kWidth; ++column) {

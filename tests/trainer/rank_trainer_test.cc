@@ -87,7 +87,7 @@ TEST(RankTrainer, RejectsInvalidConfigs) {
   EXPECT_NO_THROW(RankTrainer(c, 0, 1, backend));
   c = SmallConfig();
   c.plan.dp = 2;
-  c.plan.zero_stage = 2;
+  c.plan.grad_overlap = true;
   EXPECT_THROW(RankTrainer(c, 0, 2, backend), NotSupported);
   c = SmallConfig();
   c.model.position = Position::kAlibi;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -132,15 +133,23 @@ inline trainer::Backend MakeBackend(trainer::Rendezvous& rendezvous, World world
 struct RankPart {
   std::vector<trainer::StepResult> steps;
   std::vector<trainer::Parameter> parameters;
-  std::vector<std::vector<double>> values;
+  std::vector<std::vector<double>> values;   // by parameter; only the kept ones are set
+  std::vector<trainer::ElementRange> kept;   // by parameter
   std::vector<double> padding;  // elements that correspond to no element of the model
 };
 
 inline RankPart TakePart(const trainer::RankTrainer& trainer, std::vector<trainer::StepResult> steps,
                          Device& device) {
-  RankPart part{std::move(steps), trainer.layout().parameters(), {}, {}};
+  RankPart part{std::move(steps), trainer.layout().parameters(), {}, {}, {}};
   for (std::size_t i = 0; i < part.parameters.size(); ++i) {
-    part.values.push_back(ToDoubles(trainer.layout().parameter_tensors()[i].value, device));
+    const trainer::ParameterTensors& t = trainer.layout().parameter_tensors()[i];
+    const trainer::ElementRange kept = t.kept;
+    part.kept.push_back(kept);
+    part.values.emplace_back(static_cast<std::size_t>(trainer::ElementCount(part.parameters[i].shape)));
+    if (kept.count > 0) {
+      const std::vector<double> values = ToDoubles(t.kept_value, device);
+      std::copy(values.begin(), values.end(), part.values.back().begin() + kept.first);
+    }
     std::vector<bool> used(part.values.back().size(), false);
     trainer::ForEachRun(part.parameters[i], [&](std::int64_t local, std::int64_t, std::int64_t count) {
       for (std::int64_t k = 0; k < count; ++k) used[local + k] = true;
@@ -174,6 +183,8 @@ inline TrainedRun Assemble(const std::vector<RankPart>& parts) {
       written.resize(size);
       trainer::ForEachRun(p, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
         for (std::int64_t k = 0; k < count; ++k) {
+          const trainer::ElementRange kept = part.kept[i];
+          if (local + k < kept.first || local + k >= kept.first + kept.count) continue;
           const double value = part.values[i][local + k];
           if (written[global + k] && whole[global + k] != value) outcome.differences.insert(p.name);
           whole[global + k] = value;

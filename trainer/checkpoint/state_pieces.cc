@@ -135,7 +135,7 @@ std::vector<OwnedPiece> PiecesToSave(const RankShape& shape, const MemoryLayout&
     if (!layout.parameters()[i].counted) continue;  // a copy of another rank's
     const ParameterTensors& t = layout.parameter_tensors()[i];
     if (t.own.count == 0) continue;
-    pieces.push_back({i, t.own, {t.master.IsPresent() ? t.master : t.own_value(), t.m, t.v}});
+    pieces.push_back({i, t.own, {t.master.IsPresent() ? t.master : t.own_value, t.m, t.v}});
   }
   return pieces;
 }
@@ -144,7 +144,7 @@ std::vector<StateTarget> TargetsToLoad(const MemoryLayout& layout) {
   std::vector<StateTarget> targets;
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const ParameterTensors& t = layout.parameter_tensors()[i];
-    targets.push_back({i, StateKind::kWeight, {0, t.value.Elements()}, t.value.Slice(0, t.value.Elements())});
+    if (t.kept.count > 0) targets.push_back({i, StateKind::kWeight, t.kept, t.kept_value});
     const auto add = [&](StateKind kind, const Tensor& own) {
       if (own.IsPresent()) targets.push_back({i, kind, t.own, own});
     };

@@ -20,6 +20,7 @@
 #include "trainer/checkpoint/stored_names.h"
 #include "trainer/layout/element_copy.h"
 #include "trainer/layout/errors.h"
+#include "trainer/parallel/unit_exchange.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -140,21 +141,26 @@ void CheckFinite(const SafetensorsFile& file, const std::string& name, DType dty
   }
 }
 
+// Copies those of `numbers`, the parameter's elements from `offset` on, that `to` has: it has the elements of
+// `range`, or is absent.
+void CopyRange(std::span<const double> numbers, std::int64_t offset, const ElementRange& range,
+               const Tensor& to, Device& device, Stream& stream) {
+  const std::int64_t first = std::max(offset, range.first);
+  const std::int64_t end =
+      std::min(offset + static_cast<std::int64_t>(numbers.size()), range.first + range.count);
+  if (first >= end || !to.IsPresent()) return;
+  const std::span<const double> held =
+      numbers.subspan(static_cast<std::size_t>(first - offset), static_cast<std::size_t>(end - first));
+  CopyFromDoubles(held, to, first - range.first, device, stream);
+}
+
 // Copies the rank's part of what `part` holds of a parameter from the file to the device.
 void LoadPart(const SafetensorsFile& file, const std::string& name, const StoredPart& part,
               const Placement& place, const ParameterTensors& tensors, std::int64_t local_columns,
               Device& device, Stream& stream) {
   const auto put = [&](std::span<const double> numbers, std::int64_t offset) {
-    CopyFromDoubles(numbers, tensors.value, offset, device, stream);
-    if (!tensors.master.IsPresent()) return;
-    const ElementRange& own = tensors.own;
-    const std::int64_t first = std::max(offset, own.first);
-    const std::int64_t end =
-        std::min(offset + static_cast<std::int64_t>(numbers.size()), own.first + own.count);
-    if (first >= end) return;
-    CopyFromDoubles(
-        numbers.subspan(static_cast<std::size_t>(first - offset), static_cast<std::size_t>(end - first)),
-        tensors.master, first - own.first, device, stream);
+    CopyRange(numbers, offset, tensors.kept, tensors.kept_value, device, stream);
+    CopyRange(numbers, offset, tensors.own, tensors.master, device, stream);
   };
   std::vector<double> values;
   for (const ColumnRun& run : place.columns) {
@@ -285,10 +291,20 @@ void CheckSavePath(const std::string& path) {
 void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLayout& layout,
                  const Execution& run, Device& device) {
   const DType dtype = shape.workload.precision.parameters;
+  if (shape.replica != 0) return;
+  // Sharded parameters are gathered unit by unit, in the same order by all ranks that have the parts.
+  std::size_t complete = 0;
+  const auto complete_unit_of = [&](std::size_t parameter) {
+    const std::size_t unit = layout.unit_of(parameter);
+    if (unit == 0 || unit == complete) return;  // norms are always complete
+    GatherUnit(run, unit);
+    complete = unit;
+  };
   if (shape.rank != 0) {
-    if (shape.data != 0) return;
     for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
-      if (layout.parameters()[i].counted) SendPart(layout.parameter_tensors()[i].value, run);
+      complete_unit_of(i);
+      if (shape.data == 0 && layout.parameters()[i].counted)
+        SendPart(layout.parameter_tensors()[i].value, run);
     }
     return;
   }
@@ -312,6 +328,7 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
     for (const Part& part : parts.at(p.name)) {
       held.resize(static_cast<std::size_t>(ElementCount(part.parameter.shape) * width));
       if (part.rank == 0) {
+        complete_unit_of(own_index.at(p.name));
         device.CopyToHost(held.data(), layout.parameter_tensors()[own_index.at(p.name)].value.data,
                           static_cast<std::int64_t>(held.size()), run.stream);
         run.stream.Synchronize();

@@ -41,8 +41,8 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
     tensors_[i].own = OwnRangeOf(grouping_.units[place.unit], place.offset,
                                  ElementCount(parameters_[i].shape), shape.shard, shape.shards);
   }
-  AddUnits(Region::kParameters, precision.parameters, &ParameterTensors::value, &UnitTensors::value);
-  AddUnits(Region::kGradients, precision.gradients, &ParameterTensors::grad, &UnitTensors::grad);
+  AddUnits(Region::kParameters, precision.parameters, kValues, ShardsParameters(shape.plan));
+  AddUnits(Region::kGradients, precision.gradients, kGradients, ShardsGradients(shape.plan));
   if (precision.master_weights) AddStates(precision.optimizer, &ParameterTensors::master);
   AddStates(precision.optimizer, &ParameterTensors::m);
   AddStates(precision.optimizer, &ParameterTensors::v);
@@ -83,7 +83,7 @@ void MemoryLayout::Resolve() {
 Weight MemoryLayout::Find(ParameterKind kind, std::int64_t layer) const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].kind == kind && parameters_[i].layer == layer)
-      return {tensors_[i].value, tensors_[i].grad};
+      return {tensors_[i].value, tensors_[i].grad, grouping_.places[i].unit};
   }
   return {};
 }
@@ -99,21 +99,62 @@ void MemoryLayout::AddMessage(Region region, Tensor& target) {
   pending_.emplace_back(reservation, &target);
 }
 
-// Reserves a region unit by unit, and a tensor for each parameter within its unit.
-void MemoryLayout::AddUnits(Region region, DType dtype, Tensor ParameterTensors::*member,
-                            Tensor UnitTensors::*unit_member) {
+// Reserves a region unit by unit. `sharded`: of each unit but the norms only this rank's part.
+void MemoryLayout::AddUnits(Region region, DType dtype, const UnitMembers& members, bool sharded) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    const ParameterUnit& unit = grouping_.units[u];
-    const Reservation whole = arena_.Reserve(region, dtype, {unit.elements});
-    pending_.emplace_back(whole, &(units_[u].*unit_member));
-    for (const std::size_t i : unit.parameters) {
-      Reservation of_parameter = whole;
-      of_parameter.offset += grouping_.places[i].offset * SizeOf(dtype);
-      Tensor& tensor = of_parameter.tensor;
-      tensor.rank = 0;
-      for (const std::int64_t dim : parameters_[i].shape) tensor.shape[tensor.rank++] = dim;
-      pending_.emplace_back(of_parameter, &(tensors_[i].*member));
+    const std::int64_t elements = grouping_.units[u].elements;
+    if (sharded && u > 0) {
+      Add(region, units_[u].*members.own, dtype, {elements / shape_.shards});
+      continue;
     }
+    Reservation whole = arena_.Reserve(region, dtype, {elements});
+    AddUnit(whole, u, members);
+    whole.tensor.shape[0] = elements / shape_.shards;
+    whole.offset += shape_.shard * whole.tensor.Bytes();
+    pending_.emplace_back(whole, &(units_[u].*members.own));
+  }
+}
+
+// Places a unit and its parameters at a reservation, which may be longer.
+void MemoryLayout::AddUnit(Reservation at, std::size_t unit, const UnitMembers& members) {
+  const ParameterUnit& group = grouping_.units[unit];
+  at.tensor.shape[0] = group.elements;
+  pending_.emplace_back(at, &(units_[unit].*members.whole));
+  for (const std::size_t i : group.parameters) {
+    Reservation of_parameter = at;
+    of_parameter.offset += grouping_.places[i].offset * SizeOf(at.tensor.dtype);
+    Tensor& tensor = of_parameter.tensor;
+    tensor.rank = 0;
+    for (const std::int64_t dim : parameters_[i].shape) tensor.shape[tensor.rank++] = dim;
+    pending_.emplace_back(of_parameter, &(tensors_[i].*members.of_parameter));
+  }
+}
+
+// Reserves a buffer that the units use in turn.
+void MemoryLayout::AddUnitBuffer(DType dtype, std::span<const std::size_t> units,
+                                 const UnitMembers& members) {
+  std::int64_t most = 0;
+  for (const std::size_t unit : units) most = std::max(most, grouping_.units[unit].elements);
+  const Reservation buffer = arena_.Reserve(Region::kWorkspace, dtype, {most});
+  for (const std::size_t unit : units) AddUnit(buffer, unit, members);
+}
+
+// The gradient of a tied table has a buffer of its own: it is complete only after that of the embedding.
+void MemoryLayout::AddUnitBuffers() {
+  const Precision& precision = shape_.workload.precision;
+  std::vector<std::size_t> streamed, tables;
+  for (std::size_t u = 1; u < units_.size(); ++u) {
+    const Parameter& first = parameters_[grouping_.units[u].parameters.front()];
+    const bool tied = first.kind == ParameterKind::kTokenEmbedding && shape_.model.tied_embeddings;
+    (tied ? tables : streamed).push_back(u);
+  }
+  if (ShardsGradients(shape_.plan)) {
+    AddUnitBuffer(precision.gradients, streamed, kGradients);
+    if (!tables.empty()) AddUnitBuffer(precision.gradients, tables, kGradients);
+  }
+  if (ShardsParameters(shape_.plan)) {
+    streamed.insert(streamed.end(), tables.begin(), tables.end());
+    AddUnitBuffer(precision.parameters, streamed, kValues);
   }
 }
 
@@ -134,14 +175,20 @@ void MemoryLayout::AddStates(DType dtype, Tensor ParameterTensors::*member) {
 }
 
 void MemoryLayout::ResolveUnits() {
-  for (UnitTensors& unit : units_) {
-    const std::int64_t part = unit.value.Elements() / shape_.shards;
-    unit.own_value = unit.value.Slice(part * shape_.shard, part);
-    unit.own_grad = unit.grad.Slice(part * shape_.shard, part);
-  }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].kind == ParameterKind::kTokenEmbedding)
-      own_wte_gradient_ = units_[grouping_.places[i].unit].own_grad;
+    const UnitPlace& place = grouping_.places[i];
+    const UnitTensors& unit = units_[place.unit];
+    ParameterTensors& t = tensors_[i];
+    const std::int64_t part = grouping_.units[place.unit].elements / shape_.shards;
+    if (t.own.count > 0) {
+      const std::int64_t first = place.offset + t.own.first - part * shape_.shard;
+      t.own_value = unit.own_value.Slice(first, t.own.count);
+      t.own_grad = unit.own_grad.Slice(first, t.own.count);
+    }
+    const bool keeps_part = ShardsParameters(shape_.plan) && place.unit > 0;
+    t.kept = keeps_part ? t.own : ElementRange{0, t.value.Elements()};
+    t.kept_value = keeps_part ? t.own_value : t.value.Slice(0, t.kept.count);
+    if (parameters_[i].kind == ParameterKind::kTokenEmbedding) own_wte_gradient_ = unit.own_grad;
   }
 }
 
@@ -236,6 +283,7 @@ void MemoryLayout::AddWorkspace() {
     AddMessage(kRegion, workspace_.input_grad);
   }
   Add(kRegion, workspace_.scalars, DType::kF64, {kStepScalars});
+  AddUnitBuffers();
 }
 
 void MemoryLayout::AddCommunication() {

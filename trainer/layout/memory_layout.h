@@ -20,6 +20,7 @@ namespace autocfg::trainer {
 // A weight with its gradient. Absent (tensors of rank 0) if the model has no such parameter.
 struct Weight {
   Tensor value, grad;
+  std::size_t unit = 0;  // that it lies in
 
   bool present() const { return value.rank > 0; }
 };
@@ -30,17 +31,20 @@ struct LinearParameters {
 };
 
 struct ParameterTensors {
+  // All elements, where ops use them. With sharded gradients or parameters these are buffers, which other units
+  // use too (trainer/parallel/unit_exchange.h).
   Tensor value, grad;
   ElementRange own;  // the elements whose states this rank has
   // Of those elements, flat; absent if there are none.
+  Tensor own_value, own_grad;
   Tensor master;  // absent also if the precision has no master weights
   Tensor m, v;
-
-  Tensor own_value() const { return value.Slice(own.first, own.count); }
-  Tensor own_grad() const { return grad.Slice(own.first, own.count); }
+  // The elements that the rank keeps from step to step: all of them unless parameters are sharded.
+  ElementRange kept;
+  Tensor kept_value;  // flat
 };
 
-// The tensors of a unit (parameter_units.h), flat.
+// The tensors of a unit (parameter_units.h), flat. Those of all elements as in ParameterTensors.
 struct UnitTensors {
   Tensor value, grad;
   Tensor own_value, own_grad;  // the part whose states this rank has
@@ -129,6 +133,7 @@ class MemoryLayout {
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<ParameterTensors>& parameter_tensors() const { return tensors_; }
   const std::vector<UnitTensors>& units() const { return units_; }
+  std::size_t unit_of(std::size_t parameter) const { return grouping_.places[parameter].unit; }
   const Tensor& all_gradients() const { return all_gradients_; }  // flat, the whole region
   const Tensor& norm_gradients() const { return units_.front().grad; }
   const Tensor& own_wte_gradient() const { return own_wte_gradient_; }  // flat; absent without a table
@@ -157,7 +162,16 @@ class MemoryLayout {
   void AddNorm(Region region, NormStatistics& statistics);
   void AddLayerOutputs(Region region, LayerActivations& a);  // all except x
   void AddProbabilities(Region region, Tensor& target);      // or their gradient
-  void AddUnits(Region region, DType dtype, Tensor ParameterTensors::*member, Tensor UnitTensors::*unit);
+  // The tensors of a region whose elements are those of the units.
+  struct UnitMembers {
+    Tensor ParameterTensors::*of_parameter;
+    Tensor UnitTensors::*whole;
+    Tensor UnitTensors::*own;
+  };
+  void AddUnits(Region region, DType dtype, const UnitMembers& members, bool sharded);
+  void AddUnit(Reservation at, std::size_t unit, const UnitMembers& members);
+  void AddUnitBuffer(DType dtype, std::span<const std::size_t> units, const UnitMembers& members);
+  void AddUnitBuffers();
   void AddStates(DType dtype, Tensor ParameterTensors::*member);
   void ResolveUnits();
   void AddSlot(const StageShape& chunk, ActivationSlot& slot);
@@ -172,6 +186,8 @@ class MemoryLayout {
   std::vector<ParameterTensors> tensors_;
   std::vector<UnitTensors> units_;
   Tensor all_gradients_, own_wte_gradient_;
+  static constexpr UnitMembers kValues{&ParameterTensors::value, &UnitTensors::value, &UnitTensors::own_value};
+  static constexpr UnitMembers kGradients{&ParameterTensors::grad, &UnitTensors::grad, &UnitTensors::own_grad};
   std::vector<std::vector<ActivationSlot>> slots_;  // by chunk
   std::vector<std::int64_t> slot_bytes_;
   Workspace workspace_;

@@ -2,6 +2,7 @@
 
 #include "search/plan/model_stages.h"
 #include "trainer/parallel/token_rows.h"
+#include "trainer/parallel/unit_exchange.h"
 #include "trainer/parallel/vocab_parallel.h"
 
 namespace autocfg::trainer {
@@ -14,8 +15,10 @@ Embedding::Embedding(const RankShape& shape, const MemoryLayout& layout)
 
 void Embedding::Forward(const Execution& run, const ActivationSlot& slot) const {
   const Tensor& x = slot.layers.front().x;
+  GatherUnit(run, wte_.unit);
   VocabParallelEmbeddingForward(run, wte_, shape_.vocab_start, slot.tokens, workspace_.whole, x);
   if (!wpe_.present()) return;
+  GatherUnit(run, wpe_.unit);
   run.ops.PositionForward(x, shape_.seq_len, shape_.first_row, wpe_.value, run.stream);
 }
 
@@ -24,10 +27,12 @@ void Embedding::Backward(const Execution& run, const ActivationSlot& slot, const
   const Tensor all = GatherRows(run, grad, workspace_.whole);
   if (wpe_.present()) {
     run.ops.PositionBackward(all.Reshape({shape_.micro_batch, shape_.seq_len, shape_.hidden}), wpe_.grad,
-                             accumulate, run.stream);
+                             run.Adds(accumulate), run.stream);
+    ReduceUnit(run, wpe_.unit, accumulate);
   }
   VocabParallelEmbeddingBackward(run, wte_, shape_.vocab_start, slot.tokens, all,
-                                 accumulate || EmbeddingAddsToHead(shape_.model, shape_.plan));
+                                 run.Adds(accumulate) || EmbeddingAddsToHead(shape_.model, shape_.plan));
+  ReduceUnit(run, wte_.unit, accumulate);
 }
 
 }  // namespace autocfg::trainer

@@ -52,7 +52,7 @@ class Block {
   Block(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors, Device& device,
         Stream& stream)
       : parameter_(parameter), key_(PhiloxKey(seed, parameter.name)), device_(device), stream_(stream) {
-    staged_.emplace_back(tensors.value, 0);
+    staged_.emplace_back(tensors.kept_value, tensors.kept.first);
     if (tensors.master.IsPresent()) staged_.emplace_back(tensors.master, tensors.own.first);
   }
 
@@ -177,7 +177,7 @@ void NormalNumbers(std::array<std::uint32_t, 2> key, std::int64_t first, std::sp
 
 void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors,
                          Device& device, Stream& stream) {
-  if (tensors.value.data == nullptr || parameter.initial == Initial::kZeros) return;
+  if (tensors.kept_value.data == nullptr || parameter.initial == Initial::kZeros) return;
   Block block(parameter, seed, tensors, device, stream);
   ForEachRun(parameter, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
     block.Add(local, global, count);

@@ -1,6 +1,7 @@
 #include "trainer/model/output_head.h"
 
 #include "trainer/parallel/token_rows.h"
+#include "trainer/parallel/unit_exchange.h"
 #include "trainer/parallel/vocab_parallel.h"
 
 namespace autocfg::trainer {
@@ -23,6 +24,7 @@ OutputHead::OutputHead(const RankShape& shape, const MemoryLayout& layout)
       norm_(shape, layout.Find(Kind::kFinalNormWeight), layout.Find(Kind::kFinalNormBias)) {}
 
 void OutputHead::Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const {
+  GatherUnit(run, output_.unit);
   norm_.Forward(run, head.x_final, head.ln, head.norm);
   const Tensor ln = GatherRows(run, head.ln, workspace_.whole);
   run.ops.Matmul(ln, Transpose::kNo, output_.value, Transpose::kYes, head.logits, false, run.stream);
@@ -34,11 +36,13 @@ void OutputHead::Backward(const Execution& run, const HeadActivations& head, con
   VocabParallelCrossEntropyBackward(run, shape_, head, LossScale(shape_.workload));
   const Tensor& whole = workspace_.whole;
   const Tensor ln = GatherRows(run, head.ln, whole);
-  run.ops.Matmul(head.logits, Transpose::kYes, ln, Transpose::kNo, output_.grad, accumulate, run.stream);
+  run.ops.Matmul(head.logits, Transpose::kYes, ln, Transpose::kNo, output_.grad, run.Adds(accumulate),
+                 run.stream);
   run.ops.Matmul(head.logits, Transpose::kNo, output_.value, Transpose::kNo, whole, false, run.stream);
   const Tensor grad_ln = OwnRows(run, whole);
   ReduceRows(run, whole, grad_ln);
   norm_.Backward(run, grad_ln, head.x_final, head.norm, grad, /*add_to_dx=*/false, accumulate);
+  if (!shape_.model.tied_embeddings) ReduceUnit(run, output_.unit, accumulate);
 }
 
 }  // namespace autocfg::trainer

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "trainer/parallel/unit_exchange.h"
+
 namespace autocfg::trainer {
 
 PipelineStage::PipelineStage(const RankShape& shape, MemoryLayout& layout, std::size_t chunk)
@@ -22,6 +24,7 @@ void PipelineStage::Forward(const Execution& run, const ActivationSlot& slot, co
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const bool last_layer = l + 1 == layers_.size();
     const Tensor& out = !last_layer ? slot.layers[l + 1].x : head_ ? slot.head.x_final : output;
+    GatherUnit(run, layers_[l].unit());
     layers_[l].Forward(run, slot.layers[l], out);
   }
   if (head_) head_->Forward(run, slot.head, loss_);
@@ -37,9 +40,11 @@ void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, c
 void PipelineStage::LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count,
                                    const Tensor& grad, bool accumulate) const {
   for (std::size_t l = count; l-- > 0;) {
+    GatherUnit(run, layers_[l].unit());
     if (l < recomputed_) layers_[l].Recompute(run, slot.layers[l]);
     if (recomputes_scores_) layers_[l].RecomputeScores(run, slot.layers[l]);
     layers_[l].Backward(run, slot.layers[l], grad, accumulate);
+    ReduceUnit(run, layers_[l].unit(), accumulate);
   }
 }
 

@@ -15,6 +15,9 @@ class TransformerLayer {
   // result.
   TransformerLayer(const RankShape& shape, MemoryLayout& layout, std::int64_t layer);
 
+  // The unit of all parameters but those of norms.
+  std::size_t unit() const { return c_attn_.weight.unit; }
+
   // Computes out[R,H] from a.x[R,H]. Stores in `a` what Backward needs.
   void Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const;
 

@@ -32,7 +32,7 @@ void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLa
   std::vector<Tensor> counted;
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const ParameterTensors& t = layout.parameter_tensors()[i];
-    if (layout.parameters()[i].counted && t.own.count > 0) counted.push_back(t.own_grad());
+    if (layout.parameters()[i].counted && t.own.count > 0) counted.push_back(t.own_grad);
   }
   if (counted.empty()) return;
   run.ops.SumOfSquares(counted, SquaredNormScalar(layout.workspace()), run.stream);
@@ -50,7 +50,7 @@ void UpdateParameters(const Execution& run, const MemoryLayout& layout, const Ad
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const ParameterTensors& t = layout.parameter_tensors()[i];
     if (t.own.count == 0) continue;
-    tensors.push_back({t.own_value(), t.own_grad(), t.master, t.m, t.v,
+    tensors.push_back({t.own_value, t.own_grad, t.master, t.m, t.v,
                        layout.parameters()[i].decays() ? weight_decay : 0});
   }
   if (tensors.empty()) return;

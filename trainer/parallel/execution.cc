@@ -1,6 +1,7 @@
 #include "trainer/parallel/execution.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace autocfg::trainer {
@@ -21,6 +22,13 @@ Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& 
   return groups;
 }
 
+ShardedUnits ShardedUnitsOf(const RankShape& shape, const MemoryLayout& layout) {
+  ShardedUnits sharded;
+  if (ShardsParameters(shape.plan)) sharded.parameters = &layout.units();
+  if (ShardsGradients(shape.plan)) sharded.gradients = &layout.units();
+  return sharded;
+}
+
 void SumNormGradients(const Execution& run, const MemoryLayout& layout) {
   run.AllReduce(run.groups.tensor, layout.norm_gradients(), ReduceOp::kSum);
 }
@@ -30,14 +38,17 @@ void ReduceGradients(const Execution& run, const MemoryLayout& layout) {
     run.AllReduce(run.groups.data, layout.all_gradients(), ReduceOp::kSum);
     return;
   }
-  for (const UnitTensors& unit : layout.units())
+  const std::span units(layout.units());
+  const std::span reduced = run.sharded.gradients == nullptr ? units : units.first(1);
+  for (const UnitTensors& unit : reduced)
     run.pending.Run(run.groups.shard->ReduceScatter(unit.grad, unit.own_grad, ReduceOp::kSum, run.stream));
-  for (const UnitTensors& unit : layout.units())
-    run.AllReduce(run.groups.replica, unit.own_grad, ReduceOp::kSum);
+  for (const UnitTensors& unit : units) run.AllReduce(run.groups.replica, unit.own_grad, ReduceOp::kSum);
 }
 
 void GatherParameters(const Execution& run, const MemoryLayout& layout) {
-  for (const UnitTensors& unit : layout.units())
+  const std::span units(layout.units());
+  const std::span gathered = run.sharded.parameters == nullptr ? units : units.first(1);
+  for (const UnitTensors& unit : gathered)
     run.pending.Run(run.groups.shard->AllGather(unit.own_value, unit.value, run.stream));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "kernels/device.h"
 #include "kernels/ops.h"
@@ -22,18 +23,32 @@ struct Groups {
 // must outlive the result.
 Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& staging);
 
+// Units of which a rank keeps only its part; null if it keeps all of them whole.
+struct ShardedUnits {
+  const std::vector<UnitTensors>* parameters = nullptr;
+  const std::vector<UnitTensors>* gradients = nullptr;
+};
+
+// Returns those of a run.
+ShardedUnits ShardedUnitsOf(const RankShape& shape, const MemoryLayout& layout);
+
 struct Execution {
   Ops& ops;
   Stream& stream;
   Groups& groups;
   PendingWorks& pending;
   bool splits_sequence = false;  // sequence parallelism over a tensor group of several ranks
+  ShardedUnits sharded = {};
 
   // Replaces `tensor` by its reduction over `group`, for all work issued on the stream from now on. Does
   // nothing if `group` is null (a group of one rank).
   void AllReduce(const std::unique_ptr<Communicator>& group, const Tensor& tensor, ReduceOp op) const {
     if (group != nullptr) pending.Run(group->AllReduce(tensor, op, stream));
   }
+
+  // Returns whether the gradient of a weight is added to that of earlier microbatches where it is computed.
+  // Otherwise ReduceUnit does so (unit_exchange.h).
+  bool Adds(bool accumulate) const { return accumulate && sharded.gradients == nullptr; }
 };
 
 // Sums the gradients of norms over the tensor group. Under sequence parallelism each rank computed them from
@@ -41,10 +56,12 @@ struct Execution {
 void SumNormGradients(const Execution& run, const MemoryLayout& layout);
 
 // Sums the gradients over the data axis. Losses are scaled by the global batch, so the sum is the gradient.
-// With sharded states, each rank gets the sums of its own part of each unit; the rest is undefined.
+// With sharded states, each rank gets the sums of its own part of each unit; the rest is undefined. Sharded
+// gradients were reduced over the shard group before, but for those of norms.
 void ReduceGradients(const Execution& run, const MemoryLayout& layout);
 
-// Sharded states: gathers each unit's parameters, of which each rank has updated its own part.
+// Sharded states: gathers each unit's parameters, of which each rank has updated its own part; if parameters
+// are sharded, those of norms alone.
 void GatherParameters(const Execution& run, const MemoryLayout& layout);
 
 // Sums the embedding's gradient over the first and the last rank of the pipeline, which both hold the tied

@@ -10,9 +10,9 @@ namespace {
 void LinearGradient(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
                     bool accumulate) {
   if (p.bias.present()) {
-    run.ops.MatmulBiasGradient(x, dy, p.weight.grad, p.bias.grad, accumulate, run.stream);
+    run.ops.MatmulBiasGradient(x, dy, p.weight.grad, p.bias.grad, run.Adds(accumulate), run.stream);
   } else {
-    run.ops.Matmul(x, Transpose::kYes, dy, Transpose::kNo, p.weight.grad, accumulate, run.stream);
+    run.ops.Matmul(x, Transpose::kYes, dy, Transpose::kNo, p.weight.grad, run.Adds(accumulate), run.stream);
   }
 }
 

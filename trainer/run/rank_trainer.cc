@@ -94,7 +94,8 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   stream_ = backend.device->CreateStream();
   PlanMemory();
   groups_ = MakeGroups(*backend.comm, shape_, layout_->staging());
-  run_.emplace(Execution{*backend.ops, *stream_, groups_, pending_, SplitsSequence(config.plan)});
+  run_.emplace(Execution{*backend.ops, *stream_, groups_, pending_, SplitsSequence(config.plan),
+                         ShardedUnitsOf(shape_, *layout_)});
   exchange_.emplace(shape_, *layout_, *run_, *backend.device);
   SetWeights();
   for (std::size_t chunk = 0; chunk < shape_.chunks.size(); ++chunk) {

@@ -69,20 +69,28 @@ class PlanMemory {
       // Where backwards are split, a microbatch needs the head only until its input gradient.
       if (IsLastStage(plan_, stage)) bytes.activations += head_ * (split ? 1 : in_flight);
     }
-    const std::int64_t elements = UnitsOf(s_, model_, plan_, place, layers).Total();
-    bytes.parameters = elements * SizeOf(types_.parameters);
-    bytes.gradients = elements * SizeOf(types_.gradients);
-    bytes.optimizer =
-        elements / StateShards(plan_) * SizeOf(types_.optimizer) * (types_.master_weights ? 3 : 2);
+    const RankUnits units = UnitsOf(s_, model_, plan_, place, layers);
+    const std::int64_t elements = units.Total(), shards = StateShards(plan_);
+    const std::int64_t parts = units.norms + (elements - units.norms) / shards;  // but for the norms
+    bytes.parameters = (ShardsParameters(plan_) ? parts : elements) * SizeOf(types_.parameters);
+    bytes.gradients = (ShardsGradients(plan_) ? parts : elements) * SizeOf(types_.gradients);
+    bytes.optimizer = elements / shards * SizeOf(types_.optimizer) * (types_.master_weights ? 3 : 2);
 
     bytes.workspace = workspace_;
+    if (ShardsGradients(plan_)) {
+      // The gradient of a tied table is complete only after that of the embedding.
+      const bool tied = model_.tied_embeddings;
+      bytes.workspace +=
+          (units.LargestStreamed(!tied) + (tied ? units.token_embedding : 0)) * SizeOf(types_.gradients);
+    }
+    if (ShardsParameters(plan_)) bytes.workspace += units.LargestStreamed(true) * SizeOf(types_.parameters);
     // Only a last rank with a single stage sends no output.
     const bool sends_output = !place.last || plan_.virtual_stages > 1;
     if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * message_;
     const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
-    const bool shards = ShardsStates(plan_), replicas = StateReplicas(plan_) > 1;
+    const bool sharded = ShardsStates(plan_), replicas = StateReplicas(plan_) > 1;
     bytes.communication += kCollectiveStagingBytes *
-                           ((plan_.tp > 1) + shards + replicas + embedding_group + (RankCount(plan_) > 1));
+                           ((plan_.tp > 1) + sharded + replicas + embedding_group + (RankCount(plan_) > 1));
     return bytes;
   }
 

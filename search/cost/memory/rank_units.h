@@ -4,6 +4,7 @@
 // thread-safe. Requires a legal plan that CheckPredictable accepts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "search/plan/model_spec.h"
@@ -23,6 +24,12 @@ struct RankUnits {
   std::int64_t output_layer = 0;
 
   std::int64_t Total() const { return norms + token_embedding + positions + layer * layers + output_layer; }
+
+  // The largest unit whose gradient or parameters pass through a buffer if they are sharded: any but the norms,
+  // and without the token embedding unless `with_table`.
+  std::int64_t LargestStreamed(bool with_table) const {
+    return std::max({with_table ? token_embedding : 0, positions, layer, output_layer});
+  }
 
   // Calls visit(elements, times) for equal units in a row, in the order of the regions.
   template <typename Visit>

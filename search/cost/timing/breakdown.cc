@@ -61,7 +61,8 @@ Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const
     const double messages_s = q.TensorMessages() - q.tp_recompute_s;
     parts.compute += q.Total(m) - m * (messages_s + q.recompute_s);
     parts.recompute += m * q.recompute_s;
-    parts.tp_comm += m * messages_s;
+    parts.tp_comm += m * std::max(0.0, messages_s - q.dp_s);
+    parts.dp_comm += m * q.dp_s;
     parts.pp_comm += m * costs.p2p_s * messages;
   }
   const double busy = parts.Total();
@@ -74,7 +75,7 @@ Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const
   }
   const double norm_gradients_s = std::min(exposed.norm_gradients_s, exposed.reduced_s);
   parts.tp_comm += norm_gradients_s;
-  parts.dp_comm = exposed.reduced_s - norm_gradients_s + exposed.gather_s;
+  parts.dp_comm += exposed.reduced_s - norm_gradients_s + exposed.gather_s;
   parts.optimizer = exposed.zero_s + exposed.norm_s + exposed.update_s;
   parts.overhead = costs.scalars_s;
   return parts;

@@ -17,10 +17,11 @@ struct StageCosts {
   double weight_s = 0;              // weight gradients as an action of their own; otherwise 0
   double weight_first_saves_s = 0;  // as first_saves_s
   double recompute_s = 0;           // of backward_s
-  double tp_forward_s = 0;          // of forward_s: communication over the tensor group
+  double tp_forward_s = 0;          // of forward_s: communication over the tensor group, and dp_s
   double tp_backward_s = 0;         // of backward_s, without tp_recompute_s
   double tp_recompute_s = 0;        // of recompute_s
   double tp_weight_s = 0;           // of weight_s
+  double dp_s = 0;                  // of tp_forward_s and tp_backward_s: over the shard group
   // Ops that the host issues, including messages over the tensor group. Of a block, the seconds above are
   // those of the device alone. Of a stage, each of its actions takes at least as long as the host takes to
   // issue it.

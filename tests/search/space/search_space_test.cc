@@ -64,7 +64,7 @@ struct BruteForce {
   std::vector<std::string> splits = {}, recomputes = {};
   std::vector<Attention> attentions = {Attention::kFused};
   std::vector<bool> sequence_parallels = {false, true}, scatter_gathers = {false, true};
-  std::vector<std::int64_t> zeros = {0, 1}, shards = {0};
+  std::vector<std::int64_t> zeros = {0, 1, 2, 3}, shards = {0};
   std::set<ParallelPlan> legal = {}, illegal = {};
   std::map<IllegalReason, std::int64_t> reasons = {};
 
