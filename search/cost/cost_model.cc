@@ -212,7 +212,8 @@ std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
 
 const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  const BlockOpsKey key{plan.tp, plan.layer(), ShardsOfStages(plan), EmbeddingAddsToHead(model_, plan), splits};
+  const BlockOpsKey key{plan.tp, plan.layer(), ShardsOfStages(plan), EmbeddingAddsToHead(model_, plan),
+                        splits};
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
   c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));

@@ -142,8 +142,7 @@ class OpLister {
     const std::int64_t shards = StateShards(plan_);
     Communicate(OpKind::kReduceScatter, types.gradients, CommGroup::kShard, shards, elements);
     if (accumulate)
-      Add(OpKind::kResidualAdd, types.gradients,
-          {elements / shards / kUnitAlignment, kUnitAlignment});
+      Add(OpKind::kResidualAdd, types.gradients, {elements / shards / kUnitAlignment, kUnitAlignment});
   }
   // Of the one rank that such a plan's pipeline has.
   RankUnits Units() const { return UnitsOf(s, model_, plan_, PlaceOf(plan_, 0), model_.layers); }

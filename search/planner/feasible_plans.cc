@@ -90,8 +90,9 @@ class Collector {
       ++into_.out_of_memory;
       return kNoPlan;
     }
+    const std::int32_t less_work = less_ == kNoPlan ? FindLowerZero(resolved) : less_;
     into_.plans.push_back(
-        {.plan = into_.table.Pack(resolved), .recomputes_less = less_, .sends_whole = sends_whole});
+        {.plan = into_.table.Pack(resolved), .less_work = less_work, .sends_whole = sends_whole});
     const auto index = static_cast<std::int32_t>(into_.plans.size()) - 1;
     Passed(plan, index);
     return index;
@@ -101,6 +102,16 @@ class Collector {
   // skipped, since full:1 may recompute less.
   void Passed(const ParallelPlan& plan, std::int32_t i) {
     if (plan.recompute != Recompute::kSelective) less_ = i;
+  }
+
+  // Returns the plan that differs only in a lower zero of at least 1.
+  std::int32_t FindLowerZero(ParallelPlan plan) {
+    for (const std::int64_t zero : {2, 1}) {
+      if (plan.zero_stage <= zero) continue;
+      plan.zero_stage = zero;
+      if (const std::int32_t found = FindInGroup(into_.table.Pack(plan)); found != kNoPlan) return found;
+    }
+    return kNoPlan;
   }
 
   std::int32_t FindInGroup(const CompactPlan& plan) const {

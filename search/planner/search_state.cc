@@ -29,8 +29,8 @@ constexpr double kUnseenSigma = 0.1;
 // plan's time, scaled by the predicted ratio. Returns 0 if there is no such plan.
 double LeastSeconds(const SearchState& s, std::size_t i) {
   if (s.candidates[i].measured_s) return 0;
-  std::size_t less = s.candidates[i].recomputes_less;
-  while (less != kNoCandidate && s.candidates[less].failed) less = s.candidates[less].recomputes_less;
+  std::size_t less = s.candidates[i].less_work;
+  while (less != kNoCandidate && s.candidates[less].failed) less = s.candidates[less].less_work;
   if (less == kNoCandidate) return 0;
   const double less_s = s.candidates[less].measured_s.value_or(s.candidates[less].predicted.step_time_s);
   return less_s * s.records[i].raw.step_time_s / s.records[less].raw.step_time_s;
@@ -86,7 +86,7 @@ void SearchState::MakeCandidates() {
         return static_cast<std::size_t>(found - chosen.begin());
       }
       // This plan recomputes even less, so it is no slower.
-      i = feasible.plans[static_cast<std::size_t>(i)].recomputes_less;
+      i = feasible.plans[static_cast<std::size_t>(i)].less_work;
     }
     return kNoCandidate;
   };
@@ -95,7 +95,7 @@ void SearchState::MakeCandidates() {
     candidates.push_back({.plan = feasible.PlanAt(i),
                           .predicted = records.back().raw,
                           .measured_s = {},
-                          .recomputes_less = candidate_of(feasible.plans[i].recomputes_less)});
+                          .less_work = candidate_of(feasible.plans[i].less_work)});
   }
 }
 

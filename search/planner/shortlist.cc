@@ -95,15 +95,15 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
   std::vector<Slower> slower;
   std::vector<bool> is_slower(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].recomputes_less != kNoPlan || plans[i].sends_whole == kNoPlan) continue;
+    if (plans[i].less_work != kNoPlan || plans[i].sends_whole == kNoPlan) continue;
     std::size_t slow = i, fast = static_cast<std::size_t>(plans[i].sends_whole);
-    if (plans[fast].recomputes_less != kNoPlan) continue;
+    if (plans[fast].less_work != kNoPlan) continue;
     if (plans[slow].step_time_s < plans[fast].step_time_s) std::swap(slow, fast);
     slower.push_back({slow, fast, plans[slow].step_time_s / plans[fast].step_time_s});
     is_slower[slow] = true;
   }
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].recomputes_less == kNoPlan && !is_slower[i]) least.push_back(i);
+    if (plans[i].less_work == kNoPlan && !is_slower[i]) least.push_back(i);
   }
 
   TimedPlans timed;
@@ -144,8 +144,8 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
     plans[s.plan].step_time_s = s.ratio * plans[s.faster].step_time_s;
   }
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].recomputes_less == kNoPlan) continue;
-    factor[i] = factor[static_cast<std::size_t>(plans[i].recomputes_less)];
+    if (plans[i].less_work == kNoPlan) continue;
+    factor[i] = factor[static_cast<std::size_t>(plans[i].less_work)];
     plans[i].step_time_s *= factor[i];
   }
   return timed;

@@ -17,11 +17,11 @@ using TimedPlans = std::map<std::size_t, Prediction>;
 
 // Fills in step_time_s of every plan and times a shortlist.
 //
-// The shortlist is drawn from the plans with the least recompute that fits: first the 64 fastest by the
+// The shortlist is drawn from the plans with the least work that fit: first the 64 fastest by the
 // closed form, then always the currently fastest one, until the 16 fastest are all timed. Limits are 256
 // plans and 1.5 million actions in total, so that spaces with huge programs are answered within seconds.
 //
-// Plans that recompute more than a timed plan are scaled by the same ratio, so that they are never faster.
+// Plans that do more work than a timed plan (FeasiblePlan::less_work) are scaled by the same ratio, so that they are never faster.
 // The same holds for two plans that differ only in scatter_gather, which changes messages and their arrival
 // alone: the one that is slower by the closed form is scaled.
 //

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -133,9 +133,9 @@ inline trainer::Backend MakeBackend(trainer::Rendezvous& rendezvous, World world
 struct RankPart {
   std::vector<trainer::StepResult> steps;
   std::vector<trainer::Parameter> parameters;
-  std::vector<std::vector<double>> values;   // by parameter; only the kept ones are set
-  std::vector<trainer::ElementRange> kept;   // by parameter
-  std::vector<double> padding;  // elements that correspond to no element of the model
+  std::vector<std::vector<double>> values;  // by parameter; only the kept ones are set
+  std::vector<trainer::ElementRange> kept;  // by parameter
+  std::vector<double> padding;              // elements that correspond to no element of the model
 };
 
 inline RankPart TakePart(const trainer::RankTrainer& trainer, std::vector<trainer::StepResult> steps,

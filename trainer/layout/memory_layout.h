@@ -186,8 +186,10 @@ class MemoryLayout {
   std::vector<ParameterTensors> tensors_;
   std::vector<UnitTensors> units_;
   Tensor all_gradients_, own_wte_gradient_;
-  static constexpr UnitMembers kValues{&ParameterTensors::value, &UnitTensors::value, &UnitTensors::own_value};
-  static constexpr UnitMembers kGradients{&ParameterTensors::grad, &UnitTensors::grad, &UnitTensors::own_grad};
+  static constexpr UnitMembers kValues{&ParameterTensors::value, &UnitTensors::value,
+                                       &UnitTensors::own_value};
+  static constexpr UnitMembers kGradients{&ParameterTensors::grad, &UnitTensors::grad,
+                                          &UnitTensors::own_grad};
   std::vector<std::vector<ActivationSlot>> slots_;  // by chunk
   std::vector<std::int64_t> slot_bytes_;
   Workspace workspace_;

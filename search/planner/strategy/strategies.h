@@ -38,7 +38,7 @@ inline constexpr std::int64_t kMostRaced = 24;
 // Ends when no unmeasured plan, at two standard deviations below its prediction, beats the fastest measured
 // median by more than 1%. Confirmation (confirmation.h) follows.
 //
-// A plan that equals another one but recomputes more is skipped unless the other one failed (IsDominated).
+// A plan that equals another one but does more work is skipped unless the other one failed (IsDominated).
 class RacingStrategy : public Strategy {
  public:
   // `max_trials`: maximum number of plans to measure, repeats not counted. 0 means a third of the candidates

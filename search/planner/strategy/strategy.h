@@ -28,11 +28,11 @@ struct CandidatePlan {
   bool failed = false;      // failed, or did not fit when run; not to be asked for again
   bool repeatable = true;   // false: its measurement is valid, but must not be repeated
   bool slice = false;       // measured as a slice (slice.h)
-  // The closest candidate that is the same but recomputes less, if it fits.
-  std::size_t recomputes_less = kNoCandidate;
+  // A candidate that does a part of the same work (FeasiblePlan::less_work), if there is one.
+  std::size_t less_work = kNoCandidate;
 };
 
-// Returns true if another candidate is the same, recomputes less and may still run: candidate `i` is never
+// Returns true if another candidate is the same, does less work and may still run: candidate `i` is never
 // the faster of the two.
 bool IsDominated(const std::vector<CandidatePlan>& candidates, std::size_t i);
 

@@ -375,7 +375,8 @@ TEST(CostModel, CostsAreTheSumsOfTheirOps) {
       double seconds = 0;
       const Action action{.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = microbatch};
       for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, PipelineRankOf(c.plan, stage), action)) {
-        if (!tensor_only || op.group == CommGroup::kTensor || op.group == CommGroup::kShard) seconds += c.device.Seconds(op);
+        if (!tensor_only || op.group == CommGroup::kTensor || op.group == CommGroup::kShard)
+          seconds += c.device.Seconds(op);
       }
       return seconds;
     };

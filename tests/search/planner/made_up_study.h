@@ -51,7 +51,7 @@ class HiddenTruth {
     const double common = 0.2 * Normal(), gpipe = 0.1 * Normal(), full = 0.1 * Normal(),
                  slope = 0.05 * Normal(), stages = 0.05 * Normal();
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, double> layouts;
-    std::map<ParallelPlan, double> families;  // plans that differ only in recompute deviate alike
+    std::map<ParallelPlan, double> families;  // plans that differ only in recompute, or in zero above 1, deviate alike
     for (const RankedPlan& r : predicted) {
       const ParallelPlan& p = r.plan;
       const auto [layout, made] = layouts.try_emplace({p.tp, p.pp, p.dp}, 0);
@@ -59,6 +59,7 @@ class HiddenTruth {
       ParallelPlan family = p;
       family.recompute = Recompute::kNone;
       family.recompute_layers = 0;
+      family.zero_stage = std::min<std::int64_t>(family.zero_stage, 1);
       const auto [deviation, first] = families.try_emplace(family, 0);
       if (first) deviation->second = own * Normal();
       const double log_factor = common + layout->second + (p.schedule == Schedule::kGPipe ? gpipe : 0) +

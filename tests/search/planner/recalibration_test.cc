@@ -102,7 +102,7 @@ TEST(Recalibration, RecomputeIsAShareOfTheLayers) {
 // values below are not told apart: their errors are assumed alike.
 TEST(Recalibration, TellsThePredictedValuesOfOptionsApart) {
   const std::set<std::string> not_told_apart = {
-      "recompute=selective", "attention=unfused", "scatter_gather=1", "zero=1",
+      "recompute=selective", "attention=unfused", "scatter_gather=1", "zero=1", "zero=2", "zero=3",
       "dp_shard=1",          "dp_shard=2",        "dp_shard=4"};
   const ParallelPlan base{{.tp = 2, .pp = 4, .dp = 2},
                           {.micro_batch = 4},

@@ -198,7 +198,7 @@ TEST(RacingStrategy, LargeSpacesHaveAFixedBound) {
 std::vector<CandidatePlan> Families(std::size_t families, std::size_t size, std::mt19937_64& random) {
   std::vector<CandidatePlan> candidates = Candidates(families * size, random);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (i % size != 0) candidates[i].recomputes_less = i - 1;
+    if (i % size != 0) candidates[i].less_work = i - 1;
   }
   return candidates;
 }

@@ -275,7 +275,7 @@ TEST(SearchSpace, FixedOrder) {
   std::vector<std::string> texts;
   for (const ParallelPlan& plan : Legal(*space)) texts.push_back(PlanText(plan));
   std::vector<std::string> expected;
-  for (const char* zero : {"", ",zero=1"}) {
+  for (const char* zero : {"", ",zero=1", ",zero=2", ",zero=3"}) {
     for (const char* recompute :
          {"", ",recompute=full:1", ",recompute=full:2", ",recompute=full:3", ",recompute=full"})
       expected.push_back(std::string("tp=1,pp=1,dp=2,mbs=1") + recompute + zero);
