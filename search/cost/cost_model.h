@@ -147,10 +147,12 @@ class CostModel {
   // becomes part of it.
   struct StageShards {  // the collectives of sharded states within a stage; none up to zero=1
     std::int64_t zero_stage = 0, shards = 1;
+    bool keeps_head = true;
     bool operator==(const StageShards&) const = default;
   };
   static StageShards ShardsOfStages(const ParallelPlan& plan) {
-    return ShardsGradients(plan) ? StageShards{plan.zero_stage, StateShards(plan)} : StageShards{};
+    return ShardsGradients(plan) ? StageShards{plan.zero_stage, StateShards(plan), KeepsGatheredHead(plan)}
+                                 : StageShards{};
   }
   struct BlockOpsKey {  // sizes and kinds of the ops of a layer, the embedding and the head
     std::int64_t tp;

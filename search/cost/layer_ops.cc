@@ -378,6 +378,7 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
                                     const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
+  if (ShardsParameters(plan) && !KeepsGatheredHead(plan)) l.GatherUnit(l.HeadUnit());
   if (plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
   l.GatherHidden();
   l.WeightGradient(s.vocab, s.hidden, accumulate);

@@ -139,6 +139,8 @@ constexpr bool ShardsGradients(const ParallelPlan& plan) {
 constexpr bool ShardsParameters(const ParallelPlan& plan) {
   return plan.zero_stage >= 3 && ShardsStates(plan);
 }
+// Whether the backward of a microbatch follows its own forward, so that the output layer is still gathered.
+constexpr bool KeepsGatheredHead(const ParallelPlan& plan) { return plan.schedule != Schedule::kGPipe; }
 // The groups of ranks that hold the same states, which they sum gradients over.
 constexpr std::int64_t StateReplicas(const ParallelPlan& plan) { return plan.dp / StateShards(plan); }
 constexpr bool SplitsBackward(const ParallelPlan& plan) {

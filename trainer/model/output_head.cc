@@ -33,6 +33,7 @@ void OutputHead::Forward(const Execution& run, const HeadActivations& head, cons
 
 void OutputHead::Backward(const Execution& run, const HeadActivations& head, const Tensor& grad,
                           bool accumulate) const {
+  if (!KeepsGatheredHead(shape_.plan)) GatherUnit(run, output_.unit);
   VocabParallelCrossEntropyBackward(run, shape_, head, LossScale(shape_.workload));
   const Tensor& whole = workspace_.whole;
   const Tensor ln = GatherRows(run, head.ln, whole);
