@@ -23,9 +23,9 @@ namespace autocfg {
 // `accumulate`: gradients of parameters are added to those of earlier microbatches; the first one writes
 // them.
 //
-// Under zero=3 LayerForwardOps begins with the gather of the layer's parameters; LayerGatherOps, empty otherwise,
-// precedes its backward and what that recomputes. Under zero=2 and 3 LayerBackwardOps ends with the reduction
-// of the layer's gradients.
+// Under zero=3 LayerForwardOps begins with the gather of the layer's parameters; LayerGatherOps, empty
+// otherwise, precedes its backward and what that recomputes. Under zero=2 and 3 LayerBackwardOps ends with
+// the reduction of the layer's gradients.
 std::vector<OpDesc> LayerGatherOps(const ModelSpec& model, const Workload& workload,
                                    const ParallelPlan& plan);
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,

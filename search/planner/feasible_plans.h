@@ -20,9 +20,9 @@ inline constexpr std::int32_t kNoPlan = -1;
 
 struct FeasiblePlan {
   CompactPlan plan;
-  // Index of an earlier plan that does a part of the same work, and so is never slower: the closest one that is
-  // the same but recomputes less; of plans that shard gradients or parameters and recompute as little as fits,
-  // the one with a lower zero, whose collectives are fewer. kNoPlan if none of them fits.
+  // Index of an earlier plan that does a part of the same work, and so is never slower: the closest one that
+  // is the same but recomputes less; of plans that shard gradients or parameters and recompute as little as
+  // fits, the one with a lower zero, whose collectives are fewer. kNoPlan if none of them fits.
   std::int32_t less_work = kNoPlan;
   // With scatter_gather=1: index of the earlier plan that is the same without it; kNoPlan if there is none.
   std::int32_t sends_whole = kNoPlan;

@@ -21,9 +21,9 @@ using TimedPlans = std::map<std::size_t, Prediction>;
 // closed form, then always the currently fastest one, until the 16 fastest are all timed. Limits are 256
 // plans and 1.5 million actions in total, so that spaces with huge programs are answered within seconds.
 //
-// Plans that do more work than a timed plan (FeasiblePlan::less_work) are scaled by the same ratio, so that they are never faster.
-// The same holds for two plans that differ only in scatter_gather, which changes messages and their arrival
-// alone: the one that is slower by the closed form is scaled.
+// Plans that do more work than a timed plan (FeasiblePlan::less_work) are scaled by the same ratio, so that
+// they are never faster. The same holds for two plans that differ only in scatter_gather, which changes
+// messages and their arrival alone: the one that is slower by the closed form is scaled.
 //
 // InvalidArgument, naming the plan, if a time is not positive and finite. Cancelled once `watch` says no.
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible,

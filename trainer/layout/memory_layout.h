@@ -31,8 +31,8 @@ struct LinearParameters {
 };
 
 struct ParameterTensors {
-  // All elements, where ops use them. With sharded gradients or parameters these are buffers, which other units
-  // use too (trainer/parallel/unit_exchange.h).
+  // All elements, where ops use them. With sharded gradients or parameters these are buffers, which other
+  // units use too (trainer/parallel/unit_exchange.h).
   Tensor value, grad;
   ElementRange own;  // the elements whose states this rank has
   // Of those elements, flat; absent if there are none.

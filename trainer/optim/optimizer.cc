@@ -50,8 +50,8 @@ void UpdateParameters(const Execution& run, const MemoryLayout& layout, const Ad
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const ParameterTensors& t = layout.parameter_tensors()[i];
     if (t.own.count == 0) continue;
-    tensors.push_back({t.own_value, t.own_grad, t.master, t.m, t.v,
-                       layout.parameters()[i].decays() ? weight_decay : 0});
+    tensors.push_back(
+        {t.own_value, t.own_grad, t.master, t.m, t.v, layout.parameters()[i].decays() ? weight_decay : 0});
   }
   if (tensors.empty()) return;
   run.ops.AdamW(tensors, params, run.stream);

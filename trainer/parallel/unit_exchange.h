@@ -13,8 +13,8 @@ namespace autocfg::trainer {
 // Makes the parameters of a unit complete, before they are read. Does nothing unless parameters are sharded.
 void GatherUnit(const Execution& run, std::size_t unit);
 
-// Reduces the gradient of a unit over the shard group, once a microbatch's is complete. The rank keeps its own
-// part: it is set, or added to if `accumulate`. Does nothing unless gradients are sharded.
+// Reduces the gradient of a unit over the shard group, once a microbatch's is complete. The rank keeps its
+// own part: it is set, or added to if `accumulate`. Does nothing unless gradients are sharded.
 void ReduceUnit(const Execution& run, std::size_t unit, bool accumulate);
 
 }  // namespace autocfg::trainer

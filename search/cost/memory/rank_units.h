@@ -25,8 +25,8 @@ struct RankUnits {
 
   std::int64_t Total() const { return norms + token_embedding + positions + layer * layers + output_layer; }
 
-  // The largest unit whose gradient or parameters pass through a buffer if they are sharded: any but the norms,
-  // and without the token embedding unless `with_table`.
+  // The largest unit whose gradient or parameters pass through a buffer if they are sharded: any but the
+  // norms, and without the token embedding unless `with_table`.
   std::int64_t LargestStreamed(bool with_table) const {
     return std::max({with_table ? token_embedding : 0, positions, layer, output_layer});
   }

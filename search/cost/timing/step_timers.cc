@@ -65,7 +65,7 @@ std::size_t StepTimers::ShapeHash::operator()(const PipelineShape& shape) const 
 std::size_t StepTimers::Model::Bytes() const {
   std::size_t bytes = repetitions.capacity() * sizeof(repetitions[0]) + times.capacity() * sizeof(times[0]);
   for (const ComputeLoops& of_rank : computes) {
-    bytes += sizeof(of_rank) + of_rank.capacity() * sizeof(ComputeLoop);
+    bytes += sizeof(ComputeLoops) + of_rank.capacity() * sizeof(ComputeLoop);
     for (const ComputeLoop& loop : of_rank) bytes += loop.computes.capacity() * sizeof(StageCompute);
   }
   return bytes;

@@ -89,7 +89,8 @@ double Recomputed(const ParallelPlan& plan) {
   return plan.recompute_layers == 0 ? 1e9 : static_cast<double>(plan.recompute_layers);
 }
 
-// Removes recompute, zero above 1, and the layers of the stages, which may differ if both splits come from split=auto.
+// Removes recompute, zero above 1, and the layers of the stages, which may differ if both splits come from
+// split=auto.
 ParallelPlan Family(ParallelPlan plan) {
   plan.recompute = Recompute::kNone;
   plan.recompute_layers = 0;

@@ -51,7 +51,8 @@ class HiddenTruth {
     const double common = 0.2 * Normal(), gpipe = 0.1 * Normal(), full = 0.1 * Normal(),
                  slope = 0.05 * Normal(), stages = 0.05 * Normal();
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, double> layouts;
-    std::map<ParallelPlan, double> families;  // plans that differ only in recompute, or in zero above 1, deviate alike
+    std::map<ParallelPlan, double>
+        families;  // plans that differ only in recompute, or in zero above 1, deviate alike
     for (const RankedPlan& r : predicted) {
       const ParallelPlan& p = r.plan;
       const auto [layout, made] = layouts.try_emplace({p.tp, p.pp, p.dp}, 0);

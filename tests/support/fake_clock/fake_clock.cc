@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdlib>
+#include <cstring>
 
 namespace {
 
@@ -127,7 +128,9 @@ long syscall(long number, ...) noexcept {
   const bool waits = number == SYS_futex && (a[1] & FUTEX_CLOCK_REALTIME) != 0 && a[3] != 0;
   if (!waits) return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
   while (true) {
-    const Wait wait(*reinterpret_cast<const timespec*>(a[3]));
+    const timespec* until = nullptr;
+    std::memcpy(&until, &a[3], sizeof(until));
+    const Wait wait(*until);
     const long result = next(number, a[0], a[1], a[2], &wait.until, a[4], a[5]);
     if (result != -1 || errno != ETIMEDOUT || wait.whole) return result;
   }

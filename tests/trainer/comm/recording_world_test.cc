@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/conformance/rank_threads.h"
+#include "trainer/comm/group.h"
 
 namespace autocfg::trainer {
 namespace {
