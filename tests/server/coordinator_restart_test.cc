@@ -151,7 +151,7 @@ TEST_F(CoordinatorTest, FullDiskStopsTheStudyWithoutDataLoss) {
   Open();  // the disk has space again
   FakeWorker worker(coordinator_->address(), FakeWorker::ByFormula, "boot2");
   EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
-  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1,zero=1");
+  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1,zero=3");
 }
 
 TEST_F(CoordinatorTest, StudyContinuesOnceTheDiskHasSpace) {
@@ -180,7 +180,7 @@ TEST_F(CoordinatorTest, StudyContinuesOnceTheDiskHasSpace) {
   const v1::Study done = Get(study.name());
   EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE) << done.message() << done.waiting();
   EXPECT_EQ(done.waiting(), "");
-  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1,zero=1");
+  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1,zero=3");
 }
 
 // While alive, prevents this process from writing files longer than `bytes`.

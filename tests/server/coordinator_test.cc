@@ -109,7 +109,7 @@ TEST_F(CoordinatorTest, ExhaustiveMeasuresEveryPlanThatFits) {
   Finish(study.name());
   const v1::Recommendation answer = Recommend(study.name());
   EXPECT_EQ(answer.counts().measured(), answer.counts().predicted());
-  EXPECT_EQ(answer.best().plan_text(), "tp=1,pp=1,dp=4,mbs=1,zero=1");
+  EXPECT_EQ(answer.best().plan_text(), "tp=1,pp=1,dp=4,mbs=1,zero=3");
   EXPECT_EQ(answer.stopped(), "") << "nothing was left";
 }
 
