@@ -96,6 +96,11 @@ class CostModel {
   // Lower.
   TracedStep Trace(const ParallelPlan& plan);
 
+  // Returns the seconds of messages that run while the rank of the pipeline that works longest computes, from
+  // the timed program of the plan's pipeline (BreakdownOfRank). Other communication never runs beside
+  // computes: reductions follow the last backward of their rank. Requires and throws as Trace.
+  double HiddenComm(const ParallelPlan& plan);
+
   // Return references that are valid until the next call on this object.
   const PipelineCosts& CostsOf(const ParallelPlan& plan) { return CostsOf(plan, host_op_s_); }
   const BlockCosts& BlocksOf(const ParallelPlan& plan);

@@ -31,14 +31,16 @@ void ReduceGradients(const Execution& run, const MemoryLayout& layout) {
     return;
   }
   for (const UnitTensors& unit : layout.units())
-    run.pending.Run(run.groups.shard->ReduceScatter(unit.grad, unit.own_grad, ReduceOp::kSum, run.stream));
+    run.RunCollective([&] {
+      return run.groups.shard->ReduceScatter(unit.grad, unit.own_grad, ReduceOp::kSum, run.stream);
+    });
   for (const UnitTensors& unit : layout.units())
     run.AllReduce(run.groups.replica, unit.own_grad, ReduceOp::kSum);
 }
 
 void GatherParameters(const Execution& run, const MemoryLayout& layout) {
   for (const UnitTensors& unit : layout.units())
-    run.pending.Run(run.groups.shard->AllGather(unit.own_value, unit.value, run.stream));
+    run.RunCollective([&] { return run.groups.shard->AllGather(unit.own_value, unit.value, run.stream); });
 }
 
 void SumTiedEmbedding(const Execution& run, const MemoryLayout& layout) {
