@@ -2,7 +2,7 @@
 #pragma once
 
 #include "autocfg/v1/model.pb.h"
-#include "search/schedule/step_breakdown.h"
+#include "search/breakdown/step_breakdown.h"
 
 namespace autocfg {
 

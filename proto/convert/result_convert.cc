@@ -44,6 +44,7 @@ v1::Prediction ToProto(const Prediction& prediction) {
   message.set_step_time_high_s(prediction.step_time_high_s);
   *message.mutable_memory_bytes() = ToProto(prediction.memory, prediction.capacity_bytes);
   *message.mutable_breakdown_s() = ToProto(prediction.breakdown);
+  if (prediction.hidden_comm_s) message.mutable_breakdown_s()->set_hidden_comm(*prediction.hidden_comm_s);
   return message;
 }
 
@@ -57,6 +58,7 @@ Prediction FromProto(const v1::Prediction& message) {
   prediction.memory = FromProto(message.memory_bytes());
   prediction.capacity_bytes = message.memory_bytes().capacity();
   prediction.breakdown = FromProto(message.breakdown_s());
+  if (message.breakdown_s().has_hidden_comm()) prediction.hidden_comm_s = message.breakdown_s().hidden_comm();
   return prediction;
 }
 

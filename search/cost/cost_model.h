@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ struct Prediction {
   MemoryBytes memory;  // the worst rank's
   std::int64_t capacity_bytes = 0;
   Breakdown breakdown;
+  std::optional<double> hidden_comm_s = {};  // set where HiddenComm was asked for
 };
 
 // The costs of the blocks of a model, of which those of a stage are the sum.

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "search/breakdown/step_breakdown.h"
 #include "search/schedule/program.h"
-#include "search/schedule/step_breakdown.h"
 #include "trainer/backend/step_clock.h"
 #include "trainer/run/runner.h"
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/breakdown/step_breakdown.h"
 #include "search/schedule/program.h"
-#include "search/schedule/step_breakdown.h"
 #include "trainer/parallel/rank_exchange.h"
 
 namespace autocfg::trainer {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/arena.h"
+#include "search/breakdown/step_breakdown.h"
 #include "search/schedule/program.h"
-#include "search/schedule/step_breakdown.h"
 #include "trainer/backend/backend.h"
 #include "trainer/checkpoint/training_state.h"
 #include "trainer/config/train_config.h"

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <span>
 
+#include "search/breakdown/step_breakdown.h"
 #include "search/cost/timing/closed_form.h"
 #include "search/cost/timing/pipeline_costs.h"
-#include "search/schedule/step_breakdown.h"
 
 namespace autocfg {
 

@@ -1,5 +1,5 @@
 // Divides hand-written steps of a rank.
-#include "search/schedule/step_breakdown.h"
+#include "search/breakdown/step_breakdown.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "search/schedule/step_breakdown.h"
+#include "search/breakdown/step_breakdown.h"
 
 #include <algorithm>
 #include <cstddef>
