@@ -52,6 +52,19 @@ void AddUsage(const v1::Measurement& one, v1::Measurement& all) {
   all.set_device_s(all.device_s() + one.device_s());
 }
 
+// Returns the seconds that a rank works on its microbatches, with its tensor group.
+double WorkedSeconds(const v1::Breakdown& breakdown) {
+  return breakdown.compute() + breakdown.recompute() + breakdown.tp_comm();
+}
+
+// Takes over the breakdown of `one` if it worked longer. Type: TrainResult or Measurement.
+template <typename Result>
+void TakeLongerWork(const Result& one, Result& all) {
+  if (!one.has_breakdown_s()) return;
+  if (!all.has_breakdown_s() || WorkedSeconds(one.breakdown_s()) > WorkedSeconds(all.breakdown_s()))
+    *all.mutable_breakdown_s() = one.breakdown_s();
+}
+
 }  // namespace
 
 absl::StatusOr<v1::TrainResult> MergeRanks(std::span<const v1::TrainResult> ranks) {
@@ -72,6 +85,7 @@ absl::StatusOr<v1::TrainResult> MergeRanks(std::span<const v1::TrainResult> rank
     merged.set_peak_memory_bytes(std::max(merged.peak_memory_bytes(), one.peak_memory_bytes()));
     merged.set_device_overhead_bytes(std::max(merged.device_overhead_bytes(), one.device_overhead_bytes()));
     merged.mutable_trace()->MergeFrom(one.trace());
+    TakeLongerWork(one, merged);
   }
   return merged;
 }
@@ -85,6 +99,7 @@ std::optional<v1::Measurement> MeasurementOf(const v1::TrainResult& run) {
   measurement.set_peak_memory_bytes(run.peak_memory_bytes());
   measurement.set_device_overhead_bytes(run.device_overhead_bytes());
   measurement.set_slice(run.has_slice());
+  if (run.has_breakdown_s()) *measurement.mutable_breakdown_s() = run.breakdown_s();
   if (!run.losses().empty()) {
     measurement.set_first_loss(run.losses(0));
     measurement.set_last_loss(run.losses(run.losses_size() - 1));
@@ -102,6 +117,7 @@ std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement
     if (share.slice() != merged.slice() || !SlowDownTo(share.step_time_s(), *merged.mutable_step_time_s()))
       return std::nullopt;
     AddUsage(share, merged);
+    TakeLongerWork(share, merged);
     merged.set_ranks_per_core(std::max(merged.ranks_per_core(), share.ranks_per_core()));
     merged.set_ranks_per_device(std::max(merged.ranks_per_device(), share.ranks_per_device()));
     AddText(builds, share.build_id());
@@ -120,6 +136,7 @@ v1::Measurement PoolTrials(std::span<const v1::Measurement> trials) {
   for (const v1::Measurement& trial : trials) {
     pooled.mutable_step_time_s()->MergeFrom(trial.step_time_s());
     AddUsage(trial, pooled);
+    if (trial.has_breakdown_s()) *pooled.mutable_breakdown_s() = trial.breakdown_s();
   }
   SetMedian(pooled);
   return pooled;

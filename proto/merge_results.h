@@ -19,13 +19,14 @@ namespace autocfg {
 // - losses, gradient norms, slice: the first rank's; they are the same on every rank
 // - planned memory: the regions of the rank with the largest total; other memory: the maximum
 // - trace: the rows of all ranks
+// - breakdown: that of the rank with the longest compute, recomputation and tensor communication
 //
 // Internal, with the rank, if ranks timed different numbers of steps or only some ran a slice.
 absl::StatusOr<v1::TrainResult> MergeRanks(std::span<const v1::TrainResult> ranks);
 
 // Returns the measurement of a run from its merged result. Sets what follows from it: step times, median,
-// interval, memory, first and last loss, slice. The rest is the caller's. Returns nullopt if no step was
-// timed.
+// interval, memory, first and last loss, slice, breakdown. The rest is the caller's. Returns nullopt if no
+// step was timed.
 std::optional<v1::Measurement> MeasurementOf(const v1::TrainResult& run);
 
 // Merges the measurements of the workers' shares of one run. `shares` is ordered by rank and not empty.
@@ -36,6 +37,7 @@ std::optional<v1::Measurement> MeasurementOf(const v1::TrainResult& run);
 // - memory, ranks per core and ranks per device: the maximum
 // - device_s: the sum
 // - losses: the first rank's
+// - breakdown: as of the ranks of one run
 // - device fingerprints and build IDs: every distinct value
 //
 // Returns nullopt if the shares do not match: no timed steps, different step counts, or only some ran a
@@ -47,6 +49,7 @@ std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement
 // - step times: those of all trials; median and confidence interval: of these
 // - memory: the maximum
 // - device_s: the sum
+// - breakdown: of the last trial that has one
 // - the rest: the last trial's
 v1::Measurement PoolTrials(std::span<const v1::Measurement> trials);
 

@@ -15,7 +15,7 @@ constexpr std::size_t kPartBytes = kMaxRankMessageBytes - (4u << 10);
 constexpr std::size_t kDoubleBytes = 8;
 constexpr std::size_t kElementHeaderBytes = 8;  // tag and length of a message in a list
 
-// In a result: memory, slice, a path, tags and lengths of parts.
+// In a result: memory, slice, a path, a breakdown, tags and lengths of parts.
 constexpr std::int64_t kFixedBytes = kMaxRankMessageBytes;
 constexpr std::int64_t kStepBytes =
     std::int64_t{3} * 9;  // three doubles, with their share of the parts' tags
@@ -62,6 +62,7 @@ void SendTrainResult(const v1::TrainResult& result, PartSender& parts) {
   if (result.has_slice()) *first.mutable_slice() = result.slice();
   first.set_first_step(result.first_step());
   first.set_checkpoint_path(result.checkpoint_path());
+  if (result.has_breakdown_s()) *first.mutable_breakdown_s() = result.breakdown_s();
   parts.Room(first.ByteSizeLong());
   for (const double loss : result.losses()) parts.Room(kDoubleBytes).mutable_train_result()->add_losses(loss);
   for (const double norm : result.grad_norms())

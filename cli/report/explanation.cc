@@ -8,10 +8,12 @@
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "search/breakdown/step_breakdown.h"
 #include "search/cost/memory/memory_model.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/generators.h"
+#include "search/schedule/program.h"
 
 namespace autocfg::cli {
 namespace {
@@ -104,6 +106,14 @@ std::string StepText(const Prediction& p) {
                      base::SecondsText(p.step_time_low_s), base::SecondsText(p.step_time_high_s));
 }
 
+// "communication: 12 ms exposed, 3 ms hidden".
+std::string CommText(const Explanation& plan) {
+  std::string text = fmt::format("communication: {} exposed",
+                                 base::SecondsText(ExposedComm(plan.predicted.prediction.breakdown)));
+  if (plan.hidden_comm_s) text += fmt::format(", {} hidden", base::SecondsText(*plan.hidden_comm_s));
+  return text;
+}
+
 std::string MemoryText(const Prediction& p) {
   return fmt::format("memory of the worst rank: {} of {}{}", base::BytesText(p.memory.Total()),
                      base::BytesText(p.capacity_bytes), p.feasible ? "" : ", which does not fit");
@@ -191,11 +201,14 @@ std::string Sentence(std::string text) {
 absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& plan) {
   auto predicted = predictor.Predict(plan);
   if (!predicted.ok()) return predicted.status();
-  Explanation explanation{*std::move(predicted), {}};
+  Explanation explanation{*std::move(predicted), {}, std::nullopt};
   for (std::int64_t rank = 0; rank < explanation.predicted.plan.pp; ++rank) {
     explanation.ranks.push_back(DescribeRank(predictor, explanation.predicted, rank));
   }
   FillBusy(predictor, explanation);
+  const ParallelPlan& resolved = explanation.predicted.plan;
+  if (CheckProgramSize(predictor.costs().workload(), resolved).ok())
+    explanation.hidden_comm_s = predictor.costs().HiddenComm(resolved);
   return explanation;
 }
 
@@ -225,7 +238,7 @@ std::string ExplanationText(const Explanation& plan, const SearchQuestion& quest
   text += Heading(StepText(p), style);
   for (const TimePart& part : TimeParts(p.breakdown))
     text += Row(part.name, part.seconds, p.step_time_s, base::SecondsText(part.seconds), style);
-  text += "\n";
+  text += fmt::format("  {}\n\n", CommText(plan));
   text += Heading(MemoryText(p), style);
   const double whole = Number(std::max(p.capacity_bytes, p.memory.Total()));
   for (const MemoryPart& part : MemoryParts(p.memory))
@@ -254,7 +267,7 @@ std::string ComparisonText(const Explanation& plan, const Explanation& against,
   for (std::size_t i = 0; i < a_times.size(); ++i)
     text += CompareSeconds(a_times[i].name, a_times[i].seconds, b_times[i].seconds, slower, style);
   text += CompareSeconds("in all", a.step_time_s, b.step_time_s, slower, style);
-  text += "\n";
+  text += fmt::format("  first:  {}\n  second: {}\n\n", CommText(plan), CommText(against));
   text += Heading(fmt::format("memory of the worst rank, of {}", base::BytesText(a.capacity_bytes)), style);
   const std::int64_t whole = std::max({a.capacity_bytes, a.memory.Total(), b.memory.Total()});
   const auto a_regions = MemoryParts(a.memory), b_regions = MemoryParts(b.memory);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct PipelineRank {
 struct Explanation {
   PlanPrediction predicted;
   std::vector<PipelineRank> ranks;
+  std::optional<double> hidden_comm_s;  // nothing if the plan's program is too large to be traced
 };
 
 // Errors as of Predictor::Predict.

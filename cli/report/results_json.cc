@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
+#include "proto/convert/breakdown_convert.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "search/cost/predict_plan.h"
@@ -69,17 +70,29 @@ Json VersionsJson(EngineDevice device) {
               {"engine", std::string(Name(UsesGpus(device) ? EngineDevice::kCuda : EngineDevice::kCpu))}};
 }
 
+void SetBreakdown(const v1::Breakdown* breakdown, Json& json) {
+  if (breakdown == nullptr) {
+    json["breakdown_s"] = json["exposed_comm_s"] = json["hidden_comm_s"] = nullptr;
+    return;
+  }
+  const Breakdown parts = FromProto(*breakdown);
+  json["breakdown_s"] = BreakdownJson(parts);
+  json["exposed_comm_s"] = ExposedComm(parts);
+  json["hidden_comm_s"] = breakdown->has_hidden_comm() ? Json(breakdown->hidden_comm()) : Json(nullptr);
+}
+
 Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
                     const SearchQuestion& question) {
   const Throughput rates =
       ThroughputOf(question.model, question.workload, question.cluster, plan, prediction.step_time_s());
   Json json = PredictionJson(FromProto(prediction), rates);
+  SetBreakdown(prediction.has_breakdown_s() ? &prediction.breakdown_s() : nullptr, json);
   json["tokens_per_s"] = rates.tokens_per_s;
   return json;
 }
 
 Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question) {
-  return Json{
+  Json json{
       {"step_time_s", measurement.median_step_time_s()},
       {"ci95_s", measurement.ci95_s()},
       {"steps", measurement.step_time_s_size()},
@@ -96,6 +109,8 @@ Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& q
        measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
       {"slice", measurement.slice()},
       {"emulated", IsEmulated(question.device)}};
+  SetBreakdown(measurement.has_breakdown_s() ? &measurement.breakdown_s() : nullptr, json);
+  return json;
 }
 
 absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQuestion& question) {

@@ -31,7 +31,10 @@ struct SearchQuestion {
 nlohmann::ordered_json WorkloadJson(const Workload& workload);
 // `device`: the device that measured or trained.
 nlohmann::ordered_json VersionsJson(EngineDevice device);
-// Converts as search/question/prediction_json.h does, plus tokens_per_s of the whole plan.
+// Sets breakdown_s, exposed_comm_s and hidden_comm_s to what is known of a step, and the rest to null. Null:
+// nothing is known.
+void SetBreakdown(const v1::Breakdown* breakdown, nlohmann::ordered_json& json);
+// Converts as search/question/prediction_json.h does, plus tokens_per_s of the whole plan and hidden_comm_s.
 nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
                                       const SearchQuestion& question);
 // `slice`: a single rank was measured, so there are no tokens per second. `emulated`: measured on the paced

@@ -1,28 +1,89 @@
 // autocfg explain: shows where the predicted time and memory of a plan go, for one plan or against a second
-// one. Needs no hardware.
+// one; or, of a plan that a search measured, the measured parts of a step against the predicted ones. Needs
+// no hardware.
 #include <unistd.h>
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/subject.h"
+#include "base/text.h"
+#include "cli/client/study_client.h"
+#include "cli/input/files.h"
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"
+#include "cli/input/service_options.h"
 #include "cli/question/plan_question.h"
+#include "cli/report/evidence.h"
 #include "cli/report/explanation.h"
+#include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/drawing.h"
 #include "cli/verbs/verbs.h"
+#include "fmt/format.h"
 
 namespace autocfg::cli {
 namespace {
+
+constexpr std::string_view kTrialsPart = "/trials/";
 
 struct ExplainArgs {
   PlanQuestionArgs question;
   std::string against;
   bool compares = false;  // --against is given
+  std::string input, study;
+  bool of_input = false, of_study = false;  // --input, --study is given
+  ServiceOptions service;
 };
+
+// Returns the evidence for the trial that --study names, or for the fastest one of a study.
+absl::StatusOr<Evidence> EvidenceOfStudy(const ExplainArgs& args) {
+  const auto reader = StudyReader::Open(args.service);
+  if (!reader.ok()) return reader.status();
+  const std::size_t slash = args.study.find(kTrialsPart);
+  const auto study = (*reader)->StudyNamed(args.study.substr(0, slash));
+  if (!study.ok()) return study.status();
+  const auto id = ParseStudyId(study->name());
+  if (!id.ok()) return id.status();
+  const auto trials = (*reader)->Trials(*id);
+  if (!trials.ok()) return trials.status();
+  if (slash == std::string::npos) return EvidenceOfBest(*trials);
+  const std::string name = study->name() + args.study.substr(slash);
+  for (const v1::Trial& trial : *trials) {
+    if (trial.name() == name) return EvidenceOf(trial);
+  }
+  return absl::NotFoundError(
+      fmt::format("--study: there is no trial '{}'; autocfg trials lists them", base::Printable(args.study)));
+}
+
+absl::StatusOr<Evidence> EvidenceOfInput(const std::string& path) {
+  const auto text = ReadTextFile(path);
+  if (!text.ok()) return Where("--input", text.status());
+  auto evidence = ParseEvidence(*text);
+  if (!evidence.ok()) return Where(fmt::format("--input: {}", path), evidence.status(), "answer");
+  return evidence;
+}
+
+// Names the first two options that exclude each other; empty if none do.
+std::string Excluded(const ExplainArgs& args) {
+  const std::string_view of = args.of_input ? "--input" : "--study";
+  std::string other = FirstGiven(args.question);
+  if (other.empty() && args.compares) other = "--against";
+  if (other.empty() && args.of_input && args.of_study) other = "--study";
+  if (other.empty() && args.of_input && args.service.remote()) other = "--coordinator";
+  if (other.empty() && args.of_input && !args.service.database.empty()) other = "--db";
+  if (other.empty()) return "";
+  return fmt::format("{} and {} exclude each other; leave one of them out", of, other);
+}
+
+int RunEvidence(const ExplainArgs& args) {
+  if (const std::string excluded = Excluded(args); !excluded.empty()) return Fail(kExitUsage, excluded);
+  const auto evidence = args.of_input ? EvidenceOfInput(args.input) : EvidenceOfStudy(args);
+  if (!evidence.ok()) return Fail(evidence.status());
+  return Answer(EvidenceText(*evidence, StyleOf(STDOUT_FILENO)));
+}
 
 // Attributes an error in the second plan to --against.
 absl::Status OfAgainst(const absl::Status& status) {
@@ -32,6 +93,11 @@ absl::Status OfAgainst(const absl::Status& status) {
 }
 
 int RunExplain(const ExplainArgs& args) {
+  if (args.of_input || args.of_study) return RunEvidence(args);
+  if (args.service.remote() || !args.service.database.empty()) {
+    return Fail(kExitUsage, fmt::format("{} is for a stored study; name one with --study",
+                                        args.service.remote() ? "--coordinator" : "--db"));
+  }
   auto question = LoadPlanQuestion(args.question);
   if (!question.ok()) return Fail(question.status());
   const auto explained = Explain(question->predictor, question->plan);
@@ -67,8 +133,19 @@ void AddExplain(CLI::App& app, Verb& chosen) {
   AddPlanQuestion(verb, args->question);
   const CLI::Option* against =
       verb->add_option("--against", args->against, "a second plan, shown beside the first");
-  verb->callback([args, against, &chosen] {
+  const CLI::Option* input = verb->add_option(
+      "--input", args->input,
+      "instead of these options: the file of a search; shows the measured parts of a step of "
+      "its best plan against the predicted ones");
+  const CLI::Option* study = verb->add_option("--study", args->study,
+                                              "instead of these options: a study (3) or a trial "
+                                              "(3/trials/7); shows the same of its fastest trial, or "
+                                              "of that trial");
+  AddServiceOptions(verb, args->service);
+  verb->callback([args, against, input, study, &chosen] {
     args->compares = against->count() > 0;
+    args->of_input = input->count() > 0;
+    args->of_study = study->count() > 0;
     chosen = [args] { return RunExplain(*args); };
   });
 }

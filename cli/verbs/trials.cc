@@ -5,7 +5,9 @@
 #include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/input/service_options.h"
+#include "cli/report/evidence.h"
 #include "cli/report/report.h"
+#include "cli/report/results_json.h"
 #include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
@@ -41,6 +43,8 @@ absl::StatusOr<Json> TrialJson(const v1::Trial& trial) {
              {{"step_time_s", trial.predicted().step_time_s()},
               {"step_time_low_s", trial.predicted().step_time_low_s()},
               {"step_time_high_s", trial.predicted().step_time_high_s()}}}};
+  SetBreakdown(trial.predicted().has_breakdown_s() ? &trial.predicted().breakdown_s() : nullptr,
+               json["predicted"]);
   json["measured"] = nullptr;
   if (trial.has_measured()) {
     const auto& measured = trial.measured();
@@ -53,6 +57,7 @@ absl::StatusOr<Json> TrialJson(const v1::Trial& trial) {
                         {"device_overhead_bytes", measured.device_overhead_bytes()},
                         {"device_s", measured.device_s()},
                         {"build_id", measured.build_id()}};
+    SetBreakdown(measured.has_breakdown_s() ? &measured.breakdown_s() : nullptr, json["measured"]);
   }
   json["attempts"] = Json::array();
   for (const auto& attempt : trial.attempts()) {
@@ -104,7 +109,8 @@ int RunTrials(const TrialsArgs& args) {
                     base::SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
                     trial.plan_text(), base::OneLine(note, kTrialNoteBytes)});
   }
-  return Answer(Table(rows));
+  const std::string parts = PartsOfTrials(*trials);
+  return Answer(Table(rows) + (parts.empty() ? "" : "\n" + parts));
 }
 
 }  // namespace

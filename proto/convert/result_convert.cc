@@ -1,35 +1,11 @@
 #include "proto/convert/result_convert.h"
 
+#include "proto/convert/breakdown_convert.h"
+
 namespace autocfg {
 namespace {
 
-static_assert(kBreakdownParts.size() == 8 && kMemoryRegions.size() == 7, "convert the new part both ways");
-
-v1::Breakdown BreakdownToProto(const Breakdown& breakdown) {
-  v1::Breakdown message;
-  message.set_compute(breakdown.compute);
-  message.set_recompute(breakdown.recompute);
-  message.set_tp_comm(breakdown.tp_comm);
-  message.set_pp_comm(breakdown.pp_comm);
-  message.set_dp_comm(breakdown.dp_comm);
-  message.set_bubble(breakdown.bubble);
-  message.set_optimizer(breakdown.optimizer);
-  message.set_overhead(breakdown.overhead);
-  return message;
-}
-
-Breakdown BreakdownFromProto(const v1::Breakdown& message) {
-  Breakdown breakdown;
-  breakdown.compute = message.compute();
-  breakdown.recompute = message.recompute();
-  breakdown.tp_comm = message.tp_comm();
-  breakdown.pp_comm = message.pp_comm();
-  breakdown.dp_comm = message.dp_comm();
-  breakdown.bubble = message.bubble();
-  breakdown.optimizer = message.optimizer();
-  breakdown.overhead = message.overhead();
-  return breakdown;
-}
+static_assert(kMemoryRegions.size() == 7, "convert the new region both ways");
 
 }  // namespace
 
@@ -67,7 +43,8 @@ v1::Prediction ToProto(const Prediction& prediction) {
   message.set_step_time_low_s(prediction.step_time_low_s);
   message.set_step_time_high_s(prediction.step_time_high_s);
   *message.mutable_memory_bytes() = ToProto(prediction.memory, prediction.capacity_bytes);
-  *message.mutable_breakdown_s() = BreakdownToProto(prediction.breakdown);
+  *message.mutable_breakdown_s() = ToProto(prediction.breakdown);
+  if (prediction.hidden_comm_s) message.mutable_breakdown_s()->set_hidden_comm(*prediction.hidden_comm_s);
   return message;
 }
 
@@ -80,7 +57,8 @@ Prediction FromProto(const v1::Prediction& message) {
   prediction.step_time_high_s = message.step_time_high_s();
   prediction.memory = FromProto(message.memory_bytes());
   prediction.capacity_bytes = message.memory_bytes().capacity();
-  prediction.breakdown = BreakdownFromProto(message.breakdown_s());
+  prediction.breakdown = FromProto(message.breakdown_s());
+  if (message.breakdown_s().has_hidden_comm()) prediction.hidden_comm_s = message.breakdown_s().hidden_comm();
   return prediction;
 }
 

@@ -1,4 +1,4 @@
-// Conversion between what is known of a plan and its messages: Prediction, MemoryBytes and Breakdown in both
+// Conversion between what is known of a plan and its messages: Prediction and MemoryBytes in both
 // directions; measurements, counts and ends of trials in the terms of the planner. Thread-safe.
 #pragma once
 

@@ -135,6 +135,36 @@ TracedStep CostModel::Trace(const ParallelPlan& plan) {
   return *std::move(step);
 }
 
+double CostModel::HiddenComm(const ParallelPlan& plan) {
+  if (plan.pp == 1) return 0;
+  const PipelineCosts& costs = CostsOf(plan);
+  // One pipeline of the plan: ranks that differ only in their tensor or data coordinate do the same.
+  ParallelPlan pipeline;
+  pipeline.pp = plan.pp;
+  pipeline.virtual_stages = plan.virtual_stages;
+  pipeline.schedule = plan.schedule;
+  pipeline.micro_batch = plan.micro_batch;
+  pipeline.split = plan.split;
+  pipeline.split_layers = plan.split_layers;
+  Workload share = workload_;
+  share.global_batch /= plan.dp;
+  const Program program = Lower(model_, share, pipeline);
+  const auto step = TraceProgram(program, [&](std::int32_t rank, const Action& action) {
+    return SecondsOf(costs, RanksPerCore(), rank, action);
+  });
+  if (!step.ok()) throw std::logic_error(std::string(step.status().message()));
+  std::vector<std::vector<ActionTime>> times(program.ranks.size());
+  for (const TraceRow& row : step->rows)
+    times[static_cast<std::size_t>(row.rank)].push_back({row.start_s, row.end_s});
+  double longest_s = -1, hidden_s = 0;
+  for (std::size_t rank = 0; rank < times.size(); ++rank) {
+    const RankBreakdown one = BreakdownOfRank(program.ranks[rank], times[rank], step->step_time_s, false);
+    if (one.parts.compute > longest_s) hidden_s = one.hidden_comm_s;
+    longest_s = std::max(longest_s, one.parts.compute);
+  }
+  return hidden_s;
+}
+
 StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
                         bool last, double host_op_s) {
   const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct Prediction {
   MemoryBytes memory;  // the worst rank's
   std::int64_t capacity_bytes = 0;
   Breakdown breakdown;
+  std::optional<double> hidden_comm_s = {};  // set where HiddenComm was asked for
 };
 
 // The costs of the blocks of a model, of which those of a stage are the sum.
@@ -96,6 +98,11 @@ class CostModel {
   // CheckProgramSize accepts. Throws std::logic_error if the program gets stuck, which would be a bug of
   // Lower.
   TracedStep Trace(const ParallelPlan& plan);
+
+  // Returns the seconds of messages that run while the rank of the pipeline that works longest computes, from
+  // the timed program of the plan's pipeline (BreakdownOfRank). Other communication never runs beside
+  // computes: reductions follow the last backward of their rank. Requires and throws as Trace.
+  double HiddenComm(const ParallelPlan& plan);
 
   // Return references that are valid until the next call on this object.
   const PipelineCosts& CostsOf(const ParallelPlan& plan) { return CostsOf(plan, host_op_s_); }

@@ -176,7 +176,11 @@ std::vector<TrialRequest> SearchLoop::Next() {
   for (const auto& [i, repeat] : s.drawn) {
     const CandidatePlan& c = s.candidates[i];
     std::optional<SliceCoordinates> slice;
-    if (s.IsSlice(c.plan)) slice = ChooseSlice(*s.costs, c.plan);
+    if (s.IsSlice(c.plan)) {
+      slice = ChooseSlice(*s.costs, c.plan);
+    } else {
+      s.PredictHiddenComm(i);  // to be compared with what is measured
+    }
     const std::optional<SearchState::Doubted>& doubted = s.records[i].doubted;
     requests.push_back(
         {c.plan, repeat, c.predicted, slice, doubted ? std::optional(doubted->repeat) : std::nullopt});
@@ -216,7 +220,10 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
   if (asked != s.asked.end()) s.asked.erase(asked);
   if (drawn != s.drawn.end()) s.drawn.erase(drawn);
   switch (outcome) {
-    case TrialOutcome::kMeasured: s.Measured(i, repeat, sample); break;
+    case TrialOutcome::kMeasured:
+      if (!sample.slice) s.PredictHiddenComm(i);  // unless Next did
+      s.Measured(i, repeat, sample);
+      break;
     case TrialOutcome::kOutOfMemory: s.Fail(i, "measured_out_of_memory"); break;
     case TrialOutcome::kFailed: s.Fail(i, "failed"); break;
     case TrialOutcome::kTimedOut: s.Fail(i, "timed_out"); break;

@@ -9,6 +9,7 @@
 #include "base/statistics.h"
 #include "search/planner/recalibration.h"
 #include "search/planner/slice.h"
+#include "search/schedule/program.h"
 
 namespace autocfg {
 namespace {
@@ -65,6 +66,15 @@ Prediction SearchState::RawPrediction(std::size_t i) const {
 
 bool SearchState::IsSlice(const ParallelPlan& plan) const {
   return options.measurable_ranks > 0 && RankCount(plan) > options.measurable_ranks;
+}
+
+void SearchState::PredictHiddenComm(std::size_t candidate) {
+  Prediction& raw = records[candidate].raw;
+  CandidatePlan& c = candidates[candidate];
+  if (raw.hidden_comm_s || !CheckProgramSize(workload, c.plan).ok()) return;
+  const double hidden_s = costs->HiddenComm(c.plan);
+  raw.hidden_comm_s = hidden_s;
+  c.predicted.hidden_comm_s = hidden_s * c.predicted.step_time_s / raw.step_time_s;
 }
 
 void SearchState::MakeCandidates() {

@@ -71,6 +71,10 @@ struct SearchState {
   // Returns true if the plan has more ranks than can be measured together.
   bool IsSlice(const ParallelPlan& plan) const;
 
+  // Adds the hidden communication to a candidate's predictions, once, unless its program is too large to be
+  // timed action by action (CheckProgramSize).
+  void PredictHiddenComm(std::size_t candidate);
+
   // Fills in the plans that the strategy chooses from. Requires `calibrated`.
   void MakeCandidates();
   // Corrects the candidates' predictions by all measurements.

@@ -65,6 +65,7 @@ class Timings {
 
 void Scale(Prediction& p, double factor) {
   p.breakdown.Scale(factor);
+  if (p.hidden_comm_s) *p.hidden_comm_s *= factor;
   p.step_time_s *= factor;
   p.step_time_low_s = p.step_time_high_s = p.step_time_s;
 }

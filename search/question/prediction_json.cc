@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "search/breakdown/step_breakdown.h"
 #include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
@@ -80,10 +81,13 @@ Json MemoryJson(const MemoryBytes& memory, std::int64_t capacity_bytes) {
   return json;
 }
 
+Json BreakdownJson(const Breakdown& breakdown) {
+  Json json = Json::object();
+  for (const BreakdownPart& part : kBreakdownParts) json[std::string(part.name)] = breakdown.*part.seconds;
+  return json;
+}
+
 Json PredictionJson(const Prediction& prediction, const Throughput& throughput) {
-  Json breakdown = Json::object();
-  for (const BreakdownPart& part : kBreakdownParts)
-    breakdown[std::string(part.name)] = prediction.breakdown.*part.seconds;
   return Json{{"feasible", prediction.feasible},
               {"reason", prediction.reason},
               {"step_time_s", prediction.step_time_s},
@@ -94,7 +98,8 @@ Json PredictionJson(const Prediction& prediction, const Throughput& throughput) 
               {"hardware_flops_per_s_per_gpu", throughput.hardware_flops_per_s_per_gpu},
               {"mfu", throughput.mfu ? Json(*throughput.mfu) : Json(nullptr)},
               {"memory_bytes", MemoryJson(prediction.memory, prediction.capacity_bytes)},
-              {"breakdown_s", std::move(breakdown)}};
+              {"breakdown_s", BreakdownJson(prediction.breakdown)},
+              {"exposed_comm_s", ExposedComm(prediction.breakdown)}};
 }
 
 absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {

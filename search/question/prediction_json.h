@@ -15,8 +15,11 @@ namespace autocfg {
 // Returns the regions, `total` and `capacity` of the worst rank.
 nlohmann::ordered_json MemoryJson(const MemoryBytes& memory, std::int64_t capacity_bytes);
 
-// Returns feasible, reason (empty if the plan fits), times, rates, memory_bytes and breakdown_s. `mfu` is
-// null if the device's peak is unknown.
+// Returns the parts of a step, by name.
+nlohmann::ordered_json BreakdownJson(const Breakdown& breakdown);
+
+// Returns feasible, reason (empty if the plan fits), times, rates, memory_bytes, breakdown_s and
+// exposed_comm_s. `mfu` is null if the device's peak is unknown.
 nlohmann::ordered_json PredictionJson(const Prediction& prediction, const Throughput& throughput);
 
 // Parses a request. InvalidArgument or NotFound names the field: missing, unknown, of the wrong type or out

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "proto/convert/breakdown_convert.h"
 #include "proto/convert/device_convert.h"
 #include "server/names/names.h"
 
@@ -106,6 +107,16 @@ absl::Status Check(const v1::Inventory& inventory) {
   return absl::OkStatus();
 }
 
+absl::Status Check(const v1::Breakdown& breakdown) {
+  const Breakdown parts = FromProto(breakdown);
+  for (const BreakdownPart& part : kBreakdownParts) {
+    const std::string field = fmt::format("measurement.breakdown_s.{}", part.name);
+    if (absl::Status status = CheckSeconds(field.c_str(), parts.*part.seconds, kLongestStep); !status.ok())
+      return status;
+  }
+  return CheckSeconds("measurement.breakdown_s.hidden_comm", breakdown.hidden_comm(), kMostDeviceSeconds);
+}
+
 absl::Status Check(const v1::Measurement& m) {
   for (const double step : m.step_time_s()) {
     if (!IsStepTime(step)) {
@@ -114,7 +125,8 @@ absl::Status Check(const v1::Measurement& m) {
           kShortestStep, kLongestStep));
     }
   }
-  return First(CheckCount("measurement.step_time_s", m.step_time_s_size(), kMostSteps),
+  return First(m.has_breakdown_s() ? Check(m.breakdown_s()) : absl::OkStatus(),
+               CheckCount("measurement.step_time_s", m.step_time_s_size(), kMostSteps),
                CheckNotNegative("measurement.ci95_s", m.ci95_s()),
                CheckSeconds("measurement.device_s", m.device_s(), kMostDeviceSeconds),
                CheckNotNegative("measurement.ranks_per_core", m.ranks_per_core()),

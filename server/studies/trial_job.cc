@@ -28,7 +28,8 @@ constexpr std::uint64_t kSeed = 1;
 
 // An emulated step takes the time of its control messages, far less than this per microbatch and rank.
 constexpr double kPacedLimitPerMicrobatch = 5e-3;
-constexpr std::int64_t kPacedSteps = 2;  // all steps take the same time
+constexpr std::int64_t kRecordedSteps = 1;  // untimed, for the breakdown
+constexpr std::int64_t kPacedSteps = 2;     // all steps take the same time
 
 // Returns the number of ranks that one machine runs at once.
 std::int64_t RanksHere(const SearchProblem& problem) {
@@ -72,7 +73,7 @@ StepCounts StepsFor(double predicted_step_s) {
   StepCounts steps;
   const double wanted = predicted_step_s > 0 ? std::ceil(kMeasuringSeconds / predicted_step_s) : 3;
   steps.timed = static_cast<std::int64_t>(std::clamp(wanted, 3.0, 20.0));
-  steps.untimed = predicted_step_s < kShortStepSeconds ? 2 : 1;
+  steps.untimed = kRecordedSteps + (predicted_step_s < kShortStepSeconds ? 2 : 1);
   return steps;
 }
 
@@ -87,9 +88,10 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   spec = MakeTrainSpec(problem.model, problem.workload, plan);
   const bool paced = EvidenceOf(problem) == Evidence::kPaced;
   const StepCounts steps =
-      paced ? StepCounts{.untimed = 1, .timed = kPacedSteps} : StepsFor(predicted_step_s);
+      paced ? StepCounts{.untimed = kRecordedSteps, .timed = kPacedSteps} : StepsFor(predicted_step_s);
   spec.set_steps(steps.untimed + steps.timed);
   spec.set_warmup_steps_untimed(steps.untimed);
+  spec.set_record_breakdown(!request.slice.has_value());
   spec.set_seed(kSeed);
   spec.set_memory_capacity_bytes(MemoryCapacity(problem.cluster));
   if (request.slice) {

@@ -28,8 +28,8 @@ struct StepCounts {
   std::int64_t timed = 0;
 };
 
-// Chooses counts for about one second of measuring: 3 to 20 timed steps after one untimed step, or two if
-// steps are short.
+// Chooses counts for about one second of measuring: 3 to 20 timed steps after two untimed steps, or three if
+// steps are short. The last untimed step is recorded for the breakdown.
 StepCounts StepsFor(double predicted_step_s);
 
 // Runs the plan with the default optimizer of `autocfg train`. A slice runs in as many copies as one machine

@@ -111,6 +111,25 @@ TEST(PredictionBadInput, RejectsOptionsOfOtherVerbs) {
   ExpectOneClearLine({"doctor", "--all"}, 2, {"--all"});
 }
 
+TEST(PredictionBadInput, EvidenceIsOfOneSource) {
+  const ScratchDirectory home;
+  const std::string empty = home.Write("best.json", "{}");
+  for (const char* source : {"--input", "--study"}) {
+    auto both = Ask("explain");
+    both.insert(both.end(), {source, "1"});
+    ExpectOneClearLine(both, 2, {source, "--model", "exclude each other"});
+    ExpectOneClearLine({"explain", source, "1", "--against", "tp=2"}, 2,
+                       {source, "--against", "exclude each other"});
+  }
+  ExpectOneClearLine({"explain", "--input", empty, "--study", "1"}, 2,
+                     {"--input", "--study", "exclude each other"});
+  ExpectOneClearLine({"explain", "--input", empty, "--db", "x.db"}, 2, {"--input", "--db", "exclude"});
+  ExpectOneClearLine(Ask("explain", "--db", "x.db"), 2, {"--db is for a stored study", "--study"});
+  ExpectOneClearLine({"explain", "--input", empty}, 2, {"--input: " + empty, "'best' is missing"});
+  ExpectOneClearLine({"explain", "--input", home / "none.json"}, 2, {"--input: ", "none.json"});
+  ExpectOneClearLine({"explain", "--study", "soon", "--db", home / "none.db"}, 2, {"none.db"});
+}
+
 TEST(PredictionBadInput, ModelFilesNameTheField) {
   const ScratchDirectory home;
   const std::pair<std::string, std::vector<std::string>> wrong[] = {

@@ -25,6 +25,28 @@ TEST_P(StoreSuite, ReportWritesTrialAttemptAndMeasurement) {
   EXPECT_EQ(Rejected(), 0);
 }
 
+TEST_P(StoreSuite, MeasurementsKeepTheirBreakdown) {
+  const std::int64_t id = NewRunning();
+  const std::int64_t epoch = Register();
+  v1::ReportTrialRequest report;
+  for (const char* plan : {"tp=1", "tp=2"}) {
+    Enqueue(id, plan);
+    report = Measured(*Take(epoch), epoch, plan);
+    if (std::string_view(plan) == "tp=1") {
+      report.mutable_measurement()->mutable_breakdown_s()->set_compute(0.125);
+      report.mutable_measurement()->mutable_breakdown_s()->set_bubble(0.0625);
+      report.mutable_measurement()->mutable_breakdown_s()->set_hidden_comm(0);
+    }
+    ASSERT_TRUE(store_->Report(report, 207).ok());
+  }
+  const v1::Measurement with = Trial(id, 1).measured();
+  EXPECT_EQ(with.breakdown_s().compute(), 0.125);
+  EXPECT_EQ(with.breakdown_s().bubble(), 0.0625);
+  EXPECT_EQ(with.breakdown_s().dp_comm(), 0);
+  EXPECT_TRUE(with.breakdown_s().has_hidden_comm());
+  EXPECT_FALSE(Trial(id, 2).measured().has_breakdown_s());
+}
+
 TEST_P(StoreSuite, ReportIsIdempotentByRequestId) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");

@@ -148,6 +148,15 @@ TEST_F(DescribedSearchTest, PacedSearchOf64Ranks) {
   EXPECT_EQ(plan["tp"].get<int>() * plan["pp"].get<int>() * plan["dp"].get<int>(), 64);
   const double predicted = answer["best"]["predicted"]["step_time_s"];
   EXPECT_NEAR(answer["best"]["measured"]["step_time_s"].get<double>(), predicted, 0.05 * predicted);
+  // On a virtual clock, the recorded step is like every other.
+  double parts_s = 0;
+  for (const auto& [part, seconds] : answer["best"]["measured"]["breakdown_s"].items())
+    parts_s += seconds.get<double>();
+  const double measured = answer["best"]["measured"]["step_time_s"];
+  EXPECT_NEAR(parts_s, measured, 1e-9 * measured);
+  const Json compute = answer["best"]["predicted"]["breakdown_s"]["compute"];
+  EXPECT_NEAR(answer["best"]["measured"]["breakdown_s"]["compute"].get<double>(), compute.get<double>(),
+              0.05 * predicted);
   // The plan runs from the file on the same cluster.
   const auto ran = RunAutocfg(
       home_, {"train", "--input", home_ / "best.json", "--steps", "2", "--device", "paced", "--json"});

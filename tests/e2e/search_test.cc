@@ -1,4 +1,5 @@
 // Real searches and runs on a model of a few thousand parameters, as a user sees them.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -17,6 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 using std::chrono::seconds;
+using testing::HasSubstr;
 
 constexpr const char* kModel =
     R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})";
@@ -92,6 +94,49 @@ TEST_F(SearchTest, FindsAndRunsTheBestPlan) {
   EXPECT_FALSE(Trials().empty());
   const auto table = Run({"trials", "--db", database_, "--study", "1"});
   EXPECT_NE(table.out.find(answer["best"]["plan_text"].get<std::string>()), std::string::npos) << table.out;
+}
+
+// What was measured of each part of a step comes from the ranks through worker and database to every place
+// that shows it.
+TEST_F(SearchTest, PartsOfAStepAreShownMeasuredAndPredicted) {
+  const auto best_file = home_ / "best.json";
+  const auto finished = Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "pp=2", "--space",
+                                        "recompute=full", "--output", best_file, "--json"}));
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const Json best = Json::parse(finished.out)["best"];
+  for (const char* side : {"measured", "predicted"}) {
+    SCOPED_TRACE(side);
+    const Json& parts = best[side]["breakdown_s"];
+    ASSERT_TRUE(parts.is_object()) << best;
+    double exposed_s = 0;
+    for (const char* part : {"tp_comm", "pp_comm", "dp_comm"}) exposed_s += parts[part].get<double>();
+    EXPECT_NEAR(best[side]["exposed_comm_s"], exposed_s, 1e-12);
+    for (const char* part : {"compute", "recompute", "pp_comm", "optimizer"})
+      EXPECT_GT(parts[part], 0) << part;
+    EXPECT_EQ(parts["tp_comm"], 0);
+  }
+  EXPECT_GE(best["measured"]["hidden_comm_s"], 0);
+  const Json trials = Trials();
+  ASSERT_FALSE(trials.empty());
+  for (const Json& trial : trials) {
+    for (const char* side : {"measured", "predicted"}) {
+      EXPECT_GT(trial[side]["breakdown_s"]["compute"], 0) << trial;
+      EXPECT_TRUE(trial[side]["exposed_comm_s"].is_number()) << trial;
+    }
+  }
+  const auto table = Run({"trials", "--db", database_});
+  EXPECT_THAT(table.out, HasSubstr("parts of a step  compute"));
+  const auto of_file = Run({"explain", "--input", best_file});
+  EXPECT_EQ(of_file.exit_code, 0) << of_file.err;
+  EXPECT_THAT(of_file.out, HasSubstr("parts of a step: measured, predicted, difference\n"));
+  const auto of_study = Run({"explain", "--study", "1", "--db", database_});
+  EXPECT_EQ(of_study.exit_code, 0) << of_study.err;
+  EXPECT_THAT(of_study.out, HasSubstr("  recompute "));
+  const auto of_trial = Run({"explain", "--study", "1/trials/1", "--db", database_});
+  EXPECT_EQ(of_trial.exit_code, 0) << of_trial.err;
+  EXPECT_THAT(of_trial.out, HasSubstr(trials[0]["plan_text"].get<std::string>()));
+  ExpectOneError(Run({"explain", "--study", "1/trials/99", "--db", database_}), 2,
+                 {"--study", "1/trials/99", "autocfg trials"});
 }
 
 TEST_F(SearchTest, TextLabelsMeasuredAndPredicted) {

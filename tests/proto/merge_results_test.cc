@@ -136,6 +136,42 @@ TEST(MergeResults, TrialsOfAPlanArePooled) {
   EXPECT_EQ(pooled.build_id(), "new");
 }
 
+v1::Breakdown Worked(double compute, double tp_comm, double bubble) {
+  v1::Breakdown breakdown;
+  breakdown.set_compute(compute);
+  breakdown.set_recompute(1);
+  breakdown.set_tp_comm(tp_comm);
+  breakdown.set_bubble(bubble);
+  breakdown.set_hidden_comm(compute / 8);
+  return breakdown;
+}
+
+// All parts are those of one rank, so that they still add up to the step.
+TEST(MergeResults, BreakdownIsThatOfTheRankThatWorkedLongest) {
+  std::vector<v1::TrainResult> ranks = {OfRank({1}, 1, 10), OfRank({1}, 1, 10), OfRank({1}, 1, 10)};
+  EXPECT_FALSE(MeasurementOf(*MergeRanks(ranks))->has_breakdown_s()) << "nobody asked for it";
+  *ranks[0].mutable_breakdown_s() = Worked(4, 1, 3);
+  *ranks[1].mutable_breakdown_s() = Worked(3, 4, 1);
+  *ranks[2].mutable_breakdown_s() = Worked(2, 2, 4);
+  const auto measurement = MeasurementOf(*MergeRanks(ranks));
+  EXPECT_EQ(measurement->breakdown_s().SerializeAsString(), Worked(3, 4, 1).SerializeAsString());
+
+  v1::Measurement other = *measurement, without = *measurement;
+  *other.mutable_breakdown_s() = Worked(6, 2, 0);
+  without.clear_breakdown_s();
+  for (const std::vector<v1::Measurement>& shares :
+       {std::vector{*measurement, other, without}, std::vector{without, other, *measurement}}) {
+    EXPECT_EQ(MergeMeasurements(shares)->breakdown_s().SerializeAsString(),
+              other.breakdown_s().SerializeAsString());
+  }
+  EXPECT_FALSE(MergeMeasurements(std::vector{without, without})->has_breakdown_s());
+
+  EXPECT_EQ(PoolTrials(std::vector{other, *measurement, without}).breakdown_s().SerializeAsString(),
+            measurement->breakdown_s().SerializeAsString())
+      << "of the last trial that has one";
+  EXPECT_FALSE(PoolTrials(std::vector{without}).has_breakdown_s());
+}
+
 TEST(MergeResults, MismatchedSharesYieldNullopt) {
   v1::Measurement one = OfRanks({{1}}, 1);
   v1::Measurement two = OfRanks({{1, 2}}, 1);

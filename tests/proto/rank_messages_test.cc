@@ -41,6 +41,10 @@ v1::RankMessage ResultOf(std::int64_t steps, std::int64_t rows = 0) {
   result.set_device_overhead_bytes(-1);
   result.mutable_slice()->set_tensor(1);
   result.set_first_step(-1);
+  v1::Breakdown& breakdown = *result.mutable_breakdown_s();
+  const auto* fields = v1::Breakdown::descriptor();
+  for (int i = 0; i < fields->field_count(); ++i)
+    breakdown.GetReflection()->SetDouble(&breakdown, fields->field(i), 0.5 + i);
   result.set_checkpoint_path(std::string(4096, 'p'));  // the longest path that the system takes
   return message;
 }

@@ -20,9 +20,9 @@ TEST(StepsFor, MeasuresAboutASecondWithinBounds) {
 }
 
 TEST(StepsFor, WarmsUpTwiceIfStepsAreShort) {
-  EXPECT_EQ(StepsFor(0.05).untimed, 2);
-  EXPECT_EQ(StepsFor(0.1).untimed, 1);
-  EXPECT_EQ(StepsFor(5).untimed, 1);
+  EXPECT_EQ(StepsFor(0.05).untimed, 3) << "the last one is recorded";
+  EXPECT_EQ(StepsFor(0.1).untimed, 2);
+  EXPECT_EQ(StepsFor(5).untimed, 2);
 }
 
 SearchProblem Problem() {
@@ -68,8 +68,9 @@ TEST(TrialJob, TimeLimitIsGenerousAndAtLeastHalfAMinute) {
   const v1::Job slow = *TrialJob(Problem(), Request(plan, 10));
   EXPECT_GE(slow.time_limit_s(), 10 * 10 * static_cast<double>(slow.train().steps()));
   EXPECT_EQ(slow.ranks(), 2);
-  EXPECT_EQ(slow.train().steps(), 4);
-  EXPECT_EQ(slow.train().warmup_steps_untimed(), 1);
+  EXPECT_EQ(slow.train().steps(), 5);
+  EXPECT_EQ(slow.train().warmup_steps_untimed(), 2);
+  EXPECT_TRUE(slow.train().record_breakdown());
 }
 
 TEST(TrialJob, GpuJobsGetMinutesToStart) {
@@ -94,6 +95,7 @@ TEST(TrialJob, MachineWithFewerGpusThanANodeRunsThatManyCopies) {
   EXPECT_EQ(job.ranks(), 1);
   EXPECT_EQ(job.device(), "cuda");
   EXPECT_TRUE(job.train().has_slice());
+  EXPECT_FALSE(job.train().record_breakdown()) << "a rank alone has no peers to wait for";
   EXPECT_EQ(CalibrationJob(problem, {}).ranks(), 1);
   EXPECT_EQ(CalibrationJob(problem, {}).device(), "cuda");
   problem.machine_ranks = 16;

@@ -94,6 +94,17 @@ TEST(TrainConfig, ParsesTraceSliceAndOpTimes) {
   EXPECT_EQ(Refusal(spec), "") << "a slice runs on any number of processes";
 }
 
+TEST(TrainConfig, RecordsABreakdownOnlyOfAnUntimedStep) {
+  v1::TrainSpec spec = GoodSpec();
+  EXPECT_FALSE(ParseTrainSpec(spec).record_breakdown);
+  spec.set_record_breakdown(true);
+  EXPECT_TRUE(ParseTrainSpec(spec).record_breakdown);
+  spec.set_warmup_steps_untimed(0);
+  EXPECT_EQ(Refusal(spec).find("record_breakdown needs a step that is not timed"), 0u) << Refusal(spec);
+  spec.set_warmup_steps_untimed(1);
+  EXPECT_EQ(Refusal(spec), "");
+}
+
 TEST(TrainConfig, RejectsInvalidOpTimes) {
   v1::TrainSpec spec = GoodSpec();
   AddFill(spec, 7, 0.25);

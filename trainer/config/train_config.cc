@@ -75,6 +75,15 @@ void CheckCheckpoints(const TrainConfig& c) {
     throw BadInput("save_every is given without a directory; give --checkpoint DIR too");
 }
 
+void CheckRecording(const TrainConfig& c) {
+  if (!c.record_breakdown) return;
+  if (c.untimed_steps < 1) {
+    throw BadInput("record_breakdown needs a step that is not timed; set warmup_steps_untimed to at least 1");
+  }
+  if (c.slice)
+    throw BadInput("record_breakdown needs all ranks of the plan, and a slice is one; leave it out");
+}
+
 }  // namespace
 
 TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
@@ -98,6 +107,7 @@ TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
   c.resume_path = spec.resume_path();
   c.memory_capacity_bytes = spec.memory_capacity_bytes();
   c.trace = spec.trace();
+  c.record_breakdown = spec.record_breakdown();
   if (spec.has_slice()) c.slice = SliceCoordinates{spec.slice().tensor(), spec.slice().pipeline()};
   c.op_times = ParseOpTimes(spec);
   c.host_op_s = spec.host_op_s();
@@ -139,6 +149,7 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
   RequireRange("save_every", static_cast<double>(c.save_every), 0, kLarge);
   CheckCheckpoints(c);
   RequireRange("warmup_steps_untimed", static_cast<double>(c.untimed_steps), 0, kLarge);
+  CheckRecording(c);
   RequireRange("lr", c.lr.lr, 0, kLarge);
   RequireRange("min_lr", c.lr.min_lr, 0, kLarge);
   RequireRange("weight_decay", c.adamw.weight_decay, 0, kLarge);

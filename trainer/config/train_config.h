@@ -39,6 +39,7 @@ struct TrainConfig {
   std::string resume_path;                 // checkpoint, or directory of them; empty: starts at step 0
   std::int64_t memory_capacity_bytes = 0;  // 0: unlimited
   bool trace = false;                      // the result contains the trace rows of the last step
+  bool record_breakdown = false;           // of the last untimed step
   std::optional<SliceCoordinates> slice;   // every process of the job runs this rank of the plan alone
   // Times of all ops that a rank issues; only for the paced device.
   OpTimeTable op_times;

@@ -37,12 +37,17 @@ void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, c
   if (embedding_) embedding_->Backward(run, slot, grad, accumulate);
 }
 
+void PipelineStage::RecomputeScores(const Execution& run, const ActivationSlot& slot, std::size_t l) const {
+  run.Observed(Section::kRecompute, [&] { layers_[l].RecomputeScores(run, slot.layers[l]); });
+}
+
 void PipelineStage::LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count,
                                    const Tensor& grad, bool accumulate) const {
   for (std::size_t l = count; l-- > 0;) {
     GatherUnit(run, layers_[l].unit());
-    if (l < recomputed_) layers_[l].Recompute(run, slot.layers[l]);
-    if (recomputes_scores_) layers_[l].RecomputeScores(run, slot.layers[l]);
+    if (l < recomputed_)
+      run.Observed(Section::kRecompute, [&] { layers_[l].Recompute(run, slot.layers[l]); });
+    if (recomputes_scores_) RecomputeScores(run, slot, l);
     layers_[l].Backward(run, slot.layers[l], grad, accumulate);
     ReduceUnit(run, layers_[l].unit(), accumulate);
   }
@@ -57,7 +62,7 @@ void PipelineStage::InputGradient(const Execution& run, ActivationSlot& slot, Te
   const Tensor* output_grad = &grad;
   for (std::size_t l = layers_.size(); l-- > recomputed_;) {
     LayerActivations& a = slot.layers[l];
-    if (recomputes_scores_) layers_[l].RecomputeScores(run, a);
+    if (recomputes_scores_) RecomputeScores(run, slot, l);
     const bool last = l == recomputed_;
     Tensor& input_grad = last ? workspace_.input_grad : workspace_.next_grad;
     layers_[l].InputGradient(run, a, *output_grad, input_grad, accumulate);

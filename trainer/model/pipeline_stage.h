@@ -35,6 +35,7 @@ class PipelineStage {
   void WeightGradient(const Execution& run, const ActivationSlot& slot, bool accumulate) const;
 
  private:
+  void RecomputeScores(const Execution& run, const ActivationSlot& slot, std::size_t layer) const;
   // Runs the backward of the first `count` layers, which need not be all.
   void LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count, const Tensor& grad,
                       bool accumulate) const;

@@ -41,7 +41,9 @@ void ReduceGradients(const Execution& run, const MemoryLayout& layout) {
   const std::span units(layout.units());
   const std::span reduced = run.sharded.gradients == nullptr ? units : units.first(1);
   for (const UnitTensors& unit : reduced)
-    run.pending.Run(run.groups.shard->ReduceScatter(unit.grad, unit.own_grad, ReduceOp::kSum, run.stream));
+    run.RunCollective([&] {
+      return run.groups.shard->ReduceScatter(unit.grad, unit.own_grad, ReduceOp::kSum, run.stream);
+    });
   for (const UnitTensors& unit : units) run.AllReduce(run.groups.replica, unit.own_grad, ReduceOp::kSum);
 }
 
@@ -49,7 +51,7 @@ void GatherParameters(const Execution& run, const MemoryLayout& layout) {
   const std::span units(layout.units());
   const std::span gathered = run.sharded.parameters == nullptr ? units : units.first(1);
   for (const UnitTensors& unit : gathered)
-    run.pending.Run(run.groups.shard->AllGather(unit.own_value, unit.value, run.stream));
+    run.RunCollective([&] { return run.groups.shard->AllGather(unit.own_value, unit.value, run.stream); });
 }
 
 void SumTiedEmbedding(const Execution& run, const MemoryLayout& layout) {

@@ -2,6 +2,7 @@
 // rank, one thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,25 @@ struct ShardedUnits {
 // Returns those of a run.
 ShardedUnits ShardedUnitsOf(const RankShape& shape, const MemoryLayout& layout);
 
+// What an action does inside of it, beside its own compute.
+enum class Section : std::uint8_t {
+  kCollective,  // over the tensor group, or that of the action
+  kStates,      // of sharded states, over the shard group
+  kRecompute,
+};
+
+// Observes the sections of actions. Sections nest: a recomputation may have collectives. Called on the rank's
+// thread.
+class SectionObserver {
+ public:
+  virtual ~SectionObserver() = default;
+
+  // Called before the first work of the section is issued, and after its last work has been issued. A
+  // collective has then been waited for (Work::Wait).
+  virtual void OnSectionStart(Section) {}
+  virtual void OnSectionEnd(Section) {}
+};
+
 struct Execution {
   Ops& ops;
   Stream& stream;
@@ -39,11 +59,26 @@ struct Execution {
   PendingWorks& pending;
   bool splits_sequence = false;  // sequence parallelism over a tensor group of several ranks
   ShardedUnits sharded = {};
+  SectionObserver* observer = nullptr;  // null: none
+
+  // Runs `issue` as a section.
+  template <typename Issue>
+  void Observed(Section section, const Issue& issue) const {
+    if (observer != nullptr) observer->OnSectionStart(section);
+    issue();
+    if (observer != nullptr) observer->OnSectionEnd(section);
+  }
+
+  // Waits for the operation of a collective that `issue` returns, and drives pending works meanwhile.
+  template <typename Issue>
+  void RunCollective(const Issue& issue, Section section = Section::kCollective) const {
+    Observed(section, [&] { pending.Run(issue()); });
+  }
 
   // Replaces `tensor` by its reduction over `group`, for all work issued on the stream from now on. Does
   // nothing if `group` is null (a group of one rank).
   void AllReduce(const std::unique_ptr<Communicator>& group, const Tensor& tensor, ReduceOp op) const {
-    if (group != nullptr) pending.Run(group->AllReduce(tensor, op, stream));
+    if (group != nullptr) RunCollective([&] { return group->AllReduce(tensor, op, stream); });
   }
 
   // Returns whether the gradient of a weight is added to that of earlier microbatches where it is computed.

@@ -17,8 +17,9 @@ Tensor OwnPartOfMessage(const RankShape& shape, const Tensor& buffer) {
 
 void GatherMessage(const Execution& run, const RankShape& shape, const Tensor& buffer) {
   if (!ScattersMessages(shape.plan)) return;
-  run.pending.Run(
-      run.groups.tensor->AllGather(OwnPartOfMessage(shape, buffer), Whole(shape, buffer), run.stream));
+  run.RunCollective([&] {
+    return run.groups.tensor->AllGather(OwnPartOfMessage(shape, buffer), Whole(shape, buffer), run.stream);
+  });
 }
 
 }  // namespace autocfg::trainer

@@ -1,16 +1,23 @@
 #include "trainer/parallel/rank_exchange.h"
 
+#include <algorithm>
+#include <cstddef>
+
+#include "search/ops/memory_sizes.h"
+
 namespace autocfg::trainer {
 
 void RankExchange::Barrier() {
   if (run_.groups.world != nullptr) run_.groups.world->Barrier();
 }
 
-double RankExchange::Largest(double value) {
-  if (run_.groups.world == nullptr) return value;
+double RankExchange::Largest(double value) { return LargestIn(run_.groups.world, value); }
+
+double RankExchange::LargestIn(const std::unique_ptr<Communicator>& group, double value) {
+  if (group == nullptr) return value;
   const Tensor scalar = LossScalar(layout_.workspace());
   device_.CopyFromHost(scalar.data, &value, sizeof(value), run_.stream);
-  run_.groups.world->AllReduce(scalar, ReduceOp::kMax, run_.stream)->Wait();
+  group->AllReduce(scalar, ReduceOp::kMax, run_.stream)->Wait();
   device_.CopyToHost(&value, scalar.data, sizeof(value), run_.stream);
   run_.stream.Synchronize();
   return value;
@@ -38,6 +45,32 @@ std::vector<RankExchange::Record> RankExchange::GatherOnFirst(const Record& reco
     run_.stream.Synchronize();
   }
   return all;
+}
+
+std::vector<double> RankExchange::Swap(int peer, const std::vector<double>& values) {
+  std::vector<double> theirs(values.size());
+  constexpr std::size_t kAtOnce = kCollectiveStagingBytes / sizeof(double);
+  Communicator& world = *run_.groups.world;
+  for (std::size_t begin = 0; begin < values.size(); begin += kAtOnce) {
+    const std::size_t count = std::min(kAtOnce, values.size() - begin);
+    const auto bytes = static_cast<std::int64_t>(count * sizeof(double));
+    const Tensor message = {.data = layout_.staging().world.data,
+                            .dtype = DType::kI32,
+                            .rank = 1,
+                            .shape = {bytes / SizeOf(DType::kI32)}};
+    const auto send = [&] {
+      device_.CopyFromHost(message.data, values.data() + begin, bytes, run_.stream);
+      run_.pending.Run(world.Send(message, peer, 0, run_.stream));
+      run_.stream.Synchronize();
+    };
+    const bool first = shape_.rank < peer;
+    if (first) send();
+    run_.pending.Run(world.Recv(message, peer, 0, run_.stream));
+    device_.CopyToHost(theirs.data() + begin, message.data, bytes, run_.stream);
+    run_.stream.Synchronize();
+    if (!first) send();
+  }
+  return theirs;
 }
 
 }  // namespace autocfg::trainer

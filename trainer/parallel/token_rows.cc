@@ -6,7 +6,7 @@ namespace autocfg::trainer {
 
 Tensor GatherRows(const Execution& run, const Tensor& rows, const Tensor& whole) {
   if (!run.splits_sequence) return rows;
-  run.pending.Run(run.groups.tensor->AllGather(rows, whole, run.stream));
+  run.RunCollective([&] { return run.groups.tensor->AllGather(rows, whole, run.stream); });
   return whole;
 }
 
@@ -16,7 +16,8 @@ const Tensor& SumsOf(const Execution& run, const Tensor& rows, const Tensor& who
 
 void ReduceRows(const Execution& run, const Tensor& sums, const Tensor& rows) {
   if (run.splits_sequence) {
-    run.pending.Run(run.groups.tensor->ReduceScatter(sums, rows, ReduceOp::kSum, run.stream));
+    run.RunCollective(
+        [&] { return run.groups.tensor->ReduceScatter(sums, rows, ReduceOp::kSum, run.stream); });
   } else {
     run.AllReduce(run.groups.tensor, sums, ReduceOp::kSum);
   }

@@ -12,6 +12,7 @@
 #include "trainer/layout/memory_layout.h"
 #include "trainer/model/initialize.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/run/peer_times.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -167,6 +168,10 @@ StepResult RankTrainer::Step() {
 void RankTrainer::Barrier() { exchange_->Barrier(); }
 
 double RankTrainer::LargestOverRanks(double value) { return exchange_->Largest(value); }
+
+void RankTrainer::MeetPeers(std::vector<ActionTime>& times) {
+  trainer::MeetPeers(program_, shape_.rank, groups_, *exchange_, times);
+}
 
 void RankTrainer::Save(const std::string& path) {
   SaveWeights(path, shape_, *layout_, *run_, *backend_.device);

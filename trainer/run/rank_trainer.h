@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/arena.h"
+#include "search/breakdown/step_breakdown.h"
 #include "search/schedule/program.h"
 #include "trainer/backend/backend.h"
 #include "trainer/checkpoint/training_state.h"
@@ -43,6 +44,10 @@ class RankTrainer {
   // Overwrites the loss in the workspace.
   double LargestOverRanks(double value);
 
+  // Limits the times of the last step's actions to when messages and collectives ran (peer_times.h).
+  // Collective, between steps. Requires a device that computes. Overwrites the loss in the workspace.
+  void MeetPeers(std::vector<ActionTime>& times);
+
   // Writes the weights. Collective.
   void Save(const std::string& path);
 
@@ -58,6 +63,7 @@ class RankTrainer {
   const MemoryLayout& layout() const { return *layout_; }
   const Arena& arena() const { return *arena_; }
   const RankProgram& program() const { return program_; }
+  Stream& stream() { return *stream_; }
 
   // Returns the size of the arena without the activation slots that no step has used so far.
   std::int64_t PeakBytes() const;

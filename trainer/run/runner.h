@@ -25,11 +25,10 @@ struct StepResult {
   double grad_norm = 0;  // global L2 norm, before clipping
 };
 
-// Observes the start and end of each action of a rank. Traces are built from it. Called on the rank's thread.
-class ActionObserver {
+// Observes the start and end of each action of a rank, and the sections in them. Traces and breakdowns are
+// built from it. Called on the rank's thread.
+class ActionObserver : public SectionObserver {
  public:
-  virtual ~ActionObserver() = default;
-
   // `action` is the index in the rank's program. Each action of a step gets one OnStart and later one OnEnd,
   // all before RunStep returns. A compute action or reduction spans from the completion of all its
   // dependencies to the availability of its results (the stream is empty); only one runs at a time. A send or
@@ -51,7 +50,7 @@ class Runner {
          TokenSource& data);
 
   // Null (the default) disables notification. `observer` must outlive the steps that it observes.
-  void set_observer(ActionObserver* observer) { observer_ = observer; }
+  void set_observer(ActionObserver* observer) { run_.observer = observer_ = observer; }
 
   // Runs every action of the program once. Synchronizes once, at the end of the step, unless an observer is
   // attached or a communicator blocks earlier. The result is the same on every rank; it is zero if the device

@@ -8,11 +8,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/text.h"
+#include "proto/convert/breakdown_convert.h"
 #include "proto/convert/trainer_convert.h"
 #include "proto/rank_messages.h"
 #include "trainer/layout/errors.h"
+#include "trainer/run/breakdown_recorder.h"
 #include "trainer/run/rank_trainer.h"
 #include "trainer/run/trace_recorder.h"
 
@@ -41,6 +44,14 @@ void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepCl
   const double origin_s = clock.OriginSeconds();
   const double earliest_s = clock.IsVirtual() ? origin_s : -trainer.LargestOverRanks(-origin_s);
   for (const TraceRow& row : recorder.Rows(origin_s - earliest_s)) *result.add_trace() = ToProto(row);
+}
+
+// Adds the breakdown of the last step, which took all ranks `step_s` seconds.
+void FillBreakdown(const BreakdownRecorder& recorder, RankTrainer& trainer, const StepClock& clock,
+                   double step_s, std::int64_t world_size, v1::TrainResult& result) {
+  std::vector<ActionTime> times = recorder.Times();
+  if (!clock.IsVirtual()) trainer.MeetPeers(times);
+  *result.mutable_breakdown_s() = ToProto(BreakdownOfRank(trainer.program(), times, step_s, world_size == 1));
 }
 
 // Logs each choice of the ops once, the unusual ones at the level info, the others at debug. Of all ranks
@@ -97,7 +108,7 @@ void SaveCheckpointUnlessDiverged(bool diverged, RankTrainer& trainer, std::stri
 v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend,
                       const ProgressFunction& progress) {
   StepClock* const clock = backend.clock.get();
-  if (config.trace && clock == nullptr) {
+  if ((config.trace || config.record_breakdown) && clock == nullptr) {
     throw BadInput(fmt::format("the {} device takes no time and cannot be traced; use cpu, cuda or paced",
                                backend.device->Name()));
   }
@@ -105,6 +116,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   RankTrainer trainer(config, config.slice ? RankOfSlice(config) : rank,
                       config.slice ? RankCount(config.plan) : world_size, backend);
   std::optional<TraceRecorder> recorder;
+  std::optional<BreakdownRecorder> breakdown;
   const bool has_losses = backend.device->Computes() && !config.slice;
   bool diverged = false;
   ChoiceLog choices;
@@ -113,6 +125,10 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   const std::int64_t first_timed = first_step + config.untimed_steps;
   std::string saved;
   for (std::int64_t step = first_step; step < config.lr.steps; ++step) {
+    if (config.record_breakdown && step + 1 == first_timed) {
+      breakdown.emplace(trainer.program(), *clock, trainer.stream());
+      trainer.SetObserver(&*breakdown);
+    }
     if (config.trace && step == config.lr.steps - 1) {
       recorder.emplace(trainer.shape().rank, trainer.program(), *clock);
       trainer.SetObserver(&*recorder);
@@ -128,6 +144,11 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       if (step >= first_timed) result.add_step_time_s(seconds);
       // The slowest rank's time, as in the run's summary. Exchanged between steps, while no clock runs.
       report.set_step_time_s(has_losses ? trainer.LargestOverRanks(seconds) : seconds);
+      if (breakdown) {
+        FillBreakdown(*breakdown, trainer, *clock, report.step_time_s(), world_size, result);
+        trainer.SetObserver(nullptr);
+        breakdown.reset();
+      }
     }
     if (has_losses) {
       diverged = diverged || !std::isfinite(done.loss) || !std::isfinite(done.grad_norm);

@@ -71,6 +71,9 @@ TEST(ResultConvert, PredictionRoundTrips) {
                           .bubble = 6,
                           .optimizer = 7,
                           .overhead = 8};
+  EXPECT_FALSE(ToProto(prediction).breakdown_s().has_hidden_comm());
+  EXPECT_FALSE(FromProto(ToProto(prediction)).hidden_comm_s.has_value());
+  prediction.hidden_comm_s = 9;
   const v1::Prediction message = Wire(ToProto(prediction));
   EXPECT_EQ(message.step_time_s(), 1);
   EXPECT_EQ(message.step_time_low_s(), 0.5);
@@ -84,7 +87,9 @@ TEST(ResultConvert, PredictionRoundTrips) {
   EXPECT_THAT((std::vector<double>{parts.compute(), parts.recompute(), parts.tp_comm(), parts.pp_comm(),
                                    parts.dp_comm(), parts.bubble(), parts.optimizer(), parts.overhead()}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_EQ(parts.hidden_comm(), 9);
   const Prediction back = FromProto(message);
+  EXPECT_EQ(back.hidden_comm_s, 9);
   EXPECT_EQ(back.feasible, true);
   EXPECT_EQ(back.reason, "too big");
   EXPECT_EQ(back.step_time_s, 1);
@@ -109,6 +114,7 @@ TEST(PredictionConvert, MessagesHaveTheFieldsOfTheTables) {
   std::vector<std::string> parts, regions;
   for (const BreakdownPart& part : kBreakdownParts) parts.emplace_back(part.name);
   for (const MemoryRegion& region : kMemoryRegions) regions.emplace_back(region.name);
+  parts.emplace_back("hidden_comm");  // none of the parts that add up
   EXPECT_EQ(FieldNames(*v1::Breakdown::descriptor()), parts);
   regions.insert(regions.end(), {"total", "capacity"});
   EXPECT_EQ(FieldNames(*v1::MemoryBytes::descriptor()), regions);

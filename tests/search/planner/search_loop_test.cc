@@ -295,8 +295,33 @@ TEST(SearchLoop, ReplayingTheSameOutcomesLeadsToTheSameDecisions) {
     for (std::size_t i = 0; i < a.size(); ++i) {
       EXPECT_EQ(a[i].plan, b[i].plan);
       EXPECT_EQ(a[i].predicted.step_time_s, b[i].predicted.step_time_s);
+      EXPECT_EQ(a[i].predicted.hidden_comm_s, b[i].predicted.hidden_comm_s);
     }
   }
+}
+
+// The prediction of a measured plan is compared with its measurement part by part. A recalibration scales all
+// of it.
+TEST(SearchLoop, PredictsTheHiddenCommunicationOfPlansThatItMeasures) {
+  SearchLoop loop = Calibrated({}, {{"pp", {"4"}}});
+  const auto requests = loop.Next();
+  ASSERT_FALSE(requests.empty());
+  const TrialRequest& asked = requests.front();
+  ASSERT_TRUE(asked.predicted.hidden_comm_s.has_value());
+  EXPECT_GT(*asked.predicted.hidden_comm_s, 0);
+  EXPECT_LT(*asked.predicted.hidden_comm_s, asked.predicted.step_time_s);
+  for (const TrialRequest& request : requests) {
+    const double slow_s = 2 * request.predicted.step_time_s;
+    ASSERT_TRUE(loop.Observe(request.plan, 0, TrialOutcome::kMeasured, {{slow_s, slow_s, slow_s}, 1}).ok());
+  }
+  const auto ranking = loop.Ranking(kAll);
+  EXPECT_FALSE(ranking.back().predicted.hidden_comm_s.has_value()) << "nobody measures it";
+  const auto found = std::ranges::find(ranking, asked.plan, &RankedPlan::plan);
+  ASSERT_NE(found, ranking.end());
+  const Prediction& after = found->predicted;
+  EXPECT_GT(after.step_time_s, 1.1 * asked.predicted.step_time_s);
+  EXPECT_NEAR(*after.hidden_comm_s / after.step_time_s,
+              *asked.predicted.hidden_comm_s / asked.predicted.step_time_s, 1e-12);
 }
 
 TEST(SearchLoop, StopsPlanningWhenTheWatchSaysNo) {

@@ -48,10 +48,10 @@ TEST(PredictionJson, HasTheContractsKeysInOrder) {
   const Json answer = Answer(request);
   std::vector<std::string> keys;
   for (const auto& [key, value] : answer.items()) keys.push_back(key);
-  EXPECT_EQ(keys,
-            (std::vector<std::string>{"id", "feasible", "reason", "step_time_s", "step_time_low_s",
-                                      "step_time_high_s", "tokens_per_s_per_gpu", "model_flops_per_s_per_gpu",
-                                      "hardware_flops_per_s_per_gpu", "mfu", "memory_bytes", "breakdown_s"}))
+  EXPECT_EQ(keys, (std::vector<std::string>{"id", "feasible", "reason", "step_time_s", "step_time_low_s",
+                                            "step_time_high_s", "tokens_per_s_per_gpu",
+                                            "model_flops_per_s_per_gpu", "hardware_flops_per_s_per_gpu",
+                                            "mfu", "memory_bytes", "breakdown_s", "exposed_comm_s"}))
       << answer.dump();
   EXPECT_EQ(answer["id"], "a");
   EXPECT_EQ(answer["feasible"], true);
@@ -109,7 +109,8 @@ TEST(PredictionJson, EachKeyHasItsOwnValue) {
     "memory_bytes": {"parameters": 1, "gradients": 2, "optimizer": 3, "activations": 4, "workspace": 5,
                      "communication": 6, "device_overhead": 7, "total": 28, "capacity": 100},
     "breakdown_s": {"compute": 1.0, "recompute": 2.0, "tp_comm": 3.0, "pp_comm": 4.0, "dp_comm": 5.0,
-                    "bubble": 6.0, "optimizer": 7.0, "overhead": 8.0}})"));
+                    "bubble": 6.0, "optimizer": 7.0, "overhead": 8.0},
+    "exposed_comm_s": 12.0})"));
 }
 
 TEST(PredictionJson, RatesMatchTheStepTime) {

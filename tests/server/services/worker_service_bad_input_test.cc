@@ -118,6 +118,12 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndKeepTheLease) {
   for (const double seconds : {-1.0, 1e-300, 1e-10, 1e7, 1e300, std::nan("")})
     refused([&](auto& r) { r.mutable_measurement()->add_step_time_s(seconds); }, "step_time_s");
   refused([](auto& r) { r.mutable_measurement()->set_ci95_s(std::nan("")); }, "ci95_s");
+  for (const double seconds : {-1e-9, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    refused([&](auto& r) { r.mutable_measurement()->mutable_breakdown_s()->set_pp_comm(seconds); },
+            "measurement.breakdown_s.pp_comm");
+    refused([&](auto& r) { r.mutable_measurement()->mutable_breakdown_s()->set_hidden_comm(seconds); },
+            "measurement.breakdown_s.hidden_comm");
+  }
   EXPECT_TRUE(Send(good).ok());
 
   // A long message is truncated, so that the outcome is not lost.

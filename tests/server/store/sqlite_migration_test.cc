@@ -101,6 +101,7 @@ TEST_F(MigrationTest, ApiAnswersAreUnchanged) {
   EXPECT_EQ(trials[0].attempts(1).start_time_s(), 42);
   EXPECT_EQ(trials[0].attempts(1).end_time_s(), 43);
   EXPECT_EQ(trials[0].measured().device_s(), 7);
+  EXPECT_FALSE(trials[0].measured().has_breakdown_s()) << "older workers recorded none";
   EXPECT_EQ(trials[1].message(), "too much");
   EXPECT_EQ(trials[5].attempts(0).state(), v1::TRIAL_STATE_CANCELLED);
   EXPECT_EQ((*store_->GetCalibration(1))->result.device_overhead_bytes(), 4096);

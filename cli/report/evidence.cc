@@ -1,0 +1,243 @@
+#include "cli/report/evidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/json_reader.h"
+#include "base/text.h"
+#include "cli/client/study_client.h"
+#include "cli/report/report.h"
+#include "fmt/format.h"
+#include "proto/convert/breakdown_convert.h"
+
+namespace autocfg::cli {
+namespace {
+
+using EvidenceJson = nlohmann::ordered_json;
+
+// A part of a step, or what is known beside the parts. Nothing if it is not known.
+struct KnownTime {
+  std::string_view label;
+  std::optional<double> seconds;
+};
+
+// Returns the parts of a step, then exposed and hidden communication. All are unknown if `breakdown` is null.
+std::vector<KnownTime> KnownTimes(const v1::Breakdown* breakdown) {
+  const auto known = [&](double seconds) {
+    return breakdown != nullptr ? std::optional(seconds) : std::nullopt;
+  };
+  const Breakdown parts = breakdown != nullptr ? FromProto(*breakdown) : Breakdown{};
+  std::vector<KnownTime> times;
+  times.reserve(kBreakdownParts.size() + 2);
+  for (const BreakdownPart& part : kBreakdownParts) times.push_back({part.label, known(parts.*part.seconds)});
+  times.push_back({"exposed comm.", known(ExposedComm(parts))});
+  times.push_back({"hidden comm.", breakdown != nullptr && breakdown->has_hidden_comm()
+                                       ? known(breakdown->hidden_comm())
+                                       : std::nullopt});
+  return times;
+}
+
+template <typename Message>
+std::vector<KnownTime> KnownTimesOf(const Message& message) {
+  return KnownTimes(message.has_breakdown_s() ? &message.breakdown_s() : nullptr);
+}
+
+std::string KnownText(const std::optional<double>& seconds) {
+  return seconds ? base::SecondsText(*seconds) : "-";
+}
+
+constexpr int kEvidenceLabel = 16;
+constexpr int kEvidenceNumber = 10;
+
+// Returns one line: label, bar and number of each time, and the difference of measured to predicted.
+std::string EvidenceRow(std::string_view label, const std::optional<double>& measured,
+                        const std::optional<double>& predicted, double whole, const BarStyle& style) {
+  const int width = std::clamp((style.columns - kEvidenceLabel - 2 * (kEvidenceNumber + 3) - 12) / 2, 6, 30);
+  std::string line =
+      fmt::format("  {:<{}}{} {:>{}}  {} {:>{}}  ", label, kEvidenceLabel,
+                  Bar(measured.value_or(0), whole, width, style), KnownText(measured), kEvidenceNumber,
+                  Bar(predicted.value_or(0), whole, width, style), KnownText(predicted), kEvidenceNumber);
+  if (measured && predicted) {
+    const double difference = *measured - *predicted;
+    // Less than a ten-thousandth of the whole is invisible in every figure.
+    if (std::abs(difference) >= 1e-4 * whole) {
+      line += fmt::format("{}{}", difference < 0 ? "-" : "+", base::SecondsText(std::abs(difference)));
+    }
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+// Reads a number that must be there.
+absl::Status ReadSeconds(const EvidenceJson& object, const std::string& path, const char* name,
+                         double& seconds) {
+  const auto field = object.is_object() ? object.find(name) : object.end();
+  if (!object.is_object() || field == object.end() || !field->is_number() || !(field->get<double>() >= 0)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: '{}' is not a time; give a file that autocfg search --output wrote", path, name));
+  }
+  seconds = field->get<double>();
+  return absl::OkStatus();
+}
+
+// Reads breakdown_s and hidden_comm_s of `object`, which may be null or missing. Returns whether there are
+// parts.
+absl::StatusOr<bool> ReadBreakdown(const EvidenceJson& object, const std::string& path,
+                                   v1::Breakdown& message) {
+  const auto found = object.find("breakdown_s");
+  if (found == object.end() || found->is_null()) return false;
+  Breakdown parts;
+  for (const BreakdownPart& part : kBreakdownParts) {
+    if (absl::Status status =
+            ReadSeconds(*found, path + ": breakdown_s", std::string(part.name).c_str(), parts.*part.seconds);
+        !status.ok())
+      return status;
+  }
+  message = ToProto(parts);
+  if (const auto hidden = object.find("hidden_comm_s"); hidden != object.end() && !hidden->is_null()) {
+    double seconds = 0;
+    if (absl::Status status = ReadSeconds(object, path, "hidden_comm_s", seconds); !status.ok())
+      return status;
+    message.set_hidden_comm(seconds);
+  }
+  return true;
+}
+
+absl::Status NothingMeasured(std::string_view what) {
+  return absl::NotFoundError(
+      fmt::format("{} has no measurement to show; name a plan that was measured", what));
+}
+
+// Reads `best` of the file.
+absl::Status ReadBest(const EvidenceJson& best, Evidence& evidence) {
+  const auto text = best.find("plan_text");
+  if (text == best.end() || !text->is_string())
+    return absl::InvalidArgumentError(
+        "best: 'plan_text' is missing; give a file that autocfg search --output wrote");
+  evidence.plan_text = text->get<std::string>();
+  const auto measured = best.find("measured");
+  if (measured == best.end() || !measured->is_object()) return NothingMeasured("the best plan");
+  const auto predicted = best.find("predicted");
+  double step_s = 0, ci95_s = 0, predicted_s = 0, low_s = 0, high_s = 0, steps = 0;
+  const EvidenceJson missing;
+  const EvidenceJson& prediction = predicted == best.end() ? missing : *predicted;
+  for (const absl::Status& status :
+       {ReadSeconds(*measured, "best: measured", "step_time_s", step_s),
+        ReadSeconds(*measured, "best: measured", "ci95_s", ci95_s),
+        ReadSeconds(*measured, "best: measured", "steps", steps),
+        ReadSeconds(prediction, "best: predicted", "step_time_s", predicted_s),
+        ReadSeconds(prediction, "best: predicted", "step_time_low_s", low_s),
+        ReadSeconds(prediction, "best: predicted", "step_time_high_s", high_s)}) {
+    if (!status.ok()) return status;
+  }
+  evidence.measured.set_median_step_time_s(step_s);
+  evidence.measured.set_ci95_s(ci95_s);
+  evidence.measured.set_slice(measured->contains("slice") && (*measured)["slice"] == true);
+  evidence.predicted.set_step_time_s(predicted_s);
+  evidence.predicted.set_step_time_low_s(low_s);
+  evidence.predicted.set_step_time_high_s(high_s);
+  v1::Breakdown parts;
+  auto has = ReadBreakdown(*measured, "best: measured", parts);
+  if (!has.ok()) return has.status();
+  if (*has) *evidence.measured.mutable_breakdown_s() = parts;
+  parts.Clear();
+  has = ReadBreakdown(prediction, "best: predicted", parts);
+  if (!has.ok()) return has.status();
+  if (*has) *evidence.predicted.mutable_breakdown_s() = parts;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Evidence> EvidenceOf(const v1::Trial& trial) {
+  if (!trial.has_measured()) return NothingMeasured(trial.name());
+  return Evidence{trial.plan_text(), trial.predicted(), trial.measured()};
+}
+
+absl::StatusOr<Evidence> EvidenceOfBest(std::span<const v1::Trial> trials) {
+  const v1::Trial* best = nullptr;
+  for (const v1::Trial& trial : trials) {
+    if (!trial.has_measured() || trial.measured().slice()) continue;
+    if (best == nullptr || trial.measured().median_step_time_s() < best->measured().median_step_time_s())
+      best = &trial;
+  }
+  if (best == nullptr) return NothingMeasured("the study");
+  return EvidenceOf(*best);
+}
+
+absl::StatusOr<Evidence> ParseEvidence(const std::string& best_json) {
+  const auto json = base::ParseJson("answer", best_json);
+  if (!json.ok()) return json.status();
+  const auto best = json->is_object() ? json->find("best") : json->end();
+  if (!json->is_object() || best == json->end())
+    return absl::InvalidArgumentError("'best' is missing; give a file that autocfg search --output wrote");
+  if (best->is_null()) return NothingMeasured("a search that found no plan that fits");
+  if (!best->is_object())
+    return absl::InvalidArgumentError("best: not an object; give a file that autocfg search --output wrote");
+  Evidence evidence;
+  if (absl::Status status = ReadBest(*best, evidence); !status.ok()) return status;
+  return evidence;
+}
+
+std::string EvidenceText(const Evidence& evidence, const BarStyle& style) {
+  const v1::Measurement& measured = evidence.measured;
+  const v1::Prediction& predicted = evidence.predicted;
+  std::string text = fmt::format("plan: {}  (measured)\n\n", evidence.plan_text);
+  text += fmt::format("measured:  {}\n", MeasuredCell(measured));
+  text += fmt::format(
+      "predicted: {} ({} to {}, 90% interval)\n\n", base::SecondsText(predicted.step_time_s()),
+      base::SecondsText(predicted.step_time_low_s()), base::SecondsText(predicted.step_time_high_s()));
+  if (!measured.has_breakdown_s()) {
+    return text + (measured.slice()
+                       ? "The parts of a slice are not recorded: its rank waits for no other.\n"
+                       : "The parts of this measurement were not recorded; a worker of this version records "
+                         "them.\n");
+  }
+  const std::vector<KnownTime> of_measured = KnownTimesOf(measured);
+  const std::vector<KnownTime> of_predicted = KnownTimesOf(predicted);
+  const double recorded_s = FromProto(measured.breakdown_s()).Total();
+  const double whole = std::max(recorded_s, predicted.step_time_s());
+  text += Toned("parts of a step: measured, predicted, difference", Tone::kStrong, style) + "\n";
+  for (std::size_t i = 0; i < of_measured.size(); ++i) {
+    if (i == kBreakdownParts.size())
+      text += EvidenceRow("in all", recorded_s, predicted.step_time_s(), whole, style);
+    text += EvidenceRow(of_measured[i].label, of_measured[i].seconds, of_predicted[i].seconds, whole, style);
+  }
+  return text +
+         "\nThe measured parts are of one more step, which was recorded, on the rank that worked longest.\n"
+         "Exposed communication is what the rank waits for, hidden communication runs while it computes.\n";
+}
+
+std::string PartsOfTrials(std::span<const v1::Trial> trials) {
+  std::vector<std::vector<std::string>> rows = {{"trial", "parts of a step"}};
+  std::vector<bool> shown;
+  for (const bool decides : {true, false}) {
+    for (const v1::Trial& trial : trials) {
+      if (!trial.measured().has_breakdown_s()) continue;
+      const std::vector<KnownTime> measured = KnownTimesOf(trial.measured());
+      const std::vector<KnownTime> predicted = KnownTimesOf(trial.predicted());
+      shown.resize(measured.size());
+      std::vector<std::string> first = {LastPart(trial.name()), "measured"}, second = {"", "predicted"};
+      for (std::size_t i = 0; i < measured.size(); ++i) {
+        if (decides) {
+          shown[i] = shown[i] || measured[i].seconds.value_or(0) > 0 || predicted[i].seconds.value_or(0) > 0;
+        } else if (shown[i]) {
+          first.push_back(KnownText(measured[i].seconds));
+          second.push_back(KnownText(predicted[i].seconds));
+        }
+      }
+      if (!decides) rows.insert(rows.end(), {first, second});
+    }
+  }
+  if (rows.size() == 1) return "";
+  const std::vector<KnownTime> labels = KnownTimes(nullptr);
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    if (shown[i]) rows[0].emplace_back(labels[i].label);
+  }
+  return Table(rows);
+}
+
+}  // namespace autocfg::cli

@@ -1,0 +1,334 @@
+// The measured breakdown of a step: on the paced device against the predicted one, on CPUs against the time
+// of the step, and its recorder alone.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/fnv1a.h"
+#include "proto/convert/breakdown_convert.h"
+#include "proto/merge_results.h"
+#include "search/cost/cost_model.h"
+#include "search/cost/plan_op_times.h"
+#include "tests/search/cost/synthetic_device.h"
+#include "tests/trainer/thread_ranks.h"
+#include "trainer/layout/errors.h"
+#include "trainer/run/breakdown_recorder.h"
+#include "trainer/run/train_loop.h"
+
+namespace autocfg::trainer {
+namespace {
+
+using test::Fp32;
+using test::LocalRanks;
+using test::RunThreads;
+using test::SmallConfig;
+using test::SmallGpt;
+
+struct RecordedRun {
+  std::vector<v1::TrainResult> ranks;
+  std::vector<double> progress_s;  // by step
+};
+
+RecordedRun RunRecorded(EngineDevice device, const TrainConfig& c) {
+  const int ranks = static_cast<int>(RankCount(c.plan));
+  auto rendezvous = CreateLocalRendezvous(ranks);
+  RecordedRun run;
+  run.ranks.resize(static_cast<std::size_t>(ranks));
+  RunThreads(ranks, [&](int rank) {
+    Backend backend = CreateTrainBackend(device, *rendezvous[static_cast<std::size_t>(rank)], c);
+    run.ranks[static_cast<std::size_t>(rank)] = Train(
+        c, rank, ranks, backend, [&](const v1::Progress& p) { run.progress_s.push_back(p.step_time_s()); });
+  });
+  return run;
+}
+
+// Between 1 us and 1 ms, another time for every op. Sums of squares take none: the paced device counts them
+// in the reduction that follows, predictions in the optimizer.
+class NamedOpTimes final : public OpTimeModel {
+ public:
+  double Seconds(const OpDesc& op, const ParallelPlan&) const override {
+    if (op.kind == OpKind::kSumOfSquares) return 0;
+    return 1e-6 * static_cast<double>(1 + (base::Fnv1a(ToString(op)) >> 20) % 1000);
+  }
+};
+
+TrainConfig RecordedConfig(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+  TrainConfig c;
+  c.model = model;
+  c.workload = workload;
+  c.plan = plan;
+  c.untimed_steps = 1;
+  c.lr.steps = 2;
+  c.record_breakdown = true;
+  for (const OpTime& time : PlanOpTimes(model, workload, plan, NamedOpTimes()))
+    c.op_times.emplace(time.op, time.seconds);
+  return c;
+}
+
+std::vector<ParallelPlan> RecordedPlans() {
+  return {ParallelPlan{},
+          ParallelPlan{{.tp = 2}, {.recompute = Recompute::kFull}},
+          ParallelPlan{{.dp = 2}},
+          ParallelPlan{{.pp = 4}, {}, {.schedule = Schedule::kGPipe}},
+          ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}, {.recompute = Recompute::kFull}},
+          ParallelPlan{{.tp = 2, .pp = 4}, {}, {.schedule = Schedule::kZeroBubbleH1}},
+          ParallelPlan{{.pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}};
+}
+
+void ExpectPart(double got, double want, const std::string& what) { EXPECT_NEAR(got, want, 1e-9) << what; }
+
+// Without host times and with equal op times, device and predictor agree to the last microsecond. So every
+// part that both define alike is equal, on every rank.
+TEST(Breakdown, OfThePacedDeviceIsThatOfThePredictedTrace) {
+  const ModelSpec model = SmallGpt(4, 16, 4, 61);
+  const Workload workload = Fp32(8, 8);
+  for (const ParallelPlan& plan : RecordedPlans()) {
+    SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
+    const RecordedRun run = RunRecorded(EngineDevice::kPaced, RecordedConfig(model, workload, plan));
+    CostModel costs(model, workload, LocalRanks(RankCount(plan)), std::make_shared<NamedOpTimes>());
+    const TracedStep traced = costs.Trace(plan);
+    const Program program = Lower(model, workload, plan);
+    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      SCOPED_TRACE(rank);
+      const v1::TrainResult& result = run.ranks[rank];
+      ASSERT_TRUE(result.has_breakdown_s());
+      ASSERT_EQ(result.step_time_s_size(), 1) << "the recorded step is not timed";
+      const Breakdown measured = FromProto(result.breakdown_s());
+      ExpectPart(measured.Total(), result.step_time_s(0), "the step");
+      std::vector<ActionTime> times;
+      for (const TraceRow& row : traced.rows) {
+        if (row.rank == static_cast<std::int32_t>(rank)) times.push_back({row.start_s, row.end_s});
+      }
+      const RankBreakdown predicted =
+          BreakdownOfRank(program.ranks[rank], times, traced.step_time_s, RankCount(plan) == 1);
+      // A predicted row does not say what is communication or recomputation inside of it.
+      ExpectPart(measured.compute + measured.recompute + measured.tp_comm,
+                 predicted.parts.compute + predicted.parts.recompute + predicted.parts.tp_comm, "worked");
+      ExpectPart(measured.pp_comm, predicted.parts.pp_comm, "pp_comm");
+      ExpectPart(measured.dp_comm, predicted.parts.dp_comm, "dp_comm");
+      ExpectPart(measured.bubble, predicted.parts.bubble, "bubble");
+      ExpectPart(measured.optimizer + measured.overhead, predicted.parts.optimizer + predicted.parts.overhead,
+                 "optimizer and overhead");
+      ExpectPart(result.breakdown_s().hidden_comm(), predicted.hidden_comm_s, "hidden");
+    }
+  }
+}
+
+// The rank that stands for the run is the one to which the prediction attributes the step. What comes after
+// the pipeline, the prediction takes from the slowest rank each: so where ranks of a pipeline differ in their
+// reductions, they are equal in sum only.
+TEST(Breakdown, OfThePacedDeviceIsThePredictedOne) {
+  const ModelSpec model = SmallGpt(4, 16, 4, 61);
+  const Workload workload = Fp32(8, 8);
+  int plans_that_hide = 0;
+  for (const ParallelPlan& plan : RecordedPlans()) {
+    SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
+    const auto run =
+        MergeRanks(RunRecorded(EngineDevice::kPaced, RecordedConfig(model, workload, plan)).ranks);
+    ASSERT_TRUE(run.ok()) << run.status();
+    const v1::Breakdown merged = MeasurementOf(*run)->breakdown_s();
+    const Breakdown measured = FromProto(merged);
+    CostModel costs(model, workload, LocalRanks(RankCount(plan)), std::make_shared<NamedOpTimes>());
+    const Breakdown predicted = costs.Predict(plan).breakdown;
+    ExpectPart(measured.Total(), predicted.Total(), "the step");
+    ExpectPart(merged.hidden_comm(), costs.HiddenComm(plan), "hidden");
+    EXPECT_TRUE(plan.pp > 1 || merged.hidden_comm() == 0) << merged.hidden_comm();
+    plans_that_hide += merged.hidden_comm() > 0 ? 1 : 0;
+    for (const BreakdownPart& part : kBreakdownParts) {
+      const bool after = part.seconds == &Breakdown::bubble || part.seconds == &Breakdown::dp_comm ||
+                         part.seconds == &Breakdown::optimizer || part.seconds == &Breakdown::overhead;
+      if (after && plan.pp > 1 && plan.dp > 1) continue;
+      ExpectPart(measured.*part.seconds, predicted.*part.seconds, std::string(part.name));
+    }
+  }
+  EXPECT_GE(plans_that_hide, 3);
+}
+
+TEST(Breakdown, OnCpusAddsUpToTheRecordedStep) {
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2}, {.recompute = Recompute::kFull}},
+                                   ParallelPlan{{.pp = 2, .dp = 2}}, ParallelPlan{{.tp = 2, .pp = 2}}}) {
+    SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
+    TrainConfig c = SmallConfig();
+    c.plan = plan;
+    c.lr.steps = 4;
+    c.untimed_steps = 2;
+    c.record_breakdown = true;
+    const RecordedRun run = RunRecorded(EngineDevice::kCpu, c);
+    ASSERT_EQ(run.progress_s.size(), 4u);
+    for (const v1::TrainResult& result : run.ranks) {
+      ASSERT_TRUE(result.has_breakdown_s());
+      EXPECT_EQ(result.step_time_s_size(), 2);
+      const Breakdown parts = FromProto(result.breakdown_s());
+      EXPECT_NEAR(parts.Total(), run.progress_s[1], 1e-9) << "the second step is the last untimed one";
+      for (const BreakdownPart& part : kBreakdownParts) EXPECT_GE(parts.*part.seconds, 0) << part.name;
+      EXPECT_GE(result.breakdown_s().hidden_comm(), 0);
+      EXPECT_GT(parts.compute, 0);
+      EXPECT_GT(parts.optimizer, 0);
+      EXPECT_EQ(parts.recompute > 0, plan.recompute == Recompute::kFull);
+      EXPECT_EQ(parts.tp_comm > 0, plan.tp > 1);
+      EXPECT_EQ(parts.dp_comm > 0, plan.dp > 1 || plan.pp > 1) << "pp > 1: the tied embedding";
+      EXPECT_TRUE(plan.pp > 1 || parts.pp_comm == 0) << parts.pp_comm;
+      EXPECT_TRUE(RankCount(plan) > 1 || parts.bubble == 0) << parts.bubble;
+    }
+  }
+}
+
+// The observer is gone after the recorded step, and losses do not depend on it.
+TEST(Breakdown, RecordingChangesNoLoss) {
+  TrainConfig c = SmallConfig();
+  c.plan = {{.tp = 2, .pp = 2}};
+  c.lr.steps = 4;
+  c.untimed_steps = 2;
+  const RecordedRun without = RunRecorded(EngineDevice::kCpu, c);
+  c.record_breakdown = true;
+  const RecordedRun with = RunRecorded(EngineDevice::kCpu, c);
+  EXPECT_FALSE(without.ranks[0].has_breakdown_s());
+  EXPECT_TRUE(std::ranges::equal(without.ranks[0].losses(), with.ranks[0].losses()));
+  EXPECT_TRUE(std::ranges::equal(without.ranks[0].grad_norms(), with.ranks[0].grad_norms()));
+}
+
+// A send that the sender notices late ended when its receiver had it; the receive began when both sides were
+// there; a reduction begins with its last rank.
+TEST(Breakdown, PeersTellWhenCommunicationRan) {
+  TrainConfig c = SmallConfig();
+  c.plan = {{.pp = 2, .dp = 2}};
+  const Program program = Lower(c.model, c.workload, c.plan);
+  const auto at = [&](int rank, ActionKind kind, std::int32_t microbatch) {
+    const RankProgram& actions = program.ranks[static_cast<std::size_t>(rank)];
+    return static_cast<std::size_t>(
+        std::ranges::find_if(actions,
+                             [&](const Action& a) { return a.kind == kind && a.microbatch == microbatch; }) -
+        actions.begin());
+  };
+  const RankMesh mesh(c.plan);
+  std::vector<std::vector<ActionTime>> times(4);
+  auto rendezvous = CreateLocalRendezvous(4);
+  RunThreads(4, [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    Backend backend = CreateTrainBackend(EngineDevice::kCpu, *rendezvous[r], c);
+    RankTrainer trainer(c, rank, 4, backend);
+    // The second rank of the pipeline is 10 s later in everything, each data coordinate another second.
+    const double late_s = 10.0 * static_cast<double>(mesh.Coordinate(rank, Axis::kPipeline)) +
+                          static_cast<double>(mesh.Coordinate(rank, Axis::kData));
+    for (std::size_t i = 0; i < trainer.program().size(); ++i) {
+      const double start_s = 100.0 * static_cast<double>(trainer.program()[i].microbatch + 1) + late_s;
+      const double seconds = IsSend(trainer.program()[i].kind) ? 50 : 20;
+      times[r].push_back({start_s, start_s + seconds});
+    }
+    for (std::size_t i = 0; i < times[r].size(); ++i) {
+      if (trainer.program()[i].lane != Lane::kReduce) continue;
+      times[r][i].start_s += 1000 + 100.0 * static_cast<double>(i);
+      times[r][i].end_s += 1000 + 100.0 * static_cast<double>(i);
+    }
+    trainer.MeetPeers(times[r]);
+  });
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto data = static_cast<double>(mesh.Coordinate(rank, Axis::kData));
+    const bool first = mesh.Coordinate(rank, Axis::kPipeline) == 0;
+    const auto& own = times[static_cast<std::size_t>(rank)];
+    for (std::int32_t microbatch = 0; microbatch < 4; ++microbatch) {
+      const double base_s = 100.0 * (microbatch + 1) + data;
+      const ActionTime& activation =
+          own[at(rank, first ? ActionKind::kSendActivation : ActionKind::kRecvActivation, microbatch)];
+      EXPECT_EQ(activation.start_s, base_s + 10) << "when the receiver was there";
+      EXPECT_EQ(activation.end_s, base_s + 30) << "when the receiver had it";
+      const ActionTime& gradient =
+          own[at(rank, first ? ActionKind::kRecvGradient : ActionKind::kSendGradient, microbatch)];
+      EXPECT_EQ(gradient.start_s, base_s + 10);
+      EXPECT_EQ(gradient.end_s, base_s + 20);
+      const double forward_s = own[at(rank, ActionKind::kForward, microbatch)].start_s;
+      EXPECT_EQ(forward_s, base_s + (first ? 0 : 10)) << "computes keep their times";
+    }
+    const std::size_t reduce = at(rank, ActionKind::kReduceGradients, -1);
+    const double reduce_s = 1000 + 100.0 * static_cast<double>(reduce) + (first ? 0 : 10);
+    EXPECT_EQ(own[reduce].start_s, reduce_s + 1) << "the later of both replicas";
+    EXPECT_EQ(own[reduce].end_s, reduce_s + 20 + data);
+  }
+}
+
+// A clock and a stream that the test sets.
+class HandClock final : public StepClock {
+ public:
+  void Restart() override {}
+  double Seconds() const override { return now_s; }
+  double OriginSeconds() const override { return 0; }
+  bool IsVirtual() const override { return false; }
+  std::optional<TimeSpan> Transfer(Lane, std::size_t) const override { return std::nullopt; }
+  double now_s = 0;
+};
+
+// Takes a tenth of a second to become empty.
+class SlowStream final : public Stream {
+ public:
+  explicit SlowStream(HandClock& clock) : clock_(clock) {}
+  void Synchronize() override { clock_.now_s += 0.1; }
+
+ private:
+  HandClock& clock_;
+};
+
+TEST(BreakdownRecorder, SumsTheSectionsOfEachAction) {
+  const RankProgram program = {Action{.kind = ActionKind::kRecvActivation, .lane = Lane::kPipelineRecv},
+                               Action{.kind = ActionKind::kBackward}, Action{.kind = ActionKind::kBackward}};
+  HandClock clock;
+  SlowStream stream(clock);
+  BreakdownRecorder recorder(program, clock, stream);
+  const auto at = [&](double now_s) -> BreakdownRecorder& {
+    clock.now_s = now_s;
+    return recorder;
+  };
+  at(1).OnStart(0);
+  at(2).OnEnd(0);
+  at(2).OnStart(1);
+  at(3).OnSectionStart(Section::kRecompute);
+  at(4).OnSectionStart(Section::kCollective);
+  at(5).OnSectionEnd(Section::kCollective);
+  at(6).OnSectionEnd(Section::kRecompute);
+  at(7).OnSectionStart(Section::kCollective);
+  at(9).OnSectionEnd(Section::kCollective);
+  at(10).OnEnd(1);
+  at(10).OnStart(2);
+  at(11).OnSectionStart(Section::kCollective);
+  at(12).OnSectionEnd(Section::kCollective);
+  at(13).OnEnd(2);
+  const std::vector<ActionTime> times = recorder.Times();
+  ASSERT_EQ(times.size(), 3u);
+  EXPECT_EQ(times[0].start_s, 1);
+  EXPECT_EQ(times[0].end_s, 2);
+  EXPECT_EQ(times[0].collective_s, 0);
+  EXPECT_EQ(times[1].start_s, 2);
+  EXPECT_EQ(times[1].end_s, 10);
+  EXPECT_DOUBLE_EQ(times[1].recompute_s, 3) << "its collective is part of it";
+  EXPECT_DOUBLE_EQ(times[1].collective_s, 2);
+  EXPECT_DOUBLE_EQ(times[2].collective_s, 1);
+  EXPECT_EQ(times[2].recompute_s, 0);
+}
+
+std::string RefusalToRecord(const TrainConfig& c) {
+  auto rendezvous = CreateLocalRendezvous(1);
+  try {
+    Backend backend = CreateTrainBackend(EngineDevice::kCpu, *rendezvous[0], c);
+    Train(c, 0, 1, backend, {});
+  } catch (const BadInput& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Breakdown, NeedsAnUntimedStepAndAllRanks) {
+  TrainConfig c = SmallConfig();
+  c.lr.steps = 2;
+  c.record_breakdown = true;
+  EXPECT_EQ(RefusalToRecord(c),
+            "record_breakdown needs a step that is not timed; set warmup_steps_untimed to at least 1");
+  c.untimed_steps = 1;
+  EXPECT_EQ(RefusalToRecord(c), "");
+  c.slice = SliceCoordinates{};
+  EXPECT_EQ(RefusalToRecord(c),
+            "record_breakdown needs all ranks of the plan, and a slice is one; leave it out");
+}
+
+}  // namespace
+}  // namespace autocfg::trainer
