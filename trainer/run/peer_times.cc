@@ -63,8 +63,8 @@ double LastStart(ActionKind kind, const Groups& groups, RankExchange& exchange, 
   return start_s;
 }
 
-// Returns how much later than the first rank this rank began the step; 0 if the ranks are on several machines,
-// whose clocks cannot be compared.
+// Returns how much later than the first rank this rank began the step; 0 if the ranks are on several
+// machines, whose clocks cannot be compared.
 double SecondsLate(RankExchange& exchange, double origin_s) {
   const auto machine = static_cast<double>(base::Fnv1a(base::KernelId()) >> 12);  // exact as a double
   const bool one_machine = exchange.Largest(machine) == -exchange.Largest(-machine);
