@@ -222,7 +222,11 @@ TEST(Breakdown, PeersTellWhenCommunicationRan) {
       times[r][i].start_s += 1000 + 100.0 * static_cast<double>(i);
       times[r][i].end_s += 1000 + 100.0 * static_cast<double>(i);
     }
-    trainer.MeetPeers(times[r]);
+    // Each rank began the step 3 s after the one before it, so its own clock shows less.
+    const double began_s = 3.0 * rank;
+    for (ActionTime& time : times[r]) time.start_s -= began_s, time.end_s -= began_s;
+    trainer.MeetPeers(1000 + began_s, times[r]);
+    for (ActionTime& time : times[r]) time.start_s += began_s, time.end_s += began_s;
   });
   for (int rank = 0; rank < 4; ++rank) {
     const auto data = static_cast<double>(mesh.Coordinate(rank, Axis::kData));

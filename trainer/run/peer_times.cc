@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "base/fnv1a.h"
+#include "base/os/host.h"
 #include "search/schedule/action_kinds.h"
 
 namespace autocfg::trainer {
@@ -61,10 +63,28 @@ double LastStart(ActionKind kind, const Groups& groups, RankExchange& exchange, 
   return start_s;
 }
 
+// Returns how much later than the first rank this rank began the step; 0 if the ranks are on several
+// machines, whose clocks cannot be compared.
+double SecondsLate(RankExchange& exchange, double origin_s) {
+  const auto machine = static_cast<double>(base::Fnv1a(base::KernelId()) >> 12);  // exact as a double
+  const bool one_machine = exchange.Largest(machine) == -exchange.Largest(-machine);
+  const double first_s = -exchange.Largest(-origin_s);
+  return one_machine ? origin_s - first_s : 0;
+}
+
+void Shift(std::vector<ActionTime>& times, double seconds) {
+  for (ActionTime& time : times) {
+    time.start_s += seconds;
+    time.end_s += seconds;
+  }
+}
+
 }  // namespace
 
-void MeetPeers(const RankProgram& program, std::int64_t rank, const Groups& groups, RankExchange& exchange,
-               std::vector<ActionTime>& times) {
+void MeetPeers(const RankProgram& program, std::int64_t rank, double origin_s, const Groups& groups,
+               RankExchange& exchange, std::vector<ActionTime>& times) {
+  const double late_s = SecondsLate(exchange, origin_s);
+  Shift(times, late_s);
   MeetPeersOfMessages(program, rank, exchange, times);
   std::array<double, kLanes> free_s{};
   for (std::size_t i = 0; i < program.size(); ++i) {
@@ -76,6 +96,7 @@ void MeetPeers(const RankProgram& program, std::int64_t rank, const Groups& grou
     time.start_s = std::min(std::max(time.start_s, free_s[Index(lane)]), time.end_s);
     free_s[Index(lane)] = time.end_s;
   }
+  Shift(times, -late_s);
 }
 
 }  // namespace autocfg::trainer

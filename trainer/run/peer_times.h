@@ -11,10 +11,13 @@
 namespace autocfg::trainer {
 
 // Limits the times of messages and collectives to when they ran: from when their last rank reached them to
-// when the first rank saw their end. `times`: by action of the program of `rank`, each in seconds since its
-// own rank began the step. The ranks begin a step when they leave a barrier, so the times of two ranks differ
-// by what that takes. Collective over the world. Throws CommError.
-void MeetPeers(const RankProgram& program, std::int64_t rank, const Groups& groups, RankExchange& exchange,
-               std::vector<ActionTime>& times);
+// when the first rank saw their end. `times`: by action of the program of `rank`, in seconds since this rank
+// began the step at `origin_s` on a clock that the ranks of one machine share (StepClock::OriginSeconds).
+//
+// If the ranks are on several machines, they compare the times since each of them began the step. They begin
+// it when they leave a barrier, so such times differ by what that takes. Collective over the world. Throws
+// CommError.
+void MeetPeers(const RankProgram& program, std::int64_t rank, double origin_s, const Groups& groups,
+               RankExchange& exchange, std::vector<ActionTime>& times);
 
 }  // namespace autocfg::trainer

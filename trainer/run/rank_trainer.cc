@@ -169,8 +169,8 @@ void RankTrainer::Barrier() { exchange_->Barrier(); }
 
 double RankTrainer::LargestOverRanks(double value) { return exchange_->Largest(value); }
 
-void RankTrainer::MeetPeers(std::vector<ActionTime>& times) {
-  trainer::MeetPeers(program_, shape_.rank, groups_, *exchange_, times);
+void RankTrainer::MeetPeers(double origin_s, std::vector<ActionTime>& times) {
+  trainer::MeetPeers(program_, shape_.rank, origin_s, groups_, *exchange_, times);
 }
 
 void RankTrainer::Save(const std::string& path) {

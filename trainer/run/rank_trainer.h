@@ -45,8 +45,9 @@ class RankTrainer {
   double LargestOverRanks(double value);
 
   // Limits the times of the last step's actions to when messages and collectives ran (peer_times.h).
-  // Collective, between steps. Requires a device that computes. Overwrites the loss in the workspace.
-  void MeetPeers(std::vector<ActionTime>& times);
+  // `origin_s`: the start of the step, on the clock of the machine. Collective, between steps. Requires a
+  // device that computes. Overwrites the loss in the workspace.
+  void MeetPeers(double origin_s, std::vector<ActionTime>& times);
 
   // Writes the weights. Collective.
   void Save(const std::string& path);

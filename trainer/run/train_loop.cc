@@ -50,7 +50,7 @@ void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepCl
 void FillBreakdown(const BreakdownRecorder& recorder, RankTrainer& trainer, const StepClock& clock,
                    double step_s, std::int64_t world_size, v1::TrainResult& result) {
   std::vector<ActionTime> times = recorder.Times();
-  if (!clock.IsVirtual()) trainer.MeetPeers(times);
+  if (!clock.IsVirtual()) trainer.MeetPeers(clock.OriginSeconds(), times);
   *result.mutable_breakdown_s() = ToProto(BreakdownOfRank(trainer.program(), times, step_s, world_size == 1));
 }
 
