@@ -44,7 +44,10 @@ test::Case ChoicesOf(const RandomRun& run) {
        {static_cast<int>(p.schedule), static_cast<int>(p.split), recompute, static_cast<int>(p.attention),
         precision, static_cast<int>(m.norm), static_cast<int>(m.position), static_cast<int>(m.activation),
         m.bias ? 1 : 0, m.tied_embeddings ? 1 : 0, m.kv_heads < m.heads ? 1 : 0, p.sequence_parallel ? 1 : 0,
-        p.scatter_gather ? 1 : 0, p.zero_stage == 0 ? 0 : p.dp_shard == 0 ? 1 : 2}) {
+        p.scatter_gather ? 1 : 0, p.p2p_overlap ? 1 : 0,
+        p.zero_stage == 0 ? 0
+        : p.dp_shard == 0 ? 1
+                          : 2}) {
     choices.push_back(choice);
   }
   return {choices.begin(), choices.end()};
@@ -156,7 +159,7 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
   EXPECT_GE(runs, 500);
   EXPECT_GT(ranks, 1500);
   EXPECT_GE(split.size(), kRecomputeCount + 2) << "none, selective, full, and full:K of several K";
-  // 19 axes of 2 to 5 values. The excluded pairs are pp = 1 with several stages, splits and schedules, and
+  // 20 axes of 2 to 5 values. The excluded pairs are pp = 1 with several stages, splits and schedules, and
   // some of the latter with several stages.
   EXPECT_GT(pairs.size(), 800u);
   for (int i = 0; i < kOpKindCount; ++i) {

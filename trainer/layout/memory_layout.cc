@@ -5,6 +5,7 @@
 
 #include "kernels/ops.h"
 #include "search/ops/memory_sizes.h"
+#include "search/schedule/compute_order.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -32,7 +33,9 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
       grouping_(GroupParameters(parameters_, shape.shards)),
       tensors_(parameters_.size()),
       units_(grouping_.units.size()),
-      slots_(shape.chunks.size()) {
+      slots_(shape.chunks.size()),
+      grads_(static_cast<std::size_t>(GradientBuffers(
+          PipelineShape(shape.plan, shape.microbatches, shape.model.tied_embeddings), shape.pipeline))) {
   if (slots.size() != shape.chunks.size())
     throw std::invalid_argument("memory layout: expected slots for each chunk");
   const Precision& precision = shape.workload.precision;
@@ -126,8 +129,7 @@ void MemoryLayout::AddStates(DType dtype, Tensor ParameterTensors::*member) {
       const ElementRange& range = tensors_[i].own;
       if (range.count == 0) continue;
       Reservation of_parameter = own;
-      of_parameter.offset +=
-          (grouping_.places[i].offset + range.first - part * shape_.shard) * SizeOf(dtype);
+      of_parameter.offset += (grouping_.places[i].offset + range.first - part * shape_.shard) * SizeOf(dtype);
       of_parameter.tensor.shape[0] = range.count;
       pending_.emplace_back(of_parameter, &(tensors_[i].*member));
     }
@@ -248,12 +250,10 @@ void MemoryLayout::AddCommunication() {
       for (Tensor& output : outputs_) AddMessage(kRegion, output);
     }
   }
-  const std::pair<CommGroup, Tensor*> groups[] = {{CommGroup::kTensor, &staging_.tensor},
-                                                  {CommGroup::kData, &staging_.data},
-                                                  {CommGroup::kShard, &staging_.shard},
-                                                  {CommGroup::kReplica, &staging_.replica},
-                                                  {CommGroup::kEmbedding, &staging_.embedding},
-                                                  {CommGroup::kWorld, &staging_.world}};
+  const std::pair<CommGroup, Tensor*> groups[] = {
+      {CommGroup::kTensor, &staging_.tensor},       {CommGroup::kData, &staging_.data},
+      {CommGroup::kShard, &staging_.shard},         {CommGroup::kReplica, &staging_.replica},
+      {CommGroup::kEmbedding, &staging_.embedding}, {CommGroup::kWorld, &staging_.world}};
   for (const auto& [group, target] : groups) {
     if (GroupRanks(s, group).empty()) continue;
     Add(kRegion, *target, DType::kI32, {kCollectiveStagingBytes / SizeOf(DType::kI32)});

@@ -101,10 +101,9 @@ TEST(Recalibration, RecomputeIsAShareOfTheLayers) {
 // A measurement of one plan corrects plans with another value of an option less than plans with its own. The
 // values below are not told apart: their errors are assumed alike.
 TEST(Recalibration, TellsThePredictedValuesOfOptionsApart) {
-  const std::set<std::string> not_told_apart = {"recompute=selective", "attention=unfused",
-                                                "scatter_gather=1",    "zero=1",
-                                                "dp_shard=1",          "dp_shard=2",
-                                                "dp_shard=4"};
+  const std::set<std::string> not_told_apart = {
+      "recompute=selective", "attention=unfused", "scatter_gather=1", "zero=1",
+      "dp_shard=1",          "dp_shard=2",        "dp_shard=4"};
   const ParallelPlan base{{.tp = 2, .pp = 4, .dp = 2},
                           {.micro_batch = 4},
                           {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
@@ -152,9 +151,9 @@ TEST(Recalibration, VirtualStagesHaveASlope) {
 TEST(Recalibration, WeightsHypothesesByTheirPosterior) {
   const double y = 0.3, noise = 0.01;
   const ParallelPlan seen = Plan(2, 1, 1, 1), asked = Plan(4, 1, 1, 1);
-  // Prior variances: all plans 0.2^2; schedule and recompute 0.1^2 each; split 0.03^2; sequence parallelism
-  // and tp per squared doubling 0.05^2 each; layout 0.1^2 with itself.
-  const double both = 0.04 + 0.02 + 0.0009 + 0.0025;
+  // Prior variances: all plans 0.2^2; schedule and recompute 0.1^2 each; split and messages that overlap
+  // 0.03^2 each; sequence parallelism and tp per squared doubling 0.05^2 each; layout 0.1^2 with itself.
+  const double both = 0.04 + 0.02 + 2 * 0.0009 + 0.0025;
   const double own_seen = both + 0.01 + 0.0025, own_asked = both + 0.01 + 4 * 0.0025,
                cross = both + 2 * 0.0025;
   double sum = 0, mean = 0, square = 0, best = -1e300;
