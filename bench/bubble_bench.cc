@@ -9,8 +9,10 @@
 //
 // The model is a GPT of 32 layers (hidden 4096, sequence 2048, micro batch 1, bf16) on A100s, one per node.
 // Only the layers' matrix products and attention take time, so all stages are equal. Messages are first free,
-// as in the published formula ("bubble"), and then take the cluster's time ("with_messages"). Both are
-// fractions of the ideal time.
+// as in the published formula ("bubble"), then take the cluster's time ("with_messages"), and then overlap
+// compute ("with_overlapping_messages", p2p_overlap=1). All are fractions of the ideal time: that of a rank's
+// compute alone, which is longer than that of its messages ("messages": their time, as the same fraction).
+#include <cstdint>
 #include <exception>
 #include <iostream>
 #include <map>
@@ -108,6 +110,9 @@ double Sum(const std::vector<OpDesc>& ops, const OpTimeModel& times, const Paral
   return seconds;
 }
 
+enum class Messages : std::uint8_t { kFree, kTimed, kOverlapping };
+constexpr const char* kNames[] = {"bubble", "with_messages", "with_overlapping_messages"};
+
 nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int64_t microbatches,
                        const ClusterSpec& cluster, const std::shared_ptr<const OpTimeModel>& cluster_times) {
   const ModelSpec model = Gpt();
@@ -122,20 +127,28 @@ nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int6
                         {"microbatches", microbatches}};
   double published =
       static_cast<double>(plan.pp - 1) / static_cast<double>(plan.virtual_stages * microbatches);
-  for (const bool messages : {false, true}) {
+  for (const Messages kind : {Messages::kFree, Messages::kTimed, Messages::kOverlapping}) {
+    const bool messages = kind != Messages::kFree;
+    ParallelPlan run = plan;
+    run.p2p_overlap = kind == Messages::kOverlapping;
     const auto times = std::make_shared<LayerTimes>(cluster_times, layer, messages);
     const std::int64_t layers_run =
         microbatches * model.layers / plan.pp;  // of a rank; pp divides the layers
     const double ideal_s = static_cast<double>(layers_run) * Sum(layer, *times, plan);
     CostModel costs(model, workload, cluster, times);
-    nlohmann::json figures = {{"paced", Run(model, workload, plan, *times) / ideal_s - 1},
-                              {"simulated", costs.Trace(plan).step_time_s / ideal_s - 1}};
+    nlohmann::json figures = {{"paced", Run(model, workload, run, *times) / ideal_s - 1},
+                              {"simulated", costs.Trace(run).step_time_s / ideal_s - 1}};
     if (SplitsBackward(plan) && !messages) {
       const double weights_s = Sum(LayerWeightGradientOps(model, workload, plan, true), *times, plan);
       published *= 1 - 2 * weights_s / Sum(layer, *times, plan);
     }
     if (!messages) figures["published"] = published;
-    row[messages ? "with_messages" : "bubble"] = figures;
+    if (kind == Messages::kTimed) {
+      // A rank between first and last receives as many as it sends, both at the same time.
+      const auto received = static_cast<double>(2 * microbatches * plan.virtual_stages);
+      row["messages"] = received * costs.CostsOf(plan).p2p_s / ideal_s;
+    }
+    row[kNames[static_cast<std::size_t>(kind)]] = figures;
   }
   return row;
 }

@@ -80,12 +80,16 @@ TimedStep CostModel::TimeStepOf(const ParallelPlan& plan, const PipelineCosts& c
 Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-  if (PipelineBoundIsClose(costs, plan.schedule, microbatches) ||
+  if (PipelineBoundIsClose(costs, plan.schedule, microbatches, shared) ||
       ComputesToFill(plan) > kMostEstimatedComputes) {
     return autocfg::BreakdownOf(costs, microbatches, shared,
                                 PipelineBound(costs, plan.schedule, microbatches, shared));
   }
   return autocfg::BreakdownOf(costs, microbatches, shared, TimeStepOf(plan, costs).worked_s);
+}
+
+bool CostModel::BoundIsClose(const ParallelPlan& plan) {
+  return PipelineBoundIsClose(CostsOf(plan), plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
 }
 
 Prediction CostModel::Estimate(const ParallelPlan& plan) {
@@ -233,7 +237,7 @@ std::size_t CostModel::KeyHash::operator()(const BlockOpsKey& key) const {
 
 std::size_t CostModel::KeyHash::operator()(const PlanCostsKey& key) const {
   return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
-                      key.layer.sequence_parallel, key.messages.scatter_gather);
+                      key.layer.sequence_parallel, key.messages.p2p_overlap, key.messages.scatter_gather);
 }
 
 std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
@@ -372,6 +376,7 @@ const BlockCosts& CostModel::BlocksOf(const ParallelPlan& plan) { return PlanCos
 const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op_s) {
   const PlanCosts& plan_costs = PlanCostsOf(plan);
   costs_.p2p_s = plan_costs.p2p_s;
+  costs_.overlaps_messages = OverlapsMessages(plan);
   costs_.scalars_s = plan_costs.scalars_s;
   costs_.stages.clear();
   costs_.ranks.clear();

@@ -91,6 +91,9 @@ class CostModel {
   // Returns Estimate's step time for a host that issues an op in `host_op_s` seconds. About as fast.
   double EstimatedSeconds(const ParallelPlan& plan, double host_op_s);
 
+  // Returns whether the closed form stands for the plan's time (closed_form.h).
+  bool BoundIsClose(const ParallelPlan& plan);
+
   // As Estimate, with the time of the plan's program by the timer (timing/step_timers.h).
   Prediction Predict(const ParallelPlan& plan);
 

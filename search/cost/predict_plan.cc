@@ -93,8 +93,7 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
     result.notes.push_back(fmt::format("split=auto is {}", SplitText(result.plan)));
   }
   const bool bounded = result.plan.pp > 1 && !IsWithinTimerLimit(costs_.workload(), result.plan) &&
-                       PipelineBoundIsClose(costs_.CostsOf(result.plan), result.plan.schedule,
-                                            MicrobatchCount(costs_.workload(), result.plan));
+                       costs_.BoundIsClose(result.plan);
   if (bounded) {
     result.prediction = costs_.Estimate(result.plan);
     result.notes.push_back(fmt::format(

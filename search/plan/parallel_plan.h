@@ -146,6 +146,7 @@ constexpr std::int64_t StateReplicas(const ParallelPlan& plan) { return plan.dp 
 constexpr bool SplitsBackward(const ParallelPlan& plan) {
   return plan.pp > 1 && SplitsBackward(plan.schedule);
 }
+constexpr bool OverlapsMessages(const ParallelPlan& plan) { return plan.p2p_overlap && plan.pp > 1; }
 constexpr bool ScattersMessages(const ParallelPlan& plan) {
   return plan.scatter_gather && plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel;
 }

@@ -337,8 +337,8 @@ constexpr PlanOption kOptions[] = {
                                       "gradient reduction overlaps the backward", WithoutDataAxis),
     Flag<&ParallelPlan::param_overlap>("param_overlap", "param_overlap",
                                        "parameter gathering overlaps the forward", WithoutShards),
-    Flag<&ParallelPlan::p2p_overlap>("p2p_overlap", "p2p_overlap", "messages between stages overlap compute",
-                                     WithoutPipelineAxis),
+    Searched(Flag<&ParallelPlan::p2p_overlap>(
+        "p2p_overlap", "p2p_overlap", "messages between stages overlap compute", WithoutPipelineAxis)),
     Searched(Flag<&ParallelPlan::scatter_gather>(
         "scatter_gather", "scatter_gather", "each tensor rank sends its share of a message between nodes",
         RedundantScatterGather)),

@@ -14,6 +14,8 @@ constexpr double kFeatureSigma = 0.1;
 constexpr double kAxisSlopeSigma = 0.05;
 constexpr double kSplitSigma = 0.03;
 constexpr double kSequenceSigma = 0.05;  // an estimate: its gathers and scatters replace all-reduces
+constexpr double kMessagesSigma =
+    0.03;  // an estimate: messages that overlap take time of the computing cores
 constexpr std::array<double, 6> kResidualSigmas = {0.02, 0.03, 0.045, 0.07, 0.1, 0.15};
 constexpr std::array<double, 3> kPriorScales = {0.5, 1, 2.5};
 
@@ -96,6 +98,7 @@ Recalibration::Features Recalibration::FeaturesOf(const ParallelPlan& plan) cons
           plan.schedule,
           plan.split == SplitMode::kEven,
           SplitsSequence(plan),
+          OverlapsMessages(plan),
           RecomputedShare(plan, layers_),
           {log2(plan.micro_batch), log2(plan.tp), log2(plan.pp), log2(plan.dp), log2(plan.virtual_stages)}};
 }
@@ -107,6 +110,7 @@ double Recalibration::Covariance(const Features& a, const Features& b) {
       kGlobalSigma * kGlobalSigma + kFeatureSigma * kFeatureSigma * (same + a.slopes[0] * b.slopes[0]);
   if (a.even == b.even) sum += kSplitSigma * kSplitSigma;
   if (a.splits_sequence == b.splits_sequence) sum += kSequenceSigma * kSequenceSigma;
+  if (a.overlaps_messages == b.overlaps_messages) sum += kMessagesSigma * kMessagesSigma;
   for (std::size_t i = 1; i < a.slopes.size(); ++i)
     sum += kAxisSlopeSigma * kAxisSlopeSigma * a.slopes[i] * b.slopes[i];
   return sum;

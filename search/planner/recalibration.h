@@ -58,6 +58,7 @@ class Recalibration {
     Schedule schedule;
     bool even;
     bool splits_sequence;
+    bool overlaps_messages;
     double recomputed;             // share of layers recomputed
     std::array<double, 5> slopes;  // log2 of micro_batch, tp, pp, dp, virtual_stages
   };

@@ -33,6 +33,10 @@ constexpr bool IsMicrobatch(ActionKind kind) { return IsStageCompute(kind) || Is
 constexpr bool MakesInputGradient(ActionKind kind) {
   return kind == ActionKind::kBackward || kind == ActionKind::kInputGradient;
 }
+// Returns true for the first action of a microbatch on its stage, which takes an activation slot.
+constexpr bool TakesSlot(ActionKind kind, std::int64_t stage) {
+  return kind == (stage == 0 ? ActionKind::kForward : ActionKind::kRecvActivation);
+}
 // Returns true for the last action of a microbatch on its stage, which frees the activation slot.
 constexpr bool FreesSlot(ActionKind kind) {
   return kind == ActionKind::kBackward || kind == ActionKind::kWeightGradient;

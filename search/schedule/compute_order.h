@@ -22,7 +22,8 @@ struct PipelineShape {
         sums_norm_gradients(SplitsSequence(plan)),
         reduces_gradients(plan.dp > 1),
         gathers_parameters(ShardsStates(plan)),
-        tied_embeddings(ties_embeddings) {}
+        tied_embeddings(ties_embeddings),
+        overlaps_messages(OverlapsMessages(plan)) {}
 
   Schedule schedule;
   std::int64_t ranks;           // of the pipeline
@@ -32,11 +33,21 @@ struct PipelineShape {
   bool reduces_gradients;    // over a data-parallel group of several ranks
   bool gathers_parameters;   // of which each rank has updated its part
   bool tied_embeddings;
+  bool overlaps_messages;  // receives are issued one compute earlier
 
   std::int64_t stages() const { return ranks * virtual_stages; }
 
   bool operator==(const PipelineShape&) const = default;
 };
+
+// Returns how many buffers a rank of the pipeline has for gradients, which its backwards use in turn: two, or
+// three where a gradient may arrive one compute earlier. A rank that has no stage but the model's last one
+// receives no gradient.
+inline constexpr std::int64_t kMostGradientBuffers = 3;
+inline std::int64_t GradientBuffers(const PipelineShape& shape, std::int64_t pipeline_rank) {
+  const bool receives = shape.virtual_stages > 1 || pipeline_rank + 1 < shape.ranks;
+  return shape.overlaps_messages && receives ? kMostGradientBuffers : 2;
+}
 
 // A forward or backward of a stage of the model (search/plan/model_stages.h), or a part of a backward.
 struct StageCompute {
@@ -69,8 +80,8 @@ ComputeOrder Unroll(const ComputeLoops& loops);
 ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int pipeline_rank, int microbatches);
 
 // Returns the largest number of microbatches whose forward on this stage has run and whose backward, with all
-// its parts, has not, at any time: the activation slots that the stage needs. InFlight (generators.h) is the
-// same in closed form.
+// its parts, has not, at any time: the activation slots that the stage needs, unless receives take slots
+// earlier (ActivationSlots in program.h).
 int MaxInFlight(const ComputeOrder& order, int stage);
 
 }  // namespace autocfg

@@ -54,18 +54,24 @@ constexpr std::int64_t InterleavedComputes(std::int64_t n, std::int64_t ranks, s
   return n / round * ranks + std::clamp<std::int64_t>(n % round - chunk * ranks, 0, ranks);
 }
 
-// InFlight of the interleaved schedule.
-std::int64_t InterleavedInFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage);
+// InFlight of the interleaved schedule. `early`: by how many computes a slot is taken before its forward.
+std::int64_t InterleavedInFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage,
+                                 std::int64_t early);
 
 // Returns the largest number of microbatches in flight on a stage of the model at any time: the activation
-// slots that the stage needs. Equals MaxInFlight of MakeComputeOrder's order, in closed form. Requires what
-// MakeComputeOrder does, and 0 <= stage < StageCount(plan).
+// slots that the stage needs. Equals ActivationSlots (program.h) of the plan's program, in closed form; where
+// messages do not overlap also MaxInFlight of MakeComputeOrder's order. Requires what MakeComputeOrder does,
+// and 0 <= stage < StageCount(plan).
+//
+// Where messages overlap, a stage that receives activations takes a slot one compute before the forward. Past
+// the warm-up that compute is the backward, or the weight gradients, that frees a slot in time otherwise.
 inline std::int64_t InFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage) {
+  const std::int64_t early = OverlapsMessages(plan) && stage > 0 ? 1 : 0;
   switch (plan.schedule) {
     case Schedule::kGPipe: return microbatches;
-    case Schedule::kOneFOneB: return std::min(microbatches, plan.pp - stage);
-    case Schedule::kInterleaved: return InterleavedInFlight(plan, microbatches, stage);
-    case Schedule::kZeroBubbleH1: return std::min(microbatches, plan.pp);
+    case Schedule::kOneFOneB: return std::min(microbatches, plan.pp - stage + early);
+    case Schedule::kInterleaved: return InterleavedInFlight(plan, microbatches, stage, early);
+    case Schedule::kZeroBubbleH1: return std::min(microbatches, plan.pp + early);
   }
   throw std::logic_error("a schedule without a generator");
 }

@@ -9,12 +9,15 @@ namespace autocfg {
 // forwards among the first n, less its backwards among the first max(0, n - ahead - 1): after `ahead`
 // forwards a backward follows each. Beyond those, the count repeats every round. It rises only within a block
 // of the chunk's forwards and falls only within one of its backwards. So it is greatest where such a block of
-// the first round ends or begins, or at the ends.
-std::int64_t InterleavedInFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage) {
+// the first round ends or begins, or at the ends. If the slot of a forward is taken before the backward in
+// front of it, that one is not among them: as if the rank ran one more forward ahead.
+std::int64_t InterleavedInFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage,
+                                 std::int64_t early) {
   const std::int64_t ranks = plan.pp, chunks = plan.virtual_stages, chunk = ChunkOf(plan, stage);
   const std::int64_t round = ranks * chunks, mirrored = chunks - 1 - chunk;
   const std::int64_t total = microbatches * chunks;
-  const std::int64_t ahead = InterleavedWarmUp(PipelineRankOf(plan, stage), ranks, chunks, microbatches);
+  const std::int64_t ahead =
+      early + InterleavedWarmUp(PipelineRankOf(plan, stage), ranks, chunks, microbatches);
   const std::int64_t steady = ahead + 1;
   // of the first round's forwards; the next one is at or after `steady`
   const std::int64_t block_end = (chunk + 1) * ranks;

@@ -1,9 +1,11 @@
 #include "search/schedule/program.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/fnv1a.h"
 #include "fmt/format.h"
+#include "search/schedule/action_kinds.h"
 
 namespace autocfg {
 
@@ -19,6 +21,16 @@ std::uint64_t Fingerprint(const Program& program) {
     add("\n");
   }
   return hash;
+}
+
+std::int64_t ActivationSlots(const RankProgram& program, std::int64_t stage) {
+  std::int64_t taken = 0, most = 0;
+  for (const Action& action : program) {
+    if (action.stage != stage) continue;
+    if (TakesSlot(action.kind, action.stage)) most = std::max(most, ++taken);
+    if (FreesSlot(action.kind)) --taken;
+  }
+  return most;
 }
 
 }  // namespace autocfg

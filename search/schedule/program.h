@@ -38,18 +38,27 @@ struct Program {
 //
 // A rank zeroes its gradients, walks the order of its stages' computes, reduces and updates. Stages send to
 // the next and the previous stage of the model; those of the last pipeline rank, but for the model's last
-// one, have theirs next on the first rank. A receive stands right before the compute that needs it, a send
-// right after the compute that makes it; `after` holds what other lanes must have done (for B read I where
-// backwards are split; W waits for nothing, and is the last user of its slot in place of B):
+// one, have theirs next on the first rank. A receive stands right before the compute that needs it; with
+// p2p_overlap, right before the compute before that one, so that it travels while that one runs. A send
+// stands right after the compute that makes it. `after` holds what other lanes must have done (for B read I
+// where backwards are split; W waits for nothing, and is the last user of its slot in place of B):
 //   F      the receive of its input; where it sends its output, the send that last used its output buffer (of
 //          two, by parity of the order of the rank's forwards that send)
-//   RA     the B that last used its activation slot (the lowest free slot of the stage is taken)
+//   RA     the B that last used its activation slot (it takes the lowest free slot of the stage; on the
+//          model's first stage, F does)
 //   B      the receive of its gradient; on the model's last stage what last used its gradient buffer
-//   RG     what last used its gradient buffer (of two, by parity of the order of the rank's backwards): a
-//          send, or a backward of the model's first stage
+//   RG     what last used its gradient buffer (of two or three, which the rank's backwards use in turn:
+//          GradientBuffers): a send, or a backward of the model's first stage
+// With p2p_overlap nothing waits earlier than without it, and every receive is issued as early or earlier, in
+// the same order. So no step takes longer, and what ends without it ends with it.
 // The reductions follow the rank's last B or W, one after the other; the optimizer follows the last of them;
 // the gathering of parameters, if states are sharded, follows the optimizer.
 Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+
+// Returns the number of activation slots that a stage of the rank needs. A microbatch takes one at its
+// receive, or at its forward on the model's first stage, and leaves it at its last compute. InFlight
+// (generators.h) is the same in closed form.
+std::int64_t ActivationSlots(const RankProgram& program, std::int64_t stage);
 
 // FailedPrecondition says which action of which rank is wrong or stuck. Proves, in this order:
 //   1. each rank's list: every action there is, once, on its lane, with the right peer; `after` and lanes

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <stdexcept>
 
 #include "search/schedule/action.h"
@@ -44,27 +45,30 @@ class RankLowering {
   using Handle = typename Sink::Handle;
 
   RankLowering(const PipelineShape& shape, const RingPlace& place, Sink& sink)
-      : shape_(shape), place_(place), sink_(sink) {}
+      : shape_(shape),
+        place_(place),
+        sink_(sink),
+        gradients_(static_cast<std::size_t>(GradientBuffers(shape, place.pipeline_rank))) {}
 
   // Adds the actions before the first compute.
   void Begin() { sink_.Add(Make(ActionKind::kZeroScalars), {}); }
 
-  // Adds an action that computes with a microbatch, with its messages. The actions get `microbatch`.
+  // Adds an action that computes with a microbatch, with its messages. The actions get `microbatch`. Where
+  // messages overlap, adds the receive alone, and then the compute of the call before.
   void Compute(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
-    if (kind == ActionKind::kForward) {
-      Forward(stage, microbatch);
-    } else if (MakesInputGradient(kind)) {
-      Backward(kind, stage, microbatch);
-    } else if (kind == ActionKind::kWeightGradient) {
-      last_gradient_ = sink_.Add(Make(kind, stage, microbatch), {});
-    } else {
-      throw std::logic_error("RankLowering::Compute: computes with no microbatch");
+    const Prepared compute = Prepare(kind, stage, microbatch);
+    if (!shape_.overlaps_messages) {
+      Run(compute);
+      return;
     }
-    if (FreesSlot(kind)) sink_.FreeSlot(Make(kind, stage, microbatch), last_gradient_);
+    if (held_) Run(*held_);
+    held_ = compute;
   }
 
-  // Adds the actions after the last compute.
+  // Adds the actions that are left: a compute, and those after the last compute.
   void Finish() {
+    if (held_) Run(*held_);
+    held_.reset();
     Handle before = last_gradient_;
     const auto reduce = [&](ActionKind kind) { before = sink_.Add(Make(kind), {before}); };
     const bool has_embedding = place_.pipeline_rank == 0 || place_.pipeline_rank == shape_.ranks - 1;
@@ -76,11 +80,15 @@ class RankLowering {
     if (shape_.gathers_parameters) reduce(ActionKind::kGatherParameters);
   }
 
-  // Returns the last users of the buffers, for each kind that of the buffer used next first. Later actions
-  // depend only on these and on the order of the remaining computes.
-  std::array<Handle, 4> BufferUsers() const {
-    return {output_user_[output_], output_user_[1 - output_], gradient_user_[gradient_],
-            gradient_user_[1 - gradient_]};
+  // Returns the last users of the buffers, for each kind that of the buffer used next first, and the receive
+  // of the compute that is not added yet. Later actions depend only on these, on the last call of Compute and
+  // on the order of the remaining computes.
+  std::array<Handle, 6> BufferUsers() const {
+    const auto gradient_user = [this](std::size_t ahead) {
+      return ahead < gradients_ ? gradient_user_[(gradient_ + ahead) % gradients_] : Handle{};
+    };
+    return {output_user_[output_], output_user_[1 - output_], gradient_user(0),
+            gradient_user(1),      gradient_user(2),          held_ ? held_->received : Handle{}};
   }
 
  private:
@@ -92,51 +100,85 @@ class RankLowering {
   static bool IsFirst(std::int32_t stage) { return stage == 0; }
   bool IsLast(std::int32_t stage) const { return stage + 1 == shape_.stages(); }
 
-  void Forward(std::int32_t stage, std::int32_t microbatch) {
-    const LoweredAction forward = Make(ActionKind::kForward, stage, microbatch);
-    const Handle slot_user = sink_.TakeSlot(forward);
-    Handle received{};
-    if (!IsFirst(stage)) {
-      received =
+  // A compute whose receive has been added.
+  struct Prepared {
+    ActionKind kind;
+    std::int32_t stage, microbatch;
+    Handle received;           // none: it receives nothing
+    std::size_t gradient = 0;  // MakesInputGradient: its buffer
+  };
+
+  // Chooses the buffers that a message arrives in, and adds the receive.
+  Prepared Prepare(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
+    Prepared compute{kind, stage, microbatch, {}};
+    if (kind == ActionKind::kForward) {
+      if (IsFirst(stage)) return compute;
+      const Handle slot_user = sink_.TakeSlot(Make(kind, stage, microbatch));
+      compute.received =
           sink_.Add(Make(ActionKind::kRecvActivation, stage, microbatch, place_.previous), {slot_user});
+    } else if (MakesInputGradient(kind)) {
+      compute.gradient = gradient_;
+      gradient_ = (gradient_ + 1) % gradients_;
+      if (IsLast(stage)) return compute;
+      compute.received = sink_.Add(Make(ActionKind::kRecvGradient, stage, microbatch, place_.next),
+                                   {gradient_user_[compute.gradient]});
+    } else if (kind != ActionKind::kWeightGradient) {
+      throw std::logic_error("RankLowering::Compute: computes with no microbatch");
     }
-    if (IsLast(stage)) {
-      sink_.Add(forward, {received});
+    return compute;
+  }
+
+  // Adds the compute, and what it sends.
+  void Run(const Prepared& compute) {
+    const LoweredAction action = Make(compute.kind, compute.stage, compute.microbatch);
+    if (compute.kind == ActionKind::kForward) {
+      Forward(compute, action);
+    } else if (MakesInputGradient(compute.kind)) {
+      Backward(compute, action);
+    } else {
+      last_gradient_ = sink_.Add(action, {});
+    }
+    if (FreesSlot(compute.kind)) sink_.FreeSlot(action, last_gradient_);
+  }
+
+  void Forward(const Prepared& compute, const LoweredAction& forward) {
+    if (IsFirst(compute.stage)) sink_.TakeSlot(forward);
+    if (IsLast(compute.stage)) {
+      sink_.Add(forward, {compute.received});
       return;
     }
     Handle& output_user = output_user_[output_];
     output_ = 1 - output_;
-    const Handle done = sink_.Add(forward, {received, output_user});
-    output_user = sink_.Add(Make(ActionKind::kSendActivation, stage, microbatch, place_.next), {done});
+    const Handle done = sink_.Add(forward, {compute.received, output_user});
+    output_user =
+        sink_.Add(Make(ActionKind::kSendActivation, compute.stage, compute.microbatch, place_.next), {done});
   }
 
   // A whole backward, or the part of it that makes what is sent.
-  void Backward(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
-    const LoweredAction backward = Make(kind, stage, microbatch);
-    const bool first = IsFirst(stage);
-    const bool last = IsLast(stage);
-    Handle& gradient_user = gradient_user_[gradient_];
-    gradient_ = 1 - gradient_;
-    Handle received{};
-    if (!last) {
-      received = sink_.Add(Make(ActionKind::kRecvGradient, stage, microbatch, place_.next), {gradient_user});
-    }
+  void Backward(const Prepared& compute, const LoweredAction& backward) {
+    const bool first = IsFirst(compute.stage);
+    const bool last = IsLast(compute.stage);
+    Handle& gradient_user = gradient_user_[compute.gradient];
     // The last stage writes the buffer itself. On other stages the receive waits for its last user.
     const Handle written_after = last && !first ? gradient_user : Handle{};
-    last_gradient_ = sink_.Add(backward, {received, written_after});
+    last_gradient_ = sink_.Add(backward, {compute.received, written_after});
     gradient_user = last_gradient_;
     if (!first) {
       gradient_user =
-          sink_.Add(Make(ActionKind::kSendGradient, stage, microbatch, place_.previous), {last_gradient_});
+          sink_.Add(Make(ActionKind::kSendGradient, compute.stage, compute.microbatch, place_.previous),
+                    {last_gradient_});
     }
   }
 
   PipelineShape shape_;
   RingPlace place_;
   Sink& sink_;
-  std::array<Handle, 2> output_user_{}, gradient_user_{};  // of two buffers each
-  std::size_t output_ = 0, gradient_ = 0;                  // the buffer used next
-  Handle last_gradient_{};                                 // the last action that computed gradients
+  std::array<Handle, 2> output_user_{};
+  std::array<Handle, kMostGradientBuffers> gradient_user_{};
+  std::size_t gradients_;                  // buffers of gradients
+  std::size_t output_ = 0, gradient_ = 0;  // the buffer used next
+  Handle last_gradient_{};                 // the last action that computed gradients
+  std::optional<Prepared> held_;           // where messages overlap: the compute that is not added yet
 };
 
 }  // namespace autocfg

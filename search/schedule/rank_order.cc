@@ -99,26 +99,26 @@ class OrderCheck {
     }
   }
 
-  // Two output buffers by parity of the order of the forwards that send, two gradient buffers by parity of
-  // the order of backwards.
+  // The forwards that send use two output buffers in turn, the backwards two or three gradient buffers.
   void CheckBuffers() {
     using enum ActionKind;
     if (plan_.pp == 1) return;
     std::array<std::int32_t, 2> output{kMissing, kMissing};
-    std::array<std::int32_t, 2> gradient{kMissing, kMissing};
-    int outputs = 0;
-    int backwards = 0;
+    const PipelineShape shape(plan_, actions_.microbatches(), /*ties_embeddings=*/false);
+    std::vector<std::int32_t> gradient(
+        static_cast<std::size_t>(GradientBuffers(shape, actions_.pipeline_rank())), kMissing);
+    std::size_t outputs = 0, backwards = 0;
     for (std::size_t i = 0; i < list_.size(); ++i) {
       const std::int64_t stage = list_[i].stage;
       const std::int64_t k = list_[i].microbatch;
       if (list_[i].kind == kForward && !Last(stage)) {
-        std::int32_t& user = output[static_cast<std::size_t>(outputs++ % 2)];
+        std::int32_t& user = output[outputs++ % output.size()];
         if (user != kMissing)
           Require(static_cast<std::int32_t>(i), user, "which still uses its output buffer");
         user = actions_.At(kSendActivation, stage, k);
       }
       if (MakesInputGradient(list_[i].kind)) {
-        std::int32_t& user = gradient[static_cast<std::size_t>(backwards++ % 2)];
+        std::int32_t& user = gradient[backwards++ % gradient.size()];
         const std::int32_t writer =
             Last(stage) ? static_cast<std::int32_t>(i) : actions_.At(kRecvGradient, stage, k);
         if (user != kMissing) Require(writer, user, "which still uses its gradient buffer");
@@ -127,35 +127,34 @@ class OrderCheck {
     }
   }
 
-  // Activation slots: a forward takes its stage's lowest free one, which its receive may fill only once the
-  // last action that used it is done. Where backwards are split, the tensors of the head are no part of the
-  // slot: a forward of the last stage needs those of the microbatch before.
+  // Activation slots: a microbatch takes its stage's lowest free one, which its receive may fill only once
+  // the last action that used it is done. Where backwards are split, the tensors of the head are no part of
+  // the slot: a forward of the last stage needs those of the microbatch before.
   void CheckSlots() {
     using Slot = std::pair<std::int64_t, std::int32_t>;  // microbatch in it, last action that left it
     std::vector<std::vector<Slot>> slots_of_chunk(static_cast<std::size_t>(plan_.virtual_stages));
     std::int32_t head_user = kMissing;
     for (std::size_t i = 0; i < list_.size(); ++i) {
       const ActionKind kind = list_[i].kind;
-      if (kind != ActionKind::kForward && !FreesSlot(kind)) continue;
       const std::int64_t stage = list_[i].stage;
       const std::int64_t k = list_[i].microbatch;
-      std::vector<Slot>& slots = slots_of_chunk[static_cast<std::size_t>(ChunkOf(plan_, stage))];
-      const std::int64_t wanted = kind == ActionKind::kForward ? kMissing : k;
-      auto slot =
-          std::find_if(slots.begin(), slots.end(), [wanted](const Slot& s) { return s.first == wanted; });
-      if (FreesSlot(kind)) {
-        if (slot != slots.end()) *slot = {kMissing, static_cast<std::int32_t>(i)};
-        continue;
+      const auto index = static_cast<std::int32_t>(i);
+      if (const bool takes = TakesSlot(kind, stage); takes || FreesSlot(kind)) {
+        std::vector<Slot>& slots = slots_of_chunk[static_cast<std::size_t>(ChunkOf(plan_, stage))];
+        const std::int64_t wanted = takes ? kMissing : k;
+        auto slot =
+            std::find_if(slots.begin(), slots.end(), [wanted](const Slot& s) { return s.first == wanted; });
+        if (FreesSlot(kind)) {
+          if (slot != slots.end()) *slot = {kMissing, index};
+          continue;
+        }
+        if (slot == slots.end()) slot = slots.insert(slots.end(), {kMissing, kMissing});
+        if (slot->second != kMissing && IsRecv(kind))
+          Require(index, slot->second, "which still uses its activation slot");
+        slot->first = k;
       }
-      if (slot == slots.end()) slot = slots.insert(slots.end(), {kMissing, kMissing});
-      if (slot->second != kMissing && !IsFirstStage(stage)) {
-        Require(actions_.At(ActionKind::kRecvActivation, stage, k), slot->second,
-                "which still uses its activation slot");
-      }
-      slot->first = k;
-      if (!SplitsBackward(plan_) || !Last(stage)) continue;
-      if (head_user != kMissing)
-        Require(static_cast<std::int32_t>(i), head_user, "which still uses the tensors of the head");
+      if (kind != ActionKind::kForward || !SplitsBackward(plan_) || !Last(stage)) continue;
+      if (head_user != kMissing) Require(index, head_user, "which still uses the tensors of the head");
       head_user = actions_.At(ActionKind::kInputGradient, stage, k);
     }
   }

@@ -206,7 +206,7 @@ std::vector<Case> Cases() {
       {"SplitTooShort", Train("pp=2,split=1+2"), 2, {"split", "add up to"}},
       {"SplitOfWords", Train("pp=2,split=front"), 2, {"--plan", "split=front"}},
       {"InterleavedAlone", Train("pp=2,schedule=interleaved"), 2, {"vpp"}},
-      {"OverlappedMessages", Train("pp=2,p2p_overlap=1"), 2, {"p2p_overlap=1", "not supported yet"}},
+      {"OverlappedReduction", Train("dp=2,grad_overlap=1"), 2, {"grad_overlap=1", "not supported yet"}},
       {"UnknownAttention", Train("tp=1,attention=unfusd"), 2, {"attention=unfusd", "did you mean unfused"}},
       {"OutputInNoDirectory",
        Search({"--output", "/nonexistent/dir/best.json"}),

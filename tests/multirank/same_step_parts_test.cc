@@ -64,9 +64,10 @@ enum Axis : std::size_t {
   kMicroBatch,
   kRows,
   kZero,
+  kOverlap,
 };
-const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 4,
-                                 2, 2, 3, 7};
+const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 4, 2,
+                                 2, 3, 7, 2};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
@@ -88,6 +89,7 @@ TrainConfig ConfigOf(const Case& c) {
   plan.scatter_gather = c[kRows] == 2;
   plan.zero_stage = c[kZero] / 2 + c[kZero] % 2;  // 0, 1, 1, 2, 2, 3, 3
   plan.dp_shard = c[kZero] > 0 && c[kZero] % 2 == 0 ? 2 : 0;
+  plan.p2p_overlap = c[kOverlap] == 1;
   const std::int64_t stages = plan.pp * plan.virtual_stages;
   config.model.layers = stages > 6 ? stages : 2 * stages;
   if (c[kSplit] == 1) {
@@ -116,11 +118,11 @@ std::string Describe(const TrainConfig& c) {
   const ParallelPlan& p = c.plan;
   std::string text = fmt::format(
       "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} "
-      "recompute={}:{} attention={} sp={} scatter_gather={} zero={} dp_shard={}",
+      "recompute={}:{} attention={} sp={} scatter_gather={} p2p_overlap={} zero={} dp_shard={}",
       c.model.name, Name(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
       c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
       static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers,
-      Name(p.attention), p.sequence_parallel, p.scatter_gather, p.zero_stage, p.dp_shard);
+      Name(p.attention), p.sequence_parallel, p.scatter_gather, p.p2p_overlap, p.zero_stage, p.dp_shard);
   for (const std::int64_t layers : p.split_layers) text += fmt::format(" {}", layers);
   return text;
 }
@@ -252,8 +254,9 @@ ModelSpec RandomModel(std::mt19937_64& random, std::int64_t tp) {
   return m;
 }
 
-// Returns a random legal run of at most eight ranks.
-TrainConfig RandomConfig(std::mt19937_64& random) {
+// Returns a random legal run of at most eight ranks. `messages` says whether messages overlap; all other
+// choices follow from `random`.
+TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& messages) {
   for (;;) {
     ParallelPlan plan;
     plan.tp = Pick(random, {1, 2, 3, 4});
@@ -268,6 +271,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     plan.attention = static_cast<Attention>(random() % kAttentionCount);
     plan.sequence_parallel = random() % 2;
     plan.scatter_gather = random() % 2;
+    plan.p2p_overlap = messages() % 2;
     plan.zero_stage = static_cast<std::int64_t>(random() % 4);
     if (plan.zero_stage > 0) plan.dp_shard = Pick(random, {0, 2, 3});
     TrainConfig c = ShortRun(RandomModel(random, plan.tp));
@@ -296,8 +300,9 @@ class SameStepAtRandom : public ::testing::TestWithParam<int> {};
 
 TEST_P(SameStepAtRandom, MatchesOneRank) {
   std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
+  std::mt19937_64 messages(static_cast<std::uint64_t>(GetParam()) + 1000);
   for (int i = 0; i < 20; ++i) {
-    const TrainConfig config = RandomConfig(random);
+    const TrainConfig config = RandomConfig(random, messages);
     SCOPED_TRACE(Describe(config));
     ExpectSame(config, OneRank(config));
   }

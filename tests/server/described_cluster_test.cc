@@ -106,7 +106,7 @@ TEST_F(DescribedCluster, PredictOnlyStudyTakesTheNamedValues) {
   }
   v1::SearchSpec later = spec;
   later.set_device("paced");
-  later.mutable_space(2)->set_name("p2p_overlap");
+  later.mutable_space(2)->set_name("grad_overlap");
   EXPECT_EQ(CreateStatus(later).error_code(), grpc::StatusCode::UNIMPLEMENTED);
   spec.set_predict_only(true);
   const v1::Study study = Run(spec);

@@ -152,7 +152,7 @@ TEST_F(StudyRunnersTest, TransientStorageFailureIsRetried) {
 TEST_F(StudyRunnersTest, BackoffGrowsUpToItsLimit) {
   Open(Pauses(milliseconds(20), milliseconds(80)));
   v1::SearchSpec spec = SmallSpec();  // planned at once: each retry edits the row twice
-  for (const char* name : {"sp", "zero", "scatter_gather"}) {
+  for (const char* name : {"sp", "zero", "p2p_overlap", "scatter_gather"}) {
     v1::SpaceAxis& axis = *spec.add_space();
     axis.set_name(name);
     axis.add_values("0");

@@ -126,8 +126,9 @@ std::int64_t Pick(std::mt19937_64& random, const std::vector<std::int64_t>& valu
   return values[random() % values.size()];
 }
 
-// `split` says whether backwards are split; all other choices follow from `random`.
-TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& split) {
+// `split` says whether backwards are split, `messages` whether messages overlap; all other choices follow
+// from `random`.
+TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& split, std::mt19937_64& messages) {
   ParallelPlan plan;
   plan.tp = Pick(random, {1, 1, 2});
   plan.pp = Pick(random, {1, 2, 3, 4});
@@ -141,6 +142,7 @@ TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& split) {
   } else if (plan.pp > 1 && split() % 2 == 0) {
     plan.schedule = Schedule::kZeroBubbleH1;
   }
+  plan.p2p_overlap = plan.pp > 1 && messages() % 2 == 0;
   plan.micro_batch = Pick(random, {1, 2});
   plan.recompute = random() % 2 ? Recompute::kFull : Recompute::kNone;
   const std::int64_t stages = plan.pp * plan.virtual_stages;
@@ -161,20 +163,23 @@ TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& split) {
 }
 
 TEST(Paced, EveryActionOfRandomPlansMatchesTheSimulator) {
-  std::mt19937_64 random(20260917), split(1);
-  int interleaved = 0, splits = 0;
+  std::mt19937_64 random(20260917), split(1), messages(2);
+  int interleaved = 0, splits = 0, overlaps = 0;
   for (int i = 0; i < 60; ++i) {
-    const TrainConfig c = RandomConfig(random, split);
+    const TrainConfig c = RandomConfig(random, split, messages);
     SCOPED_TRACE(::testing::Message()
                  << "plan " << i << ": tp=" << c.plan.tp << " pp=" << c.plan.pp << " dp=" << c.plan.dp
-                 << " vpp=" << c.plan.virtual_stages << " schedule=" << static_cast<int>(c.plan.schedule));
+                 << " vpp=" << c.plan.virtual_stages << " schedule=" << static_cast<int>(c.plan.schedule)
+                 << " p2p_overlap=" << c.plan.p2p_overlap);
     interleaved += c.plan.schedule == Schedule::kInterleaved;
     splits += SplitsBackward(c.plan);
+    overlaps += OverlapsMessages(c.plan);
     const TracedStep simulated = SimulateOps(c);
     ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(c), simulated, Lower(c.model, c.workload, c.plan)));
   }
   EXPECT_GT(interleaved, 5);
   EXPECT_GT(splits, 5);
+  EXPECT_GT(overlaps, 15);
 }
 
 // Compares with the cost model's own trace of a plan, from the same op times.
@@ -183,6 +188,11 @@ TEST(Paced, MatchesTheTraceOfTheCostModel) {
        {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
         ParallelPlan{{.pp = 4}, {.recompute = Recompute::kFull}, {.schedule = Schedule::kGPipe}},
         ParallelPlan{{.tp = 2, .pp = 4}, {}, {.schedule = Schedule::kZeroBubbleH1}},
+        ParallelPlan{{.pp = 4}, {}, {.schedule = Schedule::kGPipe}, {.p2p_overlap = true}},
+        ParallelPlan{{.pp = 2, .dp = 2},
+                     {},
+                     {.virtual_stages = 2, .schedule = Schedule::kInterleaved},
+                     {.p2p_overlap = true}},
         ParallelPlan{{.pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     const ModelSpec model = SmallGpt(4, 16, 4, 61);

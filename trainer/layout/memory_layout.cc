@@ -5,6 +5,7 @@
 
 #include "kernels/ops.h"
 #include "search/ops/memory_sizes.h"
+#include "search/schedule/compute_order.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -32,7 +33,9 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
       grouping_(GroupParameters(parameters_, shape.shards)),
       tensors_(parameters_.size()),
       units_(grouping_.units.size()),
-      slots_(shape.chunks.size()) {
+      slots_(shape.chunks.size()),
+      grads_(static_cast<std::size_t>(GradientBuffers(
+          PipelineShape(shape.plan, shape.microbatches, shape.model.tied_embeddings), shape.pipeline))) {
   if (slots.size() != shape.chunks.size())
     throw std::invalid_argument("memory layout: expected slots for each chunk");
   const Precision& precision = shape.workload.precision;

@@ -121,7 +121,7 @@ struct GroupStaging {
 
 class MemoryLayout {
  public:
-  // Reserves all tensors. `slots`: by chunk, the maximum number of in-flight microbatches (MaxInFlight).
+  // Reserves all tensors. `slots`: by chunk, how many activation slots it has (ActivationSlots).
   // Requires that `arena` is empty and not committed.
   MemoryLayout(const RankShape& shape, std::span<const int> slots, Arena& arena);
   MemoryLayout(const MemoryLayout&) = delete;
@@ -152,8 +152,8 @@ class MemoryLayout {
 
   // grad(j): gradient of the residual stream for the rank's j-th backward of a step. output(i): output of the
   // rank's i-th forward that sends its output.
-  const Tensor& grad(std::int64_t j) const { return grads_[j % 2]; }
-  Tensor& grad(std::int64_t j) { return grads_[j % 2]; }
+  const Tensor& grad(std::int64_t j) const { return grads_[static_cast<std::size_t>(j) % grads_.size()]; }
+  Tensor& grad(std::int64_t j) { return grads_[static_cast<std::size_t>(j) % grads_.size()]; }
   const Tensor& output(std::int64_t i) const { return outputs_[i % 2]; }
 
  private:
@@ -194,7 +194,7 @@ class MemoryLayout {
   std::vector<std::int64_t> slot_bytes_;
   Workspace workspace_;
   GroupStaging staging_;
-  std::array<Tensor, 2> grads_;
+  std::vector<Tensor> grads_;  // GradientBuffers of them; one tensor without a pipeline
   std::array<Tensor, 2> outputs_;
   std::vector<std::pair<Reservation, Tensor*>> pending_;
 };

@@ -1,5 +1,6 @@
 // In-flight communication of a rank. Waiting for one operation drives all of them, so no operation depends on
-// progress that a communicator does not guarantee. One rank, one thread.
+// progress that a communicator does not guarantee. While the rank computes, Progress drives them
+// (progressing_ops.h). One rank, one thread.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,11 @@ class PendingWorks {
   // waited for repeatedly.
   void Wait(std::int64_t ticket);
   void WaitAll();
+
+  // Makes all operations progress as far as they can without waiting. Throws CommError.
+  void Progress() {
+    if (!entries_.empty()) TestAll();
+  }
 
   // Waits for an operation and drives the others meanwhile.
   void Run(std::unique_ptr<Work> work);

@@ -10,7 +10,7 @@
 namespace autocfg::trainer {
 namespace {
 
-enum class Progress : std::uint8_t { kNotRun, kInFlight, kHasInputGradient, kDone };
+enum class Progress : std::uint8_t { kNotRun, kHasSlot, kInFlight, kHasInputGradient, kDone };
 
 // The slots of one chunk, and the progress of its microbatches.
 struct Chunk {
@@ -31,18 +31,23 @@ BufferPlan::BufferPlan(const RankShape& shape, const RankProgram& program)
   std::int64_t sending = 0;
   std::int64_t backwards = 0;
   for (const Action& action : program) {
-    if (!IsStageCompute(action.kind)) continue;
+    const bool receives = action.kind == ActionKind::kRecvActivation;
+    if (!receives && !IsStageCompute(action.kind)) continue;
     const std::size_t c = shape.ChunkOfStage(action.stage);
     Chunk& chunk = chunks.at(c);
     BufferUse& use = uses_[c].at(static_cast<std::size_t>(action.microbatch));
     Progress& progress = chunk.progress[static_cast<std::size_t>(action.microbatch)];
-    if (action.kind == ActionKind::kForward) {
+    if (receives || (action.kind == ActionKind::kForward && progress == Progress::kNotRun)) {
       if (progress != Progress::kNotRun) Wrong(action);
-      progress = Progress::kInFlight;
+      progress = Progress::kHasSlot;
       const auto free = std::find(chunk.taken.begin(), chunk.taken.end(), false);
       use.slot = static_cast<std::size_t>(free - chunk.taken.begin());
       if (free == chunk.taken.end()) chunk.taken.push_back(false);
       chunk.taken[use.slot] = true;
+    }
+    if (action.kind == ActionKind::kForward) {
+      if (progress != Progress::kHasSlot) Wrong(action);
+      progress = Progress::kInFlight;
       if (!shape.chunks[c].last) use.output = sending++;
       continue;
     }

@@ -13,7 +13,8 @@
 namespace autocfg::trainer {
 
 struct BufferUse {
-  std::size_t slot = 0;       // activation slot of the stage: the lowest slot free at the forward
+  // activation slot of the stage: the lowest slot free at the receive, or at the forward if nothing arrives
+  std::size_t slot = 0;
   std::int64_t output = -1;   // number of the rank's earlier forwards that sent their output; last stage: -1
   std::int64_t gradient = 0;  // number of the rank's earlier backwards, or input gradients
 };

@@ -6,12 +6,12 @@
 #include <string_view>
 #include <utility>
 
-#include "search/schedule/action_kinds.h"
 #include "trainer/checkpoint/weights.h"
 #include "trainer/layout/errors.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/model/initialize.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/parallel/progressing_ops.h"
 #include "trainer/run/peer_times.h"
 
 namespace autocfg::trainer {
@@ -32,13 +32,9 @@ RankProgram MakeProgram(const TrainConfig& config, std::int64_t rank) {
 
 // Returns, by chunk, the number of activation slots that the rank's program needs.
 std::vector<int> SlotsOf(const RankShape& shape, const RankProgram& program) {
-  ComputeOrder order;
-  for (const Action& action : program) {
-    if (IsStageCompute(action.kind)) order.push_back(action);
-  }
   std::vector<int> slots;
   for (const StageShape& chunk : shape.chunks)
-    slots.push_back(MaxInFlight(order, static_cast<int>(chunk.stage)));
+    slots.push_back(static_cast<int>(ActivationSlots(program, chunk.stage)));
   return slots;
 }
 
@@ -95,7 +91,9 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   stream_ = backend.device->CreateStream();
   PlanMemory();
   groups_ = MakeGroups(*backend.comm, shape_, layout_->staging());
-  run_.emplace(Execution{*backend.ops, *stream_, groups_, pending_, SplitsSequence(config.plan),
+  if (OverlapsMessages(config.plan)) progressing_ops_ = CreateProgressingOps(*backend.ops, pending_);
+  Ops& ops = progressing_ops_ != nullptr ? *progressing_ops_ : *backend.ops;
+  run_.emplace(Execution{ops, *stream_, groups_, pending_, SplitsSequence(config.plan),
                          ShardedUnitsOf(shape_, *layout_)});
   exchange_.emplace(shape_, *layout_, *run_, *backend.device);
   SetWeights();

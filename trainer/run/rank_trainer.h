@@ -83,6 +83,7 @@ class RankTrainer {
   std::unique_ptr<MemoryLayout> layout_;
   Groups groups_;
   PendingWorks pending_;
+  std::unique_ptr<Ops> progressing_ops_;  // null: nothing overlaps compute
   std::optional<Execution> run_;
   std::optional<RankExchange> exchange_;
   std::vector<PipelineStage> stages_;  // by chunk

@@ -84,9 +84,10 @@ class PlanMemory {
           (units.LargestStreamed(!tied) + (tied ? units.token_embedding : 0)) * SizeOf(types_.gradients);
     }
     if (ShardsParameters(plan_)) bytes.workspace += units.LargestStreamed(true) * SizeOf(types_.parameters);
-    // Only a last rank with a single stage sends no output.
-    const bool sends_output = !place.last || plan_.virtual_stages > 1;
-    if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * message_;
+    // Only a last rank with a single stage sends no output and receives no gradient.
+    const bool one_way = place.last && plan_.virtual_stages == 1;
+    const std::int64_t buffers = one_way ? 2 : OverlapsMessages(plan_) ? 5 : 4;
+    if (plan_.pp > 1) bytes.communication += buffers * message_;
     const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
     const bool sharded = ShardsStates(plan_), replicas = StateReplicas(plan_) > 1;
     bytes.communication += kCollectiveStagingBytes *
@@ -124,8 +125,8 @@ MemoryBytes WorstRankMemory(const ModelSpec& model, const Workload& workload, co
     for (std::int64_t rank = 1; rank < plan.pp; ++rank) consider(rank);
   } else {
     // Middle ranks hold the same parameters, and slots of the same sizes, one per in-flight microbatch of
-    // their stages. None of their stages has more in flight than the same chunk of the previous rank: in
-    // every schedule, later ranks have a shorter warm-up.
+    // their stages. From rank 1 on, none of their stages has more in flight than the same chunk of the
+    // previous rank: in every schedule, later ranks have a shorter warm-up.
     if (plan.pp > 2) consider(1);
     if (plan.pp > 1) consider(plan.pp - 1);
   }

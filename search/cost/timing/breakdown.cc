@@ -37,7 +37,7 @@ Exposed ExposedOf(const PipelineCosts& costs, const PipelineStages& pipeline, co
     exposed.norm_s = std::max(exposed.norm_s, c.norm_s);
     exposed.update_s = std::max(exposed.update_s, c.update_s);
     ends_s = std::max(ends_s, c.update_s + c.gather_s);
-    const double rank_s = pipeline.chunks() == 1 ? first_chunk.Total() : pipeline.OfRank(s).Total();
+    const double rank_s = pipeline.OfRank(s).Total();
     if (rank_s > slowest_s) {
       exposed.slowest = s;
       slowest_s = rank_s;
@@ -49,7 +49,8 @@ Exposed ExposedOf(const PipelineCosts& costs, const PipelineStages& pipeline, co
   return exposed;
 }
 
-// Attributes the pipeline's time to the actions of its slowest rank; the rest is bubble.
+// Attributes the pipeline's time to the actions of its slowest rank; the rest is bubble. So is what a rank
+// waits for messages that overlap.
 Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const Exposed& exposed,
                     double pipe_s) {
   const auto m = static_cast<double>(microbatches);
@@ -57,7 +58,8 @@ Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const
   Breakdown parts;
   for (std::size_t stage = exposed.slowest; stage < costs.stages.size(); stage += p) {
     const StageCosts& q = costs.stages[stage];
-    const int messages = (stage > 0 ? 1 : 0) + (stage + 1 < costs.stages.size() ? 1 : 0);
+    const int messages =
+        costs.overlaps_messages ? 0 : (stage > 0 ? 1 : 0) + (stage + 1 < costs.stages.size() ? 1 : 0);
     const double messages_s = q.TensorMessages() - q.tp_recompute_s;
     parts.compute += q.Total(m) - m * (messages_s + q.recompute_s);
     parts.recompute += m * q.recompute_s;

@@ -10,10 +10,14 @@
 namespace autocfg {
 namespace {
 
+// How far apart the bounds with and without overlapping messages may be, where the former stands for a time
+// that lies between both.
+constexpr double kClose = 1.02;
+
 class Pipeline {
  public:
-  Pipeline(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core)
-      : stages_(costs, microbatches, ranks_per_core),
+  Pipeline(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core, bool overlaps)
+      : stages_(costs, microbatches, ranks_per_core, overlaps),
         microbatches_(microbatches),
         m_(static_cast<double>(microbatches)),
         ranks_(stages_.ranks()),
@@ -22,9 +26,9 @@ class Pipeline {
   PipelineEnd GPipe() const {
     double down = 0, slowest_forward = 0;
     for (std::size_t s = 0; s < ranks_; ++s) {
-      const StageTime t = stages_.At(s);
-      down += t.forward;
-      slowest_forward = std::max(slowest_forward, t.forward);
+      const double passing = stages_.At(s).forward, busy = stages_.Busy(s).forward;
+      down += passing;
+      slowest_forward = std::max({slowest_forward, busy, passing - busy});  // messages follow one another too
     }
     const std::vector<double> up = BackwardEnds();
     PipelineEnd end{down + (m_ - 1) * slowest_forward + up.front(), {}};
@@ -55,22 +59,29 @@ class Pipeline {
       first_after -= last.backward - stages_.FirstSaves(LastChunk(q));
       const double both = m_ * rank.Total() - stages_.RankFirstSaves(q);
       end.lead_s.push_back(before.backward);
+      // The messages that a path to the rank waits for, if they overlap: `rank` has none then.
+      const double first_input = first.forward - stages_.Busy(q).forward;
+      const double first_gradient = last.backward - stages_.Busy(LastChunk(q)).backward;
       // Busy from the first forward to the last backward.
-      const double busy = before.forward + both + before.backward;
+      const double busy = before.forward + first_input + both + before.backward;
       const StageTime outside = OutsideSteadyState(q);
       // Its first backward waits until the first microbatch went all the way down and back up to it.
-      const double waits = ways.forward + first_after + both - outside.forward + before.backward;
+      const double waits =
+          ways.forward + first_after + first_gradient + both - outside.forward + before.backward;
       // The microbatch of its last forward goes down from it and all the way up.
-      const double awaited = before.forward + both - outside.backward + after.forward + ways.backward;
+      const double awaited =
+          before.forward + first_input + both - outside.backward + after.forward + ways.backward;
       longest = std::max({longest, busy, waits, awaited});
       // Both, if its first backward precedes its last forward.
       if (outside.forward < m_ * rank.forward) {
         const double steady = both - outside.forward - outside.backward;
-        longest = std::max(longest, ways.forward + first_after + steady + after.forward + ways.backward);
+        longest = std::max(
+            longest, ways.forward + first_after + first_gradient + steady + after.forward + ways.backward);
       }
       before.forward += first.forward;
       before.backward += first.backward;
     }
+    if (stages_.overlaps() && chunks_ == 1) longest = std::max(longest, RoundTrips());
     end.seconds = longest;
     return end;
   }
@@ -85,8 +96,8 @@ class Pipeline {
     double last_forward = 0;           // when the last rank has ended its last forward
     double before = 0;                 // forwards of the ranks before q
     for (std::size_t q = 0; q < ranks_; ++q) {
-      const StageTime t = stages_.At(q);
-      first_after -= t.backward - stages_.FirstSaves(q);
+      const StageTime t = stages_.Busy(q), passing = stages_.At(q);
+      first_after -= passing.backward - stages_.FirstSaves(q);
       const double all = m_ * t.Total() - stages_.FirstSaves(q) - stages_.FirstWeightsSave(q);
       // Forwards before the first input gradient; as many input gradients follow the last forward.
       const double ahead = std::min(m_, static_cast<double>(ranks_ - q));
@@ -97,7 +108,7 @@ class Pipeline {
       const double waits = forwards + first_after - ahead * t.forward;
       ends[q] = std::max(before, waits) + to_last_gradient;
       const double begins = ahead < m_ ? std::max(before, waits) : before;
-      before += t.forward;
+      before += passing.forward;
       last_forward = std::max(last_forward, begins + to_last_forward + forwards - before);
     }
     ends.back() = std::max(ends.back(), last_forward + stages_.At(ranks_ - 1).backward);
@@ -110,6 +121,22 @@ class Pipeline {
   }
 
  private:
+  // 1F1B: the first rank runs the forward of microbatch k + ranks after the backward of microbatch k, and
+  // that one waits until its microbatch went all the way down and back, messages included. So they go one
+  // after the other; at last the first rank runs the backwards that are left.
+  double RoundTrips() const {
+    StageTime way;
+    double first_saves = 0;
+    for (std::size_t s = 0; s < ranks_; ++s) {
+      way.forward += stages_.At(s).forward;
+      way.backward += stages_.At(s).backward;
+      first_saves += stages_.FirstSaves(s);
+    }
+    const auto trips = static_cast<double>((microbatches_ - 1) / static_cast<std::int64_t>(ranks_));
+    const double left = m_ - 1 - trips * static_cast<double>(ranks_);
+    return (1 + trips) * (way.forward + way.backward) - first_saves + left * stages_.Busy(0).backward;
+  }
+
   // GPipe: by rank, the seconds from the first backward on the last stage to the rank's last backward. The
   // first backward goes up to a stage. From there the second goes on, and all but it wait for the slowest
   // stage on their way.
@@ -124,16 +151,18 @@ class Pipeline {
     std::vector<double> ends(ranks_);
     double first = 0, passed = 0;
     for (std::size_t s = ranks_; s-- > 0;) {
-      const double backward = stages_.At(s).backward;
-      first += backward - stages_.FirstSaves(s);
-      Way way{backward, first - passed, 0};
-      passed += backward;
+      const double passing = stages_.At(s).backward, busy = stages_.Busy(s).backward;
+      // The last of the messages that follow one another, where they overlap.
+      const double last_message = first + m_ * (passing - busy);
+      first += passing - stages_.FirstSaves(s);
+      Way way{busy, first - passed - (passing - busy), 0};
+      passed += passing;
       for (; !ways.empty() && ways.back().slowest <= way.slowest; ways.pop_back())
         way.begin = std::max(way.begin, ways.back().begin);
       way.most = way.begin + (m_ - 2) * way.slowest;
       if (!ways.empty()) way.most = std::max(way.most, ways.back().most);
       ways.push_back(way);
-      ends[s] = m_ > 1 ? std::max(first, passed + way.most) : first;
+      ends[s] = m_ > 1 ? std::max({first, passed + way.most, last_message + busy}) : first;
     }
     return ends;
   }
@@ -163,14 +192,21 @@ class Pipeline {
     const auto group = static_cast<double>(ranks_);  // microbatches; legal plans have a multiple of it
     for (std::size_t q = 0; q < ranks_; ++q) {
       const StageTime rank = stages_.OfRank(q), first = stages_.At(q), last = stages_.At(LastChunk(q));
-      way.forward = std::max(way.forward, before_first.forward + group * (rank.forward - last.forward) +
-                                              all_last.forward - before_last.forward);
+      const StageTime busy_last = stages_.Busy(LastChunk(q));
+      // The rank begins with a message, and runs the last chunk of the first microbatch when it is done with
+      // the group: messages that overlap have arrived by then.
+      const double first_input = first.forward - stages_.Busy(q).forward;
+      const double last_input = last.forward - busy_last.forward;
+      way.forward = std::max(way.forward, before_first.forward + first_input +
+                                              group * (rank.forward - busy_last.forward) + all_last.forward -
+                                              before_last.forward - last_input);
       // A group of all microbatches has the first one.
       const double saves = microbatches_ == static_cast<std::int64_t>(ranks_)
                                ? stages_.RankFirstSaves(q) - stages_.FirstSaves(LastChunk(q))
                                : 0;
-      way.backward = std::max(way.backward, before_first.backward + group * (rank.backward - last.backward) -
-                                                saves + all_last.backward - before_last.backward);
+      way.backward =
+          std::max(way.backward, before_first.backward + group * (rank.backward - busy_last.backward) -
+                                     saves + all_last.backward - before_last.backward);
       before_first.forward += first.forward;
       before_first.backward += first.backward;
       before_last.forward += last.forward;
@@ -183,7 +219,7 @@ class Pipeline {
   // forward (as many, in the mirrored order of chunks). Those of all microbatches include the first.
   StageTime OutsideSteadyState(std::size_t q) const {
     if (chunks_ == 1) {
-      const StageTime t = stages_.At(q);
+      const StageTime t = stages_.Busy(q);
       const double count = std::min(m_, static_cast<double>(ranks_ - q));
       return {count * t.forward, count * t.backward - (count < m_ ? 0 : stages_.FirstSaves(q))};
     }
@@ -195,7 +231,7 @@ class Pipeline {
       // Seen from the end, the last backwards run the chunks in the order of the first forwards.
       const auto of_chunk = static_cast<double>(InterleavedComputes(count, p, v, chunk));
       const auto stage = static_cast<std::size_t>(chunk * p) + q;
-      const StageTime t = stages_.At(stage);
+      const StageTime t = stages_.Busy(stage);
       outside.forward += of_chunk * t.forward;
       outside.backward += of_chunk * t.backward - (of_chunk < m_ ? 0 : stages_.FirstSaves(stage));
     }
@@ -208,11 +244,9 @@ class Pipeline {
   std::size_t ranks_, chunks_;
 };
 
-}  // namespace
-
-PipelineEnd PipelineBound(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
-                          double ranks_per_core) {
-  const Pipeline pipeline(costs, microbatches, ranks_per_core);
+PipelineEnd BoundOf(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
+                    double ranks_per_core, bool overlaps) {
+  const Pipeline pipeline(costs, microbatches, ranks_per_core, overlaps);
   switch (schedule) {
     case Schedule::kGPipe: return pipeline.GPipe();
     case Schedule::kOneFOneB:
@@ -222,18 +256,32 @@ PipelineEnd PipelineBound(const PipelineCosts& costs, Schedule schedule, std::in
   throw std::logic_error("a schedule without a bound");
 }
 
-bool PipelineBoundIsClose(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches) {
-  if (SplitsBackward(schedule))
-    return microbatches / kMicrobatchesOfCloseZeroBubble >= static_cast<std::int64_t>(costs.ranks.size());
+}  // namespace
+
+PipelineEnd PipelineBound(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
+                          double ranks_per_core) {
+  return BoundOf(costs, schedule, microbatches, ranks_per_core, costs.overlaps_messages);
+}
+
+bool PipelineBoundIsClose(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
+                          double ranks_per_core) {
+  if (SplitsBackward(schedule)) {
+    return !costs.overlaps_messages &&
+           microbatches / kMicrobatchesOfCloseZeroBubble >= static_cast<std::int64_t>(costs.ranks.size());
+  }
   const std::vector<StageCosts>& stages = costs.stages;
-  if (stages.size() == costs.ranks.size()) return true;
-  for (std::size_t s = 2; s + 1 < stages.size(); ++s) {
+  const bool one_each = stages.size() == costs.ranks.size();
+  for (std::size_t s = 2; !one_each && s + 1 < stages.size(); ++s) {
     if (stages[s].forward_s != stages[1].forward_s || stages[s].backward_s != stages[1].backward_s ||
         stages[s].first_saves_s != stages[1].first_saves_s) {
       return false;
     }
   }
-  return true;
+  if (!costs.overlaps_messages || costs.p2p_s == 0 || schedule == Schedule::kGPipe) return true;
+  const auto bound_s = [&](bool overlaps) {
+    return BoundOf(costs, schedule, microbatches, ranks_per_core, overlaps).seconds;
+  };
+  return bound_s(false) <= kClose * bound_s(true);
 }
 
 }  // namespace autocfg

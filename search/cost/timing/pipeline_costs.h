@@ -52,8 +52,9 @@ struct PipelineCosts {
   std::vector<StageCosts> stages;  // of the model, in order
   // of the pipeline, in order; rank r has the stages r, r + ranks, r + 2 ranks, ...
   std::vector<RankCosts> ranks;
-  double p2p_s = 0;      // one message between stages, until it can be used
-  double scalars_s = 0;  // sum of the scalars over all ranks
+  double p2p_s = 0;                // one message between stages, until it can be used
+  bool overlaps_messages = false;  // they travel while ranks compute
+  double scalars_s = 0;            // sum of the scalars over all ranks
 };
 
 }  // namespace autocfg

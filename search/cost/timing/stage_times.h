@@ -38,14 +38,18 @@ struct StageTime {
   double Total() const { return forward + backward + weights; }
 };
 
-// Times of stages, in a step of several microbatches for those after the first; they include the receives
-// before their computes. A receive is issued right before the
-// compute that needs it (search/schedule/rank_lowering.h), so nothing hides it. Refers to the costs.
+// Times of stages, in a step of several microbatches for those after the first. Unless messages overlap, a
+// receive is issued right before the compute that needs it (search/schedule/rank_lowering.h), so nothing
+// hides it. Refers to the costs.
 class PipelineStages {
  public:
   // `ranks_per_core`: how many ranks share a core, 1 or more.
   PipelineStages(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core)
+      : PipelineStages(costs, microbatches, ranks_per_core, costs.overlaps_messages) {}
+  // `overlaps`: whether messages do, whatever the costs say.
+  PipelineStages(const PipelineCosts& costs, std::int64_t microbatches, double ranks_per_core, bool overlaps)
       : costs_(costs),
+        overlaps_(overlaps),
         single_(microbatches == 1),
         ranks_per_core_(ranks_per_core),
         ranks_(costs.ranks.size()),
@@ -54,13 +58,26 @@ class PipelineStages {
   std::size_t ranks() const { return ranks_; }
   std::size_t chunks() const { return chunks_; }
   std::size_t size() const { return costs_.stages.size(); }
+  bool overlaps() const { return overlaps_; }
 
+  // Returns the time that a microbatch takes from the end of the stage before it: its message and the
+  // compute.
   StageTime At(std::size_t stage) const {
     const StageCosts& c = costs_.stages[stage];
-    return {UnloadedForward(c, ranks_per_core_) + (stage == 0 ? 0 : costs_.p2p_s),
+    const StageTime message = MessagesOf(stage);
+    return {UnloadedForward(c, ranks_per_core_) + message.forward,
             UnloadedBackward(c, ranks_per_core_) - (single_ ? UnloadedSaving(c, ranks_per_core_) : 0) +
-                (stage + 1 == costs_.stages.size() ? 0 : costs_.p2p_s),
+                message.backward,
             UnloadedWeights(c, ranks_per_core_) - (single_ ? UnloadedWeightSaving(c, ranks_per_core_) : 0)};
+  }
+  // Returns the time that the rank spends on a microbatch: as At, but without messages that overlap.
+  StageTime Busy(std::size_t stage) const {
+    StageTime time = At(stage);
+    if (!overlaps_) return time;
+    const StageTime message = MessagesOf(stage);
+    time.forward -= message.forward;
+    time.backward -= message.backward;
+    return time;
   }
   // Returns how much less than At the backward of the first of several microbatches takes; 0 if it is the
   // only one, because At is its time then.
@@ -76,10 +93,11 @@ class PipelineStages {
     for (std::size_t stage = rank; stage < costs_.stages.size(); stage += ranks_) saves += FirstSaves(stage);
     return saves;
   }
+  // Returns the sum of Busy over the rank's stages.
   StageTime OfRank(std::size_t rank) const {
     StageTime t;
     for (std::size_t stage = rank; stage < costs_.stages.size(); stage += ranks_) {
-      const StageTime chunk = At(stage);
+      const StageTime chunk = Busy(stage);
       t.forward += chunk.forward;
       t.backward += chunk.backward;
       t.weights += chunk.weights;
@@ -88,8 +106,13 @@ class PipelineStages {
   }
 
  private:
+  StageTime MessagesOf(std::size_t stage) const {
+    return {stage == 0 ? 0 : costs_.p2p_s, stage + 1 == costs_.stages.size() ? 0 : costs_.p2p_s, 0};
+  }
+
   const PipelineCosts& costs_;
-  bool single_;  // microbatch
+  bool overlaps_;  // messages
+  bool single_;    // microbatch
   double ranks_per_core_;
   std::size_t ranks_, chunks_;
 };

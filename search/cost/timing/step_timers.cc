@@ -59,7 +59,7 @@ PipelineShape KindOf(PipelineShape shape) {
 
 std::size_t StepTimers::ShapeHash::operator()(const PipelineShape& shape) const {
   return absl::HashOf(shape.schedule, shape.ranks, shape.virtual_stages, shape.microbatches,
-                      shape.reduces_gradients, shape.sums_norm_gradients);
+                      shape.reduces_gradients, shape.sums_norm_gradients, shape.overlaps_messages);
 }
 
 std::size_t StepTimers::Model::Bytes() const {

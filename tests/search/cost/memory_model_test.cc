@@ -172,7 +172,7 @@ TEST(MemoryModel, LlamaByHand) {
   EXPECT_EQ(selective.workspace - fused.workspace, 2 * scores - attention);
 }
 
-// Compares with the in-flight counts of the schedule's order: the activations are those of each stage times
+// Compares with the slots that the plan's program needs: the activations are those of each stage times
 // its slots.
 TEST(MemoryModel, InFlightMatchesTheSchedules) {
   RandomRuns runs(41);
@@ -184,15 +184,16 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
     gpipe.schedule = Schedule::kGPipe;
     Workload one = run.workload;
     one.global_batch = run.plan.dp * run.plan.micro_batch;
-    const auto m = static_cast<int>(MicrobatchCount(run.workload, run.plan));
+    const std::int64_t m = MicrobatchCount(run.workload, run.plan);
+    const Program program = Lower(run.model, run.workload, run.plan);
     for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
-      const ComputeOrder order = MakeComputeOrder(run.plan, static_cast<int>(rank), m);
+      const RankProgram& list = program.ranks[static_cast<std::size_t>(rank * run.plan.tp * run.plan.dp)];
       const std::int64_t whole = RankMemory(run.model, run.workload, run.plan, rank).activations;
       if (SplitsBackward(run.plan)) {
         // Stage 0 has a buffer of a message for its input. The last stage has one set of the head's tensors,
         // which are all that its slots have more than those of a middle stage with as many layers.
         std::int64_t once = RankMemory(run.model, one, gpipe, rank).activations;
-        const std::int64_t slots = MaxInFlight(order, static_cast<int>(rank));
+        const std::int64_t slots = ActivationSlots(list, rank);
         const LocalDims dims = LocalDimsOf(run.model, run.workload, run.plan);
         const auto bytes = [&](std::int64_t elements) {
           return AlignedBytes(elements * SizeOf(run.workload.precision.compute));
@@ -206,13 +207,12 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
           EXPECT_LT(whole, slots == 1 ? once + 1 : slots * once);
         }
       } else if (run.plan.virtual_stages == 1) {
-        EXPECT_EQ(whole, MaxInFlight(order, static_cast<int>(rank)) *
-                             RankMemory(run.model, one, gpipe, rank).activations);
+        EXPECT_EQ(whole, ActivationSlots(list, rank) * RankMemory(run.model, one, gpipe, rank).activations);
       } else {
         // The slots of a rank lie between the minimum and the maximum over its stages.
         std::int64_t least = m, most = 0;
         for (std::int64_t stage = rank; stage < StageCount(run.plan); stage += run.plan.pp) {
-          const std::int64_t slots = MaxInFlight(order, static_cast<int>(stage));
+          const std::int64_t slots = ActivationSlots(list, stage);
           least = std::min(least, slots);
           most = std::max(most, slots);
         }

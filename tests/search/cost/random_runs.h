@@ -36,7 +36,11 @@ struct RunLimits {
 class RandomRuns {
  public:
   explicit RandomRuns(std::uint64_t seed, RunLimits limits = {})
-      : random_(seed), flags_(~seed), split_backwards_(seed + 1), limits_(std::move(limits)) {
+      : random_(seed),
+        flags_(~seed),
+        split_backwards_(seed + 1),
+        messages_(seed + 2),
+        limits_(std::move(limits)) {
     for (int i = 0; i < kPositionCount; ++i) {
       const ModelSpec model{.position = static_cast<Position>(i)};
       if ((limits_.predicted_only ? CheckPredictable(model) : CheckEngineSupports(model)).ok())
@@ -103,6 +107,7 @@ class RandomRuns {
         default: break;
       }
       plan.scatter_gather = limits_.predicted_only ? Coin() : flags_() % 2 == 0;
+      plan.p2p_overlap = messages_() % 2 == 0;
       plan = Canonical(plan);
       run.workload.seq_len = Pick({1, 5, 16, 129});
       const bool divides = plan.tp > 1 && run.workload.seq_len % plan.tp == 0;
@@ -132,7 +137,7 @@ class RandomRuns {
 
   std::mt19937_64 random_;
   // Of options and values that were added later: the other choices stay as they were.
-  std::mt19937_64 flags_, split_backwards_;
+  std::mt19937_64 flags_, split_backwards_, messages_;
   RunLimits limits_;
   std::vector<Position> positions_;  // those that the runs may have
   std::vector<Schedule> schedules_ = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};

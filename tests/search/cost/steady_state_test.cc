@@ -24,15 +24,16 @@ using test::RandomRuns;
 
 const std::vector<Schedule> kSteadySchedules = test::PredictedSchedules();
 
-// Random numbers for pipelines of all schedules in turn. Those of ZB-H1, which came later, have a stream of
-// their own, so that the others stay the same.
+// Random numbers for pipelines of all schedules in turn. Those of ZB-H1, and whether messages overlap, which
+// came later, have a stream of their own, so that the others stay the same.
 class Draws {
  public:
-  explicit Draws(std::uint64_t seed) : random_(seed), split_(seed) {}
+  explicit Draws(std::uint64_t seed) : random_(seed), split_(seed), messages_(seed + 1) {}
   RandomRuns& Of(Schedule schedule) { return SplitsBackward(schedule) ? split_ : random_; }
+  bool Overlap() { return messages_.Coin(); }
 
  private:
-  RandomRuns random_, split_;
+  RandomRuns random_, split_, messages_;
 };
 
 Schedule ScheduleOf(int i) { return kSteadySchedules[static_cast<std::size_t>(i) % kSteadySchedules.size()]; }
@@ -151,7 +152,8 @@ TEST(SteadyState, IsSkippedExactly) {
   std::map<Schedule, int> mostly_skipped;
   for (int i = 0; i < 4800; ++i) {
     const Schedule schedule = ScheduleOf(i);
-    const SteadyPipeline p = RandomSteadyPipeline(draws.Of(schedule), schedule);
+    SteadyPipeline p = RandomSteadyPipeline(draws.Of(schedule), schedule);
+    p.plan.p2p_overlap = draws.Overlap();
     const TimedStep step = TimeAsTheWhole(p, i);
     if (HasFailure()) return;
     ASSERT_LE(step.computes, p.Computes());
@@ -408,8 +410,10 @@ TEST(GrownTimer, IsThatOfTheLongerProgram) {
   for (int i = 0; i < 400; ++i) {
     RandomRuns& random = draws.Of(ScheduleOf(i));
     SteadyPipeline p = RandomSteadyPipeline(random, ScheduleOf(i));
+    p.plan.p2p_overlap = draws.Overlap();
     const std::int64_t round = p.plan.schedule == Schedule::kInterleaved ? p.plan.pp : 1;
-    p.microbatches = round * random.Between(40, 60);
+    // Where messages overlap, a rank is up to two microbatches ahead of the next one.
+    p.microbatches = round * (random.Between(40, 60) + (p.plan.p2p_overlap ? 30 : 0));
     const ProgramTimer timer = p.Timer();
     const std::int64_t more = random.Between(-5, 50);
     const auto grown = timer.Grown(GrowthOfAll(PipelineShape(p.plan, p.microbatches, true), more));
@@ -450,6 +454,7 @@ TEST(StepTimers, FindTheTimerOfTheProgram) {
     StepTimers timers;
     RandomRuns& random = draws.Of(ScheduleOf(i));
     SteadyPipeline p = RandomSteadyPipeline(random, ScheduleOf(i));
+    p.plan.p2p_overlap = draws.Overlap();
     const std::int64_t round = p.plan.schedule == Schedule::kInterleaved ? p.plan.pp : 1;
     for (int j = 0; j < 12; ++j) {
       p.microbatches = round * random.Between(1, random.Coin() ? 6 : 80);

@@ -70,7 +70,7 @@ TEST(SearchLoop, AutoOnlySpaceKeepsEvenSplits) {
   for (const RankedPlan& r : ranking) EXPECT_EQ(r.plan.split, SplitMode::kEven);
 }
 
-// Messages in parts are faster between nodes, and searches go through them by default.
+// Messages in parts are faster between nodes if nothing hides them, and searches go through them by default.
 TEST(SearchLoop, FindsThatScatteredMessagesAreFasterBetweenNodes) {
   const ModelSpec model = *ModelPreset("llama3-8b");
   const Workload workload{.global_batch = 64, .seq_len = 8192, .precision = *ParsePrecision("bf16")};
@@ -83,7 +83,7 @@ TEST(SearchLoop, FindsThatScatteredMessagesAreFasterBetweenNodes) {
     EXPECT_TRUE(loop->SetCalibration(*times, DeviceOverheadBytes(cluster)).ok());
     return loop->Ranking(1).front();
   };
-  const AxisValues others = {{"sp", {"0"}}, {"zero", {"0"}}};
+  const AxisValues others = {{"sp", {"0"}}, {"zero", {"0"}}, {"p2p_overlap", {"0"}}};
   AxisValues whole = others;
   whole.push_back({"scatter_gather", {"0"}});
   const RankedPlan all = best(others), run = best(whole);
@@ -165,8 +165,9 @@ TEST(SearchLoop, SkipsPlansThatOnlyRecomputeMore) {
   for (const Step& step : RunStudy(loop, truth))
     EXPECT_EQ(step.plan.recompute, Recompute::kNone) << PlanText(step.plan);
 
-  SearchLoop failing =
-      Calibrated({.max_trials = 60}, {{"tp", {"1"}}, {"pp", {"2"}}, {"mbs", {"1"}}, {"split", {"even"}}});
+  const AxisValues few = {
+      {"tp", {"1"}}, {"pp", {"2"}}, {"mbs", {"1"}}, {"split", {"even"}}, {"p2p_overlap", {"0"}}};
+  SearchLoop failing = Calibrated({.max_trials = 60}, few);
   std::set<ParallelPlan> asked;
   while (failing.phase() != SearchPhase::kDone) {
     for (const TrialRequest& r : failing.Next()) {
@@ -187,9 +188,9 @@ TEST(SearchLoop, SkipsPlansThatOnlyRecomputeMore) {
 
 // Among equally fast plans, less memory comes first, wherever the list is cut.
 TEST(SearchLoop, PrefersLessMemoryAmongEquallyFastPlans) {
-  const AxisValues space = {{"tp", {"1"}},       {"pp", {"4"}},
-                            {"mbs", {"1"}},      {"schedule", {"gpipe", "1f1b"}},
-                            {"split", {"even"}}, {"recompute", {"none"}}};
+  const AxisValues space = {
+      {"tp", {"1"}},       {"pp", {"4"}},           {"mbs", {"1"}},        {"schedule", {"gpipe", "1f1b"}},
+      {"split", {"even"}}, {"recompute", {"none"}}, {"p2p_overlap", {"0"}}};
   SearchLoop loop = Loop({.predict_only = true}, LocalRanks(4), Fp32(16, 32), space);
   ASSERT_TRUE(loop.SetCalibration(std::make_shared<const FlatTimes>(), 0).ok());
   const auto ranking = loop.Ranking(kAll);

@@ -345,7 +345,8 @@ TEST(SearchLoop, SaysWhatTheBudgetLeftOut) {
   const auto left_out = [](const PlanningBudget& budget) {
     SearchOptions options;
     options.budget = budget;
-    const auto loop = SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8), {}, options);
+    const AxisValues space = {{"p2p_overlap", {"0"}}};
+    const auto loop = SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8), space, options);
     EXPECT_TRUE(loop.ok()) << loop.status();
     return loop.ok() ? loop->LeftOut() : "";
   };

@@ -1,4 +1,4 @@
-// What is in flight, in closed form here, counted in the generators' orders there.
+// What is in flight, in closed form here, counted in the generators' orders and in programs there.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -6,6 +6,7 @@
 #include "search/plan/model_stages.h"
 #include "search/schedule/compute_order.h"
 #include "search/schedule/generators.h"
+#include "tests/search/schedule/programs.h"
 #include "tests/support/plan_values.h"
 
 namespace autocfg {
@@ -15,15 +16,22 @@ ParallelPlan Pipeline(Schedule schedule, std::int64_t pp, std::int64_t virtual_s
   return {{.pp = pp}, {}, {.virtual_stages = virtual_stages, .schedule = schedule}};
 }
 
-// Stages compared.
+// Stages compared: in the compute order, and in the programs, with messages that overlap and without.
 std::int64_t ExpectEqual(const ParallelPlan& plan, int microbatches) {
+  const ParallelPlan overlapping = test::Overlapping(plan);
+  const Program program = test::Make(plan, microbatches), early = test::Make(overlapping, microbatches);
   for (int rank = 0; rank < plan.pp; ++rank) {
     const ComputeOrder order = MakeComputeOrder(plan, rank, microbatches);
     for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
       const auto stage = static_cast<int>(StageOf(plan, rank, chunk));
-      EXPECT_EQ(InFlight(plan, microbatches, stage), MaxInFlight(order, stage))
-          << "pp " << plan.pp << " vpp " << plan.virtual_stages << " m " << microbatches << " stage "
-          << stage;
+      SCOPED_TRACE(::testing::Message()
+                   << "schedule " << static_cast<int>(plan.schedule) << " pp " << plan.pp << " vpp "
+                   << plan.virtual_stages << " m " << microbatches << " stage " << stage);
+      EXPECT_EQ(InFlight(plan, microbatches, stage), MaxInFlight(order, stage));
+      EXPECT_EQ(ActivationSlots(program.ranks[static_cast<std::size_t>(rank)], stage),
+                MaxInFlight(order, stage));
+      EXPECT_EQ(InFlight(overlapping, microbatches, stage),
+                ActivationSlots(early.ranks[static_cast<std::size_t>(rank)], stage));
     }
   }
   return StageCount(plan);
@@ -66,6 +74,23 @@ TEST(InFlight, AsDrawn) {
   EXPECT_EQ(InFlight(plan, 8, 4), 4);
   EXPECT_EQ(InFlight(plan, 8, 3), 5);
   EXPECT_EQ(InFlight(plan, 8, 7), 1);
+}
+
+// Where messages overlap, a stage that receives activations takes a slot one compute earlier. On the last of
+// four stages of 1F1B, the input of microbatch 1 arrives during the backward of microbatch 0.
+TEST(InFlight, OfStagesWhoseInputsArriveEarly) {
+  const auto in_flight = [](Schedule schedule, std::int64_t microbatches) {
+    std::vector<std::int64_t> of_stages;
+    for (std::int64_t stage = 0; stage < 4; ++stage)
+      of_stages.push_back(InFlight(test::Overlapping(Pipeline(schedule, 4)), microbatches, stage));
+    return of_stages;
+  };
+  EXPECT_EQ(in_flight(Schedule::kOneFOneB, 8), (std::vector<std::int64_t>{4, 4, 3, 2}));
+  EXPECT_EQ(in_flight(Schedule::kOneFOneB, 2), (std::vector<std::int64_t>{2, 2, 2, 2}));
+  EXPECT_EQ(in_flight(Schedule::kGPipe, 8), (std::vector<std::int64_t>{8, 8, 8, 8}));
+  EXPECT_EQ(in_flight(Schedule::kZeroBubbleH1, 8), (std::vector<std::int64_t>{4, 5, 5, 5}));
+  EXPECT_EQ(in_flight(Schedule::kZeroBubbleH1, 4), (std::vector<std::int64_t>{4, 4, 4, 4}));
+  EXPECT_EQ(InFlight(test::Overlapping({{.pp = 1}}), 8, 0), 1);
 }
 
 }  // namespace

@@ -34,10 +34,11 @@ inline Program Make(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int6
 }
 
 inline Program Interleaved(std::int64_t pp, std::int64_t virtual_stages, std::int64_t dp,
-                           std::int64_t microbatches, std::int64_t tp = 1) {
+                           std::int64_t microbatches, std::int64_t tp = 1, bool overlap = false) {
   return Make({{.tp = tp, .pp = pp, .dp = dp},
                {},
-               {.virtual_stages = virtual_stages, .schedule = Schedule::kInterleaved}},
+               {.virtual_stages = virtual_stages, .schedule = Schedule::kInterleaved},
+               {.p2p_overlap = overlap}},
               microbatches);
 }
 
@@ -49,6 +50,12 @@ inline std::string Text(const RankProgram& list) {
                         action.after.empty() ? "" : "@", fmt::join(action.after, ","));
   }
   return text;
+}
+
+// The same plan, whose messages overlap.
+inline ParallelPlan Overlapping(ParallelPlan plan) {
+  plan.p2p_overlap = true;
+  return plan;
 }
 
 inline std::int32_t Find(const RankProgram& list, const std::string& text) {

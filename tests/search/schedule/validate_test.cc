@@ -28,16 +28,20 @@ TEST(ValidateProgram, AcceptsEverySmallLayout) {
       for (std::int64_t m = 1; m <= 16; ++m) {
         for (std::int64_t tp = 1; tp <= 2; ++tp) {
           for (std::int64_t dp = 1; dp <= 2; ++dp) {
-            const absl::Status status = ValidateProgram(Make(tp, pp, dp, m, schedule));
-            ASSERT_TRUE(status.ok()) << "tp " << tp << " pp " << pp << " dp " << dp << " m " << m << ": "
-                                     << status;
-            ++programs;
+            for (const bool overlap : {false, true}) {
+              ParallelPlan plan{{.tp = tp, .pp = pp, .dp = dp}, {}, {.schedule = schedule}};
+              plan.p2p_overlap = overlap;
+              const absl::Status status = ValidateProgram(Make(plan, m));
+              ASSERT_TRUE(status.ok()) << "tp " << tp << " pp " << pp << " dp " << dp << " m " << m
+                                       << " overlap " << overlap << ": " << status;
+              ++programs;
+            }
           }
         }
       }
     }
   }
-  EXPECT_EQ(programs, static_cast<int>(schedules.size()) * 8 * 16 * 4);
+  EXPECT_EQ(programs, static_cast<int>(schedules.size()) * 8 * 16 * 4 * 2);
 }
 
 // Every pipeline of 2 to 8 ranks, 2 to 5 stages each, one to four groups of microbatches; beside a data or
@@ -48,13 +52,16 @@ TEST(ValidateProgram, AcceptsEverySmallInterleavedLayout) {
     for (std::int64_t vpp = 2; vpp <= 5; ++vpp) {
       for (std::int64_t groups = 1; groups <= 4; ++groups) {
         const std::int64_t tp = 1 + (pp + groups) % 2, dp = 1 + (vpp + groups) % 2;
-        const absl::Status status = ValidateProgram(Interleaved(pp, vpp, dp, groups * pp, tp));
-        ASSERT_TRUE(status.ok()) << "pp " << pp << " vpp " << vpp << " m " << groups * pp << ": " << status;
-        ++programs;
+        for (const bool overlap : {false, true}) {
+          const absl::Status status = ValidateProgram(Interleaved(pp, vpp, dp, groups * pp, tp, overlap));
+          ASSERT_TRUE(status.ok()) << "pp " << pp << " vpp " << vpp << " m " << groups * pp << " overlap "
+                                   << overlap << ": " << status;
+          ++programs;
+        }
       }
     }
   }
-  EXPECT_EQ(programs, 7 * 4 * 4);
+  EXPECT_EQ(programs, 7 * 4 * 4 * 2);
 }
 
 // Only the backward of microbatch 0 writes gradients, so it is the first of its stage.
@@ -73,8 +80,12 @@ TEST(ValidateProgram, AcceptsRandomInterleavedLayouts) {
   };
   for (int i = 0; i < 60; ++i) {
     const std::int64_t pp = pick(2, 16), vpp = pick(2, 10), m = pp * pick(1, 6);
-    const absl::Status status = ValidateProgram(Interleaved(pp, vpp, pick(1, 2), m));
-    ASSERT_TRUE(status.ok()) << "pp " << pp << " vpp " << vpp << " m " << m << ": " << status;
+    const std::int64_t dp = pick(1, 2);
+    for (const bool overlap : {false, true}) {
+      const absl::Status status = ValidateProgram(Interleaved(pp, vpp, dp, m, 1, overlap));
+      ASSERT_TRUE(status.ok()) << "pp " << pp << " vpp " << vpp << " m " << m << " overlap " << overlap
+                               << ": " << status;
+    }
   }
 }
 

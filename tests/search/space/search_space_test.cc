@@ -63,7 +63,8 @@ struct BruteForce {
   // recomputes empty: none, full and all K below the largest stage
   std::vector<std::string> splits = {}, recomputes = {};
   std::vector<Attention> attentions = {Attention::kFused};
-  std::vector<bool> sequence_parallels = {false, true}, scatter_gathers = {false, true};
+  std::vector<bool> sequence_parallels = {false, true}, scatter_gathers = {false, true},
+                    overlaps = {false, true};
   std::vector<std::int64_t> zeros = {0, 1, 2, 3}, shards = {0};
   std::set<ParallelPlan> legal = {}, illegal = {};
   std::map<IllegalReason, std::int64_t> reasons = {};
@@ -76,7 +77,7 @@ struct BruteForce {
             for (const Schedule schedule : schedules)
               for (const std::string& split : splits)
                 for (const Attention attention : attentions)
-                  for (const auto& [sequence, scatter, zero, shard] : States()) {
+                  for (const auto& [sequence, overlap, scatter, zero, shard] : States()) {
                     if (ranks % (tp * pp) != 0) continue;
                     ParallelPlan plan;
                     plan.tp = tp;
@@ -87,6 +88,7 @@ struct BruteForce {
                     plan.schedule = schedule;
                     plan.attention = attention;
                     plan.sequence_parallel = sequence;
+                    plan.p2p_overlap = overlap;
                     plan.scatter_gather = scatter;
                     plan.zero_stage = zero;
                     plan.dp_shard = zero == 0 || plan.dp == 1 ? 0 : shard;  // nothing to shard
@@ -95,12 +97,14 @@ struct BruteForce {
                   }
   }
 
-  std::vector<std::tuple<bool, bool, std::int64_t, std::int64_t>> States() const {
-    std::vector<std::tuple<bool, bool, std::int64_t, std::int64_t>> states;
+  std::vector<std::tuple<bool, bool, bool, std::int64_t, std::int64_t>> States() const {
+    std::vector<std::tuple<bool, bool, bool, std::int64_t, std::int64_t>> states;
     for (const bool sequence : sequence_parallels)
-      for (const bool scatter : scatter_gathers)
-        for (const std::int64_t zero : zeros)
-          for (const std::int64_t shard : shards) states.emplace_back(sequence, scatter, zero, shard);
+      for (const bool overlap : overlaps)
+        for (const bool scatter : scatter_gathers)
+          for (const std::int64_t zero : zeros)
+            for (const std::int64_t shard : shards)
+              states.emplace_back(sequence, overlap, scatter, zero, shard);
     return states;
   }
 
@@ -239,6 +243,7 @@ TEST(SearchSpace, NamedValuesMakeTheSameSpaceAsBruteForce) {
     brute.scatter_gathers = some(std::vector<bool>{false, true});
     brute.zeros = some(std::vector<std::int64_t>{0, 1});
     brute.shards = some(std::vector<std::int64_t>{2, 3, 4, 8});
+    brute.overlaps = some(std::vector<bool>{false, true});
     brute.Run();
 
     AxisValues values = {{"split", brute.splits}, {"recompute", brute.recomputes}};
@@ -252,6 +257,7 @@ TEST(SearchSpace, NamedValuesMakeTheSameSpaceAsBruteForce) {
     name("schedule", brute.schedules, [](Schedule s) { return std::string(Name(s)); });
     name("attention", brute.attentions, [](Attention a) { return std::string(Name(a)); });
     name("sp", brute.sequence_parallels, [](bool on) { return std::string(on ? "1" : "0"); });
+    name("p2p_overlap", brute.overlaps, [](bool on) { return std::string(on ? "1" : "0"); });
     name("scatter_gather", brute.scatter_gathers, [](bool on) { return std::string(on ? "1" : "0"); });
     name("zero", brute.zeros, number);
     name("dp_shard", brute.shards, number);
@@ -280,18 +286,19 @@ TEST(SearchSpace, FixedOrder) {
          {"", ",recompute=full:1", ",recompute=full:2", ",recompute=full:3", ",recompute=full"})
       expected.push_back(std::string("tp=1,pp=1,dp=2,mbs=1") + recompute + zero);
   }
-  for (const char* schedule : {",schedule=gpipe", ",schedule=gpipe,split=auto", "", ",split=auto"}) {
-    for (const char* recompute : {"", ",recompute=full:1", ",recompute=full"})
-      expected.push_back(std::string("tp=1,pp=2,dp=1,mbs=1") + schedule + recompute);
-  }
-  for (const char* split : {"", ",split=auto"}) {
-    for (const char* recompute : {"", ",recompute=full"})
-      expected.push_back(std::string("tp=1,pp=2,dp=1,mbs=1,vpp=2") + split + recompute);
-  }
-  for (const char* split : {"", ",split=auto"}) {
-    for (const char* recompute : {"", ",recompute=full:1", ",recompute=full"})
-      expected.push_back(std::string("tp=1,pp=2,dp=1,mbs=1,schedule=zb-h1") + split + recompute);
-  }
+  const auto expect_pipelines = [&](const std::string& schedule, const std::vector<std::string>& recomputes) {
+    for (const char* split : {"", ",split=auto"}) {
+      for (const char* overlap : {"", ",p2p_overlap=1"}) {
+        for (const std::string& recompute : recomputes)
+          expected.push_back("tp=1,pp=2,dp=1,mbs=1" + schedule + split + recompute + overlap);
+      }
+    }
+  };
+  const std::vector<std::string> up_to_one = {"", ",recompute=full:1", ",recompute=full"};
+  expect_pipelines(",schedule=gpipe", up_to_one);
+  expect_pipelines("", up_to_one);
+  expect_pipelines(",vpp=2", {"", ",recompute=full"});
+  expect_pipelines(",schedule=zb-h1", up_to_one);
   EXPECT_EQ(texts, expected);
 }
 
@@ -302,6 +309,7 @@ TEST(SearchSpace, IllegalByReason) {
                                           {"split", {"even"}},
                                           {"sp", {"0"}},
                                           {"zero", {"0"}},
+                                          {"p2p_overlap", {"0"}},
                                           {"scatter_gather", {"0"}}});
   ASSERT_TRUE(space.ok());
   SearchSpace::Counts counts;
@@ -323,17 +331,12 @@ TEST(SearchSpace, StopsWhenAsked) {
 }
 
 TEST(SearchSpace, AxesBoundIt) {
-  const AxisValues values = {{"tp", {"2", "1", "2"}},
-                             {"pp", {"2"}},
-                             {"micro_batch", {"2"}},
-                             {"schedule", {"gpipe"}},
-                             {"recompute", {"full"}},
-                             {"virtual_stages", {"1"}},
-                             {"sp", {"0"}},
-                             {"zero", {"0"}},
-                             {"split", {"even"}},
-                             {"attention", {"fused"}},
-                             {"scatter_gather", {"0"}}};
+  const AxisValues values = {{"tp", {"2", "1", "2"}}, {"pp", {"2"}},
+                             {"micro_batch", {"2"}},  {"schedule", {"gpipe"}},
+                             {"recompute", {"full"}}, {"virtual_stages", {"1"}},
+                             {"sp", {"0"}},           {"zero", {"0"}},
+                             {"split", {"even"}},     {"attention", {"fused"}},
+                             {"p2p_overlap", {"0"}},  {"scatter_gather", {"0"}}};
   const auto space = SearchSpace::Create(Model(), Batch(8), 4, values);
   ASSERT_TRUE(space.ok()) << space.status();
   std::vector<std::string> texts;
@@ -390,6 +393,7 @@ TEST(SearchSpace, MicrobatchesOfInterleavedAreMultiplesOfPp) {
                                           {"mbs", {"1"}},
                                           {"recompute", {"none"}},
                                           {"schedule", {"interleaved"}},
+                                          {"p2p_overlap", {"0"}},
                                           {"split", {"even"}}});
   ASSERT_TRUE(space.ok()) << space.status();
   SearchSpace::Counts counts;
