@@ -68,8 +68,8 @@ struct ActionTime {
   double start_s = 0;
   double end_s = 0;
   double collective_s = 0;  // inside of the action, in collectives; those of recomputation excluded
-  double states_s = 0;      // inside of the action, in collectives of sharded states
   double recompute_s = 0;   // inside of the action, in recomputation
+  double states_s = 0;      // inside of the action, in collectives of sharded states
 };
 
 struct RankBreakdown {

@@ -21,29 +21,29 @@ TEST(StepBreakdown, EveryKindOfActionHasItsPart) {
       Of(ActionKind::kInputGradient),   Of(ActionKind::kWeightGradient),   Of(ActionKind::kSumNormGradients),
       Of(ActionKind::kReduceGradients), Of(ActionKind::kSumTiedEmbedding), Of(ActionKind::kReduceScalars),
       Of(ActionKind::kOptimizer),       Of(ActionKind::kGatherParameters)};
-  // start, end, in collectives, in recomputation
-  const std::vector<ActionTime> times = {{0, 1},          //
-                                         {1, 11, 3},      //
-                                         {11, 31, 4, 6},  //
-                                         {31, 41, 2, 1},  //
-                                         {41, 45},        //
-                                         {45, 50, 5},     //
-                                         {50, 60, 10},    //
-                                         {60, 67, 7},     //
-                                         {67, 70, 1},     //
-                                         {70, 74},        //
+  // start, end, in collectives, in recomputation, in those of sharded states
+  const std::vector<ActionTime> times = {{0, 1},             //
+                                         {1, 11, 3, 0, 2},   //
+                                         {11, 31, 4, 6, 3},  //
+                                         {31, 41, 2, 1},     //
+                                         {41, 45},           //
+                                         {45, 50, 5},        //
+                                         {50, 60, 10},       //
+                                         {60, 67, 7},        //
+                                         {67, 70, 1},        //
+                                         {70, 74},           //
                                          {74, 80, 6}};
   const RankBreakdown step = BreakdownOfRank(program, times, 80, false);
-  EXPECT_EQ(step.parts.compute, 7 + 10 + 7 + 4);
+  EXPECT_EQ(step.parts.compute, 5 + 7 + 7 + 4);
   EXPECT_EQ(step.parts.recompute, 6 + 1);
   EXPECT_EQ(step.parts.tp_comm, 3 + 4 + 2 + 5);
   EXPECT_EQ(step.parts.pp_comm, 0);
-  EXPECT_EQ(step.parts.dp_comm, 10 + 7 + 6);
+  EXPECT_EQ(step.parts.dp_comm, 2 + 3 + 10 + 7 + 6);
   EXPECT_EQ(step.parts.bubble, 0);
   EXPECT_EQ(step.parts.optimizer, 1 + 2 + 4);
   EXPECT_EQ(step.parts.overhead, 1);
   EXPECT_EQ(step.parts.Total(), 80);
-  EXPECT_EQ(ExposedComm(step.parts), 14 + 23);
+  EXPECT_EQ(ExposedComm(step.parts), 14 + 28);
   EXPECT_EQ(step.hidden_comm_s, 0);
 }
 
