@@ -100,8 +100,9 @@ TEST_F(SearchTest, FindsAndRunsTheBestPlan) {
 // that shows it.
 TEST_F(SearchTest, PartsOfAStepAreShownMeasuredAndPredicted) {
   const auto best_file = home_ / "best.json";
-  const auto finished = Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "pp=2", "--space",
-                                        "recompute=full", "--output", best_file, "--json"}));
+  const auto finished =
+      Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "pp=2", "--space", "recompute=full",
+                      "--space", "p2p_overlap=0", "--output", best_file, "--json"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   const Json best = Json::parse(finished.out)["best"];
   for (const char* side : {"measured", "predicted"}) {
