@@ -72,8 +72,28 @@ struct Hypothesis {
   double residual_sigma = 0;
   double prior_scale = 1;
   double weight = 1;
-  std::vector<double> cholesky;  // lower triangle of the covariance, n x n by rows
-  std::vector<double> alpha;     // covariance^-1 y
+  std::vector<double> cholesky;  // lower triangle of the effects' posterior precision, n x n by rows
+  std::vector<double> mean;      // of the effects
+};
+
+// The effects that do not depend on what was measured, by index; those of the measured layouts follow.
+enum Effect : std::size_t {
+  kEveryPlan,
+  kScheduleEffect,
+  kRecomputesNone = kScheduleEffect + kScheduleCount,
+  kRecomputesAll,
+  kUnevenSplit,
+  kEvenSplit,
+  kWholeSequence,
+  kSplitSequence,
+  kWaitedMessages,
+  kOverlappedMessages,
+  kMicroBatchSlope,
+  kTpSlope,
+  kPpSlope,
+  kDpSlope,
+  kVirtualStagesSlope,
+  kFixedEffects,
 };
 
 // Returns the share of the model's layers that recompute their forward pass.
@@ -92,58 +112,63 @@ double RecomputedShare(const ParallelPlan& plan, std::int64_t layers) {
 
 }  // namespace
 
-Recalibration::Features Recalibration::FeaturesOf(const ParallelPlan& plan) const {
-  const auto log2 = [](std::int64_t size) { return std::log2(static_cast<double>(size)); };
-  return {{plan.tp, plan.pp, plan.dp},
-          plan.schedule,
-          plan.split == SplitMode::kEven,
-          SplitsSequence(plan),
-          OverlapsMessages(plan),
-          RecomputedShare(plan, layers_),
-          {log2(plan.micro_batch), log2(plan.tp), log2(plan.pp), log2(plan.dp), log2(plan.virtual_stages)}};
-}
-
-double Recalibration::Covariance(const Features& a, const Features& b) {
-  const double recompute = a.recomputed * b.recomputed + (1 - a.recomputed) * (1 - b.recomputed);
-  const double same = (a.layout == b.layout ? 1 : 0) + (a.schedule == b.schedule ? 1 : 0) + recompute;
-  double sum =
-      kGlobalSigma * kGlobalSigma + kFeatureSigma * kFeatureSigma * (same + a.slopes[0] * b.slopes[0]);
-  if (a.even == b.even) sum += kSplitSigma * kSplitSigma;
-  if (a.splits_sequence == b.splits_sequence) sum += kSequenceSigma * kSequenceSigma;
-  if (a.overlaps_messages == b.overlaps_messages) sum += kMessagesSigma * kMessagesSigma;
-  for (std::size_t i = 1; i < a.slopes.size(); ++i)
-    sum += kAxisSlopeSigma * kAxisSlopeSigma * a.slopes[i] * b.slopes[i];
-  return sum;
+Recalibration::Row Recalibration::RowOf(const ParallelPlan& plan) const {
+  const auto slope = [](std::int64_t size) { return kAxisSlopeSigma * std::log2(static_cast<double>(size)); };
+  const double recomputed = RecomputedShare(plan, layers_);
+  Row row{.effects = {{kEveryPlan, kGlobalSigma},
+                      {kScheduleEffect + static_cast<std::size_t>(plan.schedule), kFeatureSigma},
+                      {kRecomputesNone, kFeatureSigma * (1 - recomputed)},
+                      {kRecomputesAll, kFeatureSigma * recomputed},
+                      {plan.split == SplitMode::kEven ? kEvenSplit : kUnevenSplit, kSplitSigma},
+                      {SplitsSequence(plan) ? kSplitSequence : kWholeSequence, kSequenceSigma},
+                      {OverlapsMessages(plan) ? kOverlappedMessages : kWaitedMessages, kMessagesSigma},
+                      {kMicroBatchSlope, kFeatureSigma * std::log2(static_cast<double>(plan.micro_batch))},
+                      {kTpSlope, slope(plan.tp)},
+                      {kPpSlope, slope(plan.pp)},
+                      {kDpSlope, slope(plan.dp)},
+                      {kVirtualStagesSlope, slope(plan.virtual_stages)}}};
+  const auto layout = layouts_.find({plan.tp, plan.pp, plan.dp});
+  row.known_layout = layout != layouts_.end();
+  if (row.known_layout) row.effects.emplace_back(layout->second, kFeatureSigma);
+  return row;
 }
 
 Recalibration::Recalibration(std::int64_t layers, const std::vector<RatioObservation>& observations)
     : layers_(layers) {
-  const std::size_t n = observations.size();
-  for (const RatioObservation& o : observations) features_.push_back(FeaturesOf(o.plan));
-  std::vector<double> prior(n * n);
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) prior[i * n + j] = Covariance(features_[i], features_[j]);
-  }
+  for (const RatioObservation& o : observations)
+    layouts_.try_emplace({o.plan.tp, o.plan.pp, o.plan.dp}, kFixedEffects + layouts_.size());
+  std::vector<Row> rows;
+  for (const RatioObservation& o : observations) rows.push_back(RowOf(o.plan));
+  const std::size_t n = kFixedEffects + layouts_.size();
 
   std::vector<Hypothesis> hypotheses;
   double best = -std::numeric_limits<double>::infinity();
   for (double residual : kResidualSigmas) {
+    // The normal equations, with each observation weighted by its own variance: their matrix (lower
+    // triangle) and right side, and the logarithm of the likelihood as far as it depends on these variances.
+    std::vector<double> matrix(n * n), right(n);
+    double log_residual = 0;
+    for (std::size_t i = 0; i < observations.size(); ++i) {
+      const double y = observations[i].log_ratio, noise = observations[i].noise_sigma;
+      const double variance = residual * residual + noise * noise;
+      log_residual -= (y * y / variance + std::log(variance)) / 2;
+      for (const auto& [a, at_a] : rows[i].effects) {
+        right[a] += at_a * y / variance;
+        for (const auto& [b, at_b] : rows[i].effects) {
+          if (b <= a) matrix[a * n + b] += at_a * at_b / variance;
+        }
+      }
+    }
     for (double scale : kPriorScales) {
       Hypothesis h{
-          .residual_sigma = residual, .prior_scale = scale, .weight = 0, .cholesky = prior, .alpha = {}};
-      for (double& c : h.cholesky) c *= scale * scale;
-      for (std::size_t i = 0; i < n; ++i) {
-        const double noise = observations[i].noise_sigma;
-        h.cholesky[i * n + i] += residual * residual + noise * noise;
-        h.alpha.push_back(observations[i].log_ratio);
-      }
+          .residual_sigma = residual, .prior_scale = scale, .weight = 0, .cholesky = matrix, .mean = right};
+      for (std::size_t a = 0; a < n; ++a) h.cholesky[a * n + a] += 1 / (scale * scale);
       Cholesky(h.cholesky, n);
-      SolveLower(h.cholesky, h.alpha);
-      double log_likelihood = LogPrior(residual, scale);
-      for (std::size_t i = 0; i < n; ++i) {
-        log_likelihood -= h.alpha[i] * h.alpha[i] / 2 + std::log(h.cholesky[i * n + i]);
-      }
-      SolveUpper(h.cholesky, h.alpha);
+      SolveLower(h.cholesky, h.mean);
+      double log_likelihood = LogPrior(residual, scale) + log_residual;
+      for (std::size_t a = 0; a < n; ++a)
+        log_likelihood += h.mean[a] * h.mean[a] / 2 - std::log(h.cholesky[a * n + a] * scale);
+      SolveUpper(h.cholesky, h.mean);
       h.weight = log_likelihood;
       best = std::max(best, log_likelihood);
       hypotheses.push_back(std::move(h));
@@ -154,38 +179,33 @@ Recalibration::Recalibration(std::int64_t layers, const std::vector<RatioObserva
   double sum = 0;
   for (Hypothesis& h : hypotheses) sum += h.weight = std::exp(h.weight - best);
 
-  alpha_.assign(n, 0);
+  mean_.assign(n, 0);
   second_.assign(n * n, 0);
-  for (Hypothesis& h : hypotheses) {
-    const double weight = h.weight / sum, scale = h.prior_scale * h.prior_scale;
-    const std::vector<double> inverse = Inverse(h.cholesky, n);
+  for (const Hypothesis& h : hypotheses) {
+    const double weight = h.weight / sum;
+    const std::vector<double> covariance = Inverse(h.cholesky, n);
     residual_sigma_ += weight * h.residual_sigma;
-    second_own_ += weight * scale;
+    second_scale_ += weight * h.prior_scale * h.prior_scale;
     second_residual_ += weight * h.residual_sigma * h.residual_sigma;
-    for (std::size_t i = 0; i < n; ++i) {
-      alpha_[i] += weight * scale * h.alpha[i];
-      for (std::size_t j = 0; j < n; ++j)
-        second_[i * n + j] += weight * scale * scale * (inverse[i * n + j] - h.alpha[i] * h.alpha[j]);
+    for (std::size_t a = 0; a < n; ++a) {
+      mean_[a] += weight * h.mean[a];
+      for (std::size_t b = 0; b < n; ++b)
+        second_[a * n + b] += weight * (covariance[a * n + b] + h.mean[a] * h.mean[b]);
     }
   }
 }
 
 Correction Recalibration::For(const ParallelPlan& plan) const {
-  const Features features = FeaturesOf(plan);
-  const std::size_t n = features_.size();
-  std::vector<double> k(n);
-  for (std::size_t i = 0; i < n; ++i) k[i] = Covariance(features, features_[i]);
-  double mean = 0, explained = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    mean += k[i] * alpha_[i];
-    double row = 0;
-    for (std::size_t j = 0; j < n; ++j) row += second_[i * n + j] * k[j];
-    explained += k[i] * row;
+  const std::size_t n = mean_.size();
+  const Row row = RowOf(plan);
+  double mean = 0;
+  double second = second_residual_ + (row.known_layout ? 0 : second_scale_ * kFeatureSigma * kFeatureSigma);
+  for (const auto& [a, at_a] : row.effects) {
+    mean += at_a * mean_[a];
+    for (const auto& [b, at_b] : row.effects) second += at_a * at_b * second_[a * n + b];
   }
   // A plan's own effect always remains; rounding must not reduce the variance below it.
-  const double variance =
-      second_own_ * Covariance(features, features) + second_residual_ - explained - mean * mean;
-  return {mean, std::sqrt(std::max(variance, second_residual_))};
+  return {mean, std::sqrt(std::max(second - mean * mean, second_residual_))};
 }
 
 }  // namespace autocfg

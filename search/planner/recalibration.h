@@ -13,15 +13,17 @@
 // - 5% each: a slope per doubling of each axis and of the virtual stages
 // - at least 2%, estimated: the plan's own effect
 //
-// The posterior is ridge regression with these priors, solved in the space of observations as a Gaussian
-// process (Rasmussen and Williams 2006, section 2.2). The size of a plan's own effect and a common scale of
-// the priors are unknown. A small grid of both is weighted by marginal likelihood (section 5.4.1), so that
-// few observations leave wide intervals.
+// The posterior is Bayesian linear regression with these priors, solved in the space of effects (Rasmussen and
+// Williams 2006, section 2.1). The size of a plan's own effect and a common scale of the priors are unknown. A
+// small grid of both is weighted by marginal likelihood (section 5.4.1), so that few observations leave wide
+// intervals.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "search/cost/cost_model.h"
@@ -46,33 +48,29 @@ class Recalibration {
   // with definite splits.
   Recalibration(std::int64_t layers, const std::vector<RatioObservation>& observations);
 
-  // Takes time quadratic in the number of observations: a microsecond or two for a few dozen.
+  // Takes about a microsecond. Time and memory of a fit grow linearly with the number of observations.
   Correction For(const ParallelPlan& plan) const;
 
   // Returns the estimated size of a plan's own effect.
   double residual_sigma() const { return residual_sigma_; }
 
  private:
-  struct Features {
-    std::array<std::int64_t, 3> layout;
-    Schedule schedule;
-    bool even;
-    bool splits_sequence;
-    bool overlaps_messages;
-    double recomputed;             // share of layers recomputed
-    std::array<double, 5> slopes;  // log2 of micro_batch, tp, pp, dp, virtual_stages
+  using Layout = std::array<std::int64_t, 3>;  // tp, pp, dp
+  // A plan's row of the regression: the effects that it has, times their prior standard deviations.
+  struct Row {
+    std::vector<std::pair<std::size_t, double>> effects;  // (index of the effect, value), by index
+    bool known_layout = false;                            // otherwise its layout's effect is not among them
   };
-  Features FeaturesOf(const ParallelPlan& plan) const;
-  static double Covariance(const Features& a, const Features& b);
+  Row RowOf(const ParallelPlan& plan) const;
 
   std::int64_t layers_;
-  std::vector<Features> features_;
-  // The mixture over the grid, summed up. With k the covariances of a plan with the observations and v its
-  // own variance, the mean is k . alpha_. The second moment of the deviation is second_own_ v +
-  // second_residual_ - k' second_ k.
-  std::vector<double> alpha_;
+  std::map<Layout, std::size_t> layouts_;  // index of the effect of each measured layout
+  // The mixture over the grid, summed up, for n effects. A row x has the mean x . mean_. The second moment of
+  // its deviation is x' second_ x + second_residual_, and second_scale_ times the prior variance of its
+  // layout if that was never measured.
+  std::vector<double> mean_;    // n
   std::vector<double> second_;  // n x n by rows, symmetric
-  double second_own_ = 0;
+  double second_scale_ = 0;
   double second_residual_ = 0;
   double residual_sigma_ = 0;
 };
