@@ -27,8 +27,8 @@ namespace autocfg {
 using OpSeconds = std::function<double(const OpDesc& op)>;
 
 // Transfers of one lane run in sequence.
-enum class PacedLane : std::uint8_t { kSend, kReceive, kReduce };
-inline constexpr int kPacedLaneCount = 3;
+enum class PacedLane : std::uint8_t { kSend, kReceive, kReduce, kTensor };
+inline constexpr int kPacedLaneCount = 4;
 
 struct PacedTransfer {
   double start_s = 0;

@@ -218,17 +218,8 @@ StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std:
   return c;
 }
 
-CostModel::OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
-  OpSum sum;
-  sum.ops = static_cast<double>(ops.size());
-  for (const OpDesc& op : ops) {
-    if (op.group == CommGroup::kNone) {
-      sum.compute_s += times_->Seconds(op, plan);
-    } else {
-      sum.messages.push_back(op);
-    }
-  }
-  return sum;
+OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
+  return SumOps(plan, ops, [&](const OpDesc& op) { return times_->Seconds(op, plan); });
 }
 
 std::size_t CostModel::KeyHash::operator()(const BlockOpsKey& key) const {
@@ -294,9 +285,18 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), ShardsOfStages(plan), splits};
   if (const auto it = plan_costs_.find(key); it != plan_costs_.end()) return it->second;
   const BlockOps& compute = BlockOpsOf(plan);
+  const SecondsOfOp message_seconds = [&](const OpDesc& op) { return times_->Seconds(op, plan); };
+  const bool hides = HidesCollectives(cluster_);
+  const auto exposed = [&](const ChunkedProduct& chunked) {
+    if (hides) return ExposedSeconds(chunked, message_seconds);
+    double all_s = 0;
+    for (const OpDesc& op : chunked.reductions) all_s += message_seconds(op);
+    return all_s;
+  };
   const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& ops) {
     double messages = 0;
-    for (const OpDesc& op : sum.messages) messages += times_->Seconds(op, plan);
+    for (const OpDesc& op : sum.messages) messages += message_seconds(op);
+    for (const ChunkedProduct& chunked : sum.chunked) messages += exposed(chunked);
     messages_s += messages;
     all_s += sum.compute_s + messages;
     ops += sum.ops;

@@ -24,6 +24,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/memory/memory_model.h"
+#include "search/cost/op_sum.h"
 #include "search/cost/op_times/op_times.h"
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/pipeline_costs.h"
@@ -112,12 +113,6 @@ class CostModel {
   const BlockCosts& BlocksOf(const ParallelPlan& plan);
 
  private:
-  // A list of ops: the seconds of those that do not depend on the plan, and the messages, which do.
-  struct OpSum {
-    double compute_s = 0;
-    double ops = 0;  // all of them
-    std::vector<OpDesc> messages;
-  };
   // What does not depend on the placement of ranks.
   struct BlockOps {
     OpSum layer_forward, layer_recompute, layer_backward;

@@ -9,6 +9,7 @@
 #include "search/plan/model_stages.h"
 #include "search/schedule/action_kinds.h"
 #include "search/shapes/local_dims.h"
+#include "search/shapes/token_chunks.h"
 
 namespace autocfg {
 namespace {
@@ -121,14 +122,30 @@ class OpLister {
     TensorReduce(SplitsSequence(plan_) ? OpKind::kReduceScatter : OpKind::kAllReduceSum, types.compute,
                  s.tokens * s.hidden);
   }
+  // A product [T, k] x [k, H], or with a transposed second factor, and reduce() of it, in chunks.
+  void ReducedProduct(std::int64_t k, bool tb) {
+    const std::int64_t chunks = TensorChunks(plan_);
+    if (chunks == 1) {
+      Matmul(s.tokens, s.hidden, k, false, tb);
+      return ReduceHidden();
+    }
+    const bool scatters = SplitsSequence(plan_);
+    const std::int64_t pieces = scatters ? plan_.tp : 1;  // of a chunk: one in the rows of each rank
+    for (std::int64_t i = 0; i < chunks; ++i) {
+      const std::int64_t rows = ChunkOfRows(s.rows, chunks, i).Count();
+      if (rows == 0) continue;
+      for (std::int64_t piece = 0; piece < pieces; ++piece) Matmul(rows, s.hidden, k, false, tb);
+      TensorReduce(scatters ? OpKind::kReduceScatter : OpKind::kAllReduceSum, types.compute,
+                   pieces * rows * s.hidden);
+    }
+  }
   void GatherHidden() {
     if (SplitsSequence(plan_)) TensorReduce(OpKind::kAllGather, types.compute, s.tokens * s.hidden);
   }
   // Projects `width` columns back into the residual stream.
   void RowParallelForward(std::int64_t width) {
     if (plan_.tp == 1) return Matmul(Epilogue::kResidual, s.tokens, s.hidden, width);
-    Matmul(s.tokens, s.hidden, width);
-    ReduceHidden();
+    ReducedProduct(width, false);
     OwnRows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd);
   }
   // With sharded parameters: gathers a unit before it is used.
@@ -268,8 +285,7 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.ActivationBackward();
   l.GatherHidden();
   l.LinearGradient(s.hidden, s.fc, accumulate);
-  l.Matmul(s.tokens, s.hidden, s.fc, false, true);
-  l.ReduceHidden();
+  l.ReducedProduct(s.fc, true);
   l.NormBackward(accumulate);
   l.GatherHidden();
   l.LinearGradient(s.attention, s.hidden, accumulate);
@@ -278,8 +294,7 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.Rope();
   l.GatherHidden();
   l.LinearGradient(s.hidden, s.qkv, accumulate);
-  l.Matmul(s.tokens, s.hidden, s.qkv, false, true);
-  l.ReduceHidden();
+  l.ReducedProduct(s.qkv, true);
   l.NormBackward(accumulate);
   if (ShardsGradients(plan)) l.ReduceUnit(l.Units().layer, accumulate);
   return std::move(l.ops);
@@ -291,16 +306,14 @@ std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload
   const LocalDims& s = l.s;
   l.GatherHidden();
   l.ActivationBackward();
-  l.Matmul(s.tokens, s.hidden, s.fc, false, true);
-  l.ReduceHidden();
+  l.ReducedProduct(s.fc, true);
   l.NormBackward(accumulate);
   l.OwnRows(OpKind::kResidualAdd);
   l.GatherHidden();
   l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   l.AttentionBackward();
   l.Rope();
-  l.Matmul(s.tokens, s.hidden, s.qkv, false, true);
-  l.ReduceHidden();
+  l.ReducedProduct(s.qkv, true);
   l.NormBackward(accumulate);
   l.OwnRows(OpKind::kResidualAdd);
   return std::move(l.ops);
@@ -382,8 +395,7 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
   if (plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
   l.GatherHidden();
   l.WeightGradient(s.vocab, s.hidden, accumulate);
-  l.Matmul(s.tokens, s.hidden, s.vocab);
-  l.ReduceHidden();
+  l.ReducedProduct(s.vocab, false);
   l.NormBackward(accumulate);
   if (!model.tied_embeddings) l.ReduceUnit(l.HeadUnit(), accumulate);
   return std::move(l.ops);

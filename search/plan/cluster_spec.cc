@@ -157,6 +157,11 @@ std::int64_t RankCount(const ClusterSpec& cluster) {
   return ranks;
 }
 
+bool HidesCollectives(const ClusterSpec& cluster) {
+  return std::none_of(cluster.groups.begin(), cluster.groups.end(),
+                      [](const NodeGroup& group) { return group.device.kind == DeviceKind::kCpu; });
+}
+
 std::int64_t MemoryCapacity(const ClusterSpec& cluster) {
   if (cluster.groups.empty()) return 0;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();

@@ -75,6 +75,9 @@ struct ClusterSpec {
 // Returns the number of ranks in all groups.
 std::int64_t RankCount(const ClusterSpec& cluster);
 
+// Returns whether collectives run beside computes. Those of a CPU are computed by the rank's own core.
+bool HidesCollectives(const ClusterSpec& cluster);
+
 // Returns the smallest memory of any rank's device, in bytes.
 std::int64_t MemoryCapacity(const ClusterSpec& cluster);
 

@@ -146,6 +146,8 @@ constexpr std::int64_t StateReplicas(const ParallelPlan& plan) { return plan.dp 
 constexpr bool SplitsBackward(const ParallelPlan& plan) {
   return plan.pp > 1 && SplitsBackward(plan.schedule);
 }
+// The chunks of a product whose sums over the tensor group overlap it; 1: they do not.
+constexpr std::int64_t TensorChunks(const ParallelPlan& plan) { return plan.tp > 1 ? plan.tp_overlap : 1; }
 constexpr bool OverlapsMessages(const ParallelPlan& plan) { return plan.p2p_overlap && plan.pp > 1; }
 constexpr bool ScattersMessages(const ParallelPlan& plan) {
   return plan.scatter_gather && plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel;

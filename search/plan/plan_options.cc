@@ -246,6 +246,11 @@ constexpr PlanOption RedundantIf(PlanOption option, std::string_view (*redundant
   return option;
 }
 
+constexpr PlanOption NeedsHiding(PlanOption option) {
+  option.needs_hiding = true;
+  return option;
+}
+
 // Predicted and run with every value, and searched by default.
 constexpr PlanOption Searched(PlanOption option) {
   option.predicted = kEveryValue;
@@ -330,9 +335,10 @@ constexpr PlanOption kOptions[] = {
      .copy = CopyFields<&ParallelPlan::dp_shard>,
      .equal = EqualFields<&ParallelPlan::dp_shard>,
      .redundant = RedundantShard},
-    RedundantIf(Number<&ParallelPlan::tp_overlap>(
-                    "tp_overlap", "tp_overlap", "chunks that overlap tensor communication; 1: off", kChunks),
-                WithoutTensorAxis),
+    Searched(NeedsHiding(RedundantIf(
+        Number<&ParallelPlan::tp_overlap>("tp_overlap", "tp_overlap",
+                                          "chunks that overlap tensor communication; 1: off", kChunks),
+        WithoutTensorAxis))),
     Flag<&ParallelPlan::grad_overlap>("grad_overlap", "grad_overlap",
                                       "gradient reduction overlaps the backward", WithoutDataAxis),
     Flag<&ParallelPlan::param_overlap>("param_overlap", "param_overlap",

@@ -41,6 +41,8 @@ struct PlanOption {
   // A search that `--space` does not tell otherwise goes through every value that it can predict or run;
   // false: its default alone.
   bool searched = false;
+  // Searched only on clusters whose collectives run beside computes (HidesCollectives).
+  bool needs_hiding = false;
   bool always_printed = false;  // in the text form, at its default too
 
   // The value in the text form.

@@ -15,7 +15,8 @@ constexpr double kAxisSlopeSigma = 0.05;
 constexpr double kSplitSigma = 0.03;
 constexpr double kSequenceSigma = 0.05;  // an estimate: its gathers and scatters replace all-reduces
 constexpr double kMessagesSigma =
-    0.03;  // an estimate: messages that overlap take time of the computing cores
+    0.03;                            // an estimate: messages that overlap take time of the computing cores
+constexpr double kSumsSigma = 0.03;  // an estimate: sums and products take bandwidth from each other
 constexpr std::array<double, 6> kResidualSigmas = {0.02, 0.03, 0.045, 0.07, 0.1, 0.15};
 constexpr std::array<double, 3> kPriorScales = {0.5, 1, 2.5};
 
@@ -88,6 +89,8 @@ enum Effect : std::size_t {
   kSplitSequence,
   kWaitedMessages,
   kOverlappedMessages,
+  kWaitedSums,
+  kOverlappedSums,
   kMicroBatchSlope,
   kTpSlope,
   kPpSlope,
@@ -122,6 +125,7 @@ Recalibration::Row Recalibration::RowOf(const ParallelPlan& plan) const {
                       {plan.split == SplitMode::kEven ? kEvenSplit : kUnevenSplit, kSplitSigma},
                       {SplitsSequence(plan) ? kSplitSequence : kWholeSequence, kSequenceSigma},
                       {OverlapsMessages(plan) ? kOverlappedMessages : kWaitedMessages, kMessagesSigma},
+                      {TensorChunks(plan) > 1 ? kOverlappedSums : kWaitedSums, kSumsSigma},
                       {kMicroBatchSlope, kFeatureSigma * std::log2(static_cast<double>(plan.micro_batch))},
                       {kTpSlope, slope(plan.tp)},
                       {kPpSlope, slope(plan.pp)},

@@ -9,6 +9,8 @@
 // - 10% each: recomputing no layer, recomputing all layers; mixed by the share of layers recomputed
 // - 3% each: even splits, uneven splits
 // - 5% each: with and without sequence parallelism
+// - 3% each: with and without messages that overlap
+// - 3% each: with and without sums over the tensor group that overlap products
 // - 10%: a slope per doubling of the micro batch
 // - 5% each: a slope per doubling of each axis and of the virtual stages
 // - at least 2%, estimated: the plan's own effect

@@ -58,8 +58,9 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
     if (value < 0)
       return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
   }
-  absl::StatusOr<SearchSpace> plans =
-      SearchSpace::Create(model, workload, RankCount(cluster), space, {.predict_only = options.predict_only});
+  absl::StatusOr<SearchSpace> plans = SearchSpace::Create(
+      model, workload, RankCount(cluster), space,
+      {.predict_only = options.predict_only, .hides_collectives = HidesCollectives(cluster)});
   if (!plans.ok()) return plans.status();
   const bool thinned = plans->ThinRecompute(
       options.budget.plans, options.budget.cases,

@@ -168,6 +168,7 @@ void SearchSpace::SetVariantDefaults() {
     for (const std::string_view value : option.choices) {
       ParallelPlan plan;
       plan.tp = plan.pp = plan.dp = 2;  // nothing is redundant
+      if (option.needs_hiding && !options_.hides_collectives) continue;
       if (!option.searched || !option.parse(option, value, plan).ok() || option.equal(plan, ParallelPlan()))
         continue;
       if (CheckAllowed(plan).ok()) axis.values.push_back(std::move(plan));

@@ -23,6 +23,8 @@ using AxisValues = std::vector<std::pair<std::string, std::vector<std::string>>>
 
 struct SpaceOptions {
   bool predict_only = false;  // nothing will be run: values that can only be predicted are allowed
+  // Collectives run beside computes: otherwise options that need this keep their default unless named.
+  bool hides_collectives = false;
   PlanOptionTable table = PlanOptions();
 };
 
@@ -37,7 +39,7 @@ class SearchSpace {
   // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto;
   // recompute none, full and full:K for every K below the layers of the plan's largest stage (of an even
   // spread, rounded up, under split=auto); every other option its default, or all values if its row says so
-  // (PlanOption::searched).
+  // (PlanOption::searched, needs_hiding).
   //
   // InvalidArgument, with the subject "space", names an unknown axis (with the nearest names), an axis named
   // twice, a value that it does not take, sizes none of which make up `ranks`, or schedules none of which go

@@ -57,6 +57,13 @@ std::vector<ParallelPlan> OverlappingPlans() {
                       {.virtual_stages = vpp, .schedule = schedule, .recompute_layers = 1},
                       {.p2p_overlap = true}};
     plans.push_back(rows);
+    // Sums of chunks beside messages: of all rows, which are cut evenly, and of own rows, which are not.
+    rows.tp_overlap = 3;
+    plans.push_back(rows);
+    plans.push_back({{.tp = 2, .pp = 2},
+                     {.micro_batch = 4, .tp_overlap = 4},
+                     {.virtual_stages = vpp, .schedule = schedule},
+                     {.p2p_overlap = true, .scatter_gather = true}});
   }
   return plans;
 }

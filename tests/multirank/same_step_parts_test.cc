@@ -65,9 +65,10 @@ enum Axis : std::size_t {
   kRows,
   kZero,
   kOverlap,
+  kChunks,
 };
-const std::vector<int> kSizes = {6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 4, 2,
-                                 2, 3, 7, 2};
+const std::vector<int> kSizes = {
+    6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 4, 2, 2, 3, 7, 2, 3};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
@@ -90,6 +91,7 @@ TrainConfig ConfigOf(const Case& c) {
   plan.zero_stage = c[kZero] / 2 + c[kZero] % 2;  // 0, 1, 1, 2, 2, 3, 3
   plan.dp_shard = c[kZero] > 0 && c[kZero] % 2 == 0 ? 2 : 0;
   plan.p2p_overlap = c[kOverlap] == 1;
+  plan.tp_overlap = kPowers[c[kChunks]];
   const std::int64_t stages = plan.pp * plan.virtual_stages;
   config.model.layers = stages > 6 ? stages : 2 * stages;
   if (c[kSplit] == 1) {
@@ -118,11 +120,13 @@ std::string Describe(const TrainConfig& c) {
   const ParallelPlan& p = c.plan;
   std::string text = fmt::format(
       "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} "
-      "recompute={}:{} attention={} sp={} scatter_gather={} p2p_overlap={} zero={} dp_shard={}",
+      "recompute={}:{} attention={} sp={} scatter_gather={} p2p_overlap={} zero={} dp_shard={} "
+      "tp_overlap={}",
       c.model.name, Name(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
       c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
       static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers,
-      Name(p.attention), p.sequence_parallel, p.scatter_gather, p.p2p_overlap, p.zero_stage, p.dp_shard);
+      Name(p.attention), p.sequence_parallel, p.scatter_gather, p.p2p_overlap, p.zero_stage, p.dp_shard,
+      p.tp_overlap);
   for (const std::int64_t layers : p.split_layers) text += fmt::format(" {}", layers);
   return text;
 }
@@ -140,7 +144,8 @@ void ExpectSame(const TrainConfig& config, const TrainedRun& one) {
 }
 
 // In fp32, where sums in another order differ. `exact`: the one rank's steps in fp64. A deep model with a
-// kink in its activation magnifies what rounding did to one rank's own steps, so steps may differ by as much.
+// kink in its activation magnifies what rounding did to one rank's own steps. Steps of two runs may differ by
+// a few times as much: each has errors of that size, which depend on the machine's vector width, too.
 void ExpectCloseInFp32(const TrainConfig& config, const TrainedRun& one, const TrainedRun& exact) {
   const TrainedRun outcome = RunAsThreads(config);
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
@@ -148,7 +153,7 @@ void ExpectCloseInFp32(const TrainConfig& config, const TrainedRun& one, const T
   for (std::size_t s = 0; s < one.steps.size(); ++s)
     rounding = std::max(rounding, std::abs(one.steps[s].grad_norm / exact.steps.at(s).grad_norm - 1));
   EXPECT_LT(rounding, 1e-3);
-  ExpectSameSteps(one, outcome, rounding);
+  ExpectSameSteps(one, outcome, 4 * rounding);
 }
 
 std::vector<Case> Cases() { return test::PairwiseCases(kSizes, IsLegal, Cost); }
@@ -254,9 +259,9 @@ ModelSpec RandomModel(std::mt19937_64& random, std::int64_t tp) {
   return m;
 }
 
-// Returns a random legal run of at most eight ranks. `messages` says whether messages overlap; all other
+// Returns a random legal run of at most eight ranks. `overlaps` says what overlaps; all other
 // choices follow from `random`.
-TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& messages) {
+TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& overlaps) {
   for (;;) {
     ParallelPlan plan;
     plan.tp = Pick(random, {1, 2, 3, 4});
@@ -271,7 +276,8 @@ TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& messages) {
     plan.attention = static_cast<Attention>(random() % kAttentionCount);
     plan.sequence_parallel = random() % 2;
     plan.scatter_gather = random() % 2;
-    plan.p2p_overlap = messages() % 2;
+    plan.p2p_overlap = overlaps() % 2;
+    plan.tp_overlap = std::int64_t{1} << overlaps() % 4;
     plan.zero_stage = static_cast<std::int64_t>(random() % 4);
     if (plan.zero_stage > 0) plan.dp_shard = Pick(random, {0, 2, 3});
     TrainConfig c = ShortRun(RandomModel(random, plan.tp));
@@ -300,9 +306,9 @@ class SameStepAtRandom : public ::testing::TestWithParam<int> {};
 
 TEST_P(SameStepAtRandom, MatchesOneRank) {
   std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
-  std::mt19937_64 messages(static_cast<std::uint64_t>(GetParam()) + 1000);
+  std::mt19937_64 overlaps(static_cast<std::uint64_t>(GetParam()) + 1000);
   for (int i = 0; i < 20; ++i) {
-    const TrainConfig config = RandomConfig(random, messages);
+    const TrainConfig config = RandomConfig(random, overlaps);
     SCOPED_TRACE(Describe(config));
     ExpectSame(config, OneRank(config));
   }

@@ -45,7 +45,7 @@ test::Case ChoicesOf(const RandomRun& run) {
         precision, static_cast<int>(m.norm), static_cast<int>(m.position), static_cast<int>(m.activation),
         m.bias ? 1 : 0, m.tied_embeddings ? 1 : 0, m.kv_heads < m.heads ? 1 : 0, p.sequence_parallel ? 1 : 0,
         p.scatter_gather ? 1 : 0, p.p2p_overlap ? 1 : 0, static_cast<int>(p.zero_stage),
-        p.dp_shard > 0 ? 1 : 0}) {
+        p.dp_shard > 0 ? 1 : 0, static_cast<int>(p.tp_overlap)}) {
     choices.push_back(choice);
   }
   return {choices.begin(), choices.end()};

@@ -269,6 +269,8 @@ void MemoryLayout::AddWorkspace() {
     for (Tensor& target : grads_) pending_.emplace_back(grad, &target);
   }
   Add(kRegion, workspace_.whole, e, {s.tokens, s.hidden});
+  if (SplitsSequence(s.plan) && TensorChunks(s.plan) > 1)
+    Add(kRegion, workspace_.reduced, e, {s.rows, s.hidden});
   Add(kRegion, workspace_.grad_qkv, e, {s.tokens, s.qkv});
   Add(kRegion, workspace_.grad_attn, e, {s.tokens, s.attention});
   Add(kRegion, workspace_.grad_ffn, e, {s.tokens, s.ffn});

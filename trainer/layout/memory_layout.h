@@ -87,6 +87,9 @@ struct Workspace {
   // [T,H]: hidden values of all tokens. Under sequence parallelism: those gathered from the tensor group, or
   // sums to scatter over it. Otherwise the gradient of the input of a column-parallel layer.
   Tensor whole;
+  // [R,H], if sums of chunks are scattered (tp_overlap under sequence parallelism): the own rows of the
+  // gradient of the input of a column-parallel layer. Otherwise they lie in `whole`.
+  Tensor reduced;
   Tensor grad_qkv, grad_attn, grad_ffn;
   Tensor grad_fc;              // same memory as grad_ffn if the activation is not gated
   Tensor attention;            // fused attention

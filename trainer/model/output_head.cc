@@ -1,5 +1,6 @@
 #include "trainer/model/output_head.h"
 
+#include "trainer/parallel/reduced_product.h"
 #include "trainer/parallel/token_rows.h"
 #include "trainer/parallel/unit_exchange.h"
 #include "trainer/parallel/vocab_parallel.h"
@@ -39,9 +40,8 @@ void OutputHead::Backward(const Execution& run, const HeadActivations& head, con
   const Tensor ln = GatherRows(run, head.ln, whole);
   run.ops.Matmul(head.logits, Transpose::kYes, ln, Transpose::kNo, output_.grad, run.Adds(accumulate),
                  run.stream);
-  run.ops.Matmul(head.logits, Transpose::kNo, output_.value, Transpose::kNo, whole, false, run.stream);
-  const Tensor grad_ln = OwnRows(run, whole);
-  ReduceRows(run, whole, grad_ln);
+  const Tensor grad_ln = ReducedRows(run, whole);
+  ReducedProduct(run, head.logits, output_.value, Transpose::kNo, whole, grad_ln);
   norm_.Backward(run, grad_ln, head.x_final, head.norm, grad, /*add_to_dx=*/false, accumulate);
   if (!shape_.model.tied_embeddings) ReduceUnit(run, output_.unit, accumulate);
 }

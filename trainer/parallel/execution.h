@@ -57,7 +57,9 @@ struct Execution {
   Stream& stream;
   Groups& groups;
   PendingWorks& pending;
-  bool splits_sequence = false;  // sequence parallelism over a tensor group of several ranks
+  bool splits_sequence = false;    // sequence parallelism over a tensor group of several ranks
+  std::int64_t tensor_chunks = 1;  // of a product whose sums over the tensor group overlap it
+  Tensor reduced = {};             // Workspace::reduced
   ShardedUnits sharded = {};
   SectionObserver* observer = nullptr;  // null: none
 

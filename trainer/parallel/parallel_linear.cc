@@ -1,5 +1,6 @@
 #include "trainer/parallel/parallel_linear.h"
 
+#include "trainer/parallel/reduced_product.h"
 #include "trainer/parallel/token_rows.h"
 
 namespace autocfg::trainer {
@@ -65,9 +66,8 @@ void ColumnParallelWeightGradient(const Execution& run, const LinearParameters& 
 
 Tensor ColumnParallelInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
                                    const Tensor& whole) {
-  LinearInputGradient(run, p, dy, whole);
-  Tensor dx = OwnRows(run, whole);
-  ReduceRows(run, whole, dx);
+  Tensor dx = ReducedRows(run, whole);
+  ReducedProduct(run, dy, p.weight.value, Transpose::kYes, whole, dx);
   return dx;
 }
 
@@ -83,9 +83,7 @@ void RowParallelForward(const Execution& run, const LinearParameters& p, const T
     run.ops.MatmulResidual(x, p.weight.value, p.bias.value, residual, y, run.stream);
     return;
   }
-  const Tensor& sums = SumsOf(run, y, whole);
-  run.ops.Matmul(x, Transpose::kNo, p.weight.value, Transpose::kNo, sums, false, run.stream);
-  ReduceRows(run, sums, y);
+  ReducedProduct(run, x, p.weight.value, Transpose::kNo, SumsOf(run, y, whole), y);
   if (p.bias.present()) {
     run.ops.BiasResidual(y, p.bias.value, residual, run.stream);
   } else {

@@ -31,7 +31,7 @@ void ColumnParallelActivationForward(const Execution& run, Activation activation
                                      const Tensor& y);
 
 // Computes the parameter gradients, given dy[T, out/tp]. Returns dx[R, in] = dy W^T, summed over the tensor
-// group: it lies in `whole`.
+// group: it is ReducedRows of `whole`.
 Tensor ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
                               const Tensor& dy, const Tensor& whole, bool accumulate);
 

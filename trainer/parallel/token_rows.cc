@@ -23,8 +23,9 @@ void ReduceRows(const Execution& run, const Tensor& sums, const Tensor& rows) {
   }
 }
 
-Tensor OwnRows(const Execution& run, const Tensor& whole) {
+Tensor ReducedRows(const Execution& run, const Tensor& whole) {
   if (!run.splits_sequence) return whole;
+  if (run.reduced.IsPresent()) return run.reduced;
   const std::int64_t ranks = run.groups.tensor->size();
   return PartOf(whole, run.groups.tensor->rank(), ranks).Reshape({whole.shape[0] / ranks, whole.shape[1]});
 }

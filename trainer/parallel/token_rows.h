@@ -22,8 +22,9 @@ const Tensor& SumsOf(const Execution& run, const Tensor& rows, const Tensor& who
 // Sums `sums` = SumsOf(run, rows, whole) over the tensor group and leaves the own rows in `rows`.
 void ReduceRows(const Execution& run, const Tensor& sums, const Tensor& rows);
 
-// Returns the own rows within `whole`, [R, H]. ReduceRows may leave them there, and whoever calls it reads
-// them before `whole` is used again.
-Tensor OwnRows(const Execution& run, const Tensor& whole);
+// Returns a place for the own rows of sums in `whole`, [R, H], that needs no buffer of the caller: within
+// `whole`, or the workspace's buffer for them if sums are scattered in chunks. Whoever reduces to it reads the
+// rows before the next sums are computed.
+Tensor ReducedRows(const Execution& run, const Tensor& whole);
 
 }  // namespace autocfg::trainer

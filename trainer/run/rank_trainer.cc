@@ -91,10 +91,17 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   stream_ = backend.device->CreateStream();
   PlanMemory();
   groups_ = MakeGroups(*backend.comm, shape_, layout_->staging());
-  if (OverlapsMessages(config.plan)) progressing_ops_ = CreateProgressingOps(*backend.ops, pending_);
+  if (OverlapsMessages(config.plan) || TensorChunks(config.plan) > 1)
+    progressing_ops_ = CreateProgressingOps(*backend.ops, pending_);
   Ops& ops = progressing_ops_ != nullptr ? *progressing_ops_ : *backend.ops;
-  run_.emplace(Execution{ops, *stream_, groups_, pending_, SplitsSequence(config.plan),
-                         ShardedUnitsOf(shape_, *layout_)});
+  run_.emplace(Execution{.ops = ops,
+                         .stream = *stream_,
+                         .groups = groups_,
+                         .pending = pending_,
+                         .splits_sequence = SplitsSequence(config.plan),
+                         .tensor_chunks = TensorChunks(config.plan),
+                         .reduced = layout_->workspace().reduced,
+                         .sharded = ShardedUnitsOf(shape_, *layout_)});
   exchange_.emplace(shape_, *layout_, *run_, *backend.device);
   SetWeights();
   for (std::size_t chunk = 0; chunk < shape_.chunks.size(); ++chunk) {

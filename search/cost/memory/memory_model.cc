@@ -48,7 +48,8 @@ class PlanMemory {
     if (IsGated(model.activation)) workspace_ += rows(s_.fc);
     if (plan.pp == 1) workspace_ += hidden_;
     if (plan.recompute == Recompute::kFull) workspace_ += inner_;
-    if (SplitsBackward(plan)) workspace_ += hidden_ + message_;  // exchanged with slots
+    if (SplitsSequence(plan) && TensorChunks(plan) > 1) workspace_ += hidden_;  // scattered sums
+    if (SplitsBackward(plan)) workspace_ += hidden_ + message_;                 // exchanged with slots
   }
 
   MemoryBytes Of(std::int64_t pipeline_rank) const {

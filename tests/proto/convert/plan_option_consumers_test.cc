@@ -53,6 +53,7 @@ std::vector<PlanOption> TableWithProbe() {
     probe.predicted = {};
     probe.run = {};
     probe.searched = true;
+    probe.needs_hiding = false;
     table.push_back(probe);
   }
   return table;

@@ -108,6 +108,7 @@ class RandomRuns {
       }
       plan.scatter_gather = limits_.predicted_only ? Coin() : flags_() % 2 == 0;
       plan.p2p_overlap = messages_() % 2 == 0;
+      plan.tp_overlap = std::int64_t{1} << messages_() % 4;
       plan = Canonical(plan);
       run.workload.seq_len = Pick({1, 5, 16, 129});
       const bool divides = plan.tp > 1 && run.workload.seq_len % plan.tp == 0;

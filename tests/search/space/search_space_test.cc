@@ -176,6 +176,21 @@ struct BruteForce {
   }
 };
 
+TEST(SearchSpace, CutsProductsOnlyWhereThatHidesCollectives) {
+  const auto chunks_in = [](const AxisValues& values, bool hides) {
+    const auto space = SearchSpace::Create(Model(6, 4), Batch(2), 2, values, {.hides_collectives = hides});
+    EXPECT_TRUE(space.ok()) << space.status();
+    std::set<std::int64_t> whole, cut;  // at tp=1 and tp=2
+    for (const ParallelPlan& plan : Legal(*space)) (plan.tp > 1 ? cut : whole).insert(plan.tp_overlap);
+    EXPECT_EQ(whole, std::set<std::int64_t>{1});
+    return cut;
+  };
+  EXPECT_EQ(chunks_in({}, true), (std::set<std::int64_t>{1, 2, 4, 8}));
+  EXPECT_EQ(chunks_in({}, false), std::set<std::int64_t>{1});
+  EXPECT_EQ(chunks_in({{"tp_overlap", {"1", "4"}}}, false), (std::set<std::int64_t>{1, 4}))
+      << "if it is named";
+}
+
 TEST(SearchSpace, HoldsEveryPlanOnce) {
   for (const std::int64_t ranks : {1, 2, 4, 6, 8, 12}) {
     for (const std::int64_t batch : {1, 6, 8, 24}) {

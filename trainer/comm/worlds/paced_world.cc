@@ -138,14 +138,19 @@ class Lanes {
 
 class PacedWork final : public ScopedWork {
  public:
-  PacedWork(Lanes& lanes, std::shared_ptr<Lanes::Entry> entry) : lanes_(lanes), entry_(std::move(entry)) {}
+  PacedWork(Lanes& lanes, PacedLane lane, std::shared_ptr<Lanes::Entry> entry)
+      : lanes_(lanes), lane_(lane), entry_(std::move(entry)) {}
   ~PacedWork() override {
     if (!entry_->done) WaitUnlessUnwinding();
   }
 
   void Wait() override {
     lanes_.AdvanceUntil([this] { return entry_->done; });
-    lanes_.clock().HostWaitsUntil(entry_->end_s);
+    if (lane_ == PacedLane::kTensor) {
+      lanes_.clock().StreamWaitsUntil(entry_->end_s);
+    } else {
+      lanes_.clock().HostWaitsUntil(entry_->end_s);
+    }
   }
 
   bool Test() override {
@@ -155,6 +160,7 @@ class PacedWork final : public ScopedWork {
 
  private:
   Lanes& lanes_;
+  const PacedLane lane_;
   const std::shared_ptr<Lanes::Entry> entry_;
 };
 
@@ -213,18 +219,13 @@ class PacedCommunicator final : public Communicator {
             .shape = {static_cast<std::int64_t>(words.size())}};
   }
 
-  // Those of the tensor group are part of compute, the others have a lane of their own.
   std::unique_ptr<Work> Collective(OpKind kind, const Tensor& tensor) {
     if (size() == 1) return CompleteWork();
     const double own_s = Seconds(kind, tensor);
     PacedClock& clock = lanes_.clock();
     if (name_ == CommGroup::kTensor) {
-      Transfer transfer(*inner_, Role::kReducer, 0, 0, clock.StreamSeconds(), own_s);
-      transfer.Start(0, lanes_.stream());
-      lanes_.AdvanceUntil([&] { return transfer.Met(); });
-      clock.StreamWaitsUntil(transfer.Time().end_s);
       clock.CountIssue();
-      return CompleteWork();
+      return Issue(PacedLane::kTensor, Role::kReducer, 0, 0, own_s);
     }
     const double seconds = own_s + (name_ == CommGroup::kWorld ? clock.TakeReductionSeconds() : 0);
     return Issue(PacedLane::kReduce, Role::kReducer, 0, 0, seconds);
@@ -248,7 +249,7 @@ class PacedCommunicator final : public Communicator {
 
   std::unique_ptr<Work> Issue(PacedLane lane, Role role, int peer, int channel, double seconds) {
     Transfer transfer(*inner_, role, peer, channel, lanes_.clock().StreamSeconds(), seconds);
-    return std::make_unique<PacedWork>(lanes_, lanes_.Issue(lane, std::move(transfer)));
+    return std::make_unique<PacedWork>(lanes_, lane, lanes_.Issue(lane, std::move(transfer)));
   }
 
   const CommGroup name_;

@@ -2,13 +2,13 @@
 // and each operation takes its modelled seconds on the ranks' clocks. The timing rules are those of
 // search/schedule/program.h and search/cost/timing/order_finder.h:
 //   - Messages of a rank run in two lanes, one for sends and one for receives. Reductions over the data,
-//     embedding and world groups run in a third lane. The operations of a lane run in order of issue.
+//     embedding and world groups run in a third lane, collectives over the tensor group in a fourth. The
+//     operations of a lane run in order of issue.
 //   - A message or reduction starts when it is at the head of its lane on all its ranks, each of these lanes
 //     is free, and the compute that was on the stream when it was issued is done. It ends on all ranks
 //     together, after the largest of their modelled times.
-//   - All-reduces over the tensor group run on the compute stream. AllReduce of that group returns when every
-//     rank has called it.
-// Work::Wait advances the clock's host to the end of the operation. Work::Test tells whether the end is known
+// Work::Wait advances the clock's host to the end of the operation, or, for a collective over the tensor
+// group, its stream: that is part of a compute action, whose end no host waits for. Work::Test tells whether the end is known
 // and advances nothing, so callers that rely on completion must wait. A barrier advances every host of the
 // group to the latest one.
 //

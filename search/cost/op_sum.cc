@@ -1,0 +1,58 @@
+#include "search/cost/op_sum.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace autocfg {
+namespace {
+
+// Whether the op sums a product over the tensor group, given the op before it.
+bool ReducesProduct(const OpDesc& before, const OpDesc& op) {
+  return before.kind == OpKind::kMatmul && op.group == CommGroup::kTensor &&
+         (op.kind == OpKind::kAllReduceSum || op.kind == OpKind::kReduceScatter);
+}
+
+}  // namespace
+
+OpSum SumOps(const ParallelPlan& plan, const std::vector<OpDesc>& ops, const SecondsOfOp& seconds) {
+  OpSum sum;
+  sum.ops = static_cast<double>(ops.size());
+  const bool overlaps = TensorChunks(plan) > 1;
+  ChunkedProduct chunked;
+  double product_s = 0;  // of products since the last op of another kind
+  const auto join = [&] {
+    if (!chunked.reductions.empty()) sum.chunked.push_back(std::exchange(chunked, {}));
+    product_s = 0;
+  };
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const OpDesc& op = ops[i];
+    if (overlaps && i > 0 && ReducesProduct(ops[i - 1], op)) {
+      chunked.products_s.push_back(std::exchange(product_s, 0));
+      chunked.reductions.push_back(op);
+      continue;
+    }
+    // A chunked product is never the last op of a layer, and another kind of op follows it.
+    if (op.kind != OpKind::kMatmul) join();
+    if (op.group != CommGroup::kNone) {
+      sum.messages.push_back(op);
+      continue;
+    }
+    const double op_s = seconds(op);
+    sum.compute_s += op_s;
+    if (op.kind == OpKind::kMatmul) product_s += op_s;
+  }
+  join();
+  return sum;
+}
+
+double ExposedSeconds(const ChunkedProduct& chunked, const SecondsOfOp& seconds) {
+  double computed_s = 0, reduced_s = 0;
+  for (std::size_t i = 0; i < chunked.reductions.size(); ++i) {
+    computed_s += chunked.products_s[i];
+    reduced_s = std::max(reduced_s, computed_s) + seconds(chunked.reductions[i]);
+  }
+  return std::max(0.0, reduced_s - computed_s);
+}
+
+}  // namespace autocfg
