@@ -1,5 +1,6 @@
-// The ops of a list by what their time depends on, and how long the list takes when the sums of chunks overlap
-// the products of the next ones (docs/engine.md, "Chunks"). Plain values; pure functions, thread-safe.
+// The ops of a list by what their time depends on, and how long the list takes when the sums of chunks
+// overlap the products of the next ones (docs/engine.md, "Chunks"). Plain values; pure functions,
+// thread-safe.
 #pragma once
 
 #include <functional>
@@ -30,8 +31,8 @@ using SecondsOfOp = std::function<double(const OpDesc&)>;
 // `seconds`: of an op without communication.
 OpSum SumOps(const ParallelPlan& plan, const std::vector<OpDesc>& ops, const SecondsOfOp& seconds);
 
-// Returns the seconds in which the reductions of a product run and its chunks do not: each runs once its chunk
-// is computed and the one before it has ended. `seconds`: of a reduction.
+// Returns the seconds in which the reductions of a product run and its chunks do not: each runs once its
+// chunk is computed and the one before it has ended. `seconds`: of a reduction.
 double ExposedSeconds(const ChunkedProduct& chunked, const SecondsOfOp& seconds);
 
 }  // namespace autocfg

@@ -15,10 +15,10 @@
 // - 5% each: a slope per doubling of each axis and of the virtual stages
 // - at least 2%, estimated: the plan's own effect
 //
-// The posterior is Bayesian linear regression with these priors, solved in the space of effects (Rasmussen and
-// Williams 2006, section 2.1). The size of a plan's own effect and a common scale of the priors are unknown. A
-// small grid of both is weighted by marginal likelihood (section 5.4.1), so that few observations leave wide
-// intervals.
+// The posterior is Bayesian linear regression with these priors, solved in the space of effects (Rasmussen
+// and Williams 2006, section 2.1). The size of a plan's own effect and a common scale of the priors are
+// unknown. A small grid of both is weighted by marginal likelihood (section 5.4.1), so that few observations
+// leave wide intervals.
 #pragma once
 
 #include <array>

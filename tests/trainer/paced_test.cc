@@ -72,8 +72,8 @@ std::vector<v1::TrainResult> RunPaced(const TrainConfig& c) {
   return results;
 }
 
-// Returns the seconds of ops in a row. With tp_overlap, the sums of a product over the tensor group run beside
-// the products after it, one after the other.
+// Returns the seconds of ops in a row. With tp_overlap, the sums of a product over the tensor group run
+// beside the products after it, one after the other.
 double SecondsOf(const TrainConfig& c, const std::vector<OpDesc>& ops) {
   double computed_s = 0, summed_s = 0;
   bool product = false;  // the op before
@@ -230,8 +230,8 @@ TEST(Paced, MatchesTheTraceOfTheCostModel) {
   }
 }
 
-// Scattered sums of chunks. The trace has no row of its own for the gradients of norms, so that only the time of
-// the step is compared.
+// Scattered sums of chunks. The trace has no row of its own for the gradients of norms, so that only the time
+// of the step is compared.
 TEST(Paced, ScatteredSumsTakeThePredictedTime) {
   const ModelSpec model = SmallGpt(4, 16, 4, 61);
   const Workload workload = Fp32(8, 8);

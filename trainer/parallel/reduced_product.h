@@ -1,7 +1,7 @@
-// A matrix product whose sums over the tensor group are needed. With tp_overlap it is cut into chunks of tokens:
-// while the sums of one chunk are reduced, the next one is computed (the software form of overlapping compute
-// and collectives, as in Wang et al. 2023, "Overlap communication with dependent computation"). One rank, one
-// thread.
+// A matrix product whose sums over the tensor group are needed. With tp_overlap it is cut into chunks of
+// tokens: while the sums of one chunk are reduced, the next one is computed (the software form of overlapping
+// compute and collectives, as in Wang et al. 2023, "Overlap communication with dependent computation"). One
+// rank, one thread.
 #pragma once
 
 #include "kernels/ops.h"

@@ -23,8 +23,8 @@ const Tensor& SumsOf(const Execution& run, const Tensor& rows, const Tensor& who
 void ReduceRows(const Execution& run, const Tensor& sums, const Tensor& rows);
 
 // Returns a place for the own rows of sums in `whole`, [R, H], that needs no buffer of the caller: within
-// `whole`, or the workspace's buffer for them if sums are scattered in chunks. Whoever reduces to it reads the
-// rows before the next sums are computed.
+// `whole`, or the workspace's buffer for them if sums are scattered in chunks. Whoever reduces to it reads
+// the rows before the next sums are computed.
 Tensor ReducedRows(const Execution& run, const Tensor& whole);
 
 }  // namespace autocfg::trainer

@@ -8,9 +8,9 @@
 //     is free, and the compute that was on the stream when it was issued is done. It ends on all ranks
 //     together, after the largest of their modelled times.
 // Work::Wait advances the clock's host to the end of the operation, or, for a collective over the tensor
-// group, its stream: that is part of a compute action, whose end no host waits for. Work::Test tells whether the end is known
-// and advances nothing, so callers that rely on completion must wait. A barrier advances every host of the
-// group to the latest one.
+// group, its stream: that is part of a compute action, whose end no host waits for. Work::Test tells whether
+// the end is known and advances nothing, so callers that rely on completion must wait. A barrier advances
+// every host of the group to the latest one.
 //
 // The whole world advances each time one of its operations is issued, waited for or tested, and in every
 // barrier. One rank, one thread.
