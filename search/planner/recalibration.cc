@@ -142,6 +142,7 @@ Recalibration::Recalibration(std::int64_t layers, const std::vector<RatioObserva
   for (const RatioObservation& o : observations)
     layouts_.try_emplace({o.plan.tp, o.plan.pp, o.plan.dp}, kFixedEffects + layouts_.size());
   std::vector<Row> rows;
+  rows.reserve(observations.size());
   for (const RatioObservation& o : observations) rows.push_back(RowOf(o.plan));
   const std::size_t n = kFixedEffects + layouts_.size();
 

@@ -100,6 +100,9 @@ std::vector<ParallelPlan> Plans() {
           {{.tp = 2, .pp = 2}, {.micro_batch = 2}},
           {{.pp = 2, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}, {.recompute_layers = 1}},
           {{.dp = 2}, {.attention = Attention::kUnfused}},
+          {{.tp = 2}, {.tp_overlap = 4}},
+          {{.tp = 2, .pp = 2}, {.sequence_parallel = true, .tp_overlap = 2}, {}, {.p2p_overlap = true}},
+          {{.dp = 2}, {}, {}, {}, {.zero_stage = 3}},
           {{.tp = 2, .pp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}}};
 }
 
@@ -124,6 +127,7 @@ TEST_F(EmulatedGpu, StepsDoNotDependOnWhenStreamsRun) {
     const ScopedVariable variable("AUTOCFG_EMULATED_DRAIN", drain);
     for (const ParallelPlan& plan :
          {ParallelPlan{{.dp = 2}}, ParallelPlan{{.tp = 2, .pp = 2}},
+          ParallelPlan{{.tp = 2}, {.tp_overlap = 4}},
           ParallelPlan{{.pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}},
           ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
       SCOPED_TRACE(::testing::Message()

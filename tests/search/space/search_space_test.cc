@@ -305,7 +305,8 @@ TEST(SearchSpace, FixedOrder) {
     for (const char* split : {"", ",split=auto"}) {
       for (const char* overlap : {"", ",p2p_overlap=1"}) {
         for (const std::string& recompute : recomputes)
-          expected.push_back("tp=1,pp=2,dp=1,mbs=1" + schedule + split + recompute + overlap);
+          expected.push_back(
+              fmt::format("tp=1,pp=2,dp=1,mbs=1{}{}{}{}", schedule, split, recompute, overlap));
       }
     }
   };

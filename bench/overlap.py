@@ -1,0 +1,85 @@
+"""Step times with and without communication that overlaps compute: on the paced device, whose time is virtual, and on this machine's cores.
+
+usage: bench/overlap.py BUILD_DIR
+
+Writes JSON to standard output.
+- "paced": `autocfg train --device paced` of one plan with each number of chunks (tp_overlap). "off" is its step without overlap, "sums" the
+  communication of the tensor group in it, as `autocfg predict` counts it: those of the embedding and the loss, which nothing hides, too. "hidden" is the share
+  of it that the step no longer has: (off - on) / sums, and "hidden_of_possible" that share of (chunks - 1) / chunks, since nothing is left
+  to hide the last chunk's sums of each product.
+- "cores": `autocfg train` on the CPU, with the option on and off in turn; the ratio of the medians over all rounds.
+"""
+
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+PACED = [{"model": "gpt3-175b", "layers": 8, "cluster": cluster, "plan": f"tp=8,pp=1,dp=1,mbs={mbs}"}
+         for cluster in ("a100-80gb-sxm:1x8", "h100-sxm:1x8") for mbs in (1, 4)]
+CORES = [{"plan": "tp=2,pp=1,dp=1,mbs=4", "on": "tp_overlap=2"}, {"plan": "tp=2,pp=1,dp=1,mbs=4", "on": "tp_overlap=4"},
+         {"plan": "tp=1,pp=2,dp=1,mbs=2", "on": "p2p_overlap=1"}, {"plan": "tp=1,pp=2,dp=1,mbs=2,schedule=gpipe", "on": "p2p_overlap=1"}]
+CORES_MODEL = {"layers": 8, "hidden": 512, "heads": 8, "vocab": 8192, "max_seq_len": 256}
+ROUNDS, STEPS = 5, 8
+
+
+def answer(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"overlap: {' '.join(command)} ended with {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def steps(autocfg, model, plan, *rest):
+    return answer(autocfg, "train", "--model", model, "--plan", plan, "--json", *rest)["step_time_s"]
+
+
+def write(directory, name, document):
+    path = pathlib.Path(directory) / f"{name}.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return str(path)
+
+
+def paced(autocfg, directory):
+    rows = []
+    for case in PACED:
+        model = write(directory, "model", {"layers": case["layers"], "hidden": 12288, "heads": 96, "vocab": 51200, "max_seq_len": 2048})
+        step = lambda plan, cluster=case["cluster"]: steps(autocfg, model, plan, "--device", "paced", "--cluster", cluster, "--steps", "2")[1]
+        off = step(case["plan"])
+        row = {"model": f"{case['model']}, {case['layers']} layers", "cluster": case["cluster"], "plan": case["plan"], "off_s": off}
+        predicted = answer(autocfg, "predict", "--model", model, "--cluster", case["cluster"], "--global-batch", case["plan"].rsplit("=", 1)[1],
+                           "--plan", case["plan"], "--json")
+        row["sums_s"] = predicted["breakdown_s"]["tp_comm"]
+        for chunks in (2, 4, 8):
+            on = step(f"{case['plan']},tp_overlap={chunks}")
+            hidden = (off - on) / row["sums_s"]
+            row[f"chunks_{chunks}"] = {"on_s": on, "on_over_off": on / off, "hidden": hidden, "hidden_of_possible": hidden * chunks / (chunks - 1)}
+        rows.append(row)
+    return rows
+
+
+def cores(autocfg, directory):
+    model = write(directory, "model", CORES_MODEL)
+    rows = []
+    for case in CORES:
+        times = {"off": [], "on": []}
+        for _ in range(ROUNDS):
+            for name, plan in (("off", case["plan"]), ("on", f"{case['plan']},{case['on']}")):
+                times[name] += steps(autocfg, model, plan, "--global-batch", "8", "--steps", str(STEPS))[2:]
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        rows.append({**case, "off_s": medians["off"], "on_s": medians["on"], "on_over_off": medians["on"] / medians["off"]})
+    return rows
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: bench/overlap.py BUILD_DIR")
+    autocfg = str(pathlib.Path(sys.argv[1]) / "bin" / "autocfg")
+    with tempfile.TemporaryDirectory() as directory:
+        print(json.dumps({"paced": paced(autocfg, directory), "cores": cores(autocfg, directory)}))
+
+
+if __name__ == "__main__":
+    main()
