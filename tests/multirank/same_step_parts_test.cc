@@ -259,15 +259,27 @@ ModelSpec RandomModel(std::mt19937_64& random, std::int64_t tp) {
   return m;
 }
 
-// Returns a random legal run of at most eight ranks. `overlaps` says what overlaps; all other
-// choices follow from `random`.
+// Gives a model the parts of a style, and keeps its sizes.
+void TakeParts(const ModelSpec& style, ModelSpec& m) {
+  m.activation = style.activation;
+  m.norm = style.norm;
+  m.position = style.position;
+  m.bias = style.bias;
+  m.tied_embeddings = style.tied_embeddings;
+  if (style.kv_heads == style.heads) m.kv_heads = m.heads;
+}
+
+constexpr std::int64_t kMostRandomRanks = 8;
+
+// Returns a random legal run of at most eight ranks. `overlaps` says what overlaps; all other choices follow
+// from `random`.
 TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& overlaps) {
   for (;;) {
     ParallelPlan plan;
     plan.tp = Pick(random, {1, 2, 3, 4});
     plan.pp = Pick(random, {1, 2, 3, 4});
     plan.dp = Pick(random, {1, 2, 3, 4, 6});
-    if (RankCount(plan) > 8) continue;
+    if (RankCount(plan) > kMostRandomRanks) continue;
     plan.micro_batch = Pick(random, {1, 2, 3});
     const std::vector<Schedule> schedules = test::PredictedSchedules();
     plan.schedule = schedules[random() % schedules.size()];
@@ -297,24 +309,55 @@ TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& overlaps) {
     c.model.max_seq_len = c.workload.seq_len + Pick(random, {0, 2});
     c.plan = plan;
     c.seed = random();
-    if (!FindIllegality(c.model, c.workload, 8, c.plan).has_value()) return c;
+    if (!FindIllegality(c.model, c.workload, kMostRandomRanks, c.plan).has_value()) return c;
   }
 }
 
-// 200 runs in total, in parts that can run separately.
+// 300 runs in total, in parts that can run separately. The models of the first 200 mix parts at random; the
+// last 100 are of GPT-2's and Llama's parts.
+constexpr int kMixedParts = 10;
+constexpr int kParts = 15;
+constexpr int kRunsOfPart = 20;
+
+std::vector<TrainConfig> RandomConfigs(int part) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(part));
+  std::mt19937_64 overlaps(static_cast<std::uint64_t>(part) + 1000);
+  std::vector<TrainConfig> configs;
+  for (int i = 0; i < kRunsOfPart; ++i) {
+    configs.push_back(RandomConfig(random, overlaps));
+    if (part > kMixedParts)
+      TakeParts(ModelStyles().at(static_cast<std::size_t>(i % 2)), configs.back().model);
+  }
+  return configs;
+}
+
 class SameStepAtRandom : public ::testing::TestWithParam<int> {};
 
 TEST_P(SameStepAtRandom, MatchesOneRank) {
-  std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
-  std::mt19937_64 overlaps(static_cast<std::uint64_t>(GetParam()) + 1000);
-  for (int i = 0; i < 20; ++i) {
-    const TrainConfig config = RandomConfig(random, overlaps);
+  for (const TrainConfig& config : RandomConfigs(GetParam())) {
     SCOPED_TRACE(Describe(config));
     ExpectSame(config, OneRank(config));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, SameStepAtRandom, ::testing::Range(1, 11));
+INSTANTIATE_TEST_SUITE_P(Seeds, SameStepAtRandom, ::testing::Range(1, 1 + kParts));
+
+// Checks that the random plans take every value that the engine runs, and that many have the most ranks.
+TEST(SameStepSetup, RandomPlansTakeEveryValueThatTheEngineRuns) {
+  std::vector<ParallelPlan> plans;
+  std::map<std::int64_t, int> plans_of_ranks;
+  for (int part = 1; part <= kParts; ++part) {
+    for (const TrainConfig& config : RandomConfigs(part)) {
+      ASSERT_FALSE(FindIllegality(config.model, config.workload, kMostRandomRanks, config.plan).has_value());
+      plans.push_back(config.plan);
+      ++plans_of_ranks[RankCount(config.plan)];
+    }
+  }
+  EXPECT_EQ(plans.size(), 300u);
+  EXPECT_THAT(test::ValuesThatNoneTakes(plans), ::testing::IsEmpty());
+  EXPECT_EQ(plans_of_ranks.rbegin()->first, kMostRandomRanks);
+  EXPECT_GE(plans_of_ranks.rbegin()->second, 30);
+}
 
 }  // namespace
 }  // namespace autocfg::trainer

@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,22 +14,7 @@ namespace autocfg::trainer {
 namespace {
 
 using testing::HasSubstr;
-
-// Returns what a process may leave behind: UCX's POSIX shared-memory segments and all System V segments.
-std::vector<std::string> SharedMemory() {
-  std::vector<std::string> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    if (entry.path().filename().string().find("ucx") != std::string::npos)
-      found.push_back(entry.path().string());
-  }
-  std::ifstream segments("/proc/sysvipc/shm");
-  std::string line;
-  std::getline(segments, line);  // the heading
-  for (std::string key, id; segments >> key >> id; std::getline(segments, line))
-    found.push_back("segment " + id);
-  std::sort(found.begin(), found.end());
-  return found;
-}
+using worker::SharedMemory;
 
 TEST(UcxProcesses, ReduceMoreRanksThanCores) {
   const auto before = SharedMemory();

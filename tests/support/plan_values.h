@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -36,6 +37,44 @@ struct OptionValue {
   std::string value;  // "sp=1" has the value "1"
   std::string Text() const { return name + "=" + value; }
 };
+
+// Returns the values of the table that the engine runs. Those of many values have one example: 2 of a size,
+// full:1 of full:K, 1+3 of the splits. Not split=auto, which is resolved before a plan runs.
+inline std::vector<OptionValue> EngineValues() {
+  const auto holds = [](std::span<const std::string_view> values, std::string_view value) {
+    return values.empty() || std::find(values.begin(), values.end(), value) != values.end();
+  };
+  std::vector<OptionValue> values;
+  for (const PlanOption& option : PlanOptions()) {
+    const std::string name(option.name);
+    if (option.choices.empty()) values.push_back({name, "2"});
+    for (const std::string_view choice : option.choices) {
+      if (!holds(option.predicted, choice) || !holds(option.run, choice)) continue;
+      if (option.form == OptionForm::kSplit && choice == "auto") continue;
+      const bool split = option.form == OptionForm::kSplit && choice != "even";
+      values.push_back({name, split ? "1+3" : choice.ends_with(":K") ? "full:1" : std::string(choice)});
+    }
+  }
+  return values;
+}
+
+// Returns true if the plan has this value, or any split for that of the example, and it has something to act
+// on. A default has.
+inline bool Takes(const ParallelPlan& plan, const OptionValue& value) {
+  const ParallelPlan canonical = Canonical(plan);
+  if (value.value == "1+3") return canonical.split == SplitMode::kExplicit;
+  return FindPlanOption(value.name)->print(canonical) == value.value;
+}
+
+// Returns the values above that none of the plans takes, as text.
+inline std::vector<std::string> ValuesThatNoneTakes(const std::vector<ParallelPlan>& plans) {
+  std::vector<std::string> missing;
+  for (const OptionValue& value : EngineValues()) {
+    if (std::none_of(plans.begin(), plans.end(), [&](const auto& plan) { return Takes(plan, value); }))
+      missing.push_back(value.Text());
+  }
+  return missing;
+}
 
 // Returns every value of the table that is not predicted yet.
 inline std::vector<OptionValue> UnpredictedValues() {

@@ -2,6 +2,7 @@
 // plans of any kind. The trainer reserves exactly the bytes that the memory model counts, and on the dry
 // device it issues exactly the ops that layer_ops lists.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "search/schedule/action_kinds.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/support/covering_array.h"
+#include "tests/support/plan_values.h"
 #include "trainer/run/rank_trainer.h"
 
 namespace autocfg::trainer {
@@ -90,12 +92,8 @@ std::string Difference(const std::vector<OpDesc>& listed, const std::vector<OpDe
   return "";
 }
 
-// Checks one rank of a run: its regions to the byte, and the ops of a step exactly. Adds their kinds to
-// `kinds`.
-void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank, std::set<OpKind>& kinds) {
-  const std::int64_t world = RankCount(c.plan);
-  Backend backend = CreateDryBackend(static_cast<int>(rank), static_cast<int>(world));
-  RankTrainer trainer(c, rank, world, backend);
+// Checks the regions that a rank has reserved, to the byte.
+void ExpectBytesAsPredicted(const TrainConfig& c, const RankTrainer& trainer) {
   const Arena& arena = trainer.arena();
   const MemoryBytes reserved{.parameters = arena.ReservedBytes(Region::kParameters),
                              .gradients = arena.ReservedBytes(Region::kGradients),
@@ -111,10 +109,20 @@ void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank, std::set<OpKind>
   ASSERT_EQ(predicted.workspace, reserved.workspace);
   ASSERT_EQ(predicted.communication, reserved.communication);
   ASSERT_EQ(predicted.Arena(), arena.TotalBytes());
+}
+
+// Checks one rank of a run: its regions to the byte, and the ops of a step exactly. Adds their kinds to
+// `kinds`.
+void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank, std::set<OpKind>& kinds) {
+  const std::int64_t world = RankCount(c.plan);
+  Backend backend = CreateDryBackend(static_cast<int>(rank), static_cast<int>(world));
+  RankTrainer trainer(c, rank, world, backend);
+  ExpectBytesAsPredicted(c, trainer);
+  if (::testing::Test::HasFatalFailure()) return;
 
   trainer.Step();
   ASSERT_EQ(Difference(ExpectedOps(c, trainer), backend.log->ops()), "");
-  ASSERT_EQ(trainer.PeakBytes(), arena.TotalBytes()) << "unused slots";
+  ASSERT_EQ(trainer.PeakBytes(), trainer.arena().TotalBytes()) << "unused slots";
   for (const OpDesc& op : backend.log->ops()) kinds.insert(op.kind);
 }
 
@@ -164,6 +172,28 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
     const auto kind = static_cast<OpKind>(i);
     EXPECT_TRUE(kinds.contains(kind)) << Name(kind) << ": no run issues it";
   }
+}
+
+// The bytes alone, of 2,000 random plans: other ones than above. They take every value that the engine runs.
+TEST(DryProof, PredictsBytesOfTwoThousandPlans) {
+  RandomRuns random(20240608, {.tp = {1, 2, 4, 8},
+                               .dp = {1, 2, 3, 4},
+                               .layers_per_stage = 3,
+                               .microbatches = 8,
+                               .predicted_only = false});
+  std::vector<ParallelPlan> plans;
+  for (int i = 0; i < 2000; ++i) {
+    const TrainConfig c = ConfigOf(random.Next());
+    plans.push_back(c.plan);
+    const std::int64_t world = RankCount(c.plan);
+    for (const std::int64_t rank : SomeRanks(random, c.plan)) {
+      SCOPED_TRACE(fmt::format("run {}, rank {}: {}", i, rank, Describe(c)));
+      Backend backend = CreateDryBackend(static_cast<int>(rank), static_cast<int>(world));
+      ExpectBytesAsPredicted(c, RankTrainer(c, rank, world, backend));
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_THAT(test::ValuesThatNoneTakes(plans), ::testing::IsEmpty());
 }
 
 // Sums of squares: over all ranks, every parameter element is counted exactly once.

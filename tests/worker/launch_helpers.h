@@ -3,8 +3,10 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -70,6 +72,22 @@ inline bool AllEndWithin(const std::vector<int>& pids, std::chrono::seconds limi
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+}
+
+// Returns what a process may leave behind: UCX's POSIX shared-memory segments and all System V segments.
+inline std::vector<std::string> SharedMemory() {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    if (entry.path().filename().string().find("ucx") != std::string::npos)
+      found.push_back(entry.path().string());
+  }
+  std::ifstream segments("/proc/sysvipc/shm");
+  std::string line;
+  std::getline(segments, line);  // the heading
+  for (std::string key, id; segments >> key >> id; std::getline(segments, line))
+    found.push_back("segment " + id);
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 }  // namespace autocfg::worker
