@@ -143,40 +143,55 @@ void ExpectSame(const TrainConfig& config, const TrainedRun& one) {
   ExpectSameWeights(config.model, one, outcome, 1e-9);
 }
 
-// In fp32, where sums in another order differ. `exact`: the one rank's steps in fp64. A deep model with a
-// kink in its activation magnifies what rounding did to one rank's own steps. Steps of two runs may differ by
-// a few times as much: each has errors of that size, which depend on the machine's vector width, too.
-void ExpectCloseInFp32(const TrainConfig& config, const TrainedRun& one, const TrainedRun& exact) {
-  const TrainedRun outcome = RunAsThreads(config);
-  EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
-  double rounding = 1e-5;
-  for (std::size_t s = 0; s < one.steps.size(); ++s)
-    rounding = std::max(rounding, std::abs(one.steps[s].grad_norm / exact.steps.at(s).grad_norm - 1));
-  EXPECT_LT(rounding, 1e-3);
-  ExpectSameSteps(one, outcome, 4 * rounding);
-}
-
 std::vector<Case> Cases() { return test::PairwiseCases(kSizes, IsLegal, Cost); }
 
 // Returns the one-rank run of the model and workload of a case, computed once for each.
 const TrainedRun& CachedOneRank(const TrainConfig& c) {
-  using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::string_view>;
+  using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::uint64_t, std::string_view>;
   static auto& runs = *new std::map<Key, TrainedRun>();
-  const Key key{c.model.name, c.model.layers, c.workload.global_batch, Name(c.workload.precision)};
+  const Key key{c.model.name, c.model.layers, c.workload.global_batch, c.seed, Name(c.workload.precision)};
   const auto found = runs.find(key);
   return found != runs.end() ? found->second : runs.emplace(key, OneRank(c)).first->second;
+}
+
+// Returns the case's one-rank run in another precision.
+const TrainedRun& CachedOneRank(TrainConfig c, const char* precision) {
+  c.workload.precision = *ParsePrecision(precision);
+  return CachedOneRank(c);
+}
+
+constexpr double kFp32Tolerance = 1e-5;
+
+// Returns true if rounding to fp32 hardly changes the steps of one rank. It does where an activation has a
+// kink, or the optimizer a gradient near zero, and a value rounds to the other side: then sums in another
+// order may change them as much, or more.
+bool RoundsHarmlessly(const TrainConfig& c) {
+  const TrainedRun& exact = CachedOneRank(c, "fp64");
+  const TrainedRun& rounded = CachedOneRank(c, "fp32");
+  for (std::size_t s = 0; s < exact.steps.size(); ++s) {
+    if (!(std::abs(rounded.steps.at(s).grad_norm / exact.steps[s].grad_norm - 1) < kFp32Tolerance))
+      return false;
+  }
+  return true;
+}
+
+// In fp32, where sums in another order differ, from the first initial weights that round harmlessly.
+void ExpectCloseInFp32(TrainConfig config) {
+  const std::uint64_t last = config.seed + 10;
+  while (!RoundsHarmlessly(config)) ASSERT_LT(++config.seed, last) << "no seed rounds harmlessly";
+  config.workload.precision = *ParsePrecision("fp32");
+  const TrainedRun outcome = RunAsThreads(config);
+  EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
+  ExpectSameSteps(CachedOneRank(config), outcome, kFp32Tolerance);
 }
 
 class SameStepOfEveryPair : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SameStepOfEveryPair, MatchesOneRank) {
-  TrainConfig config = ConfigOf(GetParam());
-  config.workload.precision = *ParsePrecision("fp64");
+  const TrainConfig config = ConfigOf(GetParam());
   SCOPED_TRACE(Describe(config));
-  const TrainedRun& exact = CachedOneRank(config);
-  ExpectSame(config, exact);
-  config.workload.precision = *ParsePrecision("fp32");
-  ExpectCloseInFp32(config, CachedOneRank(config), exact);
+  ExpectSame(config, CachedOneRank(config));
+  ExpectCloseInFp32(config);
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, SameStepOfEveryPair, ::testing::ValuesIn(Cases()));
