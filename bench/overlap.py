@@ -21,8 +21,8 @@ PACED = [{"model": "gpt3-175b", "layers": 8, "cluster": cluster, "plan": f"tp=8,
          for cluster in ("a100-80gb-sxm:1x8", "h100-sxm:1x8") for mbs in (1, 4)]
 CORES = [{"plan": "tp=2,pp=1,dp=1,mbs=4", "on": "tp_overlap=2"}, {"plan": "tp=2,pp=1,dp=1,mbs=4", "on": "tp_overlap=4"},
          {"plan": "tp=1,pp=2,dp=1,mbs=2", "on": "p2p_overlap=1"}, {"plan": "tp=1,pp=2,dp=1,mbs=2,schedule=gpipe", "on": "p2p_overlap=1"}]
-CORES_MODEL = {"layers": 8, "hidden": 512, "heads": 8, "vocab": 8192, "max_seq_len": 256}
-ROUNDS, STEPS = 5, 8
+CORES_MODEL = {"layers": 4, "hidden": 256, "heads": 4, "vocab": 2048, "max_seq_len": 128}
+ROUNDS, STEPS = 5, 10
 
 
 def answer(*command):
