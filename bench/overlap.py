@@ -4,8 +4,8 @@ usage: bench/overlap.py BUILD_DIR
 
 Writes JSON to standard output.
 - "paced": `autocfg train --device paced` of one plan with each number of chunks (tp_overlap). "off" is its step without overlap, "sums" the
-  communication of the tensor group in it, as `autocfg predict` counts it: those of the embedding and the loss, which nothing hides, too. "hidden" is the share
-  of it that the step no longer has: (off - on) / sums, and "hidden_of_possible" that share of (chunks - 1) / chunks, since nothing is left
+  communication of the tensor group in it, as `autocfg predict` counts it; that of the embedding and the loss, which nothing hides, too.
+  "hidden" is the share of it that the step no longer has: (off - on) / sums, and "hidden_of_possible" that share of (chunks - 1) / chunks, since nothing is left
   to hide the last chunk's sums of each product.
 - "cores": `autocfg train` on the CPU, with the option on and off in turn; the ratio of the medians over all rounds.
 """

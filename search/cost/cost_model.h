@@ -104,8 +104,9 @@ class CostModel {
   TracedStep Trace(const ParallelPlan& plan);
 
   // Returns the seconds of messages that run while the rank of the pipeline that works longest computes, from
-  // the timed program of the plan's pipeline (BreakdownOfRank). Other communication never runs beside
-  // computes: reductions follow the last backward of their rank. Requires and throws as Trace.
+  // the timed program of the plan's pipeline (BreakdownOfRank). What chunks hide of the sums over the
+  // tensor group (tp_overlap) is not part of it. Reductions follow the last backward of their rank, so that
+  // nothing hides them. Requires and throws as Trace.
   double HiddenComm(const ParallelPlan& plan);
 
   // Return references that are valid until the next call on this object.

@@ -118,10 +118,11 @@ class OpLister {
     if (plan_.tp > 1) Communicate(kind, type, CommGroup::kTensor, plan_.tp, n);
   }
   // reduce(x), gather(x)
-  void ReduceHidden() {
+  void ReduceHidden(std::int64_t tokens) {
     TensorReduce(SplitsSequence(plan_) ? OpKind::kReduceScatter : OpKind::kAllReduceSum, types.compute,
-                 s.tokens * s.hidden);
+                 tokens * s.hidden);
   }
+  void ReduceHidden() { ReduceHidden(s.tokens); }
   // A product [T, k] x [k, H], or with a transposed second factor, and reduce() of it, in chunks.
   void ReducedProduct(std::int64_t k, bool tb) {
     const std::int64_t chunks = TensorChunks(plan_);
@@ -129,14 +130,13 @@ class OpLister {
       Matmul(s.tokens, s.hidden, k, false, tb);
       return ReduceHidden();
     }
-    const bool scatters = SplitsSequence(plan_);
-    const std::int64_t pieces = scatters ? plan_.tp : 1;  // of a chunk: one in the rows of each rank
+    const std::int64_t pieces =
+        SplitsSequence(plan_) ? plan_.tp : 1;  // of a chunk: one in the rows of each rank
     for (std::int64_t i = 0; i < chunks; ++i) {
       const std::int64_t rows = ChunkOfRows(s.rows, chunks, i).Count();
       if (rows == 0) continue;
       for (std::int64_t piece = 0; piece < pieces; ++piece) Matmul(rows, s.hidden, k, false, tb);
-      TensorReduce(scatters ? OpKind::kReduceScatter : OpKind::kAllReduceSum, types.compute,
-                   pieces * rows * s.hidden);
+      ReduceHidden(pieces * rows);
     }
   }
   void GatherHidden() {

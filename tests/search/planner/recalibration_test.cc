@@ -124,7 +124,7 @@ TEST(Recalibration, TellsThePredictedValuesOfOptionsApart) {
       if (fitted.For(plan).log_mean == own) without_term.insert(fmt::format("{}={}", option.name, value));
     }
   }
-  EXPECT_EQ(without_term, not_told_apart) << "give FeaturesOf a term, or name the value here";
+  EXPECT_EQ(without_term, not_told_apart) << "give RowOf an effect, or name the value here";
   EXPECT_GE(compared, 12);
 }
 
