@@ -8,13 +8,18 @@
 #include "absl/hash/hash.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "search/cost/action_ops.h"
 #include "search/cost/layer_ops.h"
+#include "search/cost/memory/rank_units.h"
 #include "search/cost/rank_ops.h"
+#include "search/cost/rank_unit_costs.h"
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/closed_form.h"
+#include "search/cost/unit_ops.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/action_kinds.h"
+#include "search/shapes/local_dims.h"
 
 namespace autocfg {
 namespace {
@@ -114,7 +119,8 @@ Prediction CostModel::Predict(const ParallelPlan& plan) {
   if (shared > 1) {  // the pipeline begins after the step's scalars are zeroed
     const double pipeline_end_s = *std::max_element(timed.worked_s.begin(), timed.worked_s.end());
     const double at_least_s = SharedCoreSeconds(costs_, MicrobatchCount(workload_, plan));
-    total += std::max(0.0, costs_.ranks.front().zero_s + at_least_s - pipeline_end_s);
+    const RankCosts& first = costs_.ranks.front();
+    total += std::max(0.0, first.zero_s + first.wait_s + at_least_s - pipeline_end_s);
   }
 
   // The attribution is Estimate's. The difference in time counts as bubble; below a bubble of zero, all other
@@ -169,55 +175,6 @@ double CostModel::HiddenComm(const ParallelPlan& plan) {
   return hidden_s;
 }
 
-StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
-                        bool last, double host_op_s) {
-  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
-  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
-  StageCosts c;
-  const auto add = [&c](const StageCosts& block, double times) {
-    c.forward_s += times * block.forward_s;
-    c.backward_s += times * block.backward_s;
-    c.recompute_s += times * block.recompute_s;
-    c.tp_forward_s += times * block.tp_forward_s;
-    c.tp_backward_s += times * block.tp_backward_s;
-    c.tp_recompute_s += times * block.tp_recompute_s;
-    c.forward_ops += times * block.forward_ops;
-    c.backward_ops += times * block.backward_ops;
-    c.first_saves_s += times * block.first_saves_s;
-    c.weight_s += times * block.weight_s;
-    c.weight_first_saves_s += times * block.weight_first_saves_s;
-    c.tp_weight_s += times * block.tp_weight_s;
-    c.dp_s += times * block.dp_s;
-    c.weight_ops += times * block.weight_ops;
-  };
-  add(blocks.layer, static_cast<double>(layers));
-  if (recomputing > 0) add(blocks.recompute, static_cast<double>(recomputing));
-  if (delaying > 0) add(blocks.weights, static_cast<double>(delaying));
-  if (first) add(blocks.embedding, 1);
-  if (last) add(blocks.head, 1);
-  const StageCosts& arrival = blocks.arrival;
-  if (!first)
-    add({.forward_s = arrival.forward_s,
-         .tp_forward_s = arrival.tp_forward_s,
-         .forward_ops = arrival.forward_ops},
-        1);
-  if (!last)
-    add({.backward_s = arrival.backward_s,
-         .tp_backward_s = arrival.tp_backward_s,
-         .backward_ops = arrival.backward_ops},
-        1);
-  c.forward_s = std::max(c.forward_s, c.forward_ops * host_op_s);
-  const auto issue = [host_op_s](double ops, double& seconds, double& first_saves_s) {
-    const double issue_s = ops * host_op_s;
-    const double first_s = std::max(seconds - first_saves_s, issue_s);
-    seconds = std::max(seconds, issue_s);
-    first_saves_s = seconds - first_s;
-  };
-  issue(c.backward_ops, c.backward_s, c.first_saves_s);
-  issue(c.weight_ops, c.weight_s, c.weight_first_saves_s);
-  return c;
-}
-
 OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
   return SumOps(plan, ops, [&](const OpDesc& op) { return times_->Seconds(op, plan); });
 }
@@ -237,17 +194,14 @@ std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
 
 const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  const BlockOpsKey key{plan.tp, plan.layer(), ShardsOfStages(plan), EmbeddingAddsToHead(model_, plan),
+  const BlockOpsKey key{plan.tp, plan.layer(), ShardsGradients(plan), EmbeddingAddsToHead(model_, plan),
                         splits};
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
   c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
   c.layer_recompute = SumOf(plan, LayerRecomputeOps(model_, workload_, plan));
   const auto layer_backward = [&](bool accumulate) {
-    std::vector<OpDesc> ops = LayerGatherOps(model_, workload_, plan);
-    const std::vector<OpDesc> backward = LayerBackwardOps(model_, workload_, plan, accumulate);
-    ops.insert(ops.end(), backward.begin(), backward.end());
-    return SumOf(plan, ops);
+    return SumOf(plan, LayerBackwardOps(model_, workload_, plan, accumulate));
   };
   c.layer_backward = layer_backward(true);
   c.first_layer_s = layer_backward(false).compute_s;
@@ -262,6 +216,9 @@ const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
   c.embedding_forward = SumOf(plan, EmbeddingForwardOps(model_, workload_, plan));
   c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, true));
   c.first_embedding_s = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, false)).compute_s;
+  c.position_forward = SumOf(plan, PositionForwardOps(model_, workload_, plan));
+  c.position_backward = SumOf(plan, PositionBackwardOps(model_, workload_, plan, true));
+  c.first_position_s = SumOf(plan, PositionBackwardOps(model_, workload_, plan, false)).compute_s;
   c.head_forward = SumOf(plan, HeadForwardOps(model_, workload_, plan));
   c.head_backward = SumOf(plan, HeadBackwardOps(model_, workload_, plan, true));
   c.first_head_s = SumOf(plan, HeadBackwardOps(model_, workload_, plan, false)).compute_s;
@@ -282,7 +239,7 @@ double CostModel::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_r
 
 const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), ShardsOfStages(plan), splits};
+  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), StatesOfStages(plan), splits};
   if (const auto it = plan_costs_.find(key); it != plan_costs_.end()) return it->second;
   const BlockOps& compute = BlockOpsOf(plan);
   const SecondsOfOp message_seconds = [&](const OpDesc& op) { return times_->Seconds(op, plan); };
@@ -301,19 +258,11 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
     all_s += sum.compute_s + messages;
     ops += sum.ops;
   };
-  const auto over_shards = [&](const OpSum& sum) {
-    double seconds = 0;
-    for (const OpDesc& op : sum.messages)
-      seconds += op.group == CommGroup::kShard ? times_->Seconds(op, plan) : 0;
-    return seconds;
-  };
   const auto add_forward = [&](const OpSum& sum, StageCosts& part) {
     add(sum, part.forward_s, part.tp_forward_s, part.forward_ops);
-    part.dp_s += over_shards(sum);
   };
   const auto add_backward = [&](const OpSum& sum, double first_s, StageCosts& part) {
     add(sum, part.backward_s, part.tp_backward_s, part.backward_ops);
-    part.dp_s += over_shards(sum);
     part.first_saves_s = sum.compute_s - first_s;
   };
   PlanCosts p;
@@ -338,11 +287,14 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   }
   add_forward(compute.embedding_forward, blocks.embedding);
   add_backward(compute.embedding_backward, compute.first_embedding_s, blocks.embedding);
+  add_forward(compute.position_forward, blocks.positions);
+  add_backward(compute.position_backward, compute.first_position_s, blocks.positions);
   add_forward(compute.head_forward, blocks.head);
   add_backward(compute.head_backward, compute.first_head_s, blocks.head);
   const OpSum arrival = SumOf(plan, ArrivalOps(model_, workload_, plan));
   add_forward(arrival, blocks.arrival);
   add_backward(arrival, arrival.compute_s, blocks.arrival);
+  blocks.units = UnitCostsOf(plan);
   if (plan.pp > 1) {
     p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));
@@ -352,21 +304,70 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   return plan_costs_.emplace(key, p).first->second;
 }
 
-RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank) {
+UnitCosts CostModel::UnitCostsOf(const ParallelPlan& plan) const {
+  UnitCosts costs;
+  costs.hidden = HidesCollectives(cluster_);
+  if (StatesOfStages(plan) == StateOptions()) return costs;
+  const RankUnits units = UnitsOf(LocalDimsOf(model_, workload_, plan), model_, plan,
+                                  {.first = true, .last = true}, model_.layers);
+  const auto times = [&](OpDesc (*op)(const Workload&, const ParallelPlan&, std::int64_t)) {
+    const auto seconds = [&](std::int64_t elements) {
+      return elements == 0 ? 0 : times_->Seconds(op(workload_, plan, elements), plan);
+    };
+    return UnitTimes{.token_embedding = seconds(units.token_embedding),
+                     .positions = seconds(units.positions),
+                     .layer = seconds(units.layer),
+                     .output_layer = seconds(units.output_layer)};
+  };
+  if (ShardsStates(plan)) costs.gather = times(UnitGatherOp);
+  costs.reduce = times(UnitReduceOp);
+  if (ShardsGradients(plan)) costs.add = times(UnitAddOp);
+  return costs;
+}
+
+const CostModel::RegionCosts& CostModel::RegionCostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank) {
   const std::int64_t layers = RankLayers(model_, plan, pipeline_rank);
   const std::size_t place = PlaceIndex(PlaceOf(plan, pipeline_rank));
   const RegionKey key{plan.mesh(), plan.states(), SplitsSequence(plan), layers, place};
   const auto [it, made] = region_costs_.try_emplace(key);
-  RankCosts& costs = it->second;
-  if (made) {
-    costs.zero_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kZeroScalars);
-    costs.norm_gradients_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumNormGradients);
-    costs.reduce_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kReduceGradients);
-    costs.tied_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumTiedEmbedding);
-    costs.gather_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kGatherParameters);
-    costs.norm_s =
-        times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);
-    costs.update_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kOptimizer);
+  RegionCosts& costs = it->second;
+  if (!made) return costs;
+  RankCosts& rank = costs.rank;
+  for (const RepeatedOp& op : RankOps(model_, workload_, plan, pipeline_rank, ActionKind::kZeroScalars)) {
+    const double seconds = static_cast<double>(op.times) * times_->Seconds(op.op, plan);
+    if (!IsCommunication(op.op.kind)) {
+      rank.zero_s += seconds;
+      continue;
+    }
+    if (costs.gather_all_s == 0) costs.gather_norms_s = seconds;  // the first unit
+    costs.gather_all_s += seconds;
+  }
+  rank.norm_gradients_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumNormGradients);
+  rank.reduce_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kReduceGradients);
+  rank.tied_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumTiedEmbedding);
+  rank.gather_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kGatherParameters);
+  rank.norm_s =
+      times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);
+  rank.update_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kOptimizer);
+  return costs;
+}
+
+RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks,
+                                 std::int64_t pipeline_rank) {
+  const RegionCosts& region = RegionCostsOf(plan, pipeline_rank);
+  RankCosts costs = region.rank;
+  const RankUnitCosts units(model_, workload_, plan, pipeline_rank, blocks);
+  if (OverlapsGradients(plan) && !ShardsGradients(plan)) {
+    // The sum of the gradients of norms runs meanwhile.
+    costs.reduce_s += blocks.units.hidden
+                          ? std::max(0.0, units.ReductionsAfterCompute() - costs.norm_gradients_s)
+                          : units.AllReductions();
+  }
+  if (OverlapsParameters(plan)) {
+    // The zeroing runs meanwhile.
+    costs.wait_s = blocks.units.hidden
+                       ? std::max(0.0, units.WaitForParameters(region.gather_norms_s) - costs.zero_s)
+                       : region.gather_all_s;
   }
   return costs;
 }
@@ -399,7 +400,7 @@ const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op
     if (!explicit_split && rank >= 2 && rank + 1 < plan.pp) {
       costs_.ranks.push_back(costs_.ranks.back());
     } else {
-      costs_.ranks.push_back(CostsOfRank(plan, rank));
+      costs_.ranks.push_back(CostsOfRank(plan, plan_costs.blocks, rank));
     }
   }
   return costs_;

@@ -26,6 +26,7 @@
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/op_sum.h"
 #include "search/cost/op_times/op_times.h"
+#include "search/cost/stage_costs.h"
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/pipeline_costs.h"
 #include "search/cost/timing/program_timer.h"
@@ -49,23 +50,6 @@ struct Prediction {
   Breakdown breakdown;
   std::optional<double> hidden_comm_s = {};  // set where HiddenComm was asked for
 };
-
-// The costs of the blocks of a model, of which those of a stage are the sum.
-struct BlockCosts {
-  StageCosts layer;    // a layer that does not recompute
-  StageCosts weights;  // the weight gradients of a layer that delays them, which `layer` does not include
-  // What a recomputing layer adds to its backward. Where backwards are split: its weight gradients too.
-  StageCosts recompute;
-  StageCosts embedding;
-  StageCosts head;
-  StageCosts arrival;  // of a message: in the forward of all stages but the first, in the backward of all but
-                       // the last
-};
-
-// Returns the costs of a stage of `layers` layers under the plan, if the host issues an op in `host_op_s`
-// seconds.
-StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
-                        bool last, double host_op_s);
 
 class CostModel {
  public:
@@ -123,9 +107,10 @@ class CostModel {
     // A layer's whole backward, of one that recomputes where backwards are split.
     OpSum recomputing_backward;
     double first_recomputing_s = 0;
-    OpSum embedding_forward, embedding_backward, head_forward, head_backward;
+    OpSum embedding_forward, embedding_backward, position_forward, position_backward;
+    OpSum head_forward, head_backward;
     // The same backwards, which write the gradients that those above add to.
-    double first_layer_s = 0, first_embedding_s = 0, first_head_s = 0;
+    double first_layer_s = 0, first_embedding_s = 0, first_position_s = 0, first_head_s = 0;
   };
   struct PlanCosts {
     BlockCosts blocks;
@@ -137,7 +122,14 @@ class CostModel {
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const BlockOps& BlockOpsOf(const ParallelPlan& plan);
   const PlanCosts& PlanCostsOf(const ParallelPlan& plan);
-  RankCosts CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank);
+  // Costs of a rank, and what it takes to gather its parameters at the begin of a step.
+  struct RegionCosts {
+    RankCosts rank;
+    double gather_norms_s = 0, gather_all_s = 0;
+  };
+  UnitCosts UnitCostsOf(const ParallelPlan& plan) const;
+  const RegionCosts& RegionCostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank);
+  RankCosts CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks, std::int64_t pipeline_rank);
   Breakdown BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs);
   TimedStep TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs);
   double RanksPerCore() const;
@@ -151,20 +143,15 @@ class CostModel {
   std::int64_t capacity_bytes_;
   // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group
   // becomes part of it.
-  struct StageShards {  // the collectives of sharded states within a stage; none up to zero=1
-    std::int64_t zero_stage = 0, shards = 1;
-    bool keeps_head = true;
-    bool operator==(const StageShards&) const = default;
-  };
-  static StageShards ShardsOfStages(const ParallelPlan& plan) {
-    return ShardsGradients(plan) ? StageShards{plan.zero_stage, StateShards(plan), KeepsGatheredHead(plan)}
-                                 : StageShards{};
+  static StateOptions StatesOfStages(const ParallelPlan& plan) {  // the default if no compute uses units
+    const bool in_computes = ShardsGradients(plan) || OverlapsGradients(plan) || OverlapsParameters(plan);
+    return in_computes ? plan.states() : StateOptions();
   }
   struct BlockOpsKey {  // sizes and kinds of the ops of a layer, the embedding and the head
     std::int64_t tp;
     LayerOptions layer;
-    StageShards shards;
-    bool embedding_adds;  // to the head's gradient
+    bool shards_gradients;  // and so never adds to them
+    bool embedding_adds;    // to the head's gradient
     bool splits_backward;
     bool operator==(const BlockOpsKey&) const = default;
   };
@@ -172,7 +159,7 @@ class CostModel {
     MeshOptions mesh;
     LayerOptions layer;
     MessageOptions messages;
-    StageShards shards;
+    StateOptions states;
     bool splits_backward;
     bool operator==(const PlanCostsKey&) const = default;
   };
@@ -192,7 +179,7 @@ class CostModel {
   };
   absl::flat_hash_map<BlockOpsKey, BlockOps, KeyHash> block_ops_;
   absl::flat_hash_map<PlanCostsKey, PlanCosts, KeyHash> plan_costs_;
-  absl::flat_hash_map<RegionKey, RankCosts, KeyHash> region_costs_;
+  absl::flat_hash_map<RegionKey, RegionCosts, KeyHash> region_costs_;
   StepTimers timers_;
   PipelineCosts costs_;  // of the last plan; reused to avoid allocations
 };

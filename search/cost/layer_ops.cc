@@ -2,12 +2,7 @@
 
 #include <stdexcept>
 
-#include "fmt/format.h"
-#include "search/cost/memory/rank_units.h"
-#include "search/cost/rank_ops.h"
-#include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
-#include "search/schedule/action_kinds.h"
 #include "search/shapes/local_dims.h"
 #include "search/shapes/token_chunks.h"
 
@@ -108,10 +103,7 @@ class OpLister {
   void AttentionBackward() { Attention(OpKind::kAttentionBackward, OpKind::kUnfusedAttentionBackward); }
 
   void Communicate(OpKind kind, DType type, CommGroup group, std::int64_t group_size, std::int64_t n) {
-    OpDesc op{.kind = kind, .dtype = type, .dims = {n}};
-    op.group = group;
-    op.group_size = static_cast<std::int32_t>(group_size);
-    ops.push_back(op);
+    ops.push_back(CommunicationOp(kind, type, group, group_size, n));
   }
   // ar(x): only if there is a tensor group.
   void TensorReduce(OpKind kind, DType type, std::int64_t n) {
@@ -148,24 +140,6 @@ class OpLister {
     ReducedProduct(width, false);
     OwnRows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd);
   }
-  // With sharded parameters: gathers a unit before it is used.
-  void GatherUnit(std::int64_t elements) {
-    if (!ShardsParameters(plan_)) return;
-    Communicate(OpKind::kAllGather, types.parameters, CommGroup::kShard, StateShards(plan_), elements);
-  }
-  // With sharded gradients: reduces a unit's gradient and adds the own part to that of earlier microbatches.
-  void ReduceUnit(std::int64_t elements, bool accumulate) {
-    if (!ShardsGradients(plan_)) return;
-    const std::int64_t shards = StateShards(plan_);
-    Communicate(OpKind::kReduceScatter, types.gradients, CommGroup::kShard, shards, elements);
-    if (accumulate)
-      Add(OpKind::kResidualAdd, types.gradients, {elements / shards / kUnitAlignment, kUnitAlignment});
-  }
-  // Of the one rank that such a plan's pipeline has.
-  RankUnits Units() const { return UnitsOf(s, model_, plan_, PlaceOf(plan_, 0), model_.layers); }
-  std::int64_t HeadUnit() const {
-    return model_.tied_embeddings ? Units().token_embedding : Units().output_layer;
-  }
   // Whether a weight's gradient is added to that of earlier microbatches where it is computed.
   bool Adds(bool accumulate) const { return accumulate && !ShardsGradients(plan_); }
 
@@ -200,50 +174,6 @@ class OpLister {
   const ParallelPlan& plan_;
 };
 
-void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
-std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                               std::int64_t stage) {
-  std::vector<OpDesc> ops =
-      IsFirstStage(stage) ? EmbeddingForwardOps(model, workload, plan) : ArrivalOps(model, workload, plan);
-  const std::vector<OpDesc> layer = LayerForwardOps(model, workload, plan);
-  for (std::int64_t i = 0; i < StageLayerCount(model, plan, stage); ++i) Append(ops, layer);
-  if (IsLastStage(plan, stage)) Append(ops, HeadForwardOps(model, workload, plan));
-  return ops;
-}
-
-// Returns the ops of a backward, or those of its first part if the schedule splits it.
-std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                                std::int64_t stage, bool accumulate) {
-  std::vector<OpDesc> ops = IsLastStage(plan, stage) ? HeadBackwardOps(model, workload, plan, accumulate)
-                                                     : ArrivalOps(model, workload, plan);
-  const std::vector<OpDesc> gather = LayerGatherOps(model, workload, plan);
-  const std::vector<OpDesc> recompute = LayerRecomputeOps(model, workload, plan);
-  const std::vector<OpDesc> layer = LayerBackwardOps(model, workload, plan, accumulate);
-  const std::int64_t layers = StageLayerCount(model, plan, stage);
-  const std::vector<OpDesc> delaying = LayerInputGradientOps(model, workload, plan, accumulate);
-  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
-  const std::int64_t delayed = LayersWithDelayedGradients(plan, layers);
-  for (std::int64_t i = layers - 1; i >= 0; --i) {
-    Append(ops, gather);
-    if (i < recomputing) Append(ops, recompute);
-    Append(ops, i >= layers - delayed ? delaying : layer);
-  }
-  if (IsFirstStage(stage)) Append(ops, EmbeddingBackwardOps(model, workload, plan, accumulate));
-  return ops;
-}
-
-std::vector<OpDesc> WeightGradientOps(const ModelSpec& model, const Workload& workload,
-                                      const ParallelPlan& plan, std::int64_t stage, bool accumulate) {
-  const std::vector<OpDesc> layer = LayerWeightGradientOps(model, workload, plan, accumulate);
-  std::vector<OpDesc> ops;
-  const std::int64_t layers = StageLayerCount(model, plan, stage);
-  for (std::int64_t i = LayersWithDelayedGradients(plan, layers); i > 0; --i) Append(ops, layer);
-  return ops;
-}
-
 }  // namespace
 
 std::vector<OpDesc> ArrivalOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
@@ -252,17 +182,9 @@ std::vector<OpDesc> ArrivalOps(const ModelSpec& model, const Workload& workload,
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerGatherOps(const ModelSpec& model, const Workload& workload,
-                                   const ParallelPlan& plan) {
-  OpLister l(model, workload, plan);
-  if (ShardsParameters(plan)) l.GatherUnit(l.Units().layer);
-  return std::move(l.ops);
-}
-
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
-  if (ShardsParameters(plan)) l.GatherUnit(l.Units().layer);
   l.LayerForwardHead();
   l.RowParallelForward(l.s.ffn);
   return std::move(l.ops);
@@ -296,7 +218,6 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.LinearGradient(s.hidden, s.qkv, accumulate);
   l.ReducedProduct(s.qkv, true);
   l.NormBackward(accumulate);
-  if (ShardsGradients(plan)) l.ReduceUnit(l.Units().layer, accumulate);
   return std::move(l.ops);
 }
 
@@ -341,29 +262,34 @@ std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layer
 std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
                                         const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
-  const RankUnits units = l.Units();
-  l.GatherUnit(units.token_embedding);
   l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ReduceHidden();
-  if (model.position != Position::kLearned) return std::move(l.ops);
-  l.GatherUnit(units.positions);
-  l.OwnRows(OpKind::kPositionForward);
+  return std::move(l.ops);
+}
+
+std::vector<OpDesc> PositionForwardOps(const ModelSpec& model, const Workload& workload,
+                                       const ParallelPlan& plan) {
+  OpLister l(model, workload, plan);
+  if (model.position == Position::kLearned) l.OwnRows(OpKind::kPositionForward);
+  return std::move(l.ops);
+}
+
+std::vector<OpDesc> PositionBackwardOps(const ModelSpec& model, const Workload& workload,
+                                        const ParallelPlan& plan, bool accumulate) {
+  OpLister l(model, workload, plan);
+  if (model.position != Position::kLearned) return {};
+  l.GatherHidden();
+  l.Rows(OpKind::kPositionBackward, l.s.hidden);
+  l.ops.back().accumulate = l.Adds(accumulate);
   return std::move(l.ops);
 }
 
 std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
                                          const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
-  const RankUnits units = l.Units();
-  l.GatherHidden();
-  if (model.position == Position::kLearned) {
-    l.Rows(OpKind::kPositionBackward, l.s.hidden);
-    l.ops.back().accumulate = l.Adds(accumulate);
-    l.ReduceUnit(units.positions, accumulate);
-  }
+  if (model.position != Position::kLearned) l.GatherHidden();
   l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ops.back().accumulate = l.Adds(accumulate) || EmbeddingAddsToHead(model, plan);
-  l.ReduceUnit(units.token_embedding, accumulate);
   return std::move(l.ops);
 }
 
@@ -371,7 +297,6 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
                                    const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
-  if (ShardsParameters(plan)) l.GatherUnit(l.HeadUnit());
   l.NormForward();
   l.GatherHidden();
   l.Matmul(s.tokens, s.vocab, s.hidden, false, true);
@@ -391,50 +316,18 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
                                     const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
-  if (ShardsParameters(plan) && !KeepsGatheredHead(plan)) l.GatherUnit(l.HeadUnit());
   if (plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
   l.GatherHidden();
   l.WeightGradient(s.vocab, s.hidden, accumulate);
   l.ReducedProduct(s.vocab, false);
   l.NormBackward(accumulate);
-  if (!model.tied_embeddings) l.ReduceUnit(l.HeadUnit(), accumulate);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                              std::int64_t pipeline_rank, const Action& action) {
+std::vector<OpDesc> MessageOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                               OpKind kind) {
   OpLister l(model, workload, plan);
-  const auto stage = [&]() -> std::int64_t {
-    if (action.stage < 0 || action.stage >= StageCount(plan) ||
-        PipelineRankOf(plan, action.stage) != pipeline_rank) {
-      throw std::logic_error(
-          fmt::format("{} is not an action of pipeline rank {}", ToString(action), pipeline_rank));
-    }
-    return action.stage;
-  };
-  switch (action.kind) {
-    case ActionKind::kForward: return ForwardOps(model, workload, plan, stage());
-    case ActionKind::kBackward:
-    case ActionKind::kInputGradient:
-      return BackwardOps(model, workload, plan, stage(), !WritesGradients(action.kind, action.microbatch));
-    case ActionKind::kWeightGradient:
-      return WeightGradientOps(model, workload, plan, stage(),
-                               !WritesGradients(action.kind, action.microbatch));
-    case ActionKind::kSendActivation:
-    case ActionKind::kSendGradient: l.Message(OpKind::kSend); break;
-    case ActionKind::kRecvActivation:
-    case ActionKind::kRecvGradient: l.Message(OpKind::kRecv); break;
-    case ActionKind::kZeroScalars:
-    case ActionKind::kSumNormGradients:
-    case ActionKind::kReduceGradients:
-    case ActionKind::kSumTiedEmbedding:
-    case ActionKind::kReduceScalars:
-    case ActionKind::kOptimizer:
-    case ActionKind::kGatherParameters:
-      for (const RepeatedOp& repeated : RankOps(model, workload, plan, pipeline_rank, action.kind))
-        l.ops.insert(l.ops.end(), static_cast<std::size_t>(repeated.times), repeated.op);
-      break;
-  }
+  l.Message(kind);
   return std::move(l.ops);
 }
 

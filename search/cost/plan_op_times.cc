@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "search/cost/action_ops.h"
 #include "search/cost/layer_ops.h"
 #include "search/cost/rank_ops.h"
 #include "search/plan/model_stages.h"
@@ -57,6 +58,11 @@ std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, co
     }
     const RankPlace place = PlaceOf(plan, rank);
     if (!ranks.emplace(place.first * 2 + place.last, RankLayers(model, plan, rank)).second) continue;
+    // The rank's last compute may reduce gradients.
+    add(ActionOps(model, workload, plan, rank,
+                  Action{.kind = SplitsBackward(plan) ? ActionKind::kWeightGradient : ActionKind::kBackward,
+                         .stage = static_cast<std::int32_t>(StageOf(plan, rank, 0)),
+                         .microbatch = static_cast<std::int32_t>(MicrobatchCount(workload, plan) - 1)}));
     for (const StateCoordinates& coordinates : StateCoordinatesOf(plan)) {
       ForEachRankKind([&](ActionKind kind) {
         for (const RepeatedOp& repeated : RankOps(model, workload, plan, rank, kind, coordinates))

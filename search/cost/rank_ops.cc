@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "search/cost/memory/rank_units.h"
+#include "search/cost/unit_ops.h"
 #include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
 #include "search/shapes/local_dims.h"
@@ -10,19 +11,13 @@
 namespace autocfg {
 namespace {
 
-OpDesc Collective(OpKind kind, DType type, CommGroup group, std::int64_t group_size, std::int64_t elements) {
-  OpDesc op{.kind = kind, .dtype = type, .dims = {elements}};
-  op.group = group;
-  op.group_size = static_cast<std::int32_t>(group_size);
-  return op;
-}
-
 // The ops of a rank, unit by unit (docs/engine.md).
 class Lister {
  public:
   Lister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
          std::int64_t pipeline_rank)
-      : plan_(plan),
+      : workload_(workload),
+        plan_(plan),
         place_(PlaceOf(plan, pipeline_rank)),
         types_(workload.precision),
         dims_(LocalDimsOf(model, workload, plan)),
@@ -30,44 +25,43 @@ class Lister {
 
   std::vector<RepeatedOp> NormGradients() const {
     if (!SplitsSequence(plan_)) return {};
-    return {
-        {Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp, units_.norms)}};
+    return {{CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp,
+                             units_.norms)}};
   }
 
+  // What is not reduced in the computes: of all units, or of the norms alone.
   std::vector<RepeatedOp> Gradients() const {
     if (plan_.dp == 1) return {};
-    if (!ShardsStates(plan_)) {
-      return {
-          {Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kData, plan_.dp, units_.Total())}};
-    }
     std::vector<RepeatedOp> ops;
-    const std::int64_t shards = StateShards(plan_), replicas = StateReplicas(plan_);
-    const auto scatter = [&](std::int64_t elements, std::int64_t times) {
-      ops.push_back(
-          {Collective(OpKind::kReduceScatter, types_.gradients, CommGroup::kShard, shards, elements), times});
+    const bool all = !ShardsGradients(plan_) && !OverlapsGradients(plan_);
+    const auto reduce = [&](std::int64_t elements, std::int64_t times) {
+      ops.push_back({UnitReduceOp(workload_, plan_, elements), times});
     };
-    ForEachUnit(!ShardsGradients(plan_), scatter);
-    if (replicas == 1) return ops;
+    if (all && !ShardsStates(plan_)) {
+      reduce(units_.Total(), 1);  // the units lie in a row
+    } else {
+      ForEachUnit(all, reduce);
+    }
+    const std::int64_t shards = StateShards(plan_), replicas = StateReplicas(plan_);
+    if (shards == 1 || replicas == 1) return ops;
     units_.ForEach([&](std::int64_t elements, std::int64_t times) {
-      ops.push_back({Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kReplica, replicas,
-                                elements / shards),
+      ops.push_back({CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kReplica, replicas,
+                                     elements / shards),
                      times});
     });
     return ops;
   }
 
   std::vector<RepeatedOp> TiedEmbedding() const {
-    return {{Collective(OpKind::kAllReduceSum, types_.gradients, CommGroup::kEmbedding, 2,
-                        units_.token_embedding / StateShards(plan_))}};
+    return {{CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kEmbedding, 2,
+                             units_.token_embedding / StateShards(plan_))}};
   }
 
+  // Of the parameters that a rank keeps whole.
   std::vector<RepeatedOp> Parameters() const {
     std::vector<RepeatedOp> ops;
-    const std::int64_t shards = StateShards(plan_);
-    if (shards == 1) return ops;
     ForEachUnit(!ShardsParameters(plan_), [&](std::int64_t elements, std::int64_t times) {
-      ops.push_back(
-          {Collective(OpKind::kAllGather, types_.parameters, CommGroup::kShard, shards, elements), times});
+      ops.push_back({UnitGatherOp(workload_, plan_, elements), times});
     });
     return ops;
   }
@@ -75,7 +69,7 @@ class Lister {
   RankPlace place() const { return place_; }
 
  private:
-  // All units, or the norms alone: the others were reduced, or will be gathered, where they are used.
+  // All units, or the norms alone: the others are reduced, or gathered, where they are used.
   template <typename Visit>
   void ForEachUnit(bool all, const Visit& visit) const {
     if (all) {
@@ -85,6 +79,7 @@ class Lister {
     }
   }
 
+  const Workload& workload_;
   const ParallelPlan& plan_;
   RankPlace place_;
   const Precision& types_;
@@ -119,7 +114,8 @@ OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const Paral
 }
 
 OpDesc ScalarReduceOp(const ParallelPlan& plan) {
-  return Collective(OpKind::kAllReduceSum, DType::kF64, CommGroup::kWorld, RankCount(plan), kStepScalars);
+  return CommunicationOp(OpKind::kAllReduceSum, DType::kF64, CommGroup::kWorld, RankCount(plan),
+                         kStepScalars);
 }
 
 std::vector<RepeatedOp> RankOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
@@ -129,8 +125,12 @@ std::vector<RepeatedOp> RankOps(const ModelSpec& model, const Workload& workload
     return ParameterOp(model, workload, plan, pipeline_rank, op, coordinates);
   };
   switch (kind) {
-    case ActionKind::kZeroScalars:
-      return {{{.kind = OpKind::kFill, .dtype = DType::kF64, .dims = {kStepScalars}}}};
+    case ActionKind::kZeroScalars: {
+      std::vector<RepeatedOp> ops;
+      if (OverlapsParameters(plan)) ops = lister().Parameters();
+      ops.push_back({{.kind = OpKind::kFill, .dtype = DType::kF64, .dims = {kStepScalars}}});
+      return ops;
+    }
     case ActionKind::kSumNormGradients: return lister().NormGradients();
     case ActionKind::kReduceGradients: return lister().Gradients();
     case ActionKind::kSumTiedEmbedding: {
@@ -144,7 +144,8 @@ std::vector<RepeatedOp> RankOps(const ModelSpec& model, const Workload& workload
       return ops;
     }
     case ActionKind::kOptimizer: return IfAny(parameter_op(OpKind::kAdamW));
-    case ActionKind::kGatherParameters: return lister().Parameters();
+    case ActionKind::kGatherParameters:
+      return GathersAfterUpdate(plan) ? lister().Parameters() : std::vector<RepeatedOp>();
     case ActionKind::kForward:
     case ActionKind::kBackward:
     case ActionKind::kInputGradient:

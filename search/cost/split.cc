@@ -34,7 +34,7 @@ class Balancer {
     layer_s_ = parts.layer.Total();
     weights_s_ = parts.weights.Total();
     recompute_s_ = parts.recompute.Total();
-    embedding_s_ = parts.embedding.Total();
+    embedding_s_ = parts.embedding.Total() + parts.positions.Total();
     head_s_ = parts.head.Total();
     if (!std::isfinite(layer_s_ + weights_s_ + recompute_s_ + embedding_s_ + head_s_)) {
       layer_s_ = 1;

@@ -271,4 +271,12 @@ std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
   return static_cast<std::size_t>(hash);
 }
 
+OpDesc CommunicationOp(OpKind kind, DType type, CommGroup group, std::int64_t group_size,
+                       std::int64_t elements) {
+  OpDesc op{.kind = kind, .dtype = type, .dims = {elements}};
+  op.group = group;
+  op.group_size = static_cast<std::int32_t>(group_size);
+  return op;
+}
+
 }  // namespace autocfg

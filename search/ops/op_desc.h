@@ -161,6 +161,10 @@ constexpr bool TakesAccumulate(const OpDesc& op) {
 CommPattern PatternOf(OpKind kind);  // kNone for compute
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
 
+// Returns a collective or message of `elements`, over a group of `group_size` ranks.
+OpDesc CommunicationOp(OpKind kind, DType type, CommGroup group, std::int64_t group_size,
+                       std::int64_t elements);
+
 // Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; leaves unchanged
 // what it allows to be either.
 void SetEpilogue(OpDesc& op, Epilogue epilogue);

@@ -143,6 +143,16 @@ constexpr bool ShardsParameters(const ParallelPlan& plan) {
 constexpr bool KeepsGatheredHead(const ParallelPlan& plan) { return plan.schedule != Schedule::kGPipe; }
 // The groups of ranks that hold the same states, which they sum gradients over.
 constexpr std::int64_t StateReplicas(const ParallelPlan& plan) { return plan.dp / StateShards(plan); }
+// Gradients are reduced, and parameters gathered, unit by unit while the rank computes.
+constexpr bool OverlapsGradients(const ParallelPlan& plan) { return plan.grad_overlap && plan.dp > 1; }
+constexpr bool OverlapsParameters(const ParallelPlan& plan) {
+  return plan.param_overlap && ShardsStates(plan);
+}
+// Of the parameters that a rank keeps whole, the other ranks' parts are gathered right after the update. If
+// not, the next step gathers them, before it reads them.
+constexpr bool GathersAfterUpdate(const ParallelPlan& plan) {
+  return ShardsStates(plan) && !OverlapsParameters(plan);
+}
 constexpr bool SplitsBackward(const ParallelPlan& plan) {
   return plan.pp > 1 && SplitsBackward(plan.schedule);
 }

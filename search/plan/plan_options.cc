@@ -251,6 +251,20 @@ constexpr PlanOption NeedsHiding(PlanOption option) {
   return option;
 }
 
+// Overlap of what a rank keeps whole takes no memory of its own. At zero=0 the gradients are reduced at once
+// without it, which may take less time.
+bool WithoutGradientOverlap(const ParallelPlan& plan) {
+  return !plan.grad_overlap && ShardsStates(plan) && !ShardsGradients(plan);
+}
+bool WithoutParameterOverlap(const ParallelPlan& plan) {
+  return !plan.param_overlap && ShardsStates(plan) && !ShardsParameters(plan);
+}
+
+constexpr PlanOption CoveredIf(PlanOption option, bool (*covered)(const ParallelPlan&)) {
+  option.covered = covered;
+  return option;
+}
+
 // Predicted and run with every value, and searched by default.
 constexpr PlanOption Searched(PlanOption option) {
   option.predicted = kEveryValue;
@@ -339,10 +353,14 @@ constexpr PlanOption kOptions[] = {
         Number<&ParallelPlan::tp_overlap>("tp_overlap", "tp_overlap",
                                           "chunks that overlap tensor communication; 1: off", kChunks),
         WithoutTensorAxis))),
-    Flag<&ParallelPlan::grad_overlap>("grad_overlap", "grad_overlap",
-                                      "gradient reduction overlaps the backward", WithoutDataAxis),
-    Flag<&ParallelPlan::param_overlap>("param_overlap", "param_overlap",
-                                       "parameter gathering overlaps the forward", WithoutShards),
+    Searched(NeedsHiding(CoveredIf(
+        Flag<&ParallelPlan::grad_overlap>("grad_overlap", "grad_overlap",
+                                          "gradient reduction overlaps the backward", WithoutDataAxis),
+        WithoutGradientOverlap))),
+    Searched(NeedsHiding(CoveredIf(
+        Flag<&ParallelPlan::param_overlap>("param_overlap", "param_overlap",
+                                           "parameter gathering overlaps the forward", WithoutShards),
+        WithoutParameterOverlap))),
     Searched(Flag<&ParallelPlan::p2p_overlap>(
         "p2p_overlap", "p2p_overlap", "messages between stages overlap compute", WithoutPipelineAxis)),
     Searched(Flag<&ParallelPlan::scatter_gather>(

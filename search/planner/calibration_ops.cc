@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "search/cost/action_ops.h"
 #include "search/cost/layer_ops.h"
 #include "search/cost/op_times/nominal_times.h"
 #include "search/cost/rank_ops.h"
@@ -33,10 +34,10 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
   }
   const double layers = static_cast<double>(model.layers) * m;
   Add(weights, LayerForwardOps(model, workload, plan), layers);
-  Add(weights, LayerGatherOps(model, workload, plan), layers);
   if (recomputing > 0)
     Add(weights, LayerRecomputeOps(model, workload, plan), static_cast<double>(recomputing) * m);
   Add(weights, EmbeddingForwardOps(model, workload, plan), m);
+  Add(weights, PositionForwardOps(model, workload, plan), m);
   Add(weights, HeadForwardOps(model, workload, plan), m);
   Add(weights, ArrivalOps(model, workload, plan), 2 * static_cast<double>(StageCount(plan) - 1) * m);
   for (const bool accumulate : {false, true}) {
@@ -51,6 +52,7 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
       Add(weights, LayerInputGradientOps(model, workload, plan, accumulate), split);
       Add(weights, LayerWeightGradientOps(model, workload, plan, accumulate), split);
     }
+    Add(weights, PositionBackwardOps(model, workload, plan, accumulate), times);
     Add(weights, EmbeddingBackwardOps(model, workload, plan, accumulate), times);
     Add(weights, HeadBackwardOps(model, workload, plan, accumulate), times);
   }
@@ -65,6 +67,8 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
       for (const RepeatedOp& repeated : RankOps(model, workload, plan, rank, kind))
         Add(weights, {repeated.op}, static_cast<double>(repeated.times));
     });
+    for (const RepeatedOp& repeated : UnitOpsOfComputes(model, workload, plan, rank))
+      Add(weights, {repeated.op}, static_cast<double>(repeated.times));
   }
   if (plan.pp > 1) {
     for (const ActionKind kind : {ActionKind::kSendActivation, ActionKind::kRecvActivation}) {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/split.h"
 
@@ -42,7 +43,7 @@ class Collector {
       AddResolved(plan, resolved, whole->index);
       return;
     }
-    ParallelPlan resolved = ResolveSplit(costs_, plan);
+    ParallelPlan resolved = Resolve(plan);
     const std::int32_t index = AddResolved(plan, resolved, kNoPlan);
     if (!plan.scatter_gather)
       whole_.push_back({plan.recompute, plan.recompute_layers, std::move(resolved), index});
@@ -59,6 +60,23 @@ class Collector {
     ParallelPlan resolved;
     std::int32_t index;  // kNoPlan: does not fit, or was dropped
   };
+
+  // Returns ResolveSplit of the plan. Stages are balanced by their times without messages between them and
+  // without what a rank does once in a step, so that plans which differ in these alone have one split.
+  ParallelPlan Resolve(const ParallelPlan& plan) {
+    if (plan.split != SplitMode::kAuto) return ResolveSplit(costs_, plan);
+    if (const StageOptions layout{.virtual_stages = plan.virtual_stages, .schedule = plan.schedule};
+        plan.mesh() != balanced_mesh_ || layout != balanced_layout_) {
+      balanced_.clear();
+      balanced_mesh_ = plan.mesh();
+      balanced_layout_ = layout;
+    }
+    const auto [it, made] = balanced_.try_emplace({plan.layer(), plan.recompute_layers});
+    if (made) it->second = ResolveSplit(costs_, plan).stage();
+    ParallelPlan resolved = plan;
+    static_cast<StageOptions&>(resolved) = it->second;
+    return resolved;
+  }
 
   // Returns the plan that differs only in scatter_gather. Both are enumerated in the same order.
   const Whole* FindWhole(const ParallelPlan& plan) {
@@ -104,14 +122,17 @@ class Collector {
     if (plan.recompute != Recompute::kSelective) less_ = i;
   }
 
-  // Returns the plan that differs only in a lower zero of at least 1.
+  // Returns the plan that differs only in a lower zero of at least 1, and in overlap where the space leaves
+  // out the plan without it (PlanOption::covered).
   std::int32_t FindLowerZero(ParallelPlan plan) {
     for (const std::int64_t zero : {2, 1}) {
       if (plan.zero_stage <= zero) continue;
       plan.zero_stage = zero;
       if (const std::int32_t found = FindInGroup(into_.table.Pack(plan)); found != kNoPlan) return found;
     }
-    return kNoPlan;
+    if (plan.zero_stage != 1 || (plan.grad_overlap && plan.param_overlap)) return kNoPlan;
+    plan.grad_overlap = plan.param_overlap = true;
+    return FindInGroup(into_.table.Pack(plan));
   }
 
   std::int32_t FindInGroup(const CompactPlan& plan) const {
@@ -130,6 +151,20 @@ class Collector {
   std::int32_t less_ = kNoPlan;
   std::vector<Whole> whole_;  // that are the same as the current plan in all but recompute and scatter_gather
   std::size_t next_whole_ = 0;
+  // Splits that have been balanced, of plans with this mesh and schedule.
+  struct BalancedKey {
+    LayerOptions layer;
+    std::int64_t recompute_layers = 0;
+    bool operator==(const BalancedKey&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const BalancedKey& key) {  // equality compares all of them
+      return H::combine(std::move(h), key.layer.micro_batch, key.layer.recompute, key.recompute_layers,
+                        key.layer.sequence_parallel, key.layer.tp_overlap);
+    }
+  };
+  absl::flat_hash_map<BalancedKey, StageOptions> balanced_;
+  MeshOptions balanced_mesh_{.tp = 0};
+  StageOptions balanced_layout_;
   std::int64_t dropped_ = 0;
 };
 
@@ -150,8 +185,9 @@ absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostMo
     stopped = watch && !watch(progress);
     return !stopped;
   };
+  const std::int64_t most = budget.PlansOf(costs.model().layers);
   const auto within_budget = [&] {
-    return legal < budget.plans && looks * SearchSpace::kCasesPerLook < budget.cases &&
+    return legal < most && looks * SearchSpace::kCasesPerLook < budget.cases &&
            feasible.Bytes() < budget.bytes;
   };
   const SearchSpace::Counts counts = space.ForEachLegal(

@@ -16,7 +16,8 @@ ParallelPlan VariantOf(ParallelPlan plan) {
 std::size_t PlanTable::VariantHash::operator()(const ParallelPlan& plan) const {
   return absl::HashOf(plan.virtual_stages, plan.schedule, plan.split_layers, plan.recompute,
                       plan.recompute_layers, plan.attention, plan.scatter_gather, plan.sequence_parallel,
-                      plan.zero_stage, plan.dp_shard);
+                      plan.zero_stage, plan.dp_shard, plan.tp_overlap, plan.grad_overlap, plan.param_overlap,
+                      plan.p2p_overlap);
 }
 
 CompactPlan PlanTable::Pack(const ParallelPlan& plan) {

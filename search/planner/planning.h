@@ -2,6 +2,7 @@
 // it. Plain values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 
@@ -43,14 +44,19 @@ class WatchPace {
 };
 
 // The most that planning takes. A space with more plans than that is first thinned
-// (SearchSpace::ThinRecompute), then cut off. The largest models on the largest clusters have some 60,000
-// legal plans by default. The spaces that use this budget up were measured to take from 4 s to two minutes
-// and up to 95 MB of heap (5,040 layers on 2^20 ranks; 55,440 layers on 720,720): the plans, the costs that
-// CostModel caches, and the program that is timed.
+// (SearchSpace::ThinRecompute), then cut off. GPT-3 175B on 512 ranks has some four million legal plans by
+// default, which take about 8 s.
 struct PlanningBudget {
-  std::int64_t plans = 250'000;               // legal plans
+  std::int64_t plans = 4'000'000;             // legal plans of a model of up to kPlainLayers layers
   std::int64_t cases = 20'000'000;            // combinations of everything but recompute
   std::size_t bytes = std::size_t{40} << 20;  // memory of the plans that fit (FeasiblePlans::Bytes)
+
+  // Returns how many legal plans of a model are gone through: a plan takes time with its stages, of which a
+  // model may have as many as layers.
+  static constexpr std::int64_t kPlainLayers = 128;
+  std::int64_t PlansOf(std::int64_t layers) const {
+    return layers <= kPlainLayers ? plans : std::max<std::int64_t>(1, plans / (layers / kPlainLayers + 1));
+  }
 };
 
 }  // namespace autocfg

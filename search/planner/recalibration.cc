@@ -15,8 +15,9 @@ constexpr double kAxisSlopeSigma = 0.05;
 constexpr double kSplitSigma = 0.03;
 constexpr double kSequenceSigma = 0.05;  // an estimate: its gathers and scatters replace all-reduces
 constexpr double kMessagesSigma =
-    0.03;                            // an estimate: messages that overlap take time of the computing cores
-constexpr double kSumsSigma = 0.03;  // an estimate: sums and products take bandwidth from each other
+    0.03;                             // an estimate: messages that overlap take time of the computing cores
+constexpr double kSumsSigma = 0.03;   // an estimate: sums and products take bandwidth from each other
+constexpr double kUnitsSigma = 0.03;  // an estimate: so do reductions or gathers of units and computes
 constexpr std::array<double, 6> kResidualSigmas = {0.02, 0.03, 0.045, 0.07, 0.1, 0.15};
 constexpr std::array<double, 3> kPriorScales = {0.5, 1, 2.5};
 
@@ -91,6 +92,10 @@ enum Effect : std::size_t {
   kOverlappedMessages,
   kWaitedSums,
   kOverlappedSums,
+  kWaitedGradients,
+  kOverlappedGradients,
+  kWaitedParameters,
+  kOverlappedParameters,
   kMicroBatchSlope,
   kTpSlope,
   kPpSlope,
@@ -126,6 +131,8 @@ Recalibration::Row Recalibration::RowOf(const ParallelPlan& plan) const {
                       {SplitsSequence(plan) ? kSplitSequence : kWholeSequence, kSequenceSigma},
                       {OverlapsMessages(plan) ? kOverlappedMessages : kWaitedMessages, kMessagesSigma},
                       {TensorChunks(plan) > 1 ? kOverlappedSums : kWaitedSums, kSumsSigma},
+                      {plan.grad_overlap ? kOverlappedGradients : kWaitedGradients, kUnitsSigma},
+                      {plan.param_overlap ? kOverlappedParameters : kWaitedParameters, kUnitsSigma},
                       {kMicroBatchSlope, kFeatureSigma * std::log2(static_cast<double>(plan.micro_batch))},
                       {kTpSlope, slope(plan.tp)},
                       {kPpSlope, slope(plan.pp)},

@@ -63,7 +63,7 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
       {.predict_only = options.predict_only, .hides_collectives = HidesCollectives(cluster)});
   if (!plans.ok()) return plans.status();
   const bool thinned = plans->ThinRecompute(
-      options.budget.plans, options.budget.cases,
+      options.budget.PlansOf(model.layers), options.budget.cases,
       [&](const SearchSpace::Counts& counts) { return !watch || watch({.enumerated = counts.enumerated}); });
   if (!thinned) return PlanningStopped({});
 
@@ -91,8 +91,8 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
 std::string SearchLoop::LeftOut() const {
   const SearchState& s = *state_;
   const std::int64_t step = s.space.RecomputeStep();
-  const std::string most =
-      fmt::format("the space has more plans than the {} that a search goes through", s.options.budget.plans);
+  const std::string most = fmt::format("the space has more plans than the {} that a search goes through",
+                                       s.options.budget.PlansOf(s.model.layers));
   constexpr std::string_view kNarrow = "name values with --space, such as mbs=1,2,4";
   if (const std::optional<MeshOptions>& at = s.feasible.cut_off_at)
     return fmt::format("{}: it was cut off at tp={}, pp={}; {}", most, at->tp, at->pp, kNarrow);

@@ -7,6 +7,7 @@
 
 #include "search/plan/parallel_plan.h"
 #include "search/schedule/action.h"
+#include "search/schedule/action_kinds.h"
 
 namespace autocfg {
 
@@ -21,7 +22,7 @@ struct PipelineShape {
         microbatches(microbatch_count),
         sums_norm_gradients(SplitsSequence(plan)),
         reduces_gradients(plan.dp > 1),
-        gathers_parameters(ShardsStates(plan)),
+        gathers_parameters(GathersAfterUpdate(plan)),
         tied_embeddings(ties_embeddings),
         overlaps_messages(OverlapsMessages(plan)) {}
 
@@ -31,7 +32,7 @@ struct PipelineShape {
   std::int64_t microbatches;
   bool sums_norm_gradients;  // over a tensor group, under sequence parallelism
   bool reduces_gradients;    // over a data-parallel group of several ranks
-  bool gathers_parameters;   // of which each rank has updated its part
+  bool gathers_parameters;   // after the update, of which each rank has made its part
   bool tied_embeddings;
   bool overlaps_messages;  // receives are issued one compute earlier
 
@@ -78,6 +79,13 @@ ComputeOrder Unroll(const ComputeLoops& loops);
 
 // Returns Unroll(MakeComputeLoops(...)) of the plan with that many microbatches.
 ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int pipeline_rank, int microbatches);
+
+// Returns whether the action is the last compute of its rank: of its first stage and the last of
+// `microbatches`. With grad_overlap it issues the reductions of gradients.
+inline bool IsLastCompute(const ParallelPlan& plan, std::int64_t microbatches, const Action& action) {
+  return FreesSlot(action.kind) && action.stage >= 0 && action.stage < plan.pp &&
+         action.microbatch + 1 == microbatches;
+}
 
 // Returns the largest number of microbatches whose forward on this stage has run and whose backward, with all
 // its parts, has not, at any time: the activation slots that the stage needs, unless receives take slots

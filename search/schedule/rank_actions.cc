@@ -63,7 +63,7 @@ bool RankActions::RankHas(ActionKind kind) const {
   switch (kind) {
     case ActionKind::kSumNormGradients: return SplitsSequence(plan_);
     case ActionKind::kReduceGradients: return plan_.dp > 1;
-    case ActionKind::kGatherParameters: return ShardsStates(plan_);
+    case ActionKind::kGatherParameters: return GathersAfterUpdate(plan_);
     case ActionKind::kSumTiedEmbedding:
       return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);
     case ActionKind::kZeroScalars:

@@ -203,7 +203,7 @@ class SearchSpace::Enumeration {
 
   bool VisitVariants(std::size_t index, std::size_t outer) {
     if (index == variants_.size()) return VisitRecomputes(outer);
-    const auto& [option, values] = *variants_[index];
+    const auto& [option, values, leaves_out_covered] = *variants_[index];
     static const ParallelPlan defaults;
     bool default_visited = false;
     for (const ParallelPlan& value : values) {
@@ -212,6 +212,7 @@ class SearchSpace::Enumeration {
       if (option->redundant != nullptr && !option->equal(plan_, defaults) &&
           !option->redundant(plan_).empty())
         option->copy(defaults, plan_);
+      if (leaves_out_covered && option->covered(plan_)) continue;
       if (option->equal(plan_, defaults)) {
         if (default_visited) continue;
         default_visited = true;

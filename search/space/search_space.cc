@@ -109,6 +109,7 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     auto axis = std::find_if(variants_.begin(), variants_.end(),
                              [&](const VariantAxis& known) { return known.option == &option; });
     axis->values.clear();
+    axis->leaves_out_covered = false;
     // In the order of their values: as numbers, else as the choices of the row.
     std::sort(plans.begin(), plans.end());
     for (const ParallelPlan& plan : plans) {
@@ -173,6 +174,7 @@ void SearchSpace::SetVariantDefaults() {
         continue;
       if (CheckAllowed(plan).ok()) axis.values.push_back(std::move(plan));
     }
+    axis.leaves_out_covered = option.covered != nullptr && axis.values.size() > 1;
     variants_.push_back(std::move(axis));
   }
 }

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/one_clear_line.h"
-#include "tests/support/plan_values.h"
 
 namespace autocfg::cli {
 namespace {
@@ -206,7 +205,6 @@ std::vector<Case> Cases() {
       {"SplitTooShort", Train("pp=2,split=1+2"), 2, {"split", "add up to"}},
       {"SplitOfWords", Train("pp=2,split=front"), 2, {"--plan", "split=front"}},
       {"InterleavedAlone", Train("pp=2,schedule=interleaved"), 2, {"vpp"}},
-      {"OverlappedReduction", Train("dp=2,grad_overlap=1"), 2, {"grad_overlap=1", "not supported yet"}},
       {"UnknownAttention", Train("tp=1,attention=unfusd"), 2, {"attention=unfusd", "did you mean unfused"}},
       {"OutputInNoDirectory",
        Search({"--output", "/nonexistent/dir/best.json"}),
@@ -227,7 +225,6 @@ std::vector<Case> Cases() {
       {"IllegalLayers", Train("pp=3"), 2, {"layers", "pp=3"}},
       {"IllegalBatch", Train("dp=2,mbs=4", {"--global-batch", "9"}), 2, {"9"}},
       {"TooManyRanks", Train("dp=100000"), 2, {"100000"}},
-      {"LaterOption", Train(test::PlanTextWith(test::UnpredictedValue())), 2, {"not supported yet"}},
       {"MissingData",
        Train("tp=1", {"--data", "/nonexistent/data.u16"}),
        2,

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "tests/cli/one_clear_line.h"
-#include "tests/support/plan_values.h"
 
 namespace autocfg::cli {
 namespace {
@@ -66,10 +65,6 @@ INSTANTIATE_TEST_SUITE_P(
             PredictionCase{"IllegalHeads", "--plan", "tp=7", {"illegal plan tp=7", "heads"}},
             PredictionCase{"TooManyRanks", "--plan", "dp=64", {"more than the 8 ranks"}},
             PredictionCase{"Split", "--plan", "pp=2,split=6+5", {"split", "add up to 12"}},
-            PredictionCase{"LaterOption",
-                           "--plan",
-                           test::PlanTextWith(test::UnpredictedValue()),
-                           {test::UnpredictedValue().Text() + " is not supported yet"}},
             PredictionCase{"IllegalBatch", "--global-batch", "63", {"63", "not divisible"}},
             PredictionCase{"HugeBatch", "--global-batch", "99999999999", {"--global-batch"}},
             PredictionCase{"LongSequence", "--seq-len", "2048", {"2048", "1024", "learned positions"}},

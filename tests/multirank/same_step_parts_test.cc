@@ -51,6 +51,7 @@ std::vector<std::int64_t> UnevenSplit(std::int64_t stages) {
 }
 
 // The axes of the covering array, in this order. kRows: whole rows, sequence parallelism, scattered messages.
+// kUnits: whether gradients and parameters overlap compute.
 enum Axis : std::size_t {
   kStyle,
   kTp,
@@ -66,9 +67,10 @@ enum Axis : std::size_t {
   kZero,
   kOverlap,
   kChunks,
+  kUnits,
 };
 const std::vector<int> kSizes = {
-    6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 4, 2, 2, 3, 7, 2, 3};
+    6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 4, 2, 2, 3, 7, 2, 3, 4};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
@@ -92,6 +94,8 @@ TrainConfig ConfigOf(const Case& c) {
   plan.dp_shard = c[kZero] > 0 && c[kZero] % 2 == 0 ? 2 : 0;
   plan.p2p_overlap = c[kOverlap] == 1;
   plan.tp_overlap = kPowers[c[kChunks]];
+  plan.grad_overlap = c[kUnits] % 2 == 1;
+  plan.param_overlap = c[kUnits] / 2 == 1 && plan.zero_stage > 0;
   const std::int64_t stages = plan.pp * plan.virtual_stages;
   config.model.layers = stages > 6 ? stages : 2 * stages;
   if (c[kSplit] == 1) {
@@ -121,12 +125,12 @@ std::string Describe(const TrainConfig& c) {
   std::string text = fmt::format(
       "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} "
       "recompute={}:{} attention={} sp={} scatter_gather={} p2p_overlap={} zero={} dp_shard={} "
-      "tp_overlap={}",
+      "tp_overlap={} grad_overlap={} param_overlap={}",
       c.model.name, Name(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
       c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
       static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers,
       Name(p.attention), p.sequence_parallel, p.scatter_gather, p.p2p_overlap, p.zero_stage, p.dp_shard,
-      p.tp_overlap);
+      p.tp_overlap, p.grad_overlap, p.param_overlap);
   for (const std::int64_t layers : p.split_layers) text += fmt::format(" {}", layers);
   return text;
 }
@@ -306,6 +310,8 @@ TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& overlaps) {
     plan.p2p_overlap = overlaps() % 2;
     plan.tp_overlap = std::int64_t{1} << overlaps() % 4;
     plan.zero_stage = static_cast<std::int64_t>(random() % 4);
+    plan.grad_overlap = overlaps() % 2;
+    plan.param_overlap = plan.zero_stage > 0 && overlaps() % 2;
     if (plan.zero_stage > 0) plan.dp_shard = Pick(random, {0, 2, 3});
     TrainConfig c = ShortRun(RandomModel(random, plan.tp));
     const std::int64_t stages = plan.pp * plan.virtual_stages;

@@ -104,10 +104,6 @@ TEST_F(DescribedCluster, PredictOnlyStudyTakesTheNamedValues) {
     axis.set_name(name);
     axis.add_values(value);
   }
-  v1::SearchSpec later = spec;
-  later.set_device("paced");
-  later.mutable_space(2)->set_name("grad_overlap");
-  EXPECT_EQ(CreateStatus(later).error_code(), grpc::StatusCode::UNIMPLEMENTED);
   spec.set_predict_only(true);
   const v1::Study study = Run(spec);
   ASSERT_EQ(study.state(), v1::STUDY_STATE_DONE) << study.message();

@@ -76,30 +76,4 @@ inline std::vector<std::string> ValuesThatNoneTakes(const std::vector<ParallelPl
   return missing;
 }
 
-// Returns every value of the table that is not predicted yet.
-inline std::vector<OptionValue> UnpredictedValues() {
-  std::vector<OptionValue> values;
-  for (const PlanOption& option : PlanOptions()) {
-    if (option.predicted.empty()) continue;
-    for (const std::string_view choice : option.choices) {
-      if (std::find(option.predicted.begin(), option.predicted.end(), choice) == option.predicted.end())
-        values.push_back({std::string(option.name), std::string(choice)});
-    }
-  }
-  return values;
-}
-
-// Returns the first of them.
-inline OptionValue UnpredictedValue() {
-  const std::vector<OptionValue> values = UnpredictedValues();
-  if (values.empty()) throw std::logic_error("every value is predicted: tests that refuse one can go");
-  return values.front();
-}
-
-// Returns a plan of eight ranks with this value, in which it is legal and has something to act on.
-inline std::string PlanTextWith(const OptionValue& value) {
-  const bool without_pipeline = value.name == "zero";  // 2 and 3 do not go with pp > 1
-  return (without_pipeline ? "tp=2,dp=4," : "tp=2,pp=2,dp=2,") + value.Text();
-}
-
 }  // namespace autocfg::test

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "search/cost/layer_ops.h"
+#include "search/cost/action_ops.h"
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/rank_ops.h"
 #include "search/plan/plan_text.h"
@@ -47,7 +47,8 @@ test::Case ChoicesOf(const RandomRun& run) {
         precision, static_cast<int>(m.norm), static_cast<int>(m.position), static_cast<int>(m.activation),
         m.bias ? 1 : 0, m.tied_embeddings ? 1 : 0, m.kv_heads < m.heads ? 1 : 0, p.sequence_parallel ? 1 : 0,
         p.scatter_gather ? 1 : 0, p.p2p_overlap ? 1 : 0, static_cast<int>(p.zero_stage),
-        p.dp_shard > 0 ? 1 : 0, static_cast<int>(p.tp_overlap)}) {
+        p.dp_shard > 0 ? 1 : 0, static_cast<int>(p.tp_overlap), p.grad_overlap ? 1 : 0,
+        p.param_overlap ? 1 : 0}) {
     choices.push_back(choice);
   }
   return {choices.begin(), choices.end()};

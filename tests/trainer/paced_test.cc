@@ -10,10 +10,12 @@
 
 #include "base/fnv1a.h"
 #include "proto/convert/trainer_convert.h"
+#include "search/cost/action_ops.h"
 #include "search/cost/cost_model.h"
-#include "search/cost/layer_ops.h"
 #include "search/cost/plan_op_times.h"
 #include "search/cost/timing/program_timer.h"
+#include "search/plan/legality.h"
+#include "search/plan/plan_text.h"
 #include "search/plan/rank_mesh.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/trainer/model_styles.h"
@@ -30,13 +32,14 @@ using test::RunThreads;
 using test::SmallGpt;
 
 // Times between 1 us and 1 ms, different for every op and the same in every run. A rank that sums fewer
-// squares takes less time for it, as the simulator assumes.
+// squares or updates fewer parameters takes less time for it, as the simulator assumes.
 class ArbitraryTimes final : public OpTimeModel {
  public:
   explicit ArbitraryTimes(double scale_of_messages, double host_op_s = 0)
       : scale_of_messages_(scale_of_messages), host_op_s_(host_op_s) {}
   double Seconds(const OpDesc& op, const ParallelPlan&) const override {
-    if (op.kind == OpKind::kSumOfSquares) return 1e-8 * static_cast<double>(op.dims[0]);
+    if (op.kind == OpKind::kSumOfSquares || op.kind == OpKind::kAdamW)
+      return 1e-8 * static_cast<double>(op.dims[0]);
     const double seconds = 1e-6 * static_cast<double>(1 + (base::Fnv1a(ToString(op)) >> 20) % 1000);
     return IsCommunication(op.kind) ? seconds * scale_of_messages_ : seconds;
   }
@@ -201,6 +204,14 @@ TEST(Paced, EveryActionOfRandomPlansMatchesTheSimulator) {
   EXPECT_GT(overlaps, 15);
 }
 
+// Returns the cost model of a plan whose collectives run beside computes.
+CostModel HidingCosts(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                      std::shared_ptr<const OpTimeModel> times) {
+  ClusterSpec cluster = LocalRanks(RankCount(plan));
+  cluster.groups.front().device.kind = DeviceKind::kCuda;
+  return CostModel(model, workload, cluster, std::move(times));
+}
+
 // Compares with the cost model's own trace of a plan, from the same op times.
 TEST(Paced, MatchesTheTraceOfTheCostModel) {
   for (const ParallelPlan& plan :
@@ -220,33 +231,90 @@ TEST(Paced, MatchesTheTraceOfTheCostModel) {
     const Workload workload = Fp32(8, 8);
     for (const double host_op_s : {0.0, 4e-4, 2e-3}) {
       const auto times = std::make_shared<ArbitraryTimes>(1.0, host_op_s);
-      ClusterSpec cluster = LocalRanks(RankCount(plan));
-      cluster.groups.front().device.kind = DeviceKind::kCuda;  // whose collectives run beside computes
-      CostModel costs(model, workload, cluster, times);
-      const TracedStep traced = costs.Trace(plan);
+      const TracedStep traced = HidingCosts(model, workload, plan, times).Trace(plan);
       ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced,
                                              Lower(model, workload, plan)));
     }
   }
 }
 
-// Scattered sums of chunks. The trace has no row of its own for the gradients of norms, so that only the time
-// of the step is compared.
-TEST(Paced, ScatteredSumsTakeThePredictedTime) {
+TEST(Paced, ScatteredSumsMatchTheTrace) {
   const ModelSpec model = SmallGpt(4, 16, 4, 61);
   const Workload workload = Fp32(8, 8);
-  ClusterSpec cluster = LocalRanks(4);
-  cluster.groups.front().device.kind = DeviceKind::kCuda;
   for (const Schedule schedule : {Schedule::kOneFOneB, Schedule::kZeroBubbleH1}) {
     for (const std::int64_t chunks : {1, 2, 4}) {
       const ParallelPlan plan{
           {.tp = 2, .pp = 2}, {.sequence_parallel = true, .tp_overlap = chunks}, {.schedule = schedule}};
       const auto times = std::make_shared<ArbitraryTimes>(1.0, 0.0);
-      CostModel costs(model, workload, cluster, times);
-      for (const v1::TrainResult& result : RunPaced(PacedConfig(model, workload, plan, *times)))
-        ASSERT_NO_FATAL_FAILURE(ExpectNear(result.step_time_s(0), costs.Trace(plan).step_time_s, "step"));
+      const TracedStep traced = HidingCosts(model, workload, plan, times).Trace(plan);
+      ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced,
+                                             Lower(model, workload, plan)));
     }
   }
+}
+
+// Returns random plans over the data axis, in every schedule, with every stage of sharding.
+struct DataRun {
+  ModelSpec model;
+  Workload workload;
+  ParallelPlan plan;
+};
+DataRun RandomDataRun(std::mt19937_64& random) {
+  for (;;) {
+    ParallelPlan plan{
+        {.tp = Pick(random, {1, 1, 2}), .pp = Pick(random, {1, 1, 2, 3}), .dp = Pick(random, {2, 4})}};
+    std::int64_t microbatches = Pick(random, {1, 2, 4});
+    if (plan.pp > 1) {
+      plan.schedule = static_cast<Schedule>(random() % kScheduleCount);
+      if (TakesVirtualStages(plan.schedule)) {
+        plan.virtual_stages = 2;
+        microbatches = plan.pp * Pick(random, {1, 2});
+      }
+    }
+    if (plan.tp > 1) plan.sequence_parallel = random() % 2;
+    plan.recompute = random() % 2 ? Recompute::kFull : Recompute::kNone;
+    plan.recompute_layers = plan.recompute == Recompute::kFull ? Pick(random, {0, 1}) : 0;
+    plan.zero_stage = Pick(random, {0, 1, 1, 2, 3});
+    plan.dp_shard = plan.zero_stage > 0 && plan.dp == 4 ? Pick(random, {0, 2}) : 0;
+    plan.grad_overlap = random() % 4 != 0;
+    plan.param_overlap = plan.zero_stage > 0 && random() % 4 != 0;
+    const std::vector<ModelSpec> styles = test::ModelStyles();
+    ModelSpec model = styles[random() % styles.size()];
+    model.layers = plan.pp * plan.virtual_stages * Pick(random, {1, 3});
+    const Workload workload = Fp32(microbatches * plan.dp, 6);
+    if (!FindIllegality(model, workload, RankCount(plan), plan)) return {model, workload, plan};
+  }
+}
+
+// Reductions and gathers of units take the time that is predicted. Rows are compared where all ranks have
+// equal parts of states, and none gathers: the simulator delays a first forward that waits for parameters.
+// Where a rank has several stages, it delays it for those of later ones by the least that may come before.
+TEST(Paced, UnitsTakeThePredictedTime) {
+  std::mt19937_64 random(20261125);
+  std::map<std::pair<std::int64_t, bool>, int>
+      seen;  // by zero stage and whether pipelines have several ranks
+  for (int i = 0; i < 150; ++i) {
+    const DataRun run = RandomDataRun(random);
+    SCOPED_TRACE(PlanText(run.plan));
+    // Messages that hide entirely, in part, and hardly.
+    const auto times = std::make_shared<ArbitraryTimes>(std::vector{0.3, 2.0, 20.0}[random() % 3], 0.0);
+    const TracedStep traced = HidingCosts(run.model, run.workload, run.plan, times).Trace(run.plan);
+    const TrainConfig c = PacedConfig(run.model, run.workload, run.plan, *times);
+    ++seen[{run.plan.zero_stage, run.plan.pp > 1}];
+    const std::vector<v1::TrainResult> results = RunPaced(c);
+    for (const v1::TrainResult& result : results) {
+      if (OverlapsParameters(run.plan) && run.plan.virtual_stages > 1) {
+        ASSERT_LE(result.step_time_s(0), traced.step_time_s * (1 + 1e-9));
+        ASSERT_GE(result.step_time_s(0), traced.step_time_s * 0.9);
+      } else {
+        ASSERT_NO_FATAL_FAILURE(ExpectNear(result.step_time_s(0), traced.step_time_s, "step"));
+      }
+    }
+    if (ShardsStates(run.plan)) continue;
+    ASSERT_NO_FATAL_FAILURE(ExpectSameRows(results, traced, Lower(run.model, run.workload, run.plan)));
+  }
+  EXPECT_EQ(seen.size(), 6u);
+  for (const auto& [kind, count] : seen) EXPECT_GE(count, 5) << "zero=" << kind.first;
 }
 
 // Only attention and the weight gradients of linear layers take time, so all stages are equal and messages

@@ -86,10 +86,6 @@ TEST(RankTrainer, RejectsInvalidConfigs) {
   c.program_fingerprint = Fingerprint(Lower(c.model, c.workload, c.plan));
   EXPECT_NO_THROW(RankTrainer(c, 0, 1, backend));
   c = SmallConfig();
-  c.plan.dp = 2;
-  c.plan.grad_overlap = true;
-  EXPECT_THROW(RankTrainer(c, 0, 2, backend), NotSupported);
-  c = SmallConfig();
   c.model.position = Position::kAlibi;
   EXPECT_THROW(RankTrainer(c, 0, 1, backend), NotSupported);
   c = SmallConfig();

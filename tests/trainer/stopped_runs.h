@@ -24,6 +24,7 @@ inline TrainedRun RunUntil(const trainer::TrainConfig& config, std::int64_t last
     std::vector<trainer::StepResult> steps;
     while (trainer.step() < last) steps.push_back(trainer.Step());
     if (!config.checkpoint_path.empty()) trainer.SaveCheckpoint();
+    trainer.CompleteParameters();
     parts[index] = TakePart(trainer, std::move(steps), *backend.device);
     trainer.Barrier();
   });

@@ -213,6 +213,7 @@ inline TrainedRun RunAsThreads(const trainer::TrainConfig& config, World world =
     std::vector<trainer::StepResult> steps;
     for (std::int64_t s = 0; s < config.lr.steps; ++s) steps.push_back(trainer.Step());
     if (at_end) at_end(trainer);
+    trainer.CompleteParameters();
     parts[rank] = TakePart(trainer, std::move(steps), *backend.device);
     trainer.Barrier();
   });

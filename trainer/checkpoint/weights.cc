@@ -297,7 +297,7 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
   const auto complete_unit_of = [&](std::size_t parameter) {
     const std::size_t unit = layout.unit_of(parameter);
     if (unit == 0 || unit == complete) return;  // norms are always complete
-    GatherUnit(run, unit);
+    run.units->GatherNow(run, unit);
     complete = unit;
   };
   if (shape.rank != 0) {

@@ -133,16 +133,19 @@ void MemoryLayout::AddUnit(Reservation at, std::size_t unit, const UnitMembers& 
   }
 }
 
-// Reserves a buffer that the units use in turn.
-void MemoryLayout::AddUnitBuffer(DType dtype, std::span<const std::size_t> units,
-                                 const UnitMembers& members) {
+// Reserves one or two buffers that the units use in turn.
+void MemoryLayout::AddUnitBuffer(DType dtype, std::span<const std::size_t> units, const UnitMembers& members,
+                                 int count) {
   std::int64_t most = 0;
   for (const std::size_t unit : units) most = std::max(most, grouping_.units[unit].elements);
-  const Reservation buffer = arena_.Reserve(Region::kWorkspace, dtype, {most});
-  for (const std::size_t unit : units) AddUnit(buffer, unit, members);
+  const Reservation first = arena_.Reserve(Region::kWorkspace, dtype, {most});
+  const Reservation second = count > 1 ? arena_.Reserve(Region::kWorkspace, dtype, {most}) : first;
+  for (const std::size_t unit : units)
+    AddUnit(units_[unit].buffer == UnitTensors::Buffer::kSecond ? second : first, unit, members);
 }
 
 // The gradient of a tied table has a buffer of its own: it is complete only after that of the embedding.
+// Where two buffers take turns, so have its parameters, which the output layer reads again.
 void MemoryLayout::AddUnitBuffers() {
   const Precision& precision = shape_.workload.precision;
   std::vector<std::size_t> streamed, tables;
@@ -150,14 +153,21 @@ void MemoryLayout::AddUnitBuffers() {
     const Parameter& first = parameters_[grouping_.units[u].parameters.front()];
     const bool tied = first.kind == ParameterKind::kTokenEmbedding && shape_.model.tied_embeddings;
     (tied ? tables : streamed).push_back(u);
+    units_[u].buffer = tied         ? UnitTensors::Buffer::kOwn
+                       : u % 2 == 0 ? UnitTensors::Buffer::kFirst
+                                    : UnitTensors::Buffer::kSecond;
   }
   if (ShardsGradients(shape_.plan)) {
-    AddUnitBuffer(precision.gradients, streamed, kGradients);
-    if (!tables.empty()) AddUnitBuffer(precision.gradients, tables, kGradients);
+    AddUnitBuffer(precision.gradients, streamed, kGradients, OverlapsGradients(shape_.plan) ? 2 : 1);
+    if (!tables.empty()) AddUnitBuffer(precision.gradients, tables, kGradients, 1);
   }
-  if (ShardsParameters(shape_.plan)) {
+  if (!ShardsParameters(shape_.plan)) return;
+  if (OverlapsParameters(shape_.plan)) {
+    AddUnitBuffer(precision.parameters, streamed, kValues, 2);
+    if (!tables.empty()) AddUnitBuffer(precision.parameters, tables, kValues, 1);
+  } else {
     streamed.insert(streamed.end(), tables.begin(), tables.end());
-    AddUnitBuffer(precision.parameters, streamed, kValues);
+    AddUnitBuffer(precision.parameters, streamed, kValues, 1);
   }
 }
 

@@ -48,6 +48,9 @@ struct ParameterTensors {
 struct UnitTensors {
   Tensor value, grad;
   Tensor own_value, own_grad;  // the part whose states this rank has
+  // Of a pair of buffers that units use in turn (grad_overlap, param_overlap), which one this unit uses. A
+  // tied table has buffers of its own.
+  enum class Buffer : std::uint8_t { kFirst, kSecond, kOwn } buffer = Buffer::kFirst;
 };
 
 // Statistics that a norm stores for R tokens; an RMS norm has no mean.
@@ -173,7 +176,7 @@ class MemoryLayout {
   };
   void AddUnits(Region region, DType dtype, const UnitMembers& members, bool sharded);
   void AddUnit(Reservation at, std::size_t unit, const UnitMembers& members);
-  void AddUnitBuffer(DType dtype, std::span<const std::size_t> units, const UnitMembers& members);
+  void AddUnitBuffer(DType dtype, std::span<const std::size_t> units, const UnitMembers& members, int count);
   void AddUnitBuffers();
   void AddStates(DType dtype, Tensor ParameterTensors::*member);
   void ResolveUnits();

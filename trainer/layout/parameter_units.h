@@ -22,8 +22,10 @@ struct UnitPlace {
   std::int64_t offset = 0;  // first element within the unit
 };
 
+inline constexpr std::size_t kNormUnit = 0;
+
 struct ParameterUnits {
-  std::vector<ParameterUnit> units;  // the first one has the norms
+  std::vector<ParameterUnit> units;  // that at kNormUnit has the norms
   std::vector<UnitPlace> places;     // by parameter
 };
 

@@ -15,24 +15,26 @@ Embedding::Embedding(const RankShape& shape, const MemoryLayout& layout)
 
 void Embedding::Forward(const Execution& run, const ActivationSlot& slot) const {
   const Tensor& x = slot.layers.front().x;
-  GatherUnit(run, wte_.unit);
+  run.units->Read(run, wte_.unit);
   VocabParallelEmbeddingForward(run, wte_, shape_.vocab_start, slot.tokens, workspace_.whole, x);
   if (!wpe_.present()) return;
-  GatherUnit(run, wpe_.unit);
+  run.units->Read(run, wpe_.unit);
   run.ops.PositionForward(x, shape_.seq_len, shape_.first_row, wpe_.value, run.stream);
 }
 
 void Embedding::Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad,
                          bool accumulate) const {
+  run.units->Write(run, wpe_.present() ? wpe_.unit : wte_.unit);
   const Tensor all = GatherRows(run, grad, workspace_.whole);
   if (wpe_.present()) {
     run.ops.PositionBackward(all.Reshape({shape_.micro_batch, shape_.seq_len, shape_.hidden}), wpe_.grad,
                              run.Adds(accumulate), run.stream);
-    ReduceUnit(run, wpe_.unit, accumulate);
+    run.units->Reduce(run, wpe_.unit, accumulate);
+    run.units->Write(run, wte_.unit);
   }
   VocabParallelEmbeddingBackward(run, wte_, shape_.vocab_start, slot.tokens, all,
                                  run.Adds(accumulate) || EmbeddingAddsToHead(shape_.model, shape_.plan));
-  ReduceUnit(run, wte_.unit, accumulate);
+  run.units->Reduce(run, wte_.unit, accumulate);
 }
 
 }  // namespace autocfg::trainer

@@ -2,6 +2,9 @@
 // only; one rank, one thread.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
@@ -11,6 +14,11 @@ class Embedding {
  public:
   // Requires: shape.place.first. `shape` and `layout` must outlive the result.
   Embedding(const RankShape& shape, const MemoryLayout& layout);
+
+  // The units of the table and of learned positions, in the order in which the forward reads them.
+  std::vector<std::size_t> units() const {
+    return wpe_.present() ? std::vector{wte_.unit, wpe_.unit} : std::vector{wte_.unit};
+  }
 
   // Computes the first layer's x from slot.tokens.
   void Forward(const Execution& run, const ActivationSlot& slot) const;

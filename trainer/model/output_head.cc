@@ -1,5 +1,6 @@
 #include "trainer/model/output_head.h"
 
+#include "search/plan/model_stages.h"
 #include "trainer/parallel/reduced_product.h"
 #include "trainer/parallel/token_rows.h"
 #include "trainer/parallel/unit_exchange.h"
@@ -25,7 +26,7 @@ OutputHead::OutputHead(const RankShape& shape, const MemoryLayout& layout)
       norm_(shape, layout.Find(Kind::kFinalNormWeight), layout.Find(Kind::kFinalNormBias)) {}
 
 void OutputHead::Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const {
-  GatherUnit(run, output_.unit);
+  run.units->Read(run, output_.unit);
   norm_.Forward(run, head.x_final, head.ln, head.norm);
   const Tensor ln = GatherRows(run, head.ln, workspace_.whole);
   run.ops.Matmul(ln, Transpose::kNo, output_.value, Transpose::kYes, head.logits, false, run.stream);
@@ -34,7 +35,8 @@ void OutputHead::Forward(const Execution& run, const HeadActivations& head, cons
 
 void OutputHead::Backward(const Execution& run, const HeadActivations& head, const Tensor& grad,
                           bool accumulate) const {
-  if (!KeepsGatheredHead(shape_.plan)) GatherUnit(run, output_.unit);
+  if (!KeepsGatheredHead(shape_.plan)) run.units->Read(run, output_.unit);
+  run.units->Write(run, output_.unit);
   VocabParallelCrossEntropyBackward(run, shape_, head, LossScale(shape_.workload));
   const Tensor& whole = workspace_.whole;
   const Tensor ln = GatherRows(run, head.ln, whole);
@@ -43,7 +45,7 @@ void OutputHead::Backward(const Execution& run, const HeadActivations& head, con
   const Tensor grad_ln = ReducedRows(run, whole);
   ReducedProduct(run, head.logits, output_.value, Transpose::kNo, whole, grad_ln);
   norm_.Backward(run, grad_ln, head.x_final, head.norm, grad, /*add_to_dx=*/false, accumulate);
-  if (!shape_.model.tied_embeddings) ReduceUnit(run, output_.unit, accumulate);
+  if (!EmbeddingAddsToHead(shape_.model, shape_.plan)) run.units->Reduce(run, output_.unit, accumulate);
 }
 
 }  // namespace autocfg::trainer

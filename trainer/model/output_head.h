@@ -13,6 +13,9 @@ class OutputHead {
   // Requires: shape.place.last. `shape` and `layout` must outlive the result.
   OutputHead(const RankShape& shape, const MemoryLayout& layout);
 
+  // The unit of the output layer; of the table if it is tied.
+  std::size_t unit() const { return output_.unit; }
+
   // Computes the microbatch's summed loss from head.x_final and head.targets, and adds it to `loss`[1].
   // Stores what Backward needs in head.logits; if the vocabulary is not split, that is already the gradient
   // of the logits.

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "trainer/parallel/unit_exchange.h"
+#include "search/plan/model_stages.h"
 
 namespace autocfg::trainer {
 
@@ -17,6 +17,29 @@ PipelineStage::PipelineStage(const RankShape& shape, MemoryLayout& layout, std::
     layers_.emplace_back(shape, layout, stage.layers.first + l);
   }
   if (stage.last) head_.emplace(shape, layout);
+  ListUnits(shape);
+}
+
+void PipelineStage::ListUnits(const RankShape& shape) {
+  const ParallelPlan& plan = shape.plan;
+  UnitsOfAction& forward = units_[Index(ActionKind::kForward)];
+  UnitsOfAction& backward = units_[Index(ActionKind::kBackward)];
+  UnitsOfAction& weights = units_[Index(ActionKind::kWeightGradient)];
+  // A tied table stays in its buffer from the embedding on (docs/engine.md, "Units").
+  const bool reads_head = head_ && !(embedding_ && shape.model.tied_embeddings);
+  if (embedding_) forward.read = embedding_->units();
+  for (const TransformerLayer& layer : layers_) forward.read.push_back(layer.unit());
+  if (reads_head) forward.read.push_back(head_->unit());
+  if (reads_head && !KeepsGatheredHead(plan)) backward.read.push_back(head_->unit());
+  if (head_ && !EmbeddingAddsToHead(shape.model, plan)) backward.completed.push_back(head_->unit());
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    backward.read.push_back(layers_[l].unit());
+    backward.completed.push_back(layers_[l].unit());
+    if (SplitsBackward(plan) && l >= recomputed_) weights.completed.push_back(layers_[l].unit());
+  }
+  if (!embedding_) return;
+  const std::vector<std::size_t> units = embedding_->units();
+  backward.completed.insert(backward.completed.end(), units.rbegin(), units.rend());
 }
 
 void PipelineStage::Forward(const Execution& run, const ActivationSlot& slot, const Tensor& output) const {
@@ -24,7 +47,7 @@ void PipelineStage::Forward(const Execution& run, const ActivationSlot& slot, co
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const bool last_layer = l + 1 == layers_.size();
     const Tensor& out = !last_layer ? slot.layers[l + 1].x : head_ ? slot.head.x_final : output;
-    GatherUnit(run, layers_[l].unit());
+    run.units->Read(run, layers_[l].unit());
     layers_[l].Forward(run, slot.layers[l], out);
   }
   if (head_) head_->Forward(run, slot.head, loss_);
@@ -44,12 +67,13 @@ void PipelineStage::RecomputeScores(const Execution& run, const ActivationSlot& 
 void PipelineStage::LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count,
                                    const Tensor& grad, bool accumulate) const {
   for (std::size_t l = count; l-- > 0;) {
-    GatherUnit(run, layers_[l].unit());
+    run.units->Read(run, layers_[l].unit());
+    run.units->Write(run, layers_[l].unit());
     if (l < recomputed_)
       run.Observed(Section::kRecompute, [&] { layers_[l].Recompute(run, slot.layers[l]); });
     if (recomputes_scores_) RecomputeScores(run, slot, l);
     layers_[l].Backward(run, slot.layers[l], grad, accumulate);
-    ReduceUnit(run, layers_[l].unit(), accumulate);
+    run.units->Reduce(run, layers_[l].unit(), accumulate);
   }
 }
 
@@ -80,6 +104,7 @@ void PipelineStage::WeightGradient(const Execution& run, const ActivationSlot& s
   for (std::size_t l = layers_.size(); l-- > recomputed_;) {
     const std::size_t kept_at = l + 1 < layers_.size() ? l + 1 : 0;
     layers_[l].WeightGradient(run, slot.layers[l], slot.layers[kept_at].x, accumulate);
+    run.units->Reduce(run, layers_[l].unit(), accumulate);
   }
 }
 

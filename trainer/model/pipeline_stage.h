@@ -2,13 +2,16 @@
 // followed by the output head on the last stage. One rank, one thread.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
+#include "search/schedule/action_kinds.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/model/embedding.h"
 #include "trainer/model/output_head.h"
 #include "trainer/model/transformer_layer.h"
+#include "trainer/parallel/unit_exchange.h"
 
 namespace autocfg::trainer {
 
@@ -34,7 +37,11 @@ class PipelineStage {
   void InputGradient(const Execution& run, ActivationSlot& slot, Tensor& grad, bool accumulate) const;
   void WeightGradient(const Execution& run, const ActivationSlot& slot, bool accumulate) const;
 
+  // Returns the units that an action of this kind uses.
+  const UnitsOfAction& UnitsOf(ActionKind kind) const { return units_[Index(kind)]; }
+
  private:
+  void ListUnits(const RankShape& shape);
   void RecomputeScores(const Execution& run, const ActivationSlot& slot, std::size_t layer) const;
   // Runs the backward of the first `count` layers, which need not be all.
   void LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count, const Tensor& grad,
@@ -47,6 +54,7 @@ class PipelineStage {
   std::optional<Embedding> embedding_;
   std::vector<TransformerLayer> layers_;
   std::optional<OutputHead> head_;
+  std::array<UnitsOfAction, kActionKinds> units_;  // by kind of stage compute
 };
 
 }  // namespace autocfg::trainer

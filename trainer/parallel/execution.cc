@@ -1,7 +1,6 @@
 #include "trainer/parallel/execution.h"
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace autocfg::trainer {
@@ -22,36 +21,8 @@ Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& 
   return groups;
 }
 
-ShardedUnits ShardedUnitsOf(const RankShape& shape, const MemoryLayout& layout) {
-  ShardedUnits sharded;
-  if (ShardsParameters(shape.plan)) sharded.parameters = &layout.units();
-  if (ShardsGradients(shape.plan)) sharded.gradients = &layout.units();
-  return sharded;
-}
-
 void SumNormGradients(const Execution& run, const MemoryLayout& layout) {
   run.AllReduce(run.groups.tensor, layout.norm_gradients(), ReduceOp::kSum);
-}
-
-void ReduceGradients(const Execution& run, const MemoryLayout& layout) {
-  if (run.groups.shard == nullptr) {
-    run.AllReduce(run.groups.data, layout.all_gradients(), ReduceOp::kSum);
-    return;
-  }
-  const std::span units(layout.units());
-  const std::span reduced = run.sharded.gradients == nullptr ? units : units.first(1);
-  for (const UnitTensors& unit : reduced)
-    run.RunCollective([&] {
-      return run.groups.shard->ReduceScatter(unit.grad, unit.own_grad, ReduceOp::kSum, run.stream);
-    });
-  for (const UnitTensors& unit : units) run.AllReduce(run.groups.replica, unit.own_grad, ReduceOp::kSum);
-}
-
-void GatherParameters(const Execution& run, const MemoryLayout& layout) {
-  const std::span units(layout.units());
-  const std::span gathered = run.sharded.parameters == nullptr ? units : units.first(1);
-  for (const UnitTensors& unit : gathered)
-    run.RunCollective([&] { return run.groups.shard->AllGather(unit.own_value, unit.value, run.stream); });
 }
 
 void SumTiedEmbedding(const Execution& run, const MemoryLayout& layout) {

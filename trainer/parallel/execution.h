@@ -24,15 +24,6 @@ struct Groups {
 // must outlive the result.
 Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& staging);
 
-// Units of which a rank keeps only its part; null if it keeps all of them whole.
-struct ShardedUnits {
-  const std::vector<UnitTensors>* parameters = nullptr;
-  const std::vector<UnitTensors>* gradients = nullptr;
-};
-
-// Returns those of a run.
-ShardedUnits ShardedUnitsOf(const RankShape& shape, const MemoryLayout& layout);
-
 // What an action does inside of it, beside its own compute.
 enum class Section : std::uint8_t {
   kCollective,  // over the tensor group, or that of the action
@@ -52,15 +43,18 @@ class SectionObserver {
   virtual void OnSectionEnd(Section) {}
 };
 
+class UnitExchange;
+
 struct Execution {
   Ops& ops;
   Stream& stream;
   Groups& groups;
   PendingWorks& pending;
-  bool splits_sequence = false;    // sequence parallelism over a tensor group of several ranks
-  std::int64_t tensor_chunks = 1;  // of a product whose sums over the tensor group overlap it
-  Tensor reduced = {};             // Workspace::reduced
-  ShardedUnits sharded = {};
+  bool splits_sequence = false;         // sequence parallelism over a tensor group of several ranks
+  std::int64_t tensor_chunks = 1;       // of a product whose sums over the tensor group overlap it
+  Tensor reduced = {};                  // Workspace::reduced
+  bool shards_gradients = false;        // ShardsGradients(plan)
+  UnitExchange* units = nullptr;        // null: of no use to what runs
   SectionObserver* observer = nullptr;  // null: none
 
   // Runs `issue` as a section.
@@ -84,22 +78,13 @@ struct Execution {
   }
 
   // Returns whether the gradient of a weight is added to that of earlier microbatches where it is computed.
-  // Otherwise ReduceUnit does so (unit_exchange.h).
-  bool Adds(bool accumulate) const { return accumulate && sharded.gradients == nullptr; }
+  // Otherwise UnitExchange adds it.
+  bool Adds(bool accumulate) const { return accumulate && !shards_gradients; }
 };
 
 // Sums the gradients of norms over the tensor group. Under sequence parallelism each rank computed them from
 // its own tokens.
 void SumNormGradients(const Execution& run, const MemoryLayout& layout);
-
-// Sums the gradients over the data axis. Losses are scaled by the global batch, so the sum is the gradient.
-// With sharded states, each rank gets the sums of its own part of each unit; the rest is undefined. Sharded
-// gradients were reduced over the shard group before, but for those of norms.
-void ReduceGradients(const Execution& run, const MemoryLayout& layout);
-
-// Sharded states: gathers each unit's parameters, of which each rank has updated its own part; if parameters
-// are sharded, those of norms alone.
-void GatherParameters(const Execution& run, const MemoryLayout& layout);
 
 // Sums the embedding's gradient over the first and the last rank of the pipeline, which both hold the tied
 // embedding; with sharded states the rank's own part.

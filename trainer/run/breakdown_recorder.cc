@@ -9,7 +9,7 @@
 namespace autocfg::trainer {
 
 BreakdownRecorder::BreakdownRecorder(const RankProgram& program, const StepClock& clock, Stream& stream)
-    : program_(program), clock_(clock), stream_(stream), times_(program.size()) {}
+    : program_(program), clock_(clock), stream_(stream), times_(program.size()), reductions_(clock) {}
 
 // A virtual clock knows when issued work ends, and to wait for the device would change when sums of squares
 // run (kernels/paced/paced_device.h).
@@ -27,14 +27,9 @@ void BreakdownRecorder::OnEnd(std::size_t action) {
   time.collective_s = std::exchange(collective_s_, 0.0);
   time.states_s = std::exchange(states_s_, 0.0);
   time.recompute_s = std::exchange(recompute_s_, 0.0);
-  const bool reduces = program_[action].lane == Lane::kReduce;
-  // The rank has waited for the action's transfers. A sum over the tensor group has none in this lane.
-  bool first = true;
-  while (const std::optional<TimeSpan> transfer = clock_.Transfer(Lane::kReduce, reductions_)) {
-    ++reductions_;
-    if (!reduces) continue;  // of sharded states, inside of a compute
-    if (std::exchange(first, false)) time.start_s = transfer->start_s;
-    time.end_s = transfer->end_s;
+  if (const std::optional<TimeSpan> span = reductions_.Take(kind, time.start_s)) {
+    time.start_s = span->start_s;
+    time.end_s = span->end_s;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "search/breakdown/step_breakdown.h"
 #include "search/schedule/program.h"
 #include "trainer/backend/step_clock.h"
+#include "trainer/run/reduction_spans.h"
 #include "trainer/run/runner.h"
 
 namespace autocfg::trainer {
@@ -36,8 +37,8 @@ class BreakdownRecorder final : public ActionObserver {
   const RankProgram& program_;
   const StepClock& clock_;
   Stream& stream_;
-  std::vector<ActionTime> times_;                             // by action
-  std::size_t reductions_ = 0;                                // transfers of Lane::kReduce so far
+  std::vector<ActionTime> times_;  // by action
+  ReductionSpans reductions_;
   std::vector<double> open_s_;                                // starts of the sections that are open
   double collective_s_ = 0, states_s_ = 0, recompute_s_ = 0;  // of the action that runs
   std::size_t recomputing_ = 0;                               // open sections of recomputation

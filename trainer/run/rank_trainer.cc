@@ -91,9 +91,11 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   stream_ = backend.device->CreateStream();
   PlanMemory();
   groups_ = MakeGroups(*backend.comm, shape_, layout_->staging());
-  if (OverlapsMessages(config.plan) || TensorChunks(config.plan) > 1)
+  const ParallelPlan& plan = config.plan;
+  if (OverlapsMessages(plan) || TensorChunks(plan) > 1 || OverlapsGradients(plan) || OverlapsParameters(plan))
     progressing_ops_ = CreateProgressingOps(*backend.ops, pending_);
   Ops& ops = progressing_ops_ != nullptr ? *progressing_ops_ : *backend.ops;
+  units_.emplace(plan, *layout_);
   run_.emplace(Execution{.ops = ops,
                          .stream = *stream_,
                          .groups = groups_,
@@ -101,7 +103,8 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
                          .splits_sequence = SplitsSequence(config.plan),
                          .tensor_chunks = TensorChunks(config.plan),
                          .reduced = layout_->workspace().reduced,
-                         .sharded = ShardedUnitsOf(shape_, *layout_)});
+                         .shards_gradients = ShardsGradients(config.plan),
+                         .units = &*units_});
   exchange_.emplace(shape_, *layout_, *run_, *backend.device);
   SetWeights();
   for (std::size_t chunk = 0; chunk < shape_.chunks.size(); ++chunk) {
@@ -178,7 +181,12 @@ void RankTrainer::MeetPeers(double origin_s, std::vector<ActionTime>& times) {
   trainer::MeetPeers(program_, shape_.rank, origin_s, groups_, *exchange_, times);
 }
 
+void RankTrainer::CompleteParameters() {
+  if (OverlapsParameters(shape_.plan)) units_->GatherParameters(*run_);
+}
+
 void RankTrainer::Save(const std::string& path) {
+  CompleteParameters();
   SaveWeights(path, shape_, *layout_, *run_, *backend_.device);
   Barrier();
 }

@@ -14,6 +14,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/checkpoint/training_state.h"
 #include "trainer/config/train_config.h"
+#include "trainer/parallel/unit_exchange.h"
 #include "trainer/run/data.h"
 #include "trainer/run/runner.h"
 
@@ -48,6 +49,10 @@ class RankTrainer {
   // `origin_s`: the start of the step, on the clock of the machine. Collective, between steps. Requires a
   // device that computes. Overwrites the loss in the workspace.
   void MeetPeers(double origin_s, std::vector<ActionTime>& times);
+
+  // Makes the parameters complete that the rank keeps whole. With param_overlap they are so only within a
+  // step, since the next one gathers what this one has updated. Collective, between steps.
+  void CompleteParameters();
 
   // Writes the weights. Collective.
   void Save(const std::string& path);
@@ -84,6 +89,7 @@ class RankTrainer {
   Groups groups_;
   PendingWorks pending_;
   std::unique_ptr<Ops> progressing_ops_;  // null: nothing overlaps compute
+  std::optional<UnitExchange> units_;
   std::optional<Execution> run_;
   std::optional<RankExchange> exchange_;
   std::vector<PipelineStage> stages_;  // by chunk

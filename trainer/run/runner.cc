@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "search/schedule/action_kinds.h"
+#include "search/schedule/compute_order.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/parallel/execution.h"
 #include "trainer/parallel/messages.h"
+#include "trainer/parallel/unit_exchange.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -95,15 +97,18 @@ std::unique_ptr<Work> Runner::Communicate(const Action& action) {
 
 void Runner::Compute(const Action& action) {
   switch (action.kind) {
-    case ActionKind::kZeroScalars: run_.ops.Fill(layout_.workspace().scalars, 0, run_.stream); return;
+    case ActionKind::kZeroScalars:
+      run_.units->BeginStep(run_);
+      run_.ops.Fill(layout_.workspace().scalars, 0, run_.stream);
+      return;
     case ActionKind::kForward: Forward(action); return;
     case ActionKind::kBackward:
     case ActionKind::kInputGradient: Backward(action); return;
     case ActionKind::kWeightGradient: WeightGradient(action); return;
     case ActionKind::kSumNormGradients: SumNormGradients(run_, layout_); return;
-    case ActionKind::kReduceGradients: ReduceGradients(run_, layout_); return;
+    case ActionKind::kReduceGradients: run_.units->ReduceGradients(run_); return;
     case ActionKind::kSumTiedEmbedding: SumTiedEmbedding(run_, layout_); return;
-    case ActionKind::kGatherParameters: GatherParameters(run_, layout_); return;
+    case ActionKind::kGatherParameters: run_.units->GatherParameters(run_); return;
     case ActionKind::kReduceScalars: ReduceScalars(); return;
     case ActionKind::kOptimizer: (*optimizer_)(); return;
     case ActionKind::kSendActivation:
@@ -120,30 +125,42 @@ void Runner::Forward(const Action& action) {
   const ActivationSlot& slot = SlotOf(action);
   max_slots_used_[chunk] = std::max(max_slots_used_[chunk], use.slot + 1);
   LoadTokens(action.microbatch, stage, slot);
-  if (clock_ != nullptr) clock_->BeginCompute();
+  BeginCompute(action);
   if (!stage.first) GatherMessage(run_, shape_, slot.layers.front().x);
+  run_.units->Read(run_, kNormUnit);
   stages_[chunk].Forward(run_, slot, stage.last ? Tensor{} : layout_.output(use.output));
-  if (clock_ != nullptr) clock_->EndCompute();
+  EndCompute();
 }
 
 void Runner::Backward(const Action& action) {
   const bool accumulate = !WritesGradients(action.kind, action.microbatch);
   const std::size_t chunk = shape_.ChunkOfStage(action.stage);
   Tensor& grad = layout_.grad(UseOf(action).gradient);
-  if (clock_ != nullptr) clock_->BeginCompute();
+  BeginCompute(action);
   if (!shape_.chunks[chunk].last) GatherMessage(run_, shape_, grad);
   if (action.kind == ActionKind::kBackward) {
     stages_[chunk].Backward(run_, SlotOf(action), grad, accumulate);
   } else {
     stages_[chunk].InputGradient(run_, SlotOf(action), grad, accumulate);
   }
-  if (clock_ != nullptr) clock_->EndCompute();
+  EndCompute();
 }
 
 void Runner::WeightGradient(const Action& action) {
-  if (clock_ != nullptr) clock_->BeginCompute();
+  BeginCompute(action);
   stages_[shape_.ChunkOfStage(action.stage)].WeightGradient(run_, SlotOf(action),
                                                             !WritesGradients(action.kind, action.microbatch));
+  EndCompute();
+}
+
+void Runner::BeginCompute(const Action& action) {
+  if (clock_ != nullptr) clock_->BeginCompute();
+  run_.units->BeginAction(run_, stages_[shape_.ChunkOfStage(action.stage)].UnitsOf(action.kind),
+                          IsLastCompute(shape_.plan, shape_.microbatches, action));
+}
+
+void Runner::EndCompute() {
+  run_.units->EndAction(run_);
   if (clock_ != nullptr) clock_->EndCompute();
 }
 

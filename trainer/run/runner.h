@@ -68,6 +68,8 @@ class Runner {
   void Forward(const Action& action);
   void Backward(const Action& action);  // or its first part
   void WeightGradient(const Action& action);
+  void BeginCompute(const Action& action);
+  void EndCompute();
   void ReduceScalars();
   StepResult ReadScalars();
   void LoadTokens(std::int64_t microbatch, const StageShape& stage, const ActivationSlot& slot);

@@ -13,6 +13,7 @@
 #include "search/schedule/action.h"
 #include "search/schedule/program.h"
 #include "trainer/backend/step_clock.h"
+#include "trainer/run/reduction_spans.h"
 #include "trainer/run/runner.h"
 
 namespace autocfg::trainer {
@@ -34,6 +35,7 @@ class TraceRecorder final : public ActionObserver {
   const std::int32_t rank_;
   const RankProgram& program_;
   const StepClock& clock_;
+  ReductionSpans reductions_;
   std::vector<TimeSpan> seen_;  // by action
 };
 

@@ -78,13 +78,18 @@ class PlanMemory {
     bytes.optimizer = elements / shards * SizeOf(types_.optimizer) * (types_.master_weights ? 3 : 2);
 
     bytes.workspace = workspace_;
-    if (ShardsGradients(plan_)) {
-      // The gradient of a tied table is complete only after that of the embedding.
-      const bool tied = model_.tied_embeddings;
-      bytes.workspace +=
-          (units.LargestStreamed(!tied) + (tied ? units.token_embedding : 0)) * SizeOf(types_.gradients);
+    // The gradient of a tied table is complete only after that of the embedding. Two buffers take turns where
+    // one unit is used while another is reduced or gathered.
+    const auto of_units = [&](bool two, bool own_table) {
+      return units.LargestStreamed(!own_table) * (two ? 2 : 1) + (own_table ? units.token_embedding : 0);
+    };
+    const bool tied = model_.tied_embeddings;
+    if (ShardsGradients(plan_))
+      bytes.workspace += of_units(OverlapsGradients(plan_), tied) * SizeOf(types_.gradients);
+    if (ShardsParameters(plan_)) {
+      const bool two = OverlapsParameters(plan_);
+      bytes.workspace += of_units(two, two && tied) * SizeOf(types_.parameters);
     }
-    if (ShardsParameters(plan_)) bytes.workspace += units.LargestStreamed(true) * SizeOf(types_.parameters);
     // Only a last rank with a single stage sends no output and receives no gradient.
     const bool one_way = place.last && plan_.virtual_stages == 1;
     const std::int64_t buffers = one_way ? 2 : OverlapsMessages(plan_) ? 5 : 4;

@@ -35,6 +35,10 @@ struct RankUnits {
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     visit(norms, std::int64_t{1});
+    ForEachButNorms(visit);
+  }
+  template <typename Visit>
+  void ForEachButNorms(const Visit& visit) const {
     if (token_embedding > 0) visit(token_embedding, std::int64_t{1});
     if (positions > 0) visit(positions, std::int64_t{1});
     visit(layer, layers);

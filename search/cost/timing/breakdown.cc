@@ -10,6 +10,7 @@ namespace {
 // What of a step the pipeline does not hide.
 struct Exposed {
   double zero_s = 0;            // the zeroing that the fill does not hide
+  double begin_s = 0;           // the same, with what ranks wait for parameters
   double reduced_s = 0;         // the reductions that the drain does not hide
   double norm_gradients_s = 0;  // of them, the sum of the gradients of norms, at most
   double norm_s = 0, update_s = 0;
@@ -28,6 +29,7 @@ Exposed ExposedOf(const PipelineCosts& costs, const PipelineStages& pipeline, co
     const RankCosts& c = costs.ranks[s];
     const StageTime first_chunk = pipeline.At(s);
     exposed.zero_s = std::max(exposed.zero_s, c.zero_s - fill_s);
+    exposed.begin_s = std::max(exposed.begin_s, c.zero_s + c.wait_s - fill_s);
     fill_s += first_chunk.forward;
     const double reduced = c.norm_gradients_s + c.reduce_s - lead_s(s);
     exposed.norm_gradients_s = std::max(exposed.norm_gradients_s, c.norm_gradients_s);
@@ -77,7 +79,7 @@ Breakdown Attribute(const PipelineCosts& costs, std::int64_t microbatches, const
   }
   const double norm_gradients_s = std::min(exposed.norm_gradients_s, exposed.reduced_s);
   parts.tp_comm += norm_gradients_s;
-  parts.dp_comm += exposed.reduced_s - norm_gradients_s + exposed.gather_s;
+  parts.dp_comm += exposed.begin_s - exposed.zero_s + exposed.reduced_s - norm_gradients_s + exposed.gather_s;
   parts.optimizer = exposed.zero_s + exposed.norm_s + exposed.update_s;
   parts.overhead = costs.scalars_s;
   return parts;
@@ -110,8 +112,8 @@ Breakdown BreakdownOf(const PipelineCosts& costs, std::int64_t microbatches, dou
   const double end_s = *std::max_element(worked_s.begin(), worked_s.end());
   const Exposed exposed =
       ExposedOf(costs, pipeline, [&](std::size_t rank) { return end_s - worked_s[rank]; });
-  // `worked_s` counts from the begin of the step, so it includes the exposed zeroing.
-  const double pipe_s = end_s - exposed.zero_s;
+  // `worked_s` counts from the begin of the step, so it includes what precedes the first forward.
+  const double pipe_s = end_s - exposed.begin_s;
   return Attribute(costs, microbatches, exposed, AtLeastShared(costs, microbatches, ranks_per_core, pipe_s));
 }
 

@@ -40,8 +40,9 @@ struct StageCosts {
 // Costs of a pipeline rank that occur once in a step.
 struct RankCosts {
   double zero_s = 0;            // zeroing of the step's scalars
+  double wait_s = 0;            // with param_overlap: from then on, until the first forward may begin
   double norm_gradients_s = 0;  // sum of the gradients of norms over the tensor group
-  double reduce_s = 0;          // data-parallel reduction
+  double reduce_s = 0;          // data-parallel reduction; with grad_overlap, what its computes do not hide
   double tied_s = 0;            // first and last rank: sum of the tied embedding over both
   double norm_s = 0;            // the sums of squares
   double update_s = 0;

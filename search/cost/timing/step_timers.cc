@@ -18,7 +18,7 @@ double SecondsOf(const PipelineCosts& costs, double ranks_per_core, std::int64_t
     return costs.stages[static_cast<std::size_t>(action.stage)];
   };
   switch (action.kind) {
-    case ActionKind::kZeroScalars: return rank.zero_s;
+    case ActionKind::kZeroScalars: return rank.zero_s + rank.wait_s;
     case ActionKind::kForward: return UnloadedForward(stage(), ranks_per_core);
     case ActionKind::kBackward:
     case ActionKind::kInputGradient:

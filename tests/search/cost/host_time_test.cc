@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "search/cost/action_ops.h"
 #include "search/cost/cost_model.h"
-#include "search/cost/layer_ops.h"
 #include "search/cost/op_times/measured_on_links.h"
 #include "search/text/cluster_json.h"
 #include "tests/search/cost/random_runs.h"

@@ -1,5 +1,3 @@
-#include "search/cost/layer_ops.h"
-
 #include <algorithm>
 #include <set>
 #include <stdexcept>
@@ -9,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/cost/action_ops.h"
 #include "search/cost/rank_ops.h"
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/program.h"
@@ -170,10 +169,13 @@ TEST_F(LayerOpsTest, RecomputationRunsTheForwardWithoutItsLastThreeOps) {
 
 TEST_F(LayerOpsTest, EmbeddingAndHead) {
   EXPECT_THAT(OpsText(EmbeddingForwardOps(model, workload, plan)),
-              ElementsAre("embedding_forward fp32 64x128x512", "all_reduce_sum fp32 tensor/2 8192",
-                          "position_forward fp32 64x128"));
+              ElementsAre("embedding_forward fp32 64x128x512", "all_reduce_sum fp32 tensor/2 8192"));
+  EXPECT_THAT(OpsText(PositionForwardOps(model, workload, plan)),
+              ElementsAre("position_forward fp32 64x128"));
+  EXPECT_THAT(OpsText(PositionBackwardOps(model, workload, plan, true)),
+              ElementsAre("position_backward fp32 acc 64x128"));
   EXPECT_THAT(OpsText(EmbeddingBackwardOps(model, workload, plan, true)),
-              ElementsAre("position_backward fp32 acc 64x128", "embedding_backward fp32 acc 64x128x512"));
+              ElementsAre("embedding_backward fp32 acc 64x128x512"));
   EXPECT_THAT(OpsText(HeadForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x512x128",
                           "cross_entropy_forward fp32 64x512", "all_reduce_max fp32 tensor/2 64",

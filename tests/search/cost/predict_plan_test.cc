@@ -7,7 +7,6 @@
 #include "search/schedule/program.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
-#include "tests/support/plan_values.h"
 
 namespace autocfg {
 namespace {
@@ -130,8 +129,6 @@ TEST(PredictPlan, RejectsByName) {
   };
   refused(ask("tp=7").status(), absl::StatusCode::kInvalidArgument, "12 heads are not divisible by tp=7");
   refused(ask("dp=16").status(), absl::StatusCode::kInvalidArgument, "8 ranks");
-  const test::OptionValue later = test::UnpredictedValue();
-  refused(ask(test::PlanTextWith(later).c_str()).status(), absl::StatusCode::kUnimplemented, later.Text());
   Question wrong;
   wrong.model.kv_heads = 5;
   refused(wrong("tp=1").status(), absl::StatusCode::kInvalidArgument, "kv_heads");

@@ -40,6 +40,7 @@ class RandomRuns {
         flags_(~seed),
         split_backwards_(seed + 1),
         messages_(seed + 2),
+        states_(seed + 3),
         limits_(std::move(limits)) {
     for (int i = 0; i < kPositionCount; ++i) {
       const ModelSpec model{.position = static_cast<Position>(i)};
@@ -116,6 +117,8 @@ class RandomRuns {
       if (plan.sequence_parallel) plan.scatter_gather = false;
       if (plan.dp > 1) plan.zero_stage = static_cast<std::int64_t>(flags_() % (plan.pp > 1 ? 2 : 4));
       if (plan.zero_stage > 0 && plan.dp % 2 == 0 && plan.dp > 2 && flags_() % 2 == 0) plan.dp_shard = 2;
+      plan.grad_overlap = plan.dp > 1 && states_() % 2 == 0;
+      plan.param_overlap = ShardsStates(plan) && states_() % 2 == 0;
       run.model.max_seq_len = run.workload.seq_len + Pick({0, 3});
       run.workload.global_batch = plan.dp * plan.micro_batch * microbatches;
       run.workload.precision = *ParsePrecision(std::vector{"fp32", "fp64", "bf16"}[random_() % 3]);
@@ -138,7 +141,7 @@ class RandomRuns {
 
   std::mt19937_64 random_;
   // Of options and values that were added later: the other choices stay as they were.
-  std::mt19937_64 flags_, split_backwards_, messages_;
+  std::mt19937_64 flags_, split_backwards_, messages_, states_;
   RunLimits limits_;
   std::vector<Position> positions_;  // those that the runs may have
   std::vector<Schedule> schedules_ = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};

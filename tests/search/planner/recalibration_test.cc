@@ -151,10 +151,10 @@ TEST(Recalibration, VirtualStagesHaveASlope) {
 TEST(Recalibration, WeightsHypothesesByTheirPosterior) {
   const double y = 0.3, noise = 0.01;
   const ParallelPlan seen = Plan(2, 1, 1, 1), asked = Plan(4, 1, 1, 1);
-  // Prior variances: all plans 0.2^2; schedule and recompute 0.1^2 each; split, messages that overlap and
-  // sums that do 0.03^2 each; sequence parallelism and tp per squared doubling 0.05^2 each; layout 0.1^2 with
-  // itself.
-  const double both = 0.04 + 0.02 + 3 * 0.0009 + 0.0025;
+  // Prior variances: all plans 0.2^2; schedule and recompute 0.1^2 each; split, and messages, sums,
+  // gradients and parameters that overlap 0.03^2 each; sequence parallelism and tp per squared doubling
+  // 0.05^2 each; layout 0.1^2 with itself.
+  const double both = 0.04 + 0.02 + 5 * 0.0009 + 0.0025;
   const double own_seen = both + 0.01 + 0.0025, own_asked = both + 0.01 + 4 * 0.0025,
                cross = both + 2 * 0.0025;
   double sum = 0, mean = 0, square = 0, best = -1e300;

@@ -135,10 +135,6 @@ TEST(SearchLoop, RejectsBadInput) {
   ModelSpec alibi = SmallGpt();
   alibi.position = Position::kAlibi;
   EXPECT_EQ(create(alibi, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(SearchLoop::Create(SmallGpt(), Fp32(8, 32), LocalRanks(2), {{"grad_overlap", {"1"}}}, {})
-                .status()
-                .code(),
-            absl::StatusCode::kUnimplemented);
 }
 
 TEST(SearchLoop, AsksOnceAndRejectsUnknownTrials) {

@@ -13,7 +13,6 @@
 #include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
-#include "tests/support/plan_values.h"
 
 namespace autocfg {
 namespace {
@@ -243,7 +242,6 @@ TEST(PredictionJson, ErrorsNameTheField) {
       {"plan", "tpp=8", "tpp"},
       {"plan", {{"tp", "two"}}, "tp must be a whole number, not \"two\""},
       {"plan", {{"pp", 2}, {"split", "5+6"}}, "add up to 12"},
-      {"plan", test::PlanTextWith(test::UnpredictedValue()), "not supported yet"},
       {"batch", 3, "unknown field batch"}};
   for (const auto& [field, value, says] : wrong) {
     Json request = Request();

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "search/cost/layer_ops.h"
+#include "search/cost/action_ops.h"
 #include "search/schedule/program.h"
 #include "trainer/config/train_config.h"
 

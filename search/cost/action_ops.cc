@@ -1,0 +1,218 @@
+#include "search/cost/action_ops.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "fmt/format.h"
+#include "search/cost/layer_ops.h"
+#include "search/cost/memory/rank_units.h"
+#include "search/cost/unit_ops.h"
+#include "search/plan/model_stages.h"
+#include "search/schedule/action_kinds.h"
+#include "search/schedule/compute_order.h"
+#include "search/shapes/local_dims.h"
+
+namespace autocfg {
+namespace {
+
+// Divides the ops of a stage into blocks, one for each unit that they use.
+class StageBlocks {
+ public:
+  StageBlocks(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t stage)
+      : model_(model),
+        workload_(workload),
+        plan_(plan),
+        stage_(stage),
+        rank_(PipelineRankOf(plan, stage)),
+        place_(PlaceOf(plan, rank_)),
+        units_(UnitsOf(LocalDimsOf(model, workload, plan), model, plan, place_,
+                       RankLayers(model, plan, rank_))) {
+    if (units_.token_embedding > 0) table_ = count_++;
+    if (units_.positions > 0) positions_ = count_++;
+    first_layer_ = count_;
+    count_ += units_.layers;
+    if (units_.output_layer > 0) output_ = count_++;
+  }
+
+  std::vector<UnitBlock> Forward() const {
+    std::vector<UnitBlock> blocks;
+    if (IsFirstStage(stage_)) {
+      blocks.push_back(Read(table_, EmbeddingForwardOps(model_, workload_, plan_)));
+      if (positions_ > 0) blocks.push_back(Read(positions_, PositionForwardOps(model_, workload_, plan_)));
+    } else {
+      blocks.push_back({ArrivalOps(model_, workload_, plan_)});
+    }
+    const std::vector<OpDesc> layer = LayerForwardOps(model_, workload_, plan_);
+    for (std::int64_t i = 0; i < Layers(); ++i) blocks.push_back(Read(LayerUnit(i), layer));
+    if (IsLastStage(plan_, stage_)) {
+      blocks.push_back(Read(Head(), HeadForwardOps(model_, workload_, plan_)));
+      if (KeepsTable()) blocks.back().gathered = 0;  // since the embedding
+    }
+    return blocks;
+  }
+
+  // Of a backward, or the first part of one that is split. `reduces`: it reduces the gradients that it
+  // completes.
+  std::vector<UnitBlock> Backward(bool accumulate, bool reduces) const {
+    std::vector<UnitBlock> blocks;
+    if (IsLastStage(plan_, stage_)) {
+      blocks.push_back({HeadBackwardOps(model_, workload_, plan_, accumulate)});
+      if (!KeepsGatheredHead(plan_) && !KeepsTable()) blocks.back() = Read(Head(), blocks.back().ops);
+      if (reduces && !EmbeddingAddsToHead(model_, plan_)) Completes(Head(), blocks.back());
+    } else {
+      blocks.push_back({ArrivalOps(model_, workload_, plan_)});
+    }
+    const std::vector<OpDesc> recompute = LayerRecomputeOps(model_, workload_, plan_);
+    const std::vector<OpDesc> layer = LayerBackwardOps(model_, workload_, plan_, accumulate);
+    const std::vector<OpDesc> delaying = LayerInputGradientOps(model_, workload_, plan_, accumulate);
+    const std::int64_t recomputing = LayersWithRecomputeOps(plan_, Layers());
+    for (std::int64_t i = Layers() - 1; i >= 0; --i) {
+      UnitBlock block = Read(LayerUnit(i), i < recomputing ? recompute : std::vector<OpDesc>());
+      const std::vector<OpDesc>& own = i >= Layers() - Delayed() ? delaying : layer;
+      block.ops.insert(block.ops.end(), own.begin(), own.end());
+      if (reduces) Completes(LayerUnit(i), block);
+      blocks.push_back(std::move(block));
+    }
+    if (!IsFirstStage(stage_)) return blocks;
+    if (positions_ > 0) {
+      blocks.push_back({PositionBackwardOps(model_, workload_, plan_, accumulate)});
+      if (reduces) Completes(positions_, blocks.back());
+    }
+    blocks.push_back({EmbeddingBackwardOps(model_, workload_, plan_, accumulate)});
+    if (reduces) Completes(table_, blocks.back());
+    return blocks;
+  }
+
+  std::vector<UnitBlock> WeightGradients(bool accumulate, bool reduces) const {
+    std::vector<UnitBlock> blocks;
+    const std::vector<OpDesc> layer = LayerWeightGradientOps(model_, workload_, plan_, accumulate);
+    for (std::int64_t i = Layers() - 1; i >= Layers() - Delayed(); --i) {
+      blocks.push_back({layer});
+      if (reduces) Completes(LayerUnit(i), blocks.back());
+    }
+    return blocks;
+  }
+
+  // Puts a block before the rank's last compute: the reductions of the units that other computes completed.
+  void ReduceEarlier(std::vector<UnitBlock>& blocks) const {
+    UnitBlock earlier;
+    for (std::int64_t unit = 1; unit < count_; ++unit) {
+      const bool later = std::any_of(blocks.begin(), blocks.end(), [unit](const UnitBlock& block) {
+        return block.unit == unit && block.reduced > 0;
+      });
+      if (!later) earlier.ops.push_back(UnitReduceOp(workload_, plan_, Elements(unit)));
+    }
+    blocks.insert(blocks.begin(), std::move(earlier));
+  }
+
+ private:
+  std::int64_t Layers() const { return StageLayerCount(model_, plan_, stage_); }
+  std::int64_t Delayed() const { return LayersWithDelayedGradients(plan_, Layers()); }
+  std::int64_t Head() const { return model_.tied_embeddings ? table_ : output_; }
+  // Whether a tied table stays gathered from the embedding on.
+  bool KeepsTable() const { return model_.tied_embeddings && OverlapsParameters(plan_); }
+
+  // The number of a layer's unit. Of the stages of a rank, only the first one and the only one matter.
+  std::int64_t LayerUnit(std::int64_t layer) const { return first_layer_ + layer; }
+
+  std::int64_t Elements(std::int64_t unit) const {
+    if (unit == table_) return units_.token_embedding;
+    if (unit == positions_) return units_.positions;
+    return unit == output_ ? units_.output_layer : units_.layer;
+  }
+
+  UnitBlock Of(std::int64_t unit, std::vector<OpDesc> ops) const {
+    return {.ops = std::move(ops), .unit = unit, .has_buffer = unit == table_ && model_.tied_embeddings};
+  }
+  UnitBlock Read(std::int64_t unit, std::vector<OpDesc> ops) const {
+    UnitBlock block = Of(unit, std::move(ops));
+    if (ShardsParameters(plan_)) block.gathered = Elements(unit);
+    return block;
+  }
+  void Completes(std::int64_t unit, UnitBlock& block) const {
+    const std::int64_t gathered = block.gathered;
+    block = Of(unit, std::move(block.ops));
+    block.gathered = gathered;
+    block.reduced = Elements(unit);
+  }
+
+  const ModelSpec& model_;
+  const Workload& workload_;
+  const ParallelPlan& plan_;
+  const std::int64_t stage_, rank_;
+  const RankPlace place_;
+  const RankUnits units_;
+  // Numbers of units; 0, that of the norms: the rank has no such unit.
+  std::int64_t table_ = 0, positions_ = 0, first_layer_ = 0, output_ = 0;
+  std::int64_t count_ = 1;
+};
+
+}  // namespace
+
+std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                              std::int64_t pipeline_rank, const Action& action) {
+  const auto blocks = [&] {
+    if (action.stage < 0 || action.stage >= StageCount(plan) ||
+        PipelineRankOf(plan, action.stage) != pipeline_rank) {
+      throw std::logic_error(
+          fmt::format("{} is not an action of pipeline rank {}", ToString(action), pipeline_rank));
+    }
+    return StageBlocks(model, workload, plan, action.stage);
+  };
+  const bool accumulate = !WritesGradients(action.kind, action.microbatch);
+  const bool last = OverlapsGradients(plan) && !ShardsGradients(plan) &&
+                    IsLastCompute(plan, MicrobatchCount(workload, plan), action);
+  const bool reduces = ShardsGradients(plan) || last;
+  switch (action.kind) {
+    case ActionKind::kForward: return WithUnitOps(workload, plan, blocks().Forward(), accumulate);
+    case ActionKind::kBackward:
+    case ActionKind::kInputGradient:
+    case ActionKind::kWeightGradient: {
+      const StageBlocks stage = blocks();
+      std::vector<UnitBlock> list = action.kind == ActionKind::kWeightGradient
+                                        ? stage.WeightGradients(accumulate, reduces)
+                                        : stage.Backward(accumulate, reduces);
+      if (last) stage.ReduceEarlier(list);
+      return WithUnitOps(workload, plan, list, accumulate);
+    }
+    case ActionKind::kSendActivation:
+    case ActionKind::kSendGradient: return MessageOps(model, workload, plan, OpKind::kSend);
+    case ActionKind::kRecvActivation:
+    case ActionKind::kRecvGradient: return MessageOps(model, workload, plan, OpKind::kRecv);
+    case ActionKind::kZeroScalars:
+    case ActionKind::kSumNormGradients:
+    case ActionKind::kReduceGradients:
+    case ActionKind::kSumTiedEmbedding:
+    case ActionKind::kReduceScalars:
+    case ActionKind::kOptimizer:
+    case ActionKind::kGatherParameters: break;
+  }
+  std::vector<OpDesc> ops;
+  for (const RepeatedOp& repeated : RankOps(model, workload, plan, pipeline_rank, action.kind))
+    ops.insert(ops.end(), static_cast<std::size_t>(repeated.times), repeated.op);
+  return ops;
+}
+
+std::vector<RepeatedOp> UnitOpsOfComputes(const ModelSpec& model, const Workload& workload,
+                                          const ParallelPlan& plan, std::int64_t pipeline_rank) {
+  std::vector<RepeatedOp> ops;
+  if (!ShardsGradients(plan) && !OverlapsGradients(plan)) return ops;
+  const std::int64_t microbatches = ShardsGradients(plan) ? MicrobatchCount(workload, plan) : 1;
+  const RankUnits units = UnitsOf(LocalDimsOf(model, workload, plan), model, plan,
+                                  PlaceOf(plan, pipeline_rank), RankLayers(model, plan, pipeline_rank));
+  units.ForEachButNorms([&](std::int64_t elements, std::int64_t count) {
+    ops.push_back({UnitReduceOp(workload, plan, elements), count * microbatches});
+    if (ShardsParameters(plan)) {
+      const std::int64_t passes = elements == units.layer ? 2 : 1;  // forward and backward
+      ops.push_back({UnitGatherOp(workload, plan, elements), passes * count * microbatches});
+    }
+    if (ShardsGradients(plan) && microbatches > 1)
+      ops.push_back({UnitAddOp(workload, plan, elements), count * (microbatches - 1)});
+  });
+  return ops;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,91 @@
+#include "search/cost/rank_unit_costs.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "search/cost/unit_overlap.h"
+#include "search/plan/model_stages.h"
+
+namespace autocfg {
+
+RankUnitCosts::RankUnitCosts(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                             std::int64_t pipeline_rank, const BlockCosts& blocks)
+    : model_(model),
+      workload_(workload),
+      plan_(plan),
+      pipeline_rank_(pipeline_rank),
+      blocks_(blocks),
+      has_table_(pipeline_rank == 0 || (model.tied_embeddings && pipeline_rank + 1 == plan.pp)),
+      has_positions_(pipeline_rank == 0 && model.position == Position::kLearned),
+      has_output_(!model.tied_embeddings && pipeline_rank + 1 == plan.pp) {}
+
+std::int64_t RankUnitCosts::Layers(std::int64_t chunk) const {
+  return StageLayerCount(model_, plan_, StageOf(plan_, pipeline_rank_, chunk));
+}
+
+bool RankUnitCosts::HasLastStage(std::int64_t chunk) const {
+  return IsLastStage(plan_, StageOf(plan_, pipeline_rank_, chunk));
+}
+
+double RankUnitCosts::AllReductions() const {
+  const UnitTimes& reduce = blocks_.units.reduce;
+  return (has_table_ ? reduce.token_embedding : 0) + (has_positions_ ? reduce.positions : 0) +
+         (has_output_ ? reduce.output_layer : 0) +
+         static_cast<double>(RankLayers(model_, plan_, pipeline_rank_)) * reduce.layer;
+}
+
+double RankUnitCosts::ReductionsAfterCompute() const {
+  const std::int64_t layers = Layers(0);
+  const bool first = HasFirstStage(0), last = HasLastStage(0);
+  const bool only = MicrobatchCount(workload_, plan_) == 1;  // which writes gradients, and adds to none
+  std::vector<UnitSeconds> compute;
+  if (SplitsBackward(plan_)) {
+    const StageCosts& weights = blocks_.weights;
+    const double layer_s = weights.weight_s - (only ? weights.weight_first_saves_s : 0);
+    compute.assign(static_cast<std::size_t>(LayersWithDelayedGradients(plan_, layers)),
+                   {0, layer_s, blocks_.units.reduce.layer});
+  } else {
+    compute = BackwardBlocks(blocks_, plan_, layers, first, last, only);
+    // The last rank's copy of a tied table is complete once the head is.
+    if (last && !first && model_.tied_embeddings)
+      compute.front().reduce_s = blocks_.units.reduce.token_embedding;
+    if (!last) compute.insert(compute.begin(), {0, blocks_.arrival.backward_s, 0});
+  }
+  double of_compute_s = 0;
+  for (const UnitSeconds& block : compute) of_compute_s += block.reduce_s;
+  return ReductionsAfter(std::max(0.0, AllReductions() - of_compute_s), compute);
+}
+
+double RankUnitCosts::WaitForParameters(double gather_norms_s) const {
+  std::vector<GatheredUnit> units = {{gather_norms_s, 0}};
+  const UnitTimes& gather = blocks_.units.gather;
+  if (ShardsParameters(plan_)) return gather_norms_s;  // forwards gather the others
+  const std::int64_t chunks = plan_.virtual_stages;
+  std::vector<double> begins_s = {0};  // of the first forward of each chunk
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const double forward_s = CostsOfStage(blocks_, plan_, Layers(chunk), HasFirstStage(chunk),
+                                          HasLastStage(chunk), /*host_op_s=*/0)
+                                 .forward_s;
+    begins_s.push_back(begins_s.back() +
+                       static_cast<double>(std::min(plan_.pp, MicrobatchCount(workload_, plan_))) *
+                           forward_s);
+  }
+  const double table_s = blocks_.embedding.forward_s, layer_s = blocks_.layer.forward_s;
+  const double embedding_s = table_s + blocks_.positions.forward_s;
+  const double head_s = begins_s[static_cast<std::size_t>(chunks - 1)] +
+                        static_cast<double>(Layers(chunks - 1)) * layer_s +
+                        (HasFirstStage(chunks - 1) ? embedding_s : blocks_.arrival.forward_s);
+  // In the order of the units: the embedding, the layers, the output layer.
+  if (has_table_) units.push_back({gather.token_embedding, pipeline_rank_ == 0 ? 0 : head_s});
+  if (has_positions_) units.push_back({gather.positions, table_s});
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    double needed_s = begins_s[static_cast<std::size_t>(chunk)] +
+                      (HasFirstStage(chunk) ? embedding_s : blocks_.arrival.forward_s);
+    for (std::int64_t l = 0; l < Layers(chunk); ++l, needed_s += layer_s)
+      units.push_back({gather.layer, needed_s});
+  }
+  if (has_output_) units.push_back({gather.output_layer, head_s});
+  return WaitForGathers(units);
+}
+
+}  // namespace autocfg

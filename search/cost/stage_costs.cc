@@ -1,0 +1,139 @@
+#include "search/cost/stage_costs.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "search/cost/layer_ops.h"
+#include "search/plan/model_stages.h"
+
+namespace autocfg {
+
+std::vector<UnitSeconds> BackwardBlocks(const BlockCosts& blocks, const ParallelPlan& plan,
+                                        std::int64_t layers, bool first, bool last, bool first_microbatch) {
+  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
+  const auto backward_s = [first_microbatch](const StageCosts& block) {
+    return block.backward_s - (first_microbatch ? block.first_saves_s : 0);
+  };
+  std::vector<UnitSeconds> units;
+  const auto push = [&](double UnitTimes::*unit, double compute_s, bool gathers) {
+    units.push_back({.gather_s = gathers ? blocks.units.gather.*unit : 0,
+                     .compute_s = compute_s,
+                     .reduce_s = blocks.units.reduce.*unit,
+                     .add_s = first_microbatch ? 0 : blocks.units.add.*unit});
+  };
+  if (last) push(&UnitTimes::output_layer, backward_s(blocks.head), !KeepsGatheredHead(plan));
+  const double layer_s = backward_s(blocks.layer), recompute_s = backward_s(blocks.recompute);
+  for (std::int64_t l = layers - 1; l >= 0; --l)
+    push(&UnitTimes::layer, layer_s + (l < recomputing ? recompute_s : 0), ShardsParameters(plan));
+  if (!first) return units;
+  if (blocks.units.reduce.positions > 0) push(&UnitTimes::positions, backward_s(blocks.positions), false);
+  push(&UnitTimes::token_embedding, backward_s(blocks.embedding), false);
+  return units;
+}
+
+namespace {
+
+double ComputeSeconds(const std::vector<UnitSeconds>& blocks) {
+  double seconds = 0;
+  for (const UnitSeconds& block : blocks) seconds += block.compute_s;
+  return seconds;
+}
+
+double Collectives(const std::vector<UnitSeconds>& blocks) {
+  double count = 0;
+  for (const UnitSeconds& block : blocks) count += (block.gather_s > 0) + (block.reduce_s > 0);
+  return count;
+}
+
+// Adds what sharded gradients and parameters cost the only stage of such a plan.
+void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, StageCosts& c) {
+  const UnitTimes &gather = blocks.units.gather, &add = blocks.units.add;
+  const UnitOverlap overlap{.gathers = blocks.units.hidden && OverlapsParameters(plan),
+                            .reduces = blocks.units.hidden && OverlapsGradients(plan)};
+  if (ShardsParameters(plan)) {
+    std::vector<UnitSeconds> forward = {{gather.token_embedding, blocks.embedding.forward_s}};
+    if (gather.positions > 0) forward.push_back({gather.positions, blocks.positions.forward_s});
+    forward.insert(forward.end(), static_cast<std::size_t>(layers), {gather.layer, blocks.layer.forward_s});
+    // Without overlap a tied table is gathered again; with it, it has a buffer of its own.
+    const bool tied = gather.output_layer == 0;
+    const double again_s = tied && !OverlapsParameters(plan) ? gather.token_embedding : 0;
+    forward.push_back({tied ? again_s : gather.output_layer, blocks.head.forward_s});
+    const double exposed_s = StreamedSeconds(forward, overlap) - ComputeSeconds(forward);
+    c.forward_s += exposed_s;
+    c.tp_forward_s += exposed_s;
+    c.dp_s += exposed_s;
+    c.forward_ops += Collectives(forward);
+  }
+  const auto beyond_compute = [&](bool first_microbatch) {
+    const auto backward =
+        BackwardBlocks(blocks, plan, layers, /*first=*/true, /*last=*/true, first_microbatch);
+    return StreamedSeconds(backward, overlap) - ComputeSeconds(backward);
+  };
+  const double later_s = beyond_compute(false);
+  const double adds_s =
+      add.token_embedding + add.positions + add.output_layer + static_cast<double>(layers) * add.layer;
+  c.backward_s += later_s;
+  c.first_saves_s += later_s - beyond_compute(true);
+  c.tp_backward_s += later_s - adds_s;
+  c.dp_s += later_s - adds_s;
+  // As many adds as reductions.
+  const auto units = BackwardBlocks(blocks, plan, layers, true, true, false);
+  double reductions = 0;
+  for (const UnitSeconds& unit : units) reductions += unit.reduce_s > 0 ? 1 : 0;
+  c.backward_ops += Collectives(units) + reductions;
+}
+
+}  // namespace
+
+StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
+                        bool last, double host_op_s) {
+  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
+  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
+  StageCosts c;
+  const auto add = [&c](const StageCosts& block, double times) {
+    c.forward_s += times * block.forward_s;
+    c.backward_s += times * block.backward_s;
+    c.recompute_s += times * block.recompute_s;
+    c.tp_forward_s += times * block.tp_forward_s;
+    c.tp_backward_s += times * block.tp_backward_s;
+    c.tp_recompute_s += times * block.tp_recompute_s;
+    c.forward_ops += times * block.forward_ops;
+    c.backward_ops += times * block.backward_ops;
+    c.first_saves_s += times * block.first_saves_s;
+    c.weight_s += times * block.weight_s;
+    c.weight_first_saves_s += times * block.weight_first_saves_s;
+    c.tp_weight_s += times * block.tp_weight_s;
+    c.dp_s += times * block.dp_s;
+    c.weight_ops += times * block.weight_ops;
+  };
+  add(blocks.layer, static_cast<double>(layers));
+  if (recomputing > 0) add(blocks.recompute, static_cast<double>(recomputing));
+  if (delaying > 0) add(blocks.weights, static_cast<double>(delaying));
+  if (first) add(blocks.embedding, 1);
+  if (first) add(blocks.positions, 1);
+  if (last) add(blocks.head, 1);
+  const StageCosts& arrival = blocks.arrival;
+  if (!first)
+    add({.forward_s = arrival.forward_s,
+         .tp_forward_s = arrival.tp_forward_s,
+         .forward_ops = arrival.forward_ops},
+        1);
+  if (!last)
+    add({.backward_s = arrival.backward_s,
+         .tp_backward_s = arrival.tp_backward_s,
+         .backward_ops = arrival.backward_ops},
+        1);
+  if (ShardsGradients(plan)) AddUnits(blocks, plan, layers, c);
+  c.forward_s = std::max(c.forward_s, c.forward_ops * host_op_s);
+  const auto issue = [host_op_s](double ops, double& seconds, double& first_saves_s) {
+    const double issue_s = ops * host_op_s;
+    const double first_s = std::max(seconds - first_saves_s, issue_s);
+    seconds = std::max(seconds, issue_s);
+    first_saves_s = seconds - first_s;
+  };
+  issue(c.backward_ops, c.backward_s, c.first_saves_s);
+  issue(c.weight_ops, c.weight_s, c.weight_first_saves_s);
+  return c;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,49 @@
+// The costs of a stage as the sum of those of its blocks. Plain values; pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/cost/timing/pipeline_costs.h"
+#include "search/cost/unit_overlap.h"
+#include "search/plan/parallel_plan.h"
+
+namespace autocfg {
+
+// Seconds by unit (search/cost/memory/rank_units.h), without the norms; 0 where there is no such unit.
+struct UnitTimes {
+  double token_embedding = 0, positions = 0, layer = 0, output_layer = 0;
+};
+
+// What units cost that are gathered or reduced in computes (unit_ops.h).
+struct UnitCosts {
+  UnitTimes gather, reduce, add;
+  bool hidden = false;  // collectives run beside computes
+};
+
+// The costs of the blocks of a model, of which those of a stage are the sum.
+struct BlockCosts {
+  StageCosts layer;    // a layer that does not recompute
+  StageCosts weights;  // the weight gradients of a layer that delays them, which `layer` does not include
+  // What a recomputing layer adds to its backward. Where backwards are split: its weight gradients too.
+  StageCosts recompute;
+  StageCosts embedding;
+  StageCosts positions;  // learned ones
+  StageCosts head;
+  StageCosts arrival;  // of a message: in the forward of all stages but the first, in the backward of all but
+                       // the last
+  UnitCosts units;     // not part of the other costs
+};
+
+// Returns the costs of a stage of `layers` layers under the plan, if the host issues an op in `host_op_s`
+// seconds.
+StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
+                        bool last, double host_op_s);
+
+// Returns the blocks of a stage's backward in order, one for each unit, with the seconds of their collectives
+// (those of head and embedding only on the stage that has them). `first_microbatch`: it writes gradients that
+// others add to.
+std::vector<UnitSeconds> BackwardBlocks(const BlockCosts& blocks, const ParallelPlan& plan,
+                                        std::int64_t layers, bool first, bool last, bool first_microbatch);
+
+}  // namespace autocfg

@@ -1,0 +1,40 @@
+// Seconds of computes whose units are gathered and reduced meanwhile (docs/engine.md, "Units"). Collectives
+// of units run one after the other, beside the computes. Plain values; pure functions, thread-safe.
+#pragma once
+
+#include <vector>
+
+namespace autocfg {
+
+// The ops of an action that use one unit, as in unit_ops.h.
+struct UnitSeconds {
+  double gather_s = 0;  // 0: it is not gathered
+  double compute_s = 0;
+  double reduce_s = 0;  // 0: it is not reduced
+  double add_s = 0;     // of the reduced gradient to those of earlier microbatches
+};
+
+struct UnitOverlap {
+  bool gathers = false;  // one unit ahead
+  bool reduces = false;  // until a buffer of two is needed again
+};
+
+// Returns the seconds of an action of these blocks, whose units pass through two buffers in turn. Block i + 2
+// writes its gradient once that of block i is reduced and added. Without overlap, the sum.
+double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap);
+
+// Returns the seconds from the end of the blocks' computes until the last of their reductions has ended. Each
+// runs once its block is computed. `earlier_s`: of reductions that come before all of them.
+double ReductionsAfter(double earlier_s, const std::vector<UnitSeconds>& blocks);
+
+// A unit that is gathered from the begin of a step on.
+struct GatheredUnit {
+  double gather_s = 0;
+  double needed_s = 0;  // how long after the begin of the first forward it is read
+};
+
+// Returns how much later than the gathers the first forward must begin, so that it never waits for one of
+// them. They run in this order.
+double WaitForGathers(const std::vector<GatheredUnit>& units);
+
+}  // namespace autocfg
