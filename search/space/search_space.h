@@ -78,8 +78,9 @@ class SearchSpace {
   //
   // Not in the space, and not counted: gpipe or 1f1b with vpp above 1, interleaved with vpp or pp of 1. At
   // pp=1 there is one schedule (1f1b; in the space if gpipe or 1f1b and vpp=1 are) and one split. Values that
-  // are redundant in a plan stand for the default. By default values that are covered are left out. full:K with the K of a stage's layers stands for full, an
-  // explicit split of equal stages for even. If a split cannot be laid out at all, K is not gone through.
+  // are redundant in a plan stand for the default. By default values that are covered are left out. full:K
+  // with the K of a stage's layers stands for full, an explicit split of equal stages for even. If a split
+  // cannot be laid out at all, K is not gone through.
   Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit, const GoOn& go_on = {}) const;
 
   // Returns whether the split of `plan` (even or explicit) is among those of the space at the plan's number

@@ -48,7 +48,12 @@ TEST(FeasiblePlans, ContainEachFittingPlanOnce) {
   for (const AxisValues& values :
        {AxisValues{}, AxisValues{{"split", {"auto"}}}, AxisValues{{"split", {"even"}}},
         AxisValues{{"split", {"auto", "even", "4+3+3+2", "7+5", "6+6"}}},
-        AxisValues{{"scatter_gather", {"0", "1"}}}, AxisValues{{"scatter_gather", {"1"}}}}) {
+        AxisValues{{"scatter_gather", {"0", "1"}}}, AxisValues{{"scatter_gather", {"1"}}},
+        AxisValues{{"split", {"auto"}},
+                   {"zero", {"0", "1"}},
+                   {"tp_overlap", {"1", "2"}},
+                   {"grad_overlap", {"0", "1"}},
+                   {"param_overlap", {"0", "1"}}}}) {
     const SearchSpace space = problem.Space(values);
     CostModel costs = problem.Costs();
     std::set<ParallelPlan> all;
