@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/report/prediction_report.h"
+#include "cli/report/results_json.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
 #include "search/cost/predict_plan.h"
@@ -270,6 +271,10 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   text += Rejected(counts);
   text += fmt::format("search: {} of wall time, {} of it planning on one core",
                       base::SecondsText(answer.wall_s()), base::SecondsText(answer.plan_cpu_s()));
+  if (question.predict_only) {
+    text += fmt::format(", {} plans evaluated per second",
+                        base::CountText(std::llround(EvaluatedPerSecond(answer))));
+  }
   if (!question.predict_only) {
     text +=
         fmt::format("; {} of rank time\n        (measuring every plan: {}, predicted)",

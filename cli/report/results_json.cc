@@ -124,6 +124,11 @@ absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQ
   return json;
 }
 
+double EvaluatedPerSecond(const v1::Recommendation& answer) {
+  const double plan_s = answer.plan_cpu_s();
+  return plan_s > 0 ? static_cast<double>(answer.counts().evaluated()) / plan_s : 0;
+}
+
 absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQuestion& question) {
   Json json{{"study", answer.study()},
             {"model", ModelJson(question.model)},
@@ -157,6 +162,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
   }
   json["search"] = Json{{"wall_s", answer.wall_s()},
                         {"plan_cpu_s", answer.plan_cpu_s()},
+                        {"evaluated_per_s", EvaluatedPerSecond(answer)},
                         {"device_s", answer.device_s()},
                         {"exhaustive_device_s", answer.exhaustive_device_s()},
                         {"stopped", answer.stopped().empty() ? Json(nullptr) : Json(answer.stopped())},

@@ -40,6 +40,8 @@ nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const Pa
 // `slice`: a single rank was measured, so there are no tokens per second. `emulated`: measured on the paced
 // device.
 nlohmann::ordered_json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question);
+// Returns how many plans a core evaluated in a second of planning; 0 if planning took no time.
+double EvaluatedPerSecond(const v1::Recommendation& answer);
 // InvalidArgument if a plan in the answer is invalid.
 absl::StatusOr<nlohmann::ordered_json> CandidateJson(const v1::Candidate& candidate,
                                                      const SearchQuestion& question);

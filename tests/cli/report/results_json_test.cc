@@ -90,6 +90,22 @@ TEST(SearchJson, HasTheContractsKeys) {
     EXPECT_TRUE((*json)["versions"].contains(key)) << key;
 }
 
+TEST(SearchReport, SaysHowFastPlansAreEvaluated) {
+  auto answer = Answer();
+  auto question = Question();
+  answer.set_plan_cpu_s(0);
+  EXPECT_EQ(EvaluatedPerSecond(answer), 0);
+  answer.set_plan_cpu_s(0.5);
+  answer.mutable_counts()->set_evaluated(20'000);
+  EXPECT_EQ(EvaluatedPerSecond(answer), 40'000);
+  EXPECT_EQ((*SearchJson(answer, question))["search"]["evaluated_per_s"], 40'000);
+  question.predict_only = true;
+  EXPECT_NE(SearchReport(answer, question, "").find(", 40,000 plans evaluated per second\n"),
+            std::string::npos);
+  question.predict_only = false;
+  EXPECT_EQ(SearchReport(answer, question, "").find("per second\n"), std::string::npos);
+}
+
 TEST(SearchJson, HasStopReasonAndNotes) {
   auto answer = Answer();
   auto question = Question();
