@@ -193,6 +193,8 @@ class Cases(unittest.TestCase):
         plans = {plan for _, plan, precision in layouts.cases() if precision == "fp32"}
         for words in (["tp=2"], ["tp=4"], ["dp=2"], ["dp=4"], ["schedule=gpipe"], ["schedule=1f1b"], ["schedule=interleaved"], ["tp=2", "pp=2"], ["tp=2", "dp=2"],
                       ["pp=2", "dp=2"], ["recompute=full"], ["recompute=full:1"], ["split=3+2+2+1"], ["attention=unfused"],
+                      ["zero=3"], ["dp=2", "grad_overlap=1"], ["zero=1", "grad_overlap=1", "param_overlap=1"], ["zero=3", "grad_overlap=1", "param_overlap=1"],
+                      ["pp=2", "dp=2", "grad_overlap=1", "param_overlap=1"],
                       ["tp=2", "pp=2", "attention=unfused", "recompute=selective"]):
             self.assertTrue(any(all(word in plan.split(",") for word in words) for plan in plans), words)
         for model in layouts.MODELS:

@@ -42,8 +42,14 @@ constexpr Job kJobs[] = {
     {"ShardedParameters", "tp=1,pp=1,dp=2,mbs=1,zero=3", false},
     {"SplitBackwards", "tp=1,pp=2,dp=1,mbs=1,schedule=zb-h1", false},
     {"SplitBackwardsAndOverlap", "tp=1,pp=2,dp=2,mbs=1,schedule=zb-h1,zero=1,p2p_overlap=1", false},
+    {"OverlappingReductions", "tp=1,pp=1,dp=2,mbs=1,grad_overlap=1", false},
+    {"OverlappingReductionsOfShards", "tp=1,pp=2,dp=2,mbs=1,zero=1,grad_overlap=1", false},
+    {"OverlappingGathers", "tp=1,pp=1,dp=2,mbs=1,zero=1,param_overlap=1", false},
+    {"OverlappingGathersOfShards", "tp=1,pp=1,dp=2,mbs=1,zero=3,param_overlap=1", false},
+    {"OverlappingUnitsOfShards", "tp=1,pp=1,dp=2,mbs=1,zero=3,grad_overlap=1,param_overlap=1", false},
     {"Checkpoints", "tp=1,pp=2,dp=1,mbs=1,p2p_overlap=1", true},
     {"CheckpointsOfShards", "tp=1,pp=1,dp=2,mbs=1,zero=3", true},
+    {"CheckpointsOfOverlappingUnits", "tp=1,pp=1,dp=2,mbs=1,zero=1,grad_overlap=1,param_overlap=1", true},
 };
 
 class DyingRanks : public ::testing::TestWithParam<Job> {

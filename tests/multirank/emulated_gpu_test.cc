@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "search/cost/op_times/nominal_times.h"
+#include "search/plan/plan_text.h"
 #include "tests/multirank/process_jobs.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/scoped_variable.h"
@@ -103,6 +104,10 @@ std::vector<ParallelPlan> Plans() {
           {{.tp = 2}, {.tp_overlap = 4}},
           {{.tp = 2, .pp = 2}, {.sequence_parallel = true, .tp_overlap = 2}, {}, {.p2p_overlap = true}},
           {{.dp = 2}, {}, {}, {}, {.zero_stage = 3}},
+          {{.dp = 2}, {}, {}, {}, {.grad_overlap = true}},
+          {{.dp = 2}, {}, {}, {}, {.zero_stage = 1, .grad_overlap = true, .param_overlap = true}},
+          {{.dp = 2}, {}, {}, {}, {.zero_stage = 3, .grad_overlap = true, .param_overlap = true}},
+          {{.pp = 2, .dp = 2}, {}, {}, {}, {.zero_stage = 1, .grad_overlap = true, .param_overlap = true}},
           {{.tp = 2, .pp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}}};
 }
 
@@ -110,8 +115,7 @@ TEST_F(EmulatedGpu, F32StepsMatchThoseOfTheCpu) {
   for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
     const test::TrainedRun cpu = test::RunAsThreads(c);
     for (const ParallelPlan& plan : Plans()) {
-      SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp
-                                        << " vpp=" << plan.virtual_stages);
+      SCOPED_TRACE(PlanText(plan));
       c.plan = plan;
       ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 1e-4);
     }
@@ -129,9 +133,16 @@ TEST_F(EmulatedGpu, StepsDoNotDependOnWhenStreamsRun) {
          {ParallelPlan{{.dp = 2}}, ParallelPlan{{.tp = 2, .pp = 2}},
           ParallelPlan{{.tp = 2}, {.tp_overlap = 4}},
           ParallelPlan{{.pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}},
-          ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
-      SCOPED_TRACE(::testing::Message()
-                   << drain << ": tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
+          ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
+          ParallelPlan{{.dp = 2}, {}, {}, {}, {.grad_overlap = true}},
+          ParallelPlan{{.dp = 2}, {}, {}, {}, {.zero_stage = 1, .grad_overlap = true, .param_overlap = true}},
+          ParallelPlan{{.dp = 2}, {}, {}, {}, {.zero_stage = 3, .grad_overlap = true, .param_overlap = true}},
+          ParallelPlan{{.pp = 2, .dp = 2},
+                       {},
+                       {},
+                       {},
+                       {.zero_stage = 1, .grad_overlap = true, .param_overlap = true}}}) {
+      SCOPED_TRACE(::testing::Message() << drain << ": " << PlanText(plan));
       c.plan = plan;
       ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 1e-4);
     }
