@@ -44,8 +44,8 @@ struct PlanOption {
   // Searched only on clusters whose collectives run beside computes (HidesCollectives).
   bool needs_hiding = false;
   // Whether another value takes the same memory and at most the same predicted time in this plan, on such
-  // clusters. A search goes through a covered value only if `--space` names the option. Null: no value is.
-  // May read what `redundant` may.
+  // clusters; latencies of many small collectives aside. A search goes through a covered value only if
+  // `--space` names the option. Null: no value is. May read what `redundant` may.
   bool (*covered)(const ParallelPlan& plan) = nullptr;
   bool always_printed = false;  // in the text form, at its default too
 
