@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <random>
+#include <vector>
 
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/compute_order.h"

@@ -1,8 +1,10 @@
 // Which plans with and without overlap a space has, and which are left out because others cover them.
 #include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <ostream>
 #include <set>
-#include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "gmock/gmock.h"
