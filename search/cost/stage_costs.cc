@@ -28,6 +28,7 @@ std::vector<UnitSeconds> BackwardBlocks(const BlockCosts& blocks, const Parallel
   if (!first) return units;
   if (blocks.units.reduce.positions > 0) push(&UnitTimes::positions, backward_s(blocks.positions), false);
   push(&UnitTimes::token_embedding, backward_s(blocks.embedding), false);
+  units.back().own_buffer = blocks.units.reduce.output_layer == 0;  // it is tied
   return units;
 }
 

@@ -1,17 +1,14 @@
 #include "search/cost/unit_overlap.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <optional>
+
+#include "absl/container/inlined_vector.h"
 
 namespace autocfg {
 
 double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap) {
-  struct Reduction {
-    double end_s = 0;
-    double add_s = 0;
-  };
   double now_s = 0;   // end of the computes
   double lane_s = 0;  // end of the collectives
   std::size_t next = 0;
@@ -21,11 +18,20 @@ double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overl
     return lane_s;
   };
   double gathered_s = overlap.gathers ? gather() : 0;
-  std::array<std::optional<Reduction>, 2> pending;  // by buffer
-  const auto finish = [&](std::size_t block) {
-    std::optional<Reduction>& reduction = pending[block % 2];
-    if (reduction) now_s = std::max(now_s, reduction->end_s) + reduction->add_s;
-    reduction.reset();
+  constexpr std::size_t kOwnBuffer = 2;
+  const auto buffer_of = [&](std::size_t block) { return blocks[block].own_buffer ? kOwnBuffer : block % 2; };
+  struct Reduction {
+    std::size_t buffer;
+    double end_s, add_s;
+  };
+  absl::InlinedVector<Reduction, 4> pending;  // in the order in which they were issued
+  const auto finish = [&](std::optional<std::size_t> buffer) {
+    const auto rest = std::remove_if(pending.begin(), pending.end(), [&](const Reduction& reduction) {
+      if (buffer && reduction.buffer != *buffer) return false;
+      now_s = std::max(now_s, reduction.end_s) + reduction.add_s;
+      return true;
+    });
+    pending.erase(rest, pending.end());
   };
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const UnitSeconds& block = blocks[i];
@@ -34,15 +40,14 @@ double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overl
       now_s = std::max(now_s, gathered_s);
       if (overlap.gathers) gathered_s = gather();
     }
-    if (block.reduce_s > 0) finish(i);
+    if (block.reduce_s > 0) finish(buffer_of(i));
     now_s += block.compute_s;
     if (block.reduce_s == 0) continue;
     lane_s = std::max(now_s, lane_s) + block.reduce_s;
-    pending[i % 2] = {lane_s, block.add_s};
-    if (!overlap.reduces) finish(i);
+    pending.push_back({buffer_of(i), lane_s, block.add_s});
+    if (!overlap.reduces) finish({});
   }
-  finish(blocks.size());  // the earlier one of two in a row
-  finish(blocks.size() + 1);
+  finish({});
   return now_s;
 }
 

@@ -10,8 +10,9 @@ namespace autocfg {
 struct UnitSeconds {
   double gather_s = 0;  // 0: it is not gathered
   double compute_s = 0;
-  double reduce_s = 0;  // 0: it is not reduced
-  double add_s = 0;     // of the reduced gradient to those of earlier microbatches
+  double reduce_s = 0;      // 0: it is not reduced
+  double add_s = 0;         // of the reduced gradient to those of earlier microbatches
+  bool own_buffer = false;  // of its gradient: a tied table
 };
 
 struct UnitOverlap {
@@ -19,8 +20,9 @@ struct UnitOverlap {
   bool reduces = false;  // until a buffer of two is needed again
 };
 
-// Returns the seconds of an action of these blocks, whose units pass through two buffers in turn. Block i + 2
-// writes its gradient once that of block i is reduced and added. Without overlap, the sum.
+// Returns the seconds of an action of these blocks, whose units pass through two buffers in turn, but for
+// those with their own. Block i + 2 writes its gradient once that of block i is reduced and added. Without
+// overlap, the sum.
 double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap);
 
 // Returns the seconds from the end of the blocks' computes until the last of their reductions has ended. Each
