@@ -1,14 +1,17 @@
-// Times a GPT-2 124M training step (sequence 256, micro batch 4, fp32, one rank, one thread). After each
-// step, times all of its matrix products alone, including those of attention: the same shapes, the same
-// number of times, through the same BLAS.
+// Times a training step of a model (sequence 256, micro batch 4, fp32, one rank, one thread). After each step,
+// times all of its matrix products alone, including those of attention: the same shapes, the same number of
+// times, through the same BLAS.
 //
-// usage: autocfg_engine_bench STEPS. Prints one JSON object. The first step and the first round of products
-// are a warm-up and are not counted.
+// usage: autocfg_engine_bench STEPS MODEL_FILE. Prints one JSON object. The first step and the first round of
+// products are a warm-up and are not counted.
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/cpu/blas.h"
@@ -120,9 +123,12 @@ class StepProducts {
   std::map<OpDesc, std::function<void()>> run_;
 };
 
-int Main(int steps) {
+int Main(int steps, const std::string& file) {
   trainer::TrainConfig config;
-  config.model = ModelPreset("gpt2-124m").value();
+  std::ifstream text(file);
+  config.model =
+      ParseModelText(std::string(std::istreambuf_iterator<char>(text), std::istreambuf_iterator<char>()))
+          .value();
   FillDefaults(config.model);
   config.workload = {.global_batch = 4, .seq_len = 256, .precision = ParsePrecision("fp32").value()};
   config.plan = ParallelPlan{{}, {.micro_batch = 4}};
@@ -155,10 +161,10 @@ int Main(int steps) {
 }  // namespace autocfg
 
 int main(int argc, char** argv) {
-  const int steps = argc == 2 ? std::atoi(argv[1]) : 0;
+  const int steps = argc == 3 ? std::atoi(argv[1]) : 0;
   if (steps < 1 || steps > 1000) {
-    std::cerr << "usage: autocfg_engine_bench STEPS (1 to 1000)\n";
+    std::cerr << "usage: autocfg_engine_bench STEPS (1 to 1000) MODEL_FILE\n";
     return 2;
   }
-  return autocfg::Main(steps);
+  return autocfg::Main(steps, argv[2]);
 }
