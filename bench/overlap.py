@@ -4,9 +4,9 @@ usage: bench/overlap.py BUILD_DIR
 
 Writes JSON to standard output.
 - "paced": `autocfg train --device paced` of one plan with each number of chunks (tp_overlap). "off" is its step without overlap, "sums" the
-  communication of the tensor group in it, as `autocfg predict` counts it; that of the embedding and the loss, which nothing hides, too.
-  "hidden" is the share of it that the step no longer has: (off - on) / sums, and "hidden_of_possible" that share of (chunks - 1) / chunks, since nothing is left
-  to hide the last chunk's sums of each product.
+  communication of the tensor group in it; that of the embedding and the loss, which nothing hides, too. "saved" is the share of it that the
+  step no longer has: (off - on) / sums. Smaller products are slower, which counts against it. "hidden_of_possible" is what chunks hide of
+  what they could (bench/chunks_bench.cc): products and their sums side by side without any loss.
 - "units": the same for gradients and parameters over the data axis: "comm" is the data communication of the step without overlap, as
   `autocfg predict` counts it, "ideal" the step in which communication and the rest run side by side, max(comm, off - comm). "hidden" is the
   share of the ideal that is reached: (off - on) / (off - ideal). "hidden_of_possible" leaves out what the order of the work allows nobody
@@ -60,13 +60,13 @@ def paced(autocfg, directory):
         step = lambda plan, cluster=case["cluster"]: steps(autocfg, model, plan, "--device", "paced", "--cluster", cluster, "--steps", "2")[1]
         off = step(case["plan"])
         row = {"model": f"{case['model']}, {case['layers']} layers", "cluster": case["cluster"], "plan": case["plan"], "off_s": off}
-        predicted = answer(autocfg, "predict", "--model", model, "--cluster", case["cluster"], "--global-batch", case["plan"].rsplit("=", 1)[1],
-                           "--plan", case["plan"], "--json")
-        row["sums_s"] = predicted["breakdown_s"]["tp_comm"]
+        predicted = answer(f"{autocfg.rsplit('/', 1)[0]}/autocfg_chunks_bench", case["cluster"], case["plan"].rsplit("=", 1)[1])
+        row["sums_s"] = predicted["sums_s"]
         for chunks in (2, 4, 8):
             on = step(f"{case['plan']},tp_overlap={chunks}")
-            hidden = (off - on) / row["sums_s"]
-            row[f"chunks_{chunks}"] = {"on_s": on, "on_over_off": on / off, "hidden": hidden, "hidden_of_possible": hidden * chunks / (chunks - 1)}
+            of_chunks = predicted[str(chunks)]
+            row[f"chunks_{chunks}"] = {"on_s": on, "on_over_off": on / off, "saved": (off - on) / row["sums_s"],
+                                       "hidden_of_possible": of_chunks["hidden_s"] / of_chunks["possible_s"]}
         rows.append(row)
     return rows
 
