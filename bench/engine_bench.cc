@@ -1,6 +1,6 @@
-// Times a training step of a model (sequence 256, micro batch 4, fp32, one rank, one thread). After each step,
-// times all of its matrix products alone, including those of attention: the same shapes, the same number of
-// times, through the same BLAS.
+// Times a training step of a model (sequence 256, micro batch 4, fp32, one rank, one thread). After each
+// step, times all of its matrix products alone, including those of attention: the same shapes, the same
+// number of times, through the same BLAS.
 //
 // usage: autocfg_engine_bench STEPS MODEL_FILE. Prints one JSON object. The first step and the first round of
 // products are a warm-up and are not counted.

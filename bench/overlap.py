@@ -9,8 +9,8 @@ Writes JSON to standard output.
   what they could (bench/chunks_bench.cc): products and their sums side by side without any loss.
 - "units": the same for gradients and parameters over the data axis: "comm" is the data communication of the step without overlap, as
   `autocfg predict` counts it, "ideal" the step in which communication and the rest run side by side, max(comm, off - comm). "hidden" is the
-  share of the ideal that is reached: (off - on) / (off - ideal). "hidden_of_possible" leaves out what the order of the work allows nobody
-  to hide: the embedding's gradient is complete when nothing is left to compute, its parameters are needed first, and what is reduced or
+  share of the ideal that is reached: (off - on) / (off - ideal). "hidden_of_possible" leaves out what cannot
+  be hidden because of the order of the work: the embedding's gradient is complete when nothing is left to compute, its parameters are needed first, and what is reduced or
   gathered once in a step fits into the last backward or the first forward alone.
 - "cores": `autocfg train` on the CPU, with the option on and off in turn; the ratio of the medians over all rounds.
 """

@@ -10,7 +10,7 @@
 namespace autocfg {
 
 // Receives ops in order of issue: a log (the dry device and the recording communicators; tests compare it
-// with layer_ops) or a clock (the paced device).
+// with action_ops) or a clock (the paced device).
 class OpSink {
  public:
   virtual ~OpSink() = default;

@@ -274,8 +274,7 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   if (question.predict_only) {
     text += fmt::format(", {} plans evaluated per second",
                         base::CountText(std::llround(EvaluatedPerSecond(answer))));
-  }
-  if (!question.predict_only) {
+  } else {
     text +=
         fmt::format("; {} of rank time\n        (measuring every plan: {}, predicted)",
                     base::SecondsText(answer.device_s()), base::SecondsText(answer.exhaustive_device_s()));

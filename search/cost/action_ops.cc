@@ -203,15 +203,18 @@ std::vector<RepeatedOp> UnitOpsOfComputes(const ModelSpec& model, const Workload
   const std::int64_t microbatches = ShardsGradients(plan) ? MicrobatchCount(workload, plan) : 1;
   const RankUnits units = UnitsOf(LocalDimsOf(model, workload, plan), model, plan,
                                   PlaceOf(plan, pipeline_rank), RankLayers(model, plan, pipeline_rank));
-  units.ForEachButNorms([&](std::int64_t elements, std::int64_t count) {
+  const auto add = [&](std::int64_t elements, std::int64_t count, std::int64_t passes) {
+    if (elements == 0) return;
     ops.push_back({UnitReduceOp(workload, plan, elements), count * microbatches});
-    if (ShardsParameters(plan)) {
-      const std::int64_t passes = elements == units.layer ? 2 : 1;  // forward and backward
+    if (ShardsParameters(plan))
       ops.push_back({UnitGatherOp(workload, plan, elements), passes * count * microbatches});
-    }
     if (ShardsGradients(plan) && microbatches > 1)
       ops.push_back({UnitAddOp(workload, plan, elements), count * (microbatches - 1)});
-  });
+  };
+  add(units.token_embedding, 1, 1);
+  add(units.positions, 1, 1);
+  add(units.layer, units.layers, 2);  // forward and backward
+  add(units.output_layer, 1, 1);
   return ops;
 }
 

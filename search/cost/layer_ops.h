@@ -55,7 +55,7 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
 std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan, bool accumulate);
 
-// The op that sends or receives a message between stages: kSend or kRecv.
+// Returns the one op that sends or receives a message between stages: kSend or kRecv.
 std::vector<OpDesc> MessageOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                                OpKind kind);
 

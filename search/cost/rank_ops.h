@@ -1,5 +1,5 @@
 // Lists the ops of the actions that a rank runs once in a step: reductions, the optimizer, the gathering of
-// parameters. Companion of layer_ops.h, with the same requirements. Pure functions, thread-safe.
+// parameters. Companion of action_ops.h, with the same requirements. Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,9 @@ std::vector<UnitSeconds> BackwardBlocks(const BlockCosts& blocks, const Parallel
                      .reduce_s = blocks.units.reduce.*unit,
                      .add_s = first_microbatch ? 0 : blocks.units.add.*unit});
   };
-  if (last) push(&UnitTimes::output_layer, backward_s(blocks.head), !KeepsGatheredHead(plan));
+  if (last)
+    push(&UnitTimes::output_layer, backward_s(blocks.head),
+         ShardsParameters(plan) && !KeepsGatheredHead(plan));
   const double layer_s = backward_s(blocks.layer), recompute_s = backward_s(blocks.recompute);
   for (std::int64_t l = layers - 1; l >= 0; --l)
     push(&UnitTimes::layer, layer_s + (l < recomputing ? recompute_s : 0), ShardsParameters(plan));
@@ -65,20 +67,21 @@ void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t l
     c.dp_s += exposed_s;
     c.forward_ops += Collectives(forward);
   }
-  const auto beyond_compute = [&](bool first_microbatch) {
-    const auto backward =
-        BackwardBlocks(blocks, plan, layers, /*first=*/true, /*last=*/true, first_microbatch);
-    return StreamedSeconds(backward, overlap) - ComputeSeconds(backward);
+  const auto backward = [&](bool first_microbatch) {
+    return BackwardBlocks(blocks, plan, layers, /*first=*/true, /*last=*/true, first_microbatch);
   };
-  const double later_s = beyond_compute(false);
+  const auto beyond_compute = [&](const std::vector<UnitSeconds>& units) {
+    return StreamedSeconds(units, overlap) - ComputeSeconds(units);
+  };
+  const std::vector<UnitSeconds> units = backward(/*first_microbatch=*/false);
+  const double later_s = beyond_compute(units);
   const double adds_s =
       add.token_embedding + add.positions + add.output_layer + static_cast<double>(layers) * add.layer;
   c.backward_s += later_s;
-  c.first_saves_s += later_s - beyond_compute(true);
+  c.first_saves_s += later_s - beyond_compute(backward(/*first_microbatch=*/true));
   c.tp_backward_s += later_s - adds_s;
   c.dp_s += later_s - adds_s;
   // As many adds as reductions.
-  const auto units = BackwardBlocks(blocks, plan, layers, true, true, false);
   double reductions = 0;
   for (const UnitSeconds& unit : units) reductions += unit.reduce_s > 0 ? 1 : 0;
   c.backward_ops += Collectives(units) + reductions;
@@ -110,8 +113,10 @@ StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std:
   add(blocks.layer, static_cast<double>(layers));
   if (recomputing > 0) add(blocks.recompute, static_cast<double>(recomputing));
   if (delaying > 0) add(blocks.weights, static_cast<double>(delaying));
-  if (first) add(blocks.embedding, 1);
-  if (first) add(blocks.positions, 1);
+  if (first) {
+    add(blocks.embedding, 1);
+    add(blocks.positions, 1);
+  }
   if (last) add(blocks.head, 1);
   const StageCosts& arrival = blocks.arrival;
   if (!first)

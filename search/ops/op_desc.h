@@ -1,5 +1,5 @@
-// One operation that a rank issues: its kind, sizes and element type. layer_ops lists the operations of a
-// plan, the dry device records them, and calibration jobs carry them and return their times. Plain values,
+// One operation that a rank issues: its kind, sizes and element type. action_ops lists the operations of
+// a plan, the dry device records them, and calibration jobs carry them and return their times. Plain values,
 // thread-safe.
 //
 // The entries of `dims`, by kind (T tokens = micro_batch x S, S sequence, H row width, N local heads, G local

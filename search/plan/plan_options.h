@@ -99,8 +99,8 @@ std::vector<std::string> Notes(const ParallelPlan& plan, PlanOptionTable options
 // (search/space).
 ParallelPlan Canonical(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
 
-// Unimplemented, naming the first option whose value the cost model does not predict yet, or the engine does
-// not run yet. Some values are predicted only.
+// Unimplemented, naming the first option whose value the table does not say that the cost model predicts, or
+// the engine runs. A table may have values that are predicted only.
 absl::Status CheckPredictable(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
 absl::Status CheckEngineSupports(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
 

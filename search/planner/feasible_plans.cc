@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/split.h"
+#include "search/plan/plan_options.h"
 
 namespace autocfg {
 namespace {
@@ -122,17 +123,27 @@ class Collector {
     if (plan.recompute != Recompute::kSelective) less_ = i;
   }
 
-  // Returns the plan that differs only in a lower zero of at least 1, and in overlap where the space leaves
-  // out the plan without it (PlanOption::covered).
-  std::int32_t FindLowerZero(ParallelPlan plan) {
-    for (const std::int64_t zero : {2, 1}) {
-      if (plan.zero_stage <= zero) continue;
-      plan.zero_stage = zero;
-      if (const std::int32_t found = FindInGroup(into_.table.Pack(plan)); found != kNoPlan) return found;
+  // Returns the plan that differs only in a lower zero of at least 1, and in the values that are covered
+  // there (PlanOption::covered), which the space may leave out.
+  std::int32_t FindLowerZero(const ParallelPlan& plan) {
+    for (std::int64_t zero = plan.zero_stage - 1; zero >= 1; --zero) {
+      ParallelPlan lower = plan;
+      lower.zero_stage = zero;
+      const std::int32_t same = FindInGroup(into_.table.Pack(lower));
+      if (same != kNoPlan) return same;
+      for (const PlanOption& option : PlanOptions()) {
+        if (option.covered != nullptr && option.covered(lower)) option.copy(Covering(), lower);
+      }
+      const std::int32_t covering = FindInGroup(into_.table.Pack(lower));
+      if (covering != kNoPlan) return covering;
     }
-    if (plan.zero_stage != 1 || (plan.grad_overlap && plan.param_overlap)) return kNoPlan;
-    plan.grad_overlap = plan.param_overlap = true;
-    return FindInGroup(into_.table.Pack(plan));
+    return kNoPlan;
+  }
+
+  // Returns a plan with the values that cover others.
+  static const ParallelPlan& Covering() {
+    static const ParallelPlan plan{{}, {}, {}, {}, {.grad_overlap = true, .param_overlap = true}};
+    return plan;
   }
 
   std::int32_t FindInGroup(const CompactPlan& plan) const {

@@ -44,8 +44,8 @@ class WatchPace {
 };
 
 // The most that planning takes. A space with more plans than that is first thinned
-// (SearchSpace::ThinRecompute), then cut off. GPT-3 175B on 512 ranks has some four million legal plans by
-// default, which take about 8 s.
+// (SearchSpace::ThinRecompute), then cut off. The default space of GPT-3 175B on 512 ranks takes 7.5 s and
+// 105 MB of a process: two million plans, and about as many under split=auto that are the same as others.
 struct PlanningBudget {
   std::int64_t plans = 4'000'000;             // legal plans of a model of up to kPlainLayers layers
   std::int64_t cases = 20'000'000;            // combinations of everything but recompute

@@ -1,6 +1,6 @@
 // Tests design decisions 2 and 3, for every pair of choices and at random, with models of mixed parts and
 // plans of any kind. The trainer reserves exactly the bytes that the memory model counts, and on the dry
-// device it issues exactly the ops that layer_ops lists.
+// device it issues exactly the ops that action_ops lists.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -54,7 +54,7 @@ struct Execution {
   std::int64_t tensor_chunks = 1;       // of a product whose sums over the tensor group overlap it
   Tensor reduced = {};                  // Workspace::reduced
   bool shards_gradients = false;        // ShardsGradients(plan)
-  UnitExchange* units = nullptr;        // null: of no use to what runs
+  UnitExchange* units = nullptr;        // null: nothing that runs reads or writes units
   SectionObserver* observer = nullptr;  // null: none
 
   // Runs `issue` as a section.

@@ -50,11 +50,11 @@ void UnitExchange::BeginStep(const Execution& run) {
 
 void UnitExchange::BeginAction(const Execution& run, const UnitsOfAction& units, bool last) {
   to_read_ = units.read;
-  last_ = last && overlaps_gradients_ && !shards_gradients_;
-  if (last_) {
+  reduces_whole_ = last && overlaps_gradients_ && !shards_gradients_;
+  if (reduces_whole_) {
     const std::vector<std::size_t>& later = units.completed;
     for (std::size_t unit = 1; unit < layout_.units().size(); ++unit) {
-      if (std::find(later.begin(), later.end(), unit) == later.end()) Reduce(run, unit, true);
+      if (std::find(later.begin(), later.end(), unit) == later.end()) Reduce(run, unit, /*accumulate=*/true);
     }
   }
   if (shards_parameters_ && overlaps_parameters_) GatherNext(run);
@@ -63,7 +63,7 @@ void UnitExchange::BeginAction(const Execution& run, const UnitsOfAction& units,
 void UnitExchange::EndAction(const Execution& run) {
   for (const PendingSum& sum : std::exchange(sums_, {})) Finish(run, sum);
   to_read_ = {};
-  last_ = false;
+  reduces_whole_ = false;
 }
 
 void UnitExchange::GatherNext(const Execution& run) {
@@ -112,9 +112,9 @@ Tensor UnitExchange::SumOf(const Execution& run, std::size_t unit, bool accumula
 }
 
 void UnitExchange::Reduce(const Execution& run, std::size_t unit, bool accumulate) {
-  if (!IsStreamed(unit) || (!shards_gradients_ && !last_)) return;
+  if (!IsStreamed(unit) || (!shards_gradients_ && !reduces_whole_)) return;
   const auto issue = [&] { return IssueReduction(run, unit, SumOf(run, unit, accumulate)); };
-  if (last_) {
+  if (reduces_whole_) {
     reductions_.push_back(run.pending.Add(issue()));
   } else if (overlaps_gradients_) {
     sums_.push_back({unit, run.pending.Add(issue()), accumulate});

@@ -19,7 +19,7 @@
 
 namespace autocfg::trainer {
 
-// The units that an action uses, each list in the order in which it does.
+// The units that an action uses, in order of use.
 struct UnitsOfAction {
   std::vector<std::size_t> read;       // gathered for this action if parameters are sharded
   std::vector<std::size_t> completed;  // whose gradient of a microbatch the action completes
@@ -69,8 +69,8 @@ class UnitExchange {
     bool accumulate;
   };
 
-  bool IsStreamed(std::size_t unit) const { return unit > 0; }  // if sharded: all but the norms
-  std::span<const UnitTensors> Kept() const;                    // units whose parameters are kept whole
+  bool IsStreamed(std::size_t unit) const { return unit != kNormUnit; }  // if sharded
+  std::span<const UnitTensors> Kept() const;  // units whose parameters are kept whole
   Tensor SumOf(const Execution& run, std::size_t unit, bool accumulate) const;
   std::unique_ptr<Work> IssueGather(const Execution& run, std::size_t unit) const;
   std::unique_ptr<Work> IssueReduction(const Execution& run, std::size_t unit, const Tensor& sum) const;
@@ -83,7 +83,7 @@ class UnitExchange {
   const bool shards_gradients_, shards_parameters_, overlaps_gradients_, overlaps_parameters_;
   std::vector<std::int64_t> gathers_;     // by unit: the ticket of the gather in flight
   std::span<const std::size_t> to_read_;  // of the action: units whose gather has not been issued
-  bool last_ = false;                     // the action is the rank's last one
+  bool reduces_whole_ = false;            // the action reduces the gradients that are kept whole
   std::vector<PendingSum> sums_;          // of sharded gradients, in flight or not added yet
   std::vector<std::int64_t> reductions_;  // of whole gradients, in flight
 };

@@ -1,7 +1,6 @@
 // Computes the bytes that a rank reserves, in closed form. The result equals the trainer's arena to the byte
-// (a test compares them over random plans). docs/engine.md is the common specification, including options
-// that can only be predicted. Pure functions, thread-safe; about a microsecond if all stages have the same
-// number of layers.
+// (a test compares them over random plans). docs/engine.md is the common specification. Pure functions,
+// thread-safe; about a microsecond if all stages have the same number of layers.
 #pragma once
 
 #include <array>
