@@ -122,7 +122,7 @@ class CostModel {
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const BlockOps& BlockOpsOf(const ParallelPlan& plan);
   const PlanCosts& PlanCostsOf(const ParallelPlan& plan);
-  // Costs of a rank, and what it takes to gather its parameters at the begin of a step.
+  // Costs of a rank, and what it takes to gather its parameters at the start of a step.
   struct RegionCosts {
     RankCosts rank;
     double gather_norms_s = 0, gather_all_s = 0;

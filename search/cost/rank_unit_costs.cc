@@ -57,9 +57,9 @@ double RankUnitCosts::ReductionsAfterCompute() const {
 }
 
 double RankUnitCosts::WaitForParameters(double gather_norms_s) const {
+  if (ShardsParameters(plan_)) return gather_norms_s;  // forwards gather the others
   std::vector<GatheredUnit> units = {{gather_norms_s, 0}};
   const UnitTimes& gather = blocks_.units.gather;
-  if (ShardsParameters(plan_)) return gather_norms_s;  // forwards gather the others
   const std::int64_t chunks = plan_.virtual_stages;
   std::vector<double> begins_s = {0};  // of the first forward of each chunk
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {

@@ -25,9 +25,9 @@ class RankUnitCosts {
   // the last of them.
   double ReductionsAfterCompute() const;
 
-  // Returns how long the rank's first forward waits for parameters that are gathered from the begin of the
-  // step on, beginning with the norms. Later stages of the rank need theirs after the forwards that surely
-  // come before them: those of one microbatch for each rank of the pipeline, in each stage before.
+  // Returns how long the rank's first forward waits for parameters that are gathered from the start of the
+  // step on, the norms first. Later stages of the rank need theirs after the forwards that surely come before
+  // them: those of one microbatch for each rank of the pipeline, in each stage before.
   double WaitForParameters(double gather_norms_s) const;
 
  private:

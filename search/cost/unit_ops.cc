@@ -12,14 +12,14 @@ bool ShareBuffer(const UnitBlock& a, const UnitBlock& b) {
   return a.unit % 2 == b.unit % 2;
 }
 
-// Puts blocks in a row.
-class Weaver {
+// Lists the ops of blocks in a row, with their collectives.
+class BlockLister {
  public:
-  Weaver(const Workload& workload, const ParallelPlan& plan, const std::vector<UnitBlock>& blocks,
-         bool accumulate)
+  BlockLister(const Workload& workload, const ParallelPlan& plan, const std::vector<UnitBlock>& blocks,
+              bool accumulate)
       : workload_(workload), plan_(plan), blocks_(blocks), accumulate_(accumulate) {}
 
-  std::vector<OpDesc> Weave() {
+  std::vector<OpDesc> List() {
     if (OverlapsParameters(plan_)) GatherNext();
     for (const UnitBlock& block : blocks_) {
       if (block.gathered > 0) GatherNext();
@@ -86,7 +86,7 @@ OpDesc UnitAddOp(const Workload& workload, const ParallelPlan& plan, std::int64_
 
 std::vector<OpDesc> WithUnitOps(const Workload& workload, const ParallelPlan& plan,
                                 const std::vector<UnitBlock>& blocks, bool accumulate) {
-  return Weaver(workload, plan, blocks, accumulate).Weave();
+  return BlockLister(workload, plan, blocks, accumulate).List();
 }
 
 }  // namespace autocfg

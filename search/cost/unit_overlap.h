@@ -22,20 +22,21 @@ struct UnitOverlap {
 
 // Returns the seconds of an action of these blocks, whose units pass through two buffers in turn, but for
 // those with their own. Block i + 2 writes its gradient once that of block i is reduced and added. Without
-// overlap, the sum.
+// overlap, the sum. Requires blocks of units with consecutive numbers, as in every forward and backward:
+// unit_ops.h chooses the buffer by the number.
 double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap);
 
 // Returns the seconds from the end of the blocks' computes until the last of their reductions has ended. Each
 // runs once its block is computed. `earlier_s`: of reductions that come before all of them.
 double ReductionsAfter(double earlier_s, const std::vector<UnitSeconds>& blocks);
 
-// A unit that is gathered from the begin of a step on.
+// A unit that is gathered from the start of a step on.
 struct GatheredUnit {
   double gather_s = 0;
-  double needed_s = 0;  // how long after the begin of the first forward it is read
+  double needed_s = 0;  // how long after the start of the first forward it is read
 };
 
-// Returns how much later than the gathers the first forward must begin, so that it never waits for one of
+// Returns how much later than the gathers the first forward must start, so that it never waits for one of
 // them. They run in this order.
 double WaitForGathers(const std::vector<GatheredUnit>& units);
 
