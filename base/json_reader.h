@@ -59,6 +59,9 @@ class FieldReader {
   void Invalid(std::string_view problem);  // InvalidArgument about this object; keeps the first error
   void Fail(absl::Status status);          // keeps the first error
 
+  // Returns the names of all fields that calls named so far.
+  const std::vector<std::string>& known() const { return known_; }
+
   // Returns the first error, or else an error about a field that no call named.
   absl::Status Finish();
 

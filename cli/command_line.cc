@@ -21,8 +21,8 @@ namespace {
 
 // Verbs that are reserved for a later version, with the verb above them.
 const std::vector<std::string>& UnsupportedVerbs() {
-  static const std::vector<std::string> verbs = {"calibrate", "size",     "export",    "import",
-                                                 "report",    "db check", "db export", "db prune"};
+  static const std::vector<std::string> verbs = {"size",     "export",    "import",  "report",
+                                                 "db check", "db export", "db prune"};
   return verbs;
 }
 
@@ -153,6 +153,7 @@ int Parse(int argc, char** argv) {
   AddSearch(app, chosen, ProgramName(argc > 0 ? argv[0] : ""));
   AddPredict(app, chosen);
   AddExplain(app, chosen);
+  AddCalibrate(app, chosen);
   AddTrain(app, chosen);
   AddStudies(app, chosen);
   AddTrials(app, chosen);

@@ -15,7 +15,7 @@ packages=(
   # store
   libsqlite3-dev libsqlitecpp-dev
   # command line, text, logging
-  libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+  libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libeigen3-dev
   # engine
   libopenblas-dev libucx-dev
   # tests and benchmarks

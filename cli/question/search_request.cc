@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/rpc/duration.h"
-#include "search/cost/predict_plan.h"
+#include "search/predict/predict_plan.h"
 #include "search/question/prediction_question.h"
 #include "search/text/typical_figures.h"
 #include "server/studies/search_problem.h"

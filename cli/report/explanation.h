@@ -9,7 +9,7 @@
 
 #include "cli/report/results_json.h"
 #include "cli/terminal/drawing.h"
-#include "search/cost/predict_plan.h"
+#include "search/predict/predict_plan.h"
 
 namespace autocfg::cli {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/report/results_json.h"
-#include "search/cost/predict_plan.h"
+#include "search/predict/predict_plan.h"
 
 namespace autocfg::cli {
 

@@ -11,7 +11,7 @@
 #include "cli/report/results_json.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
-#include "search/cost/predict_plan.h"
+#include "search/predict/predict_plan.h"
 
 namespace autocfg::cli {
 namespace {

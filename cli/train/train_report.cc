@@ -13,7 +13,7 @@
 #include "cli/terminal/drawing.h"
 #include "fmt/format.h"
 #include "google/protobuf/repeated_field.h"
-#include "search/cost/predict_plan.h"
+#include "search/predict/predict_plan.h"
 #include "search/text/model_json.h"
 
 namespace autocfg::cli {

@@ -17,6 +17,7 @@ using Verb = std::function<int()>;
 void AddSearch(CLI::App& app, Verb& chosen, const std::string& program);
 void AddPredict(CLI::App& app, Verb& chosen);
 void AddExplain(CLI::App& app, Verb& chosen);
+void AddCalibrate(CLI::App& app, Verb& chosen);
 void AddTrain(CLI::App& app, Verb& chosen);
 void AddStudies(CLI::App& app, Verb& chosen);
 void AddTrials(CLI::App& app, Verb& chosen);

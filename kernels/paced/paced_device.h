@@ -19,6 +19,7 @@
 
 #include "kernels/device.h"
 #include "kernels/op_log.h"
+#include "search/ops/hosted_time.h"
 #include "search/ops/op_desc.h"
 
 namespace autocfg {
@@ -56,7 +57,7 @@ class PacedClock final : public OpSink {
   void Record(const OpDesc& op) override {
     if (log_ != nullptr) log_->Record(op);
     const double seconds = seconds_(op);
-    CountIssue();
+    ++issued_;
     if (op.kind == OpKind::kSumOfSquares) {
       reduction_s_ += seconds;
     } else {
@@ -70,10 +71,9 @@ class PacedClock final : public OpSink {
     first_issue_s_ = StreamSeconds();
   }
   void EndIssues() {
-    stream_s_ = std::max(StreamSeconds(), first_issue_s_ + static_cast<double>(issued_) * host_op_s_);
+    stream_s_ = first_issue_s_ +
+                HostedSeconds(StreamSeconds() - first_issue_s_, static_cast<double>(issued_) * host_op_s_);
   }
-  // Counts an op that Record does not see: a message on the stream.
-  void CountIssue() { ++issued_; }
 
   double HostSeconds() const { return host_s_; }
 

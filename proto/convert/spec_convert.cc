@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "proto/convert/calibration_convert.h"
 
 namespace autocfg {
 namespace {
@@ -26,9 +27,14 @@ v1::DeviceEfficiency ToProto(const DeviceEfficiency& efficiency) {
   message.set_matmul_k_half(efficiency.matmul_k_half);
   message.set_attention_forward(efficiency.attention_forward);
   message.set_attention_backward(efficiency.attention_backward);
+  message.set_attention_head_dim_half(efficiency.attention_head_dim_half);
   message.set_memory(efficiency.memory);
   message.set_intra_node(efficiency.intra_node);
   message.set_inter_node(efficiency.inter_node);
+  message.set_intra_node_message(efficiency.intra_node_message);
+  message.set_inter_node_message(efficiency.inter_node_message);
+  message.set_optimizer(efficiency.optimizer);
+  message.set_data_exposed(efficiency.data_exposed);
   if (efficiency.op_overhead_s) message.set_op_overhead_s(*efficiency.op_overhead_s);
   return message;
 }
@@ -39,9 +45,14 @@ DeviceEfficiency FromProto(const v1::DeviceEfficiency& message) {
       .matmul_k_half = message.matmul_k_half(),
       .attention_forward = message.attention_forward(),
       .attention_backward = message.attention_backward(),
+      .attention_head_dim_half = message.attention_head_dim_half(),
       .memory = message.memory(),
       .intra_node = message.intra_node(),
       .inter_node = message.inter_node(),
+      .intra_node_message = message.intra_node_message(),
+      .inter_node_message = message.inter_node_message(),
+      .optimizer = message.optimizer(),
+      .data_exposed = message.data_exposed(),
       .op_overhead_s = message.has_op_overhead_s() ? std::optional(message.op_overhead_s()) : std::nullopt};
 }
 
@@ -189,6 +200,7 @@ v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
     out.set_ranks_per_core(group.ranks_per_core);
     if (group.host_op_s) out.set_host_op_s(*group.host_op_s);
   }
+  if (cluster.calibration) *message.mutable_calibration() = ToProto(*cluster.calibration);
   return message;
 }
 
@@ -196,6 +208,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
   ClusterSpec cluster;
   cluster.name = message.name();
   cluster.local = message.local();
+  if (message.has_calibration()) cluster.calibration = FromProto(message.calibration());
   for (const v1::NodeGroup& in : message.groups()) {
     NodeGroup group;
     group.device.name = in.device().name();

@@ -1,6 +1,7 @@
 #include "search/cost/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -64,7 +65,17 @@ CostModel::CostModel(ModelSpec model, Workload workload, ClusterSpec cluster,
       times_(std::move(times)),
       host_op_s_(times_->HostOpSeconds()),
       device_overhead_bytes_(device_overhead_bytes),
-      capacity_bytes_(MemoryCapacity(cluster_)) {}
+      capacity_bytes_(MemoryCapacity(cluster_)) {
+  if (!cluster_.calibration) return;
+  layers_ = ShapeCorrections(cluster_.calibration->layers);
+  output_layers_ = ShapeCorrections(cluster_.calibration->output_layers);
+}
+
+CostModel::Corrections CostModel::CorrectionsOf(const ParallelPlan& plan) const {
+  const BlockShape shape{
+      .hidden = model_.hidden, .seq_len = workload_.seq_len, .micro_batch = plan.micro_batch, .tp = plan.tp};
+  return {layers_.At(shape), output_layers_.At(shape)};
+}
 
 Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
   Prediction prediction;
@@ -295,6 +306,12 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   add_forward(arrival, blocks.arrival);
   add_backward(arrival, arrival.compute_s, blocks.arrival);
   blocks.units = UnitCostsOf(plan);
+  if (cluster_.calibration) {
+    const Corrections corrections = CorrectionsOf(plan);
+    const double layer = std::exp(corrections.layer.mean);
+    for (StageCosts* block : {&blocks.layer, &blocks.recompute, &blocks.weights}) Scale(*block, layer);
+    Scale(blocks.head, std::exp(corrections.output_layer.mean));
+  }
   if (plan.pp > 1) {
     p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));

@@ -26,6 +26,7 @@
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/op_sum.h"
 #include "search/cost/op_times/op_times.h"
+#include "search/cost/shape_corrections.h"
 #include "search/cost/stage_costs.h"
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/pipeline_costs.h"
@@ -59,6 +60,13 @@ class CostModel {
             std::int64_t device_overhead_bytes = 0);
   CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
             std::int64_t device_overhead_bytes = 0);
+
+  // Returns what the cluster's calibration says of the plan's layers and output layer. Their times are
+  // multiplied by exp(mean), what the host takes for them included.
+  struct Corrections {
+    LogCorrection layer, output_layer;
+  };
+  Corrections CorrectionsOf(const ParallelPlan& plan) const;
 
   const ModelSpec& model() const { return model_; }
   const Workload& workload() const { return workload_; }
@@ -139,6 +147,7 @@ class CostModel {
   ClusterSpec cluster_;
   std::shared_ptr<const OpTimeModel> times_;
   double host_op_s_;
+  ShapeCorrections layers_, output_layers_;
   std::int64_t device_overhead_bytes_;
   std::int64_t capacity_bytes_;
   // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group

@@ -17,7 +17,6 @@ bool ReducesProduct(const OpDesc& before, const OpDesc& op) {
 
 OpSum SumOps(const ParallelPlan& plan, const std::vector<OpDesc>& ops, const SecondsOfOp& seconds) {
   OpSum sum;
-  sum.ops = static_cast<double>(ops.size());
   const bool overlaps = TensorChunks(plan) > 1;
   ChunkedProduct chunked;
   double product_s = 0;  // of products since the last op of another kind
@@ -38,6 +37,7 @@ OpSum SumOps(const ParallelPlan& plan, const std::vector<OpDesc>& ops, const Sec
       sum.messages.push_back(op);
       continue;
     }
+    ++sum.ops;
     const double op_s = seconds(op);
     sum.compute_s += op_s;
     if (op.kind == OpKind::kMatmul) product_s += op_s;

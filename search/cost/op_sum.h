@@ -21,7 +21,7 @@ struct ChunkedProduct {
 
 struct OpSum {
   double compute_s = 0;                 // of all ops without communication
-  double ops = 0;                       // all of them
+  double ops = 0;                       // how many those are
   std::vector<OpDesc> messages;         // that nothing hides
   std::vector<ChunkedProduct> chunked;  // whose products are part of compute_s
 };

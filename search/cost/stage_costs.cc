@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "search/cost/layer_ops.h"
+#include "search/ops/hosted_time.h"
 #include "search/plan/model_stages.h"
 
 namespace autocfg {
@@ -42,12 +43,6 @@ double ComputeSeconds(const std::vector<UnitSeconds>& blocks) {
   return seconds;
 }
 
-double Collectives(const std::vector<UnitSeconds>& blocks) {
-  double count = 0;
-  for (const UnitSeconds& block : blocks) count += (block.gather_s > 0) + (block.reduce_s > 0);
-  return count;
-}
-
 // Adds what sharded gradients and parameters cost the only stage of such a plan.
 void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, StageCosts& c) {
   const UnitTimes &gather = blocks.units.gather, &add = blocks.units.add;
@@ -65,7 +60,6 @@ void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t l
     c.forward_s += exposed_s;
     c.tp_forward_s += exposed_s;
     c.dp_s += exposed_s;
-    c.forward_ops += Collectives(forward);
   }
   const auto backward = [&](bool first_microbatch) {
     return BackwardBlocks(blocks, plan, layers, /*first=*/true, /*last=*/true, first_microbatch);
@@ -82,9 +76,7 @@ void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t l
   c.tp_backward_s += later_s - adds_s;
   c.dp_s += later_s - adds_s;
   // As many adds as reductions.
-  double reductions = 0;
-  for (const UnitSeconds& unit : units) reductions += unit.reduce_s > 0 ? 1 : 0;
-  c.backward_ops += Collectives(units) + reductions;
+  for (const UnitSeconds& unit : units) c.backward_ops += unit.reduce_s > 0 ? 1 : 0;
 }
 
 }  // namespace
@@ -130,11 +122,11 @@ StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std:
          .backward_ops = arrival.backward_ops},
         1);
   if (ShardsGradients(plan)) AddUnits(blocks, plan, layers, c);
-  c.forward_s = std::max(c.forward_s, c.forward_ops * host_op_s);
+  c.forward_s = HostedSeconds(c.forward_s, c.forward_ops * host_op_s);
   const auto issue = [host_op_s](double ops, double& seconds, double& first_saves_s) {
     const double issue_s = ops * host_op_s;
-    const double first_s = std::max(seconds - first_saves_s, issue_s);
-    seconds = std::max(seconds, issue_s);
+    const double first_s = HostedSeconds(seconds - first_saves_s, issue_s);
+    seconds = HostedSeconds(seconds, issue_s);
     first_saves_s = seconds - first_s;
   };
   issue(c.backward_ops, c.backward_s, c.first_saves_s);

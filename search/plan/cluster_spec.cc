@@ -121,9 +121,15 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
         Figure{"efficiency.matmul_k_half", efficiency.matmul_k_half, 0, kMaxMatmulKHalf, kShare},
         Figure{"efficiency.attention_forward", efficiency.attention_forward, kMinFraction, 2, kShare},
         Figure{"efficiency.attention_backward", efficiency.attention_backward, kMinFraction, 2, kShare},
+        Figure{"efficiency.attention_head_dim_half", efficiency.attention_head_dim_half, 0, kMaxMatmulKHalf,
+               kShare},
         Figure{"efficiency.memory", efficiency.memory, kMinFraction, 1, kShare},
         Figure{"efficiency.intra_node", efficiency.intra_node, kMinFraction, 1, kShare},
         Figure{"efficiency.inter_node", efficiency.inter_node, kMinFraction, 1, kShare},
+        Figure{"efficiency.intra_node_message", efficiency.intra_node_message, kMinFraction, 1, kShare},
+        Figure{"efficiency.inter_node_message", efficiency.inter_node_message, kMinFraction, 1, kShare},
+        Figure{"efficiency.optimizer", efficiency.optimizer, kMinFraction, 1, kShare},
+        Figure{"efficiency.data_exposed", efficiency.data_exposed, kMinFraction, 1, kShare},
         Figure{"efficiency.op_overhead_s", efficiency.op_overhead_s.value_or(0), 0, kMaxSeconds, kTime},
         Figure{"intra_node_bytes_per_s", group.intra_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond,
                kBandwidth},
@@ -192,7 +198,12 @@ absl::Status Validate(const ClusterSpec& cluster) {
     if (absl::Status status = ValidateGroup(index, cluster.groups[i], cluster.local); !status.ok())
       return status;
   }
-  return absl::OkStatus();
+  if (!cluster.calibration) return absl::OkStatus();
+  if (cluster.local || cluster.groups.size() != 1) {
+    return base::InvalidArgument("cluster",
+                                 "calibration is for described clusters of one node group; leave it out");
+  }
+  return Validate(*cluster.calibration);
 }
 
 absl::Status ClusterError(const ClusterSpec& cluster, std::string_view problem) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "search/plan/calibration.h"
 #include "search/plan/engine_device.h"
 
 namespace autocfg {
@@ -21,9 +22,20 @@ struct DeviceEfficiency {
   // of the peak rate: fused attention, counting full scores; up to 2, as causality skips half of them
   double attention_forward = 0;
   double attention_backward = 0;
+  // What a fused attention's rates lose at small head dims: head dim d0 at which the work on the scores alone
+  // (softmax) takes as long as the products, so that time grows with 1 + d0 / head_dim. The rates above are
+  // those at 128. 0: no such effect.
+  double attention_head_dim_half = 0;
   double memory = 0;      // of memory_bytes_per_s: memory-bound ops
   double intra_node = 0;  // of intra_node_bytes_per_s: collectives' bus bandwidth, and messages
   double inter_node = 0;  // of inter_node_bytes_per_s: the same
+  // The next four are usually fitted to measured steps (autocfg calibrate). 0: as the figure in brackets.
+  double intra_node_message = 0;  // of intra_node_bytes_per_s: messages between stages (intra_node)
+  double inter_node_message = 0;  // of inter_node_bytes_per_s: the same (inter_node)
+  double optimizer = 0;           // of memory_bytes_per_s: the optimizer's ops (memory)
+  // of the time of collectives over the data group, what a step waits for (1): frameworks hide some of them,
+  // or reduce in a narrower type
+  double data_exposed = 0;
   std::optional<double> op_overhead_s = {};  // added to every op: launch, ramp-up and ramp-down
 
   bool operator==(const DeviceEfficiency&) const = default;
@@ -68,6 +80,7 @@ struct ClusterSpec {
   std::string name = {};
   bool local = false;  // this machine: measured, not described
   std::vector<NodeGroup> groups = {};
+  std::optional<Calibration> calibration = {};  // of one node group; empty: not fitted to measured steps
 
   bool operator==(const ClusterSpec&) const = default;
 };

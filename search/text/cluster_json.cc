@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "search/text/calibration_json.h"
 #include "search/text/presets.h"
 
 namespace autocfg {
@@ -46,13 +47,17 @@ struct EfficiencyField {
   const char* name;
   double DeviceEfficiency::*member;
 };
-constexpr std::array<EfficiencyField, 6> kEfficiencies = {
+constexpr std::array<EfficiencyField, 10> kEfficiencies = {
     {{"matmul", &DeviceEfficiency::matmul},
      {"attention_forward", &DeviceEfficiency::attention_forward},
      {"attention_backward", &DeviceEfficiency::attention_backward},
      {"memory", &DeviceEfficiency::memory},
      {"intra_node", &DeviceEfficiency::intra_node},
-     {"inter_node", &DeviceEfficiency::inter_node}}};
+     {"inter_node", &DeviceEfficiency::inter_node},
+     {"intra_node_message", &DeviceEfficiency::intra_node_message},
+     {"inter_node_message", &DeviceEfficiency::inter_node_message},
+     {"optimizer", &DeviceEfficiency::optimizer},
+     {"data_exposed", &DeviceEfficiency::data_exposed}}};
 
 struct RateField {
   const char* name;
@@ -102,6 +107,7 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
     for (const EfficiencyField& field : kEfficiencies)
       Positive(fractions, field.name, device.efficiency.*field.member);
     fractions.Number("matmul_k_half", device.efficiency.matmul_k_half);
+    fractions.Number("attention_head_dim_half", device.efficiency.attention_head_dim_half);
     Optional(fractions, "op_overhead_s", device.efficiency.op_overhead_s);
     if (efficiency->is_object()) ReadSources(fractions, *efficiency);
     reader.Fail(fractions.Finish());
@@ -138,6 +144,8 @@ Json DeviceJson(const DeviceSpec& device) {
     if (device.efficiency.*field.member > 0) efficiency[field.name] = device.efficiency.*field.member;
   }
   if (device.efficiency.matmul_k_half > 0) efficiency["matmul_k_half"] = device.efficiency.matmul_k_half;
+  if (device.efficiency.attention_head_dim_half > 0)
+    efficiency["attention_head_dim_half"] = device.efficiency.attention_head_dim_half;
   if (device.efficiency.op_overhead_s) efficiency["op_overhead_s"] = *device.efficiency.op_overhead_s;
   if (!efficiency.empty()) json["efficiency"] = efficiency;
   return json;
@@ -187,11 +195,8 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
   ClusterSpec cluster;
   NodeGroup group;
   base::FieldReader reader("cluster", json);
-  for (const std::string_view later : {"groups", "calibration"}) {
-    if (reader.Find(later) != nullptr) {
-      return base::Unimplemented("cluster", fmt::format("{} is not supported yet; leave it out", later));
-    }
-  }
+  if (reader.Find("groups") != nullptr)
+    return base::Unimplemented("cluster", "groups is not supported yet; leave it out");
   for (const std::string_view name : {"device", "nodes"}) reader.Require(name);
   reader.String("name", cluster.name);
   reader.Bool("local", cluster.local);
@@ -223,6 +228,11 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
   }
   for (const TimeField& field : kTimes) Optional(reader, field.name, group.*field.member);
   reader.Number("ranks_per_core", group.ranks_per_core);
+  if (const Json* calibration = reader.Find("calibration"); calibration != nullptr) {
+    absl::StatusOr<Calibration> parsed = ParseCalibrationJson(*calibration);
+    reader.Fail(parsed.status());
+    if (parsed.ok()) cluster.calibration = *std::move(parsed);
+  }
   if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   cluster.groups.push_back(std::move(group));
@@ -234,6 +244,7 @@ Json ClusterJson(const ClusterSpec& cluster) {
   Json json = {{"name", cluster.name}, {"local", cluster.local}};
   if (cluster.groups.size() == 1) {
     AddGroup(json, cluster.groups.front());
+    if (cluster.calibration) json["calibration"] = CalibrationJson(*cluster.calibration);
     return json;
   }
   json["groups"] = Json::array();

@@ -8,11 +8,9 @@
 #include "search/text/presets.h"
 
 namespace autocfg {
+namespace {
 
-absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
-  ModelSpec model;
-  base::FieldReader reader("model", json);
-  for (const std::string_view name : {"layers", "hidden", "heads", "vocab"}) reader.Require(name);
+void ReadFields(base::FieldReader& reader, ModelSpec& model) {
   reader.String("name", model.name);
   reader.Size("layers", model.layers);
   reader.Size("hidden", model.hidden);
@@ -33,6 +31,23 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   reader.Bool("tied_embeddings", model.tied_embeddings);
   reader.Number("init_std", model.init_std);
   reader.Size("vocab_multiple", model.vocab_multiple);
+}
+
+}  // namespace
+
+std::vector<std::string> ModelFieldNames() {
+  const nlohmann::ordered_json none = nlohmann::ordered_json::object();
+  base::FieldReader reader("model", none);
+  ModelSpec model;
+  ReadFields(reader, model);
+  return reader.known();
+}
+
+absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
+  ModelSpec model;
+  base::FieldReader reader("model", json);
+  for (const std::string_view name : {"layers", "hidden", "heads", "vocab"}) reader.Require(name);
+  ReadFields(reader, model);
   if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   if (model.position != Position::kRope && model.rope_theta != ModelSpec{}.rope_theta) {

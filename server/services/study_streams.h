@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "autocfg/v1/study_service.pb.h"
-#include "search/cost/predict_plan.h"
+#include "search/predict/predict_plan.h"
 #include "server/sched/notifier.h"
 #include "server/store/store.h"
 

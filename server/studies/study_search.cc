@@ -12,8 +12,9 @@
 #include "proto/merge_results.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/op_times/measured_on_links.h"
-#include "search/cost/predict_plan.h"
 #include "search/plan/plan_text.h"
+#include "search/predict/predict_plan.h"
+#include "search/predict/prediction_interval.h"
 #include "search/space/search_space.h"
 #include "server/names/names.h"
 

@@ -106,8 +106,12 @@ TracedStep SimulateOps(const TrainConfig& c) {
         if (made) {
           const auto ops = ActionOps(c.model, c.workload, c.plan, pipeline_rank, action);
           it->second = SecondsOf(c, ops);
-          if (IsStageCompute(action.kind))
-            it->second = std::max(it->second, static_cast<double>(ops.size()) * c.host_op_s);
+          if (IsStageCompute(action.kind)) {
+            const auto computes = std::count_if(ops.begin(), ops.end(),
+                                                [](const OpDesc& op) { return !IsCommunication(op.kind); });
+            it->second = std::pow(
+                std::pow(it->second, 4) + std::pow(static_cast<double>(computes) * c.host_op_s, 4), 0.25);
+          }
         }
         return it->second;
       });

@@ -5,9 +5,11 @@
 
 namespace autocfg {
 
-double FusedAttentionSeconds(const OpDesc& op, double fused_flops_per_s, double bytes_per_s,
-                             double overhead_s) {
-  return std::max(Flops(op) / fused_flops_per_s, MinBytes(op) / bytes_per_s) + overhead_s;
+double FusedAttentionSeconds(const OpDesc& op, const FusedAttentionDevice& device, double overhead_s) {
+  const auto head_dim = static_cast<double>(op.dims[3]);
+  const double slower =
+      (1 + device.head_dim_half / head_dim) / (1 + device.head_dim_half / kAttentionRateHeadDim);
+  return std::max(slower * Flops(op) / device.flops_per_s, MinBytes(op) / device.bytes_per_s) + overhead_s;
 }
 
 double UnfusedAttentionSeconds(const OpDesc& op, const MatmulDevice& device, double overhead_s) {

@@ -9,6 +9,10 @@
 namespace autocfg {
 namespace {
 
+bool IsDataGroup(CommGroup group) {
+  return group == CommGroup::kData || group == CommGroup::kShard || group == CommGroup::kReplica;
+}
+
 // Returns an error that names a precision the device has a rate for.
 absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision) {
   const DeviceSpec& device = cluster.groups.front().device;
@@ -57,9 +61,18 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
                     .k_half = efficiency.matmul_k_half,
                     .bytes_per_s = group.device.memory_bytes_per_s * efficiency.memory,
                     .multiprocessors = group.device.multiprocessors};
-  times->attention_forward_flops_per_s_ = *peak * efficiency.attention_forward;
-  times->attention_backward_flops_per_s_ = *peak * efficiency.attention_backward;
+  const auto attention = [&](double share) {
+    return FusedAttentionDevice{.flops_per_s = *peak * share,
+                                .head_dim_half = efficiency.attention_head_dim_half,
+                                .bytes_per_s = times->device_.bytes_per_s};
+  };
+  times->attention_forward_ = attention(efficiency.attention_forward);
+  times->attention_backward_ = attention(efficiency.attention_backward);
   times->overhead_s_ = *efficiency.op_overhead_s;
+  times->optimizer_bytes_per_s_ = efficiency.optimizer > 0
+                                      ? group.device.memory_bytes_per_s * efficiency.optimizer
+                                      : times->device_.bytes_per_s;
+  if (efficiency.data_exposed > 0) times->data_exposed_ = efficiency.data_exposed;
   times->host_op_s_ = group.host_op_s.value_or(0);
   times->gpus_per_node_ = group.gpus_per_node;
   times->links_ = *links;
@@ -76,17 +89,18 @@ double ClusterOpTimes::Seconds(const OpDesc& op, const ParallelPlan& plan) const
       return MatmulSeconds(device_, {1, op.dims[0], op.dims[1], op.dims[2]}, bytes) + epilogue_s +
              overhead_s_;
     }
-    case OpKind::kAttentionForward:
-      return FusedAttentionSeconds(op, attention_forward_flops_per_s_, device_.bytes_per_s, overhead_s_);
-    case OpKind::kAttentionBackward:
-      return FusedAttentionSeconds(op, attention_backward_flops_per_s_, device_.bytes_per_s, overhead_s_);
+    case OpKind::kAttentionForward: return FusedAttentionSeconds(op, attention_forward_, overhead_s_);
+    case OpKind::kAttentionBackward: return FusedAttentionSeconds(op, attention_backward_, overhead_s_);
     case OpKind::kUnfusedAttentionForward:
     case OpKind::kUnfusedAttentionBackward: return UnfusedAttentionSeconds(op, device_, overhead_s_);
+    case OpKind::kSumOfSquares:
+    case OpKind::kAdamW: return MinBytes(op) / optimizer_bytes_per_s_ + overhead_s_;
     default: break;
   }
   if (!IsCommunication(op.kind)) return MinBytes(op) / device_.bytes_per_s + overhead_s_;
   if (op.group_size <= 1) return 0;
-  return CommunicationSeconds(op, SpanOf(op.group, plan, gpus_per_node_), links_) + overhead_s_;
+  const double seconds = CommunicationSeconds(op, SpanOf(op.group, plan, gpus_per_node_), links_);
+  return (IsDataGroup(op.group) ? data_exposed_ * seconds : seconds) + overhead_s_;
 }
 
 }  // namespace autocfg

@@ -4,7 +4,8 @@
 // A compute op takes its launch (op_overhead_s) plus the longer of its arithmetic and its bytes, each at the
 // fraction of the peak that the device's efficiency gives. Matrix products follow matmul_model.h, attention
 // follows attention_model.h, all other ops follow their bytes. The epilogue of a product adds the time of its
-// extra bytes, without a launch. Communication follows collective_model.h.
+// extra bytes, without a launch. Communication follows collective_model.h; over the groups of data
+// parallelism, the exposed share of it counts.
 //
 // Seconds are finite, positive except for groups of one rank (0), and never less for a larger op.
 #pragma once
@@ -34,9 +35,10 @@ class ClusterOpTimes final : public OpTimeModel {
   ClusterOpTimes() = default;
 
   MatmulDevice device_;
-  double attention_forward_flops_per_s_ = 0;
-  double attention_backward_flops_per_s_ = 0;
+  FusedAttentionDevice attention_forward_, attention_backward_;
   double overhead_s_ = 0;
+  double optimizer_bytes_per_s_ = 0;
+  double data_exposed_ = 1;
   double host_op_s_ = 0;
   std::int64_t gpus_per_node_ = 1;
   Links links_;

@@ -109,10 +109,15 @@ absl::StatusOr<Links> LinksOf(const ClusterSpec& cluster) {
         Figure{"device.efficiency.inter_node", between, efficiency.inter_node > 0}}) {
     if (figure.needed && !figure.known) return MissingFigure(cluster, figure.name);
   }
+  const auto given_or = [](double given, double other) { return given > 0 ? given : other; };
   return Links{.intra_bytes_per_s = group.intra_node_bytes_per_s * efficiency.intra_node,
                .inter_bytes_per_s = group.inter_node_bytes_per_s * efficiency.inter_node,
                .intra_latency_s = group.intra_node_latency_s.value_or(0),
-               .inter_latency_s = group.inter_node_latency_s.value_or(0)};
+               .inter_latency_s = group.inter_node_latency_s.value_or(0),
+               .intra_message_bytes_per_s = group.intra_node_bytes_per_s *
+                                            given_or(efficiency.intra_node_message, efficiency.intra_node),
+               .inter_message_bytes_per_s = group.inter_node_bytes_per_s *
+                                            given_or(efficiency.inter_node_message, efficiency.inter_node)};
 }
 
 absl::Status MissingFigure(const ClusterSpec& cluster, std::string_view figure, std::string_view what_to_do) {
@@ -133,8 +138,8 @@ double CommunicationSeconds(const OpDesc& op, const GroupSpan& span, const Links
   switch (PatternOf(op.kind)) {
     case CommPattern::kNone: return 0;
     case CommPattern::kMessage:
-      return leaves ? bytes / links.inter_bytes_per_s + links.inter_latency_s
-                    : bytes / links.intra_bytes_per_s + links.intra_latency_s;
+      return leaves ? bytes / links.inter_message_bytes_per_s + links.inter_latency_s
+                    : bytes / links.intra_message_bytes_per_s + links.intra_latency_s;
     case CommPattern::kAllReduce: return 2 * round;
     case CommPattern::kReduceScatter:
     case CommPattern::kAllGather: return round;

@@ -31,6 +31,8 @@ struct Links {
   double inter_bytes_per_s = 0;
   double intra_latency_s = 0;
   double inter_latency_s = 0;
+  double intra_message_bytes_per_s = 0;  // of messages between stages
+  double inter_message_bytes_per_s = 0;
 };
 
 // Returns the effective figures of the cluster's links; 0 for a kind of link that it does not have.

@@ -34,10 +34,18 @@ struct MatmulShape {
 // bytes.
 double MatmulSeconds(const MatmulDevice& device, const MatmulShape& shape, double bytes);
 
+struct FusedAttentionDevice {
+  double flops_per_s = 0;  // at a head dim of kAttentionRateHeadDim
+  double head_dim_half = 0;
+  double bytes_per_s = 0;
+};
+inline constexpr double kAttentionRateHeadDim = 128;
+
 // Returns the seconds of k{,Unfused}Attention{Forward,Backward}. Each kernel takes a launch of `overhead_s`.
 //
-// Fused: one kernel that takes the longer of its work at `fused_flops_per_s`, counting full scores, and its
-// bytes.
+// Fused: one kernel that takes the longer of its work, counting full scores, and its bytes. The work on each
+// score that is no product (the exponential) weighs more at small head dims: time grows with 1 +
+// head_dim_half / head_dim.
 //
 // Unfused (Vaswani et al. 2017 as Narayanan et al. 2021 ran it: scale, mask and softmax in one kernel, then
 // dropout with a one-byte mask; causality saves nothing):
@@ -48,8 +56,7 @@ double MatmulSeconds(const MatmulDevice& device, const MatmulShape& shape, doubl
 //   and writes one.
 //
 // The engine has no dropout. It is modelled because the runs to compare with had it.
-double FusedAttentionSeconds(const OpDesc& op, double fused_flops_per_s, double bytes_per_s,
-                             double overhead_s);
+double FusedAttentionSeconds(const OpDesc& op, const FusedAttentionDevice& device, double overhead_s);
 double UnfusedAttentionSeconds(const OpDesc& op, const MatmulDevice& device, double overhead_s);
 
 }  // namespace autocfg

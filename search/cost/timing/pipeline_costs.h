@@ -37,6 +37,9 @@ struct StageCosts {
   double TensorMessages() const { return tp_forward_s + tp_backward_s + tp_recompute_s + tp_weight_s; }
 };
 
+// Multiplies all costs by `factor`, the host's too: as if every op took that many times as long.
+void Scale(StageCosts& costs, double factor);
+
 // Costs of a pipeline rank that occur once in a step.
 struct RankCosts {
   double zero_s = 0;            // zeroing of the step's scalars

@@ -169,9 +169,14 @@ ClusterSpec SomeCluster() {
                                  .matmul_k_half = 16,
                                  .attention_forward = 1.2,
                                  .attention_backward = 0.3,
+                                 .attention_head_dim_half = 31,
                                  .memory = 0.4,
                                  .intra_node = 0.5,
                                  .inter_node = 0.6,
+                                 .intra_node_message = 0.61,
+                                 .inter_node_message = 0.62,
+                                 .optimizer = 0.63,
+                                 .data_exposed = 0.64,
                                  .op_overhead_s = 0.7}};
   group.nodes = 7;
   group.gpus_per_node = 8;
@@ -199,6 +204,24 @@ TEST(ClusterConvert, RoundTrips) {
   const auto back = FromProto(Wire(ToProto(SomeCluster())));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, SomeCluster());
+}
+
+TEST(ClusterConvert, CalibrationRoundTrips) {
+  ClusterSpec cluster = SomeCluster();
+  cluster.local = false;
+  cluster.groups.resize(1);
+  cluster.groups[0].ranks_per_core = 1;
+  cluster.calibration = {.measurements = 3,
+                         .one_node_sigma = 0.01,
+                         .many_nodes_sigma = 0.02,
+                         .figures = {{"host_op_s", 1e-5, 2e-5, 0.3, true}},
+                         .layers = {0.1, 0.2, 3, {{{1024, 2048, 4, 2}, -0.5, 0.04}}},
+                         .output_layers = {0.4, 0.5, 6, {{{1024, 2048, 4, 8}, 0.7, 0.05}}}};
+  const auto back = FromProto(Wire(ToProto(cluster)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, cluster);
+  cluster.calibration->layers.shapes[0].shape.tp = 0;
+  EXPECT_FALSE(FromProto(ToProto(cluster)).ok());
 }
 
 TEST(ClusterConvert, RanksPerCore) {

@@ -50,9 +50,19 @@ TEST(FusedAttention, TakesTheLongerOfArithmeticAndBytes) {
   const OpDesc op = AttentionOp(OpKind::kAttentionForward, 64);
   const double flops = 4 * kScores * 64;
   const double rows = kBatch * kSeq * 64 * 2;  // q, k and v read once, the output written once
-  EXPECT_DOUBLE_EQ(FusedAttentionSeconds(op, 1e12, kBytesPerS, kOverhead), flops / 1e12 + kOverhead);
-  EXPECT_GE(FusedAttentionSeconds(op, 1e18, 1e9, kOverhead),
+  EXPECT_DOUBLE_EQ(FusedAttentionSeconds(op, {1e12, 0, kBytesPerS}, kOverhead), flops / 1e12 + kOverhead);
+  EXPECT_GE(FusedAttentionSeconds(op, {1e18, 0, 1e9}, kOverhead),
             rows * (2 * kHeads + 2 * kGroups) / 1e9 + kOverhead);
+}
+
+// The rates are those of a head dim of 128; below, the work on each score weighs more.
+TEST(FusedAttention, SmallHeadDimsReachLessOfTheRate) {
+  const auto seconds = [](std::int64_t head_dim, double half) {
+    return FusedAttentionSeconds(AttentionOp(OpKind::kAttentionForward, head_dim), {1e12, half, 1e15}, 0);
+  };
+  EXPECT_DOUBLE_EQ(seconds(128, 64), seconds(128, 0));
+  EXPECT_DOUBLE_EQ(seconds(64, 64), seconds(64, 0) * 2 / 1.5);
+  EXPECT_DOUBLE_EQ(seconds(256, 64), seconds(256, 0) * 1.25 / 1.5);
 }
 
 }  // namespace

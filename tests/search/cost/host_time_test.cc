@@ -2,16 +2,18 @@
 //
 // SmallGpt has biases, no gate, learned positions and one table for both ends. On one GPU a layer issues 7
 // ops forward, 6 of them when it recomputes, and 11 backward; the embedding 2 and 2, the head 3 and 3. Over a
-// tensor group a layer has 11, 8 and 13, for two all-reduces and two additions of the residual forward, one
-// of each when it recomputes, and two all-reduces backward; the embedding 3 and 2, the head 7 and 5.
+// tensor group a layer has 9, 7 and 11, for two additions of the residual forward and one when it recomputes;
+// the embedding 2 and 2, the head 5 and 4. Messages count no issue.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <vector>
 
 #include "search/cost/action_ops.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/op_times/measured_on_links.h"
+#include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
@@ -42,7 +44,12 @@ CostModel Costs(const ModelSpec& model, const Workload& workload, double host_op
   return CostModel(model, workload, LocalRanks(1024), std::make_shared<const RoundTimes>(host_op_s));
 }
 
-TEST(HostTime, TheLongerOfDeviceAndHostInEveryStage) {
+// The rule of hosted_time.h, written out.
+double Both(double device_s, double host_s) {
+  return std::pow(std::pow(device_s, 4) + std::pow(host_s, 4), 0.25);
+}
+
+TEST(HostTime, DeviceAndHostInEveryStage) {
   const ModelSpec model = SmallGpt(8);
   const ParallelPlan plan{{.pp = 2}, {.recompute = Recompute::kFull}};
   const auto stage = [&](double host_op_s, std::size_t index) {
@@ -52,28 +59,28 @@ TEST(HostTime, TheLongerOfDeviceAndHostInEveryStage) {
   // Four layers: 40 s forward, 40 + 80 s backward.
   EXPECT_EQ(stage(0, 0).forward_s, 40);
   EXPECT_EQ(stage(0, 0).backward_s, 120);
-  EXPECT_EQ(stage(1, 0).forward_s, 40) << "30 issues: 2 and 4 x 7";
-  EXPECT_EQ(stage(2, 0).forward_s, 60);
-  EXPECT_EQ(stage(2, 1).forward_s, 62) << "31 issues: 4 x 7 and 3";
-  EXPECT_EQ(stage(1, 0).backward_s, 120) << "70 issues: 4 x 17 and 2";
-  EXPECT_EQ(stage(2, 0).backward_s, 140);
-  EXPECT_EQ(stage(2, 1).backward_s, 142) << "71 issues: 3 and 4 x 17";
+  EXPECT_DOUBLE_EQ(stage(1, 0).forward_s, Both(40, 30)) << "2 and 4 x 7";
+  EXPECT_DOUBLE_EQ(stage(2, 0).forward_s, Both(40, 60));
+  EXPECT_DOUBLE_EQ(stage(2, 1).forward_s, Both(40, 62)) << "31 issues: 4 x 7 and 3";
+  EXPECT_DOUBLE_EQ(stage(1, 0).backward_s, Both(120, 70)) << "70 issues: 4 x 17 and 2";
+  EXPECT_DOUBLE_EQ(stage(2, 0).backward_s, Both(120, 140));
+  EXPECT_DOUBLE_EQ(stage(2, 1).backward_s, Both(120, 142)) << "71 issues: 3 and 4 x 17";
   EXPECT_EQ(stage(2, 1).recompute_s, 40) << "what the device recomputes is as long as it was";
 }
 
-TEST(HostTime, MessagesOverTheTensorGroupAreIssuedToo) {
+TEST(HostTime, MessagesOverTheTensorGroupCountNoIssue) {
   const ModelSpec model = SmallGpt(8);
   const ParallelPlan plan{{.tp = 2, .pp = 2}};
   const auto stage = [&](double host_op_s, std::size_t index) {
     CostModel costs = Costs(model, Fp32(4, 16), host_op_s);
     return costs.CostsOf(plan).stages[index];
   };
-  EXPECT_EQ(stage(1, 0).forward_s, 49) << "40 s and 9 messages, over 47 issues: 3 and 4 x 11";
-  EXPECT_EQ(stage(2, 0).forward_s, 94);
+  EXPECT_DOUBLE_EQ(stage(1, 0).forward_s, Both(49, 38)) << "40 s and 9 messages; 38 issues: 2 and 4 x 9";
+  EXPECT_DOUBLE_EQ(stage(2, 0).forward_s, Both(49, 76));
   EXPECT_EQ(stage(2, 0).tp_forward_s, 9) << "the messages are no longer; the device waits";
-  EXPECT_EQ(stage(2, 1).forward_s, 102) << "51 issues: 4 x 11 and 7";
-  EXPECT_EQ(stage(2, 0).backward_s, 108) << "54 issues: 4 x 13 and 2";
-  EXPECT_EQ(stage(2, 1).backward_s, 114) << "57 issues: 5 and 4 x 13";
+  EXPECT_DOUBLE_EQ(stage(2, 1).forward_s, Both(50, 82)) << "40 s and 10 messages; 41 issues: 4 x 9 and 5";
+  EXPECT_DOUBLE_EQ(stage(2, 0).backward_s, Both(88, 92)) << "80 s and 8 messages; 46 issues: 4 x 11 and 2";
+  EXPECT_DOUBLE_EQ(stage(2, 1).backward_s, Both(89, 96)) << "80 s and 9 messages; 48 issues: 4 and 4 x 11";
 }
 
 // What a calibration measured of the host reaches the predictions, also on several machines.
@@ -100,11 +107,11 @@ TEST(HostTime, ByHandInEveryPrediction) {
     Recompute recompute;
     double compute_s, recompute_s;
   };
-  for (const Case& c :
-       {Case{0, Recompute::kNone, 3.0 * (20 + 40), 0}, Case{1, Recompute::kNone, 3.0 * (20 + 40), 0},
-        Case{1.25, Recompute::kNone, 3.0 * (23.75 + 40), 0}, Case{2, Recompute::kNone, 3.0 * (38 + 54), 0},
-        Case{1, Recompute::kFull, 3.0 * (20 + 40), 3.0 * 20},
-        Case{2, Recompute::kFull, 3.0 * (38 + 78 - 20), 3.0 * 20}}) {
+  for (const Case& c : {Case{0, Recompute::kNone, 3.0 * (20 + 40), 0},
+                        Case{1, Recompute::kNone, 3.0 * (Both(20, 19) + Both(40, 27)), 0},
+                        Case{2, Recompute::kNone, 3.0 * (Both(20, 38) + Both(40, 54)), 0},
+                        Case{1, Recompute::kFull, 3.0 * (Both(20, 19) + Both(60, 39) - 20), 3.0 * 20},
+                        Case{2, Recompute::kFull, 3.0 * (Both(20, 38) + Both(60, 78) - 20), 3.0 * 20}}) {
     SCOPED_TRACE(c.host_op_s);
     CostModel costs = Costs(model, Fp32(3, 16), c.host_op_s);
     const ParallelPlan plan{{}, {.recompute = c.recompute}};
@@ -117,12 +124,14 @@ TEST(HostTime, ByHandInEveryPrediction) {
     // The same asked of a model that has another host's time.
     CostModel other = Costs(model, Fp32(3, 16), 7);
     EXPECT_DOUBLE_EQ(other.EstimatedSeconds(plan, c.host_op_s), c.compute_s + c.recompute_s);
-    EXPECT_DOUBLE_EQ(other.Estimate(plan).step_time_s, 7 * 3 * (c.recompute == Recompute::kFull ? 58 : 46));
+    const bool full = c.recompute == Recompute::kFull;
+    EXPECT_DOUBLE_EQ(other.Estimate(plan).step_time_s,
+                     3 * (Both(20, 7 * 19) + (full ? Both(60, 7 * 39) : Both(40, 7 * 27))));
   }
 }
 
-// Over random plans of random models: each forward and backward is as many issues as the program has ops;
-// never faster for it; the closed form as close to the timer as without.
+// Over random plans of random models: each forward and backward has as many issues as the program has
+// computes; never faster for it; the closed form as close to the timer as without.
 TEST(HostTime, CountsTheOpsOfTheProgram) {
   RandomRuns random(97);
   int bound = 0, free = 0;
@@ -136,21 +145,25 @@ TEST(HostTime, CountsTheOpsOfTheProgram) {
       const auto issues = [&](ActionKind kind) {
         const Action action{.kind = kind, .stage = static_cast<std::int32_t>(s)};
         const auto rank = PipelineRankOf(run.plan, action.stage);
-        return host_op_s *
-               static_cast<double>(ActionOps(run.model, run.workload, run.plan, rank, action).size());
+        double computes = 0;
+        for (const OpDesc& op : ActionOps(run.model, run.workload, run.plan, rank, action))
+          computes += IsCommunication(op.kind) ? 0 : 1;
+        return host_op_s * computes;
       };
-      ASSERT_EQ(stages[s].forward_s, std::max(device[s].forward_s, issues(ActionKind::kForward))) << i;
+      ASSERT_DOUBLE_EQ(stages[s].forward_s, Both(device[s].forward_s, issues(ActionKind::kForward))) << i;
       const bool splits = SplitsBackward(run.plan);
       const double backward = issues(splits ? ActionKind::kInputGradient : ActionKind::kBackward);
-      ASSERT_EQ(stages[s].backward_s, std::max(device[s].backward_s, backward)) << i;
+      ASSERT_DOUBLE_EQ(stages[s].backward_s, Both(device[s].backward_s, backward)) << i;
       const double weights = splits ? issues(ActionKind::kWeightGradient) : 0;
-      ASSERT_EQ(stages[s].weight_s, std::max(device[s].weight_s, weights)) << i;
-      ++(stages[s].forward_s > device[s].forward_s ? bound : free);
+      ASSERT_DOUBLE_EQ(stages[s].weight_s, Both(device[s].weight_s, weights)) << i;
+      ++(issues(ActionKind::kForward) > device[s].forward_s ? bound : free);
     }
     const double closed = some.Estimate(run.plan).step_time_s;
     const double timed = some.Predict(run.plan).step_time_s;
     ASSERT_GE(timed, none.Predict(run.plan).step_time_s * (1 - 1e-12)) << i;
-    ASSERT_NEAR(closed / timed, 1, 0.02) << i;
+    // Uneven stages of few microbatches are up to 2% off without a host, too.
+    const double without = 1 - none.Estimate(run.plan).step_time_s / none.Predict(run.plan).step_time_s;
+    ASSERT_NEAR(closed / timed, 1, std::max(0.02, without + 0.002)) << i << ": " << PlanText(run.plan);
     ASSERT_NEAR(some.Trace(run.plan).step_time_s / timed, 1, 1e-9) << i;
   }
   EXPECT_GT(bound, 50);

@@ -118,7 +118,8 @@ TEST(ModelJson, Presets) {
 constexpr std::string_view kCluster =
     R"({"name": "c", "device": {"name": "d", "kind": "cpu", "memory_bytes": 1000000,
     "memory_bytes_per_s": 1e10, "flops_per_s": {"fp32": 1e11}, "multiprocessors": 3, "overhead_bytes": 5000,
-    "efficiency": {"matmul": 0.8, "matmul_k_half": 150, "attention_forward": 0.9, "attention_backward": 0.7, "memory": 0.75,
+    "efficiency": {"matmul": 0.8, "matmul_k_half": 150, "attention_forward": 0.9, "attention_backward": 0.7,
+    "attention_head_dim_half": 24, "memory": 0.75, "intra_node_message": 0.1, "inter_node_message": 0.2, "optimizer": 0.3, "data_exposed": 0.4,
     "intra_node": 0.6, "inter_node": 0.5, "op_overhead_s": 4e-6}}, "nodes": 2, "gpus_per_node": 4,
     "intra_node_bytes_per_s": 1e9, "inter_node_bytes_per_s": 1e8, "intra_node_latency_s": 1e-6,
     "inter_node_latency_s": 1e-5, "host_op_s": 2e-5, "ranks_per_core": 2, "local": true})";
@@ -134,6 +135,48 @@ TEST(ClusterJson, RoundTrips) {
   const auto again = ParseClusterJson(Json::parse(ClusterJson(*cluster).dump()));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, *cluster);
+}
+
+constexpr std::string_view kCalibrated =
+    R"({"name": "c", "device": "a100-80gb-sxm", "nodes": 2, "calibration": {
+    "measurements": 12, "one_node_sigma": 0.01, "many_nodes_sigma": 0,
+    "figures": [{"name": "host_op_s", "prior": 2e-5, "value": 1e-4, "sigma": 0.1, "known": true}],
+    "layers": {"prior_sigma": 0.1, "own": 0.2, "octaves": 3, "shapes": [
+      {"hidden": 1024, "seq_len": 2048, "micro_batch": 4, "tp": 2, "log_factor": -0.25, "sigma": 0.02}]},
+    "output_layers": {"prior_sigma": 0.4, "own": 0.3, "octaves": 2, "shapes": []}}})";
+
+TEST(ClusterJson, CalibrationRoundTrips) {
+  const auto cluster = ParseClusterJson(Json::parse(kCalibrated));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  ASSERT_TRUE(cluster->calibration);
+  EXPECT_EQ(cluster->calibration->layers.shapes.at(0).log_factor, -0.25);
+  EXPECT_TRUE(cluster->calibration->figures.at(0).known);
+  EXPECT_EQ(cluster->calibration->output_layers.octaves, 2);
+  EXPECT_EQ(*ParseClusterJson(Json::parse(ClusterJson(*cluster).dump())), *cluster);
+}
+
+TEST(ClusterJson, RefusesWrongCalibrations) {
+  const auto change = [](const char* path, const Json& value) {
+    Json json = Json::parse(kCalibrated);
+    json[Json::json_pointer(std::string("/calibration") + path)] = value;
+    const auto parsed = ParseClusterJson(json);
+    EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << path;
+    return std::string(parsed.status().message());
+  };
+  EXPECT_THAT(change("/layers/shapes/0/hidden", 0), HasSubstr("hidden is 0"));
+  EXPECT_THAT(change("/layers/shapes/0/log_factor", "x"), HasSubstr("log_factor must be a number"));
+  EXPECT_THAT(change("/layers/shapes/0/log_factor", 1e3), HasSubstr("log_factor must be from -10 to 10"));
+  EXPECT_THAT(change("/layers/shapes/1", Json::parse(kCalibrated)["calibration"]["layers"]["shapes"][0]),
+              HasSubstr("a shape must be named once"));
+  EXPECT_THAT(change("/layers/octaves", 0), HasSubstr("octaves must be above 0"));
+  EXPECT_THAT(change("/layers/own", 2), HasSubstr("own must be from 0 to 1"));
+  EXPECT_THAT(change("/layers/shapes", 3), HasSubstr("shapes must be a list"));
+  EXPECT_THAT(change("/one_node_sigma", 11), HasSubstr("one_node_sigma must be from 0 to 10"));
+  EXPECT_THAT(change("/more", 1), HasSubstr("unknown field more"));
+  Json local = Json::parse(kCalibrated);
+  local["local"] = true;
+  EXPECT_THAT(std::string(ParseClusterJson(local).status().message()),
+              HasSubstr("calibration is for described"));
 }
 
 // A missing overhead, latency or host time is unknown; 0 is a known value.
@@ -284,8 +327,7 @@ TEST(ClusterJson, RejectsBadFields) {
   EXPECT_THAT(change("/device", 3, kInvalid), HasSubstr("device: 3 is not a JSON object"));
   EXPECT_THAT(change("/device", "loca", absl::StatusCode::kNotFound), HasSubstr("did you mean local?"));
   EXPECT_THAT(change("/gpu", 3, kInvalid), HasSubstr("unknown field gpu"));
-  EXPECT_THAT(change("/calibration", Json::object(), absl::StatusCode::kUnimplemented),
-              HasSubstr("not supported yet"));
+  EXPECT_THAT(change("/calibration", Json::object(), kInvalid), HasSubstr("measurements is missing"));
   EXPECT_THAT(change("/groups", Json::array(), absl::StatusCode::kUnimplemented),
               HasSubstr("groups is not supported yet"));
   EXPECT_THAT(change("/sources", Json{{"gpus", "x"}}, kInvalid), HasSubstr("sources: gpus is not a field"));

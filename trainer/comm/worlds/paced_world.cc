@@ -223,10 +223,7 @@ class PacedCommunicator final : public Communicator {
     if (size() == 1) return CompleteWork();
     const double own_s = Seconds(kind, tensor);
     PacedClock& clock = lanes_.clock();
-    if (name_ == CommGroup::kTensor) {
-      clock.CountIssue();
-      return Issue(PacedLane::kTensor, Role::kReducer, 0, 0, own_s);
-    }
+    if (name_ == CommGroup::kTensor) return Issue(PacedLane::kTensor, Role::kReducer, 0, 0, own_s);
     const double seconds = own_s + (name_ == CommGroup::kWorld ? clock.TakeReductionSeconds() : 0);
     return Issue(PacedLane::kReduce, Role::kReducer, 0, 0, seconds);
   }

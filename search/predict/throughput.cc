@@ -1,5 +1,5 @@
-#include "search/cost/predict_plan.h"
 #include "search/plan/hardware_flops.h"
+#include "search/predict/predict_plan.h"
 
 namespace autocfg {
 

@@ -1,4 +1,4 @@
-#include "search/cost/predict_plan.h"
+#include "search/predict/predict_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
+#include "search/predict/prediction_interval.h"
 #include "search/schedule/program.h"
 
 namespace autocfg {
@@ -43,19 +44,6 @@ std::string LaunchBoundNote(const Prediction& prediction, double host_op_s, cons
 }
 
 }  // namespace
-
-bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {
-  prediction.step_time_low_s = prediction.step_time_s * (1 - kUncalibratedBelow);
-  prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedAbove);
-  const NodeGroup& group = costs.cluster().groups.front();
-  if (group.host_op_s || group.device.kind != DeviceKind::kCuda) return false;
-  // By the closed form, whose error relative to the timer is the same in both terms.
-  const double slower =
-      costs.EstimatedSeconds(plan, kScriptedHostOpSeconds) / costs.EstimatedSeconds(plan, 0);
-  if (!(slower > 1 + kUncalibratedAbove)) return false;
-  prediction.step_time_high_s = prediction.step_time_s * slower;
-  return true;
-}
 
 std::string RopeScalingNote(const ModelSpec& model) {
   return fmt::format("rope_scaling {} changes neither time nor memory; running it is not supported yet",
@@ -109,7 +97,12 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
         fmt::format("its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
   }
   const double host_op_s = costs_.host_op_s();
-  const bool host_may_bound = SetUncalibratedInterval(result.prediction, costs_, result.plan);
+  bool host_may_bound = false;
+  if (costs_.cluster().calibration) {
+    SetCalibratedInterval(result.prediction, costs_, result.plan);
+  } else {
+    host_may_bound = SetUncalibratedInterval(result.prediction, costs_, result.plan);
+  }
   const bool host_bounds = host_op_s > 0 && costs_.EstimatedSeconds(result.plan, host_op_s) >
                                                 (1 + kNoticeable) * costs_.EstimatedSeconds(result.plan, 0);
   if (host_may_bound || host_bounds)

@@ -1,9 +1,10 @@
-#include "search/cost/predict_plan.h"
+#include "search/predict/predict_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "search/plan/plan_text.h"
+#include "search/predict/prediction_interval.h"
 #include "search/schedule/program.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
@@ -68,7 +69,10 @@ TEST(PredictPlan, HighAllowsForAScriptedHost) {
   EXPECT_DOUBLE_EQ(p.step_time_low_s, 0.8 * p.step_time_s);
   const double issues_s = 8 * 298 * kScriptedHostOpSeconds;
   const Breakdown& parts = p.breakdown;
-  EXPECT_NEAR(p.step_time_high_s, issues_s + p.step_time_s - parts.compute - parts.recompute, 1e-9);
+  const double other_s = p.step_time_s - parts.compute - parts.recompute;
+  EXPECT_GT(p.step_time_high_s, issues_s + other_s);
+  EXPECT_NEAR(p.step_time_high_s / (issues_s + other_s), 1, 0.01)
+      << "the device is much faster than the host";
   EXPECT_GT(p.step_time_high_s, 2 * p.step_time_s);
   EXPECT_THAT(answer->notes,
               ElementsAre(AllOf(HasSubstr("launch-bound: "), HasSubstr("times as long"),

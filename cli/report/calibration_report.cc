@@ -1,0 +1,79 @@
+#include "cli/report/calibration_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "base/statistics.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "search/plan/calibration.h"
+
+namespace autocfg::cli {
+namespace {
+
+constexpr std::size_t kMostLinesNamed = 5;
+constexpr std::size_t kMostFarRows = 5;
+
+std::string FigureLine(const FittedFigure& figure) {
+  const std::string known = figure.known
+                                ? fmt::format("within {:.0f}%", 100 * (std::exp(1.645 * figure.sigma) - 1))
+                                : std::string("not determined by these steps");
+  return fmt::format("  {:<32} {:>10.4g}   before {:>10.4g}   {}\n", figure.name, figure.value, figure.prior,
+                     known);
+}
+
+std::string SigmaLine(const char* where, double sigma) {
+  if (sigma == 0) return fmt::format("  {}: none was measured\n", where);
+  return fmt::format("  {}: 90% of the steps within {:.1f}% (each predicted as if it had been left out)\n",
+                     where, 100 * (std::exp(1.645 * sigma) - 1));
+}
+
+}  // namespace
+
+std::string CalibrationReport(const Measurements& measurements, const ClusterFit& fit) {
+  const Calibration& calibration = *fit.cluster.calibration;
+  std::vector<double> errors;
+  for (const double r : fit.residuals) errors.push_back(std::abs(std::exp(-r) - 1));
+  double mean = 0;
+  for (const double e : errors) mean += e / static_cast<double>(errors.size());
+  std::string text = fmt::format(
+      "fitted to {} measured steps of {} shapes; their error after the fit: mean {:.2f}%, median {:.2f}%\n\n",
+      calibration.measurements, calibration.layers.shapes.size(), 100 * mean, 100 * base::Median(errors));
+  text += "figures (90% intervals)\n";
+  for (const FittedFigure& figure : calibration.figures) text += FigureLine(figure);
+  text += "\nsteps\n";
+  text += SigmaLine("within a node", calibration.one_node_sigma);
+  text += SigmaLine("over several nodes", calibration.many_nodes_sigma);
+  std::vector<std::size_t> order(errors.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const std::size_t shown = std::min(kMostFarRows, order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown), order.end(),
+                    [&](std::size_t a, std::size_t b) { return errors[a] > errors[b]; });
+  text += "\nfarthest from the fit (predicted over measured)\n";
+  for (std::size_t i = 0; i < shown; ++i) {
+    text += fmt::format("  line {}: {:+.1f}%\n", measurements.rows[order[i]].line,
+                        100 * (std::exp(-fit.residuals[order[i]]) - 1));
+  }
+  return text;
+}
+
+std::string SkippedText(const Measurements& measurements) {
+  std::map<std::string, std::vector<std::int64_t>> lines;
+  for (const SkippedRow& row : measurements.skipped) {
+    // Repetitions name another line each.
+    lines[row.reason.starts_with("it repeats") ? "they repeat earlier lines" : row.reason].push_back(
+        row.line);
+  }
+  std::string text;
+  for (auto& [reason, at] : lines) {
+    const std::size_t count = at.size();
+    at.resize(std::min(count, kMostLinesNamed));
+    text += fmt::format("{} row{} skipped, line{} {}{}: {}\n", count, count > 1 ? "s" : "",
+                        count > 1 ? "s" : "", fmt::join(at, ", "), count > at.size() ? ", ..." : "", reason);
+  }
+  return text;
+}
+
+}  // namespace autocfg::cli

@@ -1,0 +1,78 @@
+// autocfg calibrate: fits a cluster's figures to measured steps and writes a cluster file for predict and
+// search.
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_split.h"
+#include "cli/input/files.h"
+#include "cli/input/inputs.h"
+#include "cli/report/calibration_report.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/verbs/verbs.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "search/fit/cluster_fit.h"
+#include "search/fit/measurements.h"
+#include "search/text/calibration_json.h"
+#include "search/text/cluster_json.h"
+
+namespace autocfg::cli {
+namespace {
+
+struct CalibrateArgs {
+  std::string measurements, cluster, defaults, output;
+  bool json = false;
+};
+
+int RunCalibrate(const CalibrateArgs& args) {
+  const auto cluster = LoadDescribedCluster(args.cluster);
+  if (!cluster.ok()) return Fail(Where("--cluster", cluster.status(), "cluster"));
+  const auto defaults = ParseColumnDefaults(args.defaults);
+  if (!defaults.ok()) return Fail(defaults.status());
+  const auto csv = ReadTextFile(args.measurements);
+  if (!csv.ok()) return Fail(kExitUsage, fmt::format("--measurements: {}", Text(csv.status())));
+  if (auto status = CheckWritable(args.output); !status.ok())
+    return Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
+  const auto measurements = ParseMeasurements(*csv, *defaults, *cluster);
+  if (!measurements.ok()) return Fail(Where("--measurements", measurements.status(), "measurements"));
+  for (const std::string& note : measurements->notes) Note(fmt::format("note: {}", note));
+  for (const auto line : absl::StrSplit(SkippedText(*measurements), '\n', absl::SkipEmpty()))
+    Note(fmt::format("note: {}", std::string(line)));
+
+  const Interrupt interrupt;
+  const auto fit = FitCluster(*measurements, {}, [&] { return !interrupt.requested(); });
+  if (interrupt.requested()) return Fail(kExitInterrupted, "interrupted; nothing was written");
+  if (!fit.ok()) return Fail(Where("--measurements", fit.status(), "measurements"));
+  // The file has the size that was asked for.
+  ClusterSpec fitted = fit->cluster;
+  fitted.groups.front().nodes = cluster->groups.front().nodes;
+  if (auto status = WriteFileAtomically(args.output, ClusterJson(fitted).dump(2) + "\n"); !status.ok())
+    return Fail(kExitNegative, fmt::format("--output: {}", Text(status)));
+  if (args.json) return Answer(CalibrationJson(*fit->cluster.calibration).dump(2) + "\n");
+  return Answer(CalibrationReport(*measurements, *fit));
+}
+
+}  // namespace
+
+void AddCalibrate(CLI::App& app, Verb& chosen) {
+  CLI::App* verb =
+      app.add_subcommand("calibrate", "fit a cluster's figures to measured steps, for predict and search");
+  const auto args = std::make_shared<CalibrateArgs>();
+  verb->add_option(
+          "--measurements", args->measurements,
+          "the steps, a CSV file: layers, hidden, heads, seq_len, global_batch, micro_batch, tp, pp, "
+          "dp, and iter_time_ms or iter_time_s; optional: other fields of a model or a plan, "
+          "precision, gpus")
+      ->required();
+  verb->add_option("--cluster", args->cluster, "a preset with its size, or a file: where the fit begins")
+      ->required();
+  verb->add_option("--default", args->defaults,
+                   "values of columns that the file lacks: recompute=full,vocab=51200,precision=fp16");
+  verb->add_option("--output", args->output, "write the fitted cluster here, a file for --cluster")
+      ->required();
+  verb->add_flag("--json", args->json, "what was fitted, as JSON");
+  verb->callback([args, &chosen] { chosen = [args] { return RunCalibrate(*args); }; });
+}
+
+}  // namespace autocfg::cli

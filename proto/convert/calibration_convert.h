@@ -1,0 +1,12 @@
+// Converts a cluster's calibration to and from its message. Pure, thread-safe.
+#pragma once
+
+#include "autocfg/v1/model.pb.h"
+#include "search/plan/calibration.h"
+
+namespace autocfg {
+
+v1::Calibration ToProto(const Calibration& calibration);
+Calibration FromProto(const v1::Calibration& message);  // to be validated
+
+}  // namespace autocfg

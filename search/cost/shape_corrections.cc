@@ -1,0 +1,73 @@
+#include "search/cost/shape_corrections.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "Eigen/Cholesky"
+#include "Eigen/Core"
+
+namespace autocfg {
+namespace {
+
+using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+double Doublings(std::int64_t a, std::int64_t b) {
+  return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
+}
+
+}  // namespace
+
+double ShapeCovariance(const BlockCorrections& corrections, const BlockShape& a, const BlockShape& b) {
+  const double distance = Doublings(a.hidden, b.hidden) + Doublings(a.seq_len, b.seq_len) +
+                          Doublings(a.micro_batch, b.micro_batch) + Doublings(a.tp, b.tp);
+  return corrections.prior_sigma * corrections.prior_sigma * (1 - corrections.own) *
+         std::exp(-distance / corrections.octaves);
+}
+
+ShapeCorrections::ShapeCorrections(const BlockCorrections& corrections) : corrections_(corrections) {
+  std::vector<ShapeCorrection>& shapes = corrections_.shapes;
+  if (corrections_.prior_sigma == 0) shapes.clear();
+  std::sort(shapes.begin(), shapes.end(),
+            [](const ShapeCorrection& a, const ShapeCorrection& b) { return a.shape < b.shape; });
+  const auto n = static_cast<Eigen::Index>(shapes.size());
+  if (n == 0) return;
+  const double prior = corrections_.prior_sigma * corrections_.prior_sigma;
+  RowMatrix covariance(n, n);
+  Eigen::VectorXd factors(n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const ShapeCorrection& shape = shapes[static_cast<std::size_t>(i)];
+    for (Eigen::Index j = 0; j < n; ++j)
+      covariance(i, j) =
+          ShapeCovariance(corrections_, shape.shape, shapes[static_cast<std::size_t>(j)].shape);
+    // Its own part, the deviation of what was measured, and a part in a million that keeps the matrix
+    // positive where shapes are alike.
+    covariance(i, i) += prior * (corrections_.own + 1e-6) + shape.sigma * shape.sigma;
+    factors(i) = shape.log_factor;
+  }
+  const Eigen::LLT<RowMatrix> solver(covariance);
+  const Eigen::VectorXd weights = solver.solve(factors);
+  weights_.assign(weights.data(), weights.data() + n);
+  const RowMatrix lower = solver.matrixL();
+  factor_.assign(lower.data(), lower.data() + n * n);
+}
+
+LogCorrection ShapeCorrections::At(const BlockShape& shape) const {
+  const std::vector<ShapeCorrection>& shapes = corrections_.shapes;
+  if (shapes.empty()) return {0, corrections_.prior_sigma};
+  const auto found =
+      std::lower_bound(shapes.begin(), shapes.end(), shape,
+                       [](const ShapeCorrection& a, const BlockShape& b) { return a.shape < b; });
+  if (found != shapes.end() && found->shape == shape) return {found->log_factor, found->sigma};
+  const auto n = static_cast<Eigen::Index>(shapes.size());
+  Eigen::VectorXd covariance(n);
+  for (Eigen::Index i = 0; i < n; ++i)
+    covariance(i) = ShapeCovariance(corrections_, shape, shapes[static_cast<std::size_t>(i)].shape);
+  const double mean = covariance.dot(Eigen::Map<const Eigen::VectorXd>(weights_.data(), n));
+  const Eigen::Map<const RowMatrix> lower(factor_.data(), n, n);
+  const Eigen::VectorXd whitened = lower.triangularView<Eigen::Lower>().solve(covariance);
+  const double variance = corrections_.prior_sigma * corrections_.prior_sigma - whitened.squaredNorm();
+  return {mean, std::sqrt(std::max(variance, 0.0))};
+}
+
+}  // namespace autocfg

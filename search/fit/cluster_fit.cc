@@ -1,0 +1,433 @@
+#include "search/fit/cluster_fit.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "Eigen/Cholesky"
+#include "Eigen/Core"
+#include "base/subject.h"
+#include "fmt/format.h"
+#include "search/cost/shape_corrections.h"
+#include "search/fit/fitted_figures.h"
+#include "search/plan/rank_mesh.h"
+#include "search/predict/predict_plan.h"
+#include "search/predict/prediction_interval.h"
+
+namespace autocfg {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr double kDegreesOfFreedom = 4;  // of the robust loss
+constexpr double kLeastSigma = 0.001;    // of measured steps: clocks and schedulers
+constexpr double kFirstSigma = 0.1;
+// The deviations of shapes that are tried, over those given.
+constexpr std::array kShapePriorScales = {1.0, 0.5};
+constexpr double kStep = 1e-4;  // of the logarithms, for derivatives
+constexpr int kMostIterations = 40;
+constexpr double kConverged = 1e-4;  // relative change of the objective
+constexpr double kFewSteps = 30;     // fewer say little of the deviation
+// A figure is known once its deviation is below this share of that before the fit.
+constexpr double kKnownShare = 0.7;
+
+BlockShape ShapeOf(const Measurement& m) {
+  return {.hidden = m.model.hidden,
+          .seq_len = m.workload.seq_len,
+          .micro_batch = m.plan.micro_batch,
+          .tp = m.plan.tp};
+}
+
+// One class of measurements, with a deviation of its own.
+enum StepClass : std::size_t { kOneNode, kManyNodes, kStepClasses };
+
+struct Unknowns {
+  VectorXd figures;                // logarithms
+  VectorXd layers, output_layers;  // log factors by shape
+};
+
+class Fit {
+ public:
+  Fit(const Measurements& measurements, const ShapePriors& priors)
+      : measurements_(measurements), priors_(priors) {
+    const NodeGroup& group = measurements.cluster.groups.front();
+    std::map<BlockShape, std::size_t> index;
+    for (const Measurement& m : measurements.rows) index.try_emplace(ShapeOf(m), 0);
+    for (auto& [shape, i] : index) {
+      i = shapes_.size();
+      shapes_.push_back(shape);
+    }
+    for (const Measurement& m : measurements.rows) {
+      shape_of_.push_back(index.at(ShapeOf(m)));
+      class_of_.push_back(RankCount(m.plan) <= group.gpus_per_node ? kOneNode : kManyNodes);
+    }
+    for (const FigureToFit& figure : FiguresToFit()) figures_.push_back(&figure);
+    sigma_.fill(kFirstSigma);
+    Resize();
+  }
+
+  absl::StatusOr<ClusterFit> Run(const std::function<bool()>& watch);
+
+  std::size_t shapes() const { return shapes_.size(); }
+
+ private:
+  Index N() const { return static_cast<Index>(measurements_.rows.size()); }
+  Index F() const { return static_cast<Index>(figures_.size()); }
+  Index S() const { return static_cast<Index>(shapes_.size()); }
+
+  void Resize() {
+    prior_.resize(F());
+    prior_precision_.resize(F());
+    const NodeGroup& group = measurements_.cluster.groups.front();
+    for (Index i = 0; i < F(); ++i) {
+      const FigureToFit& figure = *figures_[static_cast<std::size_t>(i)];
+      prior_(i) = std::log(std::clamp(figure.get(group), figure.least, figure.most));
+      prior_precision_(i) = 1 / (figure.prior_sigma * figure.prior_sigma);
+    }
+  }
+
+  ClusterSpec ClusterOf(const Unknowns& x, double layer_shift, double output_shift) const {
+    ClusterSpec cluster = measurements_.cluster;
+    for (Index i = 0; i < F(); ++i)
+      figures_[static_cast<std::size_t>(i)]->set(cluster.groups.front(), std::exp(x.figures(i)));
+    Calibration& calibration = cluster.calibration.emplace();
+    calibration.layers = priors_.layers;
+    calibration.output_layers = priors_.output_layers;
+    for (Index s = 0; s < S(); ++s) {
+      const BlockShape& shape = shapes_[static_cast<std::size_t>(s)];
+      calibration.layers.shapes.push_back({shape, x.layers(s) + layer_shift, 0});
+      calibration.output_layers.shapes.push_back({shape, x.output_layers(s) + output_shift, 0});
+    }
+    return cluster;
+  }
+
+  // Logarithms of the predicted times.
+  absl::StatusOr<VectorXd> Predict(const Unknowns& x, double layer_shift = 0, double output_shift = 0) {
+    const ClusterSpec cluster = ClusterOf(x, layer_shift, output_shift);
+    PredictorCache predictors;
+    VectorXd logs(N());
+    for (Index i = 0; i < N(); ++i) {
+      const Measurement& m = measurements_.rows[static_cast<std::size_t>(i)];
+      const auto predictor = predictors.Find(m.model, m.workload, cluster);
+      if (!predictor.ok()) return predictor.status();
+      const auto plan = (*predictor)->Resolve(m.plan);
+      if (!plan.ok()) return plan.status();
+      logs(i) = std::log((*predictor)->costs().Predict(*plan).step_time_s);
+    }
+    return logs;
+  }
+
+  VectorXd Residuals(const VectorXd& logs) const {
+    VectorXd residuals(N());
+    for (Index i = 0; i < N(); ++i)
+      residuals(i) = std::log(measurements_.rows[static_cast<std::size_t>(i)].step_time_s) - logs(i);
+    return residuals;
+  }
+
+  double Sigma(Index row) const { return sigma_[class_of_[static_cast<std::size_t>(row)]]; }
+
+  // The weight of a measurement: the inverse of its variance, less for outliers.
+  double Weight(Index row, double residual) const {
+    const double sigma = Sigma(row), z = residual / sigma;
+    return (kDegreesOfFreedom + 1) / (kDegreesOfFreedom + z * z) / (sigma * sigma);
+  }
+
+  double Objective(const Unknowns& x, const VectorXd& residuals) const {
+    double sum = 0;
+    for (Index i = 0; i < N(); ++i) {
+      const double z = residuals(i) / Sigma(i);
+      sum += (kDegreesOfFreedom + 1) * std::log1p(z * z / kDegreesOfFreedom);
+    }
+    const VectorXd moved = x.figures - prior_;
+    sum += moved.cwiseAbs2().dot(prior_precision_);
+    sum += x.layers.dot(layer_precision_ * x.layers);
+    sum += x.output_layers.dot(output_precision_ * x.output_layers);
+    return sum;
+  }
+
+  // Estimates the deviation of each class: the scale of its t distribution, by one step of
+  // expectation-maximisation.
+  void UpdateSigmas(const VectorXd& residuals) {
+    std::array<double, kStepClasses> sum{}, count{};
+    for (Index i = 0; i < N(); ++i) {
+      const std::size_t c = class_of_[static_cast<std::size_t>(i)];
+      sum[c] += Weight(i, residuals(i)) * Sigma(i) * Sigma(i) * residuals(i) * residuals(i);
+      count[c] += 1;
+    }
+    for (std::size_t c = 0; c < kStepClasses; ++c) {
+      if (count[c] > 0) sigma_[c] = std::max(kLeastSigma, std::sqrt(sum[c] / count[c]));
+    }
+  }
+
+  static MatrixXd CovarianceOf(const BlockCorrections& prior, const std::vector<BlockShape>& shapes) {
+    const auto n = static_cast<Index>(shapes.size());
+    MatrixXd covariance(n, n);
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < n; ++j)
+        covariance(i, j) =
+            ShapeCovariance(prior, shapes[static_cast<std::size_t>(i)], shapes[static_cast<std::size_t>(j)]);
+      covariance(i, i) += prior.prior_sigma * prior.prior_sigma * (prior.own + 1e-6);
+    }
+    return covariance;
+  }
+
+  void UpdatePriors() {
+    const MatrixXd identity = MatrixXd::Identity(S(), S());
+    layer_precision_ = CovarianceOf(priors_.layers, shapes_).llt().solve(identity);
+    output_precision_ = CovarianceOf(priors_.output_layers, shapes_).llt().solve(identity);
+  }
+
+  // The derivatives of the predicted logarithms.
+  struct Derivatives {
+    MatrixXd figures;                // [N, F]
+    VectorXd layers, output_layers;  // [N]: to the factor of the measurement's own shape
+  };
+  absl::StatusOr<Derivatives> DerivativesAt(const Unknowns& x, const VectorXd& logs,
+                                            const std::function<bool()>& watch) {
+    Derivatives d{MatrixXd(N(), F()), VectorXd(N()), VectorXd(N())};
+    for (Index i = 0; i < F(); ++i) {
+      if (watch && !watch()) return absl::CancelledError("stopped");
+      Unknowns moved = x;
+      // Away from the bound.
+      const double step = x.figures(i) + kStep > Most(i) ? -kStep : kStep;
+      moved.figures(i) += step;
+      const auto there = Predict(moved);
+      if (!there.ok()) return there.status();
+      d.figures.col(i) = (*there - logs) / step;
+    }
+    const auto layers = Predict(x, kStep, 0);
+    if (!layers.ok()) return layers.status();
+    const auto outputs = Predict(x, 0, kStep);
+    if (!outputs.ok()) return outputs.status();
+    d.layers = (*layers - logs) / kStep;
+    d.output_layers = (*outputs - logs) / kStep;
+    return d;
+  }
+
+  double Least(Index i) const { return std::log(figures_[static_cast<std::size_t>(i)]->least); }
+  double Most(Index i) const { return std::log(figures_[static_cast<std::size_t>(i)]->most); }
+
+  // Half the second derivative of the objective, by Gauss and Newton, and half its downhill slope.
+  void Normal(const Unknowns& x, const VectorXd& residuals, const Derivatives& d, MatrixXd& a,
+              VectorXd& b) const {
+    const Index f = F(), s = S(), size = f + 2 * s;
+    a = MatrixXd::Zero(size, size);
+    b = VectorXd::Zero(size);
+    VectorXd row(size);
+    for (Index i = 0; i < N(); ++i) {
+      const double weight = Weight(i, residuals(i));
+      const auto shape = static_cast<Index>(shape_of_[static_cast<std::size_t>(i)]);
+      const auto of_row = d.figures.row(i).transpose();
+      const Index layer = f + shape, output = f + s + shape;
+      a.topLeftCorner(f, f).noalias() += weight * of_row * of_row.transpose();
+      a.col(layer).head(f) += weight * d.layers(i) * of_row;
+      a.col(output).head(f) += weight * d.output_layers(i) * of_row;
+      a(layer, layer) += weight * d.layers(i) * d.layers(i);
+      a(output, output) += weight * d.output_layers(i) * d.output_layers(i);
+      a(layer, output) += weight * d.layers(i) * d.output_layers(i);
+      b.head(f) += weight * residuals(i) * of_row;
+      b(layer) += weight * residuals(i) * d.layers(i);
+      b(output) += weight * residuals(i) * d.output_layers(i);
+    }
+    a.diagonal().head(f) += prior_precision_;
+    a.block(f, f, s, s) += layer_precision_;
+    a.block(f + s, f + s, s, s) += output_precision_;
+    b.head(f) += prior_precision_.cwiseProduct(prior_ - x.figures);
+    b.segment(f, s) -= layer_precision_ * x.layers;
+    b.tail(s) -= output_precision_ * x.output_layers;
+    a = MatrixXd(a.selfadjointView<Eigen::Upper>());
+  }
+
+  Unknowns Moved(const Unknowns& x, const VectorXd& by) const {
+    Unknowns moved = x;
+    for (Index i = 0; i < F(); ++i)
+      moved.figures(i) = std::clamp(x.figures(i) + std::clamp(by(i), -1.0, 1.0), Least(i), Most(i));
+    moved.layers += by.segment(F(), S());
+    moved.output_layers += by.tail(S());
+    return moved;
+  }
+
+  double Evidence(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const;
+  absl::Status Minimise(Unknowns& x, const std::function<bool()>& watch);
+  ClusterFit ResultOf(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const;
+
+  const Measurements& measurements_;
+  ShapePriors priors_;
+  std::vector<BlockShape> shapes_;
+  std::vector<std::size_t> shape_of_;
+  std::vector<StepClass> class_of_;
+  std::vector<const FigureToFit*> figures_;
+  VectorXd prior_, prior_precision_;
+  MatrixXd layer_precision_, output_precision_;
+  std::array<double, kStepClasses> sigma_;
+};
+
+absl::Status Fit::Minimise(Unknowns& x, const std::function<bool()>& watch) {
+  auto logs = Predict(x);
+  if (!logs.ok()) return logs.status();
+  VectorXd residuals = Residuals(*logs);
+  double damping = 1e-3;
+  MatrixXd a;
+  VectorXd b;
+  for (int iteration = 0; iteration < kMostIterations; ++iteration) {
+    UpdateSigmas(residuals);
+    const double before = Objective(x, residuals);
+    const auto d = DerivativesAt(x, *logs, watch);
+    if (!d.ok()) return d.status();
+    Normal(x, residuals, *d, a, b);
+    double after = before;
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      MatrixXd damped = a;
+      damped.diagonal() *= 1 + damping;
+      const Unknowns there = Moved(x, damped.ldlt().solve(b));
+      auto moved = Predict(there);
+      if (!moved.ok()) return moved.status();
+      const VectorXd left = Residuals(*moved);
+      const double value = Objective(there, left);
+      if (value < before) {
+        x = there;
+        logs = std::move(moved);
+        residuals = left;
+        after = value;
+        damping = std::max(damping / 5, 1e-9);
+        break;
+      }
+      damping *= 5;
+    }
+    if (before - after < kConverged * std::abs(before)) break;
+  }
+  return absl::OkStatus();
+}
+
+// Returns the deviation of a normal distribution whose 90% interval is that of the residuals' t distribution,
+// whose scale is estimated by expectation-maximisation. With few residuals, a part of a cautious one stays.
+double CoveringSigma(const std::vector<double>& residuals) {
+  if (residuals.empty()) return 0;
+  constexpr double kScalesOf90Percent = 2.132;  // of Student's t distribution with 4 degrees of freedom
+  const auto n = static_cast<double>(residuals.size());
+  double variance = kFirstSigma * kFirstSigma;
+  for (int i = 0; i < 100; ++i) {
+    double sum = 0;
+    for (const double r : residuals)
+      sum += (kDegreesOfFreedom + 1) / (kDegreesOfFreedom + r * r / variance) * r * r;
+    variance = std::max(sum / n, kLeastSigma * kLeastSigma);
+  }
+  const double factor = kScalesOf90Percent / kSigmasOf90Percent;
+  variance *= factor * factor;
+  if (n < kFewSteps)
+    variance = (n * variance + (kFewSteps - n) * kUnseenNodesSigma * kUnseenNodesSigma) / kFewSteps;
+  return std::sqrt(variance);
+}
+
+ClusterFit Fit::ResultOf(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const {
+  MatrixXd a;
+  VectorXd b;
+  Normal(x, residuals, d, a, b);
+  const MatrixXd covariance = a.llt().solve(MatrixXd::Identity(a.rows(), a.cols()));
+  ClusterFit fit{.cluster = ClusterOf(x, 0, 0),
+                 .residuals = std::vector<double>(residuals.data(), residuals.data() + residuals.size())};
+  Calibration& calibration = *fit.cluster.calibration;
+  calibration.measurements = N();
+  const NodeGroup& group = measurements_.cluster.groups.front();
+  for (Index i = 0; i < F(); ++i) {
+    const FigureToFit& figure = *figures_[static_cast<std::size_t>(i)];
+    const double sigma = std::sqrt(std::max(covariance(i, i), 0.0));
+    calibration.figures.push_back({.name = std::string(figure.name),
+                                   .prior = figure.get(group),
+                                   .value = std::exp(x.figures(i)),
+                                   .sigma = sigma,
+                                   .known = sigma < kKnownShare * figure.prior_sigma});
+  }
+  // What is left of a factor's deviation with the figures as they are: a figure and the factors that make up
+  // for it are known together far better than each alone.
+  const Index factors = 2 * S();
+  const MatrixXd of_shapes =
+      a.bottomRightCorner(factors, factors).llt().solve(MatrixXd::Identity(factors, factors));
+  for (Index s = 0; s < S(); ++s) {
+    const auto at = static_cast<std::size_t>(s);
+    const auto sigma = [&](Index i) { return std::sqrt(std::max(of_shapes(i, i), 0.0)); };
+    calibration.layers.shapes[at].sigma = sigma(s);
+    calibration.output_layers.shapes[at].sigma = sigma(S() + s);
+  }
+  // Residuals as if each measurement had been left out: its influence on its own prediction is its leverage.
+  std::array<std::vector<double>, kStepClasses> left_out;
+  VectorXd row = VectorXd::Zero(a.rows());
+  for (Index i = 0; i < N(); ++i) {
+    const auto shape = static_cast<Index>(shape_of_[static_cast<std::size_t>(i)]);
+    row.setZero();
+    row.head(F()) = d.figures.row(i).transpose();
+    row(F() + shape) = d.layers(i);
+    row(F() + S() + shape) = d.output_layers(i);
+    const double leverage = std::min(0.9, Weight(i, residuals(i)) * row.dot(covariance * row));
+    left_out[class_of_[static_cast<std::size_t>(i)]].push_back(residuals(i) / (1 - leverage));
+  }
+  calibration.one_node_sigma = CoveringSigma(left_out[kOneNode]);
+  calibration.many_nodes_sigma = CoveringSigma(left_out[kManyNodes]);
+  return fit;
+}
+
+// The logarithm of the marginal likelihood, but for a constant, by Laplace's approximation around the minimum
+// (Rasmussen and Williams 2006, section 5.4.1).
+double Fit::Evidence(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const {
+  MatrixXd a;
+  VectorXd b;
+  Normal(x, residuals, d, a, b);
+  const auto log_determinant = [](const MatrixXd& matrix) {
+    return 2 * MatrixXd(matrix.llt().matrixL()).diagonal().array().log().sum();
+  };
+  double sum = -Objective(x, residuals) / 2 - log_determinant(a) / 2 + log_determinant(layer_precision_) / 2 +
+               log_determinant(output_precision_) / 2;
+  for (Index i = 0; i < N(); ++i) sum -= std::log(Sigma(i));
+  return sum;
+}
+
+absl::StatusOr<ClusterFit> Fit::Run(const std::function<bool()>& watch) {
+  Unknowns x{.figures = prior_, .layers = VectorXd::Zero(S()), .output_layers = VectorXd::Zero(S())};
+  std::optional<ClusterFit> best;
+  double best_evidence = 0;
+  const ShapePriors given = priors_;
+  // Noisy steps say little of shapes, exact ones much: what they allow decides how far shapes may be.
+  for (const double scale : kShapePriorScales) {
+    priors_.layers.prior_sigma = scale * given.layers.prior_sigma;
+    priors_.output_layers.prior_sigma = scale * given.output_layers.prior_sigma;
+    UpdatePriors();
+    if (absl::Status status = Minimise(x, watch); !status.ok()) return status;
+    const auto logs = Predict(x);
+    if (!logs.ok()) return logs.status();
+    const auto d = DerivativesAt(x, *logs, watch);
+    if (!d.ok()) return d.status();
+    const VectorXd residuals = Residuals(*logs);
+    const double evidence = Evidence(x, residuals, *d);
+    if (best && evidence <= best_evidence) continue;
+    best_evidence = evidence;
+    best = ResultOf(x, residuals, *d);
+  }
+  return *std::move(best);
+}
+
+}  // namespace
+
+absl::StatusOr<ClusterFit> FitCluster(const Measurements& measurements, const ShapePriors& priors,
+                                      const std::function<bool()>& watch) {
+  if (measurements.rows.empty()) return base::InvalidArgument("measurements", "there are none to fit to");
+  if (measurements.rows.size() > kMostMeasurements) {
+    return base::InvalidArgument("measurements", fmt::format("{} rows are too many; give at most {}",
+                                                             measurements.rows.size(), kMostMeasurements));
+  }
+  Fit fit(measurements, priors);
+  if (fit.shapes() > kMostShapes) {
+    return base::InvalidArgument(
+        "measurements",
+        fmt::format("{} shapes of layers (hidden, seq_len, micro_batch, tp) are too many; give at most {}",
+                    fit.shapes(), kMostShapes));
+  }
+  return fit.Run(watch);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,60 @@
+#include "search/plan/calibration.h"
+
+#include <cmath>
+#include <set>
+#include <string_view>
+
+#include "base/subject.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
+constexpr double kLargestLog = 10;
+constexpr std::size_t kMostShapesOfBlock = 4096;
+
+absl::Status Wrong(std::string_view what, std::string_view wanted) {
+  return base::InvalidArgument("cluster",
+                               fmt::format("calibration: {} must be {}; calibrate again", what, wanted));
+}
+
+bool IsDeviation(double value) { return std::isfinite(value) && value >= 0 && value <= kLargestLog; }
+
+absl::Status Validate(std::string_view block, const BlockCorrections& corrections) {
+  const auto wrong = [&](std::string_view what, std::string_view wanted) {
+    return Wrong(fmt::format("{}: {}", block, what), wanted);
+  };
+  if (!IsDeviation(corrections.prior_sigma)) return wrong("prior_sigma", "from 0 to 10");
+  if (!(corrections.own >= 0 && corrections.own <= 1)) return wrong("own", "from 0 to 1");
+  if (!(corrections.octaves > 0 && corrections.octaves <= 1e6)) return wrong("octaves", "above 0");
+  if (corrections.shapes.size() > kMostShapesOfBlock)
+    return wrong("shapes", fmt::format("at most {}", kMostShapesOfBlock));
+  std::set<BlockShape> seen;
+  for (const ShapeCorrection& correction : corrections.shapes) {
+    const BlockShape& shape = correction.shape;
+    for (const std::int64_t size : {shape.hidden, shape.seq_len, shape.micro_batch, shape.tp}) {
+      if (size < 1 || size > kLargestSize) return wrong("a shape's size", "from 1 to 2^40");
+    }
+    if (!(std::abs(correction.log_factor) <= kLargestLog)) return wrong("log_factor", "from -10 to 10");
+    if (!IsDeviation(correction.sigma)) return wrong("sigma", "from 0 to 10");
+    if (!seen.insert(shape).second) return wrong("a shape", "named once");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Validate(const Calibration& calibration) {
+  if (calibration.measurements < 0) return Wrong("measurements", "at least 0");
+  if (!IsDeviation(calibration.one_node_sigma)) return Wrong("one_node_sigma", "from 0 to 10");
+  if (!IsDeviation(calibration.many_nodes_sigma)) return Wrong("many_nodes_sigma", "from 0 to 10");
+  for (const FittedFigure& figure : calibration.figures) {
+    if (!std::isfinite(figure.prior) || !std::isfinite(figure.value) || !IsDeviation(figure.sigma))
+      return Wrong("figures", "finite, with deviations from 0 to 10");
+  }
+  if (absl::Status status = Validate("layers", calibration.layers); !status.ok()) return status;
+  return Validate("output_layers", calibration.output_layers);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,75 @@
+// What a fit to measured steps says about a cluster beside its figures: how far blocks of each measured shape
+// are from the model, and how far whole steps are. Plain values; search/fit makes them,
+// search/cost/shape_corrections.h applies them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace autocfg {
+
+// What the time of a block of a model (a layer, the output layer) depends on most.
+struct BlockShape {
+  std::int64_t hidden = 1;
+  std::int64_t seq_len = 1;
+  std::int64_t micro_batch = 1;
+  std::int64_t tp = 1;
+
+  bool operator==(const BlockShape&) const = default;
+  auto operator<=>(const BlockShape&) const = default;
+};
+
+// The logarithm of a block's time over the model's, and its standard deviation.
+struct ShapeCorrection {
+  BlockShape shape;
+  double log_factor = 0;
+  double sigma = 0;
+
+  bool operator==(const ShapeCorrection&) const = default;
+};
+
+// The corrections of one block, and how those of other shapes are related: before any measurement, a log
+// factor has the deviation prior_sigma, of which the share `own` is the shape's alone; the rest is correlated
+// between shapes, by exp(-d / octaves), where d is the sum of the doublings between their sizes.
+struct BlockCorrections {
+  double prior_sigma = 0;  // 0: no corrections
+  double own = 0;
+  double octaves = 1;
+  std::vector<ShapeCorrection> shapes;
+
+  bool operator==(const BlockCorrections&) const = default;
+};
+
+// One figure of the cluster that was fitted.
+struct FittedFigure {
+  std::string name;    // as in the cluster's JSON: "efficiency.matmul"
+  double prior = 0;    // before the fit
+  double value = 0;    // after it
+  double sigma = 0;    // standard deviation of its logarithm
+  bool known = false;  // the measurements determine it; otherwise `value` is the prior
+
+  bool operator==(const FittedFigure&) const = default;
+};
+
+struct Calibration {
+  std::int64_t measurements = 0;
+  // Standard deviations of the logarithm of measured over predicted time, of steps whose shapes were
+  // measured: within one node, and over several. 0: no such step was measured.
+  double one_node_sigma = 0;
+  double many_nodes_sigma = 0;
+  std::vector<FittedFigure> figures;
+  BlockCorrections layers;
+  BlockCorrections output_layers;
+
+  bool operator==(const Calibration&) const = default;
+};
+
+// InvalidArgument with the subject "cluster" names a figure out of bounds: sizes from 1 to 2^40, deviations
+// and log factors of a magnitude of at most 10, `own` from 0 to 1, octaves above 0, at most 4096 shapes of a
+// block, each once.
+absl::Status Validate(const Calibration& calibration);
+
+}  // namespace autocfg

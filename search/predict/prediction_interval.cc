@@ -1,0 +1,48 @@
+#include "search/predict/prediction_interval.h"
+
+#include <cmath>
+
+#include "search/plan/rank_mesh.h"
+
+namespace autocfg {
+
+bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {
+  prediction.step_time_low_s = prediction.step_time_s * (1 - kUncalibratedBelow);
+  prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedAbove);
+  const NodeGroup& group = costs.cluster().groups.front();
+  if (group.host_op_s || group.device.kind != DeviceKind::kCuda) return false;
+  // By the closed form, whose error relative to the timer is the same in both terms.
+  const double slower =
+      costs.EstimatedSeconds(plan, kScriptedHostOpSeconds) / costs.EstimatedSeconds(plan, 0);
+  if (!(slower > 1 + kUncalibratedAbove)) return false;
+  prediction.step_time_high_s = prediction.step_time_s * slower;
+  return true;
+}
+
+double CalibratedSigma(const Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {
+  const Calibration& calibration = *costs.cluster().calibration;
+  const bool one_node = RankCount(plan) <= costs.cluster().groups.front().gpus_per_node;
+  const double seen = one_node ? calibration.one_node_sigma : calibration.many_nodes_sigma;
+  const double other = one_node ? calibration.many_nodes_sigma : calibration.one_node_sigma;
+  const double step = seen > 0 ? seen : std::hypot(kUnseenNodesSigma, other);
+
+  // The share of the blocks: of the pipeline, as in its last stage, which has the output layer.
+  const Breakdown& parts = prediction.breakdown;
+  const double pipeline =
+      (parts.compute + parts.recompute + parts.tp_comm + parts.bubble) / prediction.step_time_s;
+  const double output_layer_s = costs.BlocksOf(plan).head.Total();
+  const double stage_s = costs.CostsOf(plan).stages.back().Total();
+  const double output_layer = stage_s > 0 ? std::fmin(output_layer_s / stage_s, 1) : 0;
+  const CostModel::Corrections corrections = costs.CorrectionsOf(plan);
+  const double layers_sigma = pipeline * (1 - output_layer) * corrections.layer.sigma;
+  const double output_layer_sigma = pipeline * output_layer * corrections.output_layer.sigma;
+  return std::hypot(step, layers_sigma, output_layer_sigma);
+}
+
+void SetCalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {
+  const double factor = std::exp(kSigmasOf90Percent * CalibratedSigma(prediction, costs, plan));
+  prediction.step_time_low_s = prediction.step_time_s / factor;
+  prediction.step_time_high_s = prediction.step_time_s * factor;
+}
+
+}  // namespace autocfg
