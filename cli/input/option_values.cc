@@ -48,6 +48,16 @@ absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, d
   return value;
 }
 
+absl::StatusOr<double> ParseShare(std::string_view name, std::string_view text) {
+  const bool percent = text.ends_with('%');
+  double value = 0;
+  if (!ParseAll(percent ? text.substr(0, text.size() - 1) : text, value)) value = -1;
+  if (percent) value /= 100;
+  if (value >= 0 && value < 1) return value;
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: invalid value '{}'; expected a share from 0 to below 100%, such as 5% or 0.05", name, text));
+}
+
 absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
   static constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
       {"model", "--model"},

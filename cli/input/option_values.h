@@ -19,6 +19,8 @@ absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view 
 absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view text);
 // Rejects NaN and infinity; requires least <= value <= most.
 absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, double least, double most);
+// Parses a share from 0 to below 1, written "5%" or "0.05".
+absl::StatusOr<double> ParseShare(std::string_view name, std::string_view text);
 
 // Returns the error with the option in place of its subject: "--model: heads is 0". With `cluster`, errors
 // about the cluster also show what --cluster was given. Errors about anything else stay as they are. The one

@@ -1,5 +1,6 @@
 #include "cli/question/plan_question.h"
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -22,6 +23,9 @@ void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
   verb->footer("Options of a plan:\n" + PlanOptionsHelp());
   verb->add_option("--seq-len", args.seq_len, "tokens per sequence (default: the model's max_seq_len)");
   verb->add_option("--precision", args.precision, "bf16 (default; on CPUs fp32), fp16, fp32 or fp64");
+  verb->add_option("--memory-margin", args.memory_margin,
+                   "the share of a rank's memory that a plan must leave free to fit, such as 5% (default) or "
+                   "0.05; 0 for none");
 }
 
 std::string FirstGiven(const PlanQuestionArgs& args) {
@@ -30,7 +34,8 @@ std::string FirstGiven(const PlanQuestionArgs& args) {
                                     {"--global-batch", &args.global_batch},
                                     {"--plan", &args.plan},
                                     {"--seq-len", &args.seq_len},
-                                    {"--precision", &args.precision}}) {
+                                    {"--precision", &args.precision},
+                                    {"--memory-margin", &args.memory_margin}}) {
     if (!value->empty()) return name;
   }
   return "";
@@ -60,14 +65,22 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   if (!cluster.ok()) return cluster.status();
   auto plan = LoadPlan(args.plan);
   if (!plan.ok()) return plan.status();
+  std::optional<double> margin;
+  if (!args.memory_margin.empty()) {
+    const auto share = ParseShare("--memory-margin", args.memory_margin);
+    if (!share.ok()) return share.status();
+    margin = *share;
+  }
   auto question = MakePredictionQuestion({.model = *std::move(model),
                                           .cluster = *std::move(cluster),
                                           .global_batch = *global_batch,
                                           .seq_len = *named_len,
                                           .precision = args.precision,
-                                          .plan = *std::move(plan)});
+                                          .plan = *std::move(plan),
+                                          .memory_margin = margin});
   if (!question.ok()) return OfOption(question.status(), args.cluster);
-  auto predictor = Predictor::Create(question->model, question->workload, question->cluster);
+  auto predictor =
+      Predictor::Create(question->model, question->workload, question->cluster, question->memory_margin);
   if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
   return PlanQuestion{{std::move(question->model), std::move(question->cluster), question->workload},
                       std::move(question->plan),
@@ -76,7 +89,14 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
 }
 
 int EndOf(const PlanPrediction& predicted) {
-  if (predicted.prediction.feasible) return kExitDone;
+  const Prediction& p = predicted.prediction;
+  if (p.feasible) return kExitDone;
+  if (p.memory.Total() <= p.capacity_bytes) {
+    return Fail(kExitNegative,
+                fmt::format("--plan: {} leaves less memory free than the memory margin; use a smaller mbs, "
+                            "recompute=full or more ranks, or a smaller --memory-margin",
+                            PlanText(predicted.plan)));
+  }
   return Fail(kExitNegative,
               fmt::format("--plan: {} does not fit; use a smaller mbs, recompute=full or more ranks",
                           PlanText(predicted.plan)));

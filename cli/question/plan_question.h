@@ -14,10 +14,10 @@
 namespace autocfg::cli {
 
 struct PlanQuestionArgs {
-  std::string model, cluster, global_batch, seq_len, precision, plan;
+  std::string model, cluster, global_batch, seq_len, precision, plan, memory_margin;
 };
 
-// Adds --model, --cluster, --global-batch, --plan, --seq-len and --precision.
+// Adds --model, --cluster, --global-batch, --plan, --seq-len, --precision and --memory-margin.
 void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args);
 
 // Returns the first of these options that was given; empty if none was.

@@ -144,6 +144,11 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
     if (!budget.ok()) return budget.status();
     spec.set_time_budget_s(*budget);
   }
+  if (!args.memory_margin.empty()) {
+    const auto margin = ParseShare("--memory-margin", args.memory_margin);
+    if (!margin.ok()) return margin.status();
+    spec.set_memory_margin(*margin);
+  }
   *spec.mutable_model() = ToProto(question.model);
   *spec.mutable_cluster() = ToProto(question.cluster);
   *spec.mutable_workload() = ToProto(question.workload);

@@ -116,7 +116,11 @@ std::string CommText(const Explanation& plan) {
 
 std::string MemoryText(const Prediction& p) {
   return fmt::format("memory of the worst rank: {} of {}{}", base::BytesText(p.memory.Total()),
-                     base::BytesText(p.capacity_bytes), p.feasible ? "" : ", which does not fit");
+                     base::BytesText(p.capacity_bytes),
+                     p.feasible ? ""
+                     : p.memory.Total() <= p.capacity_bytes
+                         ? ", which leaves less free than the memory margin"
+                         : ", which does not fit");
 }
 
 std::string RankTable(const Explanation& plan, const BarStyle& style) {

@@ -11,6 +11,7 @@
 #include "cli/report/results_json.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
+#include "search/plan/memory_margin.h"
 #include "search/predict/predict_plan.h"
 
 namespace autocfg::cli {
@@ -262,6 +263,9 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
     text += fmt::format("nothing fits: {}\n\n", answer.nothing_fits());
   }
   text += MachineText(question);
+  if (answer.memory_margin() > 0)
+    text += fmt::format("memory margin: plans leave {} of a rank's memory free\n",
+                        MarginText(answer.memory_margin()));
   const auto& counts = answer.counts();
   text += fmt::format("plans: {} enumerated = {} illegal + {} out of memory + {} predicted",
                       base::CountText(counts.enumerated()), base::CountText(counts.illegal()),

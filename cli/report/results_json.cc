@@ -145,6 +145,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
     json["best"] = nullptr;
     json["reason"] = answer.nothing_fits();
   }
+  json["memory_margin"] = answer.memory_margin();
   json["runners_up"] = Json::array();
   for (const auto& candidate : answer.runners_up()) {
     auto runner_up = CandidateJson(candidate, question);

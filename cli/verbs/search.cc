@@ -349,6 +349,10 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
                    "repeatable")
       ->allow_extra_args(false);
   verb->footer("Axes of --space, which are the options of a plan:\n" + PlanOptionsHelp());
+  verb->add_option(
+      "--memory-margin", args->memory_margin,
+      "the share of a rank's memory that a plan must leave free to fit, such as 5% (default; 0 on "
+      "local) or 0.05; 0 for none");
   verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
   verb->add_option("--max-trials", args->max_trials, "measure at most this many plans");
   verb->add_option("--time-budget", args->time_budget, "such as 90s, 10m, 1h");

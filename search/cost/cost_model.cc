@@ -17,6 +17,7 @@
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/closed_form.h"
 #include "search/cost/unit_ops.h"
+#include "search/plan/memory_margin.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/action_kinds.h"
@@ -38,34 +39,45 @@ constexpr std::size_t kMostPlanCosts = 14'000;
 
 std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
 
-std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity) {
+// Returns what is said of a plan that takes more than the margin leaves of the capacity.
+std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity, double margin) {
   const MemoryRegion& largest = *std::max_element(
       kMemoryRegions.begin(), kMemoryRegions.end(),
       [&](const MemoryRegion& a, const MemoryRegion& b) { return memory.*a.bytes < memory.*b.bytes; });
   const std::int64_t bytes = memory.*largest.bytes;
+  const std::string region =
+      fmt::format("{} the largest region ({}, {} bytes)", largest.subject, base::BytesText(bytes), bytes);
   const std::int64_t over = memory.Total() - capacity;
+  if (over > 0) {
+    return fmt::format("needs {} ({} bytes) more than the {} ({} bytes) a rank has; {}",
+                       base::BytesText(over), over, base::BytesText(capacity), capacity, region);
+  }
+  const std::int64_t kept = capacity - UsableBytes(capacity, margin);
   return fmt::format(
-      "needs {} ({} bytes) more than the {} ({} bytes) a rank has; {} the largest region ({}, {} bytes)",
-      base::BytesText(over), over, base::BytesText(capacity), capacity, largest.subject,
-      base::BytesText(bytes), bytes);
+      "leaves {} ({} bytes) of the {} ({} bytes) a rank has free, less than the memory margin of {} ({}, {} "
+      "bytes); {}",
+      base::BytesText(-over), -over, base::BytesText(capacity), capacity, MarginText(margin),
+      base::BytesText(kept), kept, region);
 }
 
 }  // namespace
 
 CostModel::CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
-                     std::int64_t device_overhead_bytes)
+                     std::int64_t device_overhead_bytes, double memory_margin)
     : CostModel(std::move(model), std::move(workload), std::move(cluster),
-                std::make_shared<const OpTimes>(std::move(times)), device_overhead_bytes) {}
+                std::make_shared<const OpTimes>(std::move(times)), device_overhead_bytes, memory_margin) {}
 
 CostModel::CostModel(ModelSpec model, Workload workload, ClusterSpec cluster,
-                     std::shared_ptr<const OpTimeModel> times, std::int64_t device_overhead_bytes)
+                     std::shared_ptr<const OpTimeModel> times, std::int64_t device_overhead_bytes,
+                     double memory_margin)
     : model_(std::move(model)),
       workload_(std::move(workload)),
       cluster_(std::move(cluster)),
       times_(std::move(times)),
       host_op_s_(times_->HostOpSeconds()),
       device_overhead_bytes_(device_overhead_bytes),
-      capacity_bytes_(MemoryCapacity(cluster_)) {
+      capacity_bytes_(MemoryCapacity(cluster_)),
+      memory_margin_(memory_margin) {
   if (!cluster_.calibration) return;
   layers_ = ShapeCorrections(cluster_.calibration->layers);
   output_layers_ = ShapeCorrections(cluster_.calibration->output_layers);
@@ -82,8 +94,9 @@ Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
   prediction.memory = WorstRankMemory(model_, workload_, plan);
   prediction.memory.device_overhead = device_overhead_bytes_;
   prediction.capacity_bytes = capacity_bytes_;
-  prediction.feasible = prediction.memory.Total() <= capacity_bytes_;
-  if (!prediction.feasible) prediction.reason = WhyItDoesNotFit(prediction.memory, capacity_bytes_);
+  prediction.feasible = prediction.memory.Total() <= UsableBytes(capacity_bytes_, memory_margin_);
+  if (!prediction.feasible)
+    prediction.reason = WhyItDoesNotFit(prediction.memory, capacity_bytes_, memory_margin_);
   return prediction;
 }
 

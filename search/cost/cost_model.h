@@ -42,7 +42,8 @@ namespace autocfg {
 
 struct Prediction {
   bool feasible = false;
-  std::string reason;  // if not feasible: by how many bytes, and the largest region
+  // if not feasible: by how many bytes, or that only the memory margin is exceeded; and the largest region
+  std::string reason;
   double step_time_s = 0;
   double step_time_low_s = 0;  // 90% between low and high
   double step_time_high_s = 0;
@@ -55,11 +56,12 @@ struct Prediction {
 class CostModel {
  public:
   // `device_overhead_bytes`: a rank's memory beside its arena, measured or from the cluster's description;
-  // counts against the capacity.
+  // counts against the capacity. `memory_margin`: the fraction of the capacity that a feasible plan leaves
+  // free (search/plan/memory_margin.h).
   CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, std::shared_ptr<const OpTimeModel> times,
-            std::int64_t device_overhead_bytes = 0);
+            std::int64_t device_overhead_bytes = 0, double memory_margin = 0);
   CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
-            std::int64_t device_overhead_bytes = 0);
+            std::int64_t device_overhead_bytes = 0, double memory_margin = 0);
 
   // Returns what the cluster's calibration says of the plan's layers and output layer. Their times are
   // multiplied by exp(mean), what the host takes for them included.
@@ -71,6 +73,7 @@ class CostModel {
   const ModelSpec& model() const { return model_; }
   const Workload& workload() const { return workload_; }
   const ClusterSpec& cluster() const { return cluster_; }
+  double memory_margin() const { return memory_margin_; }
   double host_op_s() const { return host_op_s_; }  // seconds in which the host issues one op
 
   // Returns memory alone: feasible, reason, memory and capacity.
@@ -150,6 +153,7 @@ class CostModel {
   ShapeCorrections layers_, output_layers_;
   std::int64_t device_overhead_bytes_;
   std::int64_t capacity_bytes_;
+  double memory_margin_;
   // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group
   // becomes part of it.
   static StateOptions StatesOfStages(const ParallelPlan& plan) {  // the default if no compute uses units

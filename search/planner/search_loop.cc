@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "fmt/format.h"
 #include "search/cost/op_times/nominal_times.h"
+#include "search/plan/memory_margin.h"
 #include "search/plan/plan_text.h"
 #include "search/planner/calibration_ops.h"
 #include "search/planner/feasible_plans.h"
@@ -34,7 +35,7 @@ namespace {
 // Returns the cost model for plans before the calibration.
 std::unique_ptr<CostModel> NominalCosts(const SearchState& s) {
   return std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::make_shared<const NominalTimes>(),
-                                     DeviceOverheadBytes(s.cluster));
+                                     DeviceOverheadBytes(s.cluster), s.options.memory_margin);
 }
 
 }  // namespace
@@ -58,6 +59,7 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
     if (value < 0)
       return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
   }
+  if (absl::Status status = CheckMemoryMargin(options.memory_margin); !status.ok()) return status;
   absl::StatusOr<SearchSpace> plans = SearchSpace::Create(
       model, workload, RankCount(cluster), space,
       {.predict_only = options.predict_only, .hides_collectives = HidesCollectives(cluster)});
@@ -142,8 +144,8 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
     return absl::InvalidArgumentError(
         fmt::format("device overhead is {} bytes; it must not be negative", device_overhead_bytes));
   }
-  auto costs =
-      std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::move(times), device_overhead_bytes);
+  auto costs = std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::move(times),
+                                           device_overhead_bytes, s.options.memory_margin);
   // The plans so far and the caches of their costs go first: with the new ones they would take twice the
   // memory.
   s.feasible = FeasiblePlans();

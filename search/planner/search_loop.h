@@ -41,6 +41,7 @@ struct SearchOptions {
   std::int64_t max_trials = 0;  // 0: the strategy's own bound
   // ranks that can run together; plans with more are measured as slices; 0: no limit
   std::int64_t measurable_ranks = 0;
+  double memory_margin = 0;  // as of CostModel
   std::uint64_t seed = 1;
   PlanningBudget budget = {};
 };

@@ -9,6 +9,7 @@
 #include "search/cost/split.h"
 #include "search/cost/timing/closed_form.h"
 #include "search/plan/legality.h"
+#include "search/plan/memory_margin.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/prediction_interval.h"
@@ -51,14 +52,16 @@ std::string RopeScalingNote(const ModelSpec& model) {
 }
 
 absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload,
-                                            const ClusterSpec& cluster) {
+                                            const ClusterSpec& cluster, double memory_margin) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
   if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
   if (absl::Status status = Validate(workload, model); !status.ok()) return status;
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
+  if (absl::Status status = CheckMemoryMargin(memory_margin); !status.ok()) return status;
   auto times = ClusterOpTimes::Create(cluster, workload.precision);
   if (!times.ok()) return times.status();
-  return Predictor(CostModel(model, workload, cluster, *std::move(times), DeviceOverheadBytes(cluster)));
+  return Predictor(
+      CostModel(model, workload, cluster, *std::move(times), DeviceOverheadBytes(cluster), memory_margin));
 }
 
 absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
@@ -126,17 +129,18 @@ absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workloa
 }
 
 absl::StatusOr<Predictor*> PredictorCache::Find(const ModelSpec& model, const Workload& workload,
-                                                const ClusterSpec& cluster) {
+                                                const ClusterSpec& cluster, double memory_margin) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](Entry& entry) {
     const CostModel& costs = entry.predictor.costs();
-    return costs.workload() == workload && costs.model() == model && costs.cluster() == cluster;
+    return costs.workload() == workload && costs.memory_margin() == memory_margin && costs.model() == model &&
+           costs.cluster() == cluster;
   });
   if (found != entries_.end() && found->uses < kMostUses) {
     ++found->uses;
     entries_.splice(entries_.begin(), entries_, found);
     return &entries_.front().predictor;
   }
-  auto made = Predictor::Create(model, workload, cluster);
+  auto made = Predictor::Create(model, workload, cluster, memory_margin);
   if (!made.ok()) return made.status();
   if (found != entries_.end()) entries_.erase(found);
   entries_.push_front({*std::move(made), 1});

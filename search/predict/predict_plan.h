@@ -53,9 +53,10 @@ class Predictor {
  public:
   // InvalidArgument names an invalid field of a specification (search/plan), or a figure that the cluster
   // lacks (search/cost/op_times/cluster_op_times.h). Unimplemented: a part of the model that cannot be
-  // predicted yet. Defaults of the model must be filled in.
+  // predicted yet. Defaults of the model must be filled in. `memory_margin`: as of CostModel; InvalidArgument
+  // unless CheckMemoryMargin accepts it.
   static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload,
-                                          const ClusterSpec& cluster);
+                                          const ClusterSpec& cluster, double memory_margin = 0);
 
   // InvalidArgument: the plan is illegal, with the reason in a sentence. It may use fewer ranks than the
   // cluster has. Unimplemented: an option that cannot be predicted yet.
@@ -89,7 +90,7 @@ class PredictorCache {
  public:
   // Returns the predictor of this question; valid until the next call. Errors as of Predictor::Create.
   absl::StatusOr<Predictor*> Find(const ModelSpec& model, const Workload& workload,
-                                  const ClusterSpec& cluster);
+                                  const ClusterSpec& cluster, double memory_margin = 0);
 
  private:
   struct Entry {

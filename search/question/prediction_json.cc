@@ -110,6 +110,10 @@ absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   reader.Size("global_batch", parts.global_batch);
   reader.Size("seq_len", parts.seq_len);
   reader.String("precision", parts.precision);
+  if (double margin = 0; reader.Find("memory_margin") != nullptr) {
+    reader.Number("memory_margin", margin);
+    parts.memory_margin = margin;
+  }
   const Json* model_field = reader.Find("model");
   const Json* cluster_field = reader.Find("cluster");
   const Json* plan_field = reader.Find("plan");

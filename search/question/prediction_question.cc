@@ -6,6 +6,7 @@
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "search/plan/memory_margin.h"
 #include "search/text/typical_figures.h"
 
 namespace autocfg {
@@ -45,6 +46,7 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
                               .cluster = std::move(parts.cluster),
                               .workload = {.global_batch = parts.global_batch},
                               .plan = std::move(parts.plan),
+                              .memory_margin = 0,
                               .notes = {}};
   FillDefaults(question.model, parts.seq_len);
   if (question.cluster.local) return LocalHasNoFigures();
@@ -62,11 +64,15 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
                              UnknownPrecision(parts.precision));
   }
   question.workload.precision = *precision;
+  question.memory_margin = parts.memory_margin.value_or(DefaultMemoryMargin(question.cluster));
+  if (const absl::Status status = CheckMemoryMargin(question.memory_margin); !status.ok())
+    return base::InvalidArgument("request", std::string(status.message()));
   return question;
 }
 
 absl::StatusOr<PlanPrediction> Answer(const PredictionQuestion& question, PredictorCache& predictors) {
-  const auto predictor = predictors.Find(question.model, question.workload, question.cluster);
+  const auto predictor =
+      predictors.Find(question.model, question.workload, question.cluster, question.memory_margin);
   if (!predictor.ok()) return predictor.status();
   return (*predictor)->Predict(question.plan);
 }

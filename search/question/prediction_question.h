@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,7 @@ struct QuestionParts {
   std::int64_t seq_len = 0;    // 0: the model's max_seq_len
   std::string precision = {};  // empty: DefaultPredictedPrecision
   ParallelPlan plan = {};
+  std::optional<double> memory_margin = {};  // empty: DefaultMemoryMargin
 };
 
 struct PredictionQuestion {
@@ -41,11 +43,12 @@ struct PredictionQuestion {
   ClusterSpec cluster;
   Workload workload;
   ParallelPlan plan;
+  double memory_margin = 0;        // as of CostModel
   std::vector<std::string> notes;  // on the defaults that were chosen
 };
 
-// Fills in the defaults. InvalidArgument: a cluster that is this machine ("cluster"), or an unknown precision
-// ("request", option "precision"). The rest is checked by Predictor::Create.
+// Fills in the defaults. InvalidArgument: a cluster that is this machine ("cluster"), an unknown precision
+// ("request", option "precision"), or a memory margin that CheckMemoryMargin refuses ("request"). The rest is checked by Predictor::Create.
 absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts);
 
 // Answers the question. Errors as Predictor::Create's and Predict's.

@@ -48,6 +48,7 @@ absl::StatusOr<PlanPrediction> AnswerRequest(const v1::PredictRequest& message, 
   auto plan = FromProto(message.plan());
   if (!plan.ok()) return plan.status();
   parts.plan = *std::move(plan);
+  if (message.has_memory_margin()) parts.memory_margin = message.memory_margin();
   const auto question = MakePredictionQuestion(std::move(parts));
   if (!question.ok()) return question.status();
   return Answer(*question, predictors);

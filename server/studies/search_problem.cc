@@ -17,6 +17,7 @@
 #include "proto/convert/spec_convert.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/op_times/collective_model.h"
+#include "search/plan/memory_margin.h"
 #include "search/schedule/program.h"
 #include "search/space/search_space.h"
 #include "search/text/typical_figures.h"
@@ -272,6 +273,10 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
     return absl::InvalidArgumentError(
         fmt::format("spec.time_budget_s is {}; it must not be negative", spec.time_budget_s()));
   }
+  problem.options.memory_margin =
+      spec.has_memory_margin() ? spec.memory_margin() : DefaultMemoryMargin(problem.cluster);
+  if (const absl::Status status = CheckMemoryMargin(problem.options.memory_margin); !status.ok())
+    return absl::InvalidArgumentError(fmt::format("spec.{}", std::string(status.message())));
   problem.options.exhaustive = spec.exhaustive();
   problem.options.measurable_ranks = MeasurableRanks(problem);
   problem.options.max_trials = spec.max_trials();
@@ -304,6 +309,9 @@ v1::SearchSpec ToProto(const SearchProblem& problem) {
   spec.set_time_budget_s(problem.time_budget_s);
   spec.set_device(std::string(Name(problem.device)));
   spec.set_machine_ranks(problem.machine_ranks);
+  // The default is left out, so that studies of earlier versions keep their fingerprints.
+  if (problem.options.memory_margin != DefaultMemoryMargin(problem.cluster))
+    spec.set_memory_margin(problem.options.memory_margin);
   return spec;
 }
 

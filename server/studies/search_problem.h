@@ -56,6 +56,7 @@ std::int64_t MeasurableRanks(const SearchProblem& problem);
 // - seq_len: the model's max_seq_len
 // - precision: fp32 on CPUs, bf16 on GPUs
 // - device: cpu; cuda for `local` on GPUs
+// - memory_margin: DefaultMemoryMargin
 // - missing figures of a described cluster: by AssumeTypicalFigures if it is predicted or emulated, else only
 //   those of its links
 //

@@ -203,6 +203,7 @@ v1::Recommendation StudySearch::Recommendation() const {
   answer.set_reused_op_times(reused_op_times_);
   answer.set_nothing_fits(NothingFits());
   answer.set_left_out(loop_.LeftOut());
+  answer.set_memory_margin(problem_.options.memory_margin);
   if (!calibrated_) return answer;
   const std::vector<RankedPlan> ranking = loop_.Ranking(1 + kRunnersUp);
   for (std::size_t i = 0; i < ranking.size(); ++i) {
@@ -235,7 +236,7 @@ std::string StudySearch::NothingFits() const {
   const std::optional<ParallelPlan> smallest = loop_.Smallest();
   if (!smallest) return fmt::format("none of the {} plans fits: {}", counts.enumerated, reasons);
   const CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes(),
-                        device_overhead_bytes_);
+                        device_overhead_bytes_, problem_.options.memory_margin);
   return fmt::format("none of the {} legal plans fits in memory; the smallest is {}: {}",
                      counts.out_of_memory, PlanText(*smallest), costs.PredictMemory(*smallest).reason);
 }

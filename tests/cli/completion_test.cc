@@ -40,6 +40,8 @@ std::string Complete(const std::string& words) {
 TEST(Completion, KnowsVerbsAndTheirOptions) {
   EXPECT_THAT(Complete("autocfg pre"), HasSubstr("predict\n"));
   EXPECT_THAT(Complete("autocfg search --time"), HasSubstr("--time-budget\n"));
+  EXPECT_THAT(Complete("autocfg search --memory-m"), HasSubstr("--memory-margin\n"));
+  EXPECT_THAT(Complete("autocfg explain --memory-m"), HasSubstr("--memory-margin\n"));
   EXPECT_THAT(Complete("autocfg db ba"), HasSubstr("backup\n"));
   EXPECT_THAT(Complete("autocfg db backup --out"), HasSubstr("--output\n"));
 }

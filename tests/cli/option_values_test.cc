@@ -32,5 +32,18 @@ TEST(Numbers, Real) {
   }
 }
 
+TEST(Numbers, Share) {
+  EXPECT_DOUBLE_EQ(*ParseShare("--margin", "5%"), 0.05);
+  EXPECT_EQ(*ParseShare("--margin", "0.05"), 0.05);
+  EXPECT_EQ(*ParseShare("--margin", "0"), 0);
+  EXPECT_EQ(*ParseShare("--margin", "0%"), 0);
+  EXPECT_DOUBLE_EQ(*ParseShare("--margin", "99.9%"), 0.999);
+  for (const char* bad : {"", "%", "-1%", "-0.1", "1", "100%", "5%%", "5 %", "nan", "nan%", "inf", "five"}) {
+    const auto status = ParseShare("--margin", bad).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad;
+    EXPECT_NE(status.message().find("--margin: invalid value"), std::string::npos) << status;
+  }
+}
+
 }  // namespace
 }  // namespace autocfg::cli

@@ -68,6 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
             PredictionCase{"IllegalBatch", "--global-batch", "63", {"63", "not divisible"}},
             PredictionCase{"HugeBatch", "--global-batch", "99999999999", {"--global-batch"}},
             PredictionCase{"LongSequence", "--seq-len", "2048", {"2048", "1024", "learned positions"}},
+            PredictionCase{"WholeMargin", "--memory-margin", "100%", {"--memory-margin", "'100%'", "below"}},
+            PredictionCase{"WrongMargin", "--memory-margin", "five", {"--memory-margin", "'five'", "5%"}},
             PredictionCase{"UnknownPrecision", "--precision", "fp8", {"--precision", "fp8", "bf16"}},
             PredictionCase{"Fp64OnAGpu", "--precision", "fp64", {"--cluster", "fp64 is for CPUs only"}})),
     [](const auto& info) { return std::string(std::get<0>(info.param)) + std::get<1>(info.param).name; });
@@ -75,8 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
 // An empty value is rejected for every verb, not treated as a missing option.
 TEST(PredictionBadInput, RejectsEmptyValues) {
   for (const std::string verb : {"predict", "explain"}) {
-    for (const std::string option :
-         {"--model", "--cluster", "--global-batch", "--plan", "--seq-len", "--precision"}) {
+    for (const std::string option : {"--model", "--cluster", "--global-batch", "--plan", "--seq-len",
+                                     "--precision", "--memory-margin"}) {
       std::vector<std::string> args = {verb, option, ""};
       const auto rest = Ask(verb, option, "");  // the other options
       args.insert(args.end(), rest.begin() + 1, rest.end());

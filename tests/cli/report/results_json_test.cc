@@ -90,6 +90,17 @@ TEST(SearchJson, HasTheContractsKeys) {
     EXPECT_TRUE((*json)["versions"].contains(key)) << key;
 }
 
+TEST(SearchJson, StatesTheMemoryMargin) {
+  auto answer = Answer();
+  EXPECT_EQ((*SearchJson(answer, Question()))["memory_margin"], 0);
+  EXPECT_EQ(SearchReport(answer, Question(), "").find("memory margin"), std::string::npos);
+  answer.set_memory_margin(0.05);
+  EXPECT_EQ((*SearchJson(answer, Question()))["memory_margin"], 0.05);
+  EXPECT_NE(
+      SearchReport(answer, Question(), "").find("memory margin: plans leave 5% of a rank's memory free\n"),
+      std::string::npos);
+}
+
 TEST(SearchReport, SaysHowFastPlansAreEvaluated) {
   auto answer = Answer();
   auto question = Question();

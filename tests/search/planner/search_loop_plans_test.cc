@@ -1,4 +1,5 @@
 // Tests which plans a search shows and measures, and in which order.
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <vector>
@@ -89,6 +90,29 @@ TEST(SearchLoop, FindsThatScatteredMessagesAreFasterBetweenNodes) {
   const RankedPlan all = best(others), run = best(whole);
   EXPECT_TRUE(all.plan.scatter_gather) << PlanText(all.plan);
   EXPECT_LT(all.predicted.step_time_s, 0.995 * run.predicted.step_time_s);
+}
+
+// A plan is out of memory if it takes more than the margin leaves.
+TEST(SearchLoop, FeasiblePlansLeaveTheMemoryMargin) {
+  ClusterSpec cluster = LocalRanks(8);
+  const auto with = [&](double margin) {
+    auto loop =
+        SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), cluster, {}, {.memory_margin = margin});
+    EXPECT_TRUE(loop.ok()) << loop.status();
+    EXPECT_TRUE(loop->SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
+    return *std::move(loop);
+  };
+  std::vector<std::int64_t> bytes;
+  for (const RankedPlan& r : with(0).Ranking(kAll)) bytes.push_back(r.predicted.memory.Total());
+  std::sort(bytes.begin(), bytes.end());
+  const std::int64_t middle = bytes[bytes.size() / 2];
+  cluster.groups.front().device.memory_bytes = 2 * middle;
+  SearchLoop half = with(0.5);
+  EXPECT_EQ(half.counts().predicted, std::upper_bound(bytes.begin(), bytes.end(), middle) - bytes.begin());
+  EXPECT_EQ(half.counts().out_of_memory, static_cast<std::int64_t>(bytes.size()) - half.counts().predicted);
+  for (const RankedPlan& r : half.Ranking(kAll)) EXPECT_TRUE(r.predicted.feasible) << r.predicted.reason;
+  EXPECT_FALSE(
+      SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), cluster, {}, {.memory_margin = 1}).ok());
 }
 
 // With tens of thousands of plans, the memory per plan is bounded by its record.

@@ -53,6 +53,28 @@ TEST(PredictPlan, FitsAndIsTimedWithItsInterval) {
   EXPECT_THAT(answer->notes, ElementsAre());
 }
 
+TEST(PredictPlan, FeasiblePlansLeaveTheMargin) {
+  const Question ask;
+  const ParallelPlan plan = *ParsePlanText("tp=2,pp=2,dp=2,mbs=2");
+  const auto with = [&](double margin) {
+    auto predictor = Predictor::Create(ask.model, ask.workload, ask.cluster, margin);
+    EXPECT_TRUE(predictor.ok()) << predictor.status();
+    EXPECT_EQ(predictor->costs().memory_margin(), margin);
+    return predictor->Predict(plan)->prediction;
+  };
+  const Prediction none = with(0);
+  const double used = static_cast<double>(none.memory.Total()) / static_cast<double>(none.capacity_bytes);
+  EXPECT_TRUE(none.feasible);
+  EXPECT_TRUE(with(1 - used - 1e-6).feasible);
+  const Prediction tight = with(1 - used + 1e-6);
+  EXPECT_FALSE(tight.feasible);
+  EXPECT_EQ(tight.memory, none.memory);
+  EXPECT_EQ(tight.step_time_s, none.step_time_s);
+  EXPECT_THAT(tight.reason, AllOf(HasSubstr("less than the memory margin of "), HasSubstr(" a rank has free"),
+                                  HasSubstr("the largest region")));
+  EXPECT_FALSE(Predictor::Create(ask.model, ask.workload, ask.cluster, 1).ok());
+}
+
 // On one GPU, a recomputing GPT-2 layer has 24 ops (7 forward, 6 recomputed, 11 backward), in 12 layers.
 // Embedding and head have 2 + 2 and 3 + 3. So 8 microbatches issue at least 8 x 298 ops.
 TEST(PredictPlan, HighAllowsForAScriptedHost) {

@@ -72,6 +72,27 @@ TEST(PredictionJson, HasTheContractsKeysInOrder) {
   EXPECT_GT(answer["step_time_high_s"], answer["step_time_s"]);
 }
 
+// The plan fits with the default margin of 5%, and does not with one that it exceeds by its own share.
+TEST(PredictionJson, FeasiblePlansLeaveTheMemoryMargin) {
+  Json request = Request();
+  const Json fits = Answer(request);
+  EXPECT_EQ(fits["feasible"], true);
+  const double used =
+      fits["memory_bytes"]["total"].get<double>() / fits["memory_bytes"]["capacity"].get<double>();
+  request["memory_margin"] = 1 - used + 0.01;
+  const Json tight = Answer(request);
+  EXPECT_EQ(tight["feasible"], false);
+  EXPECT_THAT(tight["reason"].get<std::string>(), HasSubstr("the memory margin"));
+  EXPECT_EQ(tight["step_time_s"], fits["step_time_s"]);
+  request["memory_margin"] = 1 - used - 0.01;
+  EXPECT_EQ(Answer(request)["feasible"], true);
+  EXPECT_DOUBLE_EQ(ParsePredictionRequest(Request())->memory_margin, 0.05);
+  for (const Json& bad : {Json(1), Json(-0.1), Json("5%"), Json(nullptr)}) {
+    request["memory_margin"] = bad;
+    EXPECT_THAT(Answer(request)["error"].get<std::string>(), HasSubstr("memory_margin is")) << bad;
+  }
+}
+
 // All fields have different values, so that swapped keys are detected.
 TEST(PredictionJson, EachKeyHasItsOwnValue) {
   Prediction prediction;

@@ -84,6 +84,9 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   ExpectRefused(with([](auto& s) { s.set_device("tpu"); }), invalid,
                 "unknown device 'tpu'; expected cpu, cuda or paced");
   ExpectRefused(with([](auto& s) { s.set_machine_ranks(-1); }), invalid, "machine_ranks");
+  ExpectRefused(with([](auto& s) { s.set_memory_margin(1); }), invalid, "spec.memory_margin is 1");
+  ExpectRefused(with([](auto& s) { s.set_memory_margin(std::nan("")); }), invalid,
+                "spec.memory_margin is nan");
   const auto axis = [&](const std::string& name, int values, std::size_t bytes) {
     return with([&](auto& s) {
       v1::SpaceAxis& axis = *s.add_space();

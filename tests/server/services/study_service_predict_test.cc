@@ -66,6 +66,12 @@ TEST_F(StudyServiceTest, PredictionsMatchTheCommandLineInOrder) {
   EXPECT_EQ(response.prediction().step_time_s(),
             nlohmann::json::parse(AnswerPredictionLine(line(plans[0]), predictors).text).at("step_time_s"));
 
+  v1::PredictRequest tight = PredictionMessage("t", line(plans[0]));
+  tight.set_memory_margin(0.999);
+  ASSERT_TRUE(stream->Write(tight) && stream->Read(&response));
+  EXPECT_FALSE(response.prediction().feasible());
+  EXPECT_THAT(response.prediction().reason(), HasSubstr("the memory margin of 99.9%"));
+
   // Bad requests get their own error; the stream continues.
   const auto wrong = [&](const std::function<void(v1::PredictRequest&)>& edit, const std::string& words) {
     v1::PredictRequest request = PredictionMessage("w", line(plans[0]));
@@ -84,6 +90,7 @@ TEST_F(StudyServiceTest, PredictionsMatchTheCommandLineInOrder) {
   wrong([](auto& r) { r.mutable_workload()->set_precision("fp12"); }, "fp12");
   wrong([](auto& r) { r.mutable_cluster()->set_local(true); }, "local has no figures");
   wrong([](auto& r) { r.mutable_plan()->set_tp(7); }, "tp");
+  wrong([](auto& r) { r.set_memory_margin(1); }, "memory_margin is 1");
   wrong([](auto& r) { r.set_id(std::string(2 << 20, 'x')); }, "longer than");
   wrong([](auto& r) { r.mutable_model()->set_name(std::string(2 << 20, 'x')); }, "longer than");
   EXPECT_EQ(response.id(), "w") << "who asked is told";

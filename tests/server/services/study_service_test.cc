@@ -48,6 +48,8 @@ TEST_F(StudyServiceTest, FingerprintIdentifiesTheNormalForm) {
   EXPECT_TRUE(differs([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(2); }));
   EXPECT_TRUE(differs([](auto& s) { s.set_exhaustive(true); }));
   EXPECT_TRUE(differs([](auto& s) { s.set_max_trials(3); }));
+  EXPECT_TRUE(differs([](auto& s) { s.set_memory_margin(0.1); }));
+  EXPECT_FALSE(differs([](auto& s) { s.set_memory_margin(0); })) << "the default of a local cluster";
   const auto axis = [](v1::SearchSpec& s, const std::string& name, const std::vector<std::string>& values) {
     auto& added = *s.add_space();
     added.set_name(name);
