@@ -29,7 +29,7 @@ const std::vector<std::string>& UnsupportedVerbs() {
 // Options that are reserved for a later version, by verb.
 const std::map<std::string, std::vector<std::string>>& UnsupportedOptions() {
   static const std::map<std::string, std::vector<std::string>> options = {
-      {"search", {"--engine", "--nodes", "--tokens", "--price-per-gpu-hour", "--mtbf-hours", "--rejected"}},
+      {"search", {"--engine", "--nodes", "--tokens", "--price-per-gpu-hour", "--mtbf-hours"}},
       {"predict", {"--engine", "--input", "--study"}},
       {"explain", {"--engine", "--input", "--study"}},
       {"train", {"--log"}}};

@@ -110,6 +110,20 @@ absl::Status StudyClient::WatchStudy(grpc::ClientContext& context, const std::st
   return status.ok() ? absl::OkStatus() : ErrorOf(connection_, status);
 }
 
+absl::Status StudyClient::ListRejected(const std::string& study,
+                                       const std::function<bool(const v1::RejectedPlans&)>& visit) {
+  v1::ListRejectedRequest request;
+  request.set_study(study);
+  grpc::ClientContext context;
+  const auto reader = stub_->ListRejected(&context, request);
+  bool wanted = true;
+  for (v1::RejectedPlans plans; wanted && reader->Read(&plans);) wanted = visit(plans);
+  if (!wanted) context.TryCancel();
+  const grpc::Status status = reader->Finish();
+  if (!wanted) return absl::CancelledError("the list of rejected plans is no longer wanted");
+  return status.ok() ? absl::OkStatus() : ErrorOf(connection_, status);
+}
+
 absl::StatusOr<std::int64_t> ParseStudyId(const std::string& text) {
   const std::string prefix = "studies/";
   const std::string number = text.starts_with(prefix) ? text.substr(prefix.size()) : text;

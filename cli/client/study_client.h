@@ -30,6 +30,10 @@ class StudyClient {
   absl::StatusOr<std::vector<v1::Study>> ListStudies();
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(const std::string& study);
 
+  // Calls `visit` for each message of the plans that the study rejected, until it returns false (Cancelled).
+  absl::Status ListRejected(const std::string& study,
+                            const std::function<bool(const v1::RejectedPlans&)>& visit);
+
   // Calls PauseBeforeRetry of proto/rpc/channel.h.
   void Pause(double seconds, const std::function<bool()>& stop);
 

@@ -15,6 +15,7 @@
 #include "cli/input/files.h"
 #include "cli/input/service_options.h"
 #include "cli/question/search_request.h"
+#include "cli/report/rejected_csv.h"
 #include "cli/report/report.h"
 #include "cli/report/results_json.h"
 #include "cli/study/embedded_service.h"
@@ -256,6 +257,33 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
   return Present(args, *ended.answer, request);
 }
 
+// Writes the file of --rejected, if it is given. A study of which no plan is left has one too.
+absl::Status WriteRejected(const SearchArgs& args, StudyClient& client, const std::string& study,
+                           const Interrupt& interrupt) {
+  if (args.rejected.empty()) return absl::OkStatus();
+  const auto path = ReplaceablePath(args.rejected);
+  if (!path.ok()) return Where("--rejected", path.status());
+  RejectedCsv file(*path);
+  absl::Status status = file.Open();
+  if (!status.ok()) return Where("--rejected", status);
+  const absl::Status listed = client.ListRejected(study, [&](const v1::RejectedPlans& plans) {
+    status = file.Add(plans);
+    return status.ok() && !interrupt.requested();
+  });
+  if (interrupt.requested()) return absl::CancelledError("--rejected: interrupted; the file was not written");
+  if (status.ok()) status = listed;
+  if (status.ok()) status = file.Finish();
+  if (!status.ok()) return Where("--rejected", status);
+  if (const std::string left_out = file.LeftOut(); !left_out.empty()) Note(left_out);
+  return absl::OkStatus();
+}
+
+// Returns the exit code of a search whose answer was presented with `code`.
+int EndOfRejected(int code, const absl::Status& rejected) {
+  if (rejected.ok()) return code;
+  return Fail(absl::IsCancelled(rejected) ? kExitInterrupted : ExitCodeOf(rejected), Text(rejected));
+}
+
 // Runs the search with a coordinator and a worker inside this process.
 int SearchHere(const SearchArgs& args, SearchRequest& request) {
   const auto database = server::DatabasePath(args.service.database);
@@ -286,8 +314,10 @@ int SearchHere(const SearchArgs& args, SearchRequest& request) {
                             LastPart(study->name())));
   }
   const Ended ended = ConcludeSearch(args, client, watcher);
+  const absl::Status rejected =
+      ended.answer ? WriteRejected(args, client, study->name(), interrupt) : absl::OkStatus();
   service->Stop();
-  return PresentEnded(args, ended, request);
+  return EndOfRejected(PresentEnded(args, ended, request), rejected);
 }
 
 // Runs the search on an existing coordinator and its workers.
@@ -308,7 +338,10 @@ int SearchThere(const SearchArgs& args, SearchRequest& request) {
             "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
             where));
   }
-  return PresentEnded(args, ConcludeSearch(args, client, watcher), request);
+  const Ended ended = ConcludeSearch(args, client, watcher);
+  const absl::Status rejected =
+      ended.answer ? WriteRejected(args, client, study->name(), interrupt) : absl::OkStatus();
+  return EndOfRejected(PresentEnded(args, ended, request), rejected);
 }
 
 int RunSearch(const SearchArgs& args) {
@@ -324,6 +357,14 @@ int RunSearch(const SearchArgs& args) {
   if (!args.output.empty()) {
     if (auto status = CheckWritable(args.output); !status.ok())
       return Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
+  }
+  if (!args.rejected.empty()) {
+    const auto path = ReplaceablePath(args.rejected);
+    if (!path.ok()) return Fail(kExitUsage, fmt::format("--rejected: {}", Text(path.status())));
+    if (const auto output = ReplaceablePath(args.output); output.ok() && *output == *path) {
+      return Fail(kExitUsage, fmt::format("--rejected: {} is also the file of --output; name another file",
+                                          args.rejected));
+    }
   }
   return pool ? SearchThere(args, *request) : SearchHere(args, *request);
 }
@@ -360,6 +401,8 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
                    "auto (a GPU where one can be used, else the CPU), cpu, cuda, or paced (emulates "
                    "--cluster on this machine)");
   verb->add_option("--output", args->output, "write the answer here as JSON, for train --input");
+  verb->add_option("--rejected", args->rejected,
+                   "write the plans that are illegal or do not fit here as CSV, each with its reason");
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->add_flag("--predict-only", args->predict_only,
                  "measure nothing; find the fastest plan by prediction, for any cluster");

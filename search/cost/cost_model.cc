@@ -89,12 +89,14 @@ CostModel::Corrections CostModel::CorrectionsOf(const ParallelPlan& plan) const 
   return {layers_.At(shape), output_layers_.At(shape)};
 }
 
+std::int64_t CostModel::UsableBytes() const { return autocfg::UsableBytes(capacity_bytes_, memory_margin_); }
+
 Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
   Prediction prediction;
   prediction.memory = WorstRankMemory(model_, workload_, plan);
   prediction.memory.device_overhead = device_overhead_bytes_;
   prediction.capacity_bytes = capacity_bytes_;
-  prediction.feasible = prediction.memory.Total() <= UsableBytes(capacity_bytes_, memory_margin_);
+  prediction.feasible = prediction.memory.Total() <= UsableBytes();
   if (!prediction.feasible)
     prediction.reason = WhyItDoesNotFit(prediction.memory, capacity_bytes_, memory_margin_);
   return prediction;

@@ -76,6 +76,10 @@ class CostModel {
   double memory_margin() const { return memory_margin_; }
   double host_op_s() const { return host_op_s_; }  // seconds in which the host issues one op
 
+  // Returns what a rank may take of its device under the margin, and what of it is left for its arena.
+  std::int64_t UsableBytes() const;
+  std::int64_t UsableArenaBytes() const { return UsableBytes() - device_overhead_bytes_; }
+
   // Returns memory alone: feasible, reason, memory and capacity.
   Prediction PredictMemory(const ParallelPlan& plan) const;
 

@@ -20,8 +20,9 @@ bool SameLayout(const ParallelPlan& a, const ParallelPlan& b) {
 
 class Collector {
  public:
-  Collector(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes, FeasiblePlans& into)
-      : space_(space), costs_(costs), arena_bytes_(arena_bytes), into_(into) {}
+  Collector(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes, FeasiblePlans& into,
+            const VisitRejected& rejected)
+      : space_(space), costs_(costs), arena_bytes_(arena_bytes), into_(into), rejected_(rejected) {}
 
   // Adds a legal plan; called in the space's order.
   void Add(const ParallelPlan& plan) {
@@ -107,6 +108,7 @@ class Collector {
     }
     if (bytes > arena_bytes_) {
       ++into_.out_of_memory;
+      if (rejected_ && !rejected_(resolved, std::nullopt)) rejected_ = nullptr;
       return kNoPlan;
     }
     const std::int32_t less_work = less_ == kNoPlan ? FindLowerZero(resolved) : less_;
@@ -157,6 +159,7 @@ class Collector {
   CostModel& costs_;
   const std::int64_t arena_bytes_;
   FeasiblePlans& into_;
+  VisitRejected rejected_;
   ParallelPlan previous_{{.tp = 0}};
   std::size_t group_ = 0;
   std::int32_t less_ = kNoPlan;
@@ -183,9 +186,9 @@ class Collector {
 
 absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostModel& costs,
                                                 std::int64_t arena_bytes, const PlanningBudget& budget,
-                                                const PlanningWatch& watch) {
+                                                const PlanningWatch& watch, const VisitRejected& rejected) {
   FeasiblePlans feasible;
-  Collector collector(space, costs, arena_bytes, feasible);
+  Collector collector(space, costs, arena_bytes, feasible, rejected);
   std::int64_t legal = 0, looks = 0;
   PlanningProgress progress;
   WatchPace pace;
@@ -213,7 +216,8 @@ absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostMo
       [&](const SearchSpace::Counts& so_far) {
         ++looks;
         return look(so_far.enumerated) && within_budget();
-      });
+      },
+      rejected);
   if (stopped) return PlanningStopped(progress);
   if (!counts.complete) feasible.cut_off_at = last;
   feasible.enumerated = counts.enumerated - collector.dropped();

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -44,12 +45,18 @@ struct FeasiblePlans {
   std::size_t Bytes() const { return plans.capacity() * sizeof(FeasiblePlan) + table.Bytes(); }
 };
 
+// Called with a plan that is rejected, in the space's order: with the first rule that it breaks, or, if it does
+// not fit in memory, with its split resolved and no rule. Returns whether to be called again.
+using VisitRejected = std::function<bool(const ParallelPlan&, std::optional<IllegalReason>)>;
+
 // Returns the legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. `costs` resolves
 // split=auto. If the result equals a split that the space enumerates anyway, the plan is a duplicate: it is
 // dropped and not counted. enumerated = illegal + out_of_memory + plans. Ends early, with what was found,
-// when the budget is used up. Cancelled once `watch` says no.
+// when the budget is used up. Cancelled once `watch` says no. Visiting what is rejected makes it slower, since
+// illegal plans are else counted many at once.
 absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostModel& costs,
                                                 std::int64_t arena_bytes, const PlanningBudget& budget = {},
-                                                const PlanningWatch& watch = {});
+                                                const PlanningWatch& watch = {},
+                                                const VisitRejected& rejected = {});
 
 }  // namespace autocfg

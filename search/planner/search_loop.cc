@@ -45,6 +45,20 @@ SearchLoop::SearchLoop(SearchLoop&&) noexcept = default;
 SearchLoop& SearchLoop::operator=(SearchLoop&&) noexcept = default;
 SearchLoop::~SearchLoop() = default;
 
+absl::StatusOr<SearchSpace> PlannedSpace(const ModelSpec& model, const Workload& workload,
+                                         const ClusterSpec& cluster, const AxisValues& space,
+                                         const SearchOptions& options, const PlanningWatch& watch) {
+  absl::StatusOr<SearchSpace> plans = SearchSpace::Create(
+      model, workload, RankCount(cluster), space,
+      {.predict_only = options.predict_only, .hides_collectives = HidesCollectives(cluster)});
+  if (!plans.ok()) return plans.status();
+  const bool thinned = plans->ThinRecompute(
+      options.budget.PlansOf(model.layers), options.budget.cases,
+      [&](const SearchSpace::Counts& counts) { return !watch || watch({.enumerated = counts.enumerated}); });
+  if (!thinned) return PlanningStopped({});
+  return plans;
+}
+
 absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Workload& workload,
                                               const ClusterSpec& cluster, const AxisValues& space,
                                               const SearchOptions& options, const PlanningWatch& watch) {
@@ -60,14 +74,8 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
       return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
   }
   if (absl::Status status = CheckMemoryMargin(options.memory_margin); !status.ok()) return status;
-  absl::StatusOr<SearchSpace> plans = SearchSpace::Create(
-      model, workload, RankCount(cluster), space,
-      {.predict_only = options.predict_only, .hides_collectives = HidesCollectives(cluster)});
+  absl::StatusOr<SearchSpace> plans = PlannedSpace(model, workload, cluster, space, options, watch);
   if (!plans.ok()) return plans.status();
-  const bool thinned = plans->ThinRecompute(
-      options.budget.PlansOf(model.layers), options.budget.cases,
-      [&](const SearchSpace::Counts& counts) { return !watch || watch({.enumerated = counts.enumerated}); });
-  if (!thinned) return PlanningStopped({});
 
   auto state = std::make_unique<SearchState>();
   state->model = model;
@@ -82,7 +90,7 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
   }
   state->costs = NominalCosts(*state);
   state->watch = watch;
-  absl::StatusOr<FeasiblePlans> feasible = state->FindFeasible(*state->costs, DeviceOverheadBytes(cluster));
+  absl::StatusOr<FeasiblePlans> feasible = state->FindFeasible(*state->costs);
   if (!feasible.ok()) return feasible.status();
   state->feasible = *std::move(feasible);
   state->CountFeasible();
@@ -150,13 +158,13 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
   // memory.
   s.feasible = FeasiblePlans();
   s.costs = NominalCosts(s);
-  absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*costs, device_overhead_bytes);
+  absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*costs);
   if (!feasible.ok()) return feasible.status();
   absl::StatusOr<TimedPlans> timed = PredictTimes(*costs, *feasible, s.watch);
   if (!timed.ok()) {
     // Finds them again, for another try.
     *feasible = FeasiblePlans();
-    feasible = s.FindFeasible(*s.costs, DeviceOverheadBytes(s.cluster));
+    feasible = s.FindFeasible(*s.costs);
     if (!feasible.ok()) return feasible.status();
     s.feasible = *std::move(feasible);
     return timed.status();

@@ -46,6 +46,12 @@ struct SearchOptions {
   PlanningBudget budget = {};
 };
 
+// Returns the space that a search with these options goes through, thinned to its budget. InvalidArgument and
+// Unimplemented: as of SearchSpace::Create. Cancelled once `watch` says no.
+absl::StatusOr<SearchSpace> PlannedSpace(const ModelSpec& model, const Workload& workload,
+                                         const ClusterSpec& cluster, const AxisValues& space,
+                                         const SearchOptions& options, const PlanningWatch& watch = {});
+
 inline constexpr std::size_t kMostCandidates = 20'000;
 
 // Result of a trial. Times are seconds of each timed step.

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/statistics.h"
-#include "search/plan/memory_margin.h"
 #include "search/planner/recalibration.h"
 #include "search/planner/slice.h"
 #include "search/schedule/program.h"
@@ -40,10 +39,8 @@ double LeastSeconds(const SearchState& s, std::size_t i) {
 
 }  // namespace
 
-absl::StatusOr<FeasiblePlans> SearchState::FindFeasible(CostModel& cost_model,
-                                                        std::int64_t device_overhead_bytes) const {
-  const std::int64_t usable = UsableBytes(MemoryCapacity(cluster), options.memory_margin);
-  return FindFeasiblePlans(space, cost_model, usable - device_overhead_bytes, options.budget, watch);
+absl::StatusOr<FeasiblePlans> SearchState::FindFeasible(CostModel& cost_model) const {
+  return FindFeasiblePlans(space, cost_model, cost_model.UsableArenaBytes(), options.budget, watch);
 }
 
 void SearchState::CountFeasible() {

@@ -62,7 +62,7 @@ struct SearchState {
   std::vector<std::pair<std::size_t, std::int64_t>> drawn;
   std::set<std::pair<std::size_t, std::int64_t>> asked;  // handed out, not observed yet
 
-  absl::StatusOr<FeasiblePlans> FindFeasible(CostModel& cost_model, std::int64_t device_overhead_bytes) const;
+  absl::StatusOr<FeasiblePlans> FindFeasible(CostModel& cost_model) const;
   // Sets `counts` from the feasible plans.
   void CountFeasible();
 

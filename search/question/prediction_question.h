@@ -48,7 +48,8 @@ struct PredictionQuestion {
 };
 
 // Fills in the defaults. InvalidArgument: a cluster that is this machine ("cluster"), an unknown precision
-// ("request", option "precision"), or a memory margin that CheckMemoryMargin refuses ("request"). The rest is checked by Predictor::Create.
+// ("request", option "precision"), or a memory margin that CheckMemoryMargin refuses ("request"). The rest is
+// checked by Predictor::Create.
 absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts);
 
 // Answers the question. Errors as Predictor::Create's and Predict's.

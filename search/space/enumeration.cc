@@ -44,8 +44,8 @@ class SearchSpace::Enumeration {
   using Cases = std::map<std::int64_t, std::int64_t>;
 
   Enumeration(const SearchSpace& space, const std::function<bool(const ParallelPlan&)>& visit,
-              const GoOn& go_on)
-      : space_(space), visit_(visit), go_on_(go_on) {
+              const GoOn& go_on, const VisitIllegal& visit_illegal = {})
+      : space_(space), visit_(visit), go_on_(go_on), visit_illegal_(visit_illegal) {
     std::vector<std::string_view> variants;
     for (const VariantAxis& axis : space.variants_) {
       // An axis of one value has no level: no later value replaces it.
@@ -74,7 +74,8 @@ class SearchSpace::Enumeration {
   }
 
   Counts Run() {
-    Count(static_cast<std::size_t>(IllegalReason::kRanksNotDivisible), space_.unusable_sizes_);
+    for (const MeshOptions& mesh : space_.unusable_sizes_)
+      CountOne(static_cast<std::size_t>(IllegalReason::kRanksNotDivisible), ParallelPlan(mesh));
     for (const std::int64_t tp : space_.tp_) {
       plan_.tp = tp;
       if (VisitPipelines(FirstBroken(kTensor, kNone))) continue;
@@ -102,6 +103,11 @@ class SearchSpace::Enumeration {
   void Count(std::size_t rule, std::int64_t plans) {
     counts_.enumerated += plans;
     counts_.illegal[rule] += plans;
+  }
+
+  void CountOne(std::size_t rule, const ParallelPlan& plan) {
+    Count(rule, 1);
+    if (visit_illegal_ && !visit_illegal_(plan, static_cast<IllegalReason>(rule))) visit_illegal_ = nullptr;
   }
 
   // Returns the first broken rule of this level and of those outside, `before`.
@@ -190,7 +196,7 @@ class SearchSpace::Enumeration {
     for (const SplitCase& c : cases) {
       if (!GoesOn()) return false;
       const std::size_t broken = std::min(outer, c.broken);
-      if (variants_.empty() && rules_at_[kSplit].empty() && IsDecided(kSplit, broken)) {
+      if (!visit_illegal_ && variants_.empty() && rules_at_[kSplit].empty() && IsDecided(kSplit, broken)) {
         Count(broken, c.recomputes);
         continue;
       }
@@ -230,7 +236,7 @@ class SearchSpace::Enumeration {
       return true;
     }
     const std::vector<RecomputeValue>& values = RecomputeValues();
-    if (IsDecided(level - 1, outer)) {
+    if (!visit_illegal_ && IsDecided(level - 1, outer)) {
       Count(outer, static_cast<std::int64_t>(values.size()));
       return true;
     }
@@ -238,7 +244,7 @@ class SearchSpace::Enumeration {
       plan_.recompute = value.mode;
       plan_.recompute_layers = value.layers;
       if (const std::size_t broken = FirstBroken(level, outer); broken != kNone) {
-        Count(broken, 1);
+        CountOne(broken, plan_);
         continue;
       }
       ++counts_.enumerated;
@@ -260,7 +266,8 @@ class SearchSpace::Enumeration {
   const SearchSpace& space_;
   const std::function<bool(const ParallelPlan&)>& visit_;
   const GoOn& go_on_;
-  Cases* cases_ = nullptr;  // if legal cases are counted only
+  VisitIllegal visit_illegal_;  // empty: illegal plans are counted only
+  Cases* cases_ = nullptr;      // if legal cases are counted only
   std::int64_t looked_ = 0;
   const std::span<const LegalityRule> rules_ = LegalityRules();
   std::vector<const VariantAxis*> variants_;        // those with a level
@@ -277,8 +284,8 @@ class SearchSpace::Enumeration {
 };
 
 SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit,
-                                              const GoOn& go_on) const {
-  return Enumeration(*this, visit, go_on).Run();
+                                              const GoOn& go_on, const VisitIllegal& visit_illegal) const {
+  return Enumeration(*this, visit, go_on, visit_illegal).Run();
 }
 
 bool SearchSpace::ThinRecompute(std::int64_t most, std::int64_t most_cases, const GoOn& go_on) {

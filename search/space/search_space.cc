@@ -142,9 +142,9 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     for (const ParallelPlan& plan : plans) recompute_.push_back({plan.recompute, plan.recompute_layers});
     SortRecompute(recompute_);
   }
-  if (name == "tp") MoveAsideUnusable(tp_);
-  if (name == "pp") MoveAsideUnusable(pp_);
-  if (name == "dp") MoveAsideUnusable(dp_);
+  if (name == "tp") MoveAsideUnusable(tp_, &MeshOptions::tp);
+  if (name == "pp") MoveAsideUnusable(pp_, &MeshOptions::pp);
+  if (name == "dp") MoveAsideUnusable(dp_, &MeshOptions::dp);
   return absl::OkStatus();
 }
 
@@ -179,8 +179,15 @@ void SearchSpace::SetVariantDefaults() {
   }
 }
 
-void SearchSpace::MoveAsideUnusable(std::vector<std::int64_t>& sizes) {
-  unusable_sizes_ += std::erase_if(sizes, [this](std::int64_t size) { return ranks_ % size != 0; });
+void SearchSpace::MoveAsideUnusable(std::vector<std::int64_t>& sizes, std::int64_t MeshOptions::*size) {
+  const auto unusable = [this](std::int64_t value) { return ranks_ % value != 0; };
+  for (const std::int64_t value : sizes) {
+    if (!unusable(value)) continue;
+    MeshOptions mesh;
+    mesh.*size = value;
+    unusable_sizes_.push_back(mesh);
+  }
+  std::erase_if(sizes, unusable);
 }
 
 bool SearchSpace::HasPlainSchedule() const {

@@ -67,10 +67,16 @@ class SearchSpace {
   bool ThinRecompute(std::int64_t most, std::int64_t most_cases, const GoOn& go_on = {});
   std::int64_t RecomputeStep() const { return recompute_step_; }  // 1: every K
 
+  // Called with an illegal plan and the first rule that it breaks, in the order of the space. Before all
+  // others, once for each size that divides no layout of all ranks, with the other sizes at 1. Returns
+  // whether to be called again.
+  using VisitIllegal = std::function<bool(const ParallelPlan&, IllegalReason)>;
+
   // Calls `visit` for every legal plan of the space in canonical form, each once, until it or `go_on` returns
   // false.
-  // Counts the illegal ones by the first rule that they break (FindIllegality). `enumerated` counts both. All
-  // plans use all ranks: tp*pp*dp == ranks. split=auto is visited as such.
+  // Counts the illegal ones by the first rule that they break (FindIllegality): many at once, unless
+  // `visit_illegal` is to see each. `enumerated` counts both. All plans use all ranks: tp*pp*dp == ranks.
+  // split=auto is visited as such.
   //
   // Order, the last changes fastest: tp, pp, mbs ascending; gpipe, 1f1b, interleaved; vpp ascending; even,
   // auto, explicit splits; the other options in the order of the table, each in the order of its values;
@@ -81,7 +87,8 @@ class SearchSpace {
   // are redundant in a plan stand for the default. By default values that are covered are left out. full:K
   // with the K of a stage's layers stands for full, an explicit split of equal stages for even. If a split
   // cannot be laid out at all, K is not gone through.
-  Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit, const GoOn& go_on = {}) const;
+  Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit, const GoOn& go_on = {},
+                      const VisitIllegal& visit_illegal = {}) const;
 
   // Returns whether the split of `plan` (even or explicit) is among those of the space at the plan's number
   // of stages.
@@ -113,7 +120,7 @@ class SearchSpace {
   void SetScheduleDefaults();
   void SetVariantDefaults();
   absl::Status CheckCombinations() const;
-  void MoveAsideUnusable(std::vector<std::int64_t>& sizes);
+  void MoveAsideUnusable(std::vector<std::int64_t>& sizes, std::int64_t MeshOptions::*size);
   bool HasPlainSchedule() const;                              // one of one stage per rank, with vpp = 1
   bool HasVirtualStages() const;                              // one of several, with a vpp of 2 or more
   absl::Status CheckAllowed(const ParallelPlan& plan) const;  // that the search may predict or run it
@@ -124,7 +131,7 @@ class SearchSpace {
   Workload workload_;
   SpaceOptions options_;
   std::int64_t ranks_ = 1;
-  std::int64_t unusable_sizes_ = 0;  // values of tp, pp, dp that divide no layout of all ranks
+  std::vector<MeshOptions> unusable_sizes_;  // values of tp, pp, dp that divide no layout of all ranks
   std::vector<std::int64_t> tp_, pp_, dp_, micro_batch_, virtual_stages_;  // ascending
   std::vector<Schedule> schedules_;
   bool even_ = true, auto_ = true;

@@ -9,7 +9,9 @@
 #include "server/services/grpc_call.h"
 #include "server/services/list_page.h"
 #include "server/services/study_streams.h"
+#include "server/studies/planning_gate.h"
 #include "server/studies/search_problem.h"
+#include "server/studies/study_rejections.h"
 #include "server/studies/study_states.h"
 
 namespace autocfg::server {
@@ -313,6 +315,30 @@ grpc::Status StudyServiceImpl::Predict(
     if (!stream->Write(AnswerPrediction(request, predictors))) break;  // the caller is gone
   }
   return grpc::Status::OK;
+}
+
+grpc::Status StudyServiceImpl::ListRejected(grpc::ServerContext* context,
+                                            const v1::ListRejectedRequest* request,
+                                            grpc::ServerWriter<v1::RejectedPlans>* writer) {
+  const auto id = ParseStudyName(request->study());
+  if (!id.ok()) return ToGrpc(id.status());
+  if (!Enter(rejections_, kMaxRejections)) {
+    return ToGrpc(absl::ResourceExhaustedError(
+        fmt::format("{} calls list rejected plans, the most that this coordinator allows; try again later",
+                    kMaxRejections)));
+  }
+  const absl::Cleanup leave = [this] {
+    Leave(rejections_);
+    GiveBackFreedMemory();
+  };
+  const auto wanted = [&](const PlanningProgress&) {
+    return !context->IsCancelled() && !parts_.notifier.closed();
+  };
+  const absl::Status status =
+      autocfg::server::ListRejected(parts_.store, *id, request->most(), wanted,
+                                    [&](const v1::RejectedPlans& plans) { return writer->Write(plans); });
+  if (absl::IsCancelled(status) && parts_.notifier.closed()) return ToGrpc(CoordinatorClosing());
+  return ToGrpc(status);
 }
 
 }  // namespace autocfg::server

@@ -23,6 +23,8 @@ namespace autocfg::server {
 // far more (coordinator.cc), and the rest remain for unary calls.
 inline constexpr int kMaxWatchers = 128;
 inline constexpr int kMaxPredictors = 128;
+// Of ListRejected streams, each of which plans a study again.
+inline constexpr int kMaxRejections = 2;
 
 // Dependencies of a StudyServiceImpl; all must outlive it.
 struct StudyServiceParts {
@@ -60,6 +62,8 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   grpc::Status RetryTrial(grpc::ServerContext*, const v1::RetryTrialRequest*, v1::Trial*) override;
   grpc::Status Predict(grpc::ServerContext*,
                        grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>*) override;
+  grpc::Status ListRejected(grpc::ServerContext*, const v1::ListRejectedRequest*,
+                            grpc::ServerWriter<v1::RejectedPlans>*) override;
 
   // Not supported yet.
   grpc::Status ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
@@ -85,9 +89,10 @@ class StudyServiceImpl final : public v1::StudyService::Service {
 
   const StudyServiceParts parts_;
   StudyReplays replays_;
-  absl::Mutex streams_mutex_;  // guards both counters of streams, each of which takes a thread
+  absl::Mutex streams_mutex_;  // guards the counters of streams, each of which takes a thread
   int watchers_ = 0;
   int predictors_ = 0;
+  int rejections_ = 0;
 };
 
 }  // namespace autocfg::server

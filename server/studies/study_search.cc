@@ -8,15 +8,13 @@
 #include "fmt/format.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
-#include "proto/convert/trainer_convert.h"
 #include "proto/merge_results.h"
-#include "search/cost/op_times/cluster_op_times.h"
-#include "search/cost/op_times/measured_on_links.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
 #include "search/predict/prediction_interval.h"
 #include "search/space/search_space.h"
 #include "server/names/names.h"
+#include "server/studies/study_op_times.h"
 
 namespace autocfg::server {
 namespace {
@@ -90,34 +88,22 @@ absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& 
 }
 
 absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(OutcomeSource& source) {
-  if (!NeedsCalibration(problem_)) {
-    auto times = ClusterOpTimes::Create(problem_.cluster, problem_.workload.precision);
-    if (!times.ok()) return times.status();
-    device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
-    if (EvidenceOf(problem_) == Evidence::kPrediction) {
-      unmeasured_ = std::make_shared<CostModel>(problem_.model, problem_.workload, problem_.cluster, *times);
-    }
-    return std::shared_ptr<const OpTimeModel>(*std::move(times));
+  std::optional<Store::Calibration> calibration;
+  if (NeedsCalibration(problem_)) {
+    auto measured = source.Calibrate(loop_);
+    if (!measured.ok()) return measured.status();
+    calibration = *std::move(measured);
   }
-  const auto calibration = source.Calibrate(loop_);
-  if (!calibration.ok()) return calibration.status();
-  if (!calibration->has_value()) return nullptr;
-  std::vector<OpTime> measured;
-  for (const v1::OpTime& message : (*calibration)->result.ops()) {
-    auto time = FromProto(message);
-    if (!time.ok()) return time.status();
-    measured.push_back(*std::move(time));
+  auto known = OpTimesOf(problem_, calibration);
+  if (!known.ok()) return known.status();
+  if (!known->has_value()) return nullptr;
+  device_overhead_bytes_ = (*known)->device_overhead_bytes;
+  reused_op_times_ = (*known)->reused;
+  if (EvidenceOf(problem_) == Evidence::kPrediction && !NeedsCalibration(problem_)) {
+    unmeasured_ =
+        std::make_shared<CostModel>(problem_.model, problem_.workload, problem_.cluster, (*known)->times);
   }
-  reused_op_times_ = (*calibration)->reused_ops;
-  device_overhead_bytes_ = (*calibration)->result.device_overhead_bytes();
-  // overhead was not measured: keep the estimate
-  if (device_overhead_bytes_ == 0 && UsesGpus(problem_.device))
-    device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
-  OpTimes times(measured);
-  if (problem_.cluster.local) return std::make_shared<const OpTimes>(std::move(times));
-  auto with_links = MeasuredOnLinks::Create(std::move(times), problem_.cluster);
-  if (!with_links.ok()) return with_links.status();
-  return std::shared_ptr<const OpTimeModel>(*std::move(with_links));
+  return (*known)->times;
 }
 
 absl::Status StudySearch::Drive(OutcomeSource& source) {

@@ -27,7 +27,7 @@ SearchState HalfWay(std::int64_t measurable_ranks) {
   s.space = *SearchSpace::Create(s.model, s.workload, 8, {}, {});
   s.costs =
       std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::make_shared<const NominalTimes>());
-  s.feasible = *s.FindFeasible(*s.costs, 0);
+  s.feasible = *s.FindFeasible(*s.costs);
   s.timed = *PredictTimes(*s.costs, s.feasible);
   s.calibrated = true;
   for (std::size_t i = 0; i < 4; ++i) {

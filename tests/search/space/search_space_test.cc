@@ -438,6 +438,42 @@ TEST(SearchSpace, KnowsWhichSplitsItGoesThrough) {
   EXPECT_FALSE(holds({"auto", "1+3"}, uneven));
 }
 
+// Illegal plans are counted many at once, or visited one by one, each once, with the rule that it breaks.
+TEST(SearchSpace, VisitsIllegalPlansIfAsked) {
+  const ModelSpec model = Model(6, 6);
+  const Workload workload = Batch(12);
+  for (const AxisValues& values :
+       {AxisValues{},
+        AxisValues{{"sp", {"0"}}, {"zero", {"0"}}, {"p2p_overlap", {"0"}}, {"scatter_gather", {"0"}}},
+        AxisValues{{"split", {"even", "auto", "4+2", "9+9"}}, {"recompute", {"none", "full:3"}}}}) {
+    const auto space = SearchSpace::Create(model, workload, 8, values);
+    ASSERT_TRUE(space.ok()) << space.status();
+    SearchSpace::Counts counted;
+    const std::vector<ParallelPlan> legal = Legal(*space, &counted);
+    ASSERT_GT(IllegalCount(counted), 20);
+    for (const std::int64_t most : {IllegalCount(counted) + 1, std::int64_t{7}}) {
+      std::set<ParallelPlan> illegal;
+      std::int64_t visited = 0, legal_visited = 0;
+      const SearchSpace::Counts found = space->ForEachLegal(
+          [&](const ParallelPlan& plan) {
+            EXPECT_EQ(plan, legal[static_cast<std::size_t>(legal_visited)]);
+            ++legal_visited;
+            return true;
+          },
+          {},
+          [&](const ParallelPlan& plan, IllegalReason reason) {
+            EXPECT_EQ(FindIllegality(model, workload, 8, plan), reason) << PlanText(plan);
+            EXPECT_TRUE(illegal.insert(plan).second) << "twice: " << PlanText(plan);
+            return ++visited < most;
+          });
+      EXPECT_EQ(visited, std::min(most, IllegalCount(counted)));
+      EXPECT_EQ(legal_visited, static_cast<std::int64_t>(legal.size()));
+      EXPECT_EQ(found.illegal, counted.illegal);
+      EXPECT_EQ(found.enumerated, counted.enumerated);
+    }
+  }
+}
+
 TEST(SearchSpace, MicroBatchesThatDoNotDivideAreNamed) {
   const auto space = SearchSpace::Create(Model(), Batch(8), 1, {{"mbs", {"3", "16", "2147483647"}}});
   ASSERT_TRUE(space.ok());

@@ -1,0 +1,46 @@
+#include "server/studies/study_op_times.h"
+
+#include <utility>
+#include <vector>
+
+#include "proto/convert/trainer_convert.h"
+#include "search/cost/op_times/cluster_op_times.h"
+#include "search/cost/op_times/measured_on_links.h"
+#include "search/cost/op_times/op_times.h"
+
+namespace autocfg::server {
+
+absl::StatusOr<std::optional<StudyOpTimes>> OpTimesOf(const SearchProblem& problem,
+                                                      const std::optional<Store::Calibration>& calibration) {
+  StudyOpTimes known;
+  if (!NeedsCalibration(problem)) {
+    auto times = ClusterOpTimes::Create(problem.cluster, problem.workload.precision);
+    if (!times.ok()) return times.status();
+    known.times = *std::move(times);
+    known.device_overhead_bytes = DeviceOverheadBytes(problem.cluster);
+    return known;
+  }
+  if (!calibration) return std::nullopt;
+  std::vector<OpTime> measured;
+  for (const v1::OpTime& message : calibration->result.ops()) {
+    auto time = FromProto(message);
+    if (!time.ok()) return time.status();
+    measured.push_back(*std::move(time));
+  }
+  known.reused = calibration->reused_ops;
+  known.device_overhead_bytes = calibration->result.device_overhead_bytes();
+  // overhead was not measured: keep the estimate
+  if (known.device_overhead_bytes == 0 && UsesGpus(problem.device))
+    known.device_overhead_bytes = DeviceOverheadBytes(problem.cluster);
+  OpTimes times(measured);
+  if (problem.cluster.local) {
+    known.times = std::make_shared<const OpTimes>(std::move(times));
+    return known;
+  }
+  auto with_links = MeasuredOnLinks::Create(std::move(times), problem.cluster);
+  if (!with_links.ok()) return with_links.status();
+  known.times = *std::move(with_links);
+  return known;
+}
+
+}  // namespace autocfg::server
