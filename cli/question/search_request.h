@@ -23,6 +23,7 @@ struct SearchArgs {
   bool exhaustive = false;
   bool predict_only = false;
   bool json = false;
+  bool pareto = false;
   std::string program;  // command that starts this program
 };
 

@@ -20,6 +20,7 @@ namespace {
 // Keeps a row of the runners-up within 120 columns.
 constexpr std::size_t kPlanColumn = 70;
 constexpr std::size_t kColumns = 120;
+constexpr int kFrontRows = 8;
 
 std::string LowerCase(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
@@ -154,6 +155,36 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
          "  it is not a step time of the plan; it corrects the predictions, which rank all plans\n";
 }
 
+// Returns the runner-up with the lead on it, and which option matters most; empty if neither is known.
+std::string Why(const v1::Recommendation& answer) {
+  std::string text;
+  if (const auto lead = LeadOf(answer)) {
+    const v1::Candidate& second = answer.runners_up(0);
+    text += fmt::format("why: the runner-up takes {:.1f}% {} ({})\n", 100 * std::abs(*lead),
+                        *lead < 0 ? "less by prediction" : "more", base::SecondsText(RankedSeconds(second)));
+  }
+  if (answer.has_matters_most()) {
+    const v1::OptionEffect& effect = answer.matters_most();
+    text += fmt::format("{}{} matters most: {}\n", text.empty() ? "why: " : "     ", effect.option(),
+                        effect.because());
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
+// Shows at most kFrontRows plans: both ends and others between.
+std::string Front(const v1::Recommendation& answer) {
+  std::vector<std::vector<std::string>> rows = {
+      {"less memory for more time", "step time", "memory per rank"}};
+  const int plans = answer.pareto_memory_size(), shown = std::min(plans, kFrontRows);
+  for (int i = 0; i < shown; ++i) {
+    const v1::Candidate& candidate = answer.pareto_memory(shown == 1 ? 0 : i * (plans - 1) / (shown - 1));
+    rows.push_back({ShortPlan(candidate.plan_text(), kPlanColumn),
+                    base::SecondsText(RankedSeconds(candidate)),
+                    base::BytesText(candidate.predicted().memory_bytes().total())});
+  }
+  return Table(rows) + "\n";
+}
+
 }  // namespace
 
 std::string_view SliceMark(const v1::Measurement& measured) { return measured.slice() ? " (the slice)" : ""; }
@@ -254,11 +285,12 @@ std::string TextOf(const TrialEnds& ends) {
 }
 
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
-                         const std::string& next) {
+                         const std::string& next, bool front) {
   std::string text;
   if (answer.nothing_fits().empty()) {
-    text += BestText(answer.best(), question) + "\n";
+    text += BestText(answer.best(), question) + "\n" + Why(answer);
     if (!answer.runners_up().empty()) text += RunnersUp(answer, question.predict_only) + "\n";
+    if (front) text += Front(answer);
   } else {
     text += fmt::format("nothing fits: {}\n\n", answer.nothing_fits());
   }

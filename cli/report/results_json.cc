@@ -124,6 +124,62 @@ absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQ
   return json;
 }
 
+double RankedSeconds(const v1::Candidate& candidate) {
+  const bool whole = candidate.has_measured() && !candidate.measured().slice();
+  return whole ? candidate.measured().median_step_time_s() : candidate.predicted().step_time_s();
+}
+
+std::optional<double> LeadOf(const v1::Recommendation& answer) {
+  if (!answer.has_best() || answer.runners_up().empty()) return std::nullopt;
+  const double best_s = RankedSeconds(answer.best());
+  if (!(best_s > 0)) return std::nullopt;
+  return RankedSeconds(answer.runners_up(0)) / best_s - 1;
+}
+
+namespace {
+
+// Returns why the best plan is the best: the runner-up, its lead, and which option matters most.
+absl::StatusOr<Json> WhyJson(const v1::Recommendation& answer) {
+  Json json{{"runner_up", nullptr}, {"lead", nullptr}, {"matters_most", nullptr}};
+  if (!answer.runners_up().empty()) {
+    const v1::Candidate& second = answer.runners_up(0);
+    const auto plan = FromProto(second.plan());
+    if (!plan.ok()) return plan.status();
+    json["runner_up"] = Json{{"plan", PlanJson(*plan)},
+                             {"plan_text", PlanText(*plan)},
+                             {"provenance", Provenance(second)},
+                             {"step_time_s", RankedSeconds(second)}};
+  }
+  if (const auto lead = LeadOf(answer)) json["lead"] = *lead;
+  if (answer.has_matters_most()) {
+    const v1::OptionEffect& effect = answer.matters_most();
+    const auto plan = FromProto(effect.plan());
+    if (!plan.ok()) return plan.status();
+    json["matters_most"] =
+        Json{{"option", effect.option()},   {"chosen", effect.chosen()},
+             {"instead", effect.instead()}, {"costs", effect.costs()},
+             {"because", effect.because()}, {"only_this_changed", effect.only_this_changed()},
+             {"plan", PlanJson(*plan)},     {"plan_text", PlanText(*plan)}};
+  }
+  return json;
+}
+
+absl::StatusOr<Json> FrontJson(const v1::Recommendation& answer) {
+  Json json = Json::array();
+  for (const v1::Candidate& candidate : answer.pareto_memory()) {
+    const auto plan = FromProto(candidate.plan());
+    if (!plan.ok()) return plan.status();
+    json.push_back(Json{{"plan", PlanJson(*plan)},
+                        {"plan_text", PlanText(*plan)},
+                        {"provenance", Provenance(candidate)},
+                        {"step_time_s", RankedSeconds(candidate)},
+                        {"total_memory_bytes", candidate.predicted().memory_bytes().total()}});
+  }
+  return json;
+}
+
+}  // namespace
+
 double EvaluatedPerSecond(const v1::Recommendation& answer) {
   const double plan_s = answer.plan_cpu_s();
   return plan_s > 0 ? static_cast<double>(answer.counts().evaluated()) / plan_s : 0;
@@ -145,6 +201,13 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
     json["best"] = nullptr;
     json["reason"] = answer.nothing_fits();
   }
+  if (answer.nothing_fits().empty()) {
+    auto why = WhyJson(answer);
+    if (!why.ok()) return why.status();
+    json["why"] = *std::move(why);
+  } else {
+    json["why"] = nullptr;
+  }
   json["memory_margin"] = answer.memory_margin();
   json["runners_up"] = Json::array();
   for (const auto& candidate : answer.runners_up()) {
@@ -152,6 +215,9 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
     if (!runner_up.ok()) return runner_up.status();
     json["runners_up"].push_back(*std::move(runner_up));
   }
+  auto front = FrontJson(answer);
+  if (!front.ok()) return front.status();
+  json["pareto_memory"] = *std::move(front);
   const auto& counts = answer.counts();
   json["counts"] = Json{{"enumerated", counts.enumerated()},       {"illegal", counts.illegal()},
                         {"out_of_memory", counts.out_of_memory()}, {"predicted", counts.predicted()},

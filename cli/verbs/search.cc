@@ -1,9 +1,11 @@
 // autocfg search: finds the fastest plan that fits. Uses a coordinator and a worker inside this process, or
 // those of --coordinator.
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -105,7 +107,8 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
     }
   }
   const std::string text =
-      args.json ? json->dump(2) + "\n" : SearchReport(answer, question, NextCommand(args, answer, request));
+      args.json ? json->dump(2) + "\n"
+                : SearchReport(answer, question, NextCommand(args, answer, request), args.pareto);
   if (const int code = Answer(text); code != kExitDone) return code;
   if (!found) return Fail(kExitNegative, fmt::format("nothing fits: {}", answer.nothing_fits()));
   return kExitDone;
@@ -361,7 +364,11 @@ int RunSearch(const SearchArgs& args) {
   if (!args.rejected.empty()) {
     const auto path = ReplaceablePath(args.rejected);
     if (!path.ok()) return Fail(kExitUsage, fmt::format("--rejected: {}", Text(path.status())));
-    if (const auto output = ReplaceablePath(args.output); output.ok() && *output == *path) {
+    std::error_code ignored;
+    const auto place = [&](const std::string& file) {
+      return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
+    };
+    if (!args.output.empty() && place(args.output) == place(*path)) {
       return Fail(kExitUsage, fmt::format("--rejected: {} is also the file of --output; name another file",
                                           args.rejected));
     }
@@ -403,6 +410,8 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option("--output", args->output, "write the answer here as JSON, for train --input");
   verb->add_option("--rejected", args->rejected,
                    "write the plans that are illegal or do not fit here as CSV, each with its reason");
+  verb->add_flag("--pareto", args->pareto,
+                 "also print the plans that no other beats in both step time and memory");
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->add_flag("--predict-only", args->predict_only,
                  "measure nothing; find the fastest plan by prediction, for any cluster");

@@ -1,6 +1,7 @@
 #include "search/planner/feasible_plans.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,11 @@ namespace {
 bool SameLayout(const ParallelPlan& a, const ParallelPlan& b) {
   return a.mesh() == b.mesh() && a.micro_batch == b.micro_batch && a.schedule == b.schedule &&
          a.virtual_stages == b.virtual_stages;
+}
+
+std::uint32_t Kibibytes(std::int64_t bytes) {
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>((bytes + 1023) / 1024, std::numeric_limits<std::uint32_t>::max()));
 }
 
 class Collector {
@@ -112,8 +118,10 @@ class Collector {
       return kNoPlan;
     }
     const std::int32_t less_work = less_ == kNoPlan ? FindLowerZero(resolved) : less_;
-    into_.plans.push_back(
-        {.plan = into_.table.Pack(resolved), .less_work = less_work, .sends_whole = sends_whole});
+    into_.plans.push_back({.plan = into_.table.Pack(resolved),
+                           .less_work = less_work,
+                           .sends_whole = sends_whole,
+                           .arena_kib = Kibibytes(bytes)});
     const auto index = static_cast<std::int32_t>(into_.plans.size()) - 1;
     Passed(plan, index);
     return index;

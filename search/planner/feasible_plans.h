@@ -27,7 +27,8 @@ struct FeasiblePlan {
   std::int32_t less_work = kNoPlan;
   // With scatter_gather=1: index of the earlier plan that is the same without it; kNoPlan if there is none.
   std::int32_t sends_whole = kNoPlan;
-  double step_time_s = 0;  // closed-form prediction, once predicted
+  std::uint32_t arena_kib = 0;  // of the worst rank, rounded up; at most 4 TiB
+  double step_time_s = 0;       // closed-form prediction, once predicted
 };
 
 struct FeasiblePlans {
@@ -45,15 +46,15 @@ struct FeasiblePlans {
   std::size_t Bytes() const { return plans.capacity() * sizeof(FeasiblePlan) + table.Bytes(); }
 };
 
-// Called with a plan that is rejected, in the space's order: with the first rule that it breaks, or, if it does
-// not fit in memory, with its split resolved and no rule. Returns whether to be called again.
+// Called with a plan that is rejected, in the space's order: with the first rule that it breaks, or with no
+// rule and its split resolved if it does not fit in memory. Returns whether to be called again.
 using VisitRejected = std::function<bool(const ParallelPlan&, std::optional<IllegalReason>)>;
 
 // Returns the legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. `costs` resolves
 // split=auto. If the result equals a split that the space enumerates anyway, the plan is a duplicate: it is
 // dropped and not counted. enumerated = illegal + out_of_memory + plans. Ends early, with what was found,
-// when the budget is used up. Cancelled once `watch` says no. Visiting what is rejected makes it slower, since
-// illegal plans are else counted many at once.
+// when the budget is used up. Cancelled once `watch` says no. Slower with `rejected`, since illegal
+// plans are else counted many at once.
 absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostModel& costs,
                                                 std::int64_t arena_bytes, const PlanningBudget& budget = {},
                                                 const PlanningWatch& watch = {},

@@ -1,6 +1,7 @@
 #include <array>
 #include <cmath>
 
+#include "search/planner/pareto_front.h"
 #include "search/planner/recalibration.h"
 #include "search/planner/search_state.h"
 #include "search/planner/strategy/by_time.h"
@@ -22,6 +23,26 @@ Prediction CorrectedBySlice(const SearchState& s, std::size_t i) {
   }
   SetInterval(p, std::hypot(s.records[i].noise_sigma, s.recalibration.residual_sigma()));
   return p;
+}
+
+// Returns the ranking's entry of a candidate, and that of a feasible plan that is none.
+RankedPlan RankedCandidate(const SearchState& s, std::size_t i) {
+  const CandidatePlan& c = s.candidates[i];
+  RankedPlan ranked;
+  ranked.plan = c.plan;
+  ranked.predicted = c.slice ? CorrectedBySlice(s, i) : c.predicted;
+  ranked.slice = c.slice;
+  ranked.trials = s.records[i].counted;
+  if (c.measured_s && !c.slice) ranked.median_step_time_s = c.measured_s;
+  return ranked;
+}
+
+RankedPlan RankedOther(const SearchState& s, std::size_t i) {
+  RankedPlan ranked;
+  ranked.plan = s.feasible.PlanAt(i);
+  ranked.predicted = s.RawPrediction(i);
+  if (s.calibrated) ranked.predicted = Corrected(ranked.predicted, s.recalibration.For(ranked.plan));
+  return ranked;
 }
 
 }  // namespace
@@ -58,23 +79,40 @@ std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit) {
 
   std::vector<RankedPlan> ranking;
   for (const std::size_t tier : {0u, 1u}) {
-    for (const auto& [seconds, i] : tiers[tier]) {
-      const CandidatePlan& c = s.candidates[i];
-      RankedPlan& ranked = ranking.emplace_back();
-      ranked.plan = c.plan;
-      ranked.predicted = c.slice ? CorrectedBySlice(s, i) : c.predicted;
-      ranked.slice = c.slice;
-      ranked.trials = s.records[i].counted;
-      if (tier == 0) ranked.median_step_time_s = c.measured_s;
-    }
+    for (const auto& [seconds, i] : tiers[tier]) ranking.push_back(RankedCandidate(s, i));
   }
-  for (const auto& [seconds, i] : tiers[2]) {
-    RankedPlan& ranked = ranking.emplace_back();
-    ranked.plan = s.feasible.PlanAt(i);
-    ranked.predicted = s.RawPrediction(i);
-    if (s.calibrated) ranked.predicted = Corrected(ranked.predicted, s.recalibration.For(ranked.plan));
-  }
+  for (const auto& [seconds, i] : tiers[2]) ranking.push_back(RankedOther(s, i));
   return ranking;
+}
+
+std::vector<RankedPlan> MemoryFront(const SearchState& s, std::size_t limit) {
+  ParetoFront front;
+  std::vector<bool> is_candidate(s.feasible.plans.size());
+  for (std::size_t i = 0; i < s.candidates.size(); ++i) {
+    const CandidatePlan& c = s.candidates[i];
+    const std::size_t plan = s.records[i].feasible;
+    is_candidate[plan] = true;
+    if (c.failed) continue;
+    front.Offer({c.measured_s.value_or(c.predicted.step_time_s), s.feasible.plans[plan].arena_kib, i});
+  }
+  // Other plans are slower than all candidates, so they are of the front only if they take less memory. Their
+  // corrections are computed for these alone.
+  for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
+    const FeasiblePlan& plan = s.feasible.plans[i];
+    if (is_candidate[i]) continue;
+    double seconds = plan.step_time_s;
+    if (!s.candidates.empty()) {
+      if (plan.arena_kib >= front.LeastMemory()) continue;
+      seconds *= std::exp(s.recalibration.For(s.feasible.PlanAt(i)).log_mean);
+    }
+    front.Offer({seconds, plan.arena_kib, s.candidates.size() + i});
+  }
+  std::vector<RankedPlan> plans;
+  for (const ParetoFront::Point& point : front.Points(limit)) {
+    plans.push_back(point.index < s.candidates.size() ? RankedCandidate(s, point.index)
+                                                      : RankedOther(s, point.index - s.candidates.size()));
+  }
+  return plans;
 }
 
 }  // namespace autocfg

@@ -255,6 +255,20 @@ void SearchLoop::Stop() {
 
 std::vector<RankedPlan> SearchLoop::Ranking(std::size_t limit) const { return RankPlans(*state_, limit); }
 
+std::vector<RankedPlan> SearchLoop::MemoryFront(std::size_t limit) const {
+  return state_->calibrated ? autocfg::MemoryFront(*state_, limit) : std::vector<RankedPlan>();
+}
+
+std::optional<OptionEffect> SearchLoop::MattersMost() const {
+  const SearchState& s = *state_;
+  if (!s.calibrated) return std::nullopt;
+  const std::vector<RankedPlan> best = Ranking(1);
+  if (best.empty()) return std::nullopt;
+  return autocfg::MattersMost(*s.costs, s.feasible, best.front().plan, [&](const ParallelPlan& plan) {
+    return std::exp(s.recalibration.For(plan).log_mean);
+  });
+}
+
 double SearchLoop::UnmeasuredDeviceSeconds() const { return autocfg::UnmeasuredDeviceSeconds(*state_); }
 
 std::int64_t SearchLoop::PlansLeft() const {

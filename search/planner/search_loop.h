@@ -28,6 +28,7 @@
 
 #include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
+#include "search/planner/option_effects.h"
 #include "search/planner/planning.h"
 #include "search/planner/slice.h"
 #include "search/planner/strategy/strategy.h"
@@ -154,6 +155,15 @@ class SearchLoop {
   //
   // Equally fast plans (to rounding) are ordered by less memory, then by the default schedule.
   std::vector<RankedPlan> Ranking(std::size_t limit) const;
+
+  // Returns the feasible plans that no other one beats in both step time and memory of the worst rank,
+  // fastest first. Times are those of the ranking; plans that failed are left out. Of more than `limit`
+  // plans, both ends and others between. Empty before the calibration.
+  std::vector<RankedPlan> MemoryFront(std::size_t limit) const;
+
+  // Returns the option of the best plan that costs the most to give up. Nothing before the calibration,
+  // without a best plan, and if no option's other values make the step longer.
+  std::optional<OptionEffect> MattersMost() const;
 
   // Returns the predicted device seconds of measuring every unmeasured feasible plan the way the trials were
   // measured: the extra cost of an exhaustive search. 0 before any trial was measured.

@@ -102,6 +102,9 @@ struct SearchState {
 // See SearchLoop::Ranking.
 std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit);
 
+// See SearchLoop::MemoryFront. Requires a calibrated search.
+std::vector<RankedPlan> MemoryFront(const SearchState& s, std::size_t limit);
+
 // See SearchLoop::UnmeasuredDeviceSeconds.
 double UnmeasuredDeviceSeconds(const SearchState& s);
 

@@ -20,6 +20,7 @@ namespace autocfg::server {
 namespace {
 
 constexpr std::size_t kRunnersUp = 10;
+constexpr std::size_t kFrontPlans = 20;
 constexpr int kTrialsPerRead = 500;  // trials per read of the store
 
 // Adds the CPU time that this thread spends in a scope to a counter, in seconds.
@@ -40,6 +41,18 @@ class ThreadCpuTimer {
   double& total_;
   double start_;
 };
+
+v1::OptionEffect EffectOf(const OptionEffect& effect, const ParallelPlan& best) {
+  v1::OptionEffect message;
+  message.set_option(std::string(effect.option->name));
+  message.set_chosen(effect.option->print(best));
+  message.set_instead(effect.option->print(effect.instead));
+  message.set_costs(effect.costs);
+  message.set_because(effect.because);
+  message.set_only_this_changed(effect.only_this_changed);
+  *message.mutable_plan() = ToProto(effect.instead);
+  return message;
+}
 
 // Returns a place in the gate of the terms, if they have one. Cancelled once their watch says no.
 absl::StatusOr<std::optional<PlanningGate::Place>> EnterGate(const PlanningTerms& terms) {
@@ -196,6 +209,12 @@ v1::Recommendation StudySearch::Recommendation() const {
     *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
   }
   if (answer.has_best()) answer.set_provenance(std::string(Provenance(answer.best())));
+  if (answer.has_best() && loop_.phase() == SearchPhase::kDone) {
+    if (const std::optional<OptionEffect> effect = loop_.MattersMost())
+      *answer.mutable_matters_most() = EffectOf(*effect, loop_.Ranking(1).front().plan);
+    for (const RankedPlan& ranked : loop_.MemoryFront(kFrontPlans))
+      *answer.add_pareto_memory() = CandidateOf(ranked);
+  }
   // the caller adds the device time used so far
   answer.set_exhaustive_device_s(loop_.UnmeasuredDeviceSeconds());
   if (const std::int64_t left = loop_.PlansLeft(); left > 0) {

@@ -41,6 +41,8 @@ TEST(Completion, KnowsVerbsAndTheirOptions) {
   EXPECT_THAT(Complete("autocfg pre"), HasSubstr("predict\n"));
   EXPECT_THAT(Complete("autocfg search --time"), HasSubstr("--time-budget\n"));
   EXPECT_THAT(Complete("autocfg search --memory-m"), HasSubstr("--memory-margin\n"));
+  EXPECT_THAT(Complete("autocfg search --rej"), HasSubstr("--rejected\n"));
+  EXPECT_THAT(Complete("autocfg search --par"), HasSubstr("--pareto\n"));
   EXPECT_THAT(Complete("autocfg explain --memory-m"), HasSubstr("--memory-margin\n"));
   EXPECT_THAT(Complete("autocfg db ba"), HasSubstr("backup\n"));
   EXPECT_THAT(Complete("autocfg db backup --out"), HasSubstr("--output\n"));

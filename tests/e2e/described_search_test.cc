@@ -2,8 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "search/plan/plan_options.h"
 #include "tests/cli/program.h"
 #include "tests/support/build_paths.h"
 #include "worker/machine/inventory.h"
@@ -88,6 +94,85 @@ TEST_F(DescribedSearchTest, PredictOnlyNeedsNoWorkers) {
   const auto local = ask("local");
   EXPECT_EQ(local.exit_code, 2) << local.err;
   EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has no workers that take jobs)"));
+}
+
+// Returns the counts of the rows of a file of rejected plans, by reason.
+Json RejectedRows(const std::string& path) {
+  std::istringstream rows(ReadWhole(path));
+  std::string row;
+  std::getline(rows, row);
+  EXPECT_THAT(row, testing::StartsWith("tp,pp,dp,micro_batch,"));
+  Json counts = Json::object();
+  while (std::getline(rows, row)) {
+    std::istringstream fields(row);
+    std::string field;
+    for (std::size_t i = 0; i <= PlanOptions().size(); ++i) std::getline(fields, field, ',');
+    counts[field] = counts.value(field, 0) + 1;
+  }
+  return counts;
+}
+
+// The file has a row for each plan that the answer counts, also where nothing fits.
+TEST_F(DescribedSearchTest, RejectedPlansAreWritten) {
+  for (const auto& [cluster, exit_code] : {std::pair("h100-sxm:1x8", 0), std::pair("h100-sxm:1x1", 1)}) {
+    const auto finished =
+        Search({"--predict-only", "--model", "llama2-7b", "--cluster", cluster, "--global-batch", "64",
+                "--space", "recompute=none,full", "--space", "mbs=1,2", "--space", "zero=0,1", "--space",
+                "tp=1,3", "--rejected", home_ / "rejected.csv", "--json"});
+    ASSERT_EQ(finished.exit_code, exit_code) << finished.err;
+    const Json answer = Json::parse(finished.out);
+    EXPECT_EQ(RejectedRows(home_ / "rejected.csv"), answer["rejected"]);
+    EXPECT_GT(answer["rejected"]["out_of_memory"], 0);
+    EXPECT_EQ(answer["rejected"]["ranks_not_divisible"], 1);
+  }
+}
+
+// A tighter margin leaves fewer plans.
+TEST_F(DescribedSearchTest, PlansLeaveTheMemoryMargin) {
+  const auto with = [&](const std::string& margin) {
+    const auto finished = Search({"--predict-only", "--model", "llama2-7b", "--cluster", "h100-sxm:1x8",
+                                  "--global-batch", "64", "--space", "recompute=none,full", "--space",
+                                  "mbs=1,2,4", "--memory-margin", margin, "--json"});
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return Json::parse(finished.out);
+  };
+  const Json none = with("0"), half = with("50%");
+  EXPECT_EQ(none["memory_margin"], 0);
+  EXPECT_EQ(half["memory_margin"], 0.5);
+  EXPECT_LT(half["counts"]["predicted"], none["counts"]["predicted"]);
+  EXPECT_EQ(half["counts"]["enumerated"], none["counts"]["enumerated"]);
+  const auto& memory = half["best"]["predicted"]["memory_bytes"];
+  EXPECT_LE(memory["total"].get<double>(), 0.5 * memory["capacity"].get<double>());
+}
+
+// The reasons are consistent with the answer's plans.
+TEST_F(DescribedSearchTest, SaysWhyTheBestPlanIsTheBest) {
+  const auto finished = Search({"--predict-only", "--model", "llama2-7b", "--cluster", "h100-sxm:2x8",
+                                "--global-batch", "64", "--space", "recompute=none,full", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const Json answer = Json::parse(finished.out);
+  const double best_s = answer["best"]["predicted"]["step_time_s"];
+  const Json& why = answer["why"];
+  EXPECT_EQ(why["runner_up"]["plan"], answer["runners_up"][0]["plan"]);
+  EXPECT_NEAR(why["lead"].get<double>(), why["runner_up"]["step_time_s"].get<double>() / best_s - 1, 1e-12);
+  EXPECT_GE(why["lead"], 0);
+  const Json& most = why["matters_most"];
+  EXPECT_GE(most["costs"].get<double>(), why["lead"].get<double>() - 1e-9);
+  EXPECT_THAT(most["because"].get<std::string>(), HasSubstr(most["option"].get<std::string>() + "="));
+  const auto alternative = RunAutocfg(home_, {"predict", "--model", "llama2-7b", "--cluster", "h100-sxm:2x8",
+                                              "--global-batch", "64", "--plan", most["plan_text"], "--json"});
+  ASSERT_EQ(alternative.exit_code, 0) << alternative.err;
+  EXPECT_NEAR(Json::parse(alternative.out)["step_time_s"].get<double>() / best_s - 1,
+              most["costs"].get<double>(), 1e-3);
+
+  const Json& front = answer["pareto_memory"];
+  ASSERT_GT(front.size(), 3u);
+  EXPECT_LE(front.size(), 20u);
+  EXPECT_EQ(front[0]["step_time_s"], best_s);
+  for (std::size_t i = 1; i < front.size(); ++i) {
+    EXPECT_GT(front[i]["step_time_s"], front[i - 1]["step_time_s"]);
+    EXPECT_LT(front[i]["total_memory_bytes"], front[i - 1]["total_memory_bytes"]);
+  }
 }
 
 TEST_F(DescribedSearchTest, PredictOnlyOfThisMachineCalibratesOnly) {

@@ -101,6 +101,65 @@ TEST(SearchJson, StatesTheMemoryMargin) {
       std::string::npos);
 }
 
+TEST(SearchJson, SaysWhyTheBestPlanIsTheBest) {
+  auto answer = Answer();
+  auto& effect = *answer.mutable_matters_most();
+  effect.set_option("tp");
+  effect.set_chosen("1");
+  effect.set_instead("2");
+  effect.set_costs(0.5);
+  effect.set_because("tp=2 in place of tp=1 costs 50%");
+  effect.set_only_this_changed(true);
+  *effect.mutable_plan() = ToProto(*ParsePlanText("tp=2,pp=1"));
+  const auto why = (*SearchJson(answer, Question()))["why"];
+  EXPECT_EQ(why["runner_up"]["plan"]["tp"], 2);
+  EXPECT_EQ(why["runner_up"]["step_time_s"], 0.375);
+  EXPECT_EQ(why["runner_up"]["provenance"], "measured");
+  EXPECT_EQ(why["lead"], 0.5) << "0.375 s after 0.25 s";
+  EXPECT_EQ(why["matters_most"]["option"], "tp");
+  EXPECT_EQ(why["matters_most"]["chosen"], "1");
+  EXPECT_EQ(why["matters_most"]["instead"], "2");
+  EXPECT_EQ(why["matters_most"]["costs"], 0.5);
+  EXPECT_EQ(why["matters_most"]["because"], "tp=2 in place of tp=1 costs 50%");
+  EXPECT_EQ(why["matters_most"]["only_this_changed"], true);
+  EXPECT_EQ(why["matters_most"]["plan"]["tp"], 2);
+  EXPECT_NE(SearchReport(answer, Question(), "")
+                .find("why: the runner-up takes 50.0% more (375 ms)\n"
+                      "     tp matters most: tp=2 in place of tp=1 costs 50%\n"),
+            std::string::npos)
+      << SearchReport(answer, Question(), "");
+  answer.clear_runners_up();
+  answer.clear_matters_most();
+  const auto none = (*SearchJson(answer, Question()))["why"];
+  for (const char* key : {"runner_up", "lead", "matters_most"}) EXPECT_TRUE(none[key].is_null()) << key;
+  EXPECT_EQ(SearchReport(answer, Question(), "").find("why:"), std::string::npos);
+  answer.set_nothing_fits("nothing");
+  EXPECT_TRUE((*SearchJson(answer, Question()))["why"].is_null());
+}
+
+TEST(SearchJson, HasTheFrontOfTimeAndMemory) {
+  auto answer = Answer();
+  EXPECT_EQ((*SearchJson(answer, Question()))["pareto_memory"], nlohmann::ordered_json::array());
+  for (int i = 0; i < 20; ++i) {
+    auto& plan = *answer.add_pareto_memory();
+    plan = Candidate(i == 0 ? "tp=1,pp=2,dp=1,mbs=2" : "tp=2,pp=1,dp=1,mbs=" + std::to_string(i),
+                     i == 0 ? 0.25 : 0);
+    plan.mutable_predicted()->mutable_memory_bytes()->set_total(2000 - i);
+  }
+  const auto front = (*SearchJson(answer, Question()))["pareto_memory"];
+  ASSERT_EQ(front.size(), 20u);
+  EXPECT_EQ(front[0]["plan"]["pp"], 2);
+  EXPECT_EQ(front[0]["step_time_s"], 0.25);
+  EXPECT_EQ(front[0]["provenance"], "measured");
+  EXPECT_EQ(front[1]["step_time_s"], 0.5);
+  EXPECT_EQ(front[1]["total_memory_bytes"], 1999);
+  EXPECT_EQ(SearchReport(answer, Question(), "").find("less memory"), std::string::npos);
+  const std::string text = SearchReport(answer, Question(), "", /*front=*/true);
+  EXPECT_NE(text.find("less memory for more time"), std::string::npos);
+  EXPECT_NE(text.find("mbs=19"), std::string::npos) << "the last of them\n" << text;
+  EXPECT_EQ(text.find("mbs=1 "), std::string::npos) << "a few lines of it\n" << text;
+}
+
 TEST(SearchReport, SaysHowFastPlansAreEvaluated) {
   auto answer = Answer();
   auto question = Question();

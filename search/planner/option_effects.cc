@@ -1,0 +1,326 @@
+#include "search/planner/option_effects.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "base/text.h"
+#include "fmt/format.h"
+#include "search/cost/split.h"
+#include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
+#include "search/plan/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kPackedSizes =
+    4;  // tp, pp, dp and mbs, the first options, which a CompactPlan holds itself
+using SizeField = std::int64_t ParallelPlan::*;
+// A plan is timed rather than estimated up to so many microbatches times ranks of its pipeline.
+constexpr std::int64_t kMostTimedHere = std::int64_t{1} << 14;
+
+// What a space's plans say about its options: their values, and the fastest plan without the best plan's one.
+struct Survey {
+  std::vector<std::vector<ParallelPlan>> values;    // by option: plans that hold each value once
+  std::vector<std::optional<std::size_t>> fastest;  // by option: index of a plan with another value
+  bool uneven = false;                              // some plan has layers balanced by time
+};
+
+// Goes through all plans once. Options other than sizes are compared once for each variant of the table.
+Survey SurveyOf(const FeasiblePlans& feasible, const ParallelPlan& best) {
+  const PlanOptionTable options = PlanOptions();
+  Survey survey;
+  survey.values.resize(options.size());
+  survey.fastest.resize(options.size());
+  const auto add_value = [&](std::size_t option, const ParallelPlan& holder) {
+    std::vector<ParallelPlan>& values = survey.values[option];
+    const auto same = [&](const ParallelPlan& known) { return options[option].equal(known, holder); };
+    if (std::none_of(values.begin(), values.end(), same)) values.push_back(holder);
+  };
+  std::vector<std::optional<std::uint64_t>> differs;  // by variant: a bit for each option
+  std::vector<double> least(options.size(), std::numeric_limits<double>::infinity());
+  std::array<std::int64_t, kPackedSizes> previous{};
+  for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
+    const CompactPlan& packed = feasible.plans[i].plan;
+    const auto variant = static_cast<std::size_t>(packed.variant);
+    if (differs.size() <= variant) differs.resize(variant + 1);
+    const std::array<std::int64_t, kPackedSizes> sizes = {packed.tp, packed.pp, packed.dp,
+                                                          packed.micro_batch};
+    if (!differs[variant] || sizes != previous) {
+      const ParallelPlan plan = feasible.PlanAt(i);
+      for (std::size_t option = 0; option < kPackedSizes; ++option) add_value(option, plan);
+      previous = sizes;
+      if (!differs[variant]) {
+        std::uint64_t bits = 0;
+        for (std::size_t option = kPackedSizes; option < options.size(); ++option) {
+          // Splits are as many as layouts. Of these, even and the balanced one are tried.
+          if (options[option].form != OptionForm::kSplit) add_value(option, plan);
+          if (!options[option].equal(plan, best)) bits |= std::uint64_t{1} << option;
+        }
+        survey.uneven = survey.uneven || plan.split == SplitMode::kExplicit;
+        differs[variant] = bits;
+      }
+    }
+    std::uint64_t bits = *differs[variant];
+    const std::array<std::int64_t, kPackedSizes> chosen = {best.tp, best.pp, best.dp, best.micro_batch};
+    for (std::size_t option = 0; option < kPackedSizes; ++option)
+      if (sizes[option] != chosen[option]) bits |= std::uint64_t{1} << option;
+    const double seconds = feasible.plans[i].step_time_s;
+    for (std::size_t option = 0; bits != 0; ++option, bits >>= 1) {
+      if (bits % 2 == 0 || seconds >= least[option]) continue;
+      least[option] = seconds;
+      survey.fastest[option] = i;
+    }
+  }
+  return survey;
+}
+
+// Makes and judges the plans that differ from the best one in one option.
+class Alternatives {
+ public:
+  Alternatives(CostModel& costs, const Survey& survey, const ParallelPlan& best,
+               const CorrectionOf& correction)
+      : costs_(costs), survey_(survey), best_(best), correction_(correction) {}
+
+  // Returns the plan that is estimated to be the fastest; nothing if none is legal and fits.
+  std::optional<ParallelPlan> FastestWithAnother(std::size_t index) {
+    option_ = &PlanOptions()[index];
+    fastest_.reset();
+    least_s_ = std::numeric_limits<double>::infinity();
+    if (option_->form == OptionForm::kSplit) {
+      for (const SplitMode split : {SplitMode::kEven, SplitMode::kAuto}) {
+        if (split == SplitMode::kAuto && !survey_.uneven) continue;
+        ParallelPlan plan = best_;
+        plan.split = split;
+        plan.split_layers.clear();
+        Try(plan);
+      }
+      return fastest_;
+    }
+    for (const ParallelPlan& value : survey_.values[index]) {
+      if (option_->equal(value, best_)) continue;
+      ParallelPlan plan = best_;
+      option_->copy(value, plan);
+      TryWithCompanions(plan);
+    }
+    return fastest_;
+  }
+
+  double Seconds(const ParallelPlan& plan) { return correction_(plan) * costs_.Estimate(plan).step_time_s; }
+
+ private:
+  // Tries the plan with what must change with the option.
+  void TryWithCompanions(const ParallelPlan& plan) {
+    static constexpr std::array<SizeField, 3> kMesh = {&ParallelPlan::tp, &ParallelPlan::pp,
+                                                       &ParallelPlan::dp};
+    if (plan.mesh() != best_.mesh()) {
+      // Another size of the mesh makes up for the changed one.
+      const std::int64_t ranks = RankCount(best_);
+      for (const SizeField size : kMesh) {
+        if (plan.*size != best_.*size) continue;
+        ParallelPlan other = plan;
+        other.*size = 1;
+        if (ranks % RankCount(other) != 0) continue;
+        other.*size = ranks / RankCount(other);
+        TryWithSplit(other);
+      }
+      return;
+    }
+    const bool several = TakesVirtualStages(plan.schedule);
+    if (plan.schedule != best_.schedule && several != (plan.virtual_stages > 1)) {
+      if (!several) {
+        ParallelPlan other = plan;
+        other.virtual_stages = 1;
+        return TryWithSplit(other);
+      }
+      const auto vpp = static_cast<std::size_t>(FindPlanOption("vpp") - PlanOptions().data());
+      for (const ParallelPlan& value : survey_.values[vpp]) {
+        ParallelPlan other = plan;
+        other.virtual_stages = value.virtual_stages;
+        if (other.virtual_stages > 1) TryWithSplit(other);
+      }
+      return;
+    }
+    ParallelPlan other = plan;
+    if (several != (plan.virtual_stages > 1)) other.schedule = DefaultSchedule(plan.virtual_stages);
+    if (other.zero_stage == 0) {
+      other.dp_shard = 0;
+      other.param_overlap = false;
+    }
+    TryWithSplit(other);
+  }
+
+  // Tries the plan with its split, or with a balanced one if there are other stages than those it is for.
+  void TryWithSplit(ParallelPlan plan) {
+    if (StageCount(plan) != StageCount(best_) || plan.pp != best_.pp) {
+      const bool divides = costs_.model().layers % StageCount(plan) == 0;
+      plan.split = survey_.uneven && (best_.split != SplitMode::kEven || !divides) ? SplitMode::kAuto
+                                                                                   : SplitMode::kEven;
+      plan.split_layers.clear();
+    }
+    Try(plan);
+  }
+
+  // Returns whether some plan of the space has each value of this one. Splits follow from the other options.
+  bool HasValuesOfTheSpace(const ParallelPlan& plan) const {
+    for (std::size_t i = 0; i < PlanOptions().size(); ++i) {
+      const PlanOption& option = PlanOptions()[i];
+      if (option.form == OptionForm::kSplit || option.equal(plan, best_)) continue;
+      const std::vector<ParallelPlan>& values = survey_.values[i];
+      if (std::none_of(values.begin(), values.end(),
+                       [&](const ParallelPlan& value) { return option.equal(value, plan); }))
+        return false;
+    }
+    return true;
+  }
+
+  void Try(const ParallelPlan& plan) {
+    if (FindIllegality(costs_.model(), costs_.workload(), RankCount(best_), plan)) return;
+    const ParallelPlan resolved = ResolveSplit(costs_, Canonical(plan));
+    if (option_->equal(resolved, best_) || !HasValuesOfTheSpace(resolved) ||
+        !costs_.PredictMemory(resolved).feasible)
+      return;
+    const double seconds = Seconds(resolved);
+    if (seconds >= least_s_) return;  // also if it is no number
+    least_s_ = seconds;
+    fastest_ = resolved;
+  }
+
+  CostModel& costs_;
+  const Survey& survey_;
+  const ParallelPlan& best_;
+  const CorrectionOf& correction_;
+  const PlanOption* option_ = nullptr;
+  std::optional<ParallelPlan> fastest_;
+  double least_s_ = 0;
+};
+
+std::string PartPhrase(const BreakdownPart& part) {
+  if (part.seconds == &Breakdown::tp_comm) return "tensor communication";
+  if (part.seconds == &Breakdown::pp_comm) return "pipeline communication";
+  if (part.seconds == &Breakdown::dp_comm) return "data communication";
+  if (part.seconds == &Breakdown::bubble) return "the bubble";
+  if (part.seconds == &Breakdown::optimizer) return "the optimizer";
+  return std::string(part.label);
+}
+
+// Returns whether groups of `span` consecutive ranks lie within nodes: RankMesh places tensor ranks next to
+// each other, then those of the data axis, then the stages.
+bool WithinNodes(const ClusterSpec& cluster, std::int64_t span) {
+  if (cluster.groups.size() == 1 && cluster.groups.front().nodes == 1) return true;
+  return std::all_of(cluster.groups.begin(), cluster.groups.end(),
+                     [&](const NodeGroup& group) { return group.gpus_per_node % span == 0; });
+}
+
+// Returns a fact that explains why a part of the step grows; empty if there is none.
+std::string PlacementFact(const ClusterSpec& cluster, const Workload& workload, const BreakdownPart& grown,
+                          const ParallelPlan& best, const ParallelPlan& instead) {
+  const auto leaves = [&](std::int64_t before, std::int64_t now) {
+    return WithinNodes(cluster, before) && !WithinNodes(cluster, now);
+  };
+  if (grown.seconds == &Breakdown::tp_comm) {
+    if (leaves(best.tp, instead.tp)) return fmt::format("its group of {} leaves the node", instead.tp);
+    if (instead.tp > best.tp)
+      return fmt::format("its group has {} ranks in place of {}", instead.tp, best.tp);
+  }
+  if (grown.seconds == &Breakdown::dp_comm) {
+    if (leaves(best.tp * best.dp, instead.tp * instead.dp))
+      return fmt::format("its group of {} leaves the node", instead.dp);
+    if (instead.dp > best.dp)
+      return fmt::format("its group has {} ranks in place of {}", instead.dp, best.dp);
+    if (instead.zero_stage > best.zero_stage)
+      return fmt::format("zero={} sends more than zero={}", instead.zero_stage, best.zero_stage);
+  }
+  if (grown.seconds == &Breakdown::bubble && instead.pp > 1) {
+    const std::int64_t before = MicrobatchCount(workload, best), now = MicrobatchCount(workload, instead);
+    // Of a plain pipeline, the bubble is (pp - 1) / microbatches of the compute (Narayanan et al. 2021,
+    // section 2.2.1).
+    if ((instead.pp - 1) * before > (best.pp - 1) * now)
+      return fmt::format("{} microbatches fill a pipeline of {}, in place of {} one of {}", now, instead.pp,
+                         before, best.pp);
+  }
+  if (grown.seconds == &Breakdown::compute &&
+      (instead.tp > best.tp || instead.micro_batch < best.micro_batch))
+    return "its ops are smaller and reach less of the device's peak";
+  return "";
+}
+
+}  // namespace
+
+std::vector<OptionEffect> EstimateEffects(CostModel& costs, const FeasiblePlans& feasible,
+                                          const ParallelPlan& best, const CorrectionOf& correction) {
+  const Survey survey = SurveyOf(feasible, best);
+  Alternatives alternatives(costs, survey, best, correction);
+  const double best_s = alternatives.Seconds(best);
+  std::vector<OptionEffect> effects;
+  for (std::size_t i = 0; i < PlanOptions().size(); ++i) {
+    OptionEffect effect{.option = &PlanOptions()[i], .instead = {}, .because = {}};
+    if (auto plan = alternatives.FastestWithAnother(i)) {
+      effect.instead = *std::move(plan);
+      effect.only_this_changed = true;
+    } else if (survey.fastest[i]) {
+      effect.instead = feasible.PlanAt(*survey.fastest[i]);
+    } else {
+      continue;
+    }
+    effect.costs = alternatives.Seconds(effect.instead) / best_s - 1;
+    effects.push_back(std::move(effect));
+  }
+  return effects;
+}
+
+std::optional<OptionEffect> MattersMost(CostModel& costs, const FeasiblePlans& feasible,
+                                        const ParallelPlan& best, const CorrectionOf& correction) {
+  std::vector<OptionEffect> effects = EstimateEffects(costs, feasible, best, correction);
+  std::stable_sort(effects.begin(), effects.end(),
+                   [](const OptionEffect& a, const OptionEffect& b) { return a.costs > b.costs; });
+  const auto timed = [&](const ParallelPlan& plan) {
+    return MicrobatchCount(costs.workload(), plan) <= kMostTimedHere / plan.pp;
+  };
+  for (OptionEffect& effect : effects) {
+    const ParallelPlan& instead = effect.instead;
+    const bool both = timed(best) && timed(instead);
+    const Prediction a = both ? costs.Predict(best) : costs.Estimate(best);
+    const Prediction b = both ? costs.Predict(instead) : costs.Estimate(instead);
+    effect.costs = correction(instead) * b.step_time_s / (correction(best) * a.step_time_s) - 1;
+    if (!(effect.costs > 0) || !std::isfinite(effect.costs)) continue;
+    const std::string grows =
+        WhatGrows(costs.cluster(), costs.workload(), best, a.breakdown, instead, b.breakdown);
+    const std::string_view name = effect.option->name;
+    const std::string other = fmt::format("{}={}", name, effect.option->print(instead));
+    const std::string chosen = fmt::format("{}={}", name, effect.option->print(best));
+    const std::string percent = fmt::format("{:.{}f}%", 100 * effect.costs, effect.costs < 0.0995 ? 1 : 0);
+    effect.because =
+        effect.only_this_changed
+            ? fmt::format("{} in place of {} costs {}", other, chosen, percent)
+            : fmt::format(
+                  "no plan fits that has {} in place of {} and is else the same; the fastest one "
+                  "with it, {}, takes {} more",
+                  other, chosen, ShortPlanText(instead), percent);
+    if (!grows.empty()) effect.because += ": " + grows;
+    return std::move(effect);
+  }
+  return std::nullopt;
+}
+
+std::string WhatGrows(const ClusterSpec& cluster, const Workload& workload, const ParallelPlan& best,
+                      const Breakdown& best_parts, const ParallelPlan& instead,
+                      const Breakdown& instead_parts) {
+  const auto growth = [&](const BreakdownPart& part) {
+    return instead_parts.*part.seconds - best_parts.*part.seconds;
+  };
+  const BreakdownPart& grown = *std::max_element(
+      kBreakdownParts.begin(), kBreakdownParts.end(),
+      [&](const BreakdownPart& a, const BreakdownPart& b) { return growth(a) < growth(b); });
+  if (!(growth(grown) > 0)) return "";
+  const std::string text =
+      fmt::format("{} takes {} more", PartPhrase(grown), base::SecondsText(growth(grown)));
+  const std::string fact = PlacementFact(cluster, workload, grown, best, instead);
+  return fact.empty() ? text : fmt::format("{}; {}", text, fact);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,48 @@
+// What it costs to give up one option of a plan: the answer to "which option matters most". Pure, except that
+// the cost model's caches grow.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/cost/cost_model.h"
+#include "search/plan/plan_options.h"
+#include "search/planner/feasible_plans.h"
+
+namespace autocfg {
+
+struct OptionEffect {
+  const PlanOption* option = nullptr;
+  ParallelPlan instead;  // the fastest plan that has another value of the option
+  // `instead` differs from the plan in this option alone, and in what must change with it: a size of the mesh
+  // takes another one along, so that the plan uses all ranks; a new number of stages takes a new split; vpp
+  // and schedule follow each other. Otherwise no such plan is legal and fits, and every option is free.
+  bool only_this_changed = false;
+  double costs = 0;     // (time of `instead`) / (time of the plan) - 1
+  std::string because;  // one sentence
+};
+
+// Corrects predictions by measurements: a plan's factor. Requires definite splits.
+using CorrectionOf = std::function<double(const ParallelPlan&)>;
+
+// Returns the effect of each option that has another value in the space, in the order of the table, without
+// sentences. Times are estimates (CostModel::Estimate), corrected. `feasible`: the plans of the space, with
+// their times; its values are those that are tried. `best`: one of these plans.
+std::vector<OptionEffect> EstimateEffects(CostModel& costs, const FeasiblePlans& feasible,
+                                          const ParallelPlan& best, const CorrectionOf& correction);
+
+// Returns the effect that costs the most, by CostModel::Predict, with its sentence. Nothing if no option's
+// other values make the step longer.
+std::optional<OptionEffect> MattersMost(CostModel& costs, const FeasiblePlans& feasible,
+                                        const ParallelPlan& best, const CorrectionOf& correction);
+
+// Returns what takes longer in `instead` than in `best`: the part of the step that grows most, and a fact of
+// the placement that explains it, if there is one: "tensor communication takes 1.20 s more; its group of 16
+// leaves the node". Empty if no part grows.
+std::string WhatGrows(const ClusterSpec& cluster, const Workload& workload, const ParallelPlan& best,
+                      const Breakdown& best_parts, const ParallelPlan& instead,
+                      const Breakdown& instead_parts);
+
+}  // namespace autocfg
