@@ -8,10 +8,12 @@
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
 #include "search/breakdown/step_breakdown.h"
 #include "search/cost/memory/memory_model.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
+#include "search/question/prediction_json.h"
 #include "search/schedule/generators.h"
 #include "search/schedule/program.h"
 
@@ -22,6 +24,10 @@ constexpr std::size_t kMostChunksShown = 3;
 constexpr std::size_t kMostRanksShown = 16;
 constexpr int kLabel = 16;
 constexpr int kNumber = 10;
+// Of the parts that make a difference, the largest are named until they make up this share of it.
+constexpr double kMostOf = 0.75;
+constexpr std::size_t kMostPartsNamed = 3;
+constexpr double kNoticeableShare = 0.05;
 
 double Number(std::int64_t value) { return static_cast<double>(value); }
 
@@ -200,6 +206,10 @@ std::string Sentence(std::string text) {
   return text;
 }
 
+bool TakeTheSame(const Prediction& a, const Prediction& b) {
+  return std::abs(a.step_time_s / b.step_time_s - 1) < 5e-4;
+}
+
 }  // namespace
 
 absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& plan) {
@@ -234,6 +244,46 @@ std::string WhatBounds(const PlanPrediction& predicted) {
                         PercentText(Number(-left), Number(p.capacity_bytes)));
   }
   return text;
+}
+
+std::string WhatDiffers(const Prediction& first, const Prediction& second) {
+  if (TakeTheSame(first, second)) return "";
+  const double total = first.step_time_s - second.step_time_s;
+  // What each part adds to the difference; negative: it takes some of it back.
+  std::vector<TimePart> parts = TimeParts(first.breakdown);
+  const std::vector<TimePart> others = TimeParts(second.breakdown);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double more = parts[i].seconds - others[i].seconds;
+    parts[i].seconds = total > 0 ? more : -more;
+  }
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const TimePart& a, const TimePart& b) { return a.seconds > b.seconds; });
+  double named = 0, taken_back = 0;
+  std::vector<std::string> shares;
+  for (const TimePart& part : parts) {
+    if (part.seconds < 0) taken_back -= part.seconds;
+    if (part.seconds <= 0 || shares.size() == kMostPartsNamed || named >= kMostOf * std::abs(total)) continue;
+    named += part.seconds;
+    shares.push_back(fmt::format("{} makes {} ({:.0f}%)", part.name, base::SecondsText(part.seconds),
+                                 100 * part.seconds / std::abs(total)));
+  }
+  std::string text = fmt::format("Of the {} {}, {}", base::SecondsText(std::abs(total)),
+                                 total > 0 ? "more" : "less", fmt::join(shares, ", "));
+  if (taken_back > kNoticeableShare * std::abs(total))
+    text +=
+        fmt::format("; other parts take {} {}", base::SecondsText(taken_back), total > 0 ? "less" : "more");
+  return text + ".";
+}
+
+nlohmann::ordered_json ComparisonJson(const PlanPrediction& first, const PlanPrediction& second) {
+  Breakdown difference = first.prediction.breakdown;
+  for (const BreakdownPart& part : kBreakdownParts)
+    difference.*part.seconds -= second.prediction.breakdown.*part.seconds;
+  nlohmann::ordered_json json{{"first", PlanPredictionJson(first)},
+                              {"second", PlanPredictionJson(second)},
+                              {"difference_s", BreakdownJson(difference)}};
+  json["difference_s"]["total"] = first.prediction.step_time_s - second.prediction.step_time_s;
+  return json;
 }
 
 std::string ExplanationText(const Explanation& plan, const SearchQuestion& question, const BarStyle& style) {
@@ -285,11 +335,11 @@ std::string ComparisonText(const Explanation& plan, const Explanation& against,
   text +=
       fmt::format("\nfirst:  {}\nsecond: {}\n", WhatBounds(plan.predicted), WhatBounds(against.predicted));
   const double ratio = a.step_time_s / b.step_time_s;
-  if (std::abs(ratio - 1) < 5e-4) {
+  if (TakeTheSame(a, b)) {
     text += "Both take the same time.\n";
   } else {
-    text += fmt::format("The first takes {:.1f}% {} time than the second.\n", 100 * std::abs(ratio - 1),
-                        ratio < 1 ? "less" : "more");
+    text += fmt::format("The first takes {:.1f}% {} time than the second.\n{}\n", 100 * std::abs(ratio - 1),
+                        ratio < 1 ? "less" : "more", WhatDiffers(a, b));
   }
   return text + fmt::format("\n{}\n", WorkloadText(question));
 }

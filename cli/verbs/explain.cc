@@ -23,6 +23,8 @@
 #include "cli/terminal/drawing.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "search/question/prediction_json.h"
 
 namespace autocfg::cli {
 namespace {
@@ -35,6 +37,7 @@ struct ExplainArgs {
   bool compares = false;  // --against is given
   std::string input, study;
   bool of_input = false, of_study = false;  // --input, --study is given
+  bool json = false;
   ServiceOptions service;
 };
 
@@ -71,6 +74,7 @@ std::string Excluded(const ExplainArgs& args) {
   const std::string_view of = args.of_input ? "--input" : "--study";
   std::string other = FirstGiven(args.question);
   if (other.empty() && args.compares) other = "--against";
+  if (other.empty() && args.json) other = "--json";
   if (other.empty() && args.of_input && args.of_study) other = "--study";
   if (other.empty() && args.of_input && args.service.remote()) other = "--coordinator";
   if (other.empty() && args.of_input && !args.service.database.empty()) other = "--db";
@@ -92,6 +96,19 @@ absl::Status OfAgainst(const absl::Status& status) {
                                                   : base::Within("--against", status);
 }
 
+// Returns the prediction with the notes on the question beside its own.
+PlanPrediction WithNotes(const Explanation& explained, const PlanQuestion& question) {
+  PlanPrediction predicted = explained.predicted;
+  predicted.notes.insert(predicted.notes.end(), question.notes.begin(), question.notes.end());
+  return predicted;
+}
+
+// Answers with the JSON. The exit status is that of the plan.
+int AnswerJson(const nlohmann::ordered_json& json, const Explanation& explained) {
+  if (const int code = Answer(json.dump(2) + "\n"); code != kExitDone) return code;
+  return EndOf(explained.predicted);
+}
+
 int RunExplain(const ExplainArgs& args) {
   if (args.of_input || args.of_study) return RunEvidence(args);
   if (args.service.remote() || !args.service.database.empty()) {
@@ -106,6 +123,7 @@ int RunExplain(const ExplainArgs& args) {
   std::vector<std::string> notes = question->notes;
   notes.insert(notes.end(), explained->predicted.notes.begin(), explained->predicted.notes.end());
   if (!args.compares) {
+    if (args.json) return AnswerJson(PlanPredictionJson(WithNotes(*explained, *question)), *explained);
     const std::string said = NotesOf(explained->predicted, notes);
     if (const int code = Answer(ExplanationText(*explained, question->about, style) + said);
         code != kExitDone)
@@ -116,6 +134,10 @@ int RunExplain(const ExplainArgs& args) {
   if (!plan.ok()) return Fail(OfAgainst(plan.status()));
   const auto against = Explain(question->predictor, *plan);
   if (!against.ok()) return Fail(OfAgainst(against.status()));
+  if (args.json) {
+    return AnswerJson(ComparisonJson(WithNotes(*explained, *question), WithNotes(*against, *question)),
+                      *explained);
+  }
   for (const auto& note : against->predicted.notes) notes.push_back("--against: " + note);
   const std::string said = NotesOf(explained->predicted, notes);
   if (const int code = Answer(ComparisonText(*explained, *against, question->about, style) + said);
@@ -133,6 +155,8 @@ void AddExplain(CLI::App& app, Verb& chosen) {
   AddPlanQuestion(verb, args->question);
   const CLI::Option* against =
       verb->add_option("--against", args->against, "a second plan, shown beside the first");
+  verb->add_flag("--json", args->json,
+                 "the predictions as JSON; with --against, also the difference by part of a step");
   const CLI::Option* input = verb->add_option(
       "--input", args->input,
       "instead of these options: the file of a search; shows the measured parts of a step of "

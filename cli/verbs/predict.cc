@@ -17,10 +17,8 @@
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "search/plan/plan_text.h"
 #include "search/question/prediction_json.h"
 #include "search/text/chrome_trace.h"
-#include "search/text/plan_json.h"
 
 namespace autocfg::cli {
 namespace {
@@ -106,11 +104,7 @@ int RunPredict(const PredictArgs& args) {
   const std::string notes = NotesOf(*predicted, predicted->notes);
   std::string text;
   if (args.json) {
-    nlohmann::ordered_json json{{"plan", PlanJson(predicted->plan)},
-                                {"plan_text", PlanText(predicted->plan)}};
-    json.update(PredictionJson(predicted->prediction, predicted->throughput));
-    json["notes"] = predicted->notes;
-    text = json.dump(2) + "\n";
+    text = PlanPredictionJson(*predicted).dump(2) + "\n";
   } else {
     text = PredictionReport(*predicted, question->about) + notes;
   }

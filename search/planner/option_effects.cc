@@ -223,11 +223,14 @@ std::string PlacementFact(const ClusterSpec& cluster, const Workload& workload, 
     return WithinNodes(cluster, before) && !WithinNodes(cluster, now);
   };
   if (grown.seconds == &Breakdown::tp_comm) {
+    if (TensorChunks(instead) == 1 && TensorChunks(best) > 1) return "no products hide its sums";
     if (leaves(best.tp, instead.tp)) return fmt::format("its group of {} leaves the node", instead.tp);
     if (instead.tp > best.tp)
       return fmt::format("its group has {} ranks in place of {}", instead.tp, best.tp);
   }
   if (grown.seconds == &Breakdown::dp_comm) {
+    if (OverlapsGradients(best) && !OverlapsGradients(instead)) return "no computes hide its reductions";
+    if (OverlapsParameters(best) && !OverlapsParameters(instead)) return "no computes hide its gathers";
     if (leaves(best.tp * best.dp, instead.tp * instead.dp))
       return fmt::format("its group of {} leaves the node", instead.dp);
     if (instead.dp > best.dp)
@@ -235,6 +238,9 @@ std::string PlacementFact(const ClusterSpec& cluster, const Workload& workload, 
     if (instead.zero_stage > best.zero_stage)
       return fmt::format("zero={} sends more than zero={}", instead.zero_stage, best.zero_stage);
   }
+  if ((grown.seconds == &Breakdown::bubble || grown.seconds == &Breakdown::pp_comm) &&
+      OverlapsMessages(best) && !OverlapsMessages(instead) && instead.pp > 1)
+    return "no computes hide its messages";
   if (grown.seconds == &Breakdown::bubble && instead.pp > 1) {
     const std::int64_t before = MicrobatchCount(workload, best), now = MicrobatchCount(workload, instead);
     // Of a plain pipeline, the bubble is (pp - 1) / microbatches of the compute (Narayanan et al. 2021,

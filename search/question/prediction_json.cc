@@ -102,6 +102,13 @@ Json PredictionJson(const Prediction& prediction, const Throughput& throughput) 
               {"exposed_comm_s", ExposedComm(prediction.breakdown)}};
 }
 
+Json PlanPredictionJson(const PlanPrediction& predicted) {
+  Json json{{"plan", PlanJson(predicted.plan)}, {"plan_text", PlanText(predicted.plan)}};
+  json.update(PredictionJson(predicted.prediction, predicted.throughput));
+  json["notes"] = predicted.notes;
+  return json;
+}
+
 absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   base::FieldReader reader("request", json);
   for (const std::string_view name : {"model", "cluster", "global_batch", "plan"}) reader.Require(name);

@@ -22,6 +22,9 @@ nlohmann::ordered_json BreakdownJson(const Breakdown& breakdown);
 // exposed_comm_s. `mfu` is null if the device's peak is unknown.
 nlohmann::ordered_json PredictionJson(const Prediction& prediction, const Throughput& throughput);
 
+// Returns the plan, plan_text, all of the above and notes.
+nlohmann::ordered_json PlanPredictionJson(const PlanPrediction& predicted);
+
 // Parses a request. InvalidArgument or NotFound names the field: missing, unknown, of the wrong type or out
 // of range.
 absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const nlohmann::ordered_json& json);

@@ -115,6 +115,7 @@ TEST(PredictionBadInput, EvidenceIsOfOneSource) {
     auto both = Ask("explain");
     both.insert(both.end(), {source, "1"});
     ExpectOneClearLine(both, 2, {source, "--model", "exclude each other"});
+    ExpectOneClearLine({"explain", source, "1", "--json"}, 2, {source, "--json", "exclude each other"});
     ExpectOneClearLine({"explain", source, "1", "--against", "tp=2"}, 2,
                        {source, "--against", "exclude each other"});
   }

@@ -173,6 +173,30 @@ TEST(Explain, OneAndTwoPlans) {
   EXPECT_THAT(noted.err, HasSubstr("note: schedule=gpipe has nothing to act on"));
 }
 
+TEST(Explain, JsonHasThePredictionsAndTheirDifference) {
+  const ScratchDirectory home;
+  const std::string second = "tp=8,pp=12,dp=8,mbs=1,vpp=4,recompute=full";
+  const auto of = [&](const char* verb, const std::string& plan, std::vector<std::string> more) {
+    more.emplace_back("--json");
+    const auto finished = RunAutocfg(home, Ask(verb, plan, more));
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return Json::parse(finished.out);
+  };
+  const Json one = of("explain", kFits, {}), other = of("predict", second, {});
+  EXPECT_EQ(one, of("predict", kFits, {}));
+  const Json two = of("explain", kFits, {"--against", second});
+  EXPECT_EQ(two["first"], one);
+  EXPECT_EQ(two["second"], other);
+  double sum = 0;
+  for (const auto& [part, seconds] : one["breakdown_s"].items()) {
+    const double more = two["difference_s"][part];
+    EXPECT_NEAR(more, seconds.get<double>() - other["breakdown_s"][part].get<double>(), 1e-9) << part;
+    sum += more;
+  }
+  EXPECT_NEAR(two["difference_s"]["total"], sum, 1e-9);
+  EXPECT_EQ(two["difference_s"].size(), one["breakdown_s"].size() + 1);
+}
+
 // The exit status is that of the first plan.
 TEST(Explain, PlanThatDoesNotFitExitsWithOne) {
   const ScratchDirectory home;

@@ -127,6 +127,28 @@ TEST(ExplanationText, LongPipelinesOmitMiddleRanks) {
   EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 60);
 }
 
+TEST(WhatDiffers, NamesThePartsThatMakeMostOfIt) {
+  const auto of = [](const Breakdown& parts) {
+    Prediction prediction;
+    prediction.breakdown = parts;
+    prediction.step_time_s = parts.Total();
+    return prediction;
+  };
+  const Prediction base = of({.compute = 10, .tp_comm = 2, .bubble = 3});
+  EXPECT_EQ(WhatDiffers(of({.compute = 14, .tp_comm = 3, .bubble = 3}), base),
+            "Of the 5 s more, compute makes 4 s (80%).");
+  EXPECT_EQ(WhatDiffers(base, of({.compute = 14, .tp_comm = 3, .bubble = 3})),
+            "Of the 5 s less, compute makes 4 s (80%).");
+  EXPECT_EQ(WhatDiffers(of({.compute = 12, .tp_comm = 4, .bubble = 3}), base),
+            "Of the 4 s more, compute makes 2 s (50%), tensor comm. makes 2 s (50%).");
+  EXPECT_EQ(WhatDiffers(of({.compute = 15, .tp_comm = 2, .bubble = 2}), base),
+            "Of the 4 s more, compute makes 5 s (125%); other parts take 1 s less.");
+  EXPECT_EQ(
+      WhatDiffers(of({.compute = 11, .recompute = 1, .tp_comm = 3, .dp_comm = 1, .bubble = 3}), base),
+      "Of the 4 s more, compute makes 1 s (25%), recompute makes 1 s (25%), tensor comm. makes 1 s (25%).");
+  EXPECT_EQ(WhatDiffers(base, base), "");
+}
+
 TEST(ComparisonText, ShowsDifferencesOfTheFirstToTheSecond) {
   const auto question = Question("gpt2-124m");
   const auto full = Of(question, "tp=2,pp=2,dp=2,mbs=2,recompute=full"),
@@ -137,6 +159,7 @@ TEST(ComparisonText, ShowsDifferencesOfTheFirstToTheSecond) {
   EXPECT_THAT(text, testing::ContainsRegex("recompute +[^\n]*\\+")) << "the first takes more of it";
   EXPECT_THAT(text, testing::ContainsRegex("activations +[^\n]*-")) << "and keeps less";
   EXPECT_THAT(text, testing::ContainsRegex("The first takes [0-9.]+% more time than the second"));
+  EXPECT_THAT(text, testing::ContainsRegex("\nOf the [^\n]* more, recompute makes [^\n]*%\\)[^\n]*\\.\n"));
   EXPECT_THAT(ComparisonText(none, full, question, kStyle),
               testing::ContainsRegex("The first takes [0-9.]+% less time than the second"));
   EXPECT_THAT(ComparisonText(none, none, question, kStyle), HasSubstr("Both take the same time."));

@@ -197,6 +197,14 @@ TEST(WhatGrows, NamesThePartAndThePlacement) {
             "data communication takes 1.5 s more; zero=3 sends more than zero=0");
   EXPECT_EQ(said("pp=2,dp=16", "pp=8,dp=4", &Breakdown::bubble),
             "the bubble takes 1.5 s more; 16 microbatches fill a pipeline of 8, in place of 4 one of 2");
+  EXPECT_EQ(said("dp=32,zero=3,param_overlap=1", "dp=32,zero=3", &Breakdown::dp_comm),
+            "data communication takes 1.5 s more; no computes hide its gathers");
+  EXPECT_EQ(said("dp=32,grad_overlap=1", "dp=32", &Breakdown::dp_comm),
+            "data communication takes 1.5 s more; no computes hide its reductions");
+  EXPECT_EQ(said("tp=4,dp=8,tp_overlap=2", "tp=4,dp=8", &Breakdown::tp_comm),
+            "tensor communication takes 1.5 s more; no products hide its sums");
+  EXPECT_EQ(said("pp=4,dp=8,p2p_overlap=1", "pp=4,dp=8", &Breakdown::pp_comm),
+            "pipeline communication takes 1.5 s more; no computes hide its messages");
   EXPECT_EQ(said("dp=32,mbs=2", "dp=32", &Breakdown::compute),
             "compute takes 1.5 s more; its ops are smaller and reach less of the device's peak");
   EXPECT_EQ(said("dp=32", "dp=32,recompute=full", &Breakdown::recompute), "recompute takes 1.5 s more");

@@ -115,6 +115,44 @@ TEST(SearchLoop, FeasiblePlansLeaveTheMemoryMargin) {
       SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), cluster, {}, {.memory_margin = 1}).ok());
 }
 
+// Returns the time that a plan is ranked by.
+double RankedBy(const RankedPlan& plan) {
+  return plan.median_step_time_s.value_or(plan.predicted.step_time_s);
+}
+
+// Compares with the ranking, of a search that ran plans and of one that only predicts.
+TEST(SearchLoop, MemoryFrontHasThePlansThatNoOtherBeats) {
+  for (const bool predict_only : {true, false}) {
+    SearchLoop loop = Loop({.predict_only = predict_only});
+    EXPECT_TRUE(loop.MemoryFront(kAll).empty()) << "no times are known";
+    EXPECT_FALSE(loop.MattersMost());
+    ASSERT_TRUE(loop.SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
+    if (!predict_only) {
+      HiddenTruth truth(loop.Ranking(kAll), 3);
+      RunStudy(loop, truth);
+    }
+    const std::vector<RankedPlan> all = loop.Ranking(kAll), front = loop.MemoryFront(kAll);
+    ASSERT_GT(front.size(), 3u);
+    for (std::size_t i = 1; i < front.size(); ++i) {
+      EXPECT_LT(RankedBy(front[i - 1]), RankedBy(front[i]));
+      EXPECT_GT(front[i - 1].predicted.memory.Total(), front[i].predicted.memory.Total());
+    }
+    constexpr std::int64_t kRounded = 1024;  // the front compares whole KiB
+    for (const RankedPlan& plan : all) {
+      const bool reached = std::any_of(front.begin(), front.end(), [&](const RankedPlan& other) {
+        return RankedBy(other) <= RankedBy(plan) &&
+               other.predicted.memory.Total() < plan.predicted.memory.Total() + kRounded;
+      });
+      EXPECT_TRUE(reached) << PlanText(plan.plan) << " is beaten by no plan of the front";
+    }
+    EXPECT_EQ(loop.MemoryFront(4).size(), 4u);
+    const std::optional<OptionEffect> most = loop.MattersMost();
+    ASSERT_TRUE(most);
+    EXPECT_GT(most->costs, 0);
+    EXPECT_FALSE(most->option->equal(most->instead, all.front().plan));
+  }
+}
+
 // With tens of thousands of plans, the memory per plan is bounded by its record.
 TEST(SearchLoop, LargeSpacesArePredicted) {
   ModelSpec model = SmallGpt(128, 2560, 160, 51200);
