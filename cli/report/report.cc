@@ -10,6 +10,7 @@
 #include "cli/report/prediction_report.h"
 #include "cli/report/results_json.h"
 #include "fmt/format.h"
+#include "proto/convert/result_convert.h"
 #include "proto/short_name.h"
 #include "search/plan/memory_margin.h"
 #include "search/predict/predict_plan.h"
@@ -160,8 +161,9 @@ std::string Why(const v1::Recommendation& answer) {
   std::string text;
   if (const auto lead = LeadOf(answer)) {
     const v1::Candidate& second = answer.runners_up(0);
-    text += fmt::format("why: the runner-up takes {:.1f}% {} ({})\n", 100 * std::abs(*lead),
-                        *lead < 0 ? "less by prediction" : "more", base::SecondsText(RankedSeconds(second)));
+    text += fmt::format("why: the runner-up takes {:.1f}% {} ({}, {})\n", 100 * std::abs(*lead),
+                        *lead < 0 ? "less by prediction" : "more", base::SecondsText(RankedSeconds(second)),
+                        Provenance(second));
   }
   if (answer.has_matters_most()) {
     const v1::OptionEffect& effect = answer.matters_most();
@@ -174,12 +176,12 @@ std::string Why(const v1::Recommendation& answer) {
 // Shows at most kFrontRows plans: both ends and others between.
 std::string Front(const v1::Recommendation& answer) {
   std::vector<std::vector<std::string>> rows = {
-      {"less memory for more time", "step time", "memory per rank"}};
+      {"less memory for more time", "step time", "", "memory per rank"}};
   const int plans = answer.pareto_memory_size(), shown = std::min(plans, kFrontRows);
   for (int i = 0; i < shown; ++i) {
     const v1::Candidate& candidate = answer.pareto_memory(shown == 1 ? 0 : i * (plans - 1) / (shown - 1));
     rows.push_back({ShortPlan(candidate.plan_text(), kPlanColumn),
-                    base::SecondsText(RankedSeconds(candidate)),
+                    base::SecondsText(RankedSeconds(candidate)), std::string(Provenance(candidate)),
                     base::BytesText(candidate.predicted().memory_bytes().total())});
   }
   return Table(rows) + "\n";

@@ -124,7 +124,7 @@ TEST(SearchJson, SaysWhyTheBestPlanIsTheBest) {
   EXPECT_EQ(why["matters_most"]["only_this_changed"], true);
   EXPECT_EQ(why["matters_most"]["plan"]["tp"], 2);
   EXPECT_NE(SearchReport(answer, Question(), "")
-                .find("why: the runner-up takes 50.0% more (375 ms)\n"
+                .find("why: the runner-up takes 50.0% more (375 ms, measured)\n"
                       "     tp matters most: tp=2 in place of tp=1 costs 50%\n"),
             std::string::npos)
       << SearchReport(answer, Question(), "");
@@ -156,6 +156,8 @@ TEST(SearchJson, HasTheFrontOfTimeAndMemory) {
   EXPECT_EQ(SearchReport(answer, Question(), "").find("less memory"), std::string::npos);
   const std::string text = SearchReport(answer, Question(), "", /*front=*/true);
   EXPECT_NE(text.find("less memory for more time"), std::string::npos);
+  EXPECT_NE(text.find("250 ms     measured"), std::string::npos) << text;
+  EXPECT_NE(text.find("500 ms     predicted"), std::string::npos) << text;
   EXPECT_NE(text.find("mbs=19"), std::string::npos) << "the last of them\n" << text;
   EXPECT_EQ(text.find("mbs=1 "), std::string::npos) << "a few lines of it\n" << text;
 }
