@@ -100,12 +100,7 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
         fmt::format("its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
   }
   const double host_op_s = costs_.host_op_s();
-  bool host_may_bound = false;
-  if (costs_.cluster().calibration) {
-    SetCalibratedInterval(result.prediction, costs_, result.plan);
-  } else {
-    host_may_bound = SetUncalibratedInterval(result.prediction, costs_, result.plan);
-  }
+  const bool host_may_bound = SetDescribedInterval(result.prediction, costs_, result.plan);
   const bool host_bounds = host_op_s > 0 && costs_.EstimatedSeconds(result.plan, host_op_s) >
                                                 (1 + kNoticeable) * costs_.EstimatedSeconds(result.plan, 0);
   if (host_may_bound || host_bounds)

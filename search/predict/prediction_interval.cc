@@ -45,4 +45,10 @@ void SetCalibratedInterval(Prediction& prediction, CostModel& costs, const Paral
   prediction.step_time_high_s = prediction.step_time_s * factor;
 }
 
+bool SetDescribedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {
+  if (!costs.cluster().calibration) return SetUncalibratedInterval(prediction, costs, plan);
+  SetCalibratedInterval(prediction, costs, plan);
+  return false;
+}
+
 }  // namespace autocfg

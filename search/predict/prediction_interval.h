@@ -48,4 +48,8 @@ double CalibratedSigma(const Prediction& prediction, CostModel& costs, const Par
 // Sets the low and high bounds around step_time_s by that deviation. Requires the same.
 void SetCalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan);
 
+// Sets them by the cluster's calibration if it has one, else as SetUncalibratedInterval; returns what that
+// returns.
+bool SetDescribedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan);
+
 }  // namespace autocfg

@@ -179,7 +179,7 @@ v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   *candidate.mutable_plan() = ToProto(ranked.plan);
   candidate.set_plan_text(PlanText(ranked.plan));
   Prediction predicted = ranked.predicted;
-  if (unmeasured_ != nullptr) SetUncalibratedInterval(predicted, *unmeasured_, ranked.plan);
+  if (unmeasured_ != nullptr) SetDescribedInterval(predicted, *unmeasured_, ranked.plan);
   *candidate.mutable_predicted() = ToProto(predicted);
   const auto measured = measured_.find(candidate.plan_text());
   if (measured == measured_.end() || ranked.trials.empty()) return candidate;
