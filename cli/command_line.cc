@@ -29,9 +29,9 @@ const std::vector<std::string>& UnsupportedVerbs() {
 // Options that are reserved for a later version, by verb.
 const std::map<std::string, std::vector<std::string>>& UnsupportedOptions() {
   static const std::map<std::string, std::vector<std::string>> options = {
-      {"search", {"--engine", "--nodes", "--tokens", "--price-per-gpu-hour", "--mtbf-hours"}},
-      {"predict", {"--engine", "--input", "--study"}},
-      {"explain", {"--engine", "--input", "--study"}},
+      {"search", {"--nodes", "--tokens", "--price-per-gpu-hour", "--mtbf-hours"}},
+      {"predict", {"--input", "--study"}},
+      {"explain", {"--input", "--study"}},
       {"train", {"--log"}}};
   return options;
 }

@@ -185,7 +185,7 @@ absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
     return absl::InvalidArgumentError(
         fmt::format("--precision: unknown precision '{}'; expected fp32 or fp64", name));
   }
-  if (name == "bf16" || name == "fp16") {
+  if (name == "bf16" || name == "fp16" || name == "fp8") {
     return absl::UnimplementedError(
         fmt::format("--precision: {} on the CPU is not supported yet; give fp32 or fp64", name));
   }
@@ -201,8 +201,10 @@ absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text) {
   if (name == "fp64")
     return absl::InvalidArgumentError(
         "--precision: fp64 is for CPUs only; on a GPU give bf16 or fp32, or --device cpu");
-  if (name == "fp16")
-    return absl::UnimplementedError("--precision: fp16 on a GPU is not supported yet; give bf16 or fp32");
+  if (name == "fp16" || name == "fp8") {
+    return absl::UnimplementedError(
+        fmt::format("--precision: {} on a GPU is not supported yet; give bf16 or fp32", name));
+  }
   return *precision;
 }
 

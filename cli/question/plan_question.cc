@@ -4,12 +4,14 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_question.h"
+#include "search/text/engines.h"
 #include "search/text/plan_json.h"
 
 namespace autocfg::cli {
@@ -23,6 +25,9 @@ void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
   verb->footer("Options of a plan:\n" + PlanOptionsHelp());
   verb->add_option("--seq-len", args.seq_len, "tokens per sequence (default: the model's max_seq_len)");
   verb->add_option("--precision", args.precision, "bf16 (default; on CPUs fp32), fp16, fp32 or fp64");
+  verb->add_option("--engine", args.engine,
+                   fmt::format("whose training step is predicted: {}; default {}",
+                               base::ChoiceText(EngineNames()), kOwnEngine));
   verb->add_option("--memory-margin", args.memory_margin,
                    "the share of a rank's memory that a plan must leave free to fit, such as 5% (default) or "
                    "0.05; 0 for none");
@@ -35,6 +40,7 @@ std::string FirstGiven(const PlanQuestionArgs& args) {
                                     {"--plan", &args.plan},
                                     {"--seq-len", &args.seq_len},
                                     {"--precision", &args.precision},
+                                    {"--engine", &args.engine},
                                     {"--memory-margin", &args.memory_margin}}) {
     if (!value->empty()) return name;
   }
@@ -75,6 +81,7 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
                                           .cluster = *std::move(cluster),
                                           .global_batch = *global_batch,
                                           .seq_len = *named_len,
+                                          .engine = args.engine,
                                           .precision = args.precision,
                                           .plan = *std::move(plan),
                                           .memory_margin = margin});

@@ -14,10 +14,10 @@
 namespace autocfg::cli {
 
 struct PlanQuestionArgs {
-  std::string model, cluster, global_batch, seq_len, precision, plan, memory_margin;
+  std::string model, cluster, global_batch, seq_len, precision, plan, memory_margin, engine;
 };
 
-// Adds --model, --cluster, --global-batch, --plan, --seq-len, --precision and --memory-margin.
+// Adds --model, --cluster, --global-batch, --plan, --seq-len, --precision, --engine and --memory-margin.
 void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args);
 
 // Returns the first of these options that was given; empty if none was.

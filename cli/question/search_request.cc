@@ -14,6 +14,7 @@
 #include "proto/rpc/duration.h"
 #include "search/predict/predict_plan.h"
 #include "search/question/prediction_question.h"
+#include "search/text/engines.h"
 #include "search/text/typical_figures.h"
 #include "server/studies/search_problem.h"
 #include "worker/machine/inventory.h"
@@ -64,6 +65,16 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, SearchR
   if (!device.ok()) return device.status();
   question.device = device->engine;
   question.notes = device->notes;
+  if (!args.engine.empty()) {
+    absl::StatusOr<EngineProfile> engine = EngineNamed(args.engine);
+    if (!engine.ok()) return Where("--engine", engine.status(), "engine");
+    if (engine->name != kOwnEngine && (!question.predict_only || question.cluster.local)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--engine: searches run {} alone; add --predict-only and a described --cluster to predict {}",
+          kOwnEngine, engine->name));
+    }
+    question.cluster.engine = *std::move(engine);
+  }
   if (IsDescribed(question)) {
     if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && !note.empty())
       question.notes.push_back(std::move(note));

@@ -17,7 +17,7 @@ namespace autocfg::cli {
 
 struct SearchArgs {
   std::string model, cluster = "local", global_batch, seq_len, precision, device, max_trials, time_budget,
-                     output, memory_margin, rejected;
+                     output, memory_margin, rejected, engine;
   ServiceOptions service;
   std::vector<std::string> space;
   bool exhaustive = false;

@@ -26,8 +26,10 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/verbs/verbs.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "search/question/prediction_json.h"
+#include "search/text/engines.h"
 #include "search/text/plan_json.h"
 #include "worker/machine/inventory.h"
 
@@ -397,6 +399,9 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
                    "repeatable")
       ->allow_extra_args(false);
   verb->footer("Axes of --space, which are the options of a plan:\n" + PlanOptionsHelp());
+  verb->add_option("--engine", args->engine,
+                   fmt::format("whose training step is predicted, with --predict-only: {}; default {}",
+                               base::ChoiceText(EngineNames()), kOwnEngine));
   verb->add_option(
       "--memory-margin", args->memory_margin,
       "the share of a rank's memory that a plan must leave free to fit, such as 5% (default; 0 on "

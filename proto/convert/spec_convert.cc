@@ -13,6 +13,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "proto/convert/calibration_convert.h"
+#include "search/text/engines.h"
 
 namespace autocfg {
 namespace {
@@ -185,7 +186,8 @@ v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
     for (const auto& [name, rate] : {std::pair<const char*, double>{"fp64", group.device.flops_per_s_fp64},
                                      {"fp32", group.device.flops_per_s_fp32},
                                      {"bf16", group.device.flops_per_s_bf16},
-                                     {"fp16", group.device.flops_per_s_fp16}}) {
+                                     {"fp16", group.device.flops_per_s_fp16},
+                                     {"fp8", group.device.flops_per_s_fp8}}) {
       if (rate != 0) rates[name] = rate;
     }
     device.set_multiprocessors(group.device.multiprocessors);
@@ -200,6 +202,7 @@ v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
     out.set_ranks_per_core(group.ranks_per_core);
     if (group.host_op_s) out.set_host_op_s(*group.host_op_s);
   }
+  if (cluster.engine.name != kOwnEngine) message.set_engine(cluster.engine.name);
   if (cluster.calibration) *message.mutable_calibration() = ToProto(*cluster.calibration);
   return message;
 }
@@ -208,6 +211,11 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
   ClusterSpec cluster;
   cluster.name = message.name();
   cluster.local = message.local();
+  if (!message.engine().empty()) {
+    absl::StatusOr<EngineProfile> engine = EngineNamed(message.engine());
+    if (!engine.ok()) return base::WithSubject("cluster", engine.status());
+    cluster.engine = *std::move(engine);
+  }
   if (message.has_calibration()) cluster.calibration = FromProto(message.calibration());
   for (const v1::NodeGroup& in : message.groups()) {
     NodeGroup group;
@@ -229,6 +237,8 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
         group.device.flops_per_s_bf16 = rate;
       } else if (name == "fp16") {
         group.device.flops_per_s_fp16 = rate;
+      } else if (name == "fp8") {
+        group.device.flops_per_s_fp8 = rate;
       } else {
         return base::InvalidArgument("cluster", "flops_per_s: " + UnknownPrecision(name));
       }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/cost/action_ops.h"
+#include "search/cost/engine_costs.h"
 #include "search/cost/layer_ops.h"
 #include "search/cost/memory/rank_units.h"
 #include "search/cost/rank_ops.h"
@@ -91,9 +92,15 @@ CostModel::Corrections CostModel::CorrectionsOf(const ParallelPlan& plan) const 
 
 std::int64_t CostModel::UsableBytes() const { return autocfg::UsableBytes(capacity_bytes_, memory_margin_); }
 
+MemoryBytes CostModel::ArenaOf(const ParallelPlan& plan) const {
+  MemoryBytes memory = WorstRankMemory(model_, workload_, plan);
+  AddEngineMemory(cluster_.engine, workload_.precision, memory);
+  return memory;
+}
+
 Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
   Prediction prediction;
-  prediction.memory = WorstRankMemory(model_, workload_, plan);
+  prediction.memory = ArenaOf(plan);
   prediction.memory.device_overhead = device_overhead_bytes_;
   prediction.capacity_bytes = capacity_bytes_;
   prediction.feasible = prediction.memory.Total() <= UsableBytes();
@@ -293,8 +300,15 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   };
   PlanCosts p;
   BlockCosts& blocks = p.blocks;
+  const EngineProfile& engine = cluster_.engine;
   add_forward(compute.layer_forward, blocks.layer);
-  add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
+  if (engine.hides_backward_gathers) {
+    OpSum backward = compute.layer_backward;
+    std::erase_if(backward.messages, [](const OpDesc& op) { return op.kind == OpKind::kAllGather; });
+    add_backward(backward, compute.first_layer_s, blocks.layer);
+  } else {
+    add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
+  }
   add(compute.layer_recompute, blocks.recompute.recompute_s, blocks.recompute.tp_recompute_s,
       blocks.recompute.backward_ops);
   blocks.recompute.backward_s = blocks.recompute.recompute_s;
@@ -321,6 +335,7 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   add_forward(arrival, blocks.arrival);
   add_backward(arrival, arrival.compute_s, blocks.arrival);
   blocks.units = UnitCostsOf(plan);
+  if (engine != EngineProfile()) AddEngineCosts(engine, plan, SecondsOfPass(plan), blocks);
   if (cluster_.calibration) {
     const Corrections corrections = CorrectionsOf(plan);
     const double layer = std::exp(corrections.layer.mean);
@@ -332,8 +347,20 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));
   }
   if (RankCount(plan) > 1) p.scalars_s = times_->Seconds(ScalarReduceOp(plan), plan);
+  p.scalars_s += engine.step_s;
   if (plan_costs_.size() >= kMostPlanCosts) plan_costs_.clear();
   return plan_costs_.emplace(key, p).first->second;
+}
+
+double CostModel::SecondsOfPass(const ParallelPlan& plan) const {
+  const LocalDims dims = LocalDimsOf(model_, workload_, plan);
+  // An addition reads two tensors and writes one; the difference of two has no launch.
+  const auto seconds = [&](std::int64_t rows) {
+    return times_->Seconds(
+        {.kind = OpKind::kResidualAdd, .dtype = workload_.precision.compute, .dims = {rows, dims.hidden}},
+        plan);
+  };
+  return (seconds(2 * dims.rows) - seconds(dims.rows)) / 3;
 }
 
 UnitCosts CostModel::UnitCostsOf(const ParallelPlan& plan) const {

@@ -80,6 +80,9 @@ class CostModel {
   std::int64_t UsableBytes() const;
   std::int64_t UsableArenaBytes() const { return UsableBytes() - device_overhead_bytes_; }
 
+  // Returns the worst rank's regions of the arena, and what the cluster's engine needs beside ours.
+  MemoryBytes ArenaOf(const ParallelPlan& plan) const;
+
   // Returns memory alone: feasible, reason, memory and capacity.
   Prediction PredictMemory(const ParallelPlan& plan) const;
 
@@ -143,6 +146,7 @@ class CostModel {
     double gather_norms_s = 0, gather_all_s = 0;
   };
   UnitCosts UnitCostsOf(const ParallelPlan& plan) const;
+  double SecondsOfPass(const ParallelPlan& plan) const;  // over the rank's rows of a layer
   const RegionCosts& RegionCostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank);
   RankCosts CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks, std::int64_t pipeline_rank);
   Breakdown BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs);

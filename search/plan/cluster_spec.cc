@@ -117,6 +117,7 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
         Figure{"flops_per_s.fp32", device.flops_per_s_fp32, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
         Figure{"flops_per_s.bf16", device.flops_per_s_bf16, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
         Figure{"flops_per_s.fp16", device.flops_per_s_fp16, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
+        Figure{"flops_per_s.fp8", device.flops_per_s_fp8, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
         Figure{"efficiency.matmul", efficiency.matmul, kMinFraction, 1, kShare},
         Figure{"efficiency.matmul_k_half", efficiency.matmul_k_half, 0, kMaxMatmulKHalf, kShare},
         Figure{"efficiency.attention_forward", efficiency.attention_forward, kMinFraction, 2, kShare},
@@ -179,7 +180,7 @@ std::int64_t DeviceOverheadBytes(const ClusterSpec& cluster) {
   std::int64_t most = 0;
   for (const NodeGroup& group : cluster.groups)
     most = std::max(most, group.device.overhead_bytes.value_or(0));
-  return most;
+  return most + cluster.engine.overhead_bytes;
 }
 
 absl::Status Validate(const ClusterSpec& cluster) {
@@ -198,6 +199,7 @@ absl::Status Validate(const ClusterSpec& cluster) {
     if (absl::Status status = ValidateGroup(index, cluster.groups[i], cluster.local); !status.ok())
       return status;
   }
+  if (absl::Status status = Validate(cluster.engine); !status.ok()) return status;
   if (!cluster.calibration) return absl::OkStatus();
   if (cluster.local || cluster.groups.size() != 1) {
     return base::InvalidArgument("cluster",

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "search/plan/calibration.h"
 #include "search/plan/engine_device.h"
+#include "search/plan/engine_profile.h"
 
 namespace autocfg {
 
@@ -52,6 +53,7 @@ struct DeviceSpec {
   double flops_per_s_fp32 = 0;
   double flops_per_s_bf16 = 0;
   double flops_per_s_fp16 = 0;
+  double flops_per_s_fp8 = 0;
   std::int64_t multiprocessors = 0;  // units that the tiles of a matrix product are spread over; 0: no tiles
   // part of memory_bytes that the device uses beside a rank's arena; empty: unknown
   std::optional<std::int64_t> overhead_bytes = {};
@@ -80,6 +82,7 @@ struct ClusterSpec {
   std::string name = {};
   bool local = false;  // this machine: measured, not described
   std::vector<NodeGroup> groups = {};
+  EngineProfile engine = {};                    // that runs on it, and whose step is predicted
   std::optional<Calibration> calibration = {};  // of one node group; empty: not fitted to measured steps
 
   bool operator==(const ClusterSpec&) const = default;

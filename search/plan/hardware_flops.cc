@@ -44,6 +44,7 @@ std::optional<double> PeakFlops(const DeviceSpec& device, const Precision& preci
                       : name == "fp32" ? device.flops_per_s_fp32
                       : name == "bf16" ? device.flops_per_s_bf16
                       : name == "fp16" ? device.flops_per_s_fp16
+                      : name == "fp8"  ? device.flops_per_s_fp8
                                        : 0;
   if (!(peak > 0)) return std::nullopt;
   return peak;

@@ -10,21 +10,23 @@
 namespace autocfg {
 namespace {
 
-constexpr Precision Uniform(DType type) { return Precision{type, type, type, type, type, type, false}; }
+constexpr Precision Uniform(DType type) { return Precision{type, type, type, type, type, type, false, false}; }
 
-constexpr Precision Mixed(DType type) {
-  return Precision{type, type, DType::kF32, DType::kF32, DType::kF32, DType::kF32, true};
+constexpr Precision Mixed(DType type, bool fp8_products = false) {
+  return Precision{type,        type,        DType::kF32,  DType::kF32,
+                   DType::kF32, DType::kF32, fp8_products, true};
 }
 
 struct NamedPrecision {
   std::string_view name;
   Precision precision;
 };
-constexpr std::array<NamedPrecision, 4> kPrecisions = {{
+constexpr std::array<NamedPrecision, 5> kPrecisions = {{
     {"fp64", Uniform(DType::kF64)},
     {"fp32", Uniform(DType::kF32)},
     {"bf16", Mixed(DType::kBF16)},
     {"fp16", Mixed(DType::kF16)},
+    {"fp8", Mixed(DType::kBF16, true)},
 }};
 
 }  // namespace

@@ -107,7 +107,7 @@ class Collector {
   }
 
   std::int32_t Keep(const ParallelPlan& plan, const ParallelPlan& resolved, std::int32_t sends_whole) {
-    const std::int64_t bytes = WorstRankMemory(costs_.model(), costs_.workload(), resolved).Arena();
+    const std::int64_t bytes = costs_.ArenaOf(resolved).Arena();
     if (!into_.smallest || bytes < into_.smallest_bytes) {
       into_.smallest = resolved;
       into_.smallest_bytes = bytes;

@@ -5,6 +5,7 @@
 
 #include "base/subject.h"
 #include "fmt/format.h"
+#include "search/cost/engine_costs.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/split.h"
 #include "search/cost/timing/closed_form.h"
@@ -69,14 +70,17 @@ absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
   if (absl::Status status = CheckLegal(costs_.model(), costs_.workload(), ranks, plan); !status.ok())
     return status;
   if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
-  return ResolveSplit(costs_, Canonical(plan));
+  return ResolveSplit(costs_, Canonical(WithEngineOverlap(costs_.cluster().engine, plan)));
 }
 
 absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   auto resolved = Resolve(plan);
   if (!resolved.ok()) return resolved.status();
-  PlanPrediction result{
-      .plan = *std::move(resolved), .notes = Notes(plan), .prediction = {}, .throughput = {}};
+  PlanPrediction result{.engine = costs_.cluster().engine.name,
+                        .plan = *std::move(resolved),
+                        .notes = Notes(plan),
+                        .prediction = {},
+                        .throughput = {}};
   if (const ModelSpec& model = costs_.model(); !model.rope_scaling.empty()) {
     result.notes.push_back(RopeScalingNote(model));
   }

@@ -37,6 +37,7 @@ Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const 
                         const ParallelPlan& plan, double step_time_s);
 
 struct PlanPrediction {
+  std::string engine;  // whose step it is
   ParallelPlan plan;  // canonical; split=auto resolved
   // options without effect; how the time was found if not by the timer
   std::vector<std::string> notes;

@@ -105,6 +105,7 @@ Json PredictionJson(const Prediction& prediction, const Throughput& throughput) 
 Json PlanPredictionJson(const PlanPrediction& predicted) {
   Json json{{"plan", PlanJson(predicted.plan)}, {"plan_text", PlanText(predicted.plan)}};
   json.update(PredictionJson(predicted.prediction, predicted.throughput));
+  json["engine"] = predicted.engine;
   json["notes"] = predicted.notes;
   return json;
 }
@@ -117,6 +118,7 @@ absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   reader.Size("global_batch", parts.global_batch);
   reader.Size("seq_len", parts.seq_len);
   reader.String("precision", parts.precision);
+  reader.String("engine", parts.engine);
   if (double margin = 0; reader.Find("memory_margin") != nullptr) {
     reader.Number("memory_margin", margin);
     parts.memory_margin = margin;
@@ -168,6 +170,7 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   Json answer = PredictionJson(predicted->prediction, predicted->throughput);
   std::vector<std::string> notes = predicted->notes;
   notes.insert(notes.end(), request->notes.begin(), request->notes.end());
+  answer["engine"] = predicted->engine;
   if (!notes.empty()) answer["notes"] = notes;
   return {WithId(id, answer), true};
 }

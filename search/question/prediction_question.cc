@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/plan/memory_margin.h"
+#include "search/text/engines.h"
 #include "search/text/typical_figures.h"
 
 namespace autocfg {
@@ -50,6 +51,14 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
                               .notes = {}};
   FillDefaults(question.model, parts.seq_len);
   if (question.cluster.local) return LocalHasNoFigures();
+  if (!parts.engine.empty()) {
+    absl::StatusOr<EngineProfile> engine = EngineNamed(parts.engine);
+    if (!engine.ok()) {
+      return base::OptionError(absl::StatusCode::kInvalidArgument, "request", "engine",
+                               base::ProblemOf(engine.status()));
+    }
+    question.cluster.engine = *std::move(engine);
+  }
   question.workload.seq_len = parts.seq_len != 0 ? parts.seq_len : question.model.max_seq_len;
   if (parts.precision.empty()) {
     parts.precision = DefaultPredictedPrecision(question.cluster);

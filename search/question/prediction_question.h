@@ -33,6 +33,7 @@ struct QuestionParts {
   ClusterSpec cluster;  // described; figures that it lacks take AssumeTypicalFigures
   std::int64_t global_batch = 0;
   std::int64_t seq_len = 0;    // 0: the model's max_seq_len
+  std::string engine = {};     // empty: ours
   std::string precision = {};  // empty: DefaultPredictedPrecision
   ParallelPlan plan = {};
   std::optional<double> memory_margin = {};  // empty: DefaultMemoryMargin

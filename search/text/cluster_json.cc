@@ -63,10 +63,11 @@ struct RateField {
   const char* name;
   double DeviceSpec::*member;
 };
-constexpr std::array<RateField, 4> kRates = {{{"fp64", &DeviceSpec::flops_per_s_fp64},
+constexpr std::array<RateField, 5> kRates = {{{"fp64", &DeviceSpec::flops_per_s_fp64},
                                               {"fp32", &DeviceSpec::flops_per_s_fp32},
                                               {"bf16", &DeviceSpec::flops_per_s_bf16},
-                                              {"fp16", &DeviceSpec::flops_per_s_fp16}}};
+                                              {"fp16", &DeviceSpec::flops_per_s_fp16},
+                                              {"fp8", &DeviceSpec::flops_per_s_fp8}}};
 
 // Reads a number that must be positive if present.
 void Positive(base::FieldReader& reader, const char* name, double& value) {

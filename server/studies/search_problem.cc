@@ -139,9 +139,9 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
   if (on_gpus && name == "fp64")
     return base::InvalidArgument("spec.workload.precision",
                                  "fp64 is for CPUs only; on a GPU use bf16 or fp32");
-  if (on_gpus && name == "fp16") {
+  if (on_gpus && (name == "fp16" || name == "fp8")) {
     return base::Unimplemented("spec.workload.precision",
-                               "fp16 on a GPU is not supported yet; use bf16 or fp32");
+                               fmt::format("{} on a GPU is not supported yet; use bf16 or fp32", name));
   }
   if (!on_gpus && name != "fp32" && name != "fp64") {
     return base::Unimplemented("spec.workload.precision",

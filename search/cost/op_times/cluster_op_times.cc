@@ -34,6 +34,7 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
   const auto links = LinksOf(cluster);
   if (absl::IsUnimplemented(links.status())) return links.status();
   const NodeGroup& group = cluster.groups.front();
+  const EngineProfile& engine = cluster.engine;
   const DeviceEfficiency& efficiency = group.device.efficiency;
   if (group.device.kind == DeviceKind::kCuda && Name(precision) == "fp64") {
     return ClusterError(cluster,
@@ -57,12 +58,17 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
   if (!links.ok()) return links.status();
 
   auto times = std::shared_ptr<ClusterOpTimes>(new ClusterOpTimes());
-  times->device_ = {.flops_per_s = *peak * efficiency.matmul,
-                    .k_half = efficiency.matmul_k_half,
-                    .bytes_per_s = group.device.memory_bytes_per_s * efficiency.memory,
+  times->device_ = {.flops_per_s = *peak * efficiency.matmul * engine.matmul,
+                    .k_half = efficiency.matmul_k_half * engine.matmul_k_half,
+                    .bytes_per_s = group.device.memory_bytes_per_s * efficiency.memory * engine.memory,
                     .multiprocessors = group.device.multiprocessors};
+  times->casts_products_ = precision.fp8_products;
+  // Attention stays in the compute type.
+  Precision compute = precision;
+  compute.fp8_products = false;
+  const double attention_peak = PeakFlops(group.device, compute).value_or(*peak);
   const auto attention = [&](double share) {
-    return FusedAttentionDevice{.flops_per_s = *peak * share,
+    return FusedAttentionDevice{.flops_per_s = attention_peak * share,
                                 .head_dim_half = efficiency.attention_head_dim_half,
                                 .bytes_per_s = times->device_.bytes_per_s};
   };
@@ -70,13 +76,20 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
   times->attention_backward_ = attention(efficiency.attention_backward);
   times->overhead_s_ = *efficiency.op_overhead_s;
   times->optimizer_bytes_per_s_ = efficiency.optimizer > 0
-                                      ? group.device.memory_bytes_per_s * efficiency.optimizer
+                                      ? group.device.memory_bytes_per_s * efficiency.optimizer * engine.memory
                                       : times->device_.bytes_per_s;
   if (efficiency.data_exposed > 0) times->data_exposed_ = efficiency.data_exposed;
-  times->host_op_s_ = group.host_op_s.value_or(0);
+  times->host_op_s_ = group.host_op_s.value_or(engine.host_op_s.value_or(0));
   times->gpus_per_node_ = group.gpus_per_node;
   times->links_ = *links;
   return std::shared_ptr<const ClusterOpTimes>(std::move(times));
+}
+
+double ClusterOpTimes::CastSeconds(const OpDesc& product) const {
+  const auto m = static_cast<double>(product.dims[0]), n = static_cast<double>(product.dims[1]),
+             k = static_cast<double>(product.dims[2]);
+  const double read_and_written = static_cast<double>(SizeOf(product.dtype)) + 1;
+  return (m * k + k * n) * read_and_written / device_.bytes_per_s;
 }
 
 double ClusterOpTimes::Seconds(const OpDesc& op, const ParallelPlan& plan) const {
@@ -86,8 +99,9 @@ double ClusterOpTimes::Seconds(const OpDesc& op, const ParallelPlan& plan) const
       product.epilogue = Epilogue::kNone;
       const double bytes = MinBytes(product);
       const double epilogue_s = (MinBytes(op) - bytes) / device_.bytes_per_s;
-      return MatmulSeconds(device_, {1, op.dims[0], op.dims[1], op.dims[2]}, bytes) + epilogue_s +
-             overhead_s_;
+      const double product_s =
+          MatmulSeconds(device_, {1, op.dims[0], op.dims[1], op.dims[2]}, bytes) + epilogue_s + overhead_s_;
+      return casts_products_ ? product_s + CastSeconds(op) : product_s;
     }
     case OpKind::kAttentionForward: return FusedAttentionSeconds(op, attention_forward_, overhead_s_);
     case OpKind::kAttentionBackward: return FusedAttentionSeconds(op, attention_backward_, overhead_s_);

@@ -33,8 +33,12 @@ class ClusterOpTimes final : public OpTimeModel {
 
  private:
   ClusterOpTimes() = default;
+  // The casts of a product's operands to one byte, as passes of their own.
+  double CastSeconds(const OpDesc& product) const;
+
 
   MatmulDevice device_;
+  bool casts_products_ = false;  // their operands, to one byte
   FusedAttentionDevice attention_forward_, attention_backward_;
   double overhead_s_ = 0;
   double optimizer_bytes_per_s_ = 0;

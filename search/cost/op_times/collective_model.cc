@@ -110,14 +110,15 @@ absl::StatusOr<Links> LinksOf(const ClusterSpec& cluster) {
     if (figure.needed && !figure.known) return MissingFigure(cluster, figure.name);
   }
   const auto given_or = [](double given, double other) { return given > 0 ? given : other; };
-  return Links{.intra_bytes_per_s = group.intra_node_bytes_per_s * efficiency.intra_node,
-               .inter_bytes_per_s = group.inter_node_bytes_per_s * efficiency.inter_node,
-               .intra_latency_s = group.intra_node_latency_s.value_or(0),
-               .inter_latency_s = group.inter_node_latency_s.value_or(0),
-               .intra_message_bytes_per_s = group.intra_node_bytes_per_s *
-                                            given_or(efficiency.intra_node_message, efficiency.intra_node),
-               .inter_message_bytes_per_s = group.inter_node_bytes_per_s *
-                                            given_or(efficiency.inter_node_message, efficiency.inter_node)};
+  const double intra = group.intra_node_bytes_per_s * cluster.engine.intra_node;
+  const double inter = group.inter_node_bytes_per_s * cluster.engine.inter_node;
+  return Links{
+      .intra_bytes_per_s = intra * efficiency.intra_node,
+      .inter_bytes_per_s = inter * efficiency.inter_node,
+      .intra_latency_s = group.intra_node_latency_s.value_or(0),
+      .inter_latency_s = group.inter_node_latency_s.value_or(0),
+      .intra_message_bytes_per_s = intra * given_or(efficiency.intra_node_message, efficiency.intra_node),
+      .inter_message_bytes_per_s = inter * given_or(efficiency.inter_node_message, efficiency.inter_node)};
 }
 
 absl::Status MissingFigure(const ClusterSpec& cluster, std::string_view figure, std::string_view what_to_do) {

@@ -1,0 +1,35 @@
+#include "search/plan/engine_profile.h"
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/subject.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+
+absl::Status Validate(const EngineProfile& engine) {
+  struct Bound {
+    std::string_view name;
+    double value, least, most;
+  };
+  for (const Bound& figure :
+       {Bound{"host_op_s", engine.host_op_s.value_or(0), 0, 1}, Bound{"matmul", engine.matmul, 0.05, 1.5},
+        Bound{"matmul_k_half", engine.matmul_k_half, 0, 100}, Bound{"memory", engine.memory, 0.05, 1.5}, Bound{"intra_node", engine.intra_node, 0.05, 1.5},
+        Bound{"inter_node", engine.inter_node, 0.05, 1.5},
+        Bound{"forward_passes", engine.forward_passes, 0, 1000},
+        Bound{"backward_passes", engine.backward_passes, 0, 1000}, Bound{"step_s", engine.step_s, 0, 1},
+        Bound{"bytes_per_parameter", engine.bytes_per_parameter, 0, 64},
+        Bound{"activation_share", engine.activation_share, 0, 10},
+        Bound{"overhead_bytes", static_cast<double>(engine.overhead_bytes), 0, 1e12}}) {
+    if (!std::isfinite(figure.value) || figure.value < figure.least || figure.value > figure.most) {
+      return base::InvalidArgument(
+          "engine", fmt::format("{} is {:g}; it must be from {:g} to {:g}", figure.name, figure.value,
+                                figure.least, figure.most));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace autocfg

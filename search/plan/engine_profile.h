@@ -1,0 +1,51 @@
+// Whose training step is predicted: what a framework does otherwise than our engine. Plain values; the profiles
+// are files of search/data/engines, each figure with its source.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace autocfg {
+
+inline constexpr std::string_view kOwnEngine = "autocfg";
+
+// The defaults are our own engine's.
+struct EngineProfile {
+  std::string name{kOwnEngine};
+  // Seconds in which its host issues one of our ops, where the cluster does not say; empty: not known.
+  std::optional<double> host_op_s = {};
+  // What it reaches of the device's efficiencies.
+  double matmul = 1;
+  double matmul_k_half = 1;  // of the inner dimension at which half the rate is reached
+  double memory = 1;
+  double intra_node = 1;
+  double inter_node = 1;
+  // Reads and writes of a layer's [tokens, hidden] that our kernels do not need, such as those of separate
+  // dropouts, additions and casts.
+  double forward_passes = 0;
+  double backward_passes = 0;
+  // recompute=full repeats the whole layer: its last product and the sum of it, too.
+  bool recomputes_whole_layers = false;
+  // With sp=1, the gathers of a backward run beside the products of gradients (Korthikanti et al. 2022).
+  bool hides_backward_gathers = false;
+  // Its plans have these options on where they act.
+  bool overlaps_gradients = false;
+  bool overlaps_parameters = false;
+  double step_s = 0;  // once a step, beside all ops
+  // Memory that our engine does not need.
+  double bytes_per_parameter = 0;   // of each parameter that a rank holds whole
+  double activation_share = 0;      // of the activations: what its allocator cannot use
+  std::int64_t overhead_bytes = 0;  // beside the device's own
+
+  bool operator==(const EngineProfile&) const = default;
+};
+
+// InvalidArgument with the subject "engine" names a figure that is not finite, negative, a share of an
+// efficiency above 1.5, or a time above a second.
+absl::Status Validate(const EngineProfile& engine);
+
+}  // namespace autocfg
