@@ -1,0 +1,146 @@
+// What an engine's profile changes of a prediction, by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "search/cost/op_times/cluster_op_times.h"
+#include "search/plan/plan_text.h"
+#include "search/predict/predict_plan.h"
+#include "search/text/cluster_json.h"
+#include "search/text/engines.h"
+#include "search/text/model_json.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kLayers = 40, kMicrobatches = 4, kTokens = 2 * 2048, kHidden = 6144;
+
+struct Asked {
+  ClusterSpec cluster = *PresetCluster("a100-80gb-sxm:1x8");
+  Workload workload{8, 2048, *ParsePrecision("bf16")};
+
+  PlanPrediction operator()(const char* plan) const {
+    ModelSpec model = *ModelPreset("megatron-18b");
+    FillDefaults(model, 2048);
+    const auto predicted = PredictPlan(model, workload, cluster, *ParsePlanText(plan));
+    EXPECT_TRUE(predicted.ok()) << predicted.status();
+    return *predicted;
+  }
+  double Seconds(const OpDesc& op, const char* plan) const {
+    return (*ClusterOpTimes::Create(cluster, workload.precision))->Seconds(op, *ParsePlanText(plan));
+  }
+};
+
+TEST(EnginePrediction, OursIsTheDefault) {
+  Asked ask;
+  const double before = ask("tp=8,mbs=2").prediction.step_time_s;
+  ask.cluster.engine = *EngineNamed("autocfg");
+  const PlanPrediction own = ask("tp=8,mbs=2");
+  EXPECT_EQ(own.prediction.step_time_s, before);
+  EXPECT_EQ(own.engine, "autocfg");
+}
+
+TEST(EnginePrediction, WholeLayersRepeatTheLastProductAndItsSum) {
+  constexpr const char* kPlan = "tp=8,mbs=2,recompute=full";
+  Asked ask;
+  const Prediction ours = ask(kPlan).prediction;
+  ask.cluster.engine.recomputes_whole_layers = true;
+  const Prediction whole = ask(kPlan).prediction;
+  // The last product [T, 4H / 8] x [4H / 8, H] and the addition of the residual; the sum over 8 ranks.
+  const double product =
+      ask.Seconds({.kind = OpKind::kMatmul, .dtype = DType::kBF16, .dims = {4096, 6144, 3072}}, kPlan);
+  const double residual =
+      ask.Seconds({.kind = OpKind::kBiasResidual, .dtype = DType::kBF16, .dims = {4096, 6144}}, kPlan);
+  EXPECT_NEAR(whole.breakdown.recompute - ours.breakdown.recompute,
+              kMicrobatches * kLayers * (product + residual), 1e-9);
+  OpDesc sum{.kind = OpKind::kAllReduceSum, .dtype = DType::kBF16, .dims = {4096 * 6144}};
+  sum.group = CommGroup::kTensor;
+  sum.group_size = 8;
+  EXPECT_NEAR(whole.breakdown.tp_comm - ours.breakdown.tp_comm,
+              kMicrobatches * kLayers * ask.Seconds(sum, kPlan), 1e-9);
+}
+
+TEST(EnginePrediction, GathersOfABackwardMayBeHidden) {
+  constexpr const char* kPlan = "tp=8,mbs=2,sp=1";
+  Asked ask;
+  const double all = ask(kPlan).prediction.breakdown.tp_comm;
+  ask.cluster.engine.hides_backward_gathers = true;
+  const double some = ask(kPlan).prediction.breakdown.tp_comm;
+  OpDesc gather{.kind = OpKind::kAllGather, .dtype = DType::kBF16, .dims = {4096 * 6144}};
+  gather.group = CommGroup::kTensor;
+  gather.group_size = 8;
+  EXPECT_NEAR(all - some, kMicrobatches * kLayers * 4 * ask.Seconds(gather, kPlan), 1e-9)
+      << "four in a layer";
+}
+
+TEST(EnginePrediction, FurtherPassesTakeTheMemorysTime) {
+  Asked ask;
+  const double before = ask("tp=8,mbs=2").prediction.breakdown.compute;
+  ask.cluster.engine.forward_passes = 3;
+  ask.cluster.engine.backward_passes = 5;
+  const double after = ask("tp=8,mbs=2").prediction.breakdown.compute;
+  const double bytes_per_s = 2.039e12 * 0.75;
+  EXPECT_NEAR(after - before, kMicrobatches * kLayers * 8 * kTokens * kHidden * 2 / bytes_per_s, 1e-9);
+}
+
+TEST(EnginePrediction, SharesHostAndStep) {
+  Asked ask;
+  const PlanPrediction ours = ask("tp=8,mbs=2");
+  ask.cluster.engine.step_s = 0.25;
+  EXPECT_NEAR(ask("tp=8,mbs=2").prediction.step_time_s - ours.prediction.step_time_s, 0.25, 1e-9);
+  ask.cluster.engine = {.host_op_s = 1e-2};
+  EXPECT_GT(ask("tp=8,mbs=2").prediction.step_time_s, kMicrobatches * kLayers * 20 * 1e-2);
+  ask.cluster.groups[0].host_op_s = 0;
+  EXPECT_EQ(ask("tp=8,mbs=2").prediction.step_time_s, ours.prediction.step_time_s)
+      << "the cluster's own counts";
+  ask.cluster.engine = {.intra_node = 0.5};
+  EXPECT_GT(ask("tp=8,mbs=2").prediction.breakdown.tp_comm, 1.8 * ours.prediction.breakdown.tp_comm);
+}
+
+TEST(EnginePrediction, MemoryBesideOurs) {
+  Asked ask;
+  const MemoryBytes ours = ask("tp=8,mbs=2").prediction.memory;
+  ask.cluster.engine.bytes_per_parameter = 4;
+  ask.cluster.engine.activation_share = 0.25;
+  ask.cluster.engine.overhead_bytes = 1000;
+  const MemoryBytes more = ask("tp=8,mbs=2").prediction.memory;
+  EXPECT_EQ(more.gradients - ours.gradients, 2 * ours.parameters) << "of two bytes each";
+  EXPECT_EQ(more.activations - ours.activations, ours.activations / 4);
+  EXPECT_EQ(more.device_overhead - ours.device_overhead, 1000);
+}
+
+TEST(EnginePrediction, ItsOverlapIsPartOfItsPlans) {
+  Asked ask;
+  ask.cluster.engine = *EngineNamed("torchtitan");
+  const ParallelPlan sharded = ask("dp=8,mbs=1,zero=3").plan;
+  EXPECT_TRUE(sharded.grad_overlap);
+  EXPECT_TRUE(sharded.param_overlap);
+  const ParallelPlan whole = ask("tp=8,mbs=1").plan;
+  EXPECT_FALSE(whole.grad_overlap) << "nothing to act on";
+  EXPECT_FALSE(whole.param_overlap);
+}
+
+TEST(EnginePrediction, Fp8ProductsTakeTheirRateAndCasts) {
+  Asked ask;
+  ask.cluster = *PresetCluster("h100-sxm:1x8");
+  ask.cluster.groups[0].device.efficiency.matmul_k_half = 0;
+  const OpDesc product{.kind = OpKind::kMatmul, .dtype = DType::kBF16, .dims = {16384, 16384, 16384}};
+  const double bf16 = ask.Seconds(product, "tp=1");
+  const double step = ask("tp=8,mbs=2").prediction.step_time_s;
+  ask.workload.precision = *ParsePrecision("fp8");
+  const DeviceSpec& device = ask.cluster.groups[0].device;
+  const double overhead = *device.efficiency.op_overhead_s;
+  const double casts = 2.0 * 16384 * 16384 * 3 / (device.memory_bytes_per_s * device.efficiency.memory);
+  EXPECT_NEAR(ask.Seconds(product, "tp=1"), (bf16 - overhead) * 989.4 / 1979 + overhead + casts, 1e-3 * bf16);
+  EXPECT_LT(ask("tp=8,mbs=2").prediction.step_time_s, step);
+
+  Asked a100;
+  a100.workload.precision = ask.workload.precision;
+  const auto refused = ClusterOpTimes::Create(a100.cluster, a100.workload.precision);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("flops_per_s.fp8"));
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,77 @@
+#include "search/text/engines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "nlohmann/json.hpp"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Engines, AllHaveAFile) {
+  EXPECT_THAT(EngineNames(), ElementsAre("autocfg", "deepspeed", "megatron", "nemo", "torchtitan"));
+  for (const std::string& name : EngineNames()) {
+    const auto engine = EngineNamed(name);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    EXPECT_EQ(engine->name, name);
+  }
+  EXPECT_EQ(*EngineNamed("autocfg"), EngineProfile()) << "the defaults are our own engine's";
+  EXPECT_TRUE(EngineNamed("megatron")->hides_backward_gathers);
+  EXPECT_TRUE(EngineNamed("torchtitan")->overlaps_parameters);
+}
+
+TEST(Engines, UnknownNamesListTheOthers) {
+  const auto unknown = EngineNamed("megatorn");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(
+      std::string(unknown.status().message()),
+      HasSubstr("unknown engine 'megatorn'; expected autocfg, deepspeed, megatron, nemo or torchtitan"));
+}
+
+TEST(Engines, ReadsEveryField) {
+  const auto engine =
+      ParseEngineJson(Json::parse(R"({"name": "x", "host_op_s": 1e-4, "matmul": 1.1, "matmul_k_half": 2,
+      "memory": 0.5, "intra_node": 0.6, "inter_node": 0.7, "forward_passes": 3, "backward_passes": 4,
+      "recomputes_whole_layers": true, "hides_backward_gathers": true, "overlaps_gradients": true,
+      "overlaps_parameters": true, "step_s": 0.01, "bytes_per_parameter": 2, "activation_share": 0.1,
+      "overhead_bytes": 5})"));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const EngineProfile want{.name = "x",
+                           .host_op_s = 1e-4,
+                           .matmul = 1.1,
+                           .matmul_k_half = 2,
+                           .memory = 0.5,
+                           .intra_node = 0.6,
+                           .inter_node = 0.7,
+                           .forward_passes = 3,
+                           .backward_passes = 4,
+                           .recomputes_whole_layers = true,
+                           .hides_backward_gathers = true,
+                           .overlaps_gradients = true,
+                           .overlaps_parameters = true,
+                           .step_s = 0.01,
+                           .bytes_per_parameter = 2,
+                           .activation_share = 0.1,
+                           .overhead_bytes = 5};
+  EXPECT_EQ(*engine, want);
+}
+
+TEST(Engines, RefusesWrongFigures) {
+  const auto refusal = [](const char* text) {
+    const auto engine = ParseEngineJson(Json::parse(text));
+    EXPECT_EQ(engine.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(engine.status().message());
+  };
+  EXPECT_THAT(refusal(R"({"matmul": 1})"), HasSubstr("name is missing"));
+  EXPECT_THAT(refusal(R"({"name": "x", "matmul": 3})"),
+              HasSubstr("engine: matmul is 3; it must be from 0.05 to 1.5"));
+  EXPECT_THAT(refusal(R"({"name": "x", "step_s": -1})"), HasSubstr("step_s"));
+  EXPECT_THAT(refusal(R"({"name": "x", "matmull": 1})"), HasSubstr("did you mean matmul"));
+}
+
+}  // namespace
+}  // namespace autocfg
