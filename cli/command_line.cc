@@ -21,7 +21,7 @@ namespace {
 
 // Verbs that are reserved for a later version, with the verb above them.
 const std::vector<std::string>& UnsupportedVerbs() {
-  static const std::vector<std::string> verbs = {"size",     "export",    "import",  "report",
+  static const std::vector<std::string> verbs = {"export",   "import",    "report",
                                                  "db check", "db export", "db prune"};
   return verbs;
 }
@@ -29,10 +29,7 @@ const std::vector<std::string>& UnsupportedVerbs() {
 // Options that are reserved for a later version, by verb.
 const std::map<std::string, std::vector<std::string>>& UnsupportedOptions() {
   static const std::map<std::string, std::vector<std::string>> options = {
-      {"search", {"--nodes", "--tokens", "--price-per-gpu-hour", "--mtbf-hours"}},
-      {"predict", {"--input", "--study"}},
-      {"explain", {"--input", "--study"}},
-      {"train", {"--log"}}};
+      {"predict", {"--input", "--study"}}, {"explain", {"--input", "--study"}}, {"train", {"--log"}}};
   return options;
 }
 
@@ -152,6 +149,7 @@ int Parse(int argc, char** argv) {
   AddPredict(app, chosen);
   AddExplain(app, chosen);
   AddCalibrate(app, chosen);
+  AddSize(app, chosen, ProgramName(argc > 0 ? argv[0] : ""));
   AddTrain(app, chosen);
   AddStudies(app, chosen);
   AddTrials(app, chosen);

@@ -41,6 +41,22 @@ absl::Status CheckPredictOnly(const SearchArgs& args) {
   return absl::OkStatus();
 }
 
+// Sets the cluster's number of nodes to --nodes, if that was given.
+absl::Status ReplaceNodes(const SearchArgs& args, ClusterSpec& cluster) {
+  if (args.nodes.empty()) return absl::OkStatus();
+  const auto nodes = ParseWhole("--nodes", args.nodes, 1, kMaxNodes);
+  if (!nodes.ok()) return nodes.status();
+  if (cluster.local) {
+    return absl::InvalidArgumentError(
+        "--nodes: --cluster local is the machines that measure, whose number is given; leave --nodes out, or "
+        "give a described cluster, such as h100-sxm:1x8");
+  }
+  if (cluster.groups.size() != 1)
+    return absl::InvalidArgumentError("--nodes: the cluster has several kinds of nodes; leave --nodes out");
+  cluster.groups.front().nodes = *nodes;
+  return absl::OkStatus();
+}
+
 // Chooses the device, the cluster and the precision, in this order of dependence.
 absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, SearchRequest& request,
                          Precision& precision) {
@@ -55,6 +71,7 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, SearchR
                             : LoadCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
   question.cluster = *std::move(cluster);
+  if (auto status = ReplaceNodes(args, question.cluster); !status.ok()) return status;
   // A cluster that is only predicted needs no device; CPU clusters are measured on CPUs.
   const bool on_cpus = question.cluster.groups.front().device.kind == DeviceKind::kCpu;
   if (!asked && !question.cluster.local && (question.predict_only || on_cpus)) asked = EngineDevice::kCpu;
@@ -121,6 +138,9 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   const auto device = LoadDevice(args.device, /*dry=*/false);
   if (!device.ok()) return device.status();
   request.asked_device = *device;
+  auto training = LoadTrainingTerms(args.training);
+  if (!training.ok()) return training.status();
+  request.training = *training;
   question.predict_only = args.predict_only;
   question.coordinator = args.service.coordinator;
   if (args.model.empty())

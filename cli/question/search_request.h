@@ -1,6 +1,7 @@
 // Converts the options of `autocfg search` to a validated request in the server's format. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,16 +10,22 @@
 #include "autocfg/v1/study_service.pb.h"
 #include "cli/client/worker_pool.h"
 #include "cli/input/service_options.h"
+#include "cli/input/training_options.h"
 #include "cli/report/results_json.h"
 #include "kernels/nvml/gpus.h"
 #include "search/plan/engine_device.h"
 
 namespace autocfg::cli {
 
+// Most nodes of --nodes, as of a cluster's name.
+inline constexpr std::int64_t kMaxNodes = 1'000'000;
+
 struct SearchArgs {
   std::string model, cluster = "local", global_batch, seq_len, precision, device, max_trials, time_budget,
                      output, memory_margin, rejected, engine;
+  std::string nodes;  // in place of the cluster's own number; empty: not given
   ServiceOptions service;
+  TrainingOptions training;
   std::vector<std::string> space;
   bool exhaustive = false;
   bool predict_only = false;
@@ -30,7 +37,8 @@ struct SearchArgs {
 struct SearchRequest {
   SearchQuestion question;
   v1::SearchSpec spec;
-  GpuList machine;  // with device kCuda and no coordinator: the GPUs that measure
+  GpuList machine;              // with device kCuda and no coordinator: the GPUs that measure
+  TrainingTerms training = {};  // what is asked about a whole run
   std::optional<EngineDevice> asked_device = {};  // --device; empty: auto
 };
 

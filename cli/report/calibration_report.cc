@@ -8,7 +8,7 @@
 #include "base/statistics.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "search/plan/calibration.h"
+#include "search/plan/cluster/calibration.h"
 
 namespace autocfg::cli {
 namespace {

@@ -287,7 +287,7 @@ std::string TextOf(const TrialEnds& ends) {
 }
 
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
-                         const std::string& next, bool front) {
+                         const std::string& next, const std::string& training, bool front) {
   std::string text;
   if (answer.nothing_fits().empty()) {
     text += BestText(answer.best(), question) + "\n" + Why(answer);
@@ -296,6 +296,7 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   } else {
     text += fmt::format("nothing fits: {}\n\n", answer.nothing_fits());
   }
+  if (!training.empty()) text += training + "\n";
   text += MachineText(question);
   if (answer.memory_margin() > 0)
     text += fmt::format("memory margin: plans leave {} of a rank's memory free\n",

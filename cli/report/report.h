@@ -14,10 +14,10 @@
 
 namespace autocfg::cli {
 
-// `next`: the command that runs the best plan. `front`: with the plans that no other beats in both step time
-// and memory.
+// `next`: the command that runs the best plan. `training`: lines about a whole run (training_report.h).
+// `front`: with the plans that no other beats in both step time and memory.
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
-                         const std::string& next, bool front = false);
+                         const std::string& next, const std::string& training = "", bool front = false);
 
 // Returns " (the slice)" if one rank of the plan was measured alone, else nothing. Follows each time of a
 // slice, which is no step time of the plan.

@@ -208,6 +208,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
   } else {
     json["why"] = nullptr;
   }
+  json["engine"] = question.cluster.engine.name;
   json["memory_margin"] = answer.memory_margin();
   json["runners_up"] = Json::array();
   for (const auto& candidate : answer.runners_up()) {
@@ -243,6 +244,10 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
   const auto parsed = base::ParseJson("answer", text);
   if (!parsed.ok()) return parsed.status();
   const Json& json = *parsed;
+  if (json.is_object() && json.contains("questions")) {
+    return absl::InvalidArgumentError(
+        "it holds the answers to several questions; give the file of a search with one");
+  }
   for (const char* part : {"model", "workload", "best"}) {
     if (!json.is_object() || !json.contains(part)) {
       return absl::InvalidArgumentError(fmt::format("'{}' is missing; {}", part, kGiveAnswer));

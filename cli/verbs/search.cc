@@ -1,9 +1,12 @@
 // autocfg search: finds the fastest plan that fits. Uses a coordinator and a worker inside this process, or
 // those of --coordinator.
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -11,24 +14,29 @@
 
 #include "absl/time/time.h"
 #include "base/os/host.h"
+#include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/client/worker_client.h"
 #include "cli/input/devices.h"
 #include "cli/input/files.h"
+#include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
+#include "cli/question/question_list.h"
 #include "cli/question/search_request.h"
+#include "cli/report/questions_report.h"
 #include "cli/report/rejected_csv.h"
 #include "cli/report/report.h"
 #include "cli/report/results_json.h"
+#include "cli/report/training_report.h"
 #include "cli/study/embedded_service.h"
 #include "cli/study/progress.h"
 #include "cli/study/study_watcher.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/verbs/verbs.h"
-#include "base/text.h"
 #include "fmt/format.h"
 #include "search/question/prediction_json.h"
+#include "search/text/cluster_json.h"
 #include "search/text/engines.h"
 #include "search/text/plan_json.h"
 #include "worker/machine/inventory.h"
@@ -84,6 +92,8 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   const std::string workload = fmt::format("--model {} --global-batch {} --seq-len {} --precision {}",
                                            ShellWord(args.model), question.workload.global_batch,
                                            question.workload.seq_len, Name(question.workload.precision));
+  // `explain` takes a cluster as its file describes it, with its own number of nodes.
+  if (!args.nodes.empty()) return "";
   if (question.predict_only && IsDescribed(question))
     return fmt::format("{} explain {} --cluster {} --plan {}", args.program, workload,
                        ShellWord(args.cluster), plan);
@@ -99,8 +109,10 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
 
 int Present(const SearchArgs& args, const v1::Recommendation& answer, const SearchRequest& request) {
   const SearchQuestion& question = request.question;
-  const auto json = SearchJson(answer, question);
+  auto json = SearchJson(answer, question);
   if (!json.ok()) return Fail(kExitNegative, Text(json.status()));
+  const auto training = TrainingOf(request.training, answer, question);
+  if (request.training.Asked()) (*json)["training"] = training ? TrainingJson(*training) : nullptr;
   const bool found = answer.nothing_fits().empty();
   if (!args.output.empty()) {  // written even if nothing fits, so that no older plan stays in the file
     if (auto status = WriteFileAtomically(args.output, json->dump(2) + "\n"); !status.ok()) {
@@ -108,9 +120,9 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
                                              Text(status), LastPart(answer.study())));
     }
   }
-  const std::string text =
-      args.json ? json->dump(2) + "\n"
-                : SearchReport(answer, question, NextCommand(args, answer, request), args.pareto);
+  const std::string text = args.json ? json->dump(2) + "\n"
+                                     : SearchReport(answer, question, NextCommand(args, answer, request),
+                                                    TrainingText(training), args.pareto);
   if (const int code = Answer(text); code != kExitDone) return code;
   if (!found) return Fail(kExitNegative, fmt::format("nothing fits: {}", answer.nothing_fits()));
   return kExitDone;
@@ -186,6 +198,7 @@ struct Ended {
   std::optional<v1::Recommendation> answer;
   int exit_code = kExitDone;
   TrialEnds trials = {};
+  absl::Status rejected = absl::OkStatus();  // of writing the file of --rejected
 };
 
 // Repeats `call` while the coordinator is unavailable or exhausted, at most kReadAgain times. Returns the
@@ -289,93 +302,195 @@ int EndOfRejected(int code, const absl::Status& rejected) {
   return Fail(absl::IsCancelled(rejected) ? kExitInterrupted : ExitCodeOf(rejected), Text(rejected));
 }
 
+// Prints notes, each once.
+class Notes {
+ public:
+  void Say(const std::string& note) {
+    if (said_.insert(note).second) Note(note);
+  }
+  void Say(const std::vector<std::string>& notes) {
+    for (const std::string& note : notes) Say(note);
+  }
+
+ private:
+  std::set<std::string> said_;
+};
+
 // Runs the search with a coordinator and a worker inside this process.
-int SearchHere(const SearchArgs& args, SearchRequest& request) {
+Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   const auto database = server::DatabasePath(args.service.database);
-  if (!database.ok()) return Fail(database.status());
+  if (!database.ok()) return {{}, Fail(database.status())};
   const SearchQuestion& question = request.question;
   const std::int64_t slots = RanksAtOnce(request);
   if (!IsDescribed(question)) {
     for (std::string& note : LoadNotes(request, slots)) request.question.notes.push_back(std::move(note));
   }
-  for (const std::string& note : question.notes) Note(note);
+  notes.Say(question.notes);
 
   const Interrupt interrupt;
   auto started = EmbeddedService::Start(*database);
-  if (!started.ok()) return Fail(kExitUsage, fmt::format("--db: {}", Text(started.status())));
+  if (!started.ok()) return {{}, Fail(kExitUsage, fmt::format("--db: {}", Text(started.status())))};
   const auto service = *std::move(started);
   StudyClient client(service->address());
   const auto study = Begin(client, request.spec, /*alone=*/true);
-  if (!study.ok()) return Fail(study.status());
+  if (!study.ok()) return {{}, Fail(study.status())};
   if (IsEmulated(question.device) || !IsDescribed(question)) {
-    if (auto status = service->StartWorker(slots, request.machine); !status.ok()) return Fail(status);
+    if (auto status = service->StartWorker(slots, request.machine); !status.ok()) return {{}, Fail(status)};
   }
   StudyWatcher watcher(service->address(), study->name());
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
     watcher.Stop();
     service->Stop();
-    return Fail(kExitInterrupted,
-                fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
-                            LastPart(study->name())));
+    return {{},
+            Fail(kExitInterrupted,
+                 fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
+                             LastPart(study->name())))};
   }
-  const Ended ended = ConcludeSearch(args, client, watcher);
-  const absl::Status rejected =
-      ended.answer ? WriteRejected(args, client, study->name(), interrupt) : absl::OkStatus();
+  Ended ended = ConcludeSearch(args, client, watcher);
+  if (ended.answer) ended.rejected = WriteRejected(args, client, study->name(), interrupt);
   service->Stop();
-  return EndOfRejected(PresentEnded(args, ended, request), rejected);
+  return ended;
 }
 
 // Runs the search on an existing coordinator and its workers.
-int SearchThere(const SearchArgs& args, SearchRequest& request) {
-  for (const std::string& note : request.question.notes) Note(note);
+Ended SearchThere(const SearchArgs& args, const SearchRequest& request, Notes& notes) {
+  notes.Say(request.question.notes);
   const Interrupt interrupt;
   StudyClient client(args.service.coordinator);
   const auto study = Begin(client, request.spec, /*alone=*/false);
-  if (!study.ok()) return Fail(study.status());
+  if (!study.ok()) return {{}, Fail(study.status())};
   Note(fmt::format("study {} of {}", LastPart(study->name()), args.service.coordinator));
   StudyWatcher watcher(args.service.coordinator, study->name(), kRemotePatienceSeconds);
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator)) {
     watcher.Stop();
     const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study->name()));
-    return Fail(
-        kExitInterrupted,
-        fmt::format(
-            "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
-            where));
+    return {
+        {},
+        Fail(kExitInterrupted,
+             fmt::format(
+                 "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
+                 where))};
   }
-  const Ended ended = ConcludeSearch(args, client, watcher);
-  const absl::Status rejected =
-      ended.answer ? WriteRejected(args, client, study->name(), interrupt) : absl::OkStatus();
-  return EndOfRejected(PresentEnded(args, ended, request), rejected);
+  Ended ended = ConcludeSearch(args, client, watcher);
+  if (ended.answer) ended.rejected = WriteRejected(args, client, study->name(), interrupt);
+  return ended;
 }
 
-int RunSearch(const SearchArgs& args) {
-  if (auto status = CheckServiceOptions(args.service); !status.ok()) return Fail(status);
+// Returns kExitDone if --output can be written; prints an error otherwise.
+int CheckOutput(const SearchArgs& args) {
+  if (args.output.empty()) return kExitDone;
+  const auto status = CheckWritable(args.output);
+  return status.ok() ? kExitDone : Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
+}
+
+// Returns kExitDone if the file of --rejected can be written and is another than that of --output; prints an
+// error otherwise.
+int CheckRejected(const SearchArgs& args) {
+  if (args.rejected.empty()) return kExitDone;
+  const auto path = ReplaceablePath(args.rejected);
+  if (!path.ok()) return Fail(kExitUsage, fmt::format("--rejected: {}", Text(path.status())));
+  std::error_code ignored;
+  const auto place = [&](const std::string& file) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
+  };
+  if (args.output.empty() || place(args.output) != place(*path)) return kExitDone;
+  return Fail(kExitUsage,
+              fmt::format("--rejected: {} is also the file of --output; name another file", args.rejected));
+}
+
+// Returns what distinguishes the question. Of a wrong question, numbers that its options lack are empty.
+Asked AskedOf(const SearchArgs& args, const absl::StatusOr<SearchRequest>& request) {
+  Asked asked{.cluster = args.cluster};
+  if (request.ok()) {
+    asked.nodes = request->question.cluster.groups.front().nodes;
+    asked.seq_len = request->question.workload.seq_len;
+    asked.global_batch = request->question.workload.global_batch;
+    return asked;
+  }
+  const auto number = [](const std::string& text) -> std::optional<std::int64_t> {
+    const auto value = ParseWhole("", text);
+    return value.ok() ? std::optional(*value) : std::nullopt;
+  };
+  asked.nodes = number(args.nodes);
+  if (const auto name = ParseClusterName(args.cluster); !asked.nodes && name.ok() && name->nodes > 0)
+    asked.nodes = name->nodes;
+  asked.seq_len = number(args.seq_len);
+  asked.global_batch = number(args.global_batch).value_or(0);
+  return asked;
+}
+
+// Answers one question after the other. Bad input of any question ends the search before the first.
+int SearchEach(const std::vector<SearchArgs>& questions, const WorkerPool* pool) {
+  std::vector<absl::StatusOr<SearchRequest>> requests;
+  TrainingTerms terms;  // the same of all
+  bool any = false;
+  for (const SearchArgs& args : questions) {
+    const auto& request = requests.emplace_back(LoadSearch(args, pool));
+    if (!request.ok() && !IsOfOneQuestion(request.status())) return Fail(request.status());
+    if (!request.ok()) continue;
+    any = true;
+    terms = request->training;
+  }
+  if (!any) return Fail(requests.front().status());
+  const SearchArgs& first = questions.front();
+  if (const int code = CheckOutput(first); code != kExitDone) return code;
+  Notes notes;
+  std::vector<AnsweredQuestion> answers;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    AnsweredQuestion& entry = answers.emplace_back(AnsweredQuestion{AskedOf(questions[i], requests[i])});
+    if (!requests[i].ok()) {
+      entry.wrong = Text(requests[i].status());
+      continue;
+    }
+    Ended ended = pool != nullptr ? SearchThere(questions[i], *requests[i], notes)
+                                  : SearchHere(questions[i], *requests[i], notes);
+    if (!ended.answer) return ended.exit_code;
+    entry.question = std::move(requests[i]->question);
+    if (const std::string& left_out = ended.answer->left_out(); !left_out.empty()) {
+      entry.question.notes.push_back(left_out);
+      notes.Say(left_out);
+    }
+    entry.answer = std::move(ended.answer);
+  }
+  const auto json = QuestionsJson(answers, terms);
+  if (!json.ok()) return Fail(kExitNegative, Text(json.status()));
+  if (!first.output.empty()) {
+    if (auto status = WriteFileAtomically(first.output, json->dump(2) + "\n"); !status.ok())
+      return Fail(kExitNegative, fmt::format("--output: {}", Text(status)));
+  }
+  if (const int code = Answer(first.json ? json->dump(2) + "\n" : QuestionsReport(answers, terms));
+      code != kExitDone)
+    return code;
+  const auto has_plan = [](const AnsweredQuestion& entry) { return entry.HasPlan(); };
+  if (std::any_of(answers.begin(), answers.end(), has_plan)) return kExitDone;
+  return Fail(kExitNegative, fmt::format("none of the {} questions has a plan: {}", answers.size(),
+                                         answers.front().Reason()));
+}
+
+int RunSearch(const SearchArgs& given) {
+  if (auto status = CheckServiceOptions(given.service); !status.ok()) return Fail(status);
+  const auto questions = QuestionsOf(given);
+  if (!questions.ok()) return Fail(questions.status());
   std::optional<WorkerPool> pool;
-  if (args.service.remote()) {
-    auto listed = ListPool(args.service);
+  if (given.service.remote()) {
+    auto listed = ListPool(given.service);
     if (!listed.ok()) return Fail(listed.status());
     pool = *std::move(listed);
   }
+  if (questions->size() > 1 && !given.rejected.empty()) {
+    return Fail(kExitUsage,
+                fmt::format("--rejected: it is a file of one question, and the lists make {}; ask one",
+                            questions->size()));
+  }
+  if (questions->size() > 1) return SearchEach(*questions, pool ? &*pool : nullptr);
+  const SearchArgs& args = questions->front();
   auto request = LoadSearch(args, pool ? &*pool : nullptr);
   if (!request.ok()) return Fail(request.status());
-  if (!args.output.empty()) {
-    if (auto status = CheckWritable(args.output); !status.ok())
-      return Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
-  }
-  if (!args.rejected.empty()) {
-    const auto path = ReplaceablePath(args.rejected);
-    if (!path.ok()) return Fail(kExitUsage, fmt::format("--rejected: {}", Text(path.status())));
-    std::error_code ignored;
-    const auto place = [&](const std::string& file) {
-      return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
-    };
-    if (!args.output.empty() && place(args.output) == place(*path)) {
-      return Fail(kExitUsage, fmt::format("--rejected: {} is also the file of --output; name another file",
-                                          args.rejected));
-    }
-  }
-  return pool ? SearchThere(args, *request) : SearchHere(args, *request);
+  if (const int code = CheckOutput(args); code != kExitDone) return code;
+  if (const int code = CheckRejected(args); code != kExitDone) return code;
+  Notes notes;
+  const Ended ended = pool ? SearchThere(args, *request, notes) : SearchHere(args, *request, notes);
+  return EndOfRejected(PresentEnded(args, ended, *request), ended.rejected);
 }
 
 }  // namespace
@@ -389,6 +504,7 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option("--cluster", args->cluster,
                    "local, local:1xRANKS, a preset with its size such as a100-80gb-sxm:64x8, or a file")
       ->capture_default_str();
+  verb->add_option("--nodes", args->nodes, "nodes, in place of the number of --cluster");
   verb->add_option("--global-batch", args->global_batch, "sequences per step");
   verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
   verb->add_option("--precision", args->precision,
@@ -398,7 +514,12 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
                    "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; "
                    "repeatable")
       ->allow_extra_args(false);
-  verb->footer("Axes of --space, which are the options of a plan:\n" + PlanOptionsHelp());
+  verb->footer(
+      "With --predict-only, --cluster, --nodes, --global-batch and --seq-len take lists, such as --nodes "
+      "1,2,4.\n"
+      "Each combination is answered, at most " +
+      fmt::to_string(kMostQuestions) + ".\n\nAxes of --space, which are the options of a plan:\n" +
+      PlanOptionsHelp());
   verb->add_option("--engine", args->engine,
                    fmt::format("whose training step is predicted, with --predict-only: {}; default {}",
                                base::ChoiceText(EngineNames()), kOwnEngine));
@@ -420,6 +541,7 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->add_flag("--predict-only", args->predict_only,
                  "measure nothing; find the fastest plan by prediction, for any cluster");
+  AddTrainingOptions(verb, args->training);
   AddServiceOptions(verb, args->service);
   verb->callback([args, &chosen] { chosen = [args] { return RunSearch(*args); }; });
 }

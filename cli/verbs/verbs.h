@@ -18,6 +18,8 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program);
 void AddPredict(CLI::App& app, Verb& chosen);
 void AddExplain(CLI::App& app, Verb& chosen);
 void AddCalibrate(CLI::App& app, Verb& chosen);
+// `program`: as above.
+void AddSize(CLI::App& app, Verb& chosen, const std::string& program);
 void AddTrain(CLI::App& app, Verb& chosen);
 void AddStudies(CLI::App& app, Verb& chosen);
 void AddTrials(CLI::App& app, Verb& chosen);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "autocfg/v1/model.pb.h"
-#include "search/plan/calibration.h"
+#include "search/plan/cluster/calibration.h"
 
 namespace autocfg {
 

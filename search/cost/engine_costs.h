@@ -1,10 +1,10 @@
-// What the engine of a cluster does otherwise than ours, as costs and memory (search/plan/engine_profile.h).
+// What the engine of a cluster does otherwise than ours, as costs and memory (search/plan/cluster/engine_profile.h).
 // Pure, thread-safe.
 #pragma once
 
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/stage_costs.h"
-#include "search/plan/engine_profile.h"
+#include "search/plan/cluster/engine_profile.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/precision.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "search/plan/calibration.h"
+#include "search/plan/cluster/calibration.h"
 
 namespace autocfg {
 

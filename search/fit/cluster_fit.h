@@ -2,7 +2,7 @@
 //
 // The logarithm of a step's time is predicted by the cost model, from figures x (fitted_figures.h) and from
 // the log factors u of the layers and v of the output layers of each measured shape
-// (search/plan/calibration.h). What is minimised is the sum of
+// (search/plan/cluster/calibration.h). What is minimised is the sum of
 //
 // - over measurements: a robust loss of the deviation, that of Student's t distribution with 4 degrees of
 //   freedom (Lange, Little and Taylor 1989), whose scale is estimated, for steps within one node and for

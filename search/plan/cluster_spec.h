@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "search/plan/calibration.h"
+#include "search/plan/cluster/calibration.h"
+#include "search/plan/cluster/engine_profile.h"
 #include "search/plan/engine_device.h"
-#include "search/plan/engine_profile.h"
 
 namespace autocfg {
 

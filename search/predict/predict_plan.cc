@@ -77,6 +77,7 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   auto resolved = Resolve(plan);
   if (!resolved.ok()) return resolved.status();
   PlanPrediction result{.engine = costs_.cluster().engine.name,
+                        .parameters = ParameterCount(costs_.model()),
                         .plan = *std::move(resolved),
                         .notes = Notes(plan),
                         .prediction = {},

@@ -37,8 +37,9 @@ Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const 
                         const ParallelPlan& plan, double step_time_s);
 
 struct PlanPrediction {
-  std::string engine;  // whose step it is
-  ParallelPlan plan;  // canonical; split=auto resolved
+  std::string engine;           // whose step it is
+  std::int64_t parameters = 0;  // of the model
+  ParallelPlan plan;            // canonical; split=auto resolved
   // options without effect; how the time was found if not by the timer
   std::vector<std::string> notes;
   Prediction prediction;  // a plan that does not fit still has a time

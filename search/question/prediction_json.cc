@@ -105,6 +105,7 @@ Json PredictionJson(const Prediction& prediction, const Throughput& throughput) 
 Json PlanPredictionJson(const PlanPrediction& predicted) {
   Json json{{"plan", PlanJson(predicted.plan)}, {"plan_text", PlanText(predicted.plan)}};
   json.update(PredictionJson(predicted.prediction, predicted.throughput));
+  json["parameters"] = predicted.parameters;
   json["engine"] = predicted.engine;
   json["notes"] = predicted.notes;
   return json;
@@ -170,6 +171,7 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   Json answer = PredictionJson(predicted->prediction, predicted->throughput);
   std::vector<std::string> notes = predicted->notes;
   notes.insert(notes.end(), request->notes.begin(), request->notes.end());
+  answer["parameters"] = predicted->parameters;
   answer["engine"] = predicted->engine;
   if (!notes.empty()) answer["notes"] = notes;
   return {WithId(id, answer), true};

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
-#include "search/plan/calibration.h"
+#include "search/plan/cluster/calibration.h"
 
 namespace autocfg {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
-#include "search/plan/engine_profile.h"
+#include "search/plan/cluster/engine_profile.h"
 
 namespace autocfg {
 

@@ -44,6 +44,9 @@ TEST(Completion, KnowsVerbsAndTheirOptions) {
   EXPECT_THAT(Complete("autocfg search --rej"), HasSubstr("--rejected\n"));
   EXPECT_THAT(Complete("autocfg search --par"), HasSubstr("--pareto\n"));
   EXPECT_THAT(Complete("autocfg explain --memory-m"), HasSubstr("--memory-margin\n"));
+  EXPECT_THAT(Complete("autocfg search --nod"), HasSubstr("--nodes\n"));
+  EXPECT_THAT(Complete("autocfg search --mtbf"), HasSubstr("--mtbf-hours\n"));
+  EXPECT_THAT(Complete("autocfg size --gp"), HasSubstr("--gpus\n"));
   EXPECT_THAT(Complete("autocfg db ba"), HasSubstr("backup\n"));
   EXPECT_THAT(Complete("autocfg db backup --out"), HasSubstr("--output\n"));
 }

@@ -154,7 +154,7 @@ TEST(SearchJson, HasTheFrontOfTimeAndMemory) {
   EXPECT_EQ(front[1]["step_time_s"], 0.5);
   EXPECT_EQ(front[1]["total_memory_bytes"], 1999);
   EXPECT_EQ(SearchReport(answer, Question(), "").find("less memory"), std::string::npos);
-  const std::string text = SearchReport(answer, Question(), "", /*front=*/true);
+  const std::string text = SearchReport(answer, Question(), "", "", /*front=*/true);
   EXPECT_NE(text.find("less memory for more time"), std::string::npos);
   EXPECT_NE(text.find("250 ms     measured"), std::string::npos) << text;
   EXPECT_NE(text.find("500 ms     predicted"), std::string::npos) << text;

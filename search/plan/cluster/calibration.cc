@@ -1,4 +1,4 @@
-#include "search/plan/calibration.h"
+#include "search/plan/cluster/calibration.h"
 
 #include <cmath>
 #include <set>

@@ -1,4 +1,4 @@
-#include "search/plan/engine_profile.h"
+#include "search/plan/cluster/engine_profile.h"
 
 #include <array>
 #include <cmath>
@@ -16,8 +16,8 @@ absl::Status Validate(const EngineProfile& engine) {
   };
   for (const Bound& figure :
        {Bound{"host_op_s", engine.host_op_s.value_or(0), 0, 1}, Bound{"matmul", engine.matmul, 0.05, 1.5},
-        Bound{"matmul_k_half", engine.matmul_k_half, 0, 100}, Bound{"memory", engine.memory, 0.05, 1.5}, Bound{"intra_node", engine.intra_node, 0.05, 1.5},
-        Bound{"inter_node", engine.inter_node, 0.05, 1.5},
+        Bound{"matmul_k_half", engine.matmul_k_half, 0, 100}, Bound{"memory", engine.memory, 0.05, 1.5},
+        Bound{"intra_node", engine.intra_node, 0.05, 1.5}, Bound{"inter_node", engine.inter_node, 0.05, 1.5},
         Bound{"forward_passes", engine.forward_passes, 0, 1000},
         Bound{"backward_passes", engine.backward_passes, 0, 1000}, Bound{"step_s", engine.step_s, 0, 1},
         Bound{"bytes_per_parameter", engine.bytes_per_parameter, 0, 64},

@@ -1,0 +1,164 @@
+#include "cli/report/questions_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/text.h"
+#include "cli/report/prediction_report.h"
+#include "cli/report/report.h"
+#include "cli/report/training_report.h"
+#include "fmt/format.h"
+#include "proto/convert/spec_convert.h"
+#include "search/predict/predict_plan.h"
+
+namespace autocfg::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kBestPlanColumn = 60;
+
+bool SameButForGpus(const Asked& a, const Asked& b) {
+  // Presets have their number of nodes in their name.
+  const auto device = [](const Asked& asked) { return asked.cluster.substr(0, asked.cluster.find(':')); };
+  return device(a) == device(b) && a.global_batch == b.global_batch && a.seq_len == b.seq_len;
+}
+
+bool SeveralClusters(const std::vector<AnsweredQuestion>& answers) {
+  return std::any_of(answers.begin(), answers.end(), [&](const AnsweredQuestion& other) {
+    const auto device = [](const Asked& asked) { return asked.cluster.substr(0, asked.cluster.find(':')); };
+    return device(other.asked) != device(answers.front().asked);
+  });
+}
+
+std::string CountCell(const std::optional<std::int64_t>& count) {
+  return count ? base::CountText(*count) : "-";
+}
+
+// Returns the cells that an answer with a plan has after those of its question.
+std::vector<std::string> PlanCells(const AnsweredQuestion& entry) {
+  const v1::Candidate& best = entry.answer->best();
+  const v1::Prediction& predicted = best.predicted();
+  std::vector<std::string> cells = {ShortPlan(best.plan_text(), kBestPlanColumn),
+                                    base::SecondsText(predicted.step_time_s())};
+  const auto plan = FromProto(best.plan());
+  if (plan.ok()) {
+    const SearchQuestion& question = entry.question;
+    const Throughput rates =
+        ThroughputOf(question.model, question.workload, question.cluster, *plan, predicted.step_time_s());
+    cells.push_back(base::CountText(std::llround(rates.tokens_per_s_per_gpu)));
+    cells.push_back(rates.mfu ? PercentText(*rates.mfu, 1) : "-");
+  } else {
+    cells.insert(cells.end(), 2, "-");
+  }
+  cells.push_back(fmt::format("{} of {}", base::BytesText(predicted.memory_bytes().total()),
+                              base::BytesText(predicted.memory_bytes().capacity())));
+  return cells;
+}
+
+// "2 nodes, global batch 512, sequence length 4,096".
+std::string AskedText(const Asked& asked, bool with_cluster) {
+  std::string text = with_cluster ? asked.cluster + ", " : "";
+  if (asked.nodes)
+    text += fmt::format("{} node{}, ", base::CountText(*asked.nodes), *asked.nodes == 1 ? "" : "s");
+  text += fmt::format("global batch {}", base::CountText(asked.global_batch));
+  if (asked.seq_len) text += fmt::format(", sequence length {}", base::CountText(*asked.seq_len));
+  return text;
+}
+
+Json AskedJson(const Asked& asked) {
+  const auto number = [](const std::optional<std::int64_t>& value) {
+    return value ? Json(*value) : Json(nullptr);
+  };
+  return Json{{"cluster", asked.cluster},
+              {"nodes", number(asked.nodes)},
+              {"global_batch", asked.global_batch},
+              {"seq_len", number(asked.seq_len)}};
+}
+
+}  // namespace
+
+std::string AnsweredQuestion::Reason() const { return answer ? answer->nothing_fits() : wrong; }
+
+std::vector<bool> OnGpuFront(const std::vector<AnsweredQuestion>& answers) {
+  const auto dominates = [](const AnsweredQuestion& a, const AnsweredQuestion& b) {
+    const std::int64_t gpus_a = RankCount(a.question.cluster), gpus_b = RankCount(b.question.cluster);
+    const double time_a = a.answer->best().predicted().step_time_s();
+    const double time_b = b.answer->best().predicted().step_time_s();
+    return gpus_a <= gpus_b && time_a <= time_b && (gpus_a < gpus_b || time_a < time_b);
+  };
+  std::vector<bool> front;
+  front.reserve(answers.size());
+  for (const AnsweredQuestion& entry : answers) {
+    front.push_back(
+        entry.HasPlan() && std::none_of(answers.begin(), answers.end(), [&](const AnsweredQuestion& other) {
+          return other.HasPlan() && SameButForGpus(other.asked, entry.asked) && dominates(other, entry);
+        }));
+  }
+  return front;
+}
+
+std::string QuestionsReport(const std::vector<AnsweredQuestion>& answers, const TrainingTerms& terms) {
+  const bool several = SeveralClusters(answers);
+  const std::vector<bool> front = OnGpuFront(answers);
+  std::vector<std::vector<std::string>> rows = {{""}};
+  if (several) rows[0].emplace_back("cluster");
+  for (const char* title : {"nodes", "GPUs", "global batch", "seq len", "best plan (predicted)", "step time",
+                            "tokens/s/GPU", "MFU", "memory per rank"})
+    rows[0].emplace_back(title);
+  for (std::string& title : TrainingTitles(terms)) rows[0].push_back(std::move(title));
+  std::string reasons;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const AnsweredQuestion& entry = answers[i];
+    const Asked& asked = entry.asked;
+    auto& row = rows.emplace_back(std::vector<std::string>{front[i] ? "*" : ""});
+    if (several) row.push_back(asked.cluster);
+    row.push_back(CountCell(asked.nodes));
+    row.push_back(entry.answer ? base::CountText(RankCount(entry.question.cluster)) : "-");
+    row.push_back(base::CountText(asked.global_batch));
+    row.push_back(CountCell(asked.seq_len));
+    if (entry.HasPlan()) {
+      for (std::string& cell : PlanCells(entry)) row.push_back(std::move(cell));
+      const auto training = TrainingOf(terms, *entry.answer, entry.question);
+      for (std::string& cell : TrainingCells(terms, training)) row.push_back(std::move(cell));
+    } else {
+      row.emplace_back("none");
+      reasons += fmt::format("no plan for {}: {}\n", AskedText(asked, several), entry.Reason());
+    }
+  }
+  std::string text = Table(rows) +
+                     "  * no entry of the same batch and sequence length is as fast on as few GPUs\n\n" +
+                     reasons;
+  const auto known = std::find_if(answers.begin(), answers.end(),
+                                  [](const AnsweredQuestion& entry) { return entry.answer.has_value(); });
+  if (known == answers.end()) return text;
+  const SearchQuestion& question = known->question;
+  return text + fmt::format("model: {}, {}\n", question.model.name.empty() ? "unnamed" : question.model.name,
+                            Name(question.workload.precision));
+}
+
+absl::StatusOr<Json> QuestionsJson(const std::vector<AnsweredQuestion>& answers, const TrainingTerms& terms) {
+  const std::vector<bool> front = OnGpuFront(answers);
+  Json list = Json::array();
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const AnsweredQuestion& entry = answers[i];
+    Json json{{"asked", AskedJson(entry.asked)}, {"on_gpu_front", static_cast<bool>(front[i])}};
+    if (entry.answer) {
+      auto answer = SearchJson(*entry.answer, entry.question);
+      if (!answer.ok()) return answer.status();
+      json.update(*answer);
+      if (terms.Asked()) {
+        const auto training = TrainingOf(terms, *entry.answer, entry.question);
+        json["training"] = training ? TrainingJson(*training) : Json(nullptr);
+      }
+    } else {
+      json.update(Json{{"study", nullptr}, {"best", nullptr}, {"reason", entry.wrong}});
+      json["runners_up"] = Json::array();
+    }
+    list.push_back(std::move(json));
+  }
+  return Json{{"questions", std::move(list)}};
+}
+
+}  // namespace autocfg::cli

@@ -1,0 +1,61 @@
+// Options about a whole training run: their values, and the lines of refused ones.
+#include "cli/input/training_options.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/one_clear_line.h"
+
+namespace autocfg::cli {
+namespace {
+
+TEST(ParseTokens, TakesNumbersAndUnits) {
+  for (const auto& [text, tokens] :
+       {std::pair("300e9", 300e9), std::pair("300000000000", 300e9), std::pair("300B", 300e9),
+        std::pair("1.5T", 1.5e12), std::pair("20M", 20e6), std::pair("5K", 5e3), std::pair("1", 1.0)}) {
+    const auto parsed = ParseTokens("--tokens", text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_DOUBLE_EQ(*parsed, tokens) << text;
+  }
+  for (const char* text : {"0", "-1", "B", "300G", "1.5TB", "nan", "inf", "1e19", "2000000T", "12 B", "1,5T"})
+    EXPECT_FALSE(ParseTokens("--tokens", text).ok()) << text;
+}
+
+TEST(LoadTrainingTerms, ReadsEachOptionInItsUnit) {
+  const auto none = LoadTrainingTerms({});
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->Asked());
+  const auto all = LoadTrainingTerms({.tokens = "1T",
+                                      .price_per_gpu_hour = "2.5",
+                                      .mtbf_hours = "1000",
+                                      .checkpoint_seconds = "30",
+                                      .restart_seconds = "0"});
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->tokens, 1e12);
+  EXPECT_EQ(all->price_per_gpu_hour, 2.5);
+  EXPECT_EQ(all->node_mtbf_s, 3.6e6);
+  EXPECT_EQ(all->checkpoint_s, 30);
+  EXPECT_EQ(all->restart_s, 0);
+  TrainingOptions failures;
+  failures.mtbf_hours = "10";
+  EXPECT_EQ(LoadTrainingTerms(failures)->restart_s, kRestartSeconds);
+}
+
+TEST(TrainingOptions, RefusedOnesAreOneClearLine) {
+  const auto refuse = [](const char* option, const char* value, const std::vector<std::string>& says) {
+    ExpectOneClearLine({"search", "--model", "gpt2-tiny", "--global-batch", "8", option, value}, 2, says);
+  };
+  refuse("--tokens", "many", {"--tokens: invalid value 'many'", "300B or 1.5T"});
+  refuse("--tokens", "0", {"--tokens: invalid value '0'"});
+  refuse("--price-per-gpu-hour", "-1", {"--price-per-gpu-hour: invalid value '-1'"});
+  refuse("--price-per-gpu-hour", "free", {"--price-per-gpu-hour"});
+  refuse("--mtbf-hours", "0", {"--mtbf-hours: invalid value '0'"});
+  refuse("--checkpoint-seconds", "5",
+         {"--checkpoint-seconds has no effect without failures", "--mtbf-hours"});
+  refuse("--restart-seconds", "5", {"--restart-seconds has no effect without failures", "--mtbf-hours"});
+  for (const char* option :
+       {"--tokens", "--price-per-gpu-hour", "--mtbf-hours", "--checkpoint-seconds", "--restart-seconds"})
+    refuse(option, "", {std::string(option) + ": it is empty"});
+}
+
+}  // namespace
+}  // namespace autocfg::cli
