@@ -1,0 +1,1 @@
+"""Measured training runs, their predictions, and how far the two are apart."""

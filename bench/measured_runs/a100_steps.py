@@ -1,0 +1,122 @@
+"""Cross-validation of calibrations: steps of GPTs on A100s, predicted by a cluster that was fitted to other ones.
+
+The steps are those of Megatron-DeepSpeed in mixed precision, with all activations recomputed (published with vTrain,
+2024). A node has 8 GPUs and 800 Gb/s to the others, which is 12.5 GB/s for each GPU.
+"""
+import collections
+import csv
+import io
+import random
+
+from measured_runs import scores
+
+SEED = 1
+VOCAB = 51200
+DEFAULT = f"recompute=full,vocab={VOCAB},precision=fp16,attention=unfused"
+COLUMNS = ("gpus", "global_batch", "micro_batch", "hidden", "heads", "layers", "seq_len", "tp", "dp", "pp", "iter_time_ms")
+CLUSTER = {"device": "a100-80gb-sxm", "nodes": 1, "gpus_per_node": 8, "inter_node_bytes_per_s": 12.5e9}
+
+
+def group_of(row):
+    """Rows of one group differ in their plan alone."""
+    return tuple(row[name] for name in ("gpus", "global_batch", "hidden", "layers", "heads", "seq_len"))
+
+
+def shape_of(row):
+    """Layers of one shape issue the same ops."""
+    return tuple(row[name] for name in ("hidden", "micro_batch", "tp"))
+
+
+def size_of(row):
+    return tuple(row[name] for name in ("hidden", "layers"))
+
+
+def name_of(row):
+    return (f"layers={row['layers']},hidden={row['hidden']},batch={row['global_batch']},tp={row['tp']},pp={row['pp']},dp={row['dp']},"
+            f"mbs={row['micro_batch']}")
+
+
+def request_of(row, cluster):
+    size = {name: int(row[name]) for name in ("layers", "hidden", "heads", "seq_len", "global_batch", "micro_batch", "tp", "pp", "dp", "gpus")}
+    return {"id": name_of(row),
+            "model": {"layers": size["layers"], "hidden": size["hidden"], "heads": size["heads"], "vocab": VOCAB, "max_seq_len": size["seq_len"]},
+            "cluster": cluster | {"nodes": -(-size["gpus"] // 8), "gpus_per_node": min(size["gpus"], 8)},
+            "global_batch": size["global_batch"], "seq_len": size["seq_len"], "precision": "fp16",
+            "plan": {name: size[name] for name in ("tp", "pp", "dp", "micro_batch")} | {"recompute": "full", "attention": "unfused"}}
+
+
+def predicted(program, cluster, rows):
+    """Returns a pair for each row, in order. Raises ValueError for a cell that is no number."""
+    pairs = []
+    for row, answer in zip(rows, program.predict([request_of(row, cluster) for row in rows])):
+        if "error" in answer:
+            raise RuntimeError(f"the step {name_of(row)} is not predicted: {answer['error']}")
+        pairs.append(scores.pair(name_of(row), float(row["iter_time_ms"]) / 1000, answer))
+    return pairs
+
+
+def fitted(program, rows, nodes):
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    cluster = program.calibrate(text.getvalue(), CLUSTER | {"nodes": nodes}, DEFAULT)
+    cluster.pop("name", None)
+    return cluster
+
+
+def folds_of(rows, key, count):
+    """Splits the rows into folds of whole keys, in seeded random order; count None: a fold for each key."""
+    keys = sorted({key(row) for row in rows})
+    random.Random(SEED).shuffle(keys)
+    fold_of = {one: number % (count or len(keys)) for number, one in enumerate(keys)}
+    folds = collections.defaultdict(list)
+    for row in rows:
+        folds[fold_of[key(row)]].append(row)
+    return [folds[number] for number in sorted(folds)]
+
+
+def left_out(program, rows, folds, nodes):
+    """Returns rows and pairs: each fold is predicted by a cluster that was fitted to the other folds."""
+    if len(folds) < 2:
+        raise ValueError("the measured steps are too alike to be split into folds; give more of them")
+    order, pairs = [], []
+    for number, fold in enumerate(folds):
+        others = [row for other, some in enumerate(folds) if other != number for row in some]
+        order += fold
+        pairs += predicted(program, fitted(program, others, nodes), fold)
+    assert len(order) == len(rows)
+    return order, pairs
+
+
+def summary(rows, pairs, method):
+    groups = collections.defaultdict(list)
+    for row, one in zip(rows, pairs):
+        groups[group_of(row)].append(one)
+    return {"method": method} | scores.score(pairs) | {"regret": scores.regret(groups.values()), "worst": scores.worst(pairs)}
+
+
+def one_node(program, rows, say):
+    """Returns the summaries for steps within a node, by name."""
+    say("steps of one node: without a fit")
+    results = {"one_node_without_fit": summary(rows, predicted(program, CLUSTER, rows), "preset a100-80gb-sxm, nothing fitted")}
+    for name, key, count, what in (("one_node_leave_group_out", group_of, 3, "groups of steps that differ in their plan alone"),
+                                   ("one_node_leave_shape_out", shape_of, 5, "shapes of layers (hidden, micro_batch, tp)")):
+        say(f"steps of one node: {count} folds of {what}")
+        order, pairs = left_out(program, rows, folds_of(rows, key, count), 1)
+        results[name] = summary(order, pairs, f"{count} folds of {what}, seed {SEED}")
+    return results
+
+
+def many_nodes(program, rows, say):
+    """Returns the summaries for steps over several nodes, by name."""
+    nodes = max(int(row["gpus"]) for row in rows) // 8
+    say("steps of many nodes: without a fit")
+    results = {"many_nodes_without_fit": summary(rows, predicted(program, CLUSTER, rows), "preset a100-80gb-sxm, nothing fitted")}
+    identity = {id(row): number for number, row in enumerate(rows)}
+    for name, key, count, what in (("many_nodes_leave_rows_out", lambda row: identity[id(row)], 5, "5 folds of steps"),
+                                   ("many_nodes_leave_size_out", size_of, None, "a fold for each size of model (hidden, layers)")):
+        say(f"steps of many nodes: {what}")
+        order, pairs = left_out(program, rows, folds_of(rows, key, count), nodes)
+        results[name] = summary(order, pairs, f"{what}, seed {SEED}")
+    return results

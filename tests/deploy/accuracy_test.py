@@ -1,0 +1,170 @@
+"""Tests of bench/accuracy: rows to requests, folds, and figures."""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+from measured_runs import a100_steps, published, scores, sources
+
+
+def row(**changes):
+    """Returns a row of a table of published runs."""
+    cells = {"row_id": "r", "source_table": "llm-foundry benchmarking README: H100 80GB BF16", "model": "MPT-7b", "layers": "32",
+             "hidden": "4096", "heads": "32", "kv_heads": "32", "ffn_hidden": "16384", "ffn_mats": "2", "vocab": "50368", "seq_len": "2048",
+             "gpu": "H100-80GB-SXM", "gpus": "16", "gpus_per_node": "8", "TP": "1", "PP": "1", "DP": "16", "CP": "1", "EP": "1", "SP": "0",
+             "virtual_stages": "1", "micro_batch": "8", "global_batch": "128", "recompute": "full", "zero": "zero3 (FSDP FULL_SHARD)",
+             "precision": "amp_bf16 (MP mode DEFAULT)", "iter_time_s": "", "derived_iter_time_s": "2.5", "peak_mem_GB": "", "mem_kind": "",
+             "notes": ""}
+    return cells | changes
+
+
+def answer(seconds, total=0, overhead=0, feasible=True):
+    return {"step_time_s": seconds, "step_time_low_s": 0.8 * seconds, "step_time_high_s": 1.3 * seconds, "feasible": feasible,
+            "memory_bytes": {"total": total, "device_overhead": overhead}}
+
+
+class FakeProgram:
+    """Takes the same time for all requests."""
+
+    def __init__(self, seconds=1.0):
+        self.seconds, self.fitted_to = seconds, []
+
+    def knows(self, field, value):
+        return False
+
+    def predict(self, requests):
+        return [answer(self.seconds) for _ in requests]
+
+    def calibrate(self, measurements, cluster, default):
+        self.fitted_to.append(set(measurements.splitlines()[1:]))
+        return dict(cluster)
+
+
+class Requests(unittest.TestCase):
+    def test_fsdp_is_zero3_that_overlaps(self):
+        run = published.run_of(row())
+        self.assertEqual(run.request["plan"], {
+            "tp": 1, "pp": 1, "dp": 16, "micro_batch": 8, "virtual_stages": 1, "schedule": "1f1b", "recompute": "full", "attention": "fused",
+            "sequence_parallel": 0, "zero_stage": 3, "grad_overlap": 1, "param_overlap": 1})
+        self.assertEqual(run.request["cluster"], {"device": "h100-sxm", "nodes": 2, "gpus_per_node": 8})
+        self.assertEqual((run.seconds, run.request["precision"]), (2.5, "bf16"))
+
+    def test_stages_of_sharding(self):
+        for text, stage in (("zero2 (FSDP SHARD_GRAD_OP)", 2), ("BF16_Optimizer (zero1-like)", 1), ("distributed optimizer", 1), ("none (0)", 0),
+                            ("zero0", 0), ("FSDP (zero3)", 3)):
+            self.assertEqual(published.zero_stage_of(text), stage, text)
+
+    def test_selective_recomputation_needs_scores(self):
+        self.assertEqual(published.run_of(row(recompute="selective (op)")).request["plan"]["recompute"], "none")
+        korthikanti = published.run_of(row(source_table="Korthikanti 2022, tables 3 and 5", recompute="selective", zero="none (0)", SP="1"))
+        plan = korthikanti.request["plan"]
+        self.assertEqual((plan["recompute"], plan["attention"], plan["scatter_gather"], plan["sequence_parallel"]), ("selective", "unfused", 1, 1))
+
+    def test_layers_that_do_not_divide_are_balanced(self):
+        self.assertEqual(published.run_of(row(layers="70", PP="12", zero="zero1")).request["plan"]["split"], "auto")
+
+    def test_what_cannot_be_expressed_has_a_reason(self):
+        for changes, reason in (({"EP": "8"}, "mixture of experts"), ({"CP": "2"}, "context parallelism"), ({"precision": "FP8-CS"}, published.FP8),
+                                ({"gpu": "TPU"}, "the figures of TPU are not known"), ({"recompute": "not published"}, "recomputation is not published"),
+                                ({"global_batch": "not published (2048 in 5b.yaml)"}, "global_batch is not published"),
+                                ({"derived_iter_time_s": ""}, "neither a step time nor a peak of memory is published")):
+            with self.assertRaises(published.Unusable) as raised:
+                published.run_of(row(**changes))
+            self.assertEqual(str(raised.exception), reason)
+
+    def test_what_the_program_knows_is_asked_for(self):
+        run = published.run_of(row(source_table="BLOOM chronicles", precision="fp8"), fp8=True, engine=True)
+        self.assertEqual((run.request["precision"], run.request["engine"]), ("fp8", "deepspeed"))
+        self.assertNotIn("engine", published.run_of(row(source_table="BLOOM chronicles")).request)
+
+    def test_gpus_without_a_preset_have_figures(self):
+        for gpu in sources.VARIANTS:
+            cluster = sources.cluster_of(gpu, 128, 4, sources.source_of("NeMo"))
+            self.assertGreaterEqual(cluster["nodes"] * cluster["gpus_per_node"], 128)
+            self.assertEqual(cluster["device"]["memory_bytes_per_s"], sources.VARIANTS[gpu]["memory_bytes_per_s"])
+
+    def test_the_runs_of_the_project(self):
+        rows = published.kept_rows()
+        self.assertEqual(len(rows), 10 + 6)
+        self.assertAlmostEqual(float(rows[0]["iter_time_s"]), 3.528, places=3)
+        self.assertAlmostEqual(float(rows[9]["iter_time_s"]), 102.63, places=2)
+        for one in rows:
+            published.run_of(one)
+
+
+class Tables(unittest.TestCase):
+    def read(self, text):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "steps.csv"
+            path.write_text(text, encoding="utf-8")
+            return published.read(path, ("gpus", "tp"))
+
+    def test_comments_are_skipped_and_cells_may_be_missing(self):
+        self.assertEqual(self.read("# from a paper\ngpus,tp\n8,2\n4\n"), [{"gpus": "8", "tp": "2"}, {"gpus": "4", "tp": ""}])
+
+    def test_a_table_that_cannot_be_used_is_named(self):
+        for text, message in (("gpus\n8\n", "steps.csv lacks the column tp; add it"), ("gpus,tp\n", "steps.csv has no rows")):
+            with self.assertRaisesRegex(ValueError, message):
+                self.read(text)
+
+
+class Comparison(unittest.TestCase):
+    def test_rows_are_counted_by_source_and_reason(self):
+        rows = [row(row_id="a"), row(row_id="b", precision="fp8"), row(row_id="c", source_table="llm.c", derived_iter_time_s="1")]
+        result = published.compare(FakeProgram(), rows)
+        self.assertEqual((result["rows"], result["expressed"], result["left_out_rows"]), (3, 2, {published.FP8: ["b"]}))
+        self.assertEqual(result["sources"]["llm-foundry, H100"]["left_out"], {published.FP8: 1})
+        self.assertEqual(result["sources"]["llm-foundry, H100"]["error_percent"], {"a": -60.0})
+        self.assertEqual(result["sources"]["llm.c"]["step_time"]["within_interval_percent"], 100.0)
+
+    def test_memory_as_it_was_measured(self):
+        both = [(published.run_of(row(peak_mem_GB="10", mem_kind=kind)), answer(1, total=12e9, overhead=2e9))
+                for kind in ("nvidia-smi, max over first/last nodes", "peak allocated")]
+        out = (published.run_of(row(peak_mem_GB="OOM", derived_iter_time_s="")), answer(1, feasible=False))
+        result = published.memory_of(both + [out])
+        self.assertEqual([one["error_percent"] for one in result["runs"]], [20.0, 0.0])
+        self.assertEqual((result["rows"], result["ran_out_of_memory"], result["of_them_predicted_not_to_fit"]), (2, 1, 1))
+
+
+class Scores(unittest.TestCase):
+    def test_errors_and_coverage(self):
+        pairs = [scores.pair("exact", 1, answer(1)), scores.pair("slow", 2, answer(1)), scores.pair("fast", 0.5, answer(1))]
+        result = scores.score(pairs)
+        self.assertEqual(result["mean_absolute_error_percent"], 50.0)
+        self.assertEqual((result["below_interval"], result["above_interval"]), (1, 1))
+        self.assertEqual(result["median_high_over_low"], 1.62)
+        self.assertEqual([one["run"] for one in scores.worst(pairs, 2)], ["fast", "slow"])
+
+    def test_regret_is_of_the_first_pick(self):
+        picked_second = [scores.pair("a", 1.0, answer(3)), scores.pair("b", 1.1, answer(2))]
+        alone = [scores.pair("c", 1.0, answer(9))]
+        self.assertEqual(scores.regret([picked_second, alone]), {"groups": 1, "mean_percent": 10.0, "worst_percent": 10.0})
+
+
+    def test_no_regret_without_a_choice(self):
+        self.assertEqual(scores.regret([[scores.pair("c", 1.0, answer(9))]])["mean_percent"], None)
+
+
+class Folds(unittest.TestCase):
+    def test_steps_of_one_group_cannot_be_left_out(self):
+        with self.assertRaisesRegex(ValueError, "too alike"):
+            a100_steps.left_out(FakeProgram(), [], [[]], 1)
+
+    def test_no_fold_is_predicted_by_a_fit_to_its_own_groups(self):
+        rows = [{"layers": "24", "hidden": "1024", "heads": "16", "seq_len": "1024", "global_batch": str(batch), "micro_batch": "1", "tp": tp,
+                 "pp": "1", "dp": "1", "gpus": "8", "iter_time_ms": "1000"} for batch in (8, 16, 32, 64) for tp in ("1", "2")]
+        folds = a100_steps.folds_of(rows, a100_steps.group_of, 3)
+        program = FakeProgram()
+        order, pairs = a100_steps.left_out(program, rows, folds, 1)
+        self.assertEqual((len(folds), len(order), len(pairs)), (3, 8, 8))
+        for fold, lines in zip(folds, program.fitted_to):
+            batches = {one["global_batch"] for one in fold}
+            self.assertEqual(len(lines), 8 - len(fold))
+            self.assertFalse({line.split(",")[4] for line in lines} & batches)
+
+
+if __name__ == "__main__":
+    unittest.main()
