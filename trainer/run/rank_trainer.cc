@@ -40,8 +40,6 @@ std::vector<int> SlotsOf(const RankShape& shape, const RankProgram& program) {
 
 // Throws if the device cannot compute in this precision. A device that computes nothing accepts any.
 void CheckPrecision(const Precision& precision, const Device& device) {
-  if (precision.fp8_products)
-    throw NotSupported("precision fp8 is predicted, not run; use bf16 or another one");
   if (device.ComputesIn(precision.compute)) return;
   std::vector<std::string_view> names;
   for (const std::string_view name : {"bf16", "fp16", "fp32", "fp64"}) {
