@@ -1,12 +1,15 @@
-// Measures how many plans per second the planner evaluates on one core: memory and time in closed form, over
-// whole grids of plans. The models are a GPT of 1.5 billion parameters (48 layers, hidden size 1600 in 32
-// heads, so that every tp up to 32 is legal) and a Llama of 70 billion, on 1024 ranks with a batch of 1536.
+// Measures how many plans per second the planner evaluates: memory and time in closed form, over whole grids
+// of plans; on one core, where a benchmark names no number of threads. The models are a GPT of 1.5 billion
+// parameters (48 layers, hidden size 1600 in 32 heads, so that every tp up to 32 is legal) and a Llama of 70
+// billion, on 1024 ranks with a batch of 1536.
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "benchmark/benchmark.h"
 #include "search/cost/cost_model.h"
+#include "search/cost/op_times/nominal_times.h"
 #include "search/cost/split.h"
 #include "search/planner/calibration_ops.h"
 #include "search/planner/search_loop.h"
@@ -183,6 +186,25 @@ void BM_CreateSearch(benchmark::State& state) {
   state.SetItemsProcessed(enumerated * state.iterations());
 }
 BENCHMARK(BM_CreateSearch)->Unit(benchmark::kMillisecond);
+
+// Searches by prediction alone, with op times that need no calibration: finds the plans that fit and predicts
+// them. Items are the plans that got a time.
+void BM_PredictSearch(benchmark::State& state) {
+  SearchOptions options{.predict_only = true};
+  options.threads = static_cast<int>(state.range(0));
+  const KnownOpTimes known{std::make_shared<const NominalTimes>(), 0};
+  std::int64_t evaluated = 0;
+  for (auto _ : state) {
+    auto loop = SearchLoop::Create(Gpt(), Batch(), Cluster(), {}, options, {}, known);
+    if (!loop.ok() || !loop->SetCalibration(known.times, known.device_overhead_bytes).ok()) {
+      state.SkipWithError("no search");
+      return;
+    }
+    evaluated = loop->counts().evaluated;
+  }
+  state.SetItemsProcessed(evaluated * state.iterations());
+}
+BENCHMARK(BM_PredictSearch)->Arg(1)->Arg(2)->ArgName("threads")->UseRealTime()->Unit(benchmark::kMillisecond);
 
 // Simulates a few ranks with one stage each, or 64 with two; 512 microbatches.
 void BM_Simulate(benchmark::State& state, std::int64_t pp, std::int64_t vpp) {

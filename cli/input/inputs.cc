@@ -211,11 +211,17 @@ absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text) {
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text) {
   const auto precision = ParsePrecision(text.empty() ? "fp32" : text);
   if (!precision) return absl::InvalidArgumentError("--precision: " + UnknownPrecision(text));
+  if (precision->fp8_products) {
+    return absl::UnimplementedError(
+        "--precision: running fp8 is not supported yet; give fp64, fp32, bf16 or fp16");
+  }
   return *precision;
 }
 
 absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster) {
-  return LoadPlannedPrecision(text.empty() ? std::string(DefaultPredictedPrecision(cluster)) : text);
+  const auto precision = ParsePrecision(text.empty() ? DefaultPredictedPrecision(cluster) : text);
+  if (!precision) return absl::InvalidArgumentError("--precision: " + UnknownPrecision(text));
+  return *precision;
 }
 
 absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {

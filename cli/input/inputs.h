@@ -53,7 +53,7 @@ absl::StatusOr<Precision> LoadPrecision(const std::string& text);
 absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text);
 // Parses a precision for the dry device: any of the four; fp32 if empty.
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text);
-// Parses a precision for predictions: any of the four. If empty, DefaultPredictedPrecision
+// Parses a precision for predictions: any that ParsePrecision accepts. If empty, DefaultPredictedPrecision
 // (search/question/prediction_question.h).
 absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster);
 

@@ -24,7 +24,7 @@ void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
   verb->add_option("--plan", args.plan, "such as tp=8,pp=8,dp=8,mbs=1,recompute=full");
   verb->footer("Options of a plan:\n" + PlanOptionsHelp());
   verb->add_option("--seq-len", args.seq_len, "tokens per sequence (default: the model's max_seq_len)");
-  verb->add_option("--precision", args.precision, "bf16 (default; on CPUs fp32), fp16, fp32 or fp64");
+  verb->add_option("--precision", args.precision, "bf16 (default; on CPUs fp32), fp16, fp32, fp64 or fp8");
   verb->add_option("--engine", args.engine,
                    fmt::format("whose training step is predicted: {}; default {}",
                                base::ChoiceText(EngineNames()), kOwnEngine));

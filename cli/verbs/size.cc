@@ -165,7 +165,7 @@ void AddSize(CLI::App& app, Verb& chosen, const std::string& program) {
                    "sequences per step (default: 0.5 to 4 million tokens, by the size of the model)");
   verb->add_option("--seq-len", args->seq_len,
                    fmt::format("tokens per sequence (default: {})", kDefaultSeqLen));
-  verb->add_option("--precision", args->precision, "bf16 (default; on CPUs fp32), fp16, fp32 or fp64");
+  verb->add_option("--precision", args->precision, "bf16 (default; on CPUs fp32), fp16, fp32, fp64 or fp8");
   verb->add_option("--price-per-gpu-hour", args->training.price_per_gpu_hour,
                    "what the run costs, in any currency");
   verb->add_option("--engine", args->engine,

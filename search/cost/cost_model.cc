@@ -17,6 +17,7 @@
 #include "search/cost/rank_unit_costs.h"
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/closed_form.h"
+#include "search/cost/timing/stage_times.h"
 #include "search/cost/unit_ops.h"
 #include "search/plan/memory_margin.h"
 #include "search/plan/model_stages.h"
@@ -37,6 +38,20 @@ std::int64_t ComputesToFill(const ParallelPlan& plan) { return plan.pp * plan.pp
 
 // Costs of plans that are kept: some 6 MB. Plans are gone through by layout, so older ones are rarely needed.
 constexpr std::size_t kMostPlanCosts = 14'000;
+
+// Values of timed pipelines that are kept: some 4 MB.
+constexpr std::size_t kMostWorkedSizes = 500'000;
+
+// Returns whether each stage of the rank has as many layers as that of the same chunk of the rank before.
+// Such ranks between the first and the last are equal.
+bool HasLayersOfRankBefore(const ParallelPlan& plan, std::int64_t rank) {
+  if (plan.split != SplitMode::kExplicit) return true;
+  for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
+    const auto stage = static_cast<std::size_t>(StageOf(plan, rank, chunk));
+    if (plan.split_layers[stage] != plan.split_layers[stage - 1]) return false;
+  }
+  return true;
+}
 
 std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
 
@@ -115,6 +130,31 @@ TimedStep CostModel::TimeStepOf(const ParallelPlan& plan, const PipelineCosts& c
   return TimeStep(timer, costs, RanksPerCore());
 }
 
+const std::vector<double>& CostModel::WorkedSecondsOf(const ParallelPlan& plan, const PipelineCosts& costs) {
+  const double shared = RanksPerCore();
+  WorkKey key{PipelineShape(plan, MicrobatchCount(workload_, plan), model_.tied_embeddings), {costs.p2p_s}};
+  // What follows the backwards.
+  key.shape.gathers_parameters = key.shape.reduces_gradients = key.shape.sums_norm_gradients = false;
+  key.shape.tied_embeddings = false;
+  std::vector<double>& seconds = key.seconds;
+  seconds.reserve(1 + 5 * costs.stages.size() + costs.ranks.size());
+  for (const StageCosts& c : costs.stages) {
+    seconds.insert(seconds.end(),
+                   {UnloadedForward(c, shared), UnloadedBackward(c, shared), UnloadedWeights(c, shared),
+                    UnloadedSaving(c, shared), UnloadedWeightSaving(c, shared)});
+  }
+  for (const RankCosts& rank : costs.ranks) seconds.push_back(rank.zero_s + rank.wait_s);
+  if (const auto known = worked_.find(key); known != worked_.end()) return known->second;
+  const std::size_t sizes = seconds.size() + costs.ranks.size();
+  worked_sizes_ += sizes;
+  if (worked_sizes_ > kMostWorkedSizes) {
+    worked_.clear();
+    worked_sizes_ = sizes;
+  }
+  std::vector<double> worked_s = TimeStep(timers_.Find(key.shape), costs, shared).worked_s;
+  return worked_.emplace(std::move(key), std::move(worked_s)).first->second;
+}
+
 Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
@@ -123,7 +163,7 @@ Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& 
     return autocfg::BreakdownOf(costs, microbatches, shared,
                                 PipelineBound(costs, plan.schedule, microbatches, shared));
   }
-  return autocfg::BreakdownOf(costs, microbatches, shared, TimeStepOf(plan, costs).worked_s);
+  return autocfg::BreakdownOf(costs, microbatches, shared, WorkedSecondsOf(plan, costs));
 }
 
 bool CostModel::BoundIsClose(const ParallelPlan& plan) {
@@ -441,7 +481,6 @@ const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op
   costs_.stages.clear();
   costs_.ranks.clear();
   const std::int64_t stages = StageCount(plan);
-  const bool explicit_split = plan.split == SplitMode::kExplicit;
   std::int64_t layers_before = -1;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     const std::int64_t layers = StageLayerCount(model_, plan, stage);
@@ -455,8 +494,7 @@ const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op
     layers_before = layers;
   }
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
-    // Ranks of an even split between the first and the last are equal.
-    if (!explicit_split && rank >= 2 && rank + 1 < plan.pp) {
+    if (rank >= 2 && rank + 1 < plan.pp && HasLayersOfRankBefore(plan, rank)) {
       costs_.ranks.push_back(costs_.ranks.back());
     } else {
       costs_.ranks.push_back(CostsOfRank(plan, plan_costs.blocks, rank));

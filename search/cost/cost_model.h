@@ -151,6 +151,8 @@ class CostModel {
   RankCosts CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks, std::int64_t pipeline_rank);
   Breakdown BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs);
   TimedStep TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs);
+  // Returns TimedStep::worked_s, until the next call.
+  const std::vector<double>& WorkedSecondsOf(const ParallelPlan& plan, const PipelineCosts& costs);
   double RanksPerCore() const;
 
   ModelSpec model_;
@@ -201,6 +203,19 @@ class CostModel {
   absl::flat_hash_map<BlockOpsKey, BlockOps, KeyHash> block_ops_;
   absl::flat_hash_map<PlanCostsKey, PlanCosts, KeyHash> plan_costs_;
   absl::flat_hash_map<RegionKey, RegionCosts, KeyHash> region_costs_;
+  // When the ranks have ended their last backwards depends on nothing that follows these. Plans that differ
+  // in what they do once in a step often have the same pipeline.
+  struct WorkKey {
+    PipelineShape shape;
+    std::vector<double> seconds;  // of all its actions
+    bool operator==(const WorkKey&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const WorkKey& key) {  // equality compares all
+      return H::combine(std::move(h), key.shape.microbatches, key.seconds);
+    }
+  };
+  absl::flat_hash_map<WorkKey, std::vector<double>> worked_;
+  std::size_t worked_sizes_ = 0;  // values in it
   StepTimers timers_;
   PipelineCosts costs_;  // of the last plan; reused to avoid allocations
 };

@@ -19,6 +19,10 @@ void AddEngineCosts(const EngineProfile& engine, const ParallelPlan& plan, doubl
   recompute.backward_s += engine.forward_passes * pass_s;
 }
 
+bool NeedsMemory(const EngineProfile& engine) {
+  return engine.bytes_per_parameter != 0 || engine.activation_share != 0;
+}
+
 void AddEngineMemory(const EngineProfile& engine, const Precision& precision, MemoryBytes& memory) {
   const double parameters =
       static_cast<double>(memory.parameters) / static_cast<double>(SizeOf(precision.parameters));

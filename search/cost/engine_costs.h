@@ -13,6 +13,9 @@ namespace autocfg {
 // Adds its further passes to the layers, `pass_s` seconds each, and repeats whole layers if it does so.
 void AddEngineCosts(const EngineProfile& engine, const ParallelPlan& plan, double pass_s, BlockCosts& blocks);
 
+// Returns whether AddEngineMemory adds any.
+bool NeedsMemory(const EngineProfile& engine);
+
 // Adds the memory that it needs beside ours, without that of its device.
 void AddEngineMemory(const EngineProfile& engine, const Precision& precision, MemoryBytes& memory);
 

@@ -1,10 +1,8 @@
 #include "search/cost/unit_overlap.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
-#include <optional>
-
-#include "absl/container/inlined_vector.h"
 
 namespace autocfg {
 
@@ -18,20 +16,32 @@ double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overl
     return lane_s;
   };
   double gathered_s = overlap.gathers ? gather() : 0;
-  constexpr std::size_t kOwnBuffer = 2;
+  constexpr std::size_t kOwnBuffer = 2, kBuffers = 3;
   const auto buffer_of = [&](std::size_t block) { return blocks[block].own_buffer ? kOwnBuffer : block % 2; };
   struct Reduction {
     std::size_t buffer;
     double end_s, add_s;
   };
-  absl::InlinedVector<Reduction, 4> pending;  // in the order in which they were issued
-  const auto finish = [&](std::optional<std::size_t> buffer) {
-    const auto rest = std::remove_if(pending.begin(), pending.end(), [&](const Reduction& reduction) {
-      if (buffer && reduction.buffer != *buffer) return false;
-      now_s = std::max(now_s, reduction.end_s) + reduction.add_s;
-      return true;
-    });
-    pending.erase(rest, pending.end());
+  // In the order in which they were issued; at most one of each buffer, which is finished before the next.
+  std::array<Reduction, kBuffers> pending{};
+  std::size_t pending_count = 0;
+  const auto complete = [&](const Reduction& reduction) {
+    now_s = std::max(now_s, reduction.end_s) + reduction.add_s;
+  };
+  const auto finish = [&](std::size_t buffer) {
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < pending_count; ++i) {
+      if (pending[i].buffer == buffer) {
+        complete(pending[i]);
+      } else {
+        pending[left++] = pending[i];
+      }
+    }
+    pending_count = left;
+  };
+  const auto finish_all = [&] {
+    for (std::size_t i = 0; i < pending_count; ++i) complete(pending[i]);
+    pending_count = 0;
   };
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const UnitSeconds& block = blocks[i];
@@ -44,10 +54,10 @@ double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overl
     now_s += block.compute_s;
     if (block.reduce_s == 0) continue;
     lane_s = std::max(now_s, lane_s) + block.reduce_s;
-    pending.push_back({buffer_of(i), lane_s, block.add_s});
-    if (!overlap.reduces) finish({});
+    pending[pending_count++] = {buffer_of(i), lane_s, block.add_s};
+    if (!overlap.reduces) finish_all();
   }
-  finish({});
+  finish_all();
   return now_s;
 }
 

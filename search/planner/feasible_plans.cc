@@ -1,14 +1,14 @@
 #include "search/planner/feasible_plans.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "search/cost/memory/memory_model.h"
-#include "search/cost/split.h"
 #include "search/plan/plan_options.h"
+#include "search/planner/plans/resolved_run.h"
 
 namespace autocfg {
 namespace {
@@ -24,113 +24,124 @@ std::uint32_t Kibibytes(std::int64_t bytes) {
       std::min<std::int64_t>((bytes + 1023) / 1024, std::numeric_limits<std::uint32_t>::max()));
 }
 
+// Returns the bytes of a list of plans, without room to grow.
+std::size_t ListBytes(std::size_t plans) { return plans * sizeof(FeasiblePlan); }
+
+// Makes room for a plan: a quarter more, since a list that doubles takes up to twice its plans.
+void Grow(std::vector<FeasiblePlan>& plans) {
+  if (plans.size() == plans.capacity())
+    plans.reserve(plans.size() + std::max<std::size_t>(64, plans.size() / 4));
+}
+
+// Decides before each plan whether to go on; asked by Collector. Returns false to end before it.
+using BeforePlan = std::function<bool(const ParallelPlan&)>;
+
+// Adds the plans of a walk to those found.
 class Collector {
  public:
   Collector(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes, FeasiblePlans& into,
-            const VisitRejected& rejected)
-      : space_(space), costs_(costs), arena_bytes_(arena_bytes), into_(into), rejected_(rejected) {}
+            BeforePlan before, const VisitRejected& rejected)
+      : arena_bytes_(arena_bytes),
+        into_(into),
+        before_(std::move(before)),
+        rejected_(rejected),
+        run_(space, costs) {}
 
-  // Adds a legal plan; called in the space's order.
-  void Add(const ParallelPlan& plan) {
-    if (!SameLayout(plan, previous_)) group_ = into_.plans.size();
-    // Takes over the options that the space changes fastest, one by one; then all others are compared, so
-    // that none can be left out.
-    previous_.recompute = plan.recompute;
-    previous_.recompute_layers = plan.recompute_layers;
-    if (previous_ != plan) {
-      less_ = kNoPlan;
-      next_whole_ = 0;
-      previous_.scatter_gather = plan.scatter_gather;
-      if (previous_ != plan) whole_.clear();
-      previous_ = plan;
+  // Adds the plans of a run; called in the space's order. Returns how many it went through.
+  std::int64_t Add(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values) {
+    Begin(run);
+    run_.Set(run, values);
+    const bool sends_whole = !run.scatter_gather;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!before_(run)) return static_cast<std::int64_t>(i);
+      ++legal_;
+      std::int32_t index = kNoPlan;
+      if (run_.IsDuplicate(i)) {
+        ++dropped_;
+        // Plans that recompute more than this one also recompute more than its twin.
+        if (values[i].mode != Recompute::kSelective) twins_.push_back(i);
+      } else {
+        index = Keep(i, sends_whole ? kNoPlan : FindWhole(values[i]));
+      }
+      if (sends_whole) whole_.push_back({values[i], index});
     }
-    const Whole* whole = plan.scatter_gather ? FindWhole(plan) : nullptr;
-    if (whole != nullptr) {
-      ParallelPlan resolved = whole->resolved;
-      resolved.scatter_gather = true;
-      AddResolved(plan, resolved, whole->index);
-      return;
-    }
-    ParallelPlan resolved = Resolve(plan);
-    const std::int32_t index = AddResolved(plan, resolved, kNoPlan);
-    if (!plan.scatter_gather)
-      whole_.push_back({plan.recompute, plan.recompute_layers, std::move(resolved), index});
+    if (rejected_) FindTwin();  // the run may go on
+    twins_.clear();
+    return static_cast<std::int64_t>(values.size());
   }
 
+  std::int64_t legal() const { return legal_; }
   std::int64_t dropped() const { return dropped_; }
 
  private:
-  // A plan that sends whole messages, and its index. Layers are balanced by the stage times without
-  // messages between stages and their arrival. The plan with scatter_gather therefore has the same split.
+  // A plan that sends whole messages. Layers are balanced by the stage times without messages between stages
+  // and their arrival. The plan with scatter_gather therefore has the same split.
   struct Whole {
-    Recompute recompute;
-    std::int64_t recompute_layers;
-    ParallelPlan resolved;
-    std::int32_t index;  // kNoPlan: does not fit, or was dropped
+    SearchSpace::RecomputeValue value;
+    std::int32_t index;  // kNoPlan: does not fit, or is a duplicate
   };
 
-  // Returns ResolveSplit of the plan. Stages are balanced by their times without messages between them and
-  // without what a rank does once in a step, so that plans which differ in these alone have one split.
-  ParallelPlan Resolve(const ParallelPlan& plan) {
-    if (plan.split != SplitMode::kAuto) return ResolveSplit(costs_, plan);
-    if (const StageOptions layout{.virtual_stages = plan.virtual_stages, .schedule = plan.schedule};
-        plan.mesh() != balanced_mesh_ || layout != balanced_layout_) {
-      balanced_.clear();
-      balanced_mesh_ = plan.mesh();
-      balanced_layout_ = layout;
-    }
-    const auto [it, made] = balanced_.try_emplace({plan.layer(), plan.recompute_layers});
-    if (made) it->second = ResolveSplit(costs_, plan).stage();
-    ParallelPlan resolved = plan;
-    static_cast<StageOptions&>(resolved) = it->second;
-    return resolved;
+  // A run may come in parts, with illegal plans between.
+  void Begin(const ParallelPlan& run) {
+    if (!SameLayout(run, previous_)) group_ = into_.plans.size();
+    previous_.recompute = run.recompute;
+    previous_.recompute_layers = run.recompute_layers;
+    if (previous_ == run) return;
+    less_ = kNoPlan;
+    next_whole_ = 0;
+    previous_.scatter_gather = run.scatter_gather;
+    if (previous_ != run) whole_.clear();
+    previous_ = run;
   }
 
-  // Returns the plan that differs only in scatter_gather. Both are enumerated in the same order.
-  const Whole* FindWhole(const ParallelPlan& plan) {
-    for (; next_whole_ < whole_.size(); ++next_whole_) {
-      const Whole& whole = whole_[next_whole_];
-      if (whole.recompute == plan.recompute && whole.recompute_layers == plan.recompute_layers) return &whole;
+  // Returns the plan that differs only in scatter_gather, if it fits. Both are enumerated in the same order.
+  std::int32_t FindWhole(const SearchSpace::RecomputeValue& value) {
+    for (std::size_t i = next_whole_; i < whole_.size(); ++i) {
+      if (whole_[i].value != value) continue;
+      next_whole_ = i;
+      return whole_[i].index;
     }
-    return nullptr;
-  }
-
-  // Returns the plan's index, or kNoPlan.
-  std::int32_t AddResolved(const ParallelPlan& plan, const ParallelPlan& resolved, std::int32_t sends_whole) {
-    if (plan.split != SplitMode::kAuto || !space_.HoldsSplit(resolved))
-      return Keep(plan, resolved, sends_whole);
-    // Plans that recompute more than this one also recompute more than its twin.
-    if (const std::int32_t twin = FindInGroup(into_.table.Pack(resolved)); twin != kNoPlan)
-      Passed(plan, twin);
-    ++dropped_;
     return kNoPlan;
   }
 
-  std::int32_t Keep(const ParallelPlan& plan, const ParallelPlan& resolved, std::int32_t sends_whole) {
-    const std::int64_t bytes = costs_.ArenaOf(resolved).Arena();
+  // Returns the plan's index, or kNoPlan.
+  std::int32_t Keep(std::size_t i, std::int32_t sends_whole) {
+    const std::int64_t bytes = run_.Arena(i);
     if (!into_.smallest || bytes < into_.smallest_bytes) {
-      into_.smallest = resolved;
+      into_.smallest = run_.At(i);
       into_.smallest_bytes = bytes;
     }
     if (bytes > arena_bytes_) {
       ++into_.out_of_memory;
-      if (rejected_ && !rejected_(resolved, std::nullopt)) rejected_ = nullptr;
+      if (rejected_ && !rejected_(run_.At(i), std::nullopt)) rejected_ = nullptr;
       return kNoPlan;
     }
+    FindTwin();
+    const ParallelPlan& resolved = run_.At(i);
     const std::int32_t less_work = less_ == kNoPlan ? FindLowerZero(resolved) : less_;
-    into_.plans.push_back({.plan = into_.table.Pack(resolved),
-                           .less_work = less_work,
-                           .sends_whole = sends_whole,
-                           .arena_kib = Kibibytes(bytes)});
-    const auto index = static_cast<std::int32_t>(into_.plans.size()) - 1;
-    Passed(plan, index);
+    const CompactPlan packed = into_.table.Pack(resolved);
+    const auto index = static_cast<std::int32_t>(into_.plans.size());
+    Grow(into_.plans);
+    into_.plans.push_back(
+        {.plan = packed, .less_work = less_work, .sends_whole = sends_whole, .arena_kib = Kibibytes(bytes)});
+    const auto variant = static_cast<std::size_t>(packed.variant);
+    if (last_of_variant_.size() <= variant)
+      last_of_variant_.resize(std::max(variant + 1, 2 * variant), kNoPlan);
+    last_of_variant_[variant] = index;
+    // Later plans may recompute more. Selective recompute is skipped, since full:1 may recompute less.
+    if (resolved.recompute != Recompute::kSelective) less_ = index;
     return index;
   }
 
-  // Records that `plan`, which fits, has index `i`; later plans may recompute more. Selective recompute is
-  // skipped, since full:1 may recompute less.
-  void Passed(const ParallelPlan& plan, std::int32_t i) {
-    if (plan.recompute != Recompute::kSelective) less_ = i;
+  // Sets less_ to the twin of the latest duplicate since it was set, if one of them fits.
+  void FindTwin() {
+    for (; !twins_.empty(); twins_.pop_back()) {
+      const std::int32_t twin = FindInGroup(run_.At(twins_.back()));
+      if (twin == kNoPlan) continue;
+      less_ = twin;
+      twins_.clear();
+      return;
+    }
   }
 
   // Returns the plan that differs only in a lower zero of at least 1, and in the values that are covered
@@ -139,12 +150,12 @@ class Collector {
     for (std::int64_t zero = plan.zero_stage - 1; zero >= 1; --zero) {
       ParallelPlan lower = plan;
       lower.zero_stage = zero;
-      const std::int32_t same = FindInGroup(into_.table.Pack(lower));
+      const std::int32_t same = FindInGroup(lower);
       if (same != kNoPlan) return same;
       for (const PlanOption& option : PlanOptions()) {
         if (option.covered != nullptr && option.covered(lower)) option.copy(Covering(), lower);
       }
-      const std::int32_t covering = FindInGroup(into_.table.Pack(lower));
+      const std::int32_t covering = FindInGroup(lower);
       if (covering != kNoPlan) return covering;
     }
     return kNoPlan;
@@ -156,81 +167,272 @@ class Collector {
     return plan;
   }
 
-  std::int32_t FindInGroup(const CompactPlan& plan) const {
-    for (std::size_t i = group_; i < into_.plans.size(); ++i) {
-      if (into_.plans[i].plan == plan) return static_cast<std::int32_t>(i);
+  // Returns the index of the plan, of those with the layout at hand; kNoPlan if it does not fit.
+  std::int32_t FindInGroup(const ParallelPlan& plan) const {
+    const std::optional<CompactPlan> packed = into_.table.Find(plan);
+    if (!packed || static_cast<std::size_t>(packed->variant) >= last_of_variant_.size()) return kNoPlan;
+    const std::int32_t last = last_of_variant_[static_cast<std::size_t>(packed->variant)];
+    return last != kNoPlan && static_cast<std::size_t>(last) >= group_ ? last : kNoPlan;
+  }
+
+  const std::int64_t arena_bytes_;
+  FeasiblePlans& into_;
+  const BeforePlan before_;
+  VisitRejected rejected_;
+  ResolvedRun run_;
+  ParallelPlan previous_{{.tp = 0}};
+  std::size_t group_ = 0;  // index of the first plan with the layout at hand
+  std::int32_t less_ = kNoPlan;
+  std::vector<std::size_t> twins_;  // duplicates of the run since less_ was set
+  std::vector<Whole> whole_;  // that are the same as the current plan in all but recompute and scatter_gather
+  std::size_t next_whole_ = 0;
+  // By variant of the table: the index of the last plan that has it.
+  std::vector<std::int32_t> last_of_variant_;
+  std::int64_t legal_ = 0, dropped_ = 0;
+};
+
+// A limit of a budget that what was gone through has not reached. `cases`: in steps of kCasesPerLook.
+struct Spent {
+  std::int64_t legal = 0, cases = 0;
+  std::size_t bytes = 0;
+};
+
+class Finder {
+ public:
+  Finder(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes, const PlanningBudget& budget,
+         const PlanningWatch& watch, const VisitRejected& rejected)
+      : space_(space),
+        costs_(costs),
+        arena_bytes_(arena_bytes),
+        budget_(budget),
+        most_(budget.PlansOf(costs.model().layers)),
+        watch_(watch),
+        rejected_(rejected) {}
+
+  absl::StatusOr<FeasiblePlans> Find(const base::TaskThreads& threads) {
+    const std::vector<SearchSpace::Part> parts = space_.Parts();
+    if (threads.count <= 1 || parts.size() <= 1 || rejected_) {
+      GoThrough(parts, /*begins=*/true);
+    } else {
+      const std::size_t merged = GoThroughTogether(parts, threads);
+      // The budget ends in the next part.
+      if (!stopped_ && merged < parts.size()) GoThrough(std::span(parts).subspan(merged), merged == 0);
     }
-    return kNoPlan;  // the plan does not fit
+    if (stopped_) return PlanningStopped(progress_);
+    found_.enumerated -= dropped_;
+    return std::move(found_);
+  }
+
+ private:
+  // What one thread found in one part of the space.
+  struct PartResult {
+    FeasiblePlans found;
+    std::int64_t legal = 0, dropped = 0, cases = 0;
+    bool complete = false;
+  };
+
+  static std::int64_t WholeLooks(std::int64_t cases) {
+    return cases / SearchSpace::kCasesPerLook * SearchSpace::kCasesPerLook;
+  }
+
+  bool IsLeft(const Spent& spent) const {
+    return spent.legal < most_ && WholeLooks(spent.cases) < budget_.cases && spent.bytes < budget_.bytes;
+  }
+
+  bool Look(std::int64_t enumerated, std::size_t fit) {
+    if (stopped_) return false;
+    progress_ = {.enumerated = std::max(progress_.enumerated, enumerated),
+                 .fit = static_cast<std::int64_t>(fit)};
+    if (watch_ && !watch_(progress_)) stopped_ = true;
+    return !stopped_;
+  }
+
+  static void Add(const SearchSpace::Counts& counts, FeasiblePlans& into) {
+    into.enumerated += counts.enumerated;
+    for (std::size_t i = 0; i < counts.illegal.size(); ++i) into.illegal[i] += counts.illegal[i];
+  }
+
+  // Goes through parts one by one, after those that were merged. `begins`: they are the first ones.
+  void GoThrough(std::span<const SearchSpace::Part> parts, bool begins) {
+    WatchPace pace;
+    std::int64_t legal = legal_, enumerated = found_.enumerated;
+    const SearchSpace::Walk* walking = nullptr;
+    const auto is_left = [&] {
+      return IsLeft({legal, walking->cases(), ListBytes(found_.plans.size()) + found_.table.Bytes()});
+    };
+    Collector collector(
+        space_, costs_, arena_bytes_, found_,
+        [&](const ParallelPlan& plan) {
+          if (pace.Due(plan) && !Look(std::max(enumerated, legal), found_.plans.size())) return false;
+          if (!is_left()) return false;
+          ++legal;
+          return true;
+        },
+        rejected_);
+    const SearchSpace::VisitRun visit = [&](const ParallelPlan& plan, const auto& values) {
+      return collector.Add(plan, values);
+    };
+    const SearchSpace::GoOn go_on = [&](const SearchSpace::Counts& so_far) {
+      enumerated = found_.enumerated + so_far.enumerated;
+      return Look(enumerated, found_.plans.size()) && is_left();
+    };
+    SearchSpace::Walk walk(space_, visit, go_on, rejected_, cases_);
+    walking = &walk;
+    if (begins) walk.PassUnusable();
+    for (const SearchSpace::Part& part : parts) {
+      if (walk.Pass(part)) continue;
+      found_.cut_off_at = part.mesh;
+      break;
+    }
+    Add(walk.counts(), found_);
+    legal_ += collector.legal();
+    dropped_ += collector.dropped();
+  }
+
+  // Goes through parts on several threads and merges what they find, in order. Returns how many parts were
+  // merged: all, unless the budget ends in the next one or the watch said no.
+  std::size_t GoThroughTogether(const std::vector<SearchSpace::Part>& parts,
+                                const base::TaskThreads& threads) {
+    const auto count = static_cast<std::size_t>(threads.count);
+    std::vector<CostModel> costs;  // of the threads that are started
+    costs.reserve(count);
+    for (std::size_t i = 1; i < count; ++i) costs.push_back(costs_);
+    std::vector<std::optional<PartResult>> results(parts.size());
+    std::atomic<std::int64_t> enumerated = 0, fit = 0;
+    std::size_t merged = 0;
+    std::int64_t unlooked = 0;  // cases of the calling thread's parts, which may be too few for a look each
+    const auto look = [&] { return Look(enumerated, static_cast<std::size_t>(fit.load())); };
+    base::OrderedTasks tasks;
+    tasks.count = parts.size();
+    tasks.run = [&](std::size_t thread, std::size_t task, const std::atomic<bool>& stop) {
+      const auto goes_on = [&] { return !stop && (thread != 0 || look()); };
+      results[task] =
+          FindIn(parts[task], task == 0, thread == 0 ? costs_ : costs[thread - 1], goes_on, enumerated, fit);
+      if (thread != 0) return true;
+      unlooked += results[task]->cases;
+      if (unlooked < SearchSpace::kCasesPerLook) return !stopped_;
+      unlooked = 0;
+      return look();
+    };
+    tasks.done = [&](std::size_t task) {
+      if (stopped_ || !results[task]->complete || !Merge(*results[task])) return false;
+      results[task].reset();
+      ++merged;
+      return true;
+    };
+    tasks.goes_on = look;
+    base::RunInOrder(tasks, threads);
+    return merged;
+  }
+
+  // Called by several threads at once.
+  PartResult FindIn(const SearchSpace::Part& part, bool begins, CostModel& costs,
+                    const std::function<bool()>& goes_on, std::atomic<std::int64_t>& enumerated,
+                    std::atomic<std::int64_t>& fit) const {
+    PartResult result;
+    FeasiblePlans& found = result.found;
+    WatchPace pace;
+    std::int64_t legal = 0, shown_enumerated = 0, shown_fit = 0;
+    const SearchSpace::Walk* walking = nullptr;
+    const auto show = [&] {
+      const std::int64_t now = std::max(walking->counts().enumerated, legal);
+      const auto fit_now = static_cast<std::int64_t>(found.plans.size());
+      enumerated += now - shown_enumerated;
+      fit += fit_now - shown_fit;
+      shown_enumerated = now;
+      shown_fit = fit_now;
+    };
+    const auto is_left = [&] {
+      return IsLeft({legal, walking->cases(), ListBytes(found.plans.size()) + found.table.Bytes()});
+    };
+    const auto look = [&] {
+      show();
+      return goes_on();
+    };
+    Collector collector(space_, costs, arena_bytes_, found,
+                        [&](const ParallelPlan& plan) {
+                          if (pace.Due(plan) && !look()) return false;
+                          if (!is_left()) return false;
+                          ++legal;
+                          return true;
+                        },
+                        {});
+    const SearchSpace::VisitRun visit = [&](const ParallelPlan& plan, const auto& values) {
+      return collector.Add(plan, values);
+    };
+    const SearchSpace::GoOn go_on = [&](const SearchSpace::Counts&) { return look() && is_left(); };
+    SearchSpace::Walk walk(space_, visit, go_on);
+    walking = &walk;
+    if (begins) walk.PassUnusable();
+    result.complete = walk.Pass(part);
+    show();
+    Add(walk.counts(), found);
+    result.legal = collector.legal();
+    result.dropped = collector.dropped();
+    result.cases = walk.cases();
+    return result;
+  }
+
+  // Appends the plans of a part. Returns false, without effect, if the budget ends within it.
+  bool Merge(const PartResult& part) {
+    const FeasiblePlans& more = part.found;
+    std::size_t bytes = ListBytes(found_.plans.size() + more.plans.size()) + found_.table.Bytes();
+    std::vector<std::int32_t> variants(more.table.variants(),
+                                       kNoPlan);  // of this table, by those of the part
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      const ParallelPlan& variant = more.table.Variant(static_cast<std::int32_t>(i));
+      if (const std::optional<CompactPlan> known = found_.table.Find(variant)) {
+        variants[i] = known->variant;
+      } else {
+        bytes += PlanTable::BytesOf(variant);
+      }
+    }
+    if (!IsLeft({legal_ + part.legal, cases_ + part.cases, bytes})) return false;
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      if (variants[i] == kNoPlan)
+        variants[i] = found_.table.Pack(more.table.Variant(static_cast<std::int32_t>(i))).variant;
+    }
+    const auto before = static_cast<std::int32_t>(found_.plans.size());
+    for (FeasiblePlan plan : more.plans) {
+      plan.plan.variant = variants[static_cast<std::size_t>(plan.plan.variant)];
+      if (plan.less_work != kNoPlan) plan.less_work += before;
+      if (plan.sends_whole != kNoPlan) plan.sends_whole += before;
+      Grow(found_.plans);
+      found_.plans.push_back(plan);
+    }
+    if (more.smallest && (!found_.smallest || more.smallest_bytes < found_.smallest_bytes)) {
+      found_.smallest = more.smallest;
+      found_.smallest_bytes = more.smallest_bytes;
+    }
+    found_.enumerated += more.enumerated;
+    found_.out_of_memory += more.out_of_memory;
+    for (std::size_t i = 0; i < more.illegal.size(); ++i) found_.illegal[i] += more.illegal[i];
+    legal_ += part.legal;
+    cases_ += part.cases;
+    dropped_ += part.dropped;
+    return true;
   }
 
   const SearchSpace& space_;
   CostModel& costs_;
   const std::int64_t arena_bytes_;
-  FeasiblePlans& into_;
-  VisitRejected rejected_;
-  ParallelPlan previous_{{.tp = 0}};
-  std::size_t group_ = 0;
-  std::int32_t less_ = kNoPlan;
-  std::vector<Whole> whole_;  // that are the same as the current plan in all but recompute and scatter_gather
-  std::size_t next_whole_ = 0;
-  // Splits that have been balanced, of plans with this mesh and schedule.
-  struct BalancedKey {
-    LayerOptions layer;
-    std::int64_t recompute_layers = 0;
-    bool operator==(const BalancedKey&) const = default;
-    template <typename H>
-    friend H AbslHashValue(H h, const BalancedKey& key) {  // equality compares all of them
-      return H::combine(std::move(h), key.layer.micro_batch, key.layer.recompute, key.recompute_layers,
-                        key.layer.sequence_parallel, key.layer.tp_overlap);
-    }
-  };
-  absl::flat_hash_map<BalancedKey, StageOptions> balanced_;
-  MeshOptions balanced_mesh_{.tp = 0};
-  StageOptions balanced_layout_;
-  std::int64_t dropped_ = 0;
+  const PlanningBudget& budget_;
+  const std::int64_t most_;
+  const PlanningWatch& watch_;
+  const VisitRejected& rejected_;
+  FeasiblePlans found_;
+  PlanningProgress progress_;
+  bool stopped_ = false;
+  std::int64_t legal_ = 0, cases_ = 0, dropped_ = 0;  // of the parts that `found_` has
 };
 
 }  // namespace
 
 absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostModel& costs,
                                                 std::int64_t arena_bytes, const PlanningBudget& budget,
-                                                const PlanningWatch& watch, const VisitRejected& rejected) {
-  FeasiblePlans feasible;
-  Collector collector(space, costs, arena_bytes, feasible, rejected);
-  std::int64_t legal = 0, looks = 0;
-  PlanningProgress progress;
-  WatchPace pace;
-  bool stopped = false;
-  MeshOptions last;
-  const auto look = [&](std::int64_t enumerated) {
-    progress = {.enumerated = enumerated, .fit = static_cast<std::int64_t>(feasible.plans.size())};
-    stopped = watch && !watch(progress);
-    return !stopped;
-  };
-  const std::int64_t most = budget.PlansOf(costs.model().layers);
-  const auto within_budget = [&] {
-    return legal < most && looks * SearchSpace::kCasesPerLook < budget.cases &&
-           feasible.Bytes() < budget.bytes;
-  };
-  const SearchSpace::Counts counts = space.ForEachLegal(
-      [&](const ParallelPlan& plan) {
-        last = plan.mesh();
-        if (pace.Due(plan) && !look(std::max(progress.enumerated, legal))) return false;
-        if (!within_budget()) return false;
-        ++legal;
-        collector.Add(plan);
-        return true;
-      },
-      [&](const SearchSpace::Counts& so_far) {
-        ++looks;
-        return look(so_far.enumerated) && within_budget();
-      },
-      rejected);
-  if (stopped) return PlanningStopped(progress);
-  if (!counts.complete) feasible.cut_off_at = last;
-  feasible.enumerated = counts.enumerated - collector.dropped();
-  feasible.illegal = counts.illegal;
-  return feasible;
+                                                const PlanningWatch& watch, const VisitRejected& rejected,
+                                                const base::TaskThreads& threads) {
+  return Finder(space, costs, arena_bytes, budget, watch, rejected).Find(threads);
 }
 
 }  // namespace autocfg

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/ordered_tasks.h"
 #include "search/cost/cost_model.h"
-#include "search/planner/plan_table.h"
 #include "search/planner/planning.h"
+#include "search/planner/plans/plan_table.h"
 #include "search/space/search_space.h"
 
 namespace autocfg {
@@ -51,13 +52,15 @@ struct FeasiblePlans {
 using VisitRejected = std::function<bool(const ParallelPlan&, std::optional<IllegalReason>)>;
 
 // Returns the legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. `costs` resolves
-// split=auto. If the result equals a split that the space enumerates anyway, the plan is a duplicate: it is
-// dropped and not counted. enumerated = illegal + out_of_memory + plans. Ends early, with what was found,
-// when the budget is used up. Cancelled once `watch` says no. Slower with `rejected`, since illegal
-// plans are else counted many at once.
+// split=auto; threads other than the calling one use copies. If the result equals a split that the space
+// enumerates anyway, the plan is a duplicate: it is dropped and not counted. enumerated = illegal +
+// out_of_memory + plans. Ends early, with what was found, when the budget is used up. Cancelled once `watch`
+// says no. Slower with `rejected`, since illegal plans are else counted many at once, and since one thread
+// does all. The result is the same for any number of threads.
 absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostModel& costs,
                                                 std::int64_t arena_bytes, const PlanningBudget& budget = {},
                                                 const PlanningWatch& watch = {},
-                                                const VisitRejected& rejected = {});
+                                                const VisitRejected& rejected = {},
+                                                const base::TaskThreads& threads = {});
 
 }  // namespace autocfg

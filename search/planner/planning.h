@@ -18,8 +18,8 @@ struct PlanningProgress {
   std::int64_t fit = 0;         // of these, the plans that fit in memory
 };
 
-// Decides whether planning goes on. Asked on the thread that plans, every few milliseconds. An empty function
-// lets it go on.
+// Decides whether planning goes on. Asked every few milliseconds, on the thread that asked for the plan. Once
+// it says no, all threads that plan end within as much. An empty function lets it go on.
 using PlanningWatch = std::function<bool(const PlanningProgress&)>;
 
 // The error of planning whose watch said no: Cancelled, with how far it came.
@@ -44,8 +44,9 @@ class WatchPace {
 };
 
 // The most that planning takes. A space with more plans than that is first thinned
-// (SearchSpace::ThinRecompute), then cut off. The default space of GPT-3 175B on 512 ranks takes 7.5 s and
-// 105 MB of a process: two million plans, and about as many under split=auto that are the same as others.
+// (SearchSpace::ThinRecompute), then cut off. The default space of GPT-3 175B on 512 ranks takes 4.5 s of CPU
+// time and 150 MB of a process on two cores: two million plans, and about as many under split=auto that are
+// the same as others.
 struct PlanningBudget {
   std::int64_t plans = 4'000'000;             // legal plans of a model of up to kPlainLayers layers
   std::int64_t cases = 20'000'000;            // combinations of everything but recompute

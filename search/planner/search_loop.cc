@@ -32,10 +32,14 @@ std::string_view Name(SearchPhase phase) {
 
 namespace {
 
+std::unique_ptr<CostModel> CalibratedCosts(const SearchState& s, const KnownOpTimes& known) {
+  return std::make_unique<CostModel>(s.model, s.workload, s.cluster, known.times, known.device_overhead_bytes,
+                                     s.options.memory_margin);
+}
+
 // Returns the cost model for plans before the calibration.
 std::unique_ptr<CostModel> NominalCosts(const SearchState& s) {
-  return std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::make_shared<const NominalTimes>(),
-                                     DeviceOverheadBytes(s.cluster), s.options.memory_margin);
+  return CalibratedCosts(s, {std::make_shared<const NominalTimes>(), DeviceOverheadBytes(s.cluster)});
 }
 
 }  // namespace
@@ -61,7 +65,8 @@ absl::StatusOr<SearchSpace> PlannedSpace(const ModelSpec& model, const Workload&
 
 absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Workload& workload,
                                               const ClusterSpec& cluster, const AxisValues& space,
-                                              const SearchOptions& options, const PlanningWatch& watch) {
+                                              const SearchOptions& options, const PlanningWatch& watch,
+                                              const std::optional<KnownOpTimes>& known) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
   if (absl::Status status = options.predict_only ? CheckPredictable(model) : CheckEngineSupports(model);
       !status.ok())
@@ -88,7 +93,8 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
   } else {
     state->strategy = std::make_unique<RacingStrategy>(options.max_trials);
   }
-  state->costs = NominalCosts(*state);
+  state->known = known;
+  state->costs = known ? CalibratedCosts(*state, *known) : NominalCosts(*state);
   state->watch = watch;
   absl::StatusOr<FeasiblePlans> feasible = state->FindFeasible(*state->costs);
   if (!feasible.ok()) return feasible.status();
@@ -152,25 +158,29 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
     return absl::InvalidArgumentError(
         fmt::format("device overhead is {} bytes; it must not be negative", device_overhead_bytes));
   }
-  auto costs = std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::move(times),
-                                           device_overhead_bytes, s.options.memory_margin);
-  // The plans so far and the caches of their costs go first: with the new ones they would take twice the
-  // memory.
-  s.feasible = FeasiblePlans();
-  s.costs = NominalCosts(s);
-  absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*costs);
-  if (!feasible.ok()) return feasible.status();
-  absl::StatusOr<TimedPlans> timed = PredictTimes(*costs, *feasible, s.watch);
+  const bool found =
+      s.known && s.known->times == times && s.known->device_overhead_bytes == device_overhead_bytes;
+  if (!found) {
+    // The plans so far and the caches of their costs go first: with the new ones they would take twice the
+    // memory.
+    s.feasible = FeasiblePlans();
+    s.costs = CalibratedCosts(s, {std::move(times), device_overhead_bytes});
+    absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*s.costs);
+    if (!feasible.ok()) return feasible.status();
+    s.feasible = *std::move(feasible);
+  }
+  absl::StatusOr<TimedPlans> timed = PredictTimes(*s.costs, s.feasible, s.watch, s.Threads());
   if (!timed.ok()) {
+    if (found) return timed.status();
     // Finds them again, for another try.
-    *feasible = FeasiblePlans();
-    feasible = s.FindFeasible(*s.costs);
+    s.feasible = FeasiblePlans();
+    s.known = std::nullopt;
+    s.costs = NominalCosts(s);
+    absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*s.costs);
     if (!feasible.ok()) return feasible.status();
     s.feasible = *std::move(feasible);
     return timed.status();
   }
-  s.costs = std::move(costs);
-  s.feasible = *std::move(feasible);
   s.timed = *std::move(timed);
   s.calibrated = true;
   s.CountFeasible();
@@ -275,6 +285,8 @@ std::int64_t SearchLoop::PlansLeft() const {
   const SearchState& s = *state_;
   return s.phase != SearchPhase::kDone || s.options.predict_only ? 0 : s.strategy->PlansLeft(s.candidates);
 }
+
+double SearchLoop::HelperCpuSeconds() const { return state_->helper_cpu_s; }
 
 std::int64_t SearchLoop::TrialsLeft() const {
   const SearchState& s = *state_;

@@ -45,6 +45,9 @@ struct SearchOptions {
   double memory_margin = 0;  // as of CostModel
   std::uint64_t seed = 1;
   PlanningBudget budget = {};
+  // Of planning: the result does not depend on them.
+  int threads = 1;
+  double (*thread_cpu_seconds)() = nullptr;  // of the calling thread; null: HelperCpuSeconds stays 0
 };
 
 // Returns the space that a search with these options goes through, thinned to its budget. InvalidArgument and
@@ -102,14 +105,22 @@ std::string_view Name(SearchPhase phase);
 
 struct SearchState;  // search_state.h
 
+// Arguments of SetCalibration.
+struct KnownOpTimes {
+  std::shared_ptr<const OpTimeModel> times;
+  std::int64_t device_overhead_bytes = 0;
+};
+
 class SearchLoop {
  public:
   // Enumerates the plans and predicts their memory. InvalidArgument and Unimplemented from the validation of
   // the inputs. If nothing is to be run, also accepts what can be predicted but not run. Cancelled once
-  // `watch`, which is kept for SetCalibration, says no.
+  // `watch`, which is kept for SetCalibration, says no. `known`: the calibration to come, if it does not need
+  // CalibrationOps; SetCalibration with the same one does not enumerate the plans again.
   static absl::StatusOr<SearchLoop> Create(const ModelSpec& model, const Workload& workload,
                                            const ClusterSpec& cluster, const AxisValues& space,
-                                           const SearchOptions& options, const PlanningWatch& watch = {});
+                                           const SearchOptions& options, const PlanningWatch& watch = {},
+                                           const std::optional<KnownOpTimes>& known = {});
 
   // Returns what the planning budget left out, as a sentence for users. Empty if it left out nothing.
   std::string LeftOut() const;
@@ -171,6 +182,9 @@ class SearchLoop {
 
   // Returns the legal plan that needs the least memory, even if it does not fit.
   std::optional<ParallelPlan> Smallest() const;
+
+  // Returns the CPU seconds of planning on other threads than that of the caller.
+  double HelperCpuSeconds() const;
 
   // Returns an upper estimate of the trials still to come.
   std::int64_t TrialsLeft() const;

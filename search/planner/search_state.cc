@@ -39,8 +39,9 @@ double LeastSeconds(const SearchState& s, std::size_t i) {
 
 }  // namespace
 
-absl::StatusOr<FeasiblePlans> SearchState::FindFeasible(CostModel& cost_model) const {
-  return FindFeasiblePlans(space, cost_model, cost_model.UsableArenaBytes(), options.budget, watch);
+absl::StatusOr<FeasiblePlans> SearchState::FindFeasible(CostModel& cost_model) {
+  return FindFeasiblePlans(space, cost_model, cost_model.UsableArenaBytes(), options.budget, watch, {},
+                           Threads());
 }
 
 void SearchState::CountFeasible() {

@@ -48,10 +48,12 @@ struct SearchState {
   SearchOptions options;
   SearchSpace space;
   PlanningWatch watch;
-  std::unique_ptr<CostModel> costs;  // by nominal times before the calibration
+  std::unique_ptr<CostModel> costs;   // by `known` or nominal times before the calibration
+  std::optional<KnownOpTimes> known;  // with which `feasible` was found, before the calibration
   bool calibrated = false;
   SearchPhase phase = SearchPhase::kCalibrating;
   SearchCounts counts;
+  double helper_cpu_s = 0;  // of planning on other threads
   FeasiblePlans feasible;
   TimedPlans timed;
   Recalibration recalibration{1, {}};
@@ -62,7 +64,12 @@ struct SearchState {
   std::vector<std::pair<std::size_t, std::int64_t>> drawn;
   std::set<std::pair<std::size_t, std::int64_t>> asked;  // handed out, not observed yet
 
-  absl::StatusOr<FeasiblePlans> FindFeasible(CostModel& cost_model) const;
+  absl::StatusOr<FeasiblePlans> FindFeasible(CostModel& cost_model);
+  base::TaskThreads Threads() {
+    return {.count = options.threads,
+            .cpu_seconds = options.thread_cpu_seconds,
+            .add_cpu_seconds = &helper_cpu_s};
+  }
   // Sets `counts` from the feasible plans.
   void CountFeasible();
 

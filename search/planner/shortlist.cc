@@ -1,7 +1,9 @@
 #include "search/planner/shortlist.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <optional>
 #include <queue>
 #include <stdexcept>
 #include <utility>
@@ -27,6 +29,65 @@ absl::Status Look(const PlanningWatch& watch, const FeasiblePlans& feasible) {
   const PlanningProgress progress{.enumerated = feasible.enumerated,
                                   .fit = static_cast<std::int64_t>(feasible.plans.size())};
   return watch && !watch(progress) ? PlanningStopped(progress) : absl::OkStatus();
+}
+
+// Returns where lists of plans that one thread estimates begin, and the end of the last one. Plans of one
+// mesh are in one list, since their costs have much in common.
+std::vector<std::size_t> Lists(const std::vector<FeasiblePlan>& plans) {
+  constexpr std::size_t kLeast = 256;
+  std::vector<std::size_t> begins = {0};
+  for (std::size_t i = 1; i < plans.size(); ++i) {
+    const CompactPlan &plan = plans[i].plan, &before = plans[i - 1].plan;
+    const bool same = plan.tp == before.tp && plan.pp == before.pp && plan.dp == before.dp &&
+                      plan.micro_batch == before.micro_batch;
+    if (!same && i - begins.back() >= kLeast) begins.push_back(i);
+  }
+  begins.push_back(plans.size());
+  return begins;
+}
+
+// Sets the times of all plans by the closed form, or by the timer where it is not close.
+absl::Status EstimateTimes(CostModel& costs, FeasiblePlans& feasible, const PlanningWatch& watch,
+                           const base::TaskThreads& threads) {
+  std::vector<FeasiblePlan>& plans = feasible.plans;
+  const std::vector<std::size_t> begins = Lists(plans);
+  const std::size_t lists = begins.size() - 1;
+  std::vector<CostModel> copies;  // of the threads that are started
+  const std::size_t started = std::min(static_cast<std::size_t>(std::max(1, threads.count)), lists) - 1;
+  copies.reserve(started);
+  for (std::size_t i = 0; i < started; ++i) copies.push_back(costs);
+  std::vector<std::optional<std::size_t>> untimed(lists);  // the first plan of each list without a time
+  absl::Status looked;                                     // of the calling thread
+  const auto goes_on = [&] {
+    looked = Look(watch, feasible);
+    return looked.ok();
+  };
+  base::OrderedTasks tasks;
+  tasks.count = lists;
+  tasks.run = [&](std::size_t thread, std::size_t list, const std::atomic<bool>& stop) {
+    CostModel& own = thread == 0 ? costs : copies[thread - 1];
+    WatchPace pace;
+    for (std::size_t i = begins[list]; i < begins[list + 1]; ++i) {
+      const ParallelPlan plan = feasible.PlanAt(i);
+      if (pace.Due(plan) && (stop || (thread == 0 && !goes_on()))) return false;
+      plans[i].step_time_s = own.EstimatedSeconds(plan, own.host_op_s());
+      if (std::isfinite(plans[i].step_time_s) && plans[i].step_time_s > 0) continue;
+      untimed[list] = i;
+      break;
+    }
+    return true;
+  };
+  std::optional<std::size_t> first_untimed;
+  tasks.done = [&](std::size_t list) {
+    first_untimed = untimed[list];
+    return looked.ok() && !first_untimed;
+  };
+  tasks.goes_on = goes_on;
+  base::RunInOrder(tasks, threads);
+  if (!looked.ok()) return looked;
+  if (!first_untimed) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("the calibration gives no time for plan {}; run it again",
+                                                PlanText(feasible.PlanAt(*first_untimed))));
 }
 
 class Timings {
@@ -70,21 +131,10 @@ void Scale(Prediction& p, double factor) {
   p.step_time_low_s = p.step_time_high_s = p.step_time_s;
 }
 
-absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible,
-                                        const PlanningWatch& watch) {
+absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible, const PlanningWatch& watch,
+                                        const base::TaskThreads& threads) {
   std::vector<FeasiblePlan>& plans = feasible.plans;
-  WatchPace pace;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    const ParallelPlan plan = feasible.PlanAt(i);
-    if (pace.Due(plan)) {
-      if (absl::Status status = Look(watch, feasible); !status.ok()) return status;
-    }
-    plans[i].step_time_s = costs.Estimate(plan).step_time_s;
-    if (!std::isfinite(plans[i].step_time_s) || plans[i].step_time_s <= 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("the calibration gives no time for plan {}; run it again", PlanText(plan)));
-    }
-  }
+  if (absl::Status status = EstimateTimes(costs, feasible, watch, threads); !status.ok()) return status;
   // Only plans with the least recompute that fits are considered here. If two of them differ only in
   // scatter_gather, the slower one goes to `slower`, with its faster twin and their time ratio. All others go
   // to `least`.

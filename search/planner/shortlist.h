@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/ordered_tasks.h"
 #include "search/cost/cost_model.h"
 #include "search/planner/feasible_plans.h"
 
@@ -25,9 +26,11 @@ using TimedPlans = std::map<std::size_t, Prediction>;
 // they are never faster. The same holds for two plans that differ only in scatter_gather, which changes
 // messages and their arrival alone: the one that is slower by the closed form is scaled.
 //
-// InvalidArgument, naming the plan, if a time is not positive and finite. Cancelled once `watch` says no.
+// InvalidArgument, naming the plan, if a time is not positive and finite. Cancelled once `watch` says no. The
+// result is the same for any number of threads; those other than the calling one use copies of `costs`.
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible,
-                                        const PlanningWatch& watch = {});
+                                        const PlanningWatch& watch = {},
+                                        const base::TaskThreads& threads = {});
 
 // Returns the prediction of plan `i`, consistent with the step_time_s from PredictTimes.
 Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const TimedPlans& timed,

@@ -43,9 +43,9 @@ class SearchSpace::Enumeration {
   // The legal cases of a space, by the layers of their largest stage.
   using Cases = std::map<std::int64_t, std::int64_t>;
 
-  Enumeration(const SearchSpace& space, const std::function<bool(const ParallelPlan&)>& visit,
-              const GoOn& go_on, const VisitIllegal& visit_illegal = {})
-      : space_(space), visit_(visit), go_on_(go_on), visit_illegal_(visit_illegal) {
+  Enumeration(const SearchSpace& space, const VisitRun& visit, const GoOn& go_on,
+              const VisitIllegal& visit_illegal = {}, std::int64_t cases = 0)
+      : space_(space), visit_(visit), go_on_(go_on), visit_illegal_(visit_illegal), looked_(cases) {
     std::vector<std::string_view> variants;
     for (const VariantAxis& axis : space.variants_) {
       // An axis of one value has no level: no later value replaces it.
@@ -73,17 +73,29 @@ class SearchSpace::Enumeration {
     }
   }
 
-  Counts Run() {
+  void CountUnusable() {
     for (const MeshOptions& mesh : space_.unusable_sizes_)
       CountOne(static_cast<std::size_t>(IllegalReason::kRanksNotDivisible), ParallelPlan(mesh));
-    for (const std::int64_t tp : space_.tp_) {
-      plan_.tp = tp;
-      if (VisitPipelines(FirstBroken(kTensor, kNone))) continue;
-      counts_.complete = false;
-      break;
+  }
+
+  // Returns false if the enumeration must end.
+  bool VisitPart(const Part& part) {
+    const bool same_mesh = part.mesh == plan_.mesh();
+    static_cast<MeshOptions&>(plan_) = part.mesh;
+    counts_.complete = (same_mesh || MakeSplits()) && VisitMicroBatch(part.micro_batch);
+    return counts_.complete;
+  }
+
+  Counts Run() {
+    CountUnusable();
+    for (const Part& part : space_.Parts()) {
+      if (!VisitPart(part)) break;
     }
     return counts_;
   }
+
+  const Counts& counts() const { return counts_; }
+  std::int64_t cases() const { return looked_; }
 
   // Adds to `cases` in place of visiting plans. Rules that read recompute are not checked.
   Counts CountCases(Cases& cases) {
@@ -129,22 +141,13 @@ class SearchSpace::Enumeration {
   // Counts a case. Returns false if the enumeration must end.
   bool GoesOn() { return ++looked_ % kCasesPerLook != 0 || !go_on_ || go_on_(counts_); }
 
+  // Asks as often while splits are made, which are no cases: a walk may make those of a mesh several times.
+  bool MakesOn() { return ++made_ % kCasesPerLook != 0 || !go_on_ || go_on_(counts_); }
+
   // Each returns false once the visitor has, or GoesOn().
-  bool VisitPipelines(std::size_t outer) {
-    for (const std::int64_t pp : space_.pp_) {
-      if (space_.ranks_ / plan_.tp % pp != 0 ||
-          !std::binary_search(space_.dp_.begin(), space_.dp_.end(), space_.ranks_ / plan_.tp / pp))
-        continue;
-      plan_.pp = pp;
-      plan_.dp = space_.ranks_ / plan_.tp / pp;
-      const std::size_t broken = FirstBroken(kPipeline, outer);
-      if (!MakeSplits()) return false;
-      for (const std::int64_t micro_batch : space_.micro_batch_) {
-        plan_.micro_batch = micro_batch;
-        if (!VisitSchedules(FirstBroken(kBatch, broken))) return false;
-      }
-    }
-    return true;
+  bool VisitMicroBatch(std::int64_t micro_batch) {
+    plan_.micro_batch = micro_batch;
+    return VisitSchedules(FirstBroken(kBatch, FirstBroken(kPipeline, FirstBroken(kTensor, kNone))));
   }
 
   // Fills splits_ for the pp at hand. Checks the rules of splits that depend on no microbatch and no
@@ -156,7 +159,7 @@ class SearchSpace::Enumeration {
       plan_.virtual_stages = vpp;
       std::vector<SplitCase>& cases = splits_.emplace_back(vpp, std::vector<SplitCase>()).second;
       for (const SplitChoice& choice : space_.SplitChoices(plan_.pp, vpp)) {
-        if (!GoesOn()) return false;
+        if (!MakesOn()) return false;
         SetSplit(choice);
         most_layers_ = choice.most_layers;
         const auto recomputes = static_cast<std::int64_t>(RecomputeValues().size());
@@ -240,17 +243,28 @@ class SearchSpace::Enumeration {
       Count(outer, static_cast<std::int64_t>(values.size()));
       return true;
     }
+    legal_.clear();
     for (const RecomputeValue& value : values) {
       plan_.recompute = value.mode;
       plan_.recompute_layers = value.layers;
-      if (const std::size_t broken = FirstBroken(level, outer); broken != kNone) {
-        CountOne(broken, plan_);
+      const std::size_t broken = FirstBroken(level, outer);
+      if (broken == kNone) {
+        legal_.push_back(value);
         continue;
       }
-      ++counts_.enumerated;
-      if (!visit_(plan_)) return false;
+      if (visit_illegal_ && !VisitLegal()) return false;  // in the order of the space
+      CountOne(broken, plan_);
     }
-    return true;
+    return VisitLegal();
+  }
+
+  bool VisitLegal() {
+    if (legal_.empty()) return true;
+    const std::int64_t taken = visit_(plan_, legal_);
+    counts_.enumerated += taken;
+    const bool all = taken == static_cast<std::int64_t>(legal_.size());
+    legal_.clear();
+    return all;
   }
 
   const std::vector<RecomputeValue>& RecomputeValues() {
@@ -264,17 +278,18 @@ class SearchSpace::Enumeration {
   }
 
   const SearchSpace& space_;
-  const std::function<bool(const ParallelPlan&)>& visit_;
+  const VisitRun& visit_;
   const GoOn& go_on_;
-  VisitIllegal visit_illegal_;  // empty: illegal plans are counted only
-  Cases* cases_ = nullptr;      // if legal cases are counted only
-  std::int64_t looked_ = 0;
+  VisitIllegal visit_illegal_;      // empty: illegal plans are counted only
+  Cases* cases_ = nullptr;          // if legal cases are counted only
+  std::int64_t looked_, made_ = 0;  // cases, splits
+  std::vector<RecomputeValue> legal_;
   const std::span<const LegalityRule> rules_ = LegalityRules();
   std::vector<const VariantAxis*> variants_;        // those with a level
   std::vector<std::vector<std::size_t>> rules_at_;  // by level, ascending
   std::vector<std::size_t> first_inside_;  // by level: the first rule of all levels inside it, or kNone
   Counts counts_;
-  ParallelPlan plan_;
+  ParallelPlan plan_{{.tp = 0}};
   std::vector<std::size_t> split_rules_;  // those of level kSplit that MakeSplits checks
   std::vector<std::pair<std::int64_t, std::vector<SplitCase>>>
       splits_;                    // by virtual stages, of the pp at hand
@@ -283,9 +298,40 @@ class SearchSpace::Enumeration {
   std::array<std::vector<std::vector<RecomputeValue>>, kAttentionCount> recompute_values_;
 };
 
+std::vector<SearchSpace::Part> SearchSpace::Parts() const {
+  std::vector<Part> parts;
+  for (const std::int64_t tp : tp_) {
+    for (const std::int64_t pp : pp_) {
+      if (ranks_ / tp % pp != 0 || !std::binary_search(dp_.begin(), dp_.end(), ranks_ / tp / pp)) continue;
+      for (const std::int64_t micro_batch : micro_batch_)
+        parts.push_back({{tp, pp, ranks_ / tp / pp}, micro_batch});
+    }
+  }
+  return parts;
+}
+
+SearchSpace::Walk::Walk(const SearchSpace& space, const VisitRun& visit, const GoOn& go_on,
+                        const VisitIllegal& visit_illegal, std::int64_t cases)
+    : enumeration_(std::make_unique<Enumeration>(space, visit, go_on, visit_illegal, cases)) {}
+SearchSpace::Walk::~Walk() = default;
+void SearchSpace::Walk::PassUnusable() { enumeration_->CountUnusable(); }
+bool SearchSpace::Walk::Pass(const Part& part) { return enumeration_->VisitPart(part); }
+const SearchSpace::Counts& SearchSpace::Walk::counts() const { return enumeration_->counts(); }
+std::int64_t SearchSpace::Walk::cases() const { return enumeration_->cases(); }
+
 SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit,
                                               const GoOn& go_on, const VisitIllegal& visit_illegal) const {
-  return Enumeration(*this, visit, go_on, visit_illegal).Run();
+  ParallelPlan plan;
+  const VisitRun visit_run = [&](const ParallelPlan& run, std::span<const RecomputeValue> values) {
+    plan = run;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      plan.recompute = values[i].mode;
+      plan.recompute_layers = values[i].layers;
+      if (!visit(plan)) return static_cast<std::int64_t>(i);
+    }
+    return static_cast<std::int64_t>(values.size());
+  };
+  return Enumeration(*this, visit_run, go_on, visit_illegal).Run();
 }
 
 bool SearchSpace::ThinRecompute(std::int64_t most, std::int64_t most_cases, const GoOn& go_on) {
@@ -293,13 +339,11 @@ bool SearchSpace::ThinRecompute(std::int64_t most, std::int64_t most_cases, cons
   Enumeration::Cases cases;
   bool stopped = false;
   std::int64_t looks = 0;
-  const bool counted = Enumeration(*this, {},
-                                   [&](const Counts& counts) {
-                                     stopped = go_on && !go_on(counts);
-                                     return !stopped && ++looks * kCasesPerLook < most_cases;
-                                   })
-                           .CountCases(cases)
-                           .complete;
+  const GoOn counts_on = [&](const Counts& counts) {
+    stopped = go_on && !go_on(counts);
+    return !stopped && ++looks * kCasesPerLook < most_cases;
+  };
+  const bool counted = Enumeration(*this, {}, counts_on).CountCases(cases).complete;
   if (stopped) return false;
   // none, full, and every full:K below the layers of the stage
   const auto plans = [&cases](std::int64_t step) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +35,8 @@ struct SpaceOptions {
 absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts);
 
 class SearchSpace {
+  class Enumeration;
+
  public:
   // Axes are the options of the table, by their text or JSON names. Axes that are not named take: tp, pp, dp
   // the divisors of `ranks`; mbs the divisors of the global batch; schedule all that can be predicted or run;
@@ -90,19 +94,50 @@ class SearchSpace {
   Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit, const GoOn& go_on = {},
                       const VisitIllegal& visit_illegal = {}) const;
 
-  // Returns whether the split of `plan` (even or explicit) is among those of the space at the plan's number
-  // of stages.
-  bool HoldsSplit(const ParallelPlan& plan) const;
-
- private:
-  class Enumeration;
-
   // A value of recompute.
   struct RecomputeValue {
     Recompute mode = Recompute::kNone;
     std::int64_t layers = 0;  // kFull: the first so many of a stage; 0 = all
     bool operator==(const RecomputeValue&) const = default;
   };
+  // Plans that differ in recompute alone, which the plan does not say, and the values that are legal.
+  using VisitRun = std::function<std::int64_t(const ParallelPlan&, std::span<const RecomputeValue>)>;
+
+  // The plans of the space with these sizes: a space is the sequence of its parts.
+  struct Part {
+    MeshOptions mesh;
+    std::int64_t micro_batch = 1;
+  };
+  std::vector<Part> Parts() const;
+
+  // Goes through parts of a space, one after the other: as ForEachLegal, by runs of plans. Refers to the
+  // space and the functions, of which `visit` returns how many plans of the run it took; fewer than all end
+  // the walk, and those that it did not take are not counted.
+  class Walk {
+   public:
+    // `cases`: that were gone through before; GoOn is asked when their number is a multiple of kCasesPerLook.
+    Walk(const SearchSpace& space, const VisitRun& visit, const GoOn& go_on,
+         const VisitIllegal& visit_illegal = {}, std::int64_t cases = 0);
+    ~Walk();
+    Walk(const Walk&) = delete;
+    Walk& operator=(const Walk&) = delete;
+
+    // Counts the sizes that divide no layout of all ranks.
+    void PassUnusable();
+    // Returns false if the walk ended.
+    bool Pass(const Part& part);
+    const Counts& counts() const;
+    std::int64_t cases() const;
+
+   private:
+    std::unique_ptr<Enumeration> enumeration_;
+  };
+
+  // Returns whether the split of `plan` (even or explicit) is among those of the space at the plan's number
+  // of stages.
+  bool HoldsSplit(const ParallelPlan& plan) const;
+
+ private:
   // A split of one layout, and the layers of its largest stage.
   struct SplitChoice {
     SplitMode mode = SplitMode::kEven;

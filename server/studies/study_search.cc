@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/os/cpus.h"
 #include "fmt/format.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
@@ -14,7 +15,6 @@
 #include "search/predict/prediction_interval.h"
 #include "search/space/search_space.h"
 #include "server/names/names.h"
-#include "server/studies/study_op_times.h"
 
 namespace autocfg::server {
 namespace {
@@ -23,21 +23,21 @@ constexpr std::size_t kRunnersUp = 10;
 constexpr std::size_t kFrontPlans = 20;
 constexpr int kTrialsPerRead = 500;  // trials per read of the store
 
+double ThreadCpuSeconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 // Adds the CPU time that this thread spends in a scope to a counter, in seconds.
 class ThreadCpuTimer {
  public:
-  explicit ThreadCpuTimer(double& total) : total_(total), start_(Now()) {}
-  ~ThreadCpuTimer() { total_ += Now() - start_; }
+  explicit ThreadCpuTimer(double& total) : total_(total), start_(ThreadCpuSeconds()) {}
+  ~ThreadCpuTimer() { total_ += ThreadCpuSeconds() - start_; }
   ThreadCpuTimer(const ThreadCpuTimer&) = delete;
   ThreadCpuTimer& operator=(const ThreadCpuTimer&) = delete;
 
  private:
-  static double Now() {
-    timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  }
-
   double& total_;
   double start_;
 };
@@ -64,23 +64,35 @@ absl::StatusOr<std::optional<PlanningGate::Place>> EnterGate(const PlanningTerms
 
 }  // namespace
 
-StudySearch::StudySearch(SearchProblem problem, PlanningTerms terms, SearchLoop loop, double plan_cpu_s)
+StudySearch::StudySearch(SearchProblem problem, PlanningTerms terms, SearchLoop loop,
+                         std::optional<StudyOpTimes> modelled, double plan_cpu_s)
     : problem_(std::move(problem)),
       terms_(std::move(terms)),
       loop_(std::move(loop)),
+      modelled_(std::move(modelled)),
       plan_cpu_s_(plan_cpu_s) {}
 
 absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem, const PlanningTerms& terms) {
   double cpu_s = 0;
   const auto place = EnterGate(terms);
   if (!place.ok()) return place.status();
+  std::optional<StudyOpTimes> modelled;
+  if (!NeedsCalibration(problem)) {
+    // An error is that of an invalid cluster, which SearchLoop::Create reports.
+    if (auto times = OpTimesOf(problem, std::nullopt); times.ok()) modelled = *std::move(times);
+  }
+  std::optional<KnownOpTimes> known;
+  if (modelled) known = {modelled->times, modelled->device_overhead_bytes};
   auto loop = [&] {
     const ThreadCpuTimer timer(cpu_s);
-    return SearchLoop::Create(problem.model, problem.workload, problem.cluster, problem.space,
-                              problem.options, terms.watch);
+    SearchOptions options = problem.options;
+    options.threads = static_cast<int>(base::AllowedCpus().size());
+    options.thread_cpu_seconds = ThreadCpuSeconds;
+    return SearchLoop::Create(problem.model, problem.workload, problem.cluster, problem.space, options,
+                              terms.watch, known);
   }();
   if (!loop.ok()) return loop.status();
-  return StudySearch(problem, terms, *std::move(loop), cpu_s);
+  return StudySearch(problem, terms, *std::move(loop), std::move(modelled), cpu_s);
 }
 
 absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& trial) {
@@ -107,7 +119,8 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
     if (!measured.ok()) return measured.status();
     calibration = *std::move(measured);
   }
-  auto known = OpTimesOf(problem_, calibration);
+  auto known =
+      modelled_ ? absl::StatusOr<std::optional<StudyOpTimes>>(modelled_) : OpTimesOf(problem_, calibration);
   if (!known.ok()) return known.status();
   if (!known->has_value()) return nullptr;
   device_overhead_bytes_ = (*known)->device_overhead_bytes;

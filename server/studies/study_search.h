@@ -18,6 +18,7 @@
 #include "server/store/store.h"
 #include "server/studies/planning_gate.h"
 #include "server/studies/search_problem.h"
+#include "server/studies/study_op_times.h"
 
 namespace autocfg::server {
 
@@ -58,11 +59,12 @@ class StudySearch {
 
   // Estimates the wall seconds for TrialsLeft() trials from the mean of those so far; 0: unknown.
   double EtaSeconds() const;
-  // CPU seconds that this thread has spent on planning since the object was created.
-  double plan_cpu_s() const { return plan_cpu_s_; }
+  // CPU seconds that all threads have spent on planning since the object was created.
+  double plan_cpu_s() const { return plan_cpu_s_ + loop_.HelperCpuSeconds(); }
 
  private:
-  StudySearch(SearchProblem problem, PlanningTerms terms, SearchLoop loop, double plan_cpu_s);
+  StudySearch(SearchProblem problem, PlanningTerms terms, SearchLoop loop,
+              std::optional<StudyOpTimes> modelled, double plan_cpu_s);
   // Returns the op times for predictions: measured, modelled, or both. Returns null if the source has no
   // calibration. Sets the device overhead.
   absl::StatusOr<std::shared_ptr<const OpTimeModel>> OpTimesFrom(OutcomeSource& source);
@@ -72,6 +74,7 @@ class StudySearch {
   SearchProblem problem_;
   PlanningTerms terms_;
   SearchLoop loop_;
+  std::optional<StudyOpTimes> modelled_;   // op times that need no calibration
   std::shared_ptr<CostModel> unmeasured_;  // supplies the intervals of predictions without any measurement
   bool calibrated_ = false;
   bool stopped_ = false;  // by the source, not by the search itself

@@ -176,7 +176,7 @@ std::vector<Case> Cases() {
       {"DbUnknown", {"db", "bakup"}, 2, {"unknown verb 'db bakup'", "did you mean backup?"}},
       {"DbLater", {"db", "prune"}, 2, {"autocfg db prune is not supported yet"}},
       {"TrainLater", Train("tp=1", {"--log", "file"}), 2, {"train: --log is not supported yet"}},
-      {"SearchLater", Search({"--mtbf-hours=5"}), 2, {"search: --mtbf-hours is not supported yet"}},
+      {"PredictLater", {"predict", "--input=best.json"}, 2, {"predict: --input is not supported yet"}},
       {"BackupToNowhere", {"db", "backup", "--db", "/nonexistent/x.db"}, 2, {"--output is missing"}},
       {"BackupOfNothing",
        {"db", "backup", "--db", "/nonexistent/x.db", "--output", "copy.db"},

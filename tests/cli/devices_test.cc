@@ -144,7 +144,7 @@ TEST(LoadGpuPrecision, AcceptsBf16AndFp32) {
   EXPECT_THAT(std::string(LoadGpuPrecision("fp64").status().message()), HasSubstr("fp64"));
   EXPECT_THAT(std::string(LoadGpuPrecision("fp16").status().message()),
               HasSubstr("fp16 on a GPU is not supported yet"));
-  EXPECT_THAT(std::string(LoadGpuPrecision("fp8").status().message()), HasSubstr("unknown precision 'fp8'"));
+  EXPECT_THAT(std::string(LoadGpuPrecision("fp4").status().message()), HasSubstr("unknown precision 'fp4'"));
 }
 
 }  // namespace

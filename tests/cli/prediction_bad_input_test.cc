@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
             PredictionCase{"LongSequence", "--seq-len", "2048", {"2048", "1024", "learned positions"}},
             PredictionCase{"WholeMargin", "--memory-margin", "100%", {"--memory-margin", "'100%'", "below"}},
             PredictionCase{"WrongMargin", "--memory-margin", "five", {"--memory-margin", "'five'", "5%"}},
-            PredictionCase{"UnknownPrecision", "--precision", "fp8", {"--precision", "fp8", "bf16"}},
+            PredictionCase{"UnknownPrecision", "--precision", "fp4", {"--precision", "fp4", "bf16"}},
             PredictionCase{"Fp64OnAGpu", "--precision", "fp64", {"--cluster", "fp64 is for CPUs only"}})),
     [](const auto& info) { return std::string(std::get<0>(info.param)) + std::get<1>(info.param).name; });
 

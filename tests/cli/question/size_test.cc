@@ -98,7 +98,6 @@ TEST(Size, RefusesBadInputInOneClearLine) {
   refuse(budget("--global-batch", "0"), {"--global-batch: invalid value '0'"});
   refuse(budget("--precision", "fp17"), {"--precision", "fp17"});
   refuse(budget("--price-per-gpu-hour", "free"), {"--price-per-gpu-hour"});
-  refuse(budget("--engine", "megatron"), {"--engine: megatron is not supported yet"});
   refuse(budget("--engine", "fast"), {"--engine: unknown engine 'fast'"});
   refuse(budget("--save", "/nowhere/model.json"), {"--save", "/nowhere"});
   refuse(budget("--save", ""), {"--save: it is empty"});

@@ -19,7 +19,7 @@
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
 #include "search/plan/plan_text.h"
-#include "search/planner/plan_table.h"
+#include "search/planner/plans/plan_table.h"
 #include "search/predict/predict_plan.h"
 #include "search/schedule/program.h"
 #include "search/space/search_space.h"

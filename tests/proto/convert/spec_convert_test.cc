@@ -281,8 +281,8 @@ TEST(WorkloadConvert, RoundTripsAndRejectsInvalidMessages) {
     EXPECT_EQ(*back, workload);
   }
   v1::Workload bad = ToProto(Workload{16, 64, {}});
-  bad.set_precision("fp8");
-  EXPECT_THAT(Refusal(bad), HasSubstr("unknown precision 'fp8'; expected fp64, fp32, bf16 or fp16"));
+  bad.set_precision("fp4");
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown precision 'fp4'; expected fp64, fp32, bf16, fp16 or fp8"));
   bad = ToProto(Workload{0, 64, {}});
   EXPECT_THAT(Refusal(bad), HasSubstr("global_batch is 0"));
   bad = ToProto(Workload{16, -1, {}});

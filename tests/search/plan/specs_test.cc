@@ -226,9 +226,9 @@ TEST(ClusterSpec, CountsAndBounds) {
 
 TEST(Precision, Names) {
   for (const char* name : {"fp64", "fp32", "bf16", "fp16"}) EXPECT_EQ(Name(*ParsePrecision(name)), name);
-  EXPECT_FALSE(ParsePrecision("fp8"));
+  EXPECT_FALSE(ParsePrecision("fp4"));
   EXPECT_FALSE(ParsePrecision(""));
-  EXPECT_EQ(UnknownPrecision("fp17"), "unknown precision 'fp17'; expected fp64, fp32, bf16 or fp16");
+  EXPECT_EQ(UnknownPrecision("fp17"), "unknown precision 'fp17'; expected fp64, fp32, bf16, fp16 or fp8");
   EXPECT_EQ(*ParsePrecision("fp32"), Precision());
   const Precision bf16 = *ParsePrecision("bf16");
   EXPECT_EQ(bf16.compute, DType::kBF16);

@@ -1,4 +1,4 @@
-#include "search/planner/plan_table.h"
+#include "search/planner/plans/plan_table.h"
 
 #include "gtest/gtest.h"
 #include "search/plan/plan_text.h"

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/node_hash_map.h"
@@ -28,7 +29,14 @@ class PlanTable {
 
   // Requires sizes below 2^31.
   CompactPlan Pack(const ParallelPlan& plan);
+  std::optional<CompactPlan> Find(const ParallelPlan& plan) const;  // Pack, if that adds nothing
   ParallelPlan Unpack(const CompactPlan& plan) const;
+  std::size_t variants() const { return variants_.size(); }
+  // Returns a plan with the variant; its sizes are 1.
+  const ParallelPlan& Variant(std::int32_t variant) const {
+    return *variants_[static_cast<std::size_t>(variant)];
+  }
+  static std::size_t BytesOf(const ParallelPlan& variant);  // that a table keeps for it
   std::size_t Bytes() const { return bytes_; }  // the memory of the table, without the allocator's own
 
  private:

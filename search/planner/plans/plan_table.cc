@@ -1,4 +1,6 @@
-#include "search/planner/plan_table.h"
+#include "search/planner/plans/plan_table.h"
+
+#include <utility>
 
 #include "absl/hash/hash.h"
 
@@ -11,6 +13,11 @@ ParallelPlan VariantOf(ParallelPlan plan) {
   return plan;
 }
 
+CompactPlan Compact(const MeshOptions& mesh, std::int64_t micro_batch, std::int32_t variant) {
+  const auto small = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
+  return {small(mesh.tp), small(mesh.pp), small(mesh.dp), small(micro_batch), variant};
+}
+
 }  // namespace
 
 std::size_t PlanTable::VariantHash::operator()(const ParallelPlan& plan) const {
@@ -20,16 +27,25 @@ std::size_t PlanTable::VariantHash::operator()(const ParallelPlan& plan) const {
                       plan.p2p_overlap);
 }
 
+std::size_t PlanTable::BytesOf(const ParallelPlan& variant) {
+  // A node, its places in both containers (which keep up to as many free), and the split.
+  return sizeof(std::pair<const ParallelPlan, std::int32_t>) + 4 * sizeof(void*) +
+         variant.split_layers.size() * sizeof(variant.split_layers[0]);
+}
+
 CompactPlan PlanTable::Pack(const ParallelPlan& plan) {
-  const auto small = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
   const auto [it, made] = index_.try_emplace(VariantOf(plan), static_cast<std::int32_t>(variants_.size()));
   if (made) {
-    const std::vector<std::int64_t>& split = it->first.split_layers;
     variants_.push_back(&it->first);
-    // A node, its places in both containers (which keep up to as many free), and the split.
-    bytes_ += sizeof(*it) + 4 * sizeof(void*) + split.capacity() * sizeof(split[0]);
+    bytes_ += BytesOf(it->first);
   }
-  return {small(plan.tp), small(plan.pp), small(plan.dp), small(plan.micro_batch), it->second};
+  return Compact(plan, plan.micro_batch, it->second);
+}
+
+std::optional<CompactPlan> PlanTable::Find(const ParallelPlan& plan) const {
+  const auto it = index_.find(VariantOf(plan));
+  if (it == index_.end()) return std::nullopt;
+  return Compact(plan, plan.micro_batch, it->second);
 }
 
 ParallelPlan PlanTable::Unpack(const CompactPlan& packed) const {

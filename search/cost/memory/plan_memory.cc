@@ -1,0 +1,135 @@
+#include "search/cost/memory/plan_memory.h"
+
+#include <algorithm>
+
+#include "search/cost/memory/rank_units.h"
+#include "search/ops/memory_sizes.h"
+#include "search/schedule/generators.h"
+
+namespace autocfg {
+
+RankLoad LoadOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                std::int64_t pipeline_rank) {
+  const std::int64_t microbatches = MicrobatchCount(workload, plan);
+  const bool split = SplitsBackward(plan);
+  RankLoad load{.place = PlaceOf(plan, pipeline_rank)};
+  for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
+    const std::int64_t stage = StageOf(plan, pipeline_rank, chunk);
+    const std::int64_t count = StageLayerCount(model, plan, stage);
+    const std::int64_t in_flight = InFlight(plan, microbatches, stage);
+    // Where the input of the stage arrives, or a gradient is exchanged, in place of the input of a layer.
+    const std::int64_t arrives = !IsFirstStage(stage) || split ? 1 : 0;
+    load.layers += count;
+    load.hidden += (count - arrives) * in_flight;
+    load.kept += (count - FullyRecomputedLayers(plan, count)) * in_flight;
+    load.messages += arrives * in_flight;
+    if (IsFirstStage(stage)) load.ids = in_flight;
+    // Where backwards are split, a microbatch needs the head only until its input gradient.
+    if (IsLastStage(plan, stage)) load.heads = split ? 1 : in_flight;
+    load.in_flight += in_flight;
+  }
+  return load;
+}
+
+namespace {
+
+// Returns whether `a` holds the same parameters as `b` and at least as many of each tensor.
+bool Covers(const RankLoad& a, const RankLoad& b) {
+  return a.place.first == b.place.first && a.place.last == b.place.last && a.layers == b.layers &&
+         a.hidden >= b.hidden && a.kept >= b.kept && a.messages >= b.messages && a.ids >= b.ids &&
+         a.heads >= b.heads && a.in_flight >= b.in_flight;
+}
+
+}  // namespace
+
+std::vector<RankLoad> LargestLoads(const ModelSpec& model, const Workload& workload,
+                                   const ParallelPlan& plan) {
+  std::vector<RankLoad> loads;
+  const auto consider = [&](std::int64_t rank) {
+    const RankLoad load = LoadOf(model, workload, plan, rank);
+    if (std::none_of(loads.begin(), loads.end(), [&](const RankLoad& l) { return Covers(l, load); }))
+      loads.push_back(load);
+  };
+  consider(0);
+  if (plan.split == SplitMode::kExplicit) {
+    for (std::int64_t rank = 1; rank < plan.pp; ++rank) consider(rank);
+  } else {
+    // Middle ranks hold the same parameters, and slots of the same sizes, one per in-flight microbatch of
+    // their stages. From rank 1 on, none of their stages has more in flight than the same chunk of the
+    // previous rank: in every schedule, later ranks have a shorter warm-up.
+    if (plan.pp > 2) consider(1);
+    if (plan.pp > 1) consider(plan.pp - 1);
+  }
+  return loads;
+}
+
+PlanMemory::PlanMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
+    : model_(model), plan_(plan), types_(workload.precision), s_(LocalDimsOf(model, workload, plan)) {
+  const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
+  const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
+  const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
+  // of one norm
+  const std::int64_t statistics = (HasMean(model.norm) ? 2 : 1) * AlignedBytes(s_.rows * st);
+  const std::int64_t probabilities = AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * s_.seq_len * e);
+  const std::int64_t all_hidden = rows(s_.hidden);
+  hidden_ = AlignedBytes(s_.rows * s_.hidden * e);
+  message_ = AlignedBytes(s_.message * e);
+  ids_ = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
+
+  // One layer's tensors except its input x: as computed, and as kept in a slot.
+  const std::int64_t kept_by_attention =
+      IsUnfused(plan) ? probabilities : AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * st);
+  inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
+           rows(s_.fc) + rows(s_.ffn);
+  kept_ = inner_ - (RecomputesScores(plan) ? probabilities : 0);
+  head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids_;
+  if (plan.tp > 1) head_ += per_token + AlignedBytes(2 * s_.tokens * st);
+
+  workspace_ = all_hidden + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) +
+               AlignedBytes(kStepScalars * SizeOf(DType::kF64));
+  workspace_ += IsUnfused(plan) ? probabilities
+                                : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
+  if (RecomputesScores(plan)) workspace_ += probabilities;
+  if (IsGated(model.activation)) workspace_ += rows(s_.fc);
+  if (plan.pp == 1) workspace_ += hidden_;
+  if (plan.recompute == Recompute::kFull) workspace_ += inner_;
+  if (SplitsSequence(plan) && TensorChunks(plan) > 1) workspace_ += hidden_;  // scattered sums
+  if (SplitsBackward(plan)) workspace_ += hidden_ + message_;                 // exchanged with slots
+}
+
+MemoryBytes PlanMemory::Of(const RankLoad& rank) const {
+  MemoryBytes bytes;
+  bytes.activations = Activations(rank);
+  const RankUnits units = UnitsOf(s_, model_, plan_, rank.place, rank.layers);
+  const std::int64_t elements = units.Total(), shards = StateShards(plan_);
+  const std::int64_t parts = units.norms + (elements - units.norms) / shards;  // but for the norms
+  bytes.parameters = (ShardsParameters(plan_) ? parts : elements) * SizeOf(types_.parameters);
+  bytes.gradients = (ShardsGradients(plan_) ? parts : elements) * SizeOf(types_.gradients);
+  bytes.optimizer = elements / shards * SizeOf(types_.optimizer) * (types_.master_weights ? 3 : 2);
+
+  bytes.workspace = workspace_;
+  // The gradient of a tied table is complete only after that of the embedding. Two buffers take turns where
+  // one unit is used while another is reduced or gathered.
+  const auto of_units = [&](bool two, bool own_table) {
+    return units.LargestStreamed(!own_table) * (two ? 2 : 1) + (own_table ? units.token_embedding : 0);
+  };
+  const bool tied = model_.tied_embeddings;
+  if (ShardsGradients(plan_))
+    bytes.workspace += of_units(OverlapsGradients(plan_), tied) * SizeOf(types_.gradients);
+  if (ShardsParameters(plan_)) {
+    const bool two = OverlapsParameters(plan_);
+    bytes.workspace += of_units(two, two && tied) * SizeOf(types_.parameters);
+  }
+  // Only a last rank with a single stage sends no output and receives no gradient.
+  const bool one_way = rank.place.last && plan_.virtual_stages == 1;
+  const std::int64_t buffers = one_way ? 2 : OverlapsMessages(plan_) ? 5 : 4;
+  if (plan_.pp > 1) bytes.communication += buffers * message_;
+  const bool embedding_group =
+      plan_.pp > 1 && model_.tied_embeddings && (rank.place.first || rank.place.last);
+  const bool sharded = ShardsStates(plan_), replicas = StateReplicas(plan_) > 1;
+  bytes.communication += kCollectiveStagingBytes *
+                         ((plan_.tp > 1) + sharded + replicas + embedding_group + (RankCount(plan_) > 1));
+  return bytes;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,74 @@
+// The bytes of a plan's ranks, in parts that plans share: what a rank counts of its split and schedule
+// (RankLoad), and the sizes of what is counted (PlanMemory). Pure, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/cost/memory/memory_model.h"
+#include "search/ops/dtype.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/model_stages.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/precision.h"
+#include "search/plan/workload.h"
+#include "search/shapes/local_dims.h"
+
+namespace autocfg {
+
+// How many tensors of each kind a rank keeps in its activation slots, over all its stages and all
+// microbatches in flight on them. Depends on the pipeline, the split, the recomputed layers, the number of
+// microbatches and whether messages overlap, and on no other option.
+struct RankLoad {
+  RankPlace place;
+  std::int64_t layers = 0;     // of all its stages
+  std::int64_t hidden = 0;     // inputs of layers, without those that are messages
+  std::int64_t kept = 0;       // layers that keep the tensors inside them
+  std::int64_t messages = 0;   // inputs of stages that arrive, and exchanged gradients
+  std::int64_t ids = 0;        // token ids, of the first stage
+  std::int64_t heads = 0;      // of the last stage
+  std::int64_t in_flight = 0;  // slots
+};
+
+// Requires a legal plan with a resolved split.
+RankLoad LoadOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                std::int64_t pipeline_rank);
+
+// Returns the loads of ranks one of which has the largest arena of the plan, and of every plan with the same
+// loads: the other ranks count at most as many of each tensor as one of these with the same parameters. In
+// the order of the ranks.
+std::vector<RankLoad> LargestLoads(const ModelSpec& model, const Workload& workload,
+                                   const ParallelPlan& plan);
+
+// The sizes that all ranks of a plan share, computed once. Refers to its arguments. Requires a legal plan
+// that CheckPredictable accepts; the split and the number of recomputed layers are not read.
+class PlanMemory {
+ public:
+  PlanMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+
+  // Returns the regions of a rank, without device overhead.
+  MemoryBytes Of(const RankLoad& rank) const;
+
+  // Returns the bytes of the rank's activation slots.
+  std::int64_t Activations(const RankLoad& rank) const {
+    return rank.hidden * hidden_ + rank.kept * kept_ + rank.messages * message_ + rank.ids * ids_ +
+           rank.heads * head_;
+  }
+  // Returns the bytes that a slot saves with each layer that recomputes.
+  std::int64_t RecomputedLayer() const { return kept_; }
+  // Returns the bytes of what ops need beside their operands: of all regions but the activations, what alone
+  // depends on the mode of recompute.
+  std::int64_t OpWorkspace() const { return workspace_; }
+
+ private:
+  const ModelSpec& model_;
+  const ParallelPlan& plan_;
+  const Precision& types_;
+  LocalDims s_;
+  std::int64_t hidden_ = 0;   // [R,H e]
+  std::int64_t message_ = 0;  // a buffer of a message
+  std::int64_t ids_ = 0;      // [T int32]
+  std::int64_t inner_ = 0, kept_ = 0, head_ = 0, workspace_ = 0;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,109 @@
+#include "search/planner/plans/resolved_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "search/cost/engine_costs.h"
+#include "search/cost/split.h"
+#include "search/plan/model_stages.h"
+
+namespace autocfg {
+
+std::size_t ResolvedRun::LayerHash::operator()(const LayerOptions& layer) const {
+  return absl::HashOf(layer.attention, layer.sequence_parallel, layer.tp_overlap);  // equality compares all
+}
+
+void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values) {
+  values_ = values;
+  plan_ = run;
+  for (std::optional<PlanMemory>& memory : memory_) memory.reset();
+  fixed_.clear();
+  if (const StageOptions layout{.virtual_stages = run.virtual_stages, .schedule = run.schedule};
+      run.mesh() != mesh_ || run.micro_batch != micro_batch_ || layout != layout_) {
+    mesh_ = run.mesh();
+    micro_batch_ = run.micro_batch;
+    layout_ = layout;
+    auto_runs_.clear();
+    for (std::vector<RankLoad>& loads : even_) loads.clear();
+  }
+  auto_ = nullptr;
+  if (run.split != SplitMode::kAuto) return;
+  LayerOptions key = run.layer();
+  key.recompute = Recompute::kNone;
+  auto_ = &auto_runs_[key];
+  if (std::equal(values.begin(), values.end(), auto_->values.begin(), auto_->values.end())) return;
+  auto_->values.assign(values.begin(), values.end());
+  auto_->splits.clear();
+  for (const SearchSpace::RecomputeValue& value : values) {
+    plan_.recompute = value.mode;
+    plan_.recompute_layers = value.layers;
+    const ParallelPlan resolved = ResolveSplit(costs_, plan_);
+    auto_->splits.push_back({.stage = resolved.stage(), .held = space_.HoldsSplit(resolved), .loads = {}});
+  }
+}
+
+const ParallelPlan& ResolvedRun::At(std::size_t i) {
+  plan_.recompute = values_[i].mode;
+  plan_.recompute_layers = values_[i].layers;
+  if (auto_ == nullptr) {
+    resolved_ = ResolveSplit(costs_, plan_);
+  } else {
+    resolved_ = plan_;
+    static_cast<StageOptions&>(resolved_) = auto_->splits[i].stage;
+  }
+  return resolved_;
+}
+
+std::int64_t ResolvedRun::Arena(std::size_t i) {
+  if (NeedsMemory(costs_.cluster().engine)) return costs_.ArenaOf(At(i)).Arena();
+  const SearchSpace::RecomputeValue& value = values_[i];
+  const PlanMemory& memory = MemoryOf(value.mode);
+  const std::size_t overlaps = OverlapsMessages(plan_) ? 1 : 0;
+  const ModelSpec& model = costs_.model();
+  std::int64_t worst = 0;
+  const auto consider = [&](const RankLoad& load, std::int64_t activations) {
+    worst = std::max(worst, FixedBytes(load) + memory.OpWorkspace() + activations);
+  };
+  if (plan_.split == SplitMode::kEven) {
+    std::vector<RankLoad>& loads = even_[overlaps];
+    plan_.recompute = Recompute::kNone;
+    if (loads.empty()) loads = LargestLoads(model, costs_.workload(), plan_);
+    plan_.recompute = value.mode;
+    plan_.recompute_layers = value.layers;
+    const std::int64_t recomputed =
+        FullyRecomputedLayers(plan_, model.layers / StageCount(plan_)) * memory.RecomputedLayer();
+    for (const RankLoad& load : loads) consider(load, memory.Activations(load) - load.in_flight * recomputed);
+    return worst;
+  }
+  std::vector<RankLoad> made;
+  std::vector<RankLoad>& loads = auto_ == nullptr ? made : auto_->splits[i].loads[overlaps];
+  if (loads.empty()) loads = LargestLoads(model, costs_.workload(), At(i));
+  for (const RankLoad& load : loads) consider(load, memory.Activations(load));
+  return worst;
+}
+
+const PlanMemory& ResolvedRun::MemoryOf(Recompute mode) {
+  std::optional<PlanMemory>& memory = memory_[static_cast<std::size_t>(mode)];
+  if (!memory) {
+    plan_.recompute = mode;
+    memory.emplace(costs_.model(), costs_.workload(), plan_);
+  }
+  return *memory;
+}
+
+std::int64_t ResolvedRun::FixedBytes(const RankLoad& load) {
+  for (const Fixed& known : fixed_) {
+    if (known.place.first == load.place.first && known.place.last == load.place.last &&
+        known.layers == load.layers) {
+      return known.bytes;
+    }
+  }
+  const PlanMemory& memory =
+      **std::find_if(memory_.begin(), memory_.end(), [](const auto& of_mode) { return of_mode.has_value(); });
+  const std::int64_t bytes = memory.Of(load).Arena() - memory.Activations(load) - memory.OpWorkspace();
+  fixed_.push_back({load.place, load.layers, bytes});
+  return bytes;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,84 @@
+// The plans of a run (SearchSpace::VisitRun), with definite splits, and the memory of their worst ranks. What
+// the plans of a run share is computed once for all of them, and what depends on the layout alone once for
+// all runs of a layout. Not thread-safe; the cost model's caches grow.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "search/cost/cost_model.h"
+#include "search/cost/memory/plan_memory.h"
+#include "search/plan/parallel_plan.h"
+#include "search/space/search_space.h"
+
+namespace autocfg {
+
+class ResolvedRun {
+ public:
+  // Refers to both.
+  ResolvedRun(const SearchSpace& space, CostModel& costs) : space_(space), costs_(costs) {}
+  ResolvedRun(const ResolvedRun&) = delete;
+  ResolvedRun& operator=(const ResolvedRun&) = delete;
+
+  // Goes to another run. `values` stay as they are until the next call.
+  void Set(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values);
+
+  // Returns whether split=auto gives the i-th plan a split that the space enumerates anyway.
+  bool IsDuplicate(std::size_t i) const { return auto_ != nullptr && auto_->splits[i].held; }
+
+  // Returns ResolveSplit of the i-th plan, until the next call. Stages are balanced by their times without
+  // messages between them and without what a rank does once in a step, so that plans which differ in these
+  // alone have one split.
+  const ParallelPlan& At(std::size_t i);
+
+  // Returns the bytes of the arena of the plan's worst rank: CostModel::ArenaOf(At(i)).
+  std::int64_t Arena(std::size_t i);
+
+ private:
+  // What depends on whether messages overlap.
+  using Loads = std::array<std::vector<RankLoad>, 2>;
+  struct AutoSplit {
+    StageOptions stage;
+    bool held = false;  // by the space
+    Loads loads;        // made when first needed
+  };
+  // The splits of all plans that differ in messages and states alone.
+  struct AutoRun {
+    std::vector<SearchSpace::RecomputeValue> values;
+    std::vector<AutoSplit> splits;
+  };
+  struct LayerHash {
+    std::size_t operator()(const LayerOptions& layer) const;
+  };
+  // Bytes that do not depend on recompute.
+  struct Fixed {
+    RankPlace place;
+    std::int64_t layers = 0;
+    std::int64_t bytes = 0;
+  };
+
+  const PlanMemory& MemoryOf(Recompute mode);
+  std::int64_t FixedBytes(const RankLoad& load);
+
+  const SearchSpace& space_;
+  CostModel& costs_;
+  std::span<const SearchSpace::RecomputeValue> values_;
+  ParallelPlan plan_;        // the run at hand, with the recompute of the plan at hand
+  ParallelPlan resolved_;    // see At
+  AutoRun* auto_ = nullptr;  // of a run with split=auto
+  std::array<std::optional<PlanMemory>, kRecomputeCount> memory_;  // of the run, by mode
+  std::vector<Fixed> fixed_;                                       // of the run
+  // Of the layout at hand.
+  MeshOptions mesh_{.tp = 0};
+  StageOptions layout_;
+  std::int64_t micro_batch_ = 0;
+  absl::flat_hash_map<LayerOptions, AutoRun, LayerHash> auto_runs_;  // by the layer options but recompute
+  Loads even_;                                                       // without recomputation
+};
+
+}  // namespace autocfg

@@ -1,0 +1,255 @@
+// Planning has the same result on any number of threads, and the result of a reference without any shortcut:
+// each legal plan by itself, with its memory and its time.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "search/cost/memory/memory_model.h"
+#include "search/cost/op_times/nominal_times.h"
+#include "search/cost/split.h"
+#include "search/plan/plan_text.h"
+#include "search/planner/feasible_plans.h"
+#include "search/planner/shortlist.h"
+#include "tests/search/cost/synthetic_device.h"
+
+namespace autocfg {
+namespace {
+
+using test::Fp32;
+using test::LocalRanks;
+using test::SmallGpt;
+
+struct PlanningProblem {
+  ModelSpec model;
+  Workload workload;
+  std::int64_t ranks = 0;
+  AxisValues values;
+
+  SearchSpace Space() const {
+    auto space = SearchSpace::Create(model, workload, ranks, values,
+                                     {.predict_only = true, .hides_collectives = true});
+    EXPECT_TRUE(space.ok()) << space.status();
+    return *std::move(space);
+  }
+  CostModel Costs() const {
+    return CostModel(model, workload, LocalRanks(ranks), std::make_shared<const NominalTimes>());
+  }
+};
+
+// A problem with a space of some thousand to some ten thousand plans.
+PlanningProblem RandomPlanning(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&random]<typename T>(const std::vector<T>& of) { return of[random() % of.size()]; };
+  PlanningProblem p;
+  p.ranks = pick(std::vector<std::int64_t>{4, 6, 8, 12, 16});
+  p.model =
+      SmallGpt(pick(std::vector<std::int64_t>{4, 6, 7, 12}), 96, pick(std::vector<std::int64_t>{4, 6, 12}));
+  p.model.tied_embeddings = random() % 2 == 0;
+  p.workload = Fp32(pick(std::vector<std::int64_t>{12, 16, 24}), 24);
+  for (const AxisValues::value_type& axis : AxisValues{{"attention", {"fused", "unfused"}},
+                                                       {"scatter_gather", {"0", "1"}},
+                                                       {"zero", {"0", "1", "2", "3"}},
+                                                       {"dp_shard", {"2"}},
+                                                       {"split", {"auto"}},
+                                                       {"split", {"even", "auto", "4+2", "3+4"}},
+                                                       {"recompute", {"none", "selective", "full:2", "full"}},
+                                                       {"p2p_overlap", {"0", "1"}},
+                                                       {"tp", {"1", "2", "3"}}}) {
+    if (random() % 3 != 0) continue;
+    const bool named = std::any_of(p.values.begin(), p.values.end(),
+                                   [&](const auto& other) { return other.first == axis.first; });
+    if (!named) p.values.push_back(axis);
+  }
+  return p;
+}
+
+// What planning finds, by the text of a plan.
+struct PlanningAnswer {
+  std::map<std::string, std::int64_t> arena_kib;  // of the plans that fit
+  std::int64_t enumerated = 0, out_of_memory = 0;
+  std::array<std::int64_t, kIllegalReasonCount> illegal{};
+  std::int64_t smallest_bytes = 0;
+
+  bool operator==(const PlanningAnswer&) const = default;
+};
+
+PlanningAnswer AnswerOf(const FeasiblePlans& found) {
+  PlanningAnswer answer{.arena_kib = {},
+                        .enumerated = found.enumerated,
+                        .out_of_memory = found.out_of_memory,
+                        .illegal = found.illegal,
+                        .smallest_bytes = found.smallest_bytes};
+  for (std::size_t i = 0; i < found.plans.size(); ++i)
+    answer.arena_kib[PlanText(found.PlanAt(i))] = found.plans[i].arena_kib;
+  return answer;
+}
+
+// Judges each plan of the space by the law of plans alone, one by one, and each legal one by its memory.
+PlanningAnswer ReferenceAnswer(const PlanningProblem& problem, std::int64_t arena_bytes,
+                               std::vector<std::int64_t>* arenas) {
+  PlanningAnswer answer;
+  CostModel costs = problem.Costs();
+  std::map<std::string, bool> seen;
+  problem.Space().ForEachLegal(
+      [&](const ParallelPlan& plan) {
+        EXPECT_FALSE(FindIllegality(problem.model, problem.workload, problem.ranks, plan)) << PlanText(plan);
+        const ParallelPlan resolved = ResolveSplit(costs, plan);
+        if (!seen.emplace(PlanText(resolved), true).second) return true;  // by split=auto again
+        ++answer.enumerated;
+        const std::int64_t bytes = WorstRankMemory(problem.model, problem.workload, resolved).Arena();
+        std::int64_t most = 0;
+        for (std::int64_t rank = 0; rank < plan.pp; ++rank)
+          most = std::max(most, RankMemory(problem.model, problem.workload, resolved, rank).Arena());
+        EXPECT_EQ(bytes, most) << PlanText(resolved);
+        arenas->push_back(bytes);
+        if (bytes > arena_bytes) {
+          ++answer.out_of_memory;
+        } else {
+          answer.arena_kib[PlanText(resolved)] = (bytes + 1023) / 1024;
+        }
+        return true;
+      },
+      {},
+      [&](const ParallelPlan&, IllegalReason reason) {
+        ++answer.enumerated;
+        ++answer.illegal[static_cast<std::size_t>(reason)];
+        return true;
+      });
+  answer.smallest_bytes = arenas->empty() ? 0 : *std::min_element(arenas->begin(), arenas->end());
+  return answer;
+}
+
+TEST(Planning, AnswersAsAReferenceWithoutShortcuts) {
+  std::int64_t fit = 0, too_large = 0;
+  for (std::uint32_t seed = 1; seed <= 16; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlanningProblem problem = RandomPlanning(seed);
+    std::vector<std::int64_t> arenas;
+    ReferenceAnswer(problem, 0, &arenas);
+    ASSERT_FALSE(arenas.empty());
+    std::nth_element(arenas.begin(), arenas.begin() + static_cast<std::ptrdiff_t>(arenas.size() / 2),
+                     arenas.end());
+    const std::int64_t capacity = arenas[arenas.size() / 2];
+    arenas.clear();
+    const PlanningAnswer expected = ReferenceAnswer(problem, capacity, &arenas);
+    CostModel costs = problem.Costs();
+    FeasiblePlans found = *FindFeasiblePlans(problem.Space(), costs, capacity);
+    EXPECT_EQ(AnswerOf(found), expected);
+    fit += static_cast<std::int64_t>(expected.arena_kib.size());
+    too_large += expected.out_of_memory;
+
+    // The times, each by a cost model that has seen no other plan.
+    const auto timed = PredictTimes(costs, found);
+    ASSERT_TRUE(timed.ok()) << timed.status();
+    for (std::size_t i = 0; i < found.plans.size(); i += 1 + found.plans.size() / 300) {
+      const ParallelPlan plan = found.PlanAt(i);
+      CostModel fresh = problem.Costs();
+      if (const auto exact = timed->find(i); exact != timed->end()) {
+        EXPECT_NEAR(fresh.Predict(plan).step_time_s, exact->second.step_time_s,
+                    1e-12 * exact->second.step_time_s)
+            << PlanText(plan);
+      }
+      const double alone_s = fresh.Estimate(plan).step_time_s;
+      EXPECT_NEAR(alone_s, costs.Estimate(plan).step_time_s, 1e-12 * alone_s) << PlanText(plan);
+    }
+  }
+  EXPECT_GT(fit, 10'000);
+  EXPECT_GT(too_large, 10'000);
+}
+
+void ExpectSame(const FeasiblePlans& a, const FeasiblePlans& b) {
+  EXPECT_EQ(a.enumerated, b.enumerated);
+  EXPECT_EQ(a.out_of_memory, b.out_of_memory);
+  EXPECT_EQ(a.illegal, b.illegal);
+  EXPECT_EQ(a.smallest, b.smallest);
+  EXPECT_EQ(a.smallest_bytes, b.smallest_bytes);
+  EXPECT_EQ(a.cut_off_at, b.cut_off_at);
+  ASSERT_EQ(a.plans.size(), b.plans.size());
+  for (std::size_t i = 0; i < a.plans.size(); ++i) {
+    ASSERT_EQ(a.PlanAt(i), b.PlanAt(i)) << i;
+    ASSERT_EQ(a.plans[i].less_work, b.plans[i].less_work) << PlanText(a.PlanAt(i));
+    ASSERT_EQ(a.plans[i].sends_whole, b.plans[i].sends_whole) << PlanText(a.PlanAt(i));
+    ASSERT_EQ(a.plans[i].arena_kib, b.plans[i].arena_kib) << PlanText(a.PlanAt(i));
+    ASSERT_EQ(a.plans[i].step_time_s, b.plans[i].step_time_s) << PlanText(a.PlanAt(i));
+  }
+}
+
+TEST(Planning, HasTheSameResultOnAnyNumberOfThreads) {
+  for (std::uint32_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlanningProblem problem = RandomPlanning(seed);
+    const SearchSpace space = problem.Space();
+    CostModel costs = problem.Costs();
+    const FeasiblePlans all = *FindFeasiblePlans(space, costs, std::int64_t{1} << 50);
+    const std::int64_t plans = static_cast<std::int64_t>(all.plans.size());
+    for (const PlanningBudget& budget :
+         {PlanningBudget{}, PlanningBudget{.plans = plans / 2}, PlanningBudget{.plans = plans},
+          PlanningBudget{.bytes = all.Bytes() / 3},
+          PlanningBudget{.cases = 2 * SearchSpace::kCasesPerLook}}) {
+      CostModel own = problem.Costs();
+      FeasiblePlans one = *FindFeasiblePlans(space, own, 2 * all.smallest_bytes, budget);
+      const auto timed = PredictTimes(own, one);
+      ASSERT_TRUE(timed.ok());
+      for (const int threads : {2, 5}) {
+        SCOPED_TRACE(threads);
+        CostModel shared = problem.Costs();
+        FeasiblePlans several =
+            *FindFeasiblePlans(space, shared, 2 * all.smallest_bytes, budget, {}, {}, {.count = threads});
+        const auto also = PredictTimes(shared, several, {}, {.count = threads});
+        ASSERT_TRUE(also.ok());
+        ExpectSame(one, several);
+        ASSERT_EQ(timed->size(), also->size());
+        for (const auto& [i, prediction] : *timed)
+          EXPECT_EQ(prediction.step_time_s, also->at(i).step_time_s) << PlanText(one.PlanAt(i));
+      }
+    }
+  }
+}
+
+// The counts add up where the budget ends, too.
+TEST(Planning, CountsAddUpWhereTheBudgetEnds) {
+  const PlanningProblem problem = RandomPlanning(3);
+  CostModel costs = problem.Costs();
+  for (const int threads : {1, 3}) {
+    const FeasiblePlans found = *FindFeasiblePlans(problem.Space(), costs, std::int64_t{1} << 50,
+                                                   {.plans = 777}, {}, {}, {.count = threads});
+    ASSERT_TRUE(found.cut_off_at);
+    std::int64_t illegal = 0;
+    for (const std::int64_t count : found.illegal) illegal += count;
+    EXPECT_EQ(found.enumerated,
+              illegal + found.out_of_memory + static_cast<std::int64_t>(found.plans.size()));
+  }
+}
+
+TEST(Planning, AsksTheWatchOnTheCallersThreadAndStopsAllThreads) {
+  const PlanningProblem problem = RandomPlanning(2);
+  const SearchSpace space = problem.Space();
+  CostModel costs = problem.Costs();
+  const std::thread::id caller = std::this_thread::get_id();
+  int looks = 0;
+  const auto until = [&](int most) {
+    return [&looks, caller, most](const PlanningProgress&) {
+      EXPECT_EQ(std::this_thread::get_id(), caller);
+      return ++looks < most;
+    };
+  };
+  const base::TaskThreads threads{.count = 4};
+  EXPECT_TRUE(absl::IsCancelled(
+      FindFeasiblePlans(space, costs, std::int64_t{1} << 50, {}, until(1), {}, threads).status()));
+  EXPECT_EQ(looks, 1);
+  FeasiblePlans all =
+      *FindFeasiblePlans(space, costs, std::int64_t{1} << 50, {}, until(1 << 30), {}, threads);
+  EXPECT_GT(looks, 1);
+  looks = 0;
+  EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(1), threads).status()));
+  EXPECT_EQ(looks, 1);
+}
+
+}  // namespace
+}  // namespace autocfg
