@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <span>
 #include <utility>
@@ -301,7 +302,16 @@ class Finder {
     std::atomic<std::int64_t> enumerated = 0, fit = 0;
     std::size_t merged = 0;
     std::int64_t unlooked = 0;  // cases of the calling thread's parts, which may be too few for a look each
-    const auto look = [&] { return Look(enumerated, static_cast<std::size_t>(fit.load())); };
+    if (!Look(0, 0)) return 0;
+    // At most every few milliseconds: each part has its own pace.
+    constexpr std::chrono::milliseconds kBetweenLooks(10);
+    auto looked = std::chrono::steady_clock::now();
+    const auto look = [&] {
+      const auto now = std::chrono::steady_clock::now();
+      if (now - looked < kBetweenLooks) return !stopped_;
+      looked = now;
+      return Look(enumerated, static_cast<std::size_t>(fit.load()));
+    };
     base::OrderedTasks tasks;
     tasks.count = parts.size();
     tasks.run = [&](std::size_t thread, std::size_t task, const std::atomic<bool>& stop) {

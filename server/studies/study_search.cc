@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::size_t kRunnersUp = 10;
 constexpr std::size_t kFrontPlans = 20;
-constexpr int kTrialsPerRead = 500;  // trials per read of the store
+constexpr int kMostPlanningThreads = 32;  // the cost model of each takes up to 26 MB
+constexpr int kTrialsPerRead = 500;       // trials per read of the store
 
 double ThreadCpuSeconds() {
   timespec t{};
@@ -86,7 +87,7 @@ absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem, co
   auto loop = [&] {
     const ThreadCpuTimer timer(cpu_s);
     SearchOptions options = problem.options;
-    options.threads = static_cast<int>(base::AllowedCpus().size());
+    options.threads = std::min(static_cast<int>(base::AllowedCpus().size()), kMostPlanningThreads);
     options.thread_cpu_seconds = ThreadCpuSeconds;
     return SearchLoop::Create(problem.model, problem.workload, problem.cluster, problem.space, options,
                               terms.watch, known);

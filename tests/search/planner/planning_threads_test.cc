@@ -245,7 +245,7 @@ TEST(Planning, AsksTheWatchOnTheCallersThreadAndStopsAllThreads) {
   EXPECT_EQ(looks, 1);
   FeasiblePlans all =
       *FindFeasiblePlans(space, costs, std::int64_t{1} << 50, {}, until(1 << 30), {}, threads);
-  EXPECT_GT(looks, 1);
+  EXPECT_GE(looks, 2);
   looks = 0;
   EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(1), threads).status()));
   EXPECT_EQ(looks, 1);
