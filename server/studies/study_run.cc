@@ -378,7 +378,7 @@ absl::Status StudyRun::Run() {
   const auto usage = store_.Usage(study_);
   if (!usage.ok()) return usage.status();
   events_.begins();
-  started_s_ = clock_();
+  started_s_ = planning_saved_s_ = clock_();  // what is planned at once shows no progress
   used_before_s_ = usage->wall_s;
 
   absl::Status status;
