@@ -1,5 +1,5 @@
-// What the engine of a cluster does otherwise than ours, as costs and memory (search/plan/cluster/engine_profile.h).
-// Pure, thread-safe.
+// What the engine of a cluster does otherwise than ours, as costs and memory
+// (search/plan/cluster/engine_profile.h). Pure, thread-safe.
 #pragma once
 
 #include "search/cost/memory/memory_model.h"

@@ -10,11 +10,12 @@
 namespace autocfg {
 namespace {
 
-constexpr Precision Uniform(DType type) { return Precision{type, type, type, type, type, type, false, false}; }
+constexpr Precision Uniform(DType type) {
+  return Precision{type, type, type, type, type, type, false, false};
+}
 
 constexpr Precision Mixed(DType type, bool fp8_products = false) {
-  return Precision{type,        type,        DType::kF32,  DType::kF32,
-                   DType::kF32, DType::kF32, fp8_products, true};
+  return Precision{type, type, DType::kF32, DType::kF32, DType::kF32, DType::kF32, fp8_products, true};
 }
 
 struct NamedPrecision {

@@ -36,7 +36,6 @@ class ClusterOpTimes final : public OpTimeModel {
   // The casts of a product's operands to one byte, as passes of their own.
   double CastSeconds(const OpDesc& product) const;
 
-
   MatmulDevice device_;
   bool casts_products_ = false;  // their operands, to one byte
   FusedAttentionDevice attention_forward_, attention_backward_;

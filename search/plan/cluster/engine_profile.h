@@ -1,5 +1,5 @@
-// Whose training step is predicted: what a framework does otherwise than our engine. Plain values; the profiles
-// are files of search/data/engines, each figure with its source.
+// Whose training step is predicted: what a framework does otherwise than our engine. Plain values; the
+// profiles are files of search/data/engines, each figure with its source.
 #pragma once
 
 #include <cstdint>
