@@ -40,6 +40,7 @@ int RunCalibrate(const CalibrateArgs& args) {
   for (const auto line : absl::StrSplit(SkippedText(*measurements), '\n', absl::SkipEmpty()))
     Note(fmt::format("note: {}", std::string(line)));
 
+  Note(fmt::format("fitting the cluster to {} steps", measurements->rows.size()));
   const Interrupt interrupt;
   const auto fit = FitCluster(*measurements, {}, [&] { return !interrupt.requested(); });
   if (interrupt.requested()) return Fail(kExitInterrupted, "interrupted; nothing was written");
