@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/text/engines.h"
 #include "tests/proto/convert/wire.h"
 
 namespace autocfg {
@@ -204,6 +205,19 @@ TEST(ClusterConvert, RoundTrips) {
   const auto back = FromProto(Wire(ToProto(SomeCluster())));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, SomeCluster());
+}
+
+TEST(ClusterConvert, TheEngineTravelsByItsName) {
+  ClusterSpec cluster = SomeCluster();
+  EXPECT_EQ(ToProto(cluster).engine(), "");
+  cluster.engine = *EngineNamed("megatron");
+  const auto back = FromProto(Wire(ToProto(cluster)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, cluster);
+  v1::ClusterSpec unknown = ToProto(cluster);
+  unknown.set_engine("megatorn");
+  EXPECT_THAT(std::string(FromProto(unknown).status().message()),
+              HasSubstr("cluster: unknown engine 'megatorn'; expected autocfg"));
 }
 
 TEST(ClusterConvert, CalibrationRoundTrips) {
