@@ -215,7 +215,13 @@ class Finder {
     if (threads.count <= 1 || parts.size() <= 1 || rejected_) {
       GoThrough(parts, /*begins=*/true);
     } else {
-      const std::size_t merged = GoThroughTogether(parts, threads);
+      const std::span<const SearchSpace::Part> all(parts);
+      std::size_t merged = 0, asked = 0;
+      while (merged == asked && merged < all.size()) {
+        const auto next = all.subspan(merged, std::min(kPartsAtOnce, all.size() - merged));
+        asked += next.size();
+        merged += GoThroughTogether(next, merged == 0, threads);
+      }
       // The budget ends in the next part.
       if (!stopped_ && merged < parts.size()) GoThrough(std::span(parts).subspan(merged), merged == 0);
     }
@@ -225,6 +231,9 @@ class Finder {
   }
 
  private:
+  // The largest spaces have hundreds of thousands of parts. What is found in so many is held at once.
+  static constexpr std::size_t kPartsAtOnce = 4096;
+
   // What one thread found in one part of the space.
   struct PartResult {
     FeasiblePlans found;
@@ -292,17 +301,16 @@ class Finder {
 
   // Goes through parts on several threads and merges what they find, in order. Returns how many parts were
   // merged: all, unless the budget ends in the next one or the watch said no.
-  std::size_t GoThroughTogether(const std::vector<SearchSpace::Part>& parts,
+  std::size_t GoThroughTogether(std::span<const SearchSpace::Part> parts, bool begins,
                                 const base::TaskThreads& threads) {
     const auto count = static_cast<std::size_t>(threads.count);
-    std::vector<CostModel> costs;  // of the threads that are started
-    costs.reserve(count);
-    for (std::size_t i = 1; i < count; ++i) costs.push_back(costs_);
+    while (thread_costs_.size() + 1 < count) thread_costs_.push_back(costs_);
     std::vector<std::optional<PartResult>> results(parts.size());
-    std::atomic<std::int64_t> enumerated = 0, fit = 0;
+    std::atomic<std::int64_t> enumerated = found_.enumerated;
+    std::atomic<std::int64_t> fit = static_cast<std::int64_t>(found_.plans.size());
     std::size_t merged = 0;
     std::int64_t unlooked = 0;  // cases of the calling thread's parts, which may be too few for a look each
-    if (!Look(0, 0)) return 0;
+    if (!Look(enumerated, found_.plans.size())) return 0;
     // At most every few milliseconds: each part has its own pace.
     constexpr std::chrono::milliseconds kBetweenLooks(10);
     auto looked = std::chrono::steady_clock::now();
@@ -316,8 +324,8 @@ class Finder {
     tasks.count = parts.size();
     tasks.run = [&](std::size_t thread, std::size_t task, const std::atomic<bool>& stop) {
       const auto goes_on = [&] { return !stop && (thread != 0 || look()); };
-      results[task] =
-          FindIn(parts[task], task == 0, thread == 0 ? costs_ : costs[thread - 1], goes_on, enumerated, fit);
+      results[task] = FindIn(parts[task], begins && task == 0,
+                             thread == 0 ? costs_ : thread_costs_[thread - 1], goes_on, enumerated, fit);
       if (thread != 0) return true;
       unlooked += results[task]->cases;
       if (unlooked < SearchSpace::kCasesPerLook) return !stopped_;
@@ -425,6 +433,7 @@ class Finder {
 
   const SearchSpace& space_;
   CostModel& costs_;
+  std::vector<CostModel> thread_costs_;  // of the threads that are started
   const std::int64_t arena_bytes_;
   const PlanningBudget& budget_;
   const std::int64_t most_;
