@@ -212,7 +212,7 @@ class Finder {
 
   absl::StatusOr<FeasiblePlans> Find(const base::TaskThreads& threads) {
     const std::vector<SearchSpace::Part> parts = space_.Parts();
-    if (threads.count <= 1 || parts.size() <= 1 || rejected_) {
+    if (threads.count <= 1 || parts.size() <= 1 || parts.size() > kMostPartsTogether || rejected_) {
       GoThrough(parts, /*begins=*/true);
     } else {
       const std::span<const SearchSpace::Part> all(parts);
@@ -231,8 +231,11 @@ class Finder {
   }
 
  private:
-  // The largest spaces have hundreds of thousands of parts. What is found in so many is held at once.
-  static constexpr std::size_t kPartsAtOnce = 4096;
+  // The largest spaces have hundreds of thousands of parts. What is found in so many is held at once: less than a kilobyte each.
+  static constexpr std::size_t kPartsAtOnce = 512;
+  // Spaces of more parts have models of tens of thousands of layers, whose plans fill the caches of each
+  // thread. One thread keeps within the memory of a server.
+  static constexpr std::size_t kMostPartsTogether = 100'000;
 
   // What one thread found in one part of the space.
   struct PartResult {
