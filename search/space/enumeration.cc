@@ -299,13 +299,17 @@ class SearchSpace::Enumeration {
 };
 
 std::vector<SearchSpace::Part> SearchSpace::Parts() const {
-  std::vector<Part> parts;
+  std::vector<MeshOptions> meshes;
   for (const std::int64_t tp : tp_) {
     for (const std::int64_t pp : pp_) {
       if (ranks_ / tp % pp != 0 || !std::binary_search(dp_.begin(), dp_.end(), ranks_ / tp / pp)) continue;
-      for (const std::int64_t micro_batch : micro_batch_)
-        parts.push_back({{tp, pp, ranks_ / tp / pp}, micro_batch});
+      meshes.push_back({tp, pp, ranks_ / tp / pp});
     }
+  }
+  std::vector<Part> parts;
+  parts.reserve(meshes.size() * micro_batch_.size());  // up to millions
+  for (const MeshOptions& mesh : meshes) {
+    for (const std::int64_t micro_batch : micro_batch_) parts.push_back({mesh, micro_batch});
   }
   return parts;
 }
