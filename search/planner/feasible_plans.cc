@@ -231,8 +231,8 @@ class Finder {
   }
 
  private:
-  // The largest spaces have hundreds of thousands of parts. What is found in so many is held at once: less than
-  // a kilobyte each.
+  // The largest spaces have hundreds of thousands of parts. What is found in so many is held at once: less
+  // than a kilobyte each.
   static constexpr std::size_t kPartsAtOnce = 512;
   // Spaces of more parts have models of tens of thousands of layers, whose plans fill the caches of each
   // thread. One thread keeps within the memory of a server.
