@@ -39,8 +39,8 @@ std::int64_t ComputesToFill(const ParallelPlan& plan) { return plan.pp * plan.pp
 // Costs of plans that are kept: some 6 MB. Plans are gone through by layout, so older ones are rarely needed.
 constexpr std::size_t kMostPlanCosts = 14'000;
 
-// Values of timed pipelines that are kept: some 1 MB.
-constexpr std::size_t kMostWorkedSizes = 100'000;
+// Values of timed pipelines that are kept: some 4 MB.
+constexpr std::size_t kMostWorkedSizes = 500'000;
 
 // Returns whether each stage of the rank has as many layers as that of the same chunk of the rank before.
 // Such ranks between the first and the last are equal.

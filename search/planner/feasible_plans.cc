@@ -211,19 +211,17 @@ class Finder {
         rejected_(rejected) {}
 
   absl::StatusOr<FeasiblePlans> Find(const base::TaskThreads& threads) {
-    const std::vector<SearchSpace::Part> parts = space_.Parts();
-    if (threads.count <= 1 || parts.size() <= 1 || parts.size() > kMostPartsTogether || rejected_) {
-      GoThrough(parts, /*begins=*/true);
+    const SearchSpace::PartList parts = space_.Parts();
+    if (threads.count <= 1 || parts.size() <= 1 || rejected_) {
+      GoThrough(parts, 0);
     } else {
-      const std::span<const SearchSpace::Part> all(parts);
       std::size_t merged = 0, asked = 0;
-      while (merged == asked && merged < all.size()) {
-        const auto next = all.subspan(merged, std::min(kPartsAtOnce, all.size() - merged));
-        asked += next.size();
-        merged += GoThroughTogether(next, merged == 0, threads);
+      while (merged == asked && merged < parts.size()) {
+        asked = std::min(merged + kPartsAtOnce, parts.size());
+        merged += GoThroughTogether(parts, merged, asked, threads);
       }
       // The budget ends in the next part.
-      if (!stopped_ && merged < parts.size()) GoThrough(std::span(parts).subspan(merged), merged == 0);
+      if (!stopped_ && merged < parts.size()) GoThrough(parts, merged);
     }
     if (stopped_) return PlanningStopped(progress_);
     found_.enumerated -= dropped_;
@@ -234,9 +232,6 @@ class Finder {
   // The largest spaces have hundreds of thousands of parts. What is found in so many is held at once: less
   // than a kilobyte each.
   static constexpr std::size_t kPartsAtOnce = 512;
-  // Spaces of more parts have models of tens of thousands of layers, whose plans fill the caches of each
-  // thread. One thread keeps within the memory of a server.
-  static constexpr std::size_t kMostPartsTogether = 100'000;
 
   // What one thread found in one part of the space.
   struct PartResult {
@@ -266,8 +261,8 @@ class Finder {
     for (std::size_t i = 0; i < counts.illegal.size(); ++i) into.illegal[i] += counts.illegal[i];
   }
 
-  // Goes through parts one by one, after those that were merged. `begins`: they are the first ones.
-  void GoThrough(std::span<const SearchSpace::Part> parts, bool begins) {
+  // Goes through the parts from `begin` on one by one, after those that were merged.
+  void GoThrough(const SearchSpace::PartList& parts, std::size_t begin) {
     WatchPace pace;
     std::int64_t legal = legal_, enumerated = found_.enumerated;
     const SearchSpace::Walk* walking = nullptr;
@@ -292,10 +287,10 @@ class Finder {
     };
     SearchSpace::Walk walk(space_, visit, go_on, rejected_, cases_);
     walking = &walk;
-    if (begins) walk.PassUnusable();
-    for (const SearchSpace::Part& part : parts) {
-      if (walk.Pass(part)) continue;
-      found_.cut_off_at = part.mesh;
+    if (begin == 0) walk.PassUnusable();
+    for (std::size_t i = begin; i < parts.size(); ++i) {
+      if (walk.Pass(parts[i])) continue;
+      found_.cut_off_at = parts[i].mesh;
       break;
     }
     Add(walk.counts(), found_);
@@ -303,13 +298,13 @@ class Finder {
     dropped_ += collector.dropped();
   }
 
-  // Goes through parts on several threads and merges what they find, in order. Returns how many parts were
-  // merged: all, unless the budget ends in the next one or the watch said no.
-  std::size_t GoThroughTogether(std::span<const SearchSpace::Part> parts, bool begins,
+  // Goes through the parts from `begin` to `end` on several threads and merges what they find, in order.
+  // Returns how many were merged: all, unless the budget ends in the next one or the watch said no.
+  std::size_t GoThroughTogether(const SearchSpace::PartList& parts, std::size_t begin, std::size_t end,
                                 const base::TaskThreads& threads) {
     const auto count = static_cast<std::size_t>(threads.count);
     while (thread_costs_.size() + 1 < count) thread_costs_.push_back(costs_);
-    std::vector<std::optional<PartResult>> results(parts.size());
+    std::vector<std::optional<PartResult>> results(end - begin);
     std::atomic<std::int64_t> enumerated = found_.enumerated;
     std::atomic<std::int64_t> fit = static_cast<std::int64_t>(found_.plans.size());
     std::size_t merged = 0;
@@ -325,10 +320,10 @@ class Finder {
       return Look(enumerated, static_cast<std::size_t>(fit.load()));
     };
     base::OrderedTasks tasks;
-    tasks.count = parts.size();
+    tasks.count = end - begin;
     tasks.run = [&](std::size_t thread, std::size_t task, const std::atomic<bool>& stop) {
       const auto goes_on = [&] { return !stop && (thread != 0 || look()); };
-      results[task] = FindIn(parts[task], begins && task == 0,
+      results[task] = FindIn(parts[begin + task], begin + task == 0,
                              thread == 0 ? costs_ : thread_costs_[thread - 1], goes_on, enumerated, fit);
       if (thread != 0) return true;
       unlooked += results[task]->cases;

@@ -88,8 +88,8 @@ class SearchSpace::Enumeration {
 
   Counts Run() {
     CountUnusable();
-    for (const Part& part : space_.Parts()) {
-      if (!VisitPart(part)) break;
+    const PartList parts = space_.Parts();
+    for (std::size_t i = 0; i < parts.size() && VisitPart(parts[i]); ++i) {
     }
     return counts_;
   }
@@ -298,7 +298,7 @@ class SearchSpace::Enumeration {
   std::array<std::vector<std::vector<RecomputeValue>>, kAttentionCount> recompute_values_;
 };
 
-std::vector<SearchSpace::Part> SearchSpace::Parts() const {
+SearchSpace::PartList SearchSpace::Parts() const {
   std::vector<MeshOptions> meshes;
   for (const std::int64_t tp : tp_) {
     for (const std::int64_t pp : pp_) {
@@ -306,12 +306,7 @@ std::vector<SearchSpace::Part> SearchSpace::Parts() const {
       meshes.push_back({tp, pp, ranks_ / tp / pp});
     }
   }
-  std::vector<Part> parts;
-  parts.reserve(meshes.size() * micro_batch_.size());  // up to millions
-  for (const MeshOptions& mesh : meshes) {
-    for (const std::int64_t micro_batch : micro_batch_) parts.push_back({mesh, micro_batch});
-  }
-  return parts;
+  return {std::move(meshes), micro_batch_};
 }
 
 SearchSpace::Walk::Walk(const SearchSpace& space, const VisitRun& visit, const GoOn& go_on,

@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -108,7 +107,21 @@ class SearchSpace {
     MeshOptions mesh;
     std::int64_t micro_batch = 1;
   };
-  std::vector<Part> Parts() const;
+  // The parts in order. Holds the meshes alone: the largest spaces have millions of parts.
+  class PartList {
+   public:
+    PartList(std::vector<MeshOptions> meshes, std::vector<std::int64_t> micro_batches)
+        : meshes_(std::move(meshes)), micro_batches_(std::move(micro_batches)) {}
+    std::size_t size() const { return meshes_.size() * micro_batches_.size(); }
+    Part operator[](std::size_t i) const {
+      return {meshes_[i / micro_batches_.size()], micro_batches_[i % micro_batches_.size()]};
+    }
+
+   private:
+    std::vector<MeshOptions> meshes_;
+    std::vector<std::int64_t> micro_batches_;
+  };
+  PartList Parts() const;
 
   // Goes through parts of a space, one after the other: as ForEachLegal, by runs of plans. Refers to the
   // space and the functions, of which `visit` returns how many plans of the run it took; fewer than all end
