@@ -8,10 +8,10 @@
 // and takes its time as measured. So do messages.
 //
 // The host issues ops while the device runs earlier ones. A rank's host reaches a forward, a backward or a
-// part of a backward when the device does. The action takes the longer of two times: its ops on the device,
-// one after the other, and issuing them all, messages over the tensor group included (op_time_model.h:
-// HostOpSeconds). The time that the device waits counts as compute. The other actions have few ops and take
-// the device's time.
+// part of a backward when the device does. The action has two times: its ops on the device, one after the
+// other, and issuing its computes (op_time_model.h: HostOpSeconds); search/ops/hosted_time.h says how long
+// both take together. The time that the device waits counts as compute. The other actions have few ops and
+// take the device's time.
 //
 // All plans must be legal and canonical, with a resolved split (split.h), and accepted by CheckPredictable.
 #pragma once

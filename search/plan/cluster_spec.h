@@ -70,8 +70,8 @@ struct NodeGroup {
   double inter_node_bytes_per_s = 0;
   std::optional<double> intra_node_latency_s = {};  // empty: unknown
   std::optional<double> inter_node_latency_s = {};
-  // Time in which the host issues one op of a rank, including a message. A forward or backward takes at least
-  // this long for each of its ops, however fast the device is. Empty: unknown, and counted as 0.
+  // Time in which the host issues one compute op of a rank. A forward or backward takes at least
+  // this long for each of them, however fast the device is. Empty: unknown, and counted as 0.
   std::optional<double> host_op_s = {};
   double ranks_per_core = 1;  // above 1 only on a local cluster: ranks share cores or a GPU
 

@@ -22,8 +22,9 @@ inline constexpr double kUncalibratedAbove = 0.30;
 //
 // This is an upper figure, from the step times of small GPTs on A100s in the measurements published with
 // vTrain (2024). There a layer's forward, recomputation and backward take at least 3.0 to 3.2 ms on one GPU
-// (130 us for each of our 24 ops), and 3.7 to 5.0 ms over eight (up to 156 us for each of 32). Work outside
-// the layers adds to that. With this figure, the upper bound is above 95% of those step times.
+// (130 us for each of our 24 computes), and 3.7 to 5.0 ms over eight (up to 185 us for each of 27). Work
+// outside the layers adds to that. With this figure, the upper bound is above 93% of those step times
+// (bench/results/accuracy.json, one_node_without_fit).
 inline constexpr double kScriptedHostOpSeconds = 170e-6;
 
 // Sets the low and high bounds around step_time_s by these margins. If the cluster does not give its host's

@@ -18,8 +18,8 @@ class OpTimeModel {
   virtual double Seconds(const OpDesc& op, const ParallelPlan& plan) const = 0;
 
   // Returns the seconds in which the host issues one op of a rank while the device runs earlier ones. A
-  // forward or a backward takes at least that long for each of its ops. 0 if measured times already include
-  // it.
+  // forward or a backward takes at least that long for each of its computes. 0 if measured times already
+  // include it.
   virtual double HostOpSeconds() const { return 0; }
 };
 
