@@ -81,7 +81,7 @@ TEST_F(QuestionsTest, SayHowLongAWholeRunTakes) {
   EXPECT_EQ(training["steps"], std::ceil(steps));
   EXPECT_NEAR(training["days"], steps * step_time_s / 86400, 1e-9);
   EXPECT_NEAR(training["cost"], training["days"].get<double>() * 24 * 16 * 2, 1e-6);
-  EXPECT_NEAR(training["failures"]["job_mtbf_s"], 1000 * 3600 / 2, 1e-6);
+  EXPECT_NEAR(training["failures"]["job_mtbf_s"], 1000 * 3600 / 2.0, 1e-6);
   EXPECT_GT(training["failures"]["days"], training["days"]);
   const auto text = Search(question);
   EXPECT_THAT(text.out, HasSubstr("training, by the predicted step time: 10B tokens in 152,588 steps: "));

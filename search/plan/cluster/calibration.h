@@ -19,7 +19,7 @@ struct BlockShape {
   std::int64_t tp = 1;
 
   bool operator==(const BlockShape&) const = default;
-  auto operator<=>(const BlockShape&) const = default;
+  auto operator<=>(const BlockShape&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
 // The logarithm of a block's time over the model's, and its standard deviation.
