@@ -138,6 +138,11 @@ std::string MachineText(const SearchQuestion& question) {
   return text + "\n";
 }
 
+std::string ChanceText(double chance) {
+  if (chance < 0.01) return "less than 1%";
+  return fmt::format("{:.0f}%", 100 * chance);
+}
+
 std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   std::vector<std::vector<std::string>> rows = {{"runners-up"}};
   bool slices = answer.best().measured().slice();
@@ -321,6 +326,10 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   if (const std::int64_t reused = answer.reused_op_times(); reused > 0) {
     text += fmt::format("\n  {} op time{} from an earlier study on the same GPUs with the same build",
                         base::CountText(reused), reused == 1 ? " is" : "s are");
+  }
+  if (answer.has_chance_of_better()) {
+    text += fmt::format("\n  chance that a plan that was not measured is more than 1% faster: {}",
+                        ChanceText(answer.chance_of_better()));
   }
   if (!answer.stopped().empty()) {
     text += fmt::format("\n  ended by {}, with {} plan{} left that it would have measured",

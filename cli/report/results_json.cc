@@ -228,14 +228,16 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
        std::map<std::string, std::int64_t>(counts.rejected().begin(), counts.rejected().end())) {
     json["rejected"][reason] = count;
   }
-  json["search"] = Json{{"wall_s", answer.wall_s()},
-                        {"plan_cpu_s", answer.plan_cpu_s()},
-                        {"evaluated_per_s", EvaluatedPerSecond(answer)},
-                        {"device_s", answer.device_s()},
-                        {"exhaustive_device_s", answer.exhaustive_device_s()},
-                        {"stopped", answer.stopped().empty() ? Json(nullptr) : Json(answer.stopped())},
-                        {"plans_left", answer.plans_left()},
-                        {"reused_op_times", answer.reused_op_times()}};
+  json["search"] = Json{
+      {"wall_s", answer.wall_s()},
+      {"plan_cpu_s", answer.plan_cpu_s()},
+      {"evaluated_per_s", EvaluatedPerSecond(answer)},
+      {"device_s", answer.device_s()},
+      {"exhaustive_device_s", answer.exhaustive_device_s()},
+      {"chance_of_better", answer.has_chance_of_better() ? Json(answer.chance_of_better()) : Json(nullptr)},
+      {"stopped", answer.stopped().empty() ? Json(nullptr) : Json(answer.stopped())},
+      {"plans_left", answer.plans_left()},
+      {"reused_op_times", answer.reused_op_times()}};
   json["notes"] = question.notes;
   return json;
 }

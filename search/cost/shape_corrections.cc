@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include "Eigen/Cholesky"
 #include "Eigen/Core"
@@ -11,6 +12,9 @@ namespace autocfg {
 namespace {
 
 using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// A share of the prior's variance that keeps covariances positive where shapes are alike.
+constexpr double kDistinct = 1e-6;
 
 double Doublings(std::int64_t a, std::int64_t b) {
   return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
@@ -40,9 +44,8 @@ ShapeCorrections::ShapeCorrections(const BlockCorrections& corrections) : correc
     for (Eigen::Index j = 0; j < n; ++j)
       covariance(i, j) =
           ShapeCovariance(corrections_, shape.shape, shapes[static_cast<std::size_t>(j)].shape);
-    // Its own part, the deviation of what was measured, and a part in a million that keeps the matrix
-    // positive where shapes are alike.
-    covariance(i, i) += prior * (corrections_.own + 1e-6) + shape.sigma * shape.sigma;
+    // Its own part, the deviation of what was measured, and what keeps the matrix positive.
+    covariance(i, i) += prior * (corrections_.own + kDistinct) + shape.sigma * shape.sigma;
     factors(i) = shape.log_factor;
   }
   const Eigen::LLT<RowMatrix> solver(covariance);
@@ -68,6 +71,42 @@ LogCorrection ShapeCorrections::At(const BlockShape& shape) const {
   const Eigen::VectorXd whitened = lower.triangularView<Eigen::Lower>().solve(covariance);
   const double variance = corrections_.prior_sigma * corrections_.prior_sigma - whitened.squaredNorm();
   return {mean, std::sqrt(std::max(variance, 0.0))};
+}
+
+ShapeBasis::ShapeBasis(const BlockCorrections& prior, std::vector<BlockShape> measured)
+    : prior_(prior), measured_(std::move(measured)) {
+  std::sort(measured_.begin(), measured_.end());
+  measured_.erase(std::unique(measured_.begin(), measured_.end()), measured_.end());
+  const auto n = static_cast<Eigen::Index>(measured_.size());
+  if (n == 0) return;
+  RowMatrix covariance(n, n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    for (Eigen::Index j = 0; j < n; ++j)
+      covariance(i, j) = ShapeCovariance(prior_, measured_[static_cast<std::size_t>(i)],
+                                         measured_[static_cast<std::size_t>(j)]);
+    covariance(i, i) += prior_.prior_sigma * prior_.prior_sigma * (prior_.own + kDistinct);
+  }
+  const RowMatrix lower = covariance.llt().matrixL();
+  factor_.assign(lower.data(), lower.data() + n * n);
+}
+
+ShapeBasis::Coordinates ShapeBasis::At(const BlockShape& shape) const {
+  const auto n = static_cast<Eigen::Index>(measured_.size());
+  const double prior = prior_.prior_sigma * prior_.prior_sigma;
+  if (n == 0) return {.measured = {}, .own_variance = prior};
+  const Eigen::Map<const RowMatrix> lower(factor_.data(), n, n);
+  Coordinates at{.measured = std::vector<double>(measured_.size())};
+  Eigen::Map<Eigen::VectorXd> whitened(at.measured.data(), n);
+  const auto found = std::lower_bound(measured_.begin(), measured_.end(), shape);
+  if (found != measured_.end() && *found == shape) {
+    whitened = lower.row(found - measured_.begin());
+    return at;
+  }
+  for (Eigen::Index i = 0; i < n; ++i)
+    whitened(i) = ShapeCovariance(prior_, shape, measured_[static_cast<std::size_t>(i)]);
+  lower.triangularView<Eigen::Lower>().solveInPlace(whitened);
+  at.own_variance = std::max(prior - whitened.squaredNorm(), 0.0);
+  return at;
 }
 
 }  // namespace autocfg

@@ -2,6 +2,7 @@
 // shapes. Immutable and thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "search/plan/cluster/calibration.h"
@@ -36,5 +37,31 @@ class ShapeCorrections {
 // Returns the correlated part of the covariance of two shapes' log factors: prior_sigma^2 (1 - own) exp(-d /
 // octaves).
 double ShapeCovariance(const BlockCorrections& corrections, const BlockShape& a, const BlockShape& b);
+
+// The correlated log factors of a set of shapes as sums of independent ones, for a regression that estimates
+// them. Immutable and thread-safe.
+class ShapeBasis {
+ public:
+  ShapeBasis() = default;  // no shape is measured, and none deviates
+  // `prior`: how log factors are related; its own shapes are not used. `measured`: any order, may repeat.
+  ShapeBasis(const BlockCorrections& prior, std::vector<BlockShape> measured);
+
+  // The number of independent factors: of measured shapes.
+  std::int64_t size() const { return static_cast<std::int64_t>(measured_.size()); }
+
+  // A shape's log factor is the sum of `measured` times independent factors with deviation 1, and of a factor
+  // of its own with this variance: 0 if the shape is measured.
+  struct Coordinates {
+    std::vector<double> measured;  // [size()]
+    double own_variance = 0;
+  };
+  // Takes time with the square of the number of measured shapes.
+  Coordinates At(const BlockShape& shape) const;
+
+ private:
+  BlockCorrections prior_;
+  std::vector<BlockShape> measured_;  // ascending, each once
+  std::vector<double> factor_;        // lower Cholesky factor of their covariance, by rows
+};
 
 }  // namespace autocfg

@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "search/cost/shape_corrections.h"
 #include "search/fit/fitted_figures.h"
+#include "search/fit/normal_equations.h"
 #include "search/plan/rank_mesh.h"
 #include "search/predict/predict_plan.h"
 #include "search/predict/prediction_interval.h"
@@ -213,35 +214,27 @@ class Fit {
   double Least(Index i) const { return std::log(figures_[static_cast<std::size_t>(i)]->least); }
   double Most(Index i) const { return std::log(figures_[static_cast<std::size_t>(i)]->most); }
 
-  // Half the second derivative of the objective, by Gauss and Newton, and half its downhill slope.
-  void Normal(const Unknowns& x, const VectorXd& residuals, const Derivatives& d, MatrixXd& a,
-              VectorXd& b) const {
-    const Index f = F(), s = S(), size = f + 2 * s;
-    a = MatrixXd::Zero(size, size);
-    b = VectorXd::Zero(size);
-    VectorXd row(size);
-    for (Index i = 0; i < N(); ++i) {
-      const double weight = Weight(i, residuals(i));
-      const auto shape = static_cast<Index>(shape_of_[static_cast<std::size_t>(i)]);
-      const auto of_row = d.figures.row(i).transpose();
-      const Index layer = f + shape, output = f + s + shape;
-      a.topLeftCorner(f, f).noalias() += weight * of_row * of_row.transpose();
-      a.col(layer).head(f) += weight * d.layers(i) * of_row;
-      a.col(output).head(f) += weight * d.output_layers(i) * of_row;
-      a(layer, layer) += weight * d.layers(i) * d.layers(i);
-      a(output, output) += weight * d.output_layers(i) * d.output_layers(i);
-      a(layer, output) += weight * d.layers(i) * d.output_layers(i);
-      b.head(f) += weight * residuals(i) * of_row;
-      b(layer) += weight * residuals(i) * d.layers(i);
-      b(output) += weight * residuals(i) * d.output_layers(i);
-    }
-    a.diagonal().head(f) += prior_precision_;
-    a.block(f, f, s, s) += layer_precision_;
-    a.block(f + s, f + s, s, s) += output_precision_;
-    b.head(f) += prior_precision_.cwiseProduct(prior_ - x.figures);
-    b.segment(f, s) -= layer_precision_ * x.layers;
-    b.tail(s) -= output_precision_ * x.output_layers;
-    a = MatrixXd(a.selfadjointView<Eigen::Upper>());
+  // How a measurement depends on the unknowns: on the figures, then on the factors of its own shape's layers
+  // and output layer.
+  EffectRow RowOf(const Derivatives& d, Index i) const {
+    const auto shape = static_cast<Index>(shape_of_[static_cast<std::size_t>(i)]);
+    EffectRow row;
+    row.reserve(static_cast<std::size_t>(F()) + 2);
+    for (Index f = 0; f < F(); ++f) row.emplace_back(f, d.figures(i, f));
+    row.emplace_back(F() + shape, d.layers(i));
+    row.emplace_back(F() + S() + shape, d.output_layers(i));
+    return row;
+  }
+
+  // The regression of the residuals on changes of the unknowns: its precision is half the second derivative of
+  // the objective, by Gauss and Newton, and its right side half the downhill slope.
+  NormalEquations Normal(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const {
+    NormalEquations equations(F() + 2 * S());
+    for (Index i = 0; i < N(); ++i) equations.Add(RowOf(d, i), residuals(i), Weight(i, residuals(i)));
+    equations.AddPrior(0, prior_precision_.asDiagonal(), prior_precision_.cwiseProduct(prior_ - x.figures));
+    equations.AddPrior(F(), layer_precision_, -layer_precision_ * x.layers);
+    equations.AddPrior(F() + S(), output_precision_, -output_precision_ * x.output_layers);
+    return equations;
   }
 
   Unknowns Moved(const Unknowns& x, const VectorXd& by) const {
@@ -273,19 +266,18 @@ absl::Status Fit::Minimise(Unknowns& x, const std::function<bool()>& watch) {
   if (!logs.ok()) return logs.status();
   VectorXd residuals = Residuals(*logs);
   double damping = 1e-3;
-  MatrixXd a;
-  VectorXd b;
   for (int iteration = 0; iteration < kMostIterations; ++iteration) {
     UpdateSigmas(residuals);
     const double before = Objective(x, residuals);
     const auto d = DerivativesAt(x, *logs, watch);
     if (!d.ok()) return d.status();
-    Normal(x, residuals, *d, a, b);
+    const NormalEquations equations = Normal(x, residuals, *d);
+    const MatrixXd a = equations.Precision();
     double after = before;
     for (int attempt = 0; attempt < 10; ++attempt) {
       MatrixXd damped = a;
       damped.diagonal() *= 1 + damping;
-      const Unknowns there = Moved(x, damped.ldlt().solve(b));
+      const Unknowns there = Moved(x, damped.ldlt().solve(equations.right()));
       auto moved = Predict(there);
       if (!moved.ok()) return moved.status();
       const VectorXd left = Residuals(*moved);
@@ -326,10 +318,8 @@ double CoveringSigma(const std::vector<double>& residuals) {
 }
 
 ClusterFit Fit::ResultOf(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const {
-  MatrixXd a;
-  VectorXd b;
-  Normal(x, residuals, d, a, b);
-  const MatrixXd covariance = a.llt().solve(MatrixXd::Identity(a.rows(), a.cols()));
+  const NormalEquations equations = Normal(x, residuals, d);
+  const MatrixXd covariance = equations.Solve().covariance;
   ClusterFit fit{.cluster = ClusterOf(x, 0, 0),
                  .residuals = std::vector<double>(residuals.data(), residuals.data() + residuals.size())};
   Calibration& calibration = *fit.cluster.calibration;
@@ -347,8 +337,10 @@ ClusterFit Fit::ResultOf(const Unknowns& x, const VectorXd& residuals, const Der
   // What is left of a factor's deviation with the figures as they are: a figure and the factors that make up
   // for it are known together far better than each alone.
   const Index factors = 2 * S();
-  const MatrixXd of_shapes =
-      a.bottomRightCorner(factors, factors).llt().solve(MatrixXd::Identity(factors, factors));
+  const MatrixXd of_shapes = equations.Precision()
+                                 .bottomRightCorner(factors, factors)
+                                 .llt()
+                                 .solve(MatrixXd::Identity(factors, factors));
   for (Index s = 0; s < S(); ++s) {
     const auto at = static_cast<std::size_t>(s);
     const auto sigma = [&](Index i) { return std::sqrt(std::max(of_shapes(i, i), 0.0)); };
@@ -357,13 +349,9 @@ ClusterFit Fit::ResultOf(const Unknowns& x, const VectorXd& residuals, const Der
   }
   // Residuals as if each measurement had been left out: its influence on its own prediction is its leverage.
   std::array<std::vector<double>, kStepClasses> left_out;
-  VectorXd row = VectorXd::Zero(a.rows());
   for (Index i = 0; i < N(); ++i) {
-    const auto shape = static_cast<Index>(shape_of_[static_cast<std::size_t>(i)]);
-    row.setZero();
-    row.head(F()) = d.figures.row(i).transpose();
-    row(F() + shape) = d.layers(i);
-    row(F() + S() + shape) = d.output_layers(i);
+    VectorXd row = VectorXd::Zero(covariance.rows());
+    for (const auto& [effect, value] : RowOf(d, i)) row(effect) = value;
     const double leverage = std::min(0.9, Weight(i, residuals(i)) * row.dot(covariance * row));
     left_out[class_of_[static_cast<std::size_t>(i)]].push_back(residuals(i) / (1 - leverage));
   }
@@ -375,14 +363,11 @@ ClusterFit Fit::ResultOf(const Unknowns& x, const VectorXd& residuals, const Der
 // The logarithm of the marginal likelihood, but for a constant, by Laplace's approximation around the minimum
 // (Rasmussen and Williams 2006, section 5.4.1).
 double Fit::Evidence(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const {
-  MatrixXd a;
-  VectorXd b;
-  Normal(x, residuals, d, a, b);
   const auto log_determinant = [](const MatrixXd& matrix) {
     return 2 * MatrixXd(matrix.llt().matrixL()).diagonal().array().log().sum();
   };
-  double sum = -Objective(x, residuals) / 2 - log_determinant(a) / 2 + log_determinant(layer_precision_) / 2 +
-               log_determinant(output_precision_) / 2;
+  double sum = -Objective(x, residuals) / 2 - Normal(x, residuals, d).Solve().log_determinant / 2 +
+               log_determinant(layer_precision_) / 2 + log_determinant(output_precision_) / 2;
   for (Index i = 0; i < N(); ++i) sum -= std::log(Sigma(i));
   return sum;
 }

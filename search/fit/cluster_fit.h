@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "search/fit/measurements.h"
+#include "search/fit/shape_priors.h"
 #include "search/plan/cluster_spec.h"
 
 namespace autocfg {
@@ -29,12 +30,6 @@ struct ClusterFit {
   ClusterSpec cluster;  // with its calibration
   // By measurement: log(measured / predicted) by that cluster.
   std::vector<double> residuals;
-};
-
-// How far shapes may be from the model before they are measured.
-struct ShapePriors {
-  BlockCorrections layers{.prior_sigma = 0.1, .own = 0.2, .octaves = 3, .shapes = {}};
-  BlockCorrections output_layers{.prior_sigma = 0.4, .own = 0.2, .octaves = 3, .shapes = {}};
 };
 
 // The most measurements and shapes that a fit takes.

@@ -41,7 +41,10 @@ RankedPlan RankedOther(const SearchState& s, std::size_t i) {
   RankedPlan ranked;
   ranked.plan = s.feasible.PlanAt(i);
   ranked.predicted = s.RawPrediction(i);
-  if (s.calibrated) ranked.predicted = Corrected(ranked.predicted, s.recalibration.For(ranked.plan));
+  if (s.calibrated) {
+    const Correction correction = s.recalibration.For(ranked.plan, ranked.predicted.breakdown);
+    ranked.predicted = Corrected(ranked.predicted, correction);
+  }
   return ranked;
 }
 
@@ -103,7 +106,7 @@ std::vector<RankedPlan> MemoryFront(const SearchState& s, std::size_t limit) {
     double seconds = plan.step_time_s;
     if (!s.candidates.empty()) {
       if (plan.arena_kib >= front.LeastMemory()) continue;
-      seconds *= std::exp(s.recalibration.For(s.feasible.PlanAt(i)).log_mean);
+      seconds *= std::exp(s.recalibration.For(s.feasible.PlanAt(i), s.RawPrediction(i).breakdown).log_mean);
     }
     front.Offer({seconds, plan.arena_kib, s.candidates.size() + i});
   }

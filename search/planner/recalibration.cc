@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
+#include <random>
 
+#include "Eigen/Cholesky"
+#include "search/fit/shape_priors.h"
 #include "search/plan/model_stages.h"
 
 namespace autocfg {
@@ -18,69 +22,42 @@ constexpr double kMessagesSigma =
     0.03;                             // an estimate: messages that overlap take time of the computing cores
 constexpr double kSumsSigma = 0.03;   // an estimate: sums and products take bandwidth from each other
 constexpr double kUnitsSigma = 0.03;  // an estimate: so do reductions or gathers of units and computes
-constexpr std::array<double, 6> kResidualSigmas = {0.02, 0.03, 0.045, 0.07, 0.1, 0.15};
+constexpr double kPartSigma = 0.3;
+constexpr double kBubbleSigma = 0.15;
+constexpr std::array<double, 8> kResidualSigmas = {0.005, 0.01, 0.02, 0.03, 0.045, 0.07, 0.1, 0.15};
 constexpr std::array<double, 3> kPriorScales = {0.5, 1, 2.5};
 
-// Returns the log prior of a grid point: log-normal around a residual of 5% and a scale of 1.
+// Returns the log prior of a grid point: log-normal around a residual of 3% and a scale of 1.
 double LogPrior(double residual, double scale) {
-  const double r = std::log(residual / 0.05) / 0.7, s = std::log(scale) / 0.6;
+  const double r = std::log(residual / 0.03) / 0.8, s = std::log(scale) / 0.6;
   return -(r * r + s * s) / 2;
 }
 
-// Replaces the lower triangle of `a` (n x n) by its Cholesky factor. Requires a positive definite matrix.
-void Cholesky(std::vector<double>& a, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) {
-      double sum = a[i * n + j];
-      for (std::size_t k = 0; k < j; ++k) sum -= a[i * n + k] * a[j * n + k];
-      a[i * n + j] = i == j ? std::sqrt(sum) : sum / a[j * n + j];
-    }
+// Drawn numbers of a normal distribution with deviation 1, the same on every machine (Box and Muller 1958).
+class NormalDraws {
+ public:
+  explicit NormalDraws(std::uint64_t seed) : random_(seed) {}
+  double Next() {
+    const double radius = std::sqrt(-2 * std::log(1 - Uniform()));
+    return radius * std::cos(2 * std::numbers::pi * Uniform());
   }
-}
+  // From 0 to 1, 1 excluded.
+  double Uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
-// x := L^-1 x
-void SolveLower(const std::vector<double>& l, std::vector<double>& x) {
-  const std::size_t n = x.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < i; ++k) x[i] -= l[i * n + k] * x[k];
-    x[i] /= l[i * n + i];
-  }
-}
-
-// x := L^-T x
-void SolveUpper(const std::vector<double>& l, std::vector<double>& x) {
-  const std::size_t n = x.size();
-  for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) x[i] -= l[k * n + i] * x[k];
-    x[i] /= l[i * n + i];
-  }
-}
-
-// Returns the inverse of a matrix, given its Cholesky factor.
-std::vector<double> Inverse(const std::vector<double>& l, std::size_t n) {
-  std::vector<double> inverse(n * n), column(n);
-  for (std::size_t j = 0; j < n; ++j) {
-    std::fill(column.begin(), column.end(), 0.0);
-    column[j] = 1;
-    SolveLower(l, column);
-    SolveUpper(l, column);
-    for (std::size_t i = 0; i < n; ++i) inverse[i * n + j] = column[i];
-  }
-  return inverse;
-}
-
-// One grid point with its solved regression.
-struct Hypothesis {
-  double residual_sigma = 0;
-  double prior_scale = 1;
-  double weight = 1;
-  std::vector<double> cholesky;  // lower triangle of the effects' posterior precision, n x n by rows
-  std::vector<double> mean;      // of the effects
+ private:
+  std::mt19937_64 random_;
 };
 
-// The effects that do not depend on what was measured, by index; those of the measured layouts follow.
-enum Effect : std::size_t {
+// The effects that do not depend on what was measured, by index; those of the measured shapes and layouts
+// follow.
+enum Effect : Eigen::Index {
   kEveryPlan,
+  kTensorPart,
+  kPipelinePart,
+  kDataPart,
+  kBubblePart,
+  kOptimizerPart,
+  kOverheadPart,
   kScheduleEffect,
   kRecomputesNone = kScheduleEffect + kScheduleCount,
   kRecomputesAll,
@@ -96,13 +73,15 @@ enum Effect : std::size_t {
   kOverlappedGradients,
   kWaitedParameters,
   kOverlappedParameters,
-  kMicroBatchSlope,
   kTpSlope,
   kPpSlope,
   kDpSlope,
   kVirtualStagesSlope,
   kFixedEffects,
 };
+
+// All plans of a study have the same hidden size and sequence length.
+BlockShape ShapeOf(const ParallelPlan& plan) { return {.micro_batch = plan.micro_batch, .tp = plan.tp}; }
 
 // Returns the share of the model's layers that recompute their forward pass.
 double RecomputedShare(const ParallelPlan& plan, std::int64_t layers) {
@@ -120,11 +99,19 @@ double RecomputedShare(const ParallelPlan& plan, std::int64_t layers) {
 
 }  // namespace
 
-Recalibration::Row Recalibration::RowOf(const ParallelPlan& plan) const {
+Recalibration::Row Recalibration::RowOf(const ParallelPlan& plan, const Breakdown& predicted) const {
   const auto slope = [](std::int64_t size) { return kAxisSlopeSigma * std::log2(static_cast<double>(size)); };
   const double recomputed = RecomputedShare(plan, layers_);
+  const double step_s = predicted.Total();
+  const auto part = [&](double seconds) { return kPartSigma * seconds / step_s; };
   Row row{.effects = {{kEveryPlan, kGlobalSigma},
-                      {kScheduleEffect + static_cast<std::size_t>(plan.schedule), kFeatureSigma},
+                      {kTensorPart, part(predicted.tp_comm)},
+                      {kPipelinePart, part(predicted.pp_comm)},
+                      {kDataPart, part(predicted.dp_comm)},
+                      {kBubblePart, kBubbleSigma * predicted.bubble / step_s},
+                      {kOptimizerPart, part(predicted.optimizer)},
+                      {kOverheadPart, part(predicted.overhead)},
+                      {kScheduleEffect + static_cast<Eigen::Index>(plan.schedule), kFeatureSigma},
                       {kRecomputesNone, kFeatureSigma * (1 - recomputed)},
                       {kRecomputesAll, kFeatureSigma * recomputed},
                       {plan.split == SplitMode::kEven ? kEvenSplit : kUnevenSplit, kSplitSigma},
@@ -133,91 +120,130 @@ Recalibration::Row Recalibration::RowOf(const ParallelPlan& plan) const {
                       {TensorChunks(plan) > 1 ? kOverlappedSums : kWaitedSums, kSumsSigma},
                       {plan.grad_overlap ? kOverlappedGradients : kWaitedGradients, kUnitsSigma},
                       {plan.param_overlap ? kOverlappedParameters : kWaitedParameters, kUnitsSigma},
-                      {kMicroBatchSlope, kFeatureSigma * std::log2(static_cast<double>(plan.micro_batch))},
                       {kTpSlope, slope(plan.tp)},
                       {kPpSlope, slope(plan.pp)},
                       {kDpSlope, slope(plan.dp)},
                       {kVirtualStagesSlope, slope(plan.virtual_stages)}}};
-  const auto layout = layouts_.find({plan.tp, plan.pp, plan.dp});
-  row.known_layout = layout != layouts_.end();
-  if (row.known_layout) row.effects.emplace_back(layout->second, kFeatureSigma);
+  const double layers = (predicted.compute + predicted.recompute) / step_s;
+  const ShapeBasis::Coordinates shape = shapes_.At(ShapeOf(plan));
+  for (std::size_t i = 0; i < shape.measured.size(); ++i)
+    row.effects.emplace_back(kFixedEffects + static_cast<Eigen::Index>(i), layers * shape.measured[i]);
+  row.shape_left = layers * std::sqrt(shape.own_variance);
+  if (const auto layout = layouts_.find({plan.tp, plan.pp, plan.dp}); layout != layouts_.end()) {
+    row.effects.emplace_back(layout->second, kFeatureSigma);
+  } else {
+    row.layout_left = kFeatureSigma;
+  }
+  std::erase_if(row.effects, [](const auto& effect) { return effect.second == 0; });
   return row;
 }
 
 Recalibration::Recalibration(std::int64_t layers, const std::vector<RatioObservation>& observations)
     : layers_(layers) {
-  for (const RatioObservation& o : observations)
-    layouts_.try_emplace({o.plan.tp, o.plan.pp, o.plan.dp}, kFixedEffects + layouts_.size());
+  std::vector<BlockShape> shapes;
+  for (const RatioObservation& o : observations) shapes.push_back(ShapeOf(o.plan));
+  shapes_ = ShapeBasis(ShapePriors{}.layers, shapes);
+  const Eigen::Index before_layouts = kFixedEffects + shapes_.size();
+  for (const RatioObservation& o : observations) {
+    layouts_.try_emplace({o.plan.tp, o.plan.pp, o.plan.dp},
+                         before_layouts + static_cast<Eigen::Index>(layouts_.size()));
+  }
   std::vector<Row> rows;
   rows.reserve(observations.size());
-  for (const RatioObservation& o : observations) rows.push_back(RowOf(o.plan));
-  const std::size_t n = kFixedEffects + layouts_.size();
+  for (const RatioObservation& o : observations) rows.push_back(RowOf(o.plan, o.predicted));
+  const Eigen::Index n = before_layouts + static_cast<Eigen::Index>(layouts_.size());
 
-  std::vector<Hypothesis> hypotheses;
   double best = -std::numeric_limits<double>::infinity();
   for (double residual : kResidualSigmas) {
-    // The normal equations, with each observation weighted by its own variance: their matrix (lower
-    // triangle) and right side, and the logarithm of the likelihood as far as it depends on these variances.
-    std::vector<double> matrix(n * n), right(n);
+    // The logarithm of the likelihood as far as it depends on the variances of the measurements.
+    NormalEquations equations(n);
     double log_residual = 0;
     for (std::size_t i = 0; i < observations.size(); ++i) {
       const double y = observations[i].log_ratio, noise = observations[i].noise_sigma;
       const double variance = residual * residual + noise * noise;
       log_residual -= (y * y / variance + std::log(variance)) / 2;
-      for (const auto& [a, at_a] : rows[i].effects) {
-        right[a] += at_a * y / variance;
-        for (const auto& [b, at_b] : rows[i].effects) {
-          if (b <= a) matrix[a * n + b] += at_a * at_b / variance;
-        }
-      }
+      equations.Add(rows[i].effects, y, 1 / variance);
     }
     for (double scale : kPriorScales) {
-      Hypothesis h{
-          .residual_sigma = residual, .prior_scale = scale, .weight = 0, .cholesky = matrix, .mean = right};
-      for (std::size_t a = 0; a < n; ++a) h.cholesky[a * n + a] += 1 / (scale * scale);
-      Cholesky(h.cholesky, n);
-      SolveLower(h.cholesky, h.mean);
-      double log_likelihood = LogPrior(residual, scale) + log_residual;
-      for (std::size_t a = 0; a < n; ++a)
-        log_likelihood += h.mean[a] * h.mean[a] / 2 - std::log(h.cholesky[a * n + a] * scale);
-      SolveUpper(h.cholesky, h.mean);
-      h.weight = log_likelihood;
-      best = std::max(best, log_likelihood);
-      hypotheses.push_back(std::move(h));
+      NormalEquations with_prior = equations;
+      with_prior.AddPrior(0, Eigen::VectorXd::Constant(n, 1 / (scale * scale)));
+      Hypothesis h{.residual_sigma = residual, .prior_scale = scale, .effects = with_prior.Solve()};
+      h.weight = LogPrior(residual, scale) + log_residual + h.effects.explained / 2 -
+                 h.effects.log_determinant / 2 - static_cast<double>(n) * std::log(scale);
+      best = std::max(best, h.weight);
+      hypotheses_.push_back(std::move(h));
     }
   }
   // Hypotheses below a hundredth of the best weight have no visible effect.
-  std::erase_if(hypotheses, [&](const Hypothesis& h) { return h.weight < best - std::log(100.0); });
+  std::erase_if(hypotheses_, [&](const Hypothesis& h) { return h.weight < best - std::log(100.0); });
   double sum = 0;
-  for (Hypothesis& h : hypotheses) sum += h.weight = std::exp(h.weight - best);
+  for (Hypothesis& h : hypotheses_) sum += h.weight = std::exp(h.weight - best);
 
-  mean_.assign(n, 0);
-  second_.assign(n * n, 0);
-  for (const Hypothesis& h : hypotheses) {
-    const double weight = h.weight / sum;
-    const std::vector<double> covariance = Inverse(h.cholesky, n);
-    residual_sigma_ += weight * h.residual_sigma;
-    second_scale_ += weight * h.prior_scale * h.prior_scale;
-    second_residual_ += weight * h.residual_sigma * h.residual_sigma;
-    for (std::size_t a = 0; a < n; ++a) {
-      mean_[a] += weight * h.mean[a];
-      for (std::size_t b = 0; b < n; ++b)
-        second_[a * n + b] += weight * (covariance[a * n + b] + h.mean[a] * h.mean[b]);
-    }
+  mean_ = Eigen::VectorXd::Zero(n);
+  second_ = Eigen::MatrixXd::Zero(n, n);
+  for (Hypothesis& h : hypotheses_) {
+    h.weight /= sum;
+    residual_sigma_ += h.weight * h.residual_sigma;
+    second_scale_ += h.weight * h.prior_scale * h.prior_scale;
+    second_residual_ += h.weight * h.residual_sigma * h.residual_sigma;
+    mean_ += h.weight * h.effects.mean;
+    second_ += h.weight * (h.effects.covariance + h.effects.mean * h.effects.mean.transpose());
   }
 }
 
-Correction Recalibration::For(const ParallelPlan& plan) const {
-  const std::size_t n = mean_.size();
-  const Row row = RowOf(plan);
+Correction Recalibration::For(const ParallelPlan& plan, const Breakdown& predicted) const {
+  const Row row = RowOf(plan, predicted);
   double mean = 0;
-  double second = second_residual_ + (row.known_layout ? 0 : second_scale_ * kFeatureSigma * kFeatureSigma);
+  double second = second_residual_ + second_scale_ * row.LeftOver();
   for (const auto& [a, at_a] : row.effects) {
-    mean += at_a * mean_[a];
-    for (const auto& [b, at_b] : row.effects) second += at_a * at_b * second_[a * n + b];
+    mean += at_a * mean_(a);
+    for (const auto& [b, at_b] : row.effects) second += at_a * at_b * second_(a, b);
   }
   // A plan's own effect always remains; rounding must not reduce the variance below it.
   return {mean, std::sqrt(std::max(second - mean * mean, second_residual_))};
+}
+
+std::vector<double> Recalibration::ChanceOfAnyFrom(const std::vector<Threshold>& plans) const {
+  constexpr int kDraws = 128;
+  constexpr double kOutOfReach = -8;  // deviations of its own effect that no plan is away from the others
+  std::vector<Row> rows;
+  std::map<Layout, double> layouts;  // what is left over of unmeasured layouts, and of shapes, by draw
+  std::map<BlockShape, double> shapes;
+  rows.reserve(plans.size());
+  for (const Threshold& t : plans) rows.push_back(RowOf(*t.plan, *t.predicted));
+  std::vector<double*> layout_of, shape_of;
+  for (const Threshold& t : plans) {
+    layout_of.push_back(&layouts[{t.plan->tp, t.plan->pp, t.plan->dp}]);
+    shape_of.push_back(&shapes[ShapeOf(*t.plan)]);
+  }
+  std::vector<Eigen::MatrixXd> spreads;  // lower Cholesky factors of the covariances
+  for (const Hypothesis& h : hypotheses_) spreads.emplace_back(h.effects.covariance.llt().matrixL());
+
+  NormalDraws draws(1);
+  std::vector<double> chances(plans.size() + 1);
+  Eigen::VectorXd normals(mean_.size());
+  for (int draw = 0; draw < kDraws; ++draw) {
+    // Hypotheses come in proportion to their weights.
+    std::size_t at = 0;
+    for (double left = (draw + 0.5) / kDraws; at + 1 < hypotheses_.size() && left > hypotheses_[at].weight;
+         ++at)
+      left -= hypotheses_[at].weight;
+    const Hypothesis& h = hypotheses_[at];
+    for (double& normal : normals) normal = draws.Next();
+    const Eigen::VectorXd effects = h.effects.mean + spreads[at] * normals;
+    for (auto& [layout, left] : layouts) left = h.prior_scale * draws.Next();
+    for (auto& [shape, left] : shapes) left = h.prior_scale * draws.Next();
+    double none = 0;  // logarithm of the chance of none
+    for (std::size_t k = plans.size(); k-- > 0;) {
+      const Row& row = rows[k];
+      double mean = row.layout_left * *layout_of[k] + row.shape_left * *shape_of[k];
+      for (const auto& [effect, value] : row.effects) mean += value * effects(effect);
+      const double z = (plans[k].log_ratio - mean) / h.residual_sigma;
+      if (z > kOutOfReach) none += std::log1p(-std::erfc(-z / std::numbers::sqrt2) / 2);
+      chances[k] -= std::expm1(none) / kDraws;
+    }
+  }
+  return chances;
 }
 
 }  // namespace autocfg

@@ -13,6 +13,7 @@
 #include "search/plan/plan_text.h"
 #include "search/planner/calibration_ops.h"
 #include "search/planner/feasible_plans.h"
+#include "search/planner/recalibrated_chances.h"
 #include "search/planner/search_state.h"
 #include "search/planner/shortlist.h"
 #include "search/planner/slice.h"
@@ -275,15 +276,23 @@ std::optional<OptionEffect> SearchLoop::MattersMost() const {
   const std::vector<RankedPlan> best = Ranking(1);
   if (best.empty()) return std::nullopt;
   return autocfg::MattersMost(*s.costs, s.feasible, best.front().plan, [&](const ParallelPlan& plan) {
-    return std::exp(s.recalibration.For(plan).log_mean);
+    return std::exp(s.recalibration.For(plan, s.costs->Estimate(plan).breakdown).log_mean);
   });
 }
 
 double SearchLoop::UnmeasuredDeviceSeconds() const { return autocfg::UnmeasuredDeviceSeconds(*state_); }
 
+std::optional<double> SearchLoop::ChanceOfBetter() const {
+  const SearchState& s = *state_;
+  if (s.counts.measured == 0) return std::nullopt;
+  return s.strategy->ChanceOfBetter(s.candidates, RecalibratedChances(s));
+}
+
 std::int64_t SearchLoop::PlansLeft() const {
   const SearchState& s = *state_;
-  return s.phase != SearchPhase::kDone || s.options.predict_only ? 0 : s.strategy->PlansLeft(s.candidates);
+  return s.phase != SearchPhase::kDone || s.options.predict_only
+             ? 0
+             : s.strategy->PlansLeft(s.candidates, RecalibratedChances(s));
 }
 
 double SearchLoop::HelperCpuSeconds() const { return state_->helper_cpu_s; }
@@ -292,7 +301,7 @@ std::int64_t SearchLoop::TrialsLeft() const {
   const SearchState& s = *state_;
   if (s.phase == SearchPhase::kDone || s.options.predict_only) return 0;
   const auto outstanding = static_cast<std::int64_t>(s.drawn.size() + s.asked.size());
-  return std::max(outstanding, s.strategy->TrialsLeft(s.candidates));
+  return std::max(outstanding, s.strategy->TrialsLeft(s.candidates, RecalibratedChances(s)));
 }
 
 }  // namespace autocfg

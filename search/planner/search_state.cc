@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/statistics.h"
+#include "search/planner/recalibrated_chances.h"
 #include "search/planner/recalibration.h"
 #include "search/planner/slice.h"
 #include "search/schedule/program.h"
@@ -113,12 +114,14 @@ void SearchState::Recalibrate() {
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CandidatePlan& c = candidates[i];
     if (!c.measured_s) continue;
-    observations.push_back(
-        {c.plan, std::log(*c.measured_s / records[i].raw.step_time_s), records[i].noise_sigma});
+    observations.push_back({.plan = c.plan,
+                            .predicted = records[i].raw.breakdown,
+                            .log_ratio = std::log(*c.measured_s / records[i].raw.step_time_s),
+                            .noise_sigma = records[i].noise_sigma});
   }
   recalibration = Recalibration(model.layers, observations);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const Correction correction = recalibration.For(candidates[i].plan);
+    const Correction correction = recalibration.For(candidates[i].plan, records[i].raw.breakdown);
     Prediction& p = candidates[i].predicted = Corrected(records[i].raw, correction);
     // A plan is never faster than the same plan with less recompute, which comes earlier in the list.
     if (const double least_s = LeastSeconds(*this, i); p.step_time_s < least_s) {
@@ -137,7 +140,7 @@ void SearchState::Advance() {
   }
   if (!drawn.empty()) return;  // in the phase at hand
   bool repeats_only = true;
-  for (std::size_t i : strategy->Suggest(candidates)) {
+  for (std::size_t i : strategy->Suggest(candidates, RecalibratedChances(*this))) {
     drawn.emplace_back(i, NextRepeat(i));
     repeats_only = repeats_only && candidates[i].repeats > 0;
   }

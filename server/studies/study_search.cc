@@ -231,6 +231,7 @@ v1::Recommendation StudySearch::Recommendation() const {
   }
   // the caller adds the device time used so far
   answer.set_exhaustive_device_s(loop_.UnmeasuredDeviceSeconds());
+  if (const std::optional<double> chance = loop_.ChanceOfBetter()) answer.set_chance_of_better(*chance);
   if (const std::int64_t left = loop_.PlansLeft(); left > 0) {
     answer.set_stopped(stopped_ ? "time_budget" : "max_trials");
     answer.set_plans_left(left);

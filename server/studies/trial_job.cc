@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kCalibrationSeconds = 10;
 constexpr double kCalibrationShare = 0.2;  // of the time budget
-constexpr double kMeasuringSeconds = 1;    // of a trial
+constexpr double kFirstSeconds = 0.33;     // of measuring, in a plan's first trial
+constexpr double kRepeatSeconds = 1;       // in its repeats
 constexpr double kShortStepSeconds = 0.1;
 constexpr double kLeastLimitSeconds = 30;
 constexpr double kLimitFactor = 20;
@@ -69,9 +70,11 @@ v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& 
 
 double BudgetOfWholeCalibration() { return kCalibrationSeconds / kCalibrationShare; }
 
-StepCounts StepsFor(double predicted_step_s) {
+StepCounts StepsFor(const TrialRequest& request) {
   StepCounts steps;
-  const double wanted = predicted_step_s > 0 ? std::ceil(kMeasuringSeconds / predicted_step_s) : 3;
+  const double predicted_step_s = request.predicted.step_time_s;
+  const double seconds = request.repeat == 0 ? kFirstSeconds : kRepeatSeconds;
+  const double wanted = predicted_step_s > 0 ? std::ceil(seconds / predicted_step_s) : 3;
   steps.timed = static_cast<std::int64_t>(std::clamp(wanted, 3.0, 20.0));
   steps.untimed = kRecordedSteps + (predicted_step_s < kShortStepSeconds ? 2 : 1);
   return steps;
@@ -88,7 +91,7 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   spec = MakeTrainSpec(problem.model, problem.workload, plan);
   const bool paced = EvidenceOf(problem) == Evidence::kPaced;
   const StepCounts steps =
-      paced ? StepCounts{.untimed = kRecordedSteps, .timed = kPacedSteps} : StepsFor(predicted_step_s);
+      paced ? StepCounts{.untimed = kRecordedSteps, .timed = kPacedSteps} : StepsFor(request);
   spec.set_steps(steps.untimed + steps.timed);
   spec.set_warmup_steps_untimed(steps.untimed);
   spec.set_record_breakdown(!request.slice.has_value());

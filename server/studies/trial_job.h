@@ -28,9 +28,10 @@ struct StepCounts {
   std::int64_t timed = 0;
 };
 
-// Chooses counts for about one second of measuring: 3 to 20 timed steps after two untimed steps, or three if
-// steps are short. The last untimed step is recorded for the breakdown.
-StepCounts StepsFor(double predicted_step_s);
+// Chooses counts for about a third of a second of measuring for the first trial of a plan, and for about one
+// second for its repeats, which tell tied plans apart: 3 to 20 timed steps after two untimed steps, or three
+// if steps are short. The last untimed step is recorded for the breakdown.
+StepCounts StepsFor(const TrialRequest& request);
 
 // Runs the plan with the default optimizer of `autocfg train`. A slice runs in as many copies as one machine
 // has ranks, so that they load it as the whole plan would; a worker with fewer cores runs fewer. An emulated

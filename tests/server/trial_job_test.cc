@@ -9,20 +9,39 @@
 namespace autocfg::server {
 namespace {
 
-TEST(StepsFor, MeasuresAboutASecondWithinBounds) {
-  EXPECT_EQ(StepsFor(0.001).timed, 20);
-  EXPECT_EQ(StepsFor(0.05).timed, 20);
-  EXPECT_EQ(StepsFor(0.1).timed, 10);
-  EXPECT_EQ(StepsFor(0.3).timed, 4);
-  EXPECT_EQ(StepsFor(1).timed, 3);
-  EXPECT_EQ(StepsFor(1000).timed, 3);
-  EXPECT_EQ(StepsFor(0).timed, 3);  // unknown
+TrialRequest Request(const ParallelPlan& plan, double predicted_step_s, std::int64_t repeat = 0) {
+  TrialRequest request;
+  request.plan = plan;
+  request.repeat = repeat;
+  request.predicted.step_time_s = predicted_step_s;
+  return request;
+}
+
+StepCounts First(double predicted_step_s) { return StepsFor(Request({}, predicted_step_s)); }
+StepCounts Repeat(double predicted_step_s) { return StepsFor(Request({}, predicted_step_s, 1)); }
+
+TEST(StepsFor, MeasuresRepeatsForAboutASecond) {
+  EXPECT_EQ(Repeat(0.001).timed, 20);
+  EXPECT_EQ(Repeat(0.05).timed, 20);
+  EXPECT_EQ(Repeat(0.1).timed, 10);
+  EXPECT_EQ(Repeat(0.3).timed, 4);
+  EXPECT_EQ(Repeat(1).timed, 3);
+  EXPECT_EQ(Repeat(1000).timed, 3);
+  EXPECT_EQ(Repeat(0).timed, 3);  // unknown
+}
+
+TEST(StepsFor, MeasuresFirstTrialsForAThirdOfASecond) {
+  EXPECT_EQ(First(0.001).timed, 20);
+  EXPECT_EQ(First(0.05).timed, 7);
+  EXPECT_EQ(First(0.1).timed, 4);
+  EXPECT_EQ(First(0.3).timed, 3);
+  EXPECT_EQ(First(0).timed, 3);
 }
 
 TEST(StepsFor, WarmsUpTwiceIfStepsAreShort) {
-  EXPECT_EQ(StepsFor(0.05).untimed, 3) << "the last one is recorded";
-  EXPECT_EQ(StepsFor(0.1).untimed, 2);
-  EXPECT_EQ(StepsFor(5).untimed, 2);
+  EXPECT_EQ(First(0.05).untimed, 3) << "the last one is recorded";
+  EXPECT_EQ(First(0.1).untimed, 2);
+  EXPECT_EQ(Repeat(5).untimed, 2);
 }
 
 SearchProblem Problem() {
@@ -40,13 +59,6 @@ SearchProblem Problem() {
   problem.cluster.local = true;
   problem.device = EngineDevice::kCpu;
   return problem;
-}
-
-TrialRequest Request(const ParallelPlan& plan, double predicted_step_s) {
-  TrialRequest request;
-  request.plan = plan;
-  request.predicted.step_time_s = predicted_step_s;
-  return request;
 }
 
 // Three machines of two CPUs each.

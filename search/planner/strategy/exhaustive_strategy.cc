@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "search/planner/strategy/confirmation.h"
+#include "search/planner/strategy/improvement.h"
 #include "search/planner/strategy/strategies.h"
 
 namespace autocfg {
@@ -27,7 +28,8 @@ std::vector<std::size_t> ExhaustiveStrategy::Untried(const std::vector<Candidate
   return untried;
 }
 
-std::vector<std::size_t> ExhaustiveStrategy::Suggest(const std::vector<CandidatePlan>& candidates) {
+std::vector<std::size_t> ExhaustiveStrategy::Suggest(const std::vector<CandidatePlan>& candidates,
+                                                     const ChanceModel& /*chances*/) {
   std::vector<std::size_t> round;
   if (ConfirmationsDone(candidates) == 0) round = Untried(candidates);
   if (round.empty()) return SuggestConfirmation(candidates);
@@ -35,11 +37,18 @@ std::vector<std::size_t> ExhaustiveStrategy::Suggest(const std::vector<Candidate
   return round;
 }
 
-std::int64_t ExhaustiveStrategy::PlansLeft(const std::vector<CandidatePlan>& candidates) const {
+std::int64_t ExhaustiveStrategy::PlansLeft(const std::vector<CandidatePlan>& candidates,
+                                           const ChanceModel& /*chances*/) const {
   return static_cast<std::int64_t>(ExhaustiveStrategy(0).Untried(candidates).size());
 }
 
-std::int64_t ExhaustiveStrategy::TrialsLeft(const std::vector<CandidatePlan>& candidates) const {
+double ExhaustiveStrategy::ChanceOfBetter(const std::vector<CandidatePlan>& candidates,
+                                          const ChanceModel& chances) const {
+  return RaceOf(candidates, ExhaustiveStrategy(0).Untried(candidates), chances).chance_from.front();
+}
+
+std::int64_t ExhaustiveStrategy::TrialsLeft(const std::vector<CandidatePlan>& candidates,
+                                            const ChanceModel& /*chances*/) const {
   const std::int64_t confirmed = ConfirmationsDone(candidates);
   const auto race = confirmed > 0 ? 0 : static_cast<std::int64_t>(Untried(candidates).size());
   return race + (candidates.size() > 1 ? std::max<std::int64_t>(0, kMostConfirmations - confirmed) : 0);

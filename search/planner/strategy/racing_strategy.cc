@@ -1,22 +1,22 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <set>
 
 #include "search/planner/strategy/by_time.h"
 #include "search/planner/strategy/confirmation.h"
+#include "search/planner/strategy/improvement.h"
 #include "search/planner/strategy/strategies.h"
 
 namespace autocfg {
 namespace {
 
 constexpr std::size_t kFirstRound = 6;
-constexpr std::size_t kRacingRound = 4;
-constexpr double kWorthwhile = 0.01;
-// How many standard deviations below its prediction a plan's time may plausibly be. In 1000 synthetic studies
-// (search_loop_studies_test), 1.645 loses the best plan by more than 2% in 5% of them, 2 in 2.7%, 2.4 in
-// 2.1%. These measure 11, 13 and 15 of 112 plans.
-constexpr double kPlausibleSigmas = 2;
+constexpr std::int64_t kRacingRound = 4;
+// The race ends once the chance that an unmeasured plan is faster by kWorthwhile is at most this.
+constexpr double kLeastChance = 0.05;
+
+// The least expected improvement of another layout's plan that goes first, as a share of the largest.
+constexpr double kLeastGainOfLayout = 0.25;
 
 using Layout = std::array<std::int64_t, 3>;
 Layout LayoutOf(const CandidatePlan& c) { return {c.plan.tp, c.plan.pp, c.plan.dp}; }
@@ -27,36 +27,19 @@ std::int64_t TriedCount(const std::vector<CandidatePlan>& candidates) {
   return std::count_if(candidates.begin(), candidates.end(), Tried);
 }
 
-// Returns the standard deviation of the time's logarithm. The 90% interval extends 1.645 of them to either
-// side.
-double Sigma(const Prediction& p) { return std::log(p.step_time_high_s / p.step_time_low_s) / (2 * 1.645); }
-
-// Returns true if the race may still measure this candidate.
-bool InTheRace(const std::vector<CandidatePlan>& candidates, std::size_t i) {
-  return !Tried(candidates[i]) && !IsDominated(candidates, i);
-}
-
-bool Plausible(const CandidatePlan& c, double incumbent_s) {
-  return c.predicted.step_time_s * std::exp(-kPlausibleSigmas * Sigma(c.predicted)) <
-         incumbent_s * (1 - kWorthwhile);
-}
-
-// Returns E[max(0, log incumbent - log time)], with log time normally distributed.
-double ExpectedImprovement(const Prediction& p, double incumbent_s) {
-  const double sigma = Sigma(p);
-  const double gain = std::log(incumbent_s / p.step_time_s);
-  if (sigma <= 0) return std::max(0.0, gain);
-  const double z = gain / sigma;
-  const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::acos(-1.0));
-  return gain * std::erfc(-z / std::sqrt(2.0)) / 2 + sigma * density;
+// Returns the candidates that the race may still measure.
+std::vector<std::size_t> InTheRace(const std::vector<CandidatePlan>& candidates) {
+  std::vector<std::size_t> race;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!Tried(candidates[i]) && !IsDominated(candidates, i)) race.push_back(i);
+  }
+  return race;
 }
 
 // Returns at most `most` untried candidates by predicted time, the best of each layout first.
 std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candidates, std::size_t most) {
   std::vector<TimedPlan> order;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (InTheRace(candidates, i)) order.push_back({candidates[i].predicted.step_time_s, i});
-  }
+  for (const std::size_t i : InTheRace(candidates)) order.push_back({candidates[i].predicted.step_time_s, i});
   SortByTime(order, order.size(), [&](std::size_t i) {
     return Preference(candidates[i].predicted.memory.Total(), candidates[i].plan);
   });
@@ -69,15 +52,9 @@ std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candida
   return chosen;
 }
 
-// Counts the untried candidates that may plausibly be the fastest.
-std::int64_t InTheRaceStill(const std::vector<CandidatePlan>& candidates) {
-  const std::size_t best = BestMeasured(candidates);
-  std::int64_t race = 0;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    race += (best == candidates.size() || Plausible(candidates[i], *candidates[best].measured_s)) &&
-            InTheRace(candidates, i);
-  }
-  return race;
+// Returns how many candidates must be measured, the most promising first, until the race ends.
+std::int64_t InTheRaceStill(const std::vector<CandidatePlan>& candidates, const ChanceModel& chances) {
+  return RaceOf(candidates, InTheRace(candidates), chances).UntilChance(kLeastChance);
 }
 
 }  // namespace
@@ -89,7 +66,8 @@ std::int64_t RacingStrategy::Bound(const std::vector<CandidatePlan>& candidates)
   return std::max(std::min((n + 2) / 3, kMostRaced), std::min<std::int64_t>(kFirstRound, n));
 }
 
-std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan>& candidates) {
+std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan>& candidates,
+                                                 const ChanceModel& chances) {
   // The race ends once repeats have begun. A slower repeat does not reopen it.
   if (ConfirmationsDone(candidates) > 0) return SuggestConfirmation(candidates);
   const std::int64_t left = Bound(candidates) - TriedCount(candidates);
@@ -102,17 +80,17 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
   const double incumbent = *candidates[best].measured_s;
 
   std::vector<std::pair<double, std::size_t>> by_gain;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const CandidatePlan& c = candidates[i];
-    if (Plausible(c, incumbent) && InTheRace(candidates, i))
-      by_gain.emplace_back(-ExpectedImprovement(c.predicted, incumbent), i);
-  }
+  for (const std::size_t i : InTheRace(candidates))
+    by_gain.emplace_back(-ExpectedImprovement(candidates[i].predicted, incumbent), i);
   std::sort(by_gain.begin(), by_gain.end());
   std::vector<std::size_t> round;
   std::set<Layout> seen;
-  const std::size_t most = std::min(kRacingRound, static_cast<std::size_t>(left));
-  // A second plan of the same layout waits for the first one's measurement, unless the round has room.
+  const auto most =
+      static_cast<std::size_t>(std::min({kRacingRound, left, InTheRaceStill(candidates, chances)}));
+  // A second plan of the same layout waits for the first one's measurement, if other layouts promise something
+  // or the round has no room.
   for (const auto& [gain, i] : by_gain) {
+    if (gain > by_gain.front().first * kLeastGainOfLayout) break;  // gains are negative here
     if (round.size() < most && seen.insert(LayoutOf(candidates[i])).second) round.push_back(i);
   }
   for (const auto& [gain, i] : by_gain) {
@@ -121,17 +99,24 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
   return round.empty() ? SuggestConfirmation(candidates) : round;
 }
 
-std::int64_t RacingStrategy::PlansLeft(const std::vector<CandidatePlan>& candidates) const {
+double RacingStrategy::ChanceOfBetter(const std::vector<CandidatePlan>& candidates,
+                                      const ChanceModel& chances) const {
+  return RaceOf(candidates, InTheRace(candidates), chances).chance_from.front();
+}
+
+std::int64_t RacingStrategy::PlansLeft(const std::vector<CandidatePlan>& candidates,
+                                       const ChanceModel& chances) const {
   const std::int64_t tried = TriedCount(candidates);
   // Repeats begin when the race is over, unless the bound ended it.
   if (ConfirmationsDone(candidates) > 0 && (max_trials_ == 0 || tried < max_trials_)) return 0;
-  return std::min(InTheRaceStill(candidates),
+  return std::min(InTheRaceStill(candidates, chances),
                   std::max<std::int64_t>(0, RacingStrategy(0).Bound(candidates) - tried));
 }
 
-std::int64_t RacingStrategy::TrialsLeft(const std::vector<CandidatePlan>& candidates) const {
+std::int64_t RacingStrategy::TrialsLeft(const std::vector<CandidatePlan>& candidates,
+                                        const ChanceModel& chances) const {
   const std::size_t best = BestMeasured(candidates);
-  std::int64_t race = InTheRaceStill(candidates);
+  std::int64_t race = InTheRaceStill(candidates, chances);
   const std::int64_t confirmed = ConfirmationsDone(candidates);
   if (confirmed > 0) race = 0;
   race = std::min(race, std::max<std::int64_t>(0, Bound(candidates) - TriedCount(candidates)));

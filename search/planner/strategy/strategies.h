@@ -15,9 +15,14 @@ class ExhaustiveStrategy : public Strategy {
   // `max_trials`: maximum number of plans to measure, repeats not counted; 0 means all.
   explicit ExhaustiveStrategy(std::int64_t max_trials) : max_trials_(max_trials) {}
 
-  std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) override;
-  std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates) const override;
-  std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates) const override;
+  std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates,
+                                   const ChanceModel& chances) override;
+  std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates,
+                          const ChanceModel& chances) const override;
+  std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates,
+                         const ChanceModel& chances) const override;
+  double ChanceOfBetter(const std::vector<CandidatePlan>& candidates,
+                        const ChanceModel& chances) const override;
 
  private:
   // Returns the untried candidates within the bound, the best predicted one first.
@@ -28,15 +33,15 @@ class ExhaustiveStrategy : public Strategy {
 
 inline constexpr std::int64_t kMostRaced = 24;
 
-// The default strategy. Measures the plans that may plausibly be the fastest, in rounds, until none is left
-// or the bound is reached.
+// The default strategy. Measures the plans that may be the fastest, in rounds, until it is unlikely that
+// another one is, or the bound is reached.
 //
 // First round: the best predicted plan of each layout (tp, pp, dp), for the best six layouts. Later rounds:
-// up to four plans by expected improvement over the fastest measured one (Jones, Schonlau and Welch 1998, on
-// the logarithm of time); plans of a layout not yet in the round go first.
+// up to four plans by expected improvement over the fastest measured one (improvement.h); plans of a layout
+// not yet in the round go first if they promise a quarter of the largest improvement.
 //
-// Ends when no unmeasured plan, at two standard deviations below its prediction, beats the fastest measured
-// median by more than 1%. Confirmation (confirmation.h) follows.
+// Ends when the chance that any unmeasured plan is more than 1% faster than the fastest measured median is at
+// most 5%. Confirmation (confirmation.h) follows.
 //
 // A plan that equals another one but does more work is skipped unless the other one failed (IsDominated).
 class RacingStrategy : public Strategy {
@@ -46,9 +51,14 @@ class RacingStrategy : public Strategy {
   // trial also improves the predictions of similar plans, so larger spaces need few more trials.
   explicit RacingStrategy(std::int64_t max_trials) : max_trials_(max_trials) {}
 
-  std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) override;
-  std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates) const override;
-  std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates) const override;
+  std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates,
+                                   const ChanceModel& chances) override;
+  std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates,
+                          const ChanceModel& chances) const override;
+  std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates,
+                         const ChanceModel& chances) const override;
+  double ChanceOfBetter(const std::vector<CandidatePlan>& candidates,
+                        const ChanceModel& chances) const override;
 
  private:
   std::int64_t Bound(const std::vector<CandidatePlan>& candidates) const;

@@ -36,19 +36,37 @@ struct CandidatePlan {
 // the faster of the two.
 bool IsDominated(const std::vector<CandidatePlan>& candidates, std::size_t i);
 
+// Says how likely unmeasured candidates are to take less than some time.
+class ChanceModel {
+ public:
+  virtual ~ChanceModel() = default;
+  // Returns, for each k from 0 to their number, at most how likely any of the candidates `of` from the k-th on
+  // is to take less than `seconds`; 0 for the last, which is of none. Descending.
+  virtual std::vector<double> ChanceOfAnyFrom(const std::vector<CandidatePlan>& candidates,
+                                              const std::vector<std::size_t>& of, double seconds) const = 0;
+};
+
 class Strategy {
  public:
   virtual ~Strategy() = default;
   // Returns the indices into `candidates` to measure in the next round, most promising first. The index of a
   // measured candidate asks for a repeat. Empty if the evidence suffices.
-  virtual std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) = 0;
+  virtual std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates,
+                                           const ChanceModel& chances) = 0;
 
   // Returns an upper estimate of the trials still to be suggested.
-  virtual std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates) const = 0;
+  virtual std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates,
+                                  const ChanceModel& chances) const = 0;
 
   // Returns the number of plans that the strategy would still measure for the first time, if neither
   // max_trials nor a time budget ended it.
-  virtual std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates) const = 0;
+  virtual std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates,
+                                 const ChanceModel& chances) const = 0;
+
+  // Returns at most how likely an unmeasured plan is more than 1% faster than the fastest measured one; 1 if
+  // none is measured.
+  virtual double ChanceOfBetter(const std::vector<CandidatePlan>& candidates,
+                                const ChanceModel& chances) const = 0;
 };
 
 }  // namespace autocfg

@@ -178,6 +178,23 @@ TEST(SearchReport, SaysHowFastPlansAreEvaluated) {
   EXPECT_EQ(SearchReport(answer, question, "").find("per second\n"), std::string::npos);
 }
 
+TEST(SearchJson, SaysHowLikelyABetterPlanIs) {
+  auto answer = Answer();
+  const auto question = Question();
+  answer.clear_chance_of_better();
+  EXPECT_TRUE((*SearchJson(answer, question))["search"]["chance_of_better"].is_null());
+  EXPECT_EQ(SearchReport(answer, question, "").find("chance that"), std::string::npos);
+  for (const auto& [chance, text] :
+       {std::pair(0.034, "3%"), std::pair(0.004, "less than 1%"), std::pair(1.0, "100%")}) {
+    answer.set_chance_of_better(chance);
+    EXPECT_EQ((*SearchJson(answer, question))["search"]["chance_of_better"], chance);
+    EXPECT_NE(SearchReport(answer, question, "")
+                  .find(fmt::format(
+                      "\n  chance that a plan that was not measured is more than 1% faster: {}\n", text)),
+              std::string::npos);
+  }
+}
+
 TEST(SearchJson, HasStopReasonAndNotes) {
   auto answer = Answer();
   auto question = Question();

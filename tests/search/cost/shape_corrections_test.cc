@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <numeric>
 
 namespace autocfg {
 namespace {
@@ -50,6 +52,50 @@ TEST(ShapeCorrections, FarFromAllOfThemTheModelRemains) {
       corrections.At({.hidden = 1 << 20, .seq_len = 1 << 20, .micro_batch = 1 << 20, .tp = 1});
   EXPECT_NEAR(far.mean, 0, 1e-6);
   EXPECT_NEAR(far.sigma, 0.2, 1e-6);
+}
+
+double Dot(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// Sums of independent factors have the covariances that the shapes' factors have.
+TEST(ShapeBasis, FactorsHaveTheCovarianceOfTheShapes) {
+  const BlockCorrections prior = Corrections({});
+  std::vector<BlockShape> shapes;
+  for (const std::int64_t mbs : {1, 2, 8}) {
+    for (const std::int64_t tp : {1, 4}) {
+      shapes.push_back(kShape);
+      shapes.back().micro_batch = mbs;
+      shapes.back().tp = tp;
+    }
+  }
+  const BlockShape unmeasured = shapes.back();
+  shapes.pop_back();
+  std::vector<BlockShape> given = shapes;
+  given.push_back(shapes.front());  // again
+  const ShapeBasis basis(prior, given);
+  ASSERT_EQ(basis.size(), 5);
+  for (const BlockShape& a : shapes) {
+    const ShapeBasis::Coordinates at_a = basis.At(a);
+    EXPECT_EQ(at_a.own_variance, 0);
+    EXPECT_NEAR(Dot(at_a.measured, at_a.measured), 0.04, 1e-6);
+    for (const BlockShape& b : shapes) {
+      if (b == a) continue;
+      EXPECT_NEAR(Dot(at_a.measured, basis.At(b).measured), ShapeCovariance(prior, a, b), 1e-12);
+    }
+    EXPECT_NEAR(Dot(at_a.measured, basis.At(unmeasured).measured), ShapeCovariance(prior, a, unmeasured),
+                1e-12);
+  }
+  const ShapeBasis::Coordinates at = basis.At(unmeasured);
+  EXPECT_GT(at.own_variance, 0.04 * 0.25);
+  EXPECT_NEAR(Dot(at.measured, at.measured) + at.own_variance, 0.04, 1e-12);
+}
+
+TEST(ShapeBasis, WithoutMeasuredShapesAllIsLeftOver) {
+  const ShapeBasis basis(Corrections({}), {});
+  EXPECT_EQ(basis.size(), 0);
+  EXPECT_NEAR(basis.At(kShape).own_variance, 0.04, 1e-12);
+  EXPECT_EQ(ShapeBasis().At(kShape).own_variance, 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/planner/strategy/improvement.h"
 #include "search/planner/strategy/strategies.h"
 
 namespace autocfg {
@@ -47,7 +48,7 @@ TEST(Confirmation, SlicesAreNotRepeated) {
     c.slice = true;
   }
   EXPECT_TRUE(SuggestConfirmation(candidates).empty());
-  EXPECT_EQ(RacingStrategy(0).TrialsLeft(candidates), 0);
+  EXPECT_EQ(RacingStrategy(0).TrialsLeft(candidates, IndependentChances()), 0);
   candidates[0].slice = candidates[1].slice = false;
   EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{0, 1}));
 }

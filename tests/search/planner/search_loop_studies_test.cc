@@ -32,9 +32,8 @@ TEST(SearchLoop, ExhaustiveMeasuresEveryPlan) {
   EXPECT_LE(truth.Of(ranking[0].plan), truth.best() * 1.03);
 }
 
-// The README's example, but for messages that overlap: about fifteen plans of some 500 are measured. Of them,
-// sharded states and ZB-H1 make up 2.5: without both it is 12.7. With messages that overlap, which double the
-// plans of a pipeline, it is 16.7.
+// The README's example, but for messages that overlap: about twenty plans of some 500 are measured until the
+// chance that another one is more than 1% faster is small.
 TEST(SearchLoop, ReadmeExampleMeasuresFewPlans) {
   ModelSpec tiny = SmallGpt(4, 128, 4, 1024);
   std::int64_t measured = 0;
@@ -47,7 +46,7 @@ TEST(SearchLoop, ReadmeExampleMeasuresFewPlans) {
     measured += loop->counts().measured;
   }
   ::testing::Test::RecordProperty("measured_of_20_studies", static_cast<int>(measured));
-  EXPECT_LE(measured, 20 * 16);
+  EXPECT_LE(measured, 20 * 21);
   EXPECT_GE(measured, 20 * 6);
 }
 

@@ -9,10 +9,14 @@
 
 #include "gtest/gtest.h"
 #include "search/planner/strategy/confirmation.h"
+#include "search/planner/strategy/improvement.h"
 #include "search/planner/strategy/strategies.h"
 
 namespace autocfg {
 namespace {
+
+// Strategies are the same for any model of chances.
+const IndependentChances kChances;
 
 struct Implementation {
   std::string name;
@@ -45,9 +49,9 @@ Rounds Drive(Strategy& strategy, std::vector<CandidatePlan>& candidates, std::ui
   std::uniform_real_distribution<double> uniform;
   Rounds rounds;
   while (rounds.size() < 1000) {
-    const std::vector<std::size_t> round = strategy.Suggest(candidates);
+    const std::vector<std::size_t> round = strategy.Suggest(candidates, kChances);
     if (round.empty()) return rounds;
-    EXPECT_LE(static_cast<std::int64_t>(round.size()), strategy.TrialsLeft(candidates));
+    EXPECT_LE(static_cast<std::int64_t>(round.size()), strategy.TrialsLeft(candidates, kChances));
     std::set<std::size_t> distinct;
     for (std::size_t i : round) {
       if (i >= candidates.size()) {
@@ -98,22 +102,23 @@ TEST_P(StrategyConformance, PlansLeft) {
   std::int64_t left = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     std::vector<CandidatePlan> candidates = Candidates(60, random);
-    EXPECT_GT(GetParam().make(2)->PlansLeft(candidates), 2);
-    EXPECT_EQ(GetParam().make(2)->PlansLeft(candidates), GetParam().make(0)->PlansLeft(candidates));
+    EXPECT_GT(GetParam().make(2)->PlansLeft(candidates, kChances), 2);
+    EXPECT_EQ(GetParam().make(2)->PlansLeft(candidates, kChances),
+              GetParam().make(0)->PlansLeft(candidates, kChances));
     std::vector<CandidatePlan> bounded = candidates;
     Drive(*GetParam().make(2), bounded, seed, 0);
-    left += GetParam().make(2)->PlansLeft(bounded);
+    left += GetParam().make(2)->PlansLeft(bounded, kChances);
     Drive(*GetParam().make(0), candidates, seed, 0);
-    EXPECT_EQ(GetParam().make(0)->PlansLeft(candidates), 0);
+    EXPECT_EQ(GetParam().make(0)->PlansLeft(candidates, kChances), 0);
   }
   EXPECT_GT(left, 20);
-  EXPECT_EQ(GetParam().make(0)->PlansLeft({}), 0);
+  EXPECT_EQ(GetParam().make(0)->PlansLeft({}, kChances), 0);
 }
 
 TEST_P(StrategyConformance, NothingToSuggestWithoutCandidates) {
   const auto strategy = GetParam().make(0);
-  EXPECT_TRUE(strategy->Suggest({}).empty());
-  EXPECT_EQ(strategy->TrialsLeft({}), 0);
+  EXPECT_TRUE(strategy->Suggest({}, kChances).empty());
+  EXPECT_EQ(strategy->TrialsLeft({}, kChances), 0);
 }
 
 TEST_P(StrategyConformance, Deterministic) {
@@ -142,11 +147,11 @@ TEST_P(StrategyConformance, AllTrialsFail) {
   std::vector<CandidatePlan> candidates = Candidates(12, random);
   const auto strategy = GetParam().make(0);
   for (int round = 0; round < 50; ++round) {
-    const auto suggested = strategy->Suggest(candidates);
+    const auto suggested = strategy->Suggest(candidates, kChances);
     if (suggested.empty()) break;
     for (std::size_t i : suggested) candidates[i].failed = true;
   }
-  EXPECT_TRUE(strategy->Suggest(candidates).empty());
+  EXPECT_TRUE(strategy->Suggest(candidates, kChances).empty());
 }
 
 TEST_P(StrategyConformance, MeasuresTheBestPredictedFirst) {
@@ -156,7 +161,7 @@ TEST_P(StrategyConformance, MeasuresTheBestPredictedFirst) {
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i].predicted.step_time_s < candidates[best].predicted.step_time_s) best = i;
   }
-  EXPECT_EQ(GetParam().make(0)->Suggest(candidates).front(), best);
+  EXPECT_EQ(GetParam().make(0)->Suggest(candidates, kChances).front(), best);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -170,7 +175,7 @@ TEST(RacingStrategy, FirstRoundHasOnePlanPerLayout) {
   std::mt19937_64 random(6);
   std::vector<CandidatePlan> candidates = Candidates(60, random);
   std::set<std::pair<std::int64_t, std::int64_t>> layouts;
-  const auto round = RacingStrategy(0).Suggest(candidates);
+  const auto round = RacingStrategy(0).Suggest(candidates, kChances);
   EXPECT_EQ(round.size(), 6u);
   for (std::size_t i : round) layouts.insert({candidates[i].plan.tp, candidates[i].plan.pp});
   EXPECT_EQ(layouts.size(), 6u);
@@ -186,7 +191,7 @@ TEST(RacingStrategy, LargeSpacesHaveAFixedBound) {
   for (const std::size_t n : {100u, 1000u, 5000u}) {
     std::vector<CandidatePlan> candidates = Candidates(n, random);
     RacingStrategy racing(0);
-    EXPECT_LE(racing.TrialsLeft(candidates), kMostRaced + kMostConfirmations);
+    EXPECT_LE(racing.TrialsLeft(candidates, kChances), kMostRaced + kMostConfirmations);
     Drive(racing, candidates, 7, 0);
     std::int64_t measured = 0;
     for (const CandidatePlan& c : candidates) measured += c.repeats > 0;
@@ -229,7 +234,7 @@ TEST(RacingStrategy, DominatedPlansWaitForAFailure) {
 
   std::vector<CandidatePlan> failing = Families(5, 4, random);
   for (std::size_t i = 0; i < failing.size(); i += 4) failing[i].failed = true;
-  for (const std::size_t i : RacingStrategy(10).Suggest(failing)) EXPECT_EQ(i % 4, 1u);
+  for (const std::size_t i : RacingStrategy(10).Suggest(failing, kChances)) EXPECT_EQ(i % 4, 1u);
 }
 
 TEST(ExhaustiveStrategy, MeasuresDominatedPlansToo) {
@@ -250,12 +255,16 @@ TEST(RacingStrategy, EndsWhenNoOtherPlanCanWin) {
   candidates[4].predicted.step_time_s = 0.1;
   candidates[4].measured_s = 0.1;
   candidates[4].repeats = 1;
-  EXPECT_TRUE(RacingStrategy(0).Suggest(candidates).empty());
+  EXPECT_TRUE(RacingStrategy(0).Suggest(candidates, kChances).empty());
+  // It is more than 1% faster with a chance of 4.8%, then of 7.1%.
   candidates[9].predicted.step_time_s = 0.101;
-  candidates[9].predicted.step_time_low_s =
-      0.099;  // at two standard deviations it would be more than 1% faster
+  candidates[9].predicted.step_time_low_s = 0.099;
   candidates[9].predicted.step_time_high_s = 0.103;
-  EXPECT_EQ(RacingStrategy(0).Suggest(candidates), std::vector<std::size_t>{9});
+  EXPECT_TRUE(RacingStrategy(0).Suggest(candidates, kChances).empty());
+  EXPECT_NEAR(RacingStrategy(0).ChanceOfBetter(candidates, kChances), 0.048, 0.001);
+  candidates[9].predicted.step_time_low_s = 0.0985;
+  EXPECT_EQ(RacingStrategy(0).Suggest(candidates, kChances), std::vector<std::size_t>{9});
+  EXPECT_NEAR(RacingStrategy(0).ChanceOfBetter(candidates, kChances), 0.071, 0.001);
 }
 
 TEST(ExhaustiveStrategy, MeasuresEveryPlan) {
