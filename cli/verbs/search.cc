@@ -144,11 +144,13 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
   const std::int64_t machine = request.spec.machine_ranks();
   if (machine > 0) {
     notes.push_back(fmt::format(
-        "this machine has {} of the {} GPUs of a node: of larger plans, one rank alone is measured: a slice",
+        "this machine has {} of the {} GPUs of a node: of larger plans, one rank alone is measured: a slice; "
+        "communication is measured within the machine, and else follows from the links of --cluster",
         machine, request.question.cluster.groups.front().gpus_per_node));
   } else if (slots < ranks) {
     notes.push_back(fmt::format(
-        "this machine emulates one node of {} rank{}: of larger plans, one rank alone is measured: a slice",
+        "this machine emulates one node of {} rank{}: of larger plans, one rank alone is measured: a slice; "
+        "communication is measured within the machine, and else follows from the links of --cluster",
         slots, slots == 1 ? "" : "s"));
   }
   if (UsesGpus(request.question.device)) {

@@ -29,12 +29,17 @@ absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement&
   return absl::OkStatus();
 }
 
-absl::Status CheckCalibration(const v1::CalibrateSpec& asked, const v1::CalibrateResult& result) {
+// A worker that runs fewer ranks than asked for leaves out the ops of larger groups.
+absl::Status CheckCalibration(const v1::CalibrateSpec& asked, bool fewer_ranks,
+                              const v1::CalibrateResult& result) {
   std::set<std::string> missing;
-  for (const v1::OpDesc& op : asked.ops()) missing.insert(op.SerializeAsString());
+  std::set<std::string> of_groups;
+  for (const v1::OpDesc& op : asked.ops())
+    (fewer_ranks && op.group_size() > 1 ? of_groups : missing).insert(op.SerializeAsString());
   const std::size_t wanted = missing.size();
   for (const v1::OpTime& time : result.ops()) {
-    if (missing.erase(time.op().SerializeAsString()) == 0) {
+    const std::string op = time.op().SerializeAsString();
+    if (missing.erase(op) == 0 && of_groups.erase(op) == 0) {
       return absl::InvalidArgumentError(
           fmt::format("calibration.ops: {} is a duplicate, or the job does not ask for it",
                       base::Printable(time.op().ShortDebugString())));
@@ -65,7 +70,7 @@ absl::Status CheckFits(const v1::Job& asked, const v1::ReportTrialRequest& repor
   if (asked.has_calibrate()) {
     if (!report.has_calibration())
       return absl::InvalidArgumentError("calibration is missing, but the job is a calibration");
-    return CheckCalibration(asked.calibrate(), report.calibration());
+    return CheckCalibration(asked.calibrate(), asked.fewer_ranks(), report.calibration());
   }
   if (!report.has_measurement())
     return absl::InvalidArgumentError("measurement is missing, but the job is a trial");

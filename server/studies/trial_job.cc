@@ -58,7 +58,7 @@ v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& 
   job.set_device(std::string(Name(problem.device)));
   v1::CalibrateSpec& spec = *job.mutable_calibrate();
   for (const OpDesc& op : ops) {
-    if (problem.cluster.local || !IsCommunication(op.kind)) *spec.add_ops() = ToProto(op);
+    if (op.group_size <= job.ranks()) *spec.add_ops() = ToProto(op);
   }
   double budget = kCalibrationSeconds;
   if (problem.time_budget_s > 0) budget = std::min(budget, kCalibrationShare * problem.time_budget_s);

@@ -15,8 +15,8 @@ namespace autocfg::server {
 inline constexpr std::int64_t kMaxAttempts = 3;
 
 // Times `ops` on all ranks of one machine at once, within 10 s or a fifth of the study's time budget. If the
-// cluster is more than one machine, communication ops are left out, because its links are described;
-// fewer_ranks is then set, and the worker runs one rank per core.
+// cluster is more than one machine, the communication of groups that do not fit on one is left out, because
+// the links between machines are described; fewer_ranks is then set, and the worker runs one rank per core.
 v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops);
 
 // Returns the smallest time budget that does not shorten the calibration, whose share is a fifth.

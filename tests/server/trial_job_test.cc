@@ -142,16 +142,18 @@ TEST(TrialJob, SliceRunsOneCopyPerRankOfTheMachine) {
   EXPECT_EQ(job->train().op_times_size(), 0);
 }
 
-TEST(CalibrationJob, TimesOnlyComputeOpsForManyMachines) {
+TEST(CalibrationJob, LeavesOutGroupsLargerThanAMachine) {
   const OpDesc product{.kind = OpKind::kMatmul, .dims = {4, 4, 4}};
   const OpDesc sum{.kind = OpKind::kAllReduceSum, .group = CommGroup::kData, .group_size = 3, .dims = {64}};
-  const v1::Job many = CalibrationJob(ManyMachines(), {product, sum});
+  const OpDesc pair{
+      .kind = OpKind::kAllReduceSum, .group = CommGroup::kTensor, .group_size = 2, .dims = {64}};
+  const v1::Job many = CalibrationJob(ManyMachines(), {product, sum, pair});
   EXPECT_EQ(many.ranks(), 2);
   EXPECT_TRUE(many.fewer_ranks());
   EXPECT_FALSE(CalibrationJob(Problem(), {}).fewer_ranks()) << "plans run whole, as loaded as that";
-  ASSERT_EQ(many.calibrate().ops_size(), 1);
+  ASSERT_EQ(many.calibrate().ops_size(), 2);
   EXPECT_EQ(many.calibrate().ops(0).kind(), "matmul");
-  EXPECT_EQ(CalibrationJob(Problem(), {product, sum}).calibrate().ops_size(), 2);
+  EXPECT_EQ(many.calibrate().ops(1).group_size(), 2);
 }
 
 TEST(TrialJob, EmulatedPlanCarriesTheTimeOfEveryOp) {

@@ -169,6 +169,18 @@ TEST(MakeJobRequest, ShareHasItsRanksOfTheJob) {
   EXPECT_EQ(request.cores.size(), 2u);
 }
 
+// A worker with two cores runs two of the four ranks asked for: it cannot time sums of four.
+TEST(MakeJobRequest, FewerRanksTimeNoLargerGroups) {
+  v1::Job job;
+  job.set_ranks(2);
+  job.set_device("cpu");
+  for (const int size : {1, 2, 4}) job.mutable_calibrate()->add_ops()->set_group_size(size);
+  const auto timed = [&] { return MakeJobRequest(job, {0, 1}).ranks[0].calibrate().ops_size(); };
+  EXPECT_EQ(timed(), 3) << "the ranks say that they cannot";
+  job.set_fewer_ranks(true);
+  EXPECT_EQ(timed(), 2);
+}
+
 TEST(MakeJobRequest, OnlyGpuRanksArePinnedToGpus) {
   v1::Job job;
   job.set_ranks(2);

@@ -88,6 +88,18 @@ std::string LogOf(const JobResult& result, int first_rank) {
   return log;
 }
 
+// Returns what a job's ranks time: without the ops of groups that are larger, if it may run fewer ranks than were
+// asked for.
+v1::CalibrateSpec CalibrationOf(const v1::Job& job) {
+  v1::CalibrateSpec spec = job.calibrate();
+  if (!job.fewer_ranks()) return spec;
+  auto& ops = *spec.mutable_ops();
+  ops.erase(std::remove_if(ops.begin(), ops.end(),
+                           [&](const v1::OpDesc& op) { return op.group_size() > job.ranks(); }),
+            ops.end());
+  return spec;
+}
+
 }  // namespace
 
 JobRequest MakeJobRequest(const v1::Job& job, const v1::Share& share, const std::vector<int>& cores,
@@ -99,7 +111,7 @@ JobRequest MakeJobRequest(const v1::Job& job, const v1::Share& share, const std:
     spec.set_world_size(job.ranks());
     spec.set_device(job.device());
     if (job.has_train()) *spec.mutable_train() = job.train();
-    if (job.has_calibrate()) *spec.mutable_calibrate() = job.calibrate();
+    if (job.has_calibrate()) *spec.mutable_calibrate() = CalibrationOf(job);
     request.ranks.push_back(std::move(spec));
   }
   request.time_limit = std::chrono::duration<double>(job.time_limit_s());

@@ -4,18 +4,20 @@
 
 namespace autocfg {
 
-absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(OpTimes compute,
+absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(OpTimes measured,
                                                                                const ClusterSpec& cluster) {
   const auto links = LinksOf(cluster);
   if (!links.ok()) return links.status();
   return std::shared_ptr<const MeasuredOnLinks>(
-      new MeasuredOnLinks(std::move(compute), *links, cluster.groups.front().gpus_per_node));
+      new MeasuredOnLinks(std::move(measured), *links, cluster.groups.front().gpus_per_node));
 }
 
 double MeasuredOnLinks::Seconds(const OpDesc& op, const ParallelPlan& plan) const {
-  if (!IsCommunication(op.kind)) return compute_.Seconds(op, plan);
+  if (!IsCommunication(op.kind)) return measured_.Seconds(op, plan);
   if (op.group_size <= 1) return 0;
-  return CommunicationSeconds(op, SpanOf(op.group, plan, gpus_per_node_), links_);
+  const GroupSpan span = SpanOf(op.group, plan, gpus_per_node_);
+  if (span.nodes == 1 && measured_.MeasuredInGroup(op)) return measured_.Seconds(op);
+  return CommunicationSeconds(op, span, links_);
 }
 
 }  // namespace autocfg

@@ -1,6 +1,6 @@
-// Op times of a cluster of several machines like this one. Compute ops are measured on this machine.
-// Communication is modelled from the links of the cluster's description, also between ranks that share a
-// machine. Immutable and thread-safe.
+// Op times of a cluster of several machines like this one. Compute ops are measured on this machine, and so is
+// the communication of groups that share a machine, in the sizes that it could run. All other communication is
+// modelled from the links of the cluster's description. Immutable and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,18 @@ namespace autocfg {
 
 class MeasuredOnLinks final : public OpTimeModel {
  public:
-  // `compute`: measured with all ranks of one machine at work; its communication times are not used. Fails as
-  // LinksOf.
-  static absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> Create(OpTimes compute,
+  // `measured`: with all ranks of one machine at work. Fails as LinksOf.
+  static absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> Create(OpTimes measured,
                                                                        const ClusterSpec& cluster);
 
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override;
-  double HostOpSeconds() const override { return compute_.HostOpSeconds(); }
+  double HostOpSeconds() const override { return measured_.HostOpSeconds(); }
 
  private:
-  MeasuredOnLinks(OpTimes compute, Links links, std::int64_t gpus_per_node)
-      : compute_(std::move(compute)), links_(links), gpus_per_node_(gpus_per_node) {}
+  MeasuredOnLinks(OpTimes measured, Links links, std::int64_t gpus_per_node)
+      : measured_(std::move(measured)), links_(links), gpus_per_node_(gpus_per_node) {}
 
-  OpTimes compute_;
+  OpTimes measured_;
   Links links_;
   std::int64_t gpus_per_node_;
 };

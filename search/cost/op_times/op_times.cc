@@ -203,6 +203,12 @@ const LinkModel* OpTimes::FindLink(OpKind kind, CommGroup group, std::int32_t si
   return it->first.first == kind ? &it->second : nullptr;
 }
 
+bool OpTimes::MeasuredInGroup(const OpDesc& op) const {
+  const std::optional<StandIn> other = StandInFor(op.kind);
+  return group_size_links_.contains({op.kind, op.group_size}) ||
+         (other && group_size_links_.contains({other->kind, op.group_size}));
+}
+
 double OpTimes::CommunicationSeconds(const OpDesc& op) const {
   if (op.group_size <= 1) return 0;
   if (const LinkModel* link = FindLink(op.kind, op.group, op.group_size); link != nullptr)

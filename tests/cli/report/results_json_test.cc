@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/report/report.h"
+#include "fmt/format.h"
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
 

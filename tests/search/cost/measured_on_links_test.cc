@@ -71,6 +71,27 @@ TEST(MeasuredOnLinks, MessagesTakeTheirLinksTime) {
   EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {{.tp = 2, .pp = 2}}), 3e-5 + 4e6 / 0.25e9, 1e-9);
 }
 
+// Sums of two ranks were measured on the machine. They count where the two share a machine.
+TEST(MeasuredOnLinks, GroupsWithinAMachineTakeTheMeasuredTime) {
+  const auto sum = [](CommGroup group, std::int32_t size) {
+    return OpDesc{.kind = OpKind::kAllReduceSum, .group = group, .group_size = size, .dims = {1'000'000}};
+  };
+  const OpTimes measured({{sum(CommGroup::kTensor, 2), 0.7}});
+  const auto times = MeasuredOnLinks::Create(measured, Described());
+  const auto described = MeasuredOnLinks::Create(OpTimes(), Described());
+  ASSERT_TRUE(times.ok()) << times.status();
+  const ParallelPlan within{{.tp = 2, .dp = 4}}, between{{.tp = 1, .pp = 4, .dp = 2}};
+  EXPECT_DOUBLE_EQ((*times)->Seconds(sum(CommGroup::kTensor, 2), within), 0.7);
+  EXPECT_DOUBLE_EQ((*times)->Seconds(sum(CommGroup::kData, 2), between), 0.7) << "neighbours share a machine";
+  // Every other rank: on two machines.
+  const ParallelPlan across{{.tp = 2, .dp = 2}};
+  EXPECT_DOUBLE_EQ((*times)->Seconds(sum(CommGroup::kData, 2), across),
+                   (*described)->Seconds(sum(CommGroup::kData, 2), across));
+  EXPECT_DOUBLE_EQ((*times)->Seconds(sum(CommGroup::kData, 4), within),
+                   (*described)->Seconds(sum(CommGroup::kData, 4), within));
+  EXPECT_LT((*times)->Seconds(sum(CommGroup::kData, 4), within), 0.7);
+}
+
 TEST(MeasuredOnLinks, ComputeTakesTheMeasuredTime) {
   OpDesc product;
   product.dims = {16, 16, 16};

@@ -194,6 +194,24 @@ TEST(ReportFit, SliceMustMatchTheJob) {
   EXPECT_EQ(Refusal(job, report), "measurement.slice is false, but the job runs one rank of the plan alone");
 }
 
+// Its ranks may be too few for some groups.
+TEST(ReportFit, CalibrationOfFewerRanksMayLackGroups) {
+  v1::Job job;
+  *job.mutable_calibrate()->add_ops() = Op("gelu", 1);
+  for (const int size : {2, 4}) {
+    v1::OpDesc op = Op("all_reduce_sum", 64);
+    op.set_group_size(size);
+    *job.mutable_calibrate()->add_ops() = op;
+  }
+  v1::ReportTrialRequest report;
+  for (const int i : {0, 1}) *report.mutable_calibration()->add_ops()->mutable_op() = job.calibrate().ops(i);
+  EXPECT_EQ(Refusal(job, report), "calibration.ops lacks 1 of the 3 ops that the job asks for");
+  job.set_fewer_ranks(true);
+  EXPECT_TRUE(CheckFits(job, report).ok());
+  report.mutable_calibration()->mutable_ops()->DeleteSubrange(0, 1);
+  EXPECT_EQ(Refusal(job, report), "calibration.ops lacks 1 of the 1 ops that the job asks for");
+}
+
 TEST(ReportFit, CalibrationHasEachOpOnceInAnyOrder) {
   v1::Job job;
   for (const int size : {1, 2, 3}) *job.mutable_calibrate()->add_ops() = Op("gelu", size);
