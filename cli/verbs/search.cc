@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,12 +22,12 @@
 #include "cli/question/question_list.h"
 #include "cli/question/search_request.h"
 #include "cli/report/questions_report.h"
-#include "cli/report/rejected_csv.h"
 #include "cli/report/report.h"
 #include "cli/report/results_json.h"
 #include "cli/report/training_report.h"
 #include "cli/study/embedded_service.h"
 #include "cli/study/progress.h"
+#include "cli/study/rejected_file.h"
 #include "cli/study/study_watcher.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
@@ -277,33 +275,6 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
   return Present(args, *ended.answer, request);
 }
 
-// Writes the file of --rejected, if it is given. A study of which no plan is left has one too.
-absl::Status WriteRejected(const SearchArgs& args, StudyClient& client, const std::string& study,
-                           const Interrupt& interrupt) {
-  if (args.rejected.empty()) return absl::OkStatus();
-  const auto path = ReplaceablePath(args.rejected);
-  if (!path.ok()) return Where("--rejected", path.status());
-  RejectedCsv file(*path);
-  absl::Status status = file.Open();
-  if (!status.ok()) return Where("--rejected", status);
-  const absl::Status listed = client.ListRejected(study, [&](const v1::RejectedPlans& plans) {
-    status = file.Add(plans);
-    return status.ok() && !interrupt.requested();
-  });
-  if (interrupt.requested()) return absl::CancelledError("--rejected: interrupted; the file was not written");
-  if (status.ok()) status = listed;
-  if (status.ok()) status = file.Finish();
-  if (!status.ok()) return Where("--rejected", status);
-  if (const std::string left_out = file.LeftOut(); !left_out.empty()) Note(left_out);
-  return absl::OkStatus();
-}
-
-// Returns the exit code of a search whose answer was presented with `code`.
-int EndOfRejected(int code, const absl::Status& rejected) {
-  if (rejected.ok()) return code;
-  return Fail(absl::IsCancelled(rejected) ? kExitInterrupted : ExitCodeOf(rejected), Text(rejected));
-}
-
 // Prints notes, each once.
 class Notes {
  public:
@@ -349,7 +320,7 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
                              LastPart(study->name())))};
   }
   Ended ended = ConcludeSearch(args, client, watcher);
-  if (ended.answer) ended.rejected = WriteRejected(args, client, study->name(), interrupt);
+  if (ended.answer) ended.rejected = WriteRejected(args.rejected, client, study->name(), interrupt);
   service->Stop();
   return ended;
 }
@@ -374,7 +345,7 @@ Ended SearchThere(const SearchArgs& args, const SearchRequest& request, Notes& n
                  where))};
   }
   Ended ended = ConcludeSearch(args, client, watcher);
-  if (ended.answer) ended.rejected = WriteRejected(args, client, study->name(), interrupt);
+  if (ended.answer) ended.rejected = WriteRejected(args.rejected, client, study->name(), interrupt);
   return ended;
 }
 
@@ -383,21 +354,6 @@ int CheckOutput(const SearchArgs& args) {
   if (args.output.empty()) return kExitDone;
   const auto status = CheckWritable(args.output);
   return status.ok() ? kExitDone : Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
-}
-
-// Returns kExitDone if the file of --rejected can be written and is another than that of --output; prints an
-// error otherwise.
-int CheckRejected(const SearchArgs& args) {
-  if (args.rejected.empty()) return kExitDone;
-  const auto path = ReplaceablePath(args.rejected);
-  if (!path.ok()) return Fail(kExitUsage, fmt::format("--rejected: {}", Text(path.status())));
-  std::error_code ignored;
-  const auto place = [&](const std::string& file) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
-  };
-  if (args.output.empty() || place(args.output) != place(*path)) return kExitDone;
-  return Fail(kExitUsage,
-              fmt::format("--rejected: {} is also the file of --output; name another file", args.rejected));
 }
 
 // Returns what distinguishes the question. Of a wrong question, numbers that its options lack are empty.
@@ -489,7 +445,7 @@ int RunSearch(const SearchArgs& given) {
   auto request = LoadSearch(args, pool ? &*pool : nullptr);
   if (!request.ok()) return Fail(request.status());
   if (const int code = CheckOutput(args); code != kExitDone) return code;
-  if (const int code = CheckRejected(args); code != kExitDone) return code;
+  if (const int code = CheckRejected(args.rejected, args.output); code != kExitDone) return code;
   Notes notes;
   const Ended ended = pool ? SearchThere(args, *request, notes) : SearchHere(args, *request, notes);
   return EndOfRejected(PresentEnded(args, ended, *request), ended.rejected);
