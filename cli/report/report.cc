@@ -98,6 +98,7 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
   const auto& predicted = best.predicted();
   std::vector<std::vector<std::string>> rows = {{"", "measured", "predicted (90% interval)"}};
   rows.push_back({"step time", MeasuredCell(measured), PredictedTime(predicted)});
+  if (best.has_corrected()) rows.push_back({"corrected", "", PredictedTime(best.corrected())});
   rows.push_back({"tokens per second",
                   measured.slice() ? "-" : Tokens(question.workload, measured.median_step_time_s()),
                   Tokens(question.workload, predicted.step_time_s())});
@@ -149,10 +150,13 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   for (const auto& candidate : answer.runners_up()) slices = slices || candidate.measured().slice();
   if (!predict_only) rows[0].emplace_back("measured");
   rows[0].emplace_back("predicted");
+  if (!predict_only) rows[0].emplace_back("corrected");
   for (const auto& candidate : answer.runners_up()) {
     auto& row = rows.emplace_back(std::vector<std::string>{ShortPlan(candidate.plan_text(), kPlanColumn)});
     if (!predict_only) row.push_back(candidate.has_measured() ? MeasuredCell(candidate.measured()) : "-");
     row.push_back(base::SecondsText(candidate.predicted().step_time_s()));
+    if (!predict_only)
+      row.push_back(candidate.has_corrected() ? base::SecondsText(candidate.corrected().step_time_s()) : "-");
   }
   if (!slices) return Table(rows);
   return Table(rows) +

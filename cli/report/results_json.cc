@@ -121,6 +121,8 @@ absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQ
   json["measured"] =
       candidate.has_measured() ? MeasurementJson(candidate.measured(), question) : Json(nullptr);
   json["predicted"] = PredictionJson(candidate.predicted(), *plan, question);
+  json["corrected"] =
+      candidate.has_corrected() ? PredictionJson(candidate.corrected(), *plan, question) : Json(nullptr);
   return json;
 }
 

@@ -126,8 +126,8 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
   if (!known->has_value()) return nullptr;
   device_overhead_bytes_ = (*known)->device_overhead_bytes;
   reused_op_times_ = (*known)->reused;
-  if (EvidenceOf(problem_) == Evidence::kPrediction && !NeedsCalibration(problem_)) {
-    unmeasured_ =
+  if (!NeedsCalibration(problem_)) {
+    described_ =
         std::make_shared<CostModel>(problem_.model, problem_.workload, problem_.cluster, (*known)->times);
   }
   return (*known)->times;
@@ -158,6 +158,7 @@ absl::Status StudySearch::Drive(OutcomeSource& source) {
     bool stopped = false;
     std::vector<std::pair<std::int64_t, const TrialRequest*>> round;
     for (const TrialRequest& request : requests) {
+      before_.try_emplace(PlanText(request.plan), request.predicted);
       const auto number = source.Ask(request);
       if (!number.ok()) return number.status();
       if (number->has_value()) {
@@ -192,9 +193,16 @@ v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   v1::Candidate candidate;
   *candidate.mutable_plan() = ToProto(ranked.plan);
   candidate.set_plan_text(PlanText(ranked.plan));
-  Prediction predicted = ranked.predicted;
-  if (unmeasured_ != nullptr) SetDescribedInterval(predicted, *unmeasured_, ranked.plan);
-  *candidate.mutable_predicted() = ToProto(predicted);
+  const auto message = [&](Prediction predicted) {
+    if (described_ != nullptr) SetDescribedInterval(predicted, *described_, ranked.plan);
+    return ToProto(predicted);
+  };
+  if (ranked.median_step_time_s) {
+    *candidate.mutable_predicted() = message(before_.at(candidate.plan_text()));
+    *candidate.mutable_corrected() = message(ranked.predicted);
+  } else {
+    *candidate.mutable_predicted() = message(ranked.predicted);
+  }
   const auto measured = measured_.find(candidate.plan_text());
   if (measured == measured_.end() || ranked.trials.empty()) return candidate;
   std::vector<v1::Measurement> counted;

@@ -74,14 +74,16 @@ class StudySearch {
   SearchProblem problem_;
   PlanningTerms terms_;
   SearchLoop loop_;
-  std::optional<StudyOpTimes> modelled_;   // op times that need no calibration
-  std::shared_ptr<CostModel> unmeasured_;  // supplies the intervals of predictions without any measurement
+  std::optional<StudyOpTimes> modelled_;  // op times that need no calibration
+  std::shared_ptr<CostModel>
+      described_;  // supplies the intervals of predictions by a cluster's figures alone
   bool calibrated_ = false;
   bool stopped_ = false;  // by the source, not by the search itself
   std::int64_t device_overhead_bytes_ = 0;
   std::int64_t reused_op_times_ = 0;
   // by plan text, then by repeat
   std::map<std::string, std::map<std::int64_t, v1::Measurement>> measured_;
+  std::map<std::string, Prediction> before_;  // by plan text, before the plan's first trial
   double trial_wall_s_ = 0;
   std::int64_t trials_timed_ = 0;
   double plan_cpu_s_ = 0;

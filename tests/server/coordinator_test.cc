@@ -1,7 +1,9 @@
 // The whole coordinator over a Unix socket: small studies from end to end with a fake worker.
 #include "server/coordinator/coordinator.h"
 
+#include <cmath>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -65,6 +67,36 @@ TEST_F(CoordinatorTest, SmallStudyRunsEndToEnd) {
   }
   EXPECT_EQ(worker.jobs_done(), static_cast<int>(trials.size()) + 1);
   EXPECT_NEAR(answer.device_s(), device_s, 1e-9);
+}
+
+// Beside a measurement stands what was predicted before it. What all measurements make of the prediction stands
+// apart, and only where the plan was measured.
+TEST_F(CoordinatorTest, PredictionsBesideMeasurementsAreOlder) {
+  Open();
+  FakeWorker worker(coordinator_->address());
+  const v1::Study study = Create(SmallSpec());
+  ASSERT_TRUE(Start(study.name()).ok());
+  ASSERT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
+  std::map<std::string, v1::Prediction> first;
+  for (const v1::Trial& trial : Trials(study.name())) {
+    if (trial.repeat() == 0) first[trial.plan_text()] = trial.predicted();
+  }
+  const v1::Recommendation answer = Recommend(study.name());
+  std::vector<v1::Candidate> candidates(answer.runners_up().begin(), answer.runners_up().end());
+  candidates.push_back(answer.best());
+  int measured = 0;
+  for (const v1::Candidate& candidate : candidates) {
+    EXPECT_EQ(candidate.has_corrected(), candidate.has_measured()) << candidate.plan_text();
+    if (!candidate.has_measured()) continue;
+    ++measured;
+    EXPECT_EQ(candidate.predicted().step_time_s(), first.at(candidate.plan_text()).step_time_s());
+    // Its own measurement is among those that correct it.
+    const double seconds = candidate.measured().median_step_time_s();
+    EXPECT_LE(std::abs(std::log(candidate.corrected().step_time_s() / seconds)),
+              std::abs(std::log(candidate.predicted().step_time_s() / seconds)) + 0.02)
+        << candidate.plan_text();
+  }
+  EXPECT_GT(measured, 1);
 }
 
 TEST_F(CoordinatorTest, JobsAreComplete) {

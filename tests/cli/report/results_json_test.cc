@@ -179,6 +179,20 @@ TEST(SearchReport, SaysHowFastPlansAreEvaluated) {
   EXPECT_EQ(SearchReport(answer, question, "").find("per second\n"), std::string::npos);
 }
 
+TEST(SearchJson, CorrectedPredictionsStandApart) {
+  auto answer = Answer();
+  const auto question = Question();
+  answer.mutable_best()->clear_corrected();
+  EXPECT_TRUE((*SearchJson(answer, question))["best"]["corrected"].is_null());
+  EXPECT_EQ(SearchReport(answer, question, "").find("  corrected "), std::string::npos);
+  *answer.mutable_best()->mutable_corrected() = answer.best().predicted();
+  answer.mutable_best()->mutable_corrected()->set_step_time_s(0.25);
+  const auto json = *SearchJson(answer, question);
+  EXPECT_EQ(json["best"]["predicted"]["step_time_s"], 0.5);
+  EXPECT_EQ(json["best"]["corrected"]["step_time_s"], 0.25);
+  EXPECT_NE(SearchReport(answer, question, "").find("  corrected "), std::string::npos);
+}
+
 TEST(SearchJson, SaysHowLikelyABetterPlanIs) {
   auto answer = Answer();
   const auto question = Question();
