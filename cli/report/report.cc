@@ -173,6 +173,10 @@ std::string Why(const v1::Recommendation& answer) {
     text += fmt::format("why: the runner-up takes {:.1f}% {} ({}, {})\n", 100 * std::abs(*lead),
                         *lead < 0 ? "less by prediction" : "more", base::SecondsText(RankedSeconds(second)),
                         Provenance(second));
+    if (const int tied = TiedWithBest(answer); tied > 0) {
+      text += fmt::format("     {} runner{}-up {} tied with the best plan: the intervals overlap\n", tied,
+                          tied == 1 ? "" : "s", tied == 1 ? "is" : "are");
+    }
   }
   if (answer.has_matters_most()) {
     const v1::OptionEffect& effect = answer.matters_most();

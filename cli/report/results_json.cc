@@ -1,5 +1,6 @@
 #include "cli/report/results_json.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -138,11 +139,26 @@ std::optional<double> LeadOf(const v1::Recommendation& answer) {
   return RankedSeconds(answer.runners_up(0)) / best_s - 1;
 }
 
+int TiedWithBest(const v1::Recommendation& answer) {
+  const auto measured = [](const v1::Candidate& candidate) {
+    return candidate.has_measured() && !candidate.measured().slice();
+  };
+  if (!measured(answer.best())) return 0;
+  const v1::Measurement& best = answer.best().measured();
+  const double high_s = best.median_step_time_s() + best.ci95_s();
+  return static_cast<int>(std::count_if(
+      answer.runners_up().begin(), answer.runners_up().end(), [&](const v1::Candidate& candidate) {
+        const v1::Measurement& other = candidate.measured();
+        return measured(candidate) && other.median_step_time_s() - other.ci95_s() <= high_s;
+      }));
+}
+
 namespace {
 
 // Returns why the best plan is the best: the runner-up, its lead, and which option matters most.
 absl::StatusOr<Json> WhyJson(const v1::Recommendation& answer) {
-  Json json{{"runner_up", nullptr}, {"lead", nullptr}, {"matters_most", nullptr}};
+  Json json{
+      {"runner_up", nullptr}, {"lead", nullptr}, {"tied", TiedWithBest(answer)}, {"matters_most", nullptr}};
   if (!answer.runners_up().empty()) {
     const v1::Candidate& second = answer.runners_up(0);
     const auto plan = FromProto(second.plan());

@@ -179,6 +179,24 @@ TEST(SearchReport, SaysHowFastPlansAreEvaluated) {
   EXPECT_EQ(SearchReport(answer, question, "").find("per second\n"), std::string::npos);
 }
 
+// 0.25 s and 0.375 s, each with its interval.
+TEST(SearchJson, TiesAreCalledTies) {
+  auto answer = Answer();
+  const auto question = Question();
+  const auto tied = [&](double best_ci95_s, double other_ci95_s) {
+    answer.mutable_best()->mutable_measured()->set_ci95_s(best_ci95_s);
+    answer.mutable_runners_up(0)->mutable_measured()->set_ci95_s(other_ci95_s);
+    const int count = (*SearchJson(answer, question))["why"]["tied"];
+    const bool said = SearchReport(answer, question, "").find("1 runner-up is tied") != std::string::npos;
+    EXPECT_EQ(said, count == 1);
+    return count;
+  };
+  EXPECT_EQ(tied(0.05, 0.05), 0);
+  EXPECT_EQ(tied(0.1, 0.05), 1);
+  answer.mutable_runners_up(0)->mutable_measured()->set_slice(true);
+  EXPECT_EQ(tied(0.1, 0.05), 0);
+}
+
 TEST(SearchJson, CorrectedPredictionsStandApart) {
   auto answer = Answer();
   const auto question = Question();
