@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"
+#include "cli/question/memory_advice.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "search/plan/plan_text.h"
@@ -98,15 +99,14 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
 int EndOf(const PlanPrediction& predicted) {
   const Prediction& p = predicted.prediction;
   if (p.feasible) return kExitDone;
+  const std::string advice = MemoryAdvice(predicted.plan, p.memory);
   if (p.memory.Total() <= p.capacity_bytes) {
     return Fail(kExitNegative,
-                fmt::format("--plan: {} leaves less memory free than the memory margin; use a smaller mbs, "
-                            "recompute=full or more ranks, or a smaller --memory-margin",
-                            PlanText(predicted.plan)));
+                fmt::format("--plan: {} leaves less memory free than the memory margin: {}, or a smaller "
+                            "--memory-margin",
+                            PlanText(predicted.plan), advice));
   }
-  return Fail(kExitNegative,
-              fmt::format("--plan: {} does not fit; use a smaller mbs, recompute=full or more ranks",
-                          PlanText(predicted.plan)));
+  return Fail(kExitNegative, fmt::format("--plan: {} does not fit: {}", PlanText(predicted.plan), advice));
 }
 
 std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes) {

@@ -13,6 +13,7 @@
 #include "cli/input/files.h"
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"
+#include "cli/question/memory_advice.h"
 #include "cli/question/plan_question.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
@@ -207,14 +208,6 @@ absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
   return Capacity{MemoryCapacity(*run.emulated) - DeviceOverheadBytes(*run.emulated), 0};
 }
 
-// Returns the ways to save activation memory that `plan` leaves, followed by " or "; empty if there are none.
-std::string WhatElseSavesMemory(const ParallelPlan& plan) {
-  std::vector<std::string_view> ways;
-  if (plan.micro_batch > 1) ways.emplace_back("a smaller mbs");
-  if (plan.recompute != Recompute::kFull || plan.recompute_layers != 0) ways.emplace_back("recompute=full");
-  return ways.empty() ? "" : fmt::format("{} or ", fmt::join(ways, ", "));
-}
-
 }  // namespace
 
 absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
@@ -317,15 +310,10 @@ absl::Status CheckFits(const TrainRun& train) {
                                  ? RankMemory(run.model, run.workload, run.plan, train.slice->pipeline())
                                  : WorstRankMemory(run.model, run.workload, run.plan);
   if (memory.Arena() <= capacity) return absl::OkStatus();
-  const MemoryRegion& largest = *std::max_element(
-      kArenaRegions.begin(), kArenaRegions.end(),
-      [&](const MemoryRegion& a, const MemoryRegion& b) { return memory.*a.bytes < memory.*b.bytes; });
   return absl::FailedPreconditionError(fmt::format(
-      "does not fit: plan {} needs {} bytes a rank ({}), {} bytes over the {} that a rank may use ({}); "
-      "largest region: {} ({}); use {}more ranks",
+      "does not fit: plan {} needs {} bytes a rank ({}), {} bytes over the {} that a rank may use ({}): {}",
       ShortPlanText(run.plan), memory.Arena(), base::BytesText(memory.Arena()), memory.Arena() - capacity,
-      capacity, base::BytesText(std::max<std::int64_t>(capacity, 0)), largest.label,
-      base::BytesText(memory.*largest.bytes), WhatElseSavesMemory(run.plan)));
+      capacity, base::BytesText(std::max<std::int64_t>(capacity, 0)), MemoryAdvice(run.plan, memory)));
 }
 
 }  // namespace autocfg::cli

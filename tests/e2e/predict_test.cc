@@ -120,7 +120,7 @@ TEST(Predict, PlanThatDoesNotFitExitsWithOne) {
   EXPECT_THAT(finished.out, HasSubstr("does not fit: needs")) << "and is timed all the same";
   EXPECT_THAT(finished.out, HasSubstr("step time"));
   EXPECT_EQ(finished.err,
-            "autocfg: --plan: tp=1,pp=1,dp=1,mbs=1 does not fit; use a smaller mbs, recompute=full or more "
+            "autocfg: --plan: tp=1,pp=1,dp=1,mbs=1 does not fit: optimizer states take 1.9 TiB; use more "
             "ranks\n");
   const auto noted = RunAutocfg(home, Ask("predict", "tp=1,mbs=1,schedule=gpipe"));
   EXPECT_EQ(noted.exit_code, 1);
@@ -207,7 +207,7 @@ TEST(Explain, PlanThatDoesNotFitExitsWithOne) {
     EXPECT_THAT(finished.out, HasSubstr("more memory than a rank has"));
     EXPECT_THAT(finished.out, HasSubstr("note: schedule=gpipe has nothing to act on"));
     EXPECT_EQ(finished.err,
-              "autocfg: --plan: tp=1,pp=1,dp=1,mbs=1 does not fit; use a smaller mbs, recompute=full or more "
+              "autocfg: --plan: tp=1,pp=1,dp=1,mbs=1 does not fit: optimizer states take 1.9 TiB; use more "
               "ranks\n");
   }
   EXPECT_EQ(RunAutocfg(home, Ask("explain", kFits, {"--against", "tp=1,mbs=1"})).exit_code, 0);
