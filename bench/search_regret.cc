@@ -1,7 +1,7 @@
-// Measures how good the default search's choice is, against an exhaustive one that was run before: replays the
-// search on the trials of the exhaustive study. Reports the regret (how much longer the chosen plan's step is
-// than that of the fastest plan, by the exhaustive study's medians) and the share of the exhaustive study's
-// device seconds that the search would have taken, calibration included.
+// Measures how good the default search's choice is, against an exhaustive one that was run before: replays
+// the search on the trials of the exhaustive study. Reports the regret (how much longer the chosen plan's
+// step is than that of the fastest plan, by the exhaustive study's medians) and the share of the exhaustive
+// study's device seconds that the search would have taken, calibration included.
 //
 // A trial that the search would run with fewer steps than the exhaustive one is cut to its first steps, and
 // its device seconds by those steps. Repeats of a plan, which an exhaustive study makes of its best plans

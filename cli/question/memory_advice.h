@@ -8,8 +8,8 @@
 
 namespace autocfg::cli {
 
-// Returns "activations take 56.0 GiB; use a smaller mbs, recompute=full or more ranks": the largest region of the
-// arena, and what lowers it that the plan does not have yet. More ranks always do.
+// Returns "activations take 56.0 GiB; use a smaller mbs, recompute=full or more ranks": the largest region
+// of the arena, and what lowers it that the plan does not have yet. More ranks always do.
 std::string MemoryAdvice(const ParallelPlan& plan, const MemoryBytes& memory);
 
 }  // namespace autocfg::cli

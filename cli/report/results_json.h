@@ -51,8 +51,8 @@ double RankedSeconds(const v1::Candidate& candidate);
 // is missing.
 std::optional<double> LeadOf(const v1::Recommendation& answer);
 
-// Returns the number of runners-up that are tied with the best plan: both were measured as a whole, and their 95%
-// intervals overlap.
+// Returns the number of runners-up that are tied with the best plan: both were measured as a whole, and
+// their 95% intervals overlap.
 int TiedWithBest(const v1::Recommendation& answer);
 absl::StatusOr<nlohmann::ordered_json> SearchJson(const v1::Recommendation& answer,
                                                   const SearchQuestion& question);

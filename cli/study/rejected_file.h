@@ -13,8 +13,8 @@ namespace autocfg::cli {
 // error otherwise.
 int CheckRejected(const std::string& rejected, const std::string& output);
 
-// Writes the rejected plans of a study to this file, unless its name is empty. A study of which no plan is left
-// has one too. Cancelled once interrupted; the file is then not written.
+// Writes the rejected plans of a study to this file, unless its name is empty. A study of which no plan is
+// left has one too. Cancelled once interrupted; the file is then not written.
 absl::Status WriteRejected(const std::string& rejected, StudyClient& client, const std::string& study,
                            const Interrupt& interrupt);
 

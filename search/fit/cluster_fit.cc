@@ -226,8 +226,8 @@ class Fit {
     return row;
   }
 
-  // The regression of the residuals on changes of the unknowns: its precision is half the second derivative of
-  // the objective, by Gauss and Newton, and its right side half the downhill slope.
+  // The regression of the residuals on changes of the unknowns: its precision is half the second derivative
+  // of the objective, by Gauss and Newton, and its right side half the downhill slope.
   NormalEquations Normal(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const {
     NormalEquations equations(F() + 2 * S());
     for (Index i = 0; i < N(); ++i) equations.Add(RowOf(d, i), residuals(i), Weight(i, residuals(i)));

@@ -3,8 +3,8 @@
 //
 // The logarithm of measured over predicted time is modelled as a sum of effects, as in a fit of a cluster
 // (search/fit). A study's op times are measured, so factors of the parts of a step take the place of the
-// cluster's figures there. To first order, a factor of a part changes the step by the part's share of it. Each
-// effect is drawn from a zero-mean normal distribution, with these standard deviations:
+// cluster's figures there. To first order, a factor of a part changes the step by the part's share of it.
+// Each effect is drawn from a zero-mean normal distribution, with these standard deviations:
 //
 // - 20%: one effect common to all plans
 // - times its share of the step: 30% for each part that communicates, the optimizer and the overhead; 15% for
@@ -21,9 +21,9 @@
 // - 5% each: a slope per doubling of each axis and of the virtual stages
 // - at least 0.5%, estimated: the plan's own effect
 //
-// The posterior is that of search/fit/normal_equations.h. The size of a plan's own effect and a common scale of
-// the priors are unknown. A small grid of both is weighted by marginal likelihood (Rasmussen and Williams 2006,
-// section 5.4.1), so that few observations leave wide intervals.
+// The posterior is that of search/fit/normal_equations.h. The size of a plan's own effect and a common scale
+// of the priors are unknown. A small grid of both is weighted by marginal likelihood (Rasmussen and Williams
+// 2006, section 5.4.1), so that few observations leave wide intervals.
 #pragma once
 
 #include <array>
@@ -58,8 +58,8 @@ class Recalibration {
   // with definite splits, and steps that take time.
   Recalibration(std::int64_t layers, const std::vector<RatioObservation>& observations);
 
-  // `predicted`: of the plan's step, before any correction. Takes a few microseconds. Time and memory of a fit
-  // grow linearly with the number of observations.
+  // `predicted`: of the plan's step, before any correction. Takes a few microseconds. Time and memory of a
+  // fit grow linearly with the number of observations.
   Correction For(const ParallelPlan& plan, const Breakdown& predicted) const;
 
   // Returns the estimated size of a plan's own effect.
@@ -71,16 +71,16 @@ class Recalibration {
     const Breakdown* predicted = nullptr;
     double log_ratio = 0;
   };
-  // Returns, for each k from 0 to their number, the chance that the log ratio of any of the plans from the k-th
-  // on is below its threshold; 0 for the last, which is of no plan. The effects that plans share are drawn 128
-  // times, always the same, and the plans' own effects are summed up.
+  // Returns, for each k from 0 to their number, the chance that the log ratio of any of the plans from the
+  // k-th on is below its threshold; 0 for the last, which is of no plan. The effects that plans share are
+  // drawn 128 times, always the same, and the plans' own effects are summed up.
   std::vector<double> ChanceOfAnyFrom(const std::vector<Threshold>& plans) const;
 
  private:
   using Layout = std::array<std::int64_t, 3>;  // tp, pp, dp
-  // A plan's row of the regression: the effects that it has, times their prior standard deviations. The effects
-  // of a layout and of a shape that no measured plan has, or what others do not say of it, are none of the
-  // regression: their prior deviations are left over.
+  // A plan's row of the regression: the effects that it has, times their prior standard deviations. The
+  // effects of a layout and of a shape that no measured plan has, or what others do not say of it, are none
+  // of the regression: their prior deviations are left over.
   struct Row {
     EffectRow effects;
     double layout_left = 0, shape_left = 0;

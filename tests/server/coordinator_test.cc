@@ -69,8 +69,8 @@ TEST_F(CoordinatorTest, SmallStudyRunsEndToEnd) {
   EXPECT_NEAR(answer.device_s(), device_s, 1e-9);
 }
 
-// Beside a measurement stands what was predicted before it. What all measurements make of the prediction stands
-// apart, and only where the plan was measured.
+// Beside a measurement stands what was predicted before it. What all measurements make of the prediction
+// stands apart, and only where the plan was measured.
 TEST_F(CoordinatorTest, PredictionsBesideMeasurementsAreOlder) {
   Open();
   FakeWorker worker(coordinator_->address());

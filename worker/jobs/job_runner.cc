@@ -88,8 +88,8 @@ std::string LogOf(const JobResult& result, int first_rank) {
   return log;
 }
 
-// Returns what a job's ranks time: without the ops of groups that are larger, if it may run fewer ranks than were
-// asked for.
+// Returns what a job's ranks time: without the ops of groups that are larger, if it may run fewer ranks than
+// were asked for.
 v1::CalibrateSpec CalibrationOf(const v1::Job& job) {
   v1::CalibrateSpec spec = job.calibrate();
   if (!job.fewer_ranks()) return spec;

@@ -1,6 +1,6 @@
-// Op times of a cluster of several machines like this one. Compute ops are measured on this machine, and so is
-// the communication of groups that share a machine, in the sizes that it could run. All other communication is
-// modelled from the links of the cluster's description. Immutable and thread-safe.
+// Op times of a cluster of several machines like this one. Compute ops are measured on this machine, and so
+// is the communication of groups that share a machine, in the sizes that it could run. All other
+// communication is modelled from the links of the cluster's description. Immutable and thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -44,8 +44,8 @@ class OpTimes final : public OpTimeModel {
   double Seconds(const OpDesc& op) const;
   double Seconds(const OpDesc& op, const ParallelPlan&) const override { return Seconds(op); }
 
-  // Returns true if communication of this op's kind, or of one that stands in for it, was measured in groups of
-  // its size.
+  // Returns true if communication of this op's kind, or of one that stands in for it, was measured in groups
+  // of its size.
   bool MeasuredInGroup(const OpDesc& op) const;
 
   // Returns the mean over the compute ops whose host time was measured; 0 if none was.

@@ -30,8 +30,9 @@ class IndependentChances final : public ChanceModel {
                                       const std::vector<std::size_t>& of, double seconds) const override;
 };
 
-// The candidates that a strategy may still measure, the likeliest to be faster than the fastest measured one by
-// more than kWorthwhile first, and how likely any of those from each one on is; 1 each if none is measured.
+// The candidates that a strategy may still measure, the likeliest to be faster than the fastest measured one
+// by more than kWorthwhile first, and how likely any of those from each one on is; 1 each if none is
+// measured.
 struct Race {
   std::vector<std::size_t> candidates;
   std::vector<double> chance_from;  // [candidates.size() + 1]; 0 for the last

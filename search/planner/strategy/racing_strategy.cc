@@ -87,8 +87,8 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
   std::set<Layout> seen;
   const auto most =
       static_cast<std::size_t>(std::min({kRacingRound, left, InTheRaceStill(candidates, chances)}));
-  // A second plan of the same layout waits for the first one's measurement, if other layouts promise something
-  // or the round has no room.
+  // A second plan of the same layout waits for the first one's measurement, if other layouts promise
+  // something or the round has no room.
   for (const auto& [gain, i] : by_gain) {
     if (gain > by_gain.front().first * kLeastGainOfLayout) break;  // gains are negative here
     if (round.size() < most && seen.insert(LayoutOf(candidates[i])).second) round.push_back(i);

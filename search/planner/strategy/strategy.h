@@ -40,8 +40,8 @@ bool IsDominated(const std::vector<CandidatePlan>& candidates, std::size_t i);
 class ChanceModel {
  public:
   virtual ~ChanceModel() = default;
-  // Returns, for each k from 0 to their number, at most how likely any of the candidates `of` from the k-th on
-  // is to take less than `seconds`; 0 for the last, which is of none. Descending.
+  // Returns, for each k from 0 to their number, at most how likely any of the candidates `of` from the k-th
+  // on is to take less than `seconds`; 0 for the last, which is of none. Descending.
   virtual std::vector<double> ChanceOfAnyFrom(const std::vector<CandidatePlan>& candidates,
                                               const std::vector<std::size_t>& of, double seconds) const = 0;
 };

@@ -137,7 +137,8 @@ TEST(Recalibration, TellsThePredictedValuesOfOptionsApart) {
   EXPECT_GE(compared, 12);
 }
 
-// A part of the step that takes longer than predicted does so in the plans that have more of it, in proportion.
+// A part of the step that takes longer than predicted does so in the plans that have more of it, in
+// proportion.
 TEST(Recalibration, PartsOfTheStepErrByTheirShare) {
   std::vector<RatioObservation> seen;
   const auto step = [](double share) { return Breakdown{.compute = 1 - share, .dp_comm = share}; };
@@ -151,8 +152,8 @@ TEST(Recalibration, PartsOfTheStepErrByTheirShare) {
   EXPECT_NEAR(at(0.5), std::log1p(0.4 * 0.5), 0.03);
 }
 
-// Shapes of layers that are alike err alike: what was measured at one micro batch says more of the next one than
-// of a far one.
+// Shapes of layers that are alike err alike: what was measured at one micro batch says more of the next one
+// than of a far one.
 TEST(Recalibration, ShapesLeanOnTheNearest) {
   std::vector<RatioObservation> seen;
   for (const std::int64_t tp : {1, 2, 4, 8}) {
@@ -226,8 +227,8 @@ TEST(Recalibration, WeightsHypothesesByTheirPosterior) {
   EXPECT_NEAR(c.sigma, std::sqrt(square / sum - mean * mean), 1e-7);
 }
 
-// One plan that is like no measured one: the chance of it alone is that of its normal distribution, but for the
-// mixture and the draws.
+// One plan that is like no measured one: the chance of it alone is that of its normal distribution, but for
+// the mixture and the draws.
 TEST(Recalibration, ChanceOfOnePlanIsThatOfItsInterval) {
   std::vector<RatioObservation> seen;
   for (const std::int64_t tp : {1, 2, 4, 8}) {
