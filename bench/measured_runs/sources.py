@@ -14,6 +14,8 @@ class Source:
     engine: the framework by the name that `autocfg --engine` uses; "" if it has none. Requests name it once autocfg
     takes such a field.
     unfused: attention stored its scores (before FlashAttention).
+    scatter_gather: messages between stages pass in shares of the tensor group: Megatron-LM's default, and what
+    DeepSpeed's pipeline engine does with tensor parallelism (is_pipe_partitioned).
     overlapped: sharded states are gathered and reduced while the ranks compute, the default of PyTorch's FSDP.
     inter_node_bytes_per_s: the links between nodes, per GPU and direction, where the source says that they are not
     those of the device's preset.
@@ -32,10 +34,10 @@ SOURCES = (
     Source("Narayanan 2021", "Narayanan et al. 2021", "megatron", unfused=True, scatter_gather=True),
     Source("Korthikanti 2022", "Korthikanti et al. 2022", "megatron", unfused=True, scatter_gather=True),
     # Jean Zay: nodes of 8 GPUs with 4 Omni-Path links of 100 Gb/s, 50 Gb/s for each GPU.
-    Source("BLOOM", "BLOOM (200B studies, 176B run)", "deepspeed", unfused=True, inter_node_bytes_per_s=6.25e9),
-    Source("GLM-130B", "GLM-130B", "deepspeed", unfused=True),
-    Source("Black 2022", "GPT-NeoX-20B", "deepspeed", unfused=True),
-    Source("Biderman 2023", "Pythia", "deepspeed"),
+    Source("BLOOM", "BLOOM (200B studies, 176B run)", "deepspeed", unfused=True, scatter_gather=True, inter_node_bytes_per_s=6.25e9),
+    Source("GLM-130B", "GLM-130B", "deepspeed", unfused=True, scatter_gather=True),
+    Source("Black 2022", "GPT-NeoX-20B", "deepspeed", unfused=True, scatter_gather=True),
+    Source("Biderman 2023", "Pythia", "deepspeed", scatter_gather=True),
     Source("NeMo-Megatron README", "NeMo-Megatron README (A100)", "nemo", unfused=True),
     Source("NeMo AutoModel", "NeMo AutoModel"),
     Source("NeMo", "NeMo performance summaries", "nemo"),

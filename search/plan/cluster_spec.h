@@ -66,9 +66,12 @@ struct NodeGroup {
   DeviceSpec device = {};
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 1;  // ranks per node on a CPU cluster
+  // Links of one rank, in one direction. Where ranks share the interfaces of their node, each has its share:
+  // those of the node together, divided by its ranks.
   double intra_node_bytes_per_s = 0;
   double inter_node_bytes_per_s = 0;
-  std::optional<double> intra_node_latency_s = {};  // empty: unknown
+  // Of a message, and of each step of a collective. Empty: unknown.
+  std::optional<double> intra_node_latency_s = {};
   std::optional<double> inter_node_latency_s = {};
   // Time in which the host issues one compute op of a rank. A forward or backward takes at least
   // this long for each of them, however fast the device is. Empty: unknown, and counted as 0.
