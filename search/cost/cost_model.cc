@@ -252,6 +252,10 @@ OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops)
   return SumOps(plan, ops, [&](const OpDesc& op) { return times_->Seconds(op, plan); });
 }
 
+OpSum CostModel::SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
+  return SumOps(plan, ops, [&](const OpDesc& op) { return times_->OutputLayer().Seconds(op, plan); });
+}
+
 std::size_t CostModel::KeyHash::operator()(const BlockOpsKey& key) const {
   return absl::HashOf(key.tp, key.layer.micro_batch, key.layer.recompute, key.layer.sequence_parallel);
 }
@@ -292,9 +296,9 @@ const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
   c.position_forward = SumOf(plan, PositionForwardOps(model_, workload_, plan));
   c.position_backward = SumOf(plan, PositionBackwardOps(model_, workload_, plan, true));
   c.first_position_s = SumOf(plan, PositionBackwardOps(model_, workload_, plan, false)).compute_s;
-  c.head_forward = SumOf(plan, HeadForwardOps(model_, workload_, plan));
-  c.head_backward = SumOf(plan, HeadBackwardOps(model_, workload_, plan, true));
-  c.first_head_s = SumOf(plan, HeadBackwardOps(model_, workload_, plan, false)).compute_s;
+  c.head_forward = SumOfHead(plan, HeadForwardOps(model_, workload_, plan));
+  c.head_backward = SumOfHead(plan, HeadBackwardOps(model_, workload_, plan, true));
+  c.first_head_s = SumOfHead(plan, HeadBackwardOps(model_, workload_, plan, false)).compute_s;
   return block_ops_.emplace(key, std::move(c)).first->second;
 }
 
