@@ -108,9 +108,8 @@ CostModel::Corrections CostModel::CorrectionsOf(const ParallelPlan& plan) const 
 std::int64_t CostModel::UsableBytes() const { return autocfg::UsableBytes(capacity_bytes_, memory_margin_); }
 
 MemoryBytes CostModel::ArenaOf(const ParallelPlan& plan) const {
-  MemoryBytes memory = WorstRankMemory(model_, workload_, plan);
-  AddEngineMemory(cluster_.engine, workload_.precision, memory);
-  return memory;
+  return NeedsMemory(cluster_.engine) ? WorstRankMemory(cluster_.engine, model_, workload_, plan)
+                                      : WorstRankMemory(model_, workload_, plan);
 }
 
 Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
