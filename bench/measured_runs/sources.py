@@ -19,6 +19,7 @@ class Source:
     overlapped: sharded states are gathered and reduced while the ranks compute, the default of PyTorch's FSDP.
     inter_node_bytes_per_s: the links between nodes, per GPU and direction, where the source says that they are not
     those of the device's preset.
+    published_with: the name of what publishes several sources; "": the source's own.
     """
     prefix: str
     name: str
@@ -27,6 +28,11 @@ class Source:
     overlapped: bool = False
     scatter_gather: bool = False
     inter_node_bytes_per_s: float = 0
+    published_with: str = ""
+
+    @property
+    def publication(self):
+        return self.published_with or self.name
 
 
 # The first one that fits counts.
@@ -43,11 +49,11 @@ SOURCES = (
     Source("NeMo", "NeMo performance summaries", "nemo"),
     Source("Megatron-Bridge", "Megatron-Bridge performance summaries", "nemo"),
     Source("Megatron-LM", "Megatron-LM examples", "megatron"),
-    Source("llm-foundry benchmarking README: A100 40GB", "llm-foundry, A100 40 GB", "torchtitan", overlapped=True),
-    Source("llm-foundry benchmarking README: A100 80GB", "llm-foundry, A100 80 GB", "torchtitan", overlapped=True),
-    Source("llm-foundry", "llm-foundry, H100", "torchtitan", overlapped=True),
+    Source("llm-foundry benchmarking README: A100 40GB", "llm-foundry, A100 40 GB", "torchtitan", overlapped=True, published_with="llm-foundry"),
+    Source("llm-foundry benchmarking README: A100 80GB", "llm-foundry, A100 80 GB", "torchtitan", overlapped=True, published_with="llm-foundry"),
+    Source("llm-foundry", "llm-foundry, H100", "torchtitan", overlapped=True, published_with="llm-foundry"),
     Source("torchtitan", "torchtitan", "torchtitan", overlapped=True),
-    Source("nanotron", "nanotron"),
+    Source("nanotron", "nanotron", "nanotron"),
     Source("llm.c", "llm.c"),
 )
 
