@@ -320,8 +320,9 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   const BlockOps& compute = BlockOpsOf(plan);
   const SecondsOfOp message_seconds = [&](const OpDesc& op) { return times_->Seconds(op, plan); };
   const bool hides = HidesCollectives(cluster_);
+  const double contention = OverlapContention(cluster_);
   const auto exposed = [&](const ChunkedProduct& chunked) {
-    if (hides) return ExposedSeconds(chunked, message_seconds);
+    if (hides) return ExposedSeconds(chunked, message_seconds, contention);
     double all_s = 0;
     for (const OpDesc& op : chunked.reductions) all_s += message_seconds(op);
     return all_s;
@@ -347,8 +348,15 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   add_forward(compute.layer_forward, blocks.layer);
   if (engine.hides_backward_gathers) {
     OpSum backward = compute.layer_backward;
-    std::erase_if(backward.messages, [](const OpDesc& op) { return op.kind == OpKind::kAllGather; });
+    double hidden_s = 0;
+    std::erase_if(backward.messages, [&](const OpDesc& op) {
+      if (op.kind != OpKind::kAllGather) return false;
+      hidden_s += message_seconds(op);
+      return true;
+    });
     add_backward(backward, compute.first_layer_s, blocks.layer);
+    blocks.layer.backward_s += contention * hidden_s;
+    blocks.layer.tp_backward_s += contention * hidden_s;
   } else {
     add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
   }
@@ -409,6 +417,7 @@ double CostModel::SecondsOfPass(const ParallelPlan& plan) const {
 UnitCosts CostModel::UnitCostsOf(const ParallelPlan& plan) const {
   UnitCosts costs;
   costs.hidden = HidesCollectives(cluster_);
+  costs.contention = OverlapContention(cluster_);
   if (StatesOfStages(plan) == StateOptions()) return costs;
   const RankUnits units = UnitsOf(LocalDimsOf(model_, workload_, plan), model_, plan,
                                   {.first = true, .last = true}, model_.layers);

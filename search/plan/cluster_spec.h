@@ -37,6 +37,9 @@ struct DeviceEfficiency {
   // of the time of collectives over the data group, what a step waits for (1): frameworks hide some of them,
   // or reduce in a narrower type
   double data_exposed = 0;
+  // of the time of a collective that runs beside computes, what it takes from them: it has multiprocessors and
+  // memory bandwidth of its own. Not of messages between stages. Empty: unknown, and counted as 0
+  std::optional<double> overlap_contention = {};
   std::optional<double> op_overhead_s = {};  // added to every op: launch, ramp-up and ramp-down
 
   bool operator==(const DeviceEfficiency&) const = default;
@@ -96,6 +99,10 @@ std::int64_t RankCount(const ClusterSpec& cluster);
 
 // Returns whether collectives run beside computes. Those of a CPU are computed by the rank's own core.
 bool HidesCollectives(const ClusterSpec& cluster);
+
+// Returns the share of their time that hidden collectives take from the computes beside them, of the first
+// group; 0 without groups, and where none are hidden.
+double OverlapContention(const ClusterSpec& cluster);
 
 // Returns the smallest memory of any rank's device, in bytes.
 std::int64_t MemoryCapacity(const ClusterSpec& cluster);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
@@ -64,6 +66,7 @@ TEST(EnginePrediction, WholeLayersRepeatTheLastProductAndItsSum) {
 TEST(EnginePrediction, GathersOfABackwardMayBeHidden) {
   constexpr const char* kPlan = "tp=8,mbs=2,sp=1";
   Asked ask;
+  ask.cluster.groups[0].device.efficiency.overlap_contention = 0;
   const double all = ask(kPlan).prediction.breakdown.tp_comm;
   ask.cluster.engine.hides_backward_gathers = true;
   const double some = ask(kPlan).prediction.breakdown.tp_comm;
@@ -158,6 +161,42 @@ TEST(EnginePrediction, ItsOverlapIsPartOfItsPlans) {
   const ParallelPlan whole = ask("tp=8,mbs=1").plan;
   EXPECT_FALSE(whole.grad_overlap) << "nothing to act on";
   EXPECT_FALSE(whole.param_overlap);
+}
+
+// What collectives take from the computes that hide them is part of a step, on GPUs alone.
+TEST(EnginePrediction, HiddenCollectivesTakeFromComputes) {
+  for (const char* plan : {"dp=8,mbs=1,zero=3,grad_overlap=1,param_overlap=1", "dp=8,mbs=1,grad_overlap=1",
+                           "dp=8,mbs=1,zero=1,grad_overlap=1,param_overlap=1", "tp=8,mbs=2,tp_overlap=4"}) {
+    Asked ask;
+    std::optional<double>& contention = ask.cluster.groups[0].device.efficiency.overlap_contention;
+    contention = 0;
+    const double none = ask(plan).prediction.step_time_s;
+    contention = 0.5;
+    const double half = ask(plan).prediction.step_time_s;
+    contention = 1;
+    const double all = ask(plan).prediction.step_time_s;
+    EXPECT_GT(half, none * 1.001) << plan;
+    EXPECT_GT(all, half) << plan;
+    ask.cluster.groups[0].device.kind = DeviceKind::kCpu;
+    const double cpu = ask(plan).prediction.step_time_s;
+    contention = 0;
+    EXPECT_EQ(ask(plan).prediction.step_time_s, cpu) << plan;
+  }
+  Asked ask;
+  ask.cluster.groups[0].device.efficiency.overlap_contention = 0;
+  const double none = ask("tp=8,mbs=2").prediction.step_time_s;
+  ask.cluster.groups[0].device.efficiency.overlap_contention = 0.5;
+  EXPECT_EQ(ask("tp=8,mbs=2").prediction.step_time_s, none) << "nothing is hidden";
+  // An engine that hides the gathers of a backward: half of the four of each layer comes back.
+  ask.cluster.engine.hides_backward_gathers = true;
+  constexpr const char* kPlan = "tp=8,mbs=2,sp=1";
+  const double contended = ask(kPlan).prediction.step_time_s;
+  ask.cluster.groups[0].device.efficiency.overlap_contention = 0;
+  OpDesc gather{.kind = OpKind::kAllGather, .dtype = DType::kBF16, .dims = {4096 * 6144}};
+  gather.group = CommGroup::kTensor;
+  gather.group_size = 8;
+  EXPECT_NEAR(contended - ask(kPlan).prediction.step_time_s,
+              0.5 * kMicrobatches * kLayers * 4 * ask.Seconds(gather, kPlan), 1e-9);
 }
 
 TEST(EnginePrediction, Fp8ProductsTakeTheirRateAndCasts) {
