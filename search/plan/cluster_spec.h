@@ -37,8 +37,8 @@ struct DeviceEfficiency {
   // of the time of collectives over the data group, what a step waits for (1): frameworks hide some of them,
   // or reduce in a narrower type
   double data_exposed = 0;
-  // of the time of a collective that runs beside computes, what it takes from them: it has multiprocessors and
-  // memory bandwidth of its own. Not of messages between stages. Empty: unknown, and counted as 0
+  // of the time of a collective that runs beside computes, what it takes from them, because it needs
+  // multiprocessors and memory bandwidth. Not of messages between stages. Empty: unknown, and counted as 0
   std::optional<double> overlap_contention = {};
   std::optional<double> op_overhead_s = {};  // added to every op: launch, ramp-up and ramp-down
 

@@ -26,8 +26,8 @@ struct Precision {
 };
 
 // Parses "fp64", "fp32", "bf16", "fp16" or "fp8"; empty for any other name. fp64 and fp32 use one type for
-// everything. fp8 is bf16 with the products of layers in fp8 (Micikevicius et al. 2022). bf16 and fp16 compute in two
-// bytes, with fp32 statistics, gradients, moments and master weights.
+// everything. bf16 and fp16 compute in two bytes, with fp32 statistics, gradients, moments and master
+// weights. fp8 is bf16 with the products of layers in fp8 (Micikevicius et al. 2022).
 std::optional<Precision> ParsePrecision(std::string_view name);
 
 // Returns "unknown precision 'fp17'; expected fp64, fp32, bf16, fp16 or fp8", with `name` made printable.

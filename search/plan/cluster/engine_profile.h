@@ -36,7 +36,7 @@ struct EngineProfile {
   bool overlaps_gradients = false;
   bool overlaps_parameters = false;
   double step_s = 0;  // once a step, beside all ops
-  // Its memory. Of each parameter whose gradient a rank accumulates, with bf16 and with fp16: ours are in fp32.
+  // Its memory. Of each parameter whose gradient a rank accumulates, with bf16 and with fp16: ours are fp32.
   double bf16_gradient_bytes = 4;
   double fp16_gradient_bytes = 4;
   double fp16_update_bytes = 0;  // with fp16, of each parameter that a rank updates: its gradient in fp32

@@ -78,8 +78,8 @@ TEST(CollectiveModel, RingsAsStepByStep) {
   }
 }
 
-// The best of all numbers of blocks through a pipeline of `steps` steps (Sanders et al., section 2): the first
-// block takes them all, each other one comes a step later.
+// The best of all numbers of blocks through a pipeline of `steps` steps (Sanders et al., section 2): the
+// first block takes them all, each other one comes a step later.
 TEST(CollectiveModel, TreesPassBlocksOfTheBestSize) {
   const Links links{.inter_bytes_per_s = 1e10, .inter_latency_s = 1e-5};
   for (const std::int64_t nodes : {2, 4, 16, 64}) {
@@ -95,8 +95,8 @@ TEST(CollectiveModel, TreesPassBlocksOfTheBestSize) {
   }
 }
 
-// Thakur et al.: a ring for large payloads takes 2(p-1) a + 2(p-1)/p bytes / rate. Nothing that moves a payload
-// over a network of equal links takes fewer bytes (Patarasuk and Yuan).
+// Thakur et al.: a ring for large payloads takes 2(p-1) a + 2(p-1)/p bytes / rate. Nothing that moves a
+// payload over a network of equal links takes fewer bytes (Patarasuk and Yuan).
 TEST(CollectiveModel, PublishedLimits) {
   for (const std::int64_t nodes : {2, 8, 64, 512}) {
     const GroupSpan span = Even(nodes, 1);

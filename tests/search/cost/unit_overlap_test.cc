@@ -261,8 +261,8 @@ TEST(StreamedSeconds, HiddenCollectivesTakeFromComputes) {
   // The gathers of the last two blocks, 3 s each, and nothing else is hidden.
   EXPECT_EQ(StreamedSeconds({{2, 5}, {3, 5}, {3, 5}}, Contended(kGathers, 0.5)),
             2 + (5 + 1.5) + (5 + 1.5) + 5);
-  // The gather of 9 s ends 2 + 9 s after the begin. The compute beside it runs at half its speed for those 9 s,
-  // and would need 10 s at that speed.
+  // The gather of 9 s ends 2 + 9 s after the begin. The compute beside it runs at half its speed for those
+  // 9 s, and would need 10 s at that speed.
   EXPECT_EQ(StreamedSeconds({{2, 5}, {9, 5}}, Contended(kGathers, 0.5)), 2 + (5 + 4.5) + 5);
   EXPECT_EQ(StreamedSeconds({{2, 4}, {9, 5}}, Contended(kGathers, 0.5)), 2 + 9 + 5) << "exposed in part";
   EXPECT_EQ(StreamedSeconds({{0, 5, 3}, {0, 5, 3}}, Contended(kReduces, 0.5)), 5 + (5 + 1.5) + 3);
