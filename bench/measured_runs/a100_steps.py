@@ -12,7 +12,9 @@ from measured_runs import scores
 
 SEED = 1
 VOCAB = 51200
-DEFAULT = f"recompute=full,vocab={VOCAB},precision=fp16,attention=unfused"
+# DeepSpeed's pipeline engine sends each rank of a tensor group's share of a message, and gathers the shares
+# (deepspeed/runtime/pipe/engine.py: is_pipe_partitioned and is_grad_partitioned are on with tensor parallelism).
+DEFAULT = f"recompute=full,vocab={VOCAB},precision=fp16,attention=unfused,scatter_gather=1"
 COLUMNS = ("gpus", "global_batch", "micro_batch", "hidden", "heads", "layers", "seq_len", "tp", "dp", "pp", "iter_time_ms")
 CLUSTER = {"device": "a100-80gb-sxm", "nodes": 1, "gpus_per_node": 8, "inter_node_bytes_per_s": 12.5e9}
 
@@ -42,7 +44,7 @@ def request_of(row, cluster):
             "model": {"layers": size["layers"], "hidden": size["hidden"], "heads": size["heads"], "vocab": VOCAB, "max_seq_len": size["seq_len"]},
             "cluster": cluster | {"nodes": -(-size["gpus"] // 8), "gpus_per_node": min(size["gpus"], 8)},
             "global_batch": size["global_batch"], "seq_len": size["seq_len"], "precision": "fp16",
-            "plan": {name: size[name] for name in ("tp", "pp", "dp", "micro_batch")} | {"recompute": "full", "attention": "unfused"}}
+            "plan": {name: size[name] for name in ("tp", "pp", "dp", "micro_batch")} | {"recompute": "full", "attention": "unfused", "scatter_gather": 1}}
 
 
 def predicted(program, cluster, rows):

@@ -7,6 +7,7 @@ import re
 import statistics
 
 from measured_runs import scores
+from measured_runs.engine_fits import left_out_publications
 from measured_runs.sources import ROOT, cluster_of, source_of
 
 FP8 = "fp8 is not predicted"
@@ -23,13 +24,15 @@ class Unusable(Exception):
 @dataclasses.dataclass(frozen=True)
 class Run:
     """A row as a request, and what was measured: seconds of a step (None: not published), bytes of the fullest GPU
-    (None: not published) and whether they count what the driver and libraries take, and whether it ran out of memory."""
+    (None: not published) and whether they count what the driver and libraries take, and whether it ran out of memory.
+    keeps_as_planned: whether the plan says what the run kept of its activations."""
     name: str
     request: dict
     seconds: float
     peak_bytes: float
     peak_of_device: bool
     ran_out: bool
+    keeps_as_planned: bool
 
 
 def whole(row, name, default=None):
@@ -64,6 +67,12 @@ def precision_of(text, fp8):
             raise Unusable(FP8)
         return "fp8"
     return "fp16" if text.startswith("fp16") else "bf16"
+
+
+def keeps_as_planned(recompute):
+    """Returns whether an option of a plan says what was recomputed: all, nothing, or attention alone."""
+    name, _, what = recompute.partition(" ")
+    return name != "selective" or what in ("", "(core_attn)", "(yaml: attention only)")
 
 
 def plan_of(row, source):
@@ -124,7 +133,7 @@ def run_of(row, fp8=False, engine=False):
     if engine and source.engine:
         request["engine"] = source.engine
     return Run(row["row_id"], request, float(seconds) if seconds else None, float(peak) * GB if peak else None,
-               row["mem_kind"].startswith("nvidia-smi"), ran_out)
+               row["mem_kind"].startswith("nvidia-smi"), ran_out, keeps_as_planned(row["recompute"]))
 
 
 def reason_of(error):
@@ -135,18 +144,21 @@ def reason_of(error):
 
 def memory_of(runs_and_answers):
     """Returns the summary of peak memories and of runs that ran out, or None if none is published."""
-    rows, errors = [], []
+    rows, errors, other = [], [], []
     out = [answer for run, answer in runs_and_answers if run.ran_out]
     for run, answer in runs_and_answers:
         if run.peak_bytes is None:
+            continue
+        if not run.keeps_as_planned:
+            other.append(run.name)
             continue
         ours = answer["memory_bytes"]["total"] - (0 if run.peak_of_device else answer["memory_bytes"]["device_overhead"])
         errors.append(ours / run.peak_bytes - 1)
         rows.append({"run": run.name, "measured_gb": round(run.peak_bytes / GB, 1), "predicted_gb": round(ours / GB, 1),
                      "error_percent": scores.percent(errors[-1])})
-    if not rows and not out:
+    if not rows and not out and not other:
         return None
-    result = {"rows": len(rows), "ran_out_of_memory": len(out), "of_them_predicted_not_to_fit": sum(not answer["feasible"] for answer in out)}
+    result = {"rows": len(rows), "recomputed_what_no_option_says": other, "ran_out_of_memory": len(out), "of_them_predicted_not_to_fit": sum(not answer["feasible"] for answer in out)}
     if rows:
         result |= {"median_absolute_error_percent": scores.percent(statistics.median(abs(error) for error in errors)),
                    "median_error_percent": scores.percent(statistics.median(errors)), "runs": rows}
@@ -169,7 +181,8 @@ def summary(rows, left_out, runs_and_answers):
 def compare(program, rows):
     """Predicts all rows and returns the summary of them, and that of each source."""
     fp8, engine = program.knows("precision", "fp8"), program.knows("engine", "megatron")
-    left_out, runs, sources = collections.defaultdict(list), [], {row["row_id"]: source_of(row["source_table"]).name for row in rows}
+    tables = {row["row_id"]: row["source_table"] for row in rows}
+    left_out, runs, sources = collections.defaultdict(list), [], {name: source_of(table).name for name, table in tables.items()}
     for row in rows:
         try:
             runs.append(run_of(row, fp8, engine))
@@ -184,12 +197,15 @@ def compare(program, rows):
     total, timed = summary(len(rows), left_out, answered)
     total.get("peak_memory", {}).pop("runs", None)  # the sources have them
     total |= {"engine_named": engine, "worst": scores.worst(timed), "left_out_rows": dict(left_out), "sources": {}}
+    fits = left_out_publications(program, [(source_of(tables[run.name]), run) for run, _ in answered if run.seconds is not None])
     for name in dict.fromkeys(sources.values()):
         own = {reason: [row for row in names if sources[row] == name] for reason, names in left_out.items()}
         one, timed = summary(sum(source == name for source in sources.values()), {reason: names for reason, names in own.items() if names},
                              [(run, answer) for run, answer in answered if sources[run.name] == name])
         if timed:
             one["error_percent"] = {pair.name: scores.percent(pair.error) for pair in timed}
+        if name in fits:
+            one["publication_left_out"] = fits[name]
         total["sources"][name] = one
     return total
 

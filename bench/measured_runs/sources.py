@@ -14,9 +14,12 @@ class Source:
     engine: the framework by the name that `autocfg --engine` uses; "" if it has none. Requests name it once autocfg
     takes such a field.
     unfused: attention stored its scores (before FlashAttention).
+    scatter_gather: messages between stages pass in shares of the tensor group: Megatron-LM's default, and what
+    DeepSpeed's pipeline engine does with tensor parallelism (is_pipe_partitioned).
     overlapped: sharded states are gathered and reduced while the ranks compute, the default of PyTorch's FSDP.
     inter_node_bytes_per_s: the links between nodes, per GPU and direction, where the source says that they are not
     those of the device's preset.
+    published_with: the name of what publishes several sources; "": the source's own.
     """
     prefix: str
     name: str
@@ -25,6 +28,11 @@ class Source:
     overlapped: bool = False
     scatter_gather: bool = False
     inter_node_bytes_per_s: float = 0
+    published_with: str = ""
+
+    @property
+    def publication(self):
+        return self.published_with or self.name
 
 
 # The first one that fits counts.
@@ -32,20 +40,20 @@ SOURCES = (
     Source("Narayanan 2021", "Narayanan et al. 2021", "megatron", unfused=True, scatter_gather=True),
     Source("Korthikanti 2022", "Korthikanti et al. 2022", "megatron", unfused=True, scatter_gather=True),
     # Jean Zay: nodes of 8 GPUs with 4 Omni-Path links of 100 Gb/s, 50 Gb/s for each GPU.
-    Source("BLOOM", "BLOOM (200B studies, 176B run)", "deepspeed", unfused=True, inter_node_bytes_per_s=6.25e9),
-    Source("GLM-130B", "GLM-130B", "deepspeed", unfused=True),
-    Source("Black 2022", "GPT-NeoX-20B", "deepspeed", unfused=True),
-    Source("Biderman 2023", "Pythia", "deepspeed"),
+    Source("BLOOM", "BLOOM (200B studies, 176B run)", "deepspeed", unfused=True, scatter_gather=True, inter_node_bytes_per_s=6.25e9),
+    Source("GLM-130B", "GLM-130B", "deepspeed", unfused=True, scatter_gather=True),
+    Source("Black 2022", "GPT-NeoX-20B", "deepspeed", unfused=True, scatter_gather=True),
+    Source("Biderman 2023", "Pythia", "deepspeed", scatter_gather=True),
     Source("NeMo-Megatron README", "NeMo-Megatron README (A100)", "nemo", unfused=True),
     Source("NeMo AutoModel", "NeMo AutoModel"),
     Source("NeMo", "NeMo performance summaries", "nemo"),
     Source("Megatron-Bridge", "Megatron-Bridge performance summaries", "nemo"),
     Source("Megatron-LM", "Megatron-LM examples", "megatron"),
-    Source("llm-foundry benchmarking README: A100 40GB", "llm-foundry, A100 40 GB", "torchtitan", overlapped=True),
-    Source("llm-foundry benchmarking README: A100 80GB", "llm-foundry, A100 80 GB", "torchtitan", overlapped=True),
-    Source("llm-foundry", "llm-foundry, H100", "torchtitan", overlapped=True),
+    Source("llm-foundry benchmarking README: A100 40GB", "llm-foundry, A100 40 GB", "torchtitan", overlapped=True, published_with="llm-foundry"),
+    Source("llm-foundry benchmarking README: A100 80GB", "llm-foundry, A100 80 GB", "torchtitan", overlapped=True, published_with="llm-foundry"),
+    Source("llm-foundry", "llm-foundry, H100", "torchtitan", overlapped=True, published_with="llm-foundry"),
     Source("torchtitan", "torchtitan", "torchtitan", overlapped=True),
-    Source("nanotron", "nanotron"),
+    Source("nanotron", "nanotron", "nanotron"),
     Source("llm.c", "llm.c"),
 )
 

@@ -36,6 +36,7 @@ v1::DeviceEfficiency ToProto(const DeviceEfficiency& efficiency) {
   message.set_inter_node_message(efficiency.inter_node_message);
   message.set_optimizer(efficiency.optimizer);
   message.set_data_exposed(efficiency.data_exposed);
+  if (efficiency.overlap_contention) message.set_overlap_contention(*efficiency.overlap_contention);
   if (efficiency.op_overhead_s) message.set_op_overhead_s(*efficiency.op_overhead_s);
   return message;
 }
@@ -54,6 +55,8 @@ DeviceEfficiency FromProto(const v1::DeviceEfficiency& message) {
       .inter_node_message = message.inter_node_message(),
       .optimizer = message.optimizer(),
       .data_exposed = message.data_exposed(),
+      .overlap_contention =
+          message.has_overlap_contention() ? std::optional(message.overlap_contention()) : std::nullopt,
       .op_overhead_s = message.has_op_overhead_s() ? std::optional(message.op_overhead_s()) : std::nullopt};
 }
 

@@ -108,9 +108,8 @@ CostModel::Corrections CostModel::CorrectionsOf(const ParallelPlan& plan) const 
 std::int64_t CostModel::UsableBytes() const { return autocfg::UsableBytes(capacity_bytes_, memory_margin_); }
 
 MemoryBytes CostModel::ArenaOf(const ParallelPlan& plan) const {
-  MemoryBytes memory = WorstRankMemory(model_, workload_, plan);
-  AddEngineMemory(cluster_.engine, workload_.precision, memory);
-  return memory;
+  return NeedsMemory(cluster_.engine) ? WorstRankMemory(cluster_.engine, model_, workload_, plan)
+                                      : WorstRankMemory(model_, workload_, plan);
 }
 
 Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
@@ -252,6 +251,10 @@ OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops)
   return SumOps(plan, ops, [&](const OpDesc& op) { return times_->Seconds(op, plan); });
 }
 
+OpSum CostModel::SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
+  return SumOps(plan, ops, [&](const OpDesc& op) { return times_->OutputLayer().Seconds(op, plan); });
+}
+
 std::size_t CostModel::KeyHash::operator()(const BlockOpsKey& key) const {
   return absl::HashOf(key.tp, key.layer.micro_batch, key.layer.recompute, key.layer.sequence_parallel);
 }
@@ -292,9 +295,9 @@ const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
   c.position_forward = SumOf(plan, PositionForwardOps(model_, workload_, plan));
   c.position_backward = SumOf(plan, PositionBackwardOps(model_, workload_, plan, true));
   c.first_position_s = SumOf(plan, PositionBackwardOps(model_, workload_, plan, false)).compute_s;
-  c.head_forward = SumOf(plan, HeadForwardOps(model_, workload_, plan));
-  c.head_backward = SumOf(plan, HeadBackwardOps(model_, workload_, plan, true));
-  c.first_head_s = SumOf(plan, HeadBackwardOps(model_, workload_, plan, false)).compute_s;
+  c.head_forward = SumOfHead(plan, HeadForwardOps(model_, workload_, plan));
+  c.head_backward = SumOfHead(plan, HeadBackwardOps(model_, workload_, plan, true));
+  c.first_head_s = SumOfHead(plan, HeadBackwardOps(model_, workload_, plan, false)).compute_s;
   return block_ops_.emplace(key, std::move(c)).first->second;
 }
 
@@ -317,8 +320,9 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   const BlockOps& compute = BlockOpsOf(plan);
   const SecondsOfOp message_seconds = [&](const OpDesc& op) { return times_->Seconds(op, plan); };
   const bool hides = HidesCollectives(cluster_);
+  const double contention = OverlapContention(cluster_);
   const auto exposed = [&](const ChunkedProduct& chunked) {
-    if (hides) return ExposedSeconds(chunked, message_seconds);
+    if (hides) return ExposedSeconds(chunked, message_seconds, contention);
     double all_s = 0;
     for (const OpDesc& op : chunked.reductions) all_s += message_seconds(op);
     return all_s;
@@ -344,8 +348,15 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   add_forward(compute.layer_forward, blocks.layer);
   if (engine.hides_backward_gathers) {
     OpSum backward = compute.layer_backward;
-    std::erase_if(backward.messages, [](const OpDesc& op) { return op.kind == OpKind::kAllGather; });
+    double hidden_s = 0;
+    std::erase_if(backward.messages, [&](const OpDesc& op) {
+      if (op.kind != OpKind::kAllGather) return false;
+      hidden_s += message_seconds(op);
+      return true;
+    });
     add_backward(backward, compute.first_layer_s, blocks.layer);
+    blocks.layer.backward_s += contention * hidden_s;
+    blocks.layer.tp_backward_s += contention * hidden_s;
   } else {
     add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
   }
@@ -406,6 +417,7 @@ double CostModel::SecondsOfPass(const ParallelPlan& plan) const {
 UnitCosts CostModel::UnitCostsOf(const ParallelPlan& plan) const {
   UnitCosts costs;
   costs.hidden = HidesCollectives(cluster_);
+  costs.contention = OverlapContention(cluster_);
   if (StatesOfStages(plan) == StateOptions()) return costs;
   const RankUnits units = UnitsOf(LocalDimsOf(model_, workload_, plan), model_, plan,
                                   {.first = true, .last = true}, model_.layers);

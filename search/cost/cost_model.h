@@ -137,6 +137,7 @@ class CostModel {
 
   const PipelineCosts& CostsOf(const ParallelPlan& plan, double host_op_s);
   OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
+  OpSum SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const BlockOps& BlockOpsOf(const ParallelPlan& plan);
   const PlanCosts& PlanCostsOf(const ParallelPlan& plan);

@@ -1,6 +1,8 @@
 #include "search/cost/engine_costs.h"
 
+#include "search/cost/memory/plan_memory.h"
 #include "search/plan/legality.h"
+#include "search/shapes/local_dims.h"
 
 namespace autocfg {
 
@@ -20,15 +22,46 @@ void AddEngineCosts(const EngineProfile& engine, const ParallelPlan& plan, doubl
 }
 
 bool NeedsMemory(const EngineProfile& engine) {
-  return engine.bytes_per_parameter != 0 || engine.activation_share != 0;
+  static const EngineProfile kOurs;
+  return engine.bf16_gradient_bytes != kOurs.bf16_gradient_bytes ||
+         engine.fp16_gradient_bytes != kOurs.fp16_gradient_bytes || engine.fp16_update_bytes != 0 ||
+         engine.logit_bytes != 0 || engine.activation_share != 0;
 }
 
-void AddEngineMemory(const EngineProfile& engine, const Precision& precision, MemoryBytes& memory) {
-  const double parameters =
-      static_cast<double>(memory.parameters) / static_cast<double>(SizeOf(precision.parameters));
-  memory.gradients += static_cast<std::int64_t>(engine.bytes_per_parameter * parameters);
-  memory.activations +=
-      static_cast<std::int64_t>(engine.activation_share * static_cast<double>(memory.activations));
+namespace {
+
+void AddEngineMemory(const EngineProfile& engine, const Precision& types, double logits,
+                     MemoryBytes& memory) {
+  const auto scale = [](std::int64_t& bytes, double by) {
+    bytes = static_cast<std::int64_t>(by * static_cast<double>(bytes));
+  };
+  if (types.compute == DType::kF16) {
+    // The states are two moments and a copy of the weights.
+    const double updated = static_cast<double>(memory.optimizer) / (3.0 * SizeOf(types.optimizer));
+    scale(memory.gradients, engine.fp16_gradient_bytes / SizeOf(types.gradients));
+    memory.gradients += static_cast<std::int64_t>(engine.fp16_update_bytes * updated);
+  } else if (types.compute == DType::kBF16) {
+    scale(memory.gradients, engine.bf16_gradient_bytes / SizeOf(types.gradients));
+  }
+  scale(memory.activations, 1 + engine.activation_share);
+  scale(memory.workspace, 1 + engine.activation_share);
+  memory.workspace += static_cast<std::int64_t>(engine.logit_bytes * logits);
+}
+
+}  // namespace
+
+MemoryBytes WorstRankMemory(const EngineProfile& engine, const ModelSpec& model, const Workload& workload,
+                            const ParallelPlan& plan) {
+  const PlanMemory memory(model, workload, plan);
+  const LocalDims dims = LocalDimsOf(model, workload, plan);
+  const double logits = static_cast<double>(dims.tokens) * static_cast<double>(dims.vocab);
+  MemoryBytes worst;
+  for (const RankLoad& load : LargestLoads(model, workload, plan)) {
+    MemoryBytes bytes = memory.Of(load);
+    AddEngineMemory(engine, workload.precision, load.place.last ? logits : 0, bytes);
+    if (bytes.Arena() > worst.Arena()) worst = bytes;
+  }
+  return worst;
 }
 
 ParallelPlan WithEngineOverlap(const EngineProfile& engine, ParallelPlan plan) {

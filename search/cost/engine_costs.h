@@ -5,19 +5,21 @@
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/stage_costs.h"
 #include "search/plan/cluster/engine_profile.h"
+#include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
-#include "search/plan/precision.h"
+#include "search/plan/workload.h"
 
 namespace autocfg {
 
 // Adds its further passes to the layers, `pass_s` seconds each, and repeats whole layers if it does so.
 void AddEngineCosts(const EngineProfile& engine, const ParallelPlan& plan, double pass_s, BlockCosts& blocks);
 
-// Returns whether AddEngineMemory adds any.
+// Returns whether its memory is another than ours, without that of its device.
 bool NeedsMemory(const EngineProfile& engine);
 
-// Adds the memory that it needs beside ours, without that of its device.
-void AddEngineMemory(const EngineProfile& engine, const Precision& precision, MemoryBytes& memory);
+// As WorstRankMemory of memory_model.h, with the memory of the engine.
+MemoryBytes WorstRankMemory(const EngineProfile& engine, const ModelSpec& model, const Workload& workload,
+                            const ParallelPlan& plan);
 
 // Returns the plan with the overlap that it always has.
 ParallelPlan WithEngineOverlap(const EngineProfile& engine, ParallelPlan plan);

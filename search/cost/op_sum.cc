@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "search/cost/unit_overlap.h"
+
 namespace autocfg {
 namespace {
 
@@ -46,13 +48,14 @@ OpSum SumOps(const ParallelPlan& plan, const std::vector<OpDesc>& ops, const Sec
   return sum;
 }
 
-double ExposedSeconds(const ChunkedProduct& chunked, const SecondsOfOp& seconds) {
-  double computed_s = 0, reduced_s = 0;
+double ExposedSeconds(const ChunkedProduct& chunked, const SecondsOfOp& seconds, double contention) {
+  double alone_s = 0, computed_s = 0, reduced_s = 0;
   for (std::size_t i = 0; i < chunked.reductions.size(); ++i) {
-    computed_s += chunked.products_s[i];
+    alone_s += chunked.products_s[i];
+    computed_s += SecondsBeside(chunked.products_s[i], reduced_s - computed_s, contention);
     reduced_s = std::max(reduced_s, computed_s) + seconds(chunked.reductions[i]);
   }
-  return std::max(0.0, reduced_s - computed_s);
+  return std::max(computed_s, reduced_s) - alone_s;
 }
 
 }  // namespace autocfg

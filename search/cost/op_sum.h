@@ -31,8 +31,9 @@ using SecondsOfOp = std::function<double(const OpDesc&)>;
 // `seconds`: of an op without communication.
 OpSum SumOps(const ParallelPlan& plan, const std::vector<OpDesc>& ops, const SecondsOfOp& seconds);
 
-// Returns the seconds in which the reductions of a product run and its chunks do not: each runs once its
-// chunk is computed and the one before it has ended. `seconds`: of a reduction.
-double ExposedSeconds(const ChunkedProduct& chunked, const SecondsOfOp& seconds);
+// Returns what a product's reductions add to the seconds of its chunks: each runs once its chunk is computed
+// and the one before it has ended. `seconds`: of a reduction. `contention`: the share of its time that it
+// takes from the chunk beside it.
+double ExposedSeconds(const ChunkedProduct& chunked, const SecondsOfOp& seconds, double contention = 0);
 
 }  // namespace autocfg

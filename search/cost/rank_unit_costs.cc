@@ -53,7 +53,7 @@ double RankUnitCosts::ReductionsAfterCompute() const {
   }
   double of_compute_s = 0;
   for (const UnitSeconds& block : compute) of_compute_s += block.reduce_s;
-  return ReductionsAfter(std::max(0.0, AllReductions() - of_compute_s), compute);
+  return ReductionsAfter(std::max(0.0, AllReductions() - of_compute_s), compute, blocks_.units.contention);
 }
 
 double RankUnitCosts::WaitForParameters(double gather_norms_s) const {
@@ -85,7 +85,7 @@ double RankUnitCosts::WaitForParameters(double gather_norms_s) const {
       units.push_back({gather.layer, needed_s});
   }
   if (has_output_) units.push_back({gather.output_layer, head_s});
-  return WaitForGathers(units);
+  return WaitForGathers(units, blocks_.units.contention);
 }
 
 }  // namespace autocfg

@@ -47,7 +47,8 @@ double ComputeSeconds(const std::vector<UnitSeconds>& blocks) {
 void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, StageCosts& c) {
   const UnitTimes &gather = blocks.units.gather, &add = blocks.units.add;
   const UnitOverlap overlap{.gathers = blocks.units.hidden && OverlapsParameters(plan),
-                            .reduces = blocks.units.hidden && OverlapsGradients(plan)};
+                            .reduces = blocks.units.hidden && OverlapsGradients(plan),
+                            .contention = blocks.units.contention};
   if (ShardsParameters(plan)) {
     std::vector<UnitSeconds> forward = {{gather.token_embedding, blocks.embedding.forward_s}};
     if (gather.positions > 0) forward.push_back({gather.positions, blocks.positions.forward_s});

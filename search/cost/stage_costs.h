@@ -18,7 +18,8 @@ struct UnitTimes {
 // What units cost that are gathered or reduced in computes (unit_ops.h).
 struct UnitCosts {
   UnitTimes gather, reduce, add;
-  bool hidden = false;  // collectives run beside computes
+  bool hidden = false;    // collectives run beside computes
+  double contention = 0;  // the share of their time that they take from those
 };
 
 // The costs of the blocks of a model, of which those of a stage are the sum.

@@ -6,6 +6,12 @@
 
 namespace autocfg {
 
+double SecondsBeside(double compute_s, double hidden_s, double contention) {
+  const double lost_s = contention * std::max(0.0, hidden_s);
+  // Either the collectives end first, or the compute runs beside them to its end.
+  return compute_s + lost_s >= hidden_s ? compute_s + lost_s : compute_s / (1 - contention);
+}
+
 double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap) {
   double now_s = 0;   // end of the computes
   double lane_s = 0;  // end of the collectives
@@ -51,7 +57,7 @@ double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overl
       if (overlap.gathers) gathered_s = gather();
     }
     if (block.reduce_s > 0) finish(buffer_of(i));
-    now_s += block.compute_s;
+    now_s += SecondsBeside(block.compute_s, lane_s - now_s, overlap.contention);
     if (block.reduce_s == 0) continue;
     lane_s = std::max(now_s, lane_s) + block.reduce_s;
     pending[pending_count++] = {buffer_of(i), lane_s, block.add_s};
@@ -61,22 +67,23 @@ double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overl
   return now_s;
 }
 
-double ReductionsAfter(double earlier_s, const std::vector<UnitSeconds>& blocks) {
-  double computed_s = 0, reduced_s = earlier_s;
+double ReductionsAfter(double earlier_s, const std::vector<UnitSeconds>& blocks, double contention) {
+  double alone_s = 0, computed_s = 0, reduced_s = earlier_s;
   for (const UnitSeconds& block : blocks) {
-    computed_s += block.compute_s;
+    alone_s += block.compute_s;
+    computed_s += SecondsBeside(block.compute_s, reduced_s - computed_s, contention);
     if (block.reduce_s > 0) reduced_s = std::max(reduced_s, computed_s) + block.reduce_s;
   }
-  return std::max(0.0, reduced_s - computed_s);
+  return std::max(computed_s, reduced_s) - alone_s;
 }
 
-double WaitForGathers(const std::vector<GatheredUnit>& units) {
+double WaitForGathers(const std::vector<GatheredUnit>& units, double contention) {
   double gathered_s = 0, wait_s = 0;
   for (const GatheredUnit& unit : units) {
     gathered_s += unit.gather_s;
     wait_s = std::max(wait_s, gathered_s - unit.needed_s);
   }
-  return wait_s;
+  return wait_s + contention * (gathered_s - wait_s);
 }
 
 }  // namespace autocfg

@@ -18,7 +18,12 @@ struct UnitSeconds {
 struct UnitOverlap {
   bool gathers = false;  // one unit ahead
   bool reduces = false;  // until a buffer of two is needed again
+  double contention = 0;
 };
+
+// Returns the seconds of a compute whose first `hidden_s`, at most, run beside collectives. They take
+// `contention` of that time from it, a share from 0 to 1 (DeviceEfficiency::overlap_contention).
+double SecondsBeside(double compute_s, double hidden_s, double contention);
 
 // Returns the seconds of an action of these blocks, whose units pass through two buffers in turn, but for
 // those with their own. Block i + 2 writes its gradient once that of block i is reduced and added. Without
@@ -26,9 +31,9 @@ struct UnitOverlap {
 // unit_ops.h chooses the buffer by the number.
 double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap);
 
-// Returns the seconds from the end of the blocks' computes until the last of their reductions has ended. Each
-// runs once its block is computed. `earlier_s`: of reductions that come before all of them.
-double ReductionsAfter(double earlier_s, const std::vector<UnitSeconds>& blocks);
+// Returns by how many seconds the last of the blocks' reductions ends later than their computes alone would.
+// Each runs once its block is computed. `earlier_s`: of reductions that come before all of them.
+double ReductionsAfter(double earlier_s, const std::vector<UnitSeconds>& blocks, double contention = 0);
 
 // A unit that is gathered from the start of a step on.
 struct GatheredUnit {
@@ -37,7 +42,7 @@ struct GatheredUnit {
 };
 
 // Returns how much later than the gathers the first forward must start, so that it never waits for one of
-// them. They run in this order.
-double WaitForGathers(const std::vector<GatheredUnit>& units);
+// them, plus what those that run after that take from the forwards. They run in this order.
+double WaitForGathers(const std::vector<GatheredUnit>& units, double contention = 0);
 
 }  // namespace autocfg

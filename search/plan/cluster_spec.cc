@@ -131,6 +131,7 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
         Figure{"efficiency.inter_node_message", efficiency.inter_node_message, kMinFraction, 1, kShare},
         Figure{"efficiency.optimizer", efficiency.optimizer, kMinFraction, 1, kShare},
         Figure{"efficiency.data_exposed", efficiency.data_exposed, kMinFraction, 1, kShare},
+        Figure{"efficiency.overlap_contention", efficiency.overlap_contention.value_or(0), 0, 1, kShare},
         Figure{"efficiency.op_overhead_s", efficiency.op_overhead_s.value_or(0), 0, kMaxSeconds, kTime},
         Figure{"intra_node_bytes_per_s", group.intra_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond,
                kBandwidth},
@@ -167,6 +168,11 @@ std::int64_t RankCount(const ClusterSpec& cluster) {
 bool HidesCollectives(const ClusterSpec& cluster) {
   return std::none_of(cluster.groups.begin(), cluster.groups.end(),
                       [](const NodeGroup& group) { return group.device.kind == DeviceKind::kCpu; });
+}
+
+double OverlapContention(const ClusterSpec& cluster) {
+  if (cluster.groups.empty() || !HidesCollectives(cluster)) return 0;
+  return cluster.groups.front().device.efficiency.overlap_contention.value_or(0);
 }
 
 std::int64_t MemoryCapacity(const ClusterSpec& cluster) {

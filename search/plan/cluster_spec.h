@@ -37,6 +37,9 @@ struct DeviceEfficiency {
   // of the time of collectives over the data group, what a step waits for (1): frameworks hide some of them,
   // or reduce in a narrower type
   double data_exposed = 0;
+  // of the time of a collective that runs beside computes, what it takes from them, because it needs
+  // multiprocessors and memory bandwidth. Not of messages between stages. Empty: unknown, and counted as 0
+  std::optional<double> overlap_contention = {};
   std::optional<double> op_overhead_s = {};  // added to every op: launch, ramp-up and ramp-down
 
   bool operator==(const DeviceEfficiency&) const = default;
@@ -66,9 +69,12 @@ struct NodeGroup {
   DeviceSpec device = {};
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 1;  // ranks per node on a CPU cluster
+  // Links of one rank, in one direction. Where ranks share the interfaces of their node, each has its share:
+  // those of the node together, divided by its ranks.
   double intra_node_bytes_per_s = 0;
   double inter_node_bytes_per_s = 0;
-  std::optional<double> intra_node_latency_s = {};  // empty: unknown
+  // Of a message, and of each step of a collective. Empty: unknown.
+  std::optional<double> intra_node_latency_s = {};
   std::optional<double> inter_node_latency_s = {};
   // Time in which the host issues one compute op of a rank. A forward or backward takes at least
   // this long for each of them, however fast the device is. Empty: unknown, and counted as 0.
@@ -93,6 +99,10 @@ std::int64_t RankCount(const ClusterSpec& cluster);
 
 // Returns whether collectives run beside computes. Those of a CPU are computed by the rank's own core.
 bool HidesCollectives(const ClusterSpec& cluster);
+
+// Returns the share of their time that hidden collectives take from the computes beside them, of the first
+// group; 0 without groups, and where none are hidden.
+double OverlapContention(const ClusterSpec& cluster);
 
 // Returns the smallest memory of any rank's device, in bytes.
 std::int64_t MemoryCapacity(const ClusterSpec& cluster);

@@ -17,8 +17,8 @@ struct Precision {
   DType gradients = DType::kF32;      // accumulated gradients
   DType optimizer = DType::kF32;      // first and second moments
   DType communication = DType::kF32;  // gradient reduction
-  // The products of layers take operands of one byte, which casts make of the compute type. Predicted, not
-  // run.
+  // The products of layers take operands of one byte, which casts make of the compute type; that of the
+  // output layer does not. Predicted, not run.
   bool fp8_products = false;
   bool master_weights = false;  // the optimizer keeps a copy of the weights in its type
 
@@ -26,8 +26,8 @@ struct Precision {
 };
 
 // Parses "fp64", "fp32", "bf16", "fp16" or "fp8"; empty for any other name. fp64 and fp32 use one type for
-// everything. fp8 is bf16 with products in fp8 (Micikevicius et al. 2022). bf16 and fp16 compute in two
-// bytes, with fp32 statistics, gradients, moments and master weights.
+// everything. bf16 and fp16 compute in two bytes, with fp32 statistics, gradients, moments and master
+// weights. fp8 is bf16 with the products of layers in fp8 (Micikevicius et al. 2022).
 std::optional<Precision> ParsePrecision(std::string_view name);
 
 // Returns "unknown precision 'fp17'; expected fp64, fp32, bf16, fp16 or fp8", with `name` made printable.

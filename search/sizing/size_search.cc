@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "search/cost/op_times/cluster_op_times.h"
+#include "search/plan/memory_margin.h"
 #include "search/planner/search_loop.h"
 #include "search/predict/prediction_interval.h"
 #include "search/sizing/model_family.h"
@@ -88,14 +89,15 @@ absl::StatusOr<SizedModel> TryModel(const SizeQuestion& question, const ModelSpe
   const auto times = ClusterOpTimes::Create(cluster, question.precision);
   if (!times.ok()) return times.status();
   const std::int64_t overhead = DeviceOverheadBytes(cluster);
-  auto loop =
-      SearchLoop::Create(model, sized.workload, cluster, SizeSpace(cluster), {.predict_only = true}, watch);
+  const double margin = DefaultMemoryMargin(cluster);
+  auto loop = SearchLoop::Create(model, sized.workload, cluster, SizeSpace(cluster),
+                                 {.predict_only = true, .memory_margin = margin}, watch);
   if (!loop.ok()) return loop.status();
   if (loop->phase() == SearchPhase::kCalibrating) {  // else no plan fits
     auto status = loop->SetCalibration(std::shared_ptr<const OpTimeModel>(*times), overhead);
     if (!status.ok()) return status;
   }
-  CostModel costs(model, sized.workload, cluster, *times);
+  CostModel costs(model, sized.workload, cluster, *times, overhead, margin);
   const std::vector<RankedPlan> ranking = loop->Ranking(1);
   if (ranking.empty()) {
     ExplainNone(*loop, costs, sized);

@@ -109,6 +109,8 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
       Positive(fractions, field.name, device.efficiency.*field.member);
     fractions.Number("matmul_k_half", device.efficiency.matmul_k_half);
     fractions.Number("attention_head_dim_half", device.efficiency.attention_head_dim_half);
+    if (fractions.Find("overlap_contention") != nullptr)
+      fractions.Number("overlap_contention", device.efficiency.overlap_contention.emplace());
     Optional(fractions, "op_overhead_s", device.efficiency.op_overhead_s);
     if (efficiency->is_object()) ReadSources(fractions, *efficiency);
     reader.Fail(fractions.Finish());
@@ -147,6 +149,8 @@ Json DeviceJson(const DeviceSpec& device) {
   if (device.efficiency.matmul_k_half > 0) efficiency["matmul_k_half"] = device.efficiency.matmul_k_half;
   if (device.efficiency.attention_head_dim_half > 0)
     efficiency["attention_head_dim_half"] = device.efficiency.attention_head_dim_half;
+  if (device.efficiency.overlap_contention)
+    efficiency["overlap_contention"] = *device.efficiency.overlap_contention;
   if (device.efficiency.op_overhead_s) efficiency["op_overhead_s"] = *device.efficiency.op_overhead_s;
   if (!efficiency.empty()) json["efficiency"] = efficiency;
   return json;

@@ -48,7 +48,10 @@ absl::StatusOr<EngineProfile> ParseEngineJson(const nlohmann::ordered_json& json
   reader.Bool("overlaps_gradients", engine.overlaps_gradients);
   reader.Bool("overlaps_parameters", engine.overlaps_parameters);
   reader.Number("step_s", engine.step_s);
-  reader.Number("bytes_per_parameter", engine.bytes_per_parameter);
+  reader.Number("bf16_gradient_bytes", engine.bf16_gradient_bytes);
+  reader.Number("fp16_gradient_bytes", engine.fp16_gradient_bytes);
+  reader.Number("fp16_update_bytes", engine.fp16_update_bytes);
+  reader.Number("logit_bytes", engine.logit_bytes);
   reader.Number("activation_share", engine.activation_share);
   reader.Size("overhead_bytes", engine.overhead_bytes, 0);
   if (json.is_object()) ReadSources(reader, json);

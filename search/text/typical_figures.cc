@@ -54,20 +54,23 @@ std::string Assume(ClusterSpec& cluster, Figures figures) {
       group.device.overhead_bytes = std::min(*typical.device.overhead_bytes, group.device.memory_bytes);
       assumed.push_back(fmt::format("overhead_bytes {}", *group.device.overhead_bytes));
     }
-    struct Time {
+    struct Known {
       std::string_view name;
       std::optional<double>& value;
       std::optional<double> typical;
       bool needed;
     };
-    for (const Time& time :
-         {Time{"efficiency.op_overhead_s", efficiency.op_overhead_s, typical.device.efficiency.op_overhead_s,
-               device},
-          Time{"intra_node_latency_s", group.intra_node_latency_s, typical.intra_node_latency_s, within},
-          Time{"inter_node_latency_s", group.inter_node_latency_s, typical.inter_node_latency_s, between}}) {
-      if (!time.needed || time.value) continue;
-      time.value = time.typical;
-      assumed.push_back(fmt::format("{} {:g}", time.name, *time.value));
+    for (const Known& figure :
+         {Known{"efficiency.op_overhead_s", efficiency.op_overhead_s, typical.device.efficiency.op_overhead_s,
+                device},
+          Known{"efficiency.overlap_contention", efficiency.overlap_contention,
+                typical.device.efficiency.overlap_contention,
+                device && group.device.kind == DeviceKind::kCuda},
+          Known{"intra_node_latency_s", group.intra_node_latency_s, typical.intra_node_latency_s, within},
+          Known{"inter_node_latency_s", group.inter_node_latency_s, typical.inter_node_latency_s, between}}) {
+      if (!figure.needed || figure.value) continue;
+      figure.value = figure.typical;
+      assumed.push_back(fmt::format("{} {:g}", figure.name, *figure.value));
     }
   }
   if (assumed.empty()) return "";

@@ -7,9 +7,10 @@
 
 namespace autocfg {
 
-// Fills in a described cluster's missing device efficiencies, a GPU's own memory overhead, and the latencies
-// of its links, from the preset a100-80gb-sxm (search/data/devices, each with its source). Returns a note
-// that says what was assumed and from where; empty if nothing was.
+// Fills in a described cluster's missing device efficiencies, a GPU's own memory overhead, what hidden
+// collectives take from its computes, and the latencies of its links, from the preset a100-80gb-sxm
+// (search/data/devices, each with its source). Returns a note that says what was assumed and from where;
+// empty if nothing was.
 std::string AssumeTypicalFigures(ClusterSpec& cluster);
 
 // As AssumeTypicalFigures, but only for the links. Used if the compute devices are measured.

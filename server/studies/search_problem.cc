@@ -246,6 +246,10 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   } else {
     AssumeTypicalLinkFigures(problem.cluster);
   }
+  if (EvidenceOf(problem) == Evidence::kPaced) {
+    // The paced device does not emulate it, and what is predicted is what is emulated.
+    for (NodeGroup& group : problem.cluster.groups) group.device.efficiency.overlap_contention = 0;
+  }
   if (absl::Status status = CheckEvidence(problem); !status.ok()) return status;
 
   for (const v1::SpaceAxis& axis : spec.space()) {

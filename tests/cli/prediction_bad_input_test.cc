@@ -169,7 +169,7 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
   const ScratchDirectory home;
   const std::string rates =
       R"("overhead_bytes": 0, "flops_per_s": {"bf16": 3e14}, "efficiency": {"matmul": 0.8, "attention_forward": 0.4,
-      "attention_backward": 0.4, "memory": 0.8, "intra_node": 0.8, "inter_node": 0.8, "op_overhead_s": 0})";
+      "attention_backward": 0.4, "memory": 0.8, "intra_node": 0.8, "inter_node": 0.8, "overlap_contention": 0, "op_overhead_s": 0})";
   const std::string links =
       R"("intra_node_bytes_per_s": 3e11, "intra_node_latency_s": 1e-6, "inter_node_bytes_per_s": 2.5e10, "inter_node_latency_s": 1e-5, "host_op_s": 0)";
   const auto write = [&](const std::string& device, const std::string& fields) {
@@ -188,6 +188,7 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
   EXPECT_THAT(assumed.err,
               testing::AllOf(testing::HasSubstr("note: "), testing::HasSubstr("of a100-80gb-sxm are assumed"),
                              testing::HasSubstr("efficiency.matmul 0.72"),
+                             testing::HasSubstr("efficiency.overlap_contention 0.6"),
                              testing::HasSubstr("overhead_bytes 2147483648"),
                              testing::HasSubstr("intra_node_latency_s 2.5e-06"),
                              testing::Not(testing::HasSubstr("inter_node"))));

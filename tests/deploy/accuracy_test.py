@@ -7,7 +7,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
-from measured_runs import a100_steps, published, scores, sources
+from measured_runs import a100_steps, engine_fits, published, scores, sources
 
 
 def row(**changes):
@@ -124,9 +124,53 @@ class Comparison(unittest.TestCase):
         both = [(published.run_of(row(peak_mem_GB="10", mem_kind=kind)), answer(1, total=12e9, overhead=2e9))
                 for kind in ("nvidia-smi, max over first/last nodes", "peak allocated")]
         out = (published.run_of(row(peak_mem_GB="OOM", derived_iter_time_s="")), answer(1, feasible=False))
-        result = published.memory_of(both + [out])
+        other = (published.run_of(row(row_id="op", peak_mem_GB="10", recompute="selective (op)")), answer(1, total=99e9))
+        result = published.memory_of(both + [out, other])
+        self.assertEqual(result["recomputed_what_no_option_says"], ["op"])
         self.assertEqual([one["error_percent"] for one in result["runs"]], [20.0, 0.0])
         self.assertEqual((result["rows"], result["ran_out_of_memory"], result["of_them_predicted_not_to_fit"]), (2, 1, 1))
+
+
+class RateProgram(FakeProgram):
+    """Takes the longer, the less of the peak the device reaches in products: 1 s at `rate` of it."""
+
+    def __init__(self, rate):
+        super().__init__()
+        self.rate = rate
+
+    def predict(self, requests):
+        return [answer(self.rate / request["cluster"]["device"]["efficiency"]["matmul"]) for request in requests]
+
+
+class EngineFits(unittest.TestCase):
+    def runs_of(self, seconds_by_table):
+        runs = []
+        for table, seconds in seconds_by_table.items():
+            one = row(row_id=table, source_table=table, derived_iter_time_s=str(seconds), zero="distributed optimizer")
+            runs.append((sources.source_of(table), published.run_of(one, engine=True)))
+        return runs
+
+    def test_figures_come_from_the_other_publications(self):
+        fitted = engine_fits.fitted_figures("nemo")
+        self.assertEqual(list(fitted), ["matmul"])
+        # One publication ran at 1.08 of the device's rate, the other one at 1.35 of it.
+        base = engine_fits.data_of("devices", "h100-sxm")["device"]["efficiency"]["matmul"] / fitted["matmul"]
+        results = engine_fits.left_out_publications(RateProgram(base), self.runs_of({"NeMo 25.02": 1 / 1.08, "Megatron-Bridge": 1 / 1.35}))
+        by_source = {name: (one["figures"], one["step_time"]["worst_error_percent"]) for name, one in results.items()}
+        self.assertEqual(by_source["NeMo performance summaries"], ({"matmul": 1.35}, 20.0))
+        self.assertEqual(by_source["Megatron-Bridge performance summaries"], ({"matmul": 1.08}, 25.0))
+
+    def test_one_publication_says_nothing_of_itself(self):
+        tables = {"llm-foundry benchmarking README: H100 80GB BF16": 1, "llm-foundry benchmarking README: A100 40GB": 1}
+        self.assertEqual(engine_fits.left_out_publications(RateProgram(1), self.runs_of(tables)), {})
+
+    def test_the_values_of_the_files_are_emulated(self):
+        for engine in ("deepspeed", "megatron", "nemo", "torchtitan"):
+            fitted = engine_fits.fitted_figures(engine)
+            request = {"cluster": {"device": "a100-80gb-sxm", "nodes": 2, "gpus_per_node": 8}}
+            same = engine_fits.with_figures(request, fitted, fitted)["cluster"]
+            self.assertEqual(same["device"]["efficiency"], engine_fits.data_of("devices", "a100-80gb-sxm")["device"]["efficiency"])
+            self.assertEqual((same["nodes"], request["cluster"]["device"]), (2, "a100-80gb-sxm"))
 
 
 class Scores(unittest.TestCase):

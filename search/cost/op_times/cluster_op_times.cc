@@ -63,9 +63,14 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
                     .bytes_per_s = group.device.memory_bytes_per_s * efficiency.memory * engine.memory,
                     .multiprocessors = group.device.multiprocessors};
   times->casts_products_ = precision.fp8_products;
-  // Attention stays in the compute type.
+  // Attention and the output layer stay in the compute type.
   Precision compute = precision;
   compute.fp8_products = false;
+  if (precision.fp8_products) {
+    auto output_layer = Create(cluster, compute);
+    if (!output_layer.ok()) return output_layer.status();
+    times->output_layer_ = *std::move(output_layer);
+  }
   const double attention_peak = PeakFlops(group.device, compute).value_or(*peak);
   const auto attention = [&](double share) {
     return FusedAttentionDevice{.flops_per_s = attention_peak * share,

@@ -29,6 +29,8 @@ class ClusterOpTimes final : public OpTimeModel {
                                                                       const Precision& precision);
 
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override;
+  // With precision fp8, that of the compute type.
+  const OpTimeModel& OutputLayer() const override { return output_layer_ ? *output_layer_ : *this; }
   double HostOpSeconds() const override { return host_op_s_; }
 
  private:
@@ -45,6 +47,7 @@ class ClusterOpTimes final : public OpTimeModel {
   double host_op_s_ = 0;
   std::int64_t gpus_per_node_ = 1;
   Links links_;
+  std::shared_ptr<const ClusterOpTimes> output_layer_;  // null: as all others
 };
 
 }  // namespace autocfg

@@ -17,6 +17,9 @@ class OpTimeModel {
   // without a group does not depend on the plan.
   virtual double Seconds(const OpDesc& op, const ParallelPlan& plan) const = 0;
 
+  // Returns the op times of the output layer, whose products may have another type than those of layers.
+  virtual const OpTimeModel& OutputLayer() const { return *this; }
+
   // Returns the seconds in which the host issues one op of a rank while the device runs earlier ones. A
   // forward or a backward takes at least that long for each of its computes. 0 if measured times already
   // include it.

@@ -20,7 +20,10 @@ absl::Status Validate(const EngineProfile& engine) {
         Bound{"intra_node", engine.intra_node, 0.05, 1.5}, Bound{"inter_node", engine.inter_node, 0.05, 1.5},
         Bound{"forward_passes", engine.forward_passes, 0, 1000},
         Bound{"backward_passes", engine.backward_passes, 0, 1000}, Bound{"step_s", engine.step_s, 0, 1},
-        Bound{"bytes_per_parameter", engine.bytes_per_parameter, 0, 64},
+        Bound{"bf16_gradient_bytes", engine.bf16_gradient_bytes, 0, 64},
+        Bound{"fp16_gradient_bytes", engine.fp16_gradient_bytes, 0, 64},
+        Bound{"fp16_update_bytes", engine.fp16_update_bytes, 0, 64},
+        Bound{"logit_bytes", engine.logit_bytes, 0, 64},
         Bound{"activation_share", engine.activation_share, 0, 10},
         Bound{"overhead_bytes", static_cast<double>(engine.overhead_bytes), 0, 1e12}}) {
     if (!std::isfinite(figure.value) || figure.value < figure.least || figure.value > figure.most) {

@@ -36,9 +36,14 @@ struct EngineProfile {
   bool overlaps_gradients = false;
   bool overlaps_parameters = false;
   double step_s = 0;  // once a step, beside all ops
-  // Memory that our engine does not need.
-  double bytes_per_parameter = 0;   // of each parameter that a rank holds whole
-  double activation_share = 0;      // of the activations: what its allocator cannot use
+  // Its memory. Of each parameter whose gradient a rank accumulates, with bf16 and with fp16: ours are fp32.
+  double bf16_gradient_bytes = 4;
+  double fp16_gradient_bytes = 4;
+  double fp16_update_bytes = 0;  // with fp16, of each parameter that a rank updates: its gradient in fp32
+  // Of each logit of a microbatch, beside the two bytes that ours takes: copies in fp32.
+  double logit_bytes = 0;
+  // Of our activations and workspace: what it keeps beside them, or its allocator cannot use.
+  double activation_share = 0;
   std::int64_t overhead_bytes = 0;  // beside the device's own
 
   bool operator==(const EngineProfile&) const = default;

@@ -178,6 +178,7 @@ ClusterSpec SomeCluster() {
                                  .inter_node_message = 0.62,
                                  .optimizer = 0.63,
                                  .data_exposed = 0.64,
+                                 .overlap_contention = 0.65,
                                  .op_overhead_s = 0.7}};
   group.nodes = 7;
   group.gpus_per_node = 8;

@@ -29,6 +29,11 @@ TEST(ExposedSeconds, IsWhatTheProductsDoNotHide) {
   EXPECT_EQ(ExposedSeconds(Chunks({1, 9}, {4, 2}), SizeOfOp), 2);
   EXPECT_EQ(ExposedSeconds(Chunks({9, 1}, {4, 2}), SizeOfOp), 5) << "the second sum waits for the first";
   EXPECT_EQ(ExposedSeconds(Chunks({}, {}), SizeOfOp), 0);
+  // Three of four sums run beside products, and take half of their time from them.
+  EXPECT_EQ(ExposedSeconds(Chunks({5, 5, 5, 5}, {3, 3, 3, 3}), SizeOfOp, 0.5), 3 * 1.5 + 3);
+  EXPECT_EQ(ExposedSeconds(Chunks({5, 5, 5, 5}, {3, 3, 3, 3}), SizeOfOp, 1), 4 * 3)
+      << "as if none were hidden";
+  EXPECT_EQ(ExposedSeconds(Chunks({5}, {3}), SizeOfOp, 0.5), 3);
 }
 
 TEST(SumOps, FindsTheChunksOfALayer) {

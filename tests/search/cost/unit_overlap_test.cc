@@ -240,6 +240,77 @@ TEST(ReductionsAfter, EqualsASimulation) {
   }
 }
 
+// A compute of 10 s beside collectives of 4 s loses 2 s to them if they take half of their time.
+TEST(SecondsBeside, TakesItsShareOfHiddenTime) {
+  EXPECT_EQ(SecondsBeside(10, 4, 0.5), 12);
+  EXPECT_EQ(SecondsBeside(10, 0, 0.5), 10);
+  EXPECT_EQ(SecondsBeside(10, -3, 0.5), 10) << "they ended before";
+  EXPECT_EQ(SecondsBeside(10, 50, 0.5), 20) << "at half its speed to its end";
+  EXPECT_EQ(SecondsBeside(10, 20, 0.5), 20);
+  EXPECT_EQ(SecondsBeside(10, 50, 0), 10);
+  EXPECT_EQ(SecondsBeside(10, 50, 1), 60) << "no overlap at all";
+  EXPECT_EQ(SecondsBeside(0, 50, 1), 50);
+}
+
+UnitOverlap Contended(UnitOverlap overlap, double contention) {
+  overlap.contention = contention;
+  return overlap;
+}
+
+TEST(StreamedSeconds, HiddenCollectivesTakeFromComputes) {
+  // The gathers of the last two blocks, 3 s each, and nothing else is hidden.
+  EXPECT_EQ(StreamedSeconds({{2, 5}, {3, 5}, {3, 5}}, Contended(kGathers, 0.5)),
+            2 + (5 + 1.5) + (5 + 1.5) + 5);
+  // The gather of 9 s ends 2 + 9 s after the begin. The compute beside it runs at half its speed for those
+  // 9 s, and would need 10 s at that speed.
+  EXPECT_EQ(StreamedSeconds({{2, 5}, {9, 5}}, Contended(kGathers, 0.5)), 2 + (5 + 4.5) + 5);
+  EXPECT_EQ(StreamedSeconds({{2, 4}, {9, 5}}, Contended(kGathers, 0.5)), 2 + 9 + 5) << "exposed in part";
+  EXPECT_EQ(StreamedSeconds({{0, 5, 3}, {0, 5, 3}}, Contended(kReduces, 0.5)), 5 + (5 + 1.5) + 3);
+}
+
+// Between all hidden and nothing hidden, and the more the larger the share.
+TEST(StreamedSeconds, ContentionIsBetweenOverlapAndNone) {
+  std::mt19937_64 random(33);
+  int slower = 0;
+  for (int i = 0; i < 600; ++i) {
+    const std::vector<UnitSeconds> blocks = RandomBlocks(random);
+    const double sum_s = AllSeconds(blocks);
+    for (const UnitOverlap overlap : {kNeither, kGathers, kReduces, kBoth}) {
+      double before_s = StreamedSeconds(blocks, overlap);
+      for (const double contention : {0.25, 0.5, 0.75, 1.0}) {
+        const double seconds = StreamedSeconds(blocks, Contended(overlap, contention));
+        EXPECT_GE(seconds, before_s * (1 - 1e-12)) << "list " << i << ", " << contention;
+        EXPECT_LE(seconds, sum_s * (1 + 1e-12)) << "list " << i << ", " << contention;
+        slower += seconds > before_s * 1.001;
+        before_s = seconds;
+      }
+    }
+  }
+  EXPECT_GT(slower, 1000);
+}
+
+TEST(ReductionsAfter, HiddenReductionsTakeFromComputes) {
+  // Two of three reductions of 2 s run beside computes, which end 2 s later; the last one follows.
+  EXPECT_EQ(ReductionsAfter(0, {{0, 5, 2}, {0, 5, 2}, {0, 5, 2}}, 0.5), 2 * 1 + 2);
+  EXPECT_EQ(ReductionsAfter(8, {{0, 5}, {0, 5}}, 0.5), 4) << "all of them hidden";
+  EXPECT_EQ(ReductionsAfter(30, {{0, 5}, {0, 5}}, 0.5), 20) << "computes at half their speed end first";
+  std::mt19937_64 random(34);
+  for (int i = 0; i < 300; ++i) {
+    const std::vector<UnitSeconds> blocks = RandomBlocks(random);
+    double reduced_s = 0;
+    for (const UnitSeconds& block : blocks) reduced_s += block.reduce_s;
+    const double none_s = ReductionsAfter(0, blocks), half_s = ReductionsAfter(0, blocks, 0.5);
+    EXPECT_GE(half_s, none_s * (1 - 1e-12));
+    EXPECT_LE(half_s, ReductionsAfter(0, blocks, 1) + 1e-12);
+    EXPECT_NEAR(ReductionsAfter(0, blocks, 1), reduced_s, 1e-9) << "as if nothing were hidden";
+  }
+}
+
+TEST(WaitForGathers, HiddenGathersTakeFromForwards) {
+  EXPECT_EQ(WaitForGathers({{3, 0}, {2, 4}, {2, 8}}, 0.5), 3 + 0.5 * 4) << "3 s of 7 are waited for";
+  EXPECT_EQ(WaitForGathers({{3, 0}}, 0.5), 3) << "none is hidden";
+}
+
 TEST(WaitForGathers, NoForwardWaits) {
   EXPECT_EQ(WaitForGathers({}), 0);
   EXPECT_EQ(WaitForGathers({{3, 0}}), 3);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
@@ -64,6 +66,7 @@ TEST(EnginePrediction, WholeLayersRepeatTheLastProductAndItsSum) {
 TEST(EnginePrediction, GathersOfABackwardMayBeHidden) {
   constexpr const char* kPlan = "tp=8,mbs=2,sp=1";
   Asked ask;
+  ask.cluster.groups[0].device.efficiency.overlap_contention = 0;
   const double all = ask(kPlan).prediction.breakdown.tp_comm;
   ask.cluster.engine.hides_backward_gathers = true;
   const double some = ask(kPlan).prediction.breakdown.tp_comm;
@@ -101,13 +104,52 @@ TEST(EnginePrediction, SharesHostAndStep) {
 TEST(EnginePrediction, MemoryBesideOurs) {
   Asked ask;
   const MemoryBytes ours = ask("tp=8,mbs=2").prediction.memory;
-  ask.cluster.engine.bytes_per_parameter = 4;
+  ask.cluster.engine.bf16_gradient_bytes = 6;
+  ask.cluster.engine.fp16_update_bytes = 4;
   ask.cluster.engine.activation_share = 0.25;
   ask.cluster.engine.overhead_bytes = 1000;
   const MemoryBytes more = ask("tp=8,mbs=2").prediction.memory;
-  EXPECT_EQ(more.gradients - ours.gradients, 2 * ours.parameters) << "of two bytes each";
+  EXPECT_EQ(more.gradients - ours.gradients, ours.parameters) << "two bytes more, as large as a parameter";
   EXPECT_EQ(more.activations - ours.activations, ours.activations / 4);
+  EXPECT_NEAR(static_cast<double>(more.workspace - ours.workspace),
+              0.25 * static_cast<double>(ours.workspace), 1);
   EXPECT_EQ(more.device_overhead - ours.device_overhead, 1000);
+  EXPECT_EQ(more.parameters, ours.parameters);
+  EXPECT_EQ(more.optimizer, ours.optimizer);
+}
+
+// Gradients that accumulate in fp16 and are copied to fp32 by the ranks that update them.
+TEST(EnginePrediction, MemoryOfGradientsInFp16) {
+  constexpr const char* kPlan = "tp=4,dp=2,mbs=2,zero=1";
+  Asked ask;
+  ask.workload.precision = *ParsePrecision("fp16");
+  const MemoryBytes ours = ask(kPlan).prediction.memory;
+  ask.cluster.engine.fp16_gradient_bytes = 2;
+  const MemoryBytes less = ask(kPlan).prediction.memory;
+  EXPECT_EQ(less.gradients, ours.parameters);
+  ask.cluster.engine.fp16_update_bytes = 4;
+  const MemoryBytes more = ask(kPlan).prediction.memory;
+  EXPECT_EQ(more.gradients - less.gradients, ours.optimizer / 3) << "4 bytes where the states take 12";
+  EXPECT_NEAR(static_cast<double>(more.gradients), 2.0 * static_cast<double>(ours.parameters), 1e6)
+      << "half of the parameters are updated by a rank of two";
+  ask.workload.precision = *ParsePrecision("bf16");
+  EXPECT_EQ(ask(kPlan).prediction.memory, ours) << "bf16 is as before";
+}
+
+// The logits are in the memory of the rank that has the output layer, which may become the largest one.
+TEST(EnginePrediction, MemoryOfLogits) {
+  Asked ask;
+  const auto logits = [&](const char* plan) {
+    ask.cluster.engine.logit_bytes = 0;
+    const MemoryBytes without = ask(plan).prediction.memory;
+    ask.cluster.engine.logit_bytes = 8;
+    return ask(plan).prediction.memory.Arena() - without.Arena();
+  };
+  const std::int64_t vocab = 51200;
+  EXPECT_EQ(logits("tp=8,mbs=2"), 8 * 2 * 2048 * vocab / 8);
+  // The first of four ranks keeps four microbatches, the last one keeps one, and its logits are less than
+  // that.
+  EXPECT_EQ(logits("tp=2,pp=4,mbs=1"), 0);
 }
 
 TEST(EnginePrediction, ItsOverlapIsPartOfItsPlans) {
@@ -119,6 +161,42 @@ TEST(EnginePrediction, ItsOverlapIsPartOfItsPlans) {
   const ParallelPlan whole = ask("tp=8,mbs=1").plan;
   EXPECT_FALSE(whole.grad_overlap) << "nothing to act on";
   EXPECT_FALSE(whole.param_overlap);
+}
+
+// What collectives take from the computes that hide them is part of a step, on GPUs alone.
+TEST(EnginePrediction, HiddenCollectivesTakeFromComputes) {
+  for (const char* plan : {"dp=8,mbs=1,zero=3,grad_overlap=1,param_overlap=1", "dp=8,mbs=1,grad_overlap=1",
+                           "dp=8,mbs=1,zero=1,grad_overlap=1,param_overlap=1", "tp=8,mbs=2,tp_overlap=4"}) {
+    Asked ask;
+    std::optional<double>& contention = ask.cluster.groups[0].device.efficiency.overlap_contention;
+    contention = 0;
+    const double none = ask(plan).prediction.step_time_s;
+    contention = 0.5;
+    const double half = ask(plan).prediction.step_time_s;
+    contention = 1;
+    const double all = ask(plan).prediction.step_time_s;
+    EXPECT_GT(half, none * 1.001) << plan;
+    EXPECT_GT(all, half) << plan;
+    ask.cluster.groups[0].device.kind = DeviceKind::kCpu;
+    const double cpu = ask(plan).prediction.step_time_s;
+    contention = 0;
+    EXPECT_EQ(ask(plan).prediction.step_time_s, cpu) << plan;
+  }
+  Asked ask;
+  ask.cluster.groups[0].device.efficiency.overlap_contention = 0;
+  const double none = ask("tp=8,mbs=2").prediction.step_time_s;
+  ask.cluster.groups[0].device.efficiency.overlap_contention = 0.5;
+  EXPECT_EQ(ask("tp=8,mbs=2").prediction.step_time_s, none) << "nothing is hidden";
+  // An engine that hides the gathers of a backward: half of the four of each layer comes back.
+  ask.cluster.engine.hides_backward_gathers = true;
+  constexpr const char* kPlan = "tp=8,mbs=2,sp=1";
+  const double contended = ask(kPlan).prediction.step_time_s;
+  ask.cluster.groups[0].device.efficiency.overlap_contention = 0;
+  OpDesc gather{.kind = OpKind::kAllGather, .dtype = DType::kBF16, .dims = {4096 * 6144}};
+  gather.group = CommGroup::kTensor;
+  gather.group_size = 8;
+  EXPECT_NEAR(contended - ask(kPlan).prediction.step_time_s,
+              0.5 * kMicrobatches * kLayers * 4 * ask.Seconds(gather, kPlan), 1e-9);
 }
 
 TEST(EnginePrediction, Fp8ProductsTakeTheirRateAndCasts) {
@@ -135,11 +213,37 @@ TEST(EnginePrediction, Fp8ProductsTakeTheirRateAndCasts) {
   EXPECT_NEAR(ask.Seconds(product, "tp=1"), (bf16 - overhead) * 989.4 / 1979 + overhead + casts, 1e-3 * bf16);
   EXPECT_LT(ask("tp=8,mbs=2").prediction.step_time_s, step);
 
+  // The output layer has the same products in bf16.
+  const auto times = *ClusterOpTimes::Create(ask.cluster, ask.workload.precision);
+  EXPECT_EQ(times->OutputLayer().Seconds(product, *ParsePlanText("tp=1")), bf16);
+  ask.workload.precision = *ParsePrecision("bf16");
+  const auto in_bf16 = *ClusterOpTimes::Create(ask.cluster, ask.workload.precision);
+  EXPECT_EQ(&in_bf16->OutputLayer(), in_bf16.get());
+  ask.workload.precision = *ParsePrecision("fp8");
+
   Asked a100;
   a100.workload.precision = ask.workload.precision;
   const auto refused = ClusterOpTimes::Create(a100.cluster, a100.workload.precision);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("flops_per_s.fp8"));
+}
+
+// A model whose output layer is nearly all of its step gains nothing from fp8 but in its one layer.
+TEST(EnginePrediction, Fp8LeavesTheOutputLayerInTheComputeType) {
+  ModelSpec model = *ModelPreset("megatron-18b");
+  FillDefaults(model, 2048);
+  model.layers = 1;
+  model.vocab = 1'024'000;
+  const ClusterSpec cluster = *PresetCluster("h100-sxm:1x8");
+  const auto step = [&](const char* precision) {
+    const auto predicted =
+        PredictPlan(model, {8, 2048, *ParsePrecision(precision)}, cluster, *ParsePlanText("tp=8,mbs=2"));
+    EXPECT_TRUE(predicted.ok()) << predicted.status();
+    return predicted->prediction.step_time_s;
+  };
+  const double hidden = 6144, layer = 12 * hidden * hidden, output = 1'024'000 * hidden;
+  EXPECT_GT(step("fp8"), step("bf16") * output / (output + layer));
+  EXPECT_LT(step("fp8"), step("bf16"));
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Engines, AllHaveAFile) {
-  EXPECT_THAT(EngineNames(), ElementsAre("autocfg", "deepspeed", "megatron", "nemo", "torchtitan"));
+  EXPECT_THAT(EngineNames(),
+              ElementsAre("autocfg", "deepspeed", "megatron", "nanotron", "nemo", "torchtitan"));
   for (const std::string& name : EngineNames()) {
     const auto engine = EngineNamed(name);
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -29,7 +30,8 @@ TEST(Engines, UnknownNamesListTheOthers) {
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(
       std::string(unknown.status().message()),
-      HasSubstr("unknown engine 'megatorn'; expected autocfg, deepspeed, megatron, nemo or torchtitan"));
+      HasSubstr(
+          "unknown engine 'megatorn'; expected autocfg, deepspeed, megatron, nanotron, nemo or torchtitan"));
 }
 
 TEST(Engines, ReadsEveryField) {
@@ -37,7 +39,8 @@ TEST(Engines, ReadsEveryField) {
       ParseEngineJson(Json::parse(R"({"name": "x", "host_op_s": 1e-4, "matmul": 1.1, "matmul_k_half": 2,
       "memory": 0.5, "intra_node": 0.6, "inter_node": 0.7, "forward_passes": 3, "backward_passes": 4,
       "recomputes_whole_layers": true, "hides_backward_gathers": true, "overlaps_gradients": true,
-      "overlaps_parameters": true, "step_s": 0.01, "bytes_per_parameter": 2, "activation_share": 0.1,
+      "overlaps_parameters": true, "step_s": 0.01, "bf16_gradient_bytes": 6,
+      "fp16_gradient_bytes": 2, "fp16_update_bytes": 3, "logit_bytes": 8, "activation_share": 0.1,
       "overhead_bytes": 5})"));
   ASSERT_TRUE(engine.ok()) << engine.status();
   const EngineProfile want{.name = "x",
@@ -54,7 +57,10 @@ TEST(Engines, ReadsEveryField) {
                            .overlaps_gradients = true,
                            .overlaps_parameters = true,
                            .step_s = 0.01,
-                           .bytes_per_parameter = 2,
+                           .bf16_gradient_bytes = 6,
+                           .fp16_gradient_bytes = 2,
+                           .fp16_update_bytes = 3,
+                           .logit_bytes = 8,
                            .activation_share = 0.1,
                            .overhead_bytes = 5};
   EXPECT_EQ(*engine, want);

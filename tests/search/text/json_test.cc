@@ -119,7 +119,7 @@ constexpr std::string_view kCluster =
     R"({"name": "c", "device": {"name": "d", "kind": "cpu", "memory_bytes": 1000000,
     "memory_bytes_per_s": 1e10, "flops_per_s": {"fp32": 1e11}, "multiprocessors": 3, "overhead_bytes": 5000,
     "efficiency": {"matmul": 0.8, "matmul_k_half": 150, "attention_forward": 0.9, "attention_backward": 0.7,
-    "attention_head_dim_half": 24, "memory": 0.75, "intra_node_message": 0.1, "inter_node_message": 0.2, "optimizer": 0.3, "data_exposed": 0.4,
+    "attention_head_dim_half": 24, "memory": 0.75, "intra_node_message": 0.1, "inter_node_message": 0.2, "optimizer": 0.3, "data_exposed": 0.4, "overlap_contention": 0.25,
     "intra_node": 0.6, "inter_node": 0.5, "op_overhead_s": 4e-6}}, "nodes": 2, "gpus_per_node": 4,
     "intra_node_bytes_per_s": 1e9, "inter_node_bytes_per_s": 1e8, "intra_node_latency_s": 1e-6,
     "inter_node_latency_s": 1e-5, "host_op_s": 2e-5, "ranks_per_core": 2, "local": true})";
@@ -132,6 +132,7 @@ TEST(ClusterJson, RoundTrips) {
   EXPECT_TRUE(cluster->local);
   EXPECT_EQ(cluster->groups[0].device.flops_per_s_fp32, 1e11);
   EXPECT_EQ(cluster->groups[0].host_op_s, 2e-5);
+  EXPECT_EQ(cluster->groups[0].device.efficiency.overlap_contention, 0.25);
   const auto again = ParseClusterJson(Json::parse(ClusterJson(*cluster).dump()));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, *cluster);
