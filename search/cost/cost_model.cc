@@ -166,6 +166,111 @@ Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& 
   return autocfg::BreakdownOf(costs, microbatches, shared, WorkedSecondsOf(plan, costs));
 }
 
+void CostModel::FindAlikeRanks(const ParallelPlan& plan) {
+  const double shared = RanksPerCore();
+  const bool overlaps = OverlapsMessages(plan), single = MicrobatchCount(workload_, plan) == 1;
+  const BlockCosts& blocks = floor_.plan.blocks;
+  // Stages of the same layers between the first and the last are alike.
+  StageCosts between;
+  std::int64_t between_layers = -1;
+  const auto costs_of = [&](std::int64_t stage) -> StageCosts {
+    const std::int64_t layers = StageLayerCount(model_, plan, stage);
+    const bool first = IsFirstStage(stage), last = IsLastStage(plan, stage);
+    if (first || last) return CostsOfStageAtLeast(blocks, plan, layers, first, last, host_op_s_);
+    if (layers != between_layers)
+      between = CostsOfStageAtLeast(blocks, plan, layers, false, false, host_op_s_);
+    between_layers = layers;
+    return between;
+  };
+  floor_ranks_.clear();
+  const auto add = [&](std::int64_t count, std::int64_t rank) {
+    floor_ranks_.push_back(
+        AlikeRanksOf(count, rank, plan.virtual_stages, plan.pp, floor_.plan.p2p_s, overlaps, single, shared,
+                     [&](std::int64_t chunk) { return costs_of(StageOf(plan, rank, chunk)); }));
+  };
+  for (std::int64_t rank = 0; rank < plan.pp;) {
+    if (rank >= 2 && rank + 1 < plan.pp && HasLayersOfRankBefore(plan, rank)) {
+      ++floor_ranks_.back().count;
+      ++rank;
+      continue;
+    }
+    const bool even = plan.split != SplitMode::kExplicit;
+    const std::int64_t count = even && rank == 1 && plan.pp > 2 ? plan.pp - 2 : 1;
+    add(count, rank);
+    rank += count;
+  }
+}
+
+double CostModel::FirstRankAtLeast(const ParallelPlan& plan) const {
+  const BlockCosts& blocks = floor_.plan.blocks;
+  const RankCosts& rank = floor_.first_rank.rank;
+  const auto layers = static_cast<double>(floor_.first_rank_layers);
+  double reduce_s = rank.norm_gradients_s + rank.reduce_s, wait_s = 0;
+  if (OverlapsGradients(plan) && !ShardsGradients(plan)) {
+    const UnitTimes& reduce = blocks.units.reduce;
+    const double all_s = RankUnitCosts(model_, workload_, plan, 0, blocks).AllReductions();
+    if (blocks.units.hidden) {
+      // The last compute reduces its units while it runs, the last of them after it.
+      const std::int64_t of_stage = StageLayerCount(model_, plan, 0);
+      const auto stage_layers = static_cast<double>(of_stage);
+      double last_s = reduce.token_embedding;
+      double compute_s = blocks.embedding.backward_s + blocks.positions.backward_s +
+                         blocks.arrival.backward_s + blocks.head.backward_s +
+                         stage_layers * blocks.layer.backward_s + stage_layers * blocks.recompute.backward_s;
+      if (SplitsBackward(plan)) {
+        const std::int64_t delaying = LayersWithDelayedGradients(plan, of_stage);
+        last_s = delaying > 0 ? reduce.layer : 0;
+        compute_s = static_cast<double>(delaying) * blocks.weights.weight_s;
+      }
+      reduce_s += std::max(0.0, std::max(last_s, all_s - compute_s) - rank.norm_gradients_s);
+    } else {
+      reduce_s += all_s;
+    }
+  }
+  if (OverlapsParameters(plan)) {
+    const UnitTimes& gather = blocks.units.gather;
+    if (!blocks.units.hidden) {
+      wait_s = floor_.first_rank.gather_all_s;
+    } else {
+      // The embedding is needed at once, the last layer of a rank with one stage once those before it are done.
+      wait_s = floor_.first_rank.gather_norms_s;
+      if (!ShardsParameters(plan)) {
+        wait_s += gather.token_embedding;
+        if (plan.virtual_stages == 1) {
+          const double before_s =
+              blocks.embedding.forward_s + blocks.positions.forward_s + (layers - 1) * blocks.layer.forward_s;
+          wait_s = std::max(wait_s, wait_s + gather.positions + layers * gather.layer - before_s);
+        }
+      }
+      wait_s = std::max(0.0, wait_s - rank.zero_s);
+    }
+  }
+  if (plan.pp > 1) reduce_s += rank.tied_s;
+  return rank.zero_s + wait_s + reduce_s + rank.norm_s + rank.update_s + rank.gather_s;
+}
+
+double CostModel::SecondsAtLeast(const ParallelPlan& plan) {
+  const bool same = floor_.mesh == plan.mesh() && floor_.layer == plan.layer() &&
+                    floor_.messages == plan.messages() && floor_.states == plan.states() &&
+                    floor_.schedule == plan.schedule;
+  const std::int64_t layers = RankLayers(model_, plan, 0);
+  if (!same || layers != floor_.first_rank_layers) {
+    if (!same) floor_.plan = PlanCostsOf(plan);
+    floor_.first_rank = RegionCostsOf(plan, 0);
+    floor_.first_rank_layers = layers;
+    floor_.mesh = plan.mesh();
+    floor_.layer = plan.layer();
+    floor_.messages = plan.messages();
+    floor_.states = plan.states();
+    floor_.schedule = plan.schedule;
+  }
+  FindAlikeRanks(plan);
+  // Less than rounding may add.
+  constexpr double kRounding = 1 - 1e-9;
+  return kRounding * (PipelineFloor(floor_ranks_, plan.schedule, MicrobatchCount(workload_, plan)) +
+                      FirstRankAtLeast(plan) + floor_.plan.scalars_s);
+}
+
 bool CostModel::BoundIsClose(const ParallelPlan& plan) {
   return PipelineBoundIsClose(CostsOf(plan), plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
 }

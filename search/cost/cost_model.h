@@ -30,6 +30,7 @@
 #include "search/cost/stage_costs.h"
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/pipeline_costs.h"
+#include "search/cost/timing/pipeline_floor.h"
 #include "search/cost/timing/program_timer.h"
 #include "search/cost/timing/step_timers.h"
 #include "search/plan/cluster_spec.h"
@@ -74,6 +75,7 @@ class CostModel {
   const Workload& workload() const { return workload_; }
   const ClusterSpec& cluster() const { return cluster_; }
   double memory_margin() const { return memory_margin_; }
+  bool knows_every_op() const { return times_->KnowsEveryOp(); }
   double host_op_s() const { return host_op_s_; }  // seconds in which the host issues one op
 
   // Returns what a rank may take of its device under the margin, and what of it is left for its arena.
@@ -93,6 +95,11 @@ class CostModel {
 
   // Returns Estimate's step time for a host that issues an op in `host_op_s` seconds. About as fast.
   double EstimatedSeconds(const ParallelPlan& plan, double host_op_s);
+
+  // Returns a lower bound of EstimatedSeconds for the host at hand, in a fraction of a microsecond if plans that
+  // differ in recompute alone follow one another. It takes the path through the pipeline that stays on one rank
+  // between fill and drain (timing/pipeline_floor.h), and of what follows the computes that of the first rank.
+  double SecondsAtLeast(const ParallelPlan& plan);
 
   // Returns whether the closed form stands for the plan's time (closed_form.h).
   bool BoundIsClose(const ParallelPlan& plan);
@@ -149,6 +156,10 @@ class CostModel {
   double SecondsOfPass(const ParallelPlan& plan) const;  // over the rank's rows of a layer
   const RegionCosts& RegionCostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank);
   RankCosts CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks, std::int64_t pipeline_rank);
+  // Of the first rank: what delays its first forward, and what follows its last compute but the scalars.
+  double FirstRankAtLeast(const ParallelPlan& plan) const;
+  // Fills floor_ranks_.
+  void FindAlikeRanks(const ParallelPlan& plan);
   Breakdown BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs);
   TimedStep TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs);
   // Returns TimedStep::worked_s, until the next call.
@@ -218,6 +229,19 @@ class CostModel {
   std::size_t worked_sizes_ = 0;  // values in it
   StepTimers timers_;
   PipelineCosts costs_;  // of the last plan; reused to avoid allocations
+  // What the last plan of SecondsAtLeast has in common with the next one.
+  struct FloorCosts {
+    MeshOptions mesh{.tp = 0};
+    LayerOptions layer;
+    MessageOptions messages;
+    StateOptions states;
+    Schedule schedule = Schedule::kOneFOneB;
+    std::int64_t first_rank_layers = 0;
+    PlanCosts plan;
+    RegionCosts first_rank;
+  };
+  FloorCosts floor_;
+  std::vector<AlikeRanks> floor_ranks_;
 };
 
 }  // namespace autocfg

@@ -79,10 +79,80 @@ void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t l
   for (const UnitSeconds& unit : units) c.backward_ops += unit.reduce_s > 0 ? 1 : 0;
 }
 
-}  // namespace
+// Returns lower bounds of what AddUnits adds to the computes of a forward.
+double ForwardUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers) {
+  const UnitTimes& gather = blocks.units.gather;
+  const bool tied = gather.output_layer == 0;
+  const double head_s = tied ? (OverlapsParameters(plan) ? 0 : gather.token_embedding) : gather.output_layer;
+  const double gathers_s =
+      gather.token_embedding + gather.positions + static_cast<double>(layers) * gather.layer + head_s;
+  if (!blocks.units.hidden || !OverlapsParameters(plan)) return gathers_s;
+  const double compute_s = blocks.embedding.forward_s + blocks.positions.forward_s +
+                           static_cast<double>(layers) * blocks.layer.forward_s + blocks.head.forward_s;
+  // All computes follow the first gather, and the head follows all of them.
+  return std::max(gather.token_embedding, gathers_s + blocks.head.forward_s - compute_s);
+}
 
-StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
-                        bool last, double host_op_s) {
+// The same of a backward whose computes take `compute_s`.
+double BackwardUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers,
+                            double compute_s, bool first_microbatch) {
+  const UnitTimes &gather = blocks.units.gather, &reduce = blocks.units.reduce;
+  const auto added = [&](double UnitTimes::*unit) {
+    return first_microbatch || reduce.*unit == 0 ? 0 : blocks.units.add.*unit;
+  };
+  const UnitTimes add = {.token_embedding = added(&UnitTimes::token_embedding),
+                         .positions = added(&UnitTimes::positions),
+                         .layer = added(&UnitTimes::layer),
+                         .output_layer = added(&UnitTimes::output_layer)};
+  const auto times = static_cast<double>(layers);
+  const bool gathers = ShardsParameters(plan), gathers_head = gathers && !KeepsGatheredHead(plan);
+  // The head computes meanwhile if it is not gathered.
+  const double first_gather_s = gathers_head && gather.output_layer > 0 ? gather.output_layer
+                                : gathers ? std::max(0.0, gather.layer - blocks.head.backward_s)
+                                          : 0;
+  const double gathers_s = (gathers_head ? gather.output_layer : 0) + (gathers ? times * gather.layer : 0);
+  const double reduces_s =
+      reduce.token_embedding + reduce.positions + times * reduce.layer + reduce.output_layer;
+  const double adds_s = add.token_embedding + add.positions + times * add.layer + add.output_layer;
+  const bool overlaps_gathers = blocks.units.hidden && OverlapsParameters(plan);
+  const bool overlaps_reduces = blocks.units.hidden && OverlapsGradients(plan);
+  // One after the other: the computes, the collectives that do not overlap, the sums of gradients. The embedding
+  // is reduced last; while that runs, the sums of up to two units before may.
+  double in_turn_s = overlaps_gathers ? first_gather_s : gathers_s;
+  if (overlaps_reduces) {
+    const double meanwhile_s = 2 * std::max({add.positions, add.layer, add.output_layer});
+    in_turn_s +=
+        std::max(adds_s, reduce.token_embedding + std::max(adds_s - meanwhile_s, add.token_embedding));
+  } else {
+    in_turn_s += reduces_s + adds_s;
+  }
+  // Collectives too follow one another.
+  return std::max(in_turn_s, gathers_s + reduces_s + add.token_embedding - compute_s);
+}
+
+// Adds less than AddUnits, in constant time.
+void AddUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, StageCosts& c) {
+  const UnitTimes& add = blocks.units.add;
+  if (ShardsParameters(plan)) {
+    const double exposed_s = ForwardUnitsAtLeast(blocks, plan, layers);
+    c.forward_s += exposed_s;
+    c.tp_forward_s += exposed_s;
+  }
+  const double later_s = BackwardUnitsAtLeast(blocks, plan, layers, c.backward_s, false);
+  const double first_s = BackwardUnitsAtLeast(blocks, plan, layers, c.backward_s, true);
+  const double adds_s =
+      add.token_embedding + add.positions + add.output_layer + static_cast<double>(layers) * add.layer;
+  c.backward_s += later_s;
+  c.first_saves_s += later_s - first_s;
+  c.tp_backward_s += later_s - adds_s;
+  const UnitTimes& reduce = blocks.units.reduce;
+  c.backward_ops += (reduce.token_embedding > 0 ? 1 : 0) + (reduce.positions > 0 ? 1 : 0) +
+                    (reduce.output_layer > 0 ? 1 : 0) + (reduce.layer > 0 ? static_cast<double>(layers) : 0);
+}
+
+template <bool kAtLeast>
+StageCosts SumOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
+                      bool last, double host_op_s) {
   const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
   const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
   StageCosts c;
@@ -121,7 +191,13 @@ StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std:
          .tp_backward_s = arrival.tp_backward_s,
          .backward_ops = arrival.backward_ops},
         1);
-  if (ShardsGradients(plan)) AddUnits(blocks, plan, layers, c);
+  if (ShardsGradients(plan)) {
+    if constexpr (kAtLeast) {
+      AddUnitsAtLeast(blocks, plan, layers, c);
+    } else {
+      AddUnits(blocks, plan, layers, c);
+    }
+  }
   c.forward_s = HostedSeconds(c.forward_s, c.forward_ops * host_op_s);
   const auto issue = [host_op_s](double ops, double& seconds, double& first_saves_s) {
     const double issue_s = ops * host_op_s;
@@ -132,6 +208,18 @@ StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std:
   issue(c.backward_ops, c.backward_s, c.first_saves_s);
   issue(c.weight_ops, c.weight_s, c.weight_first_saves_s);
   return c;
+}
+
+}  // namespace
+
+StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
+                        bool last, double host_op_s) {
+  return SumOfStage<false>(blocks, plan, layers, first, last, host_op_s);
+}
+
+StageCosts CostsOfStageAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers,
+                               bool first, bool last, double host_op_s) {
+  return SumOfStage<true>(blocks, plan, layers, first, last, host_op_s);
 }
 
 }  // namespace autocfg

@@ -169,7 +169,10 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
     if (!feasible.ok()) return feasible.status();
     s.feasible = *std::move(feasible);
   }
-  absl::StatusOr<TimedPlans> timed = PredictTimes(*s.costs, s.feasible, s.watch, s.Threads());
+  // Where nothing is measured, most plans need no time.
+  const bool lazy = s.options.predict_only && s.costs->knows_every_op();
+  absl::StatusOr<TimedPlans> timed =
+      PredictTimes(*s.costs, s.feasible, s.watch, s.Threads(), lazy ? &s.times : nullptr);
   if (!timed.ok()) {
     if (found) return timed.status();
     // Finds them again, for another try.
@@ -270,13 +273,13 @@ std::vector<RankedPlan> SearchLoop::MemoryFront(std::size_t limit) const {
 }
 
 std::optional<OptionEffect> SearchLoop::MattersMost() const {
-  const SearchState& s = *state_;
+  SearchState& s = *state_;
   if (!s.calibrated) return std::nullopt;
   const std::vector<RankedPlan> best = Ranking(1);
   if (best.empty()) return std::nullopt;
-  return autocfg::MattersMost(*s.costs, s.feasible, best.front().plan, [&](const ParallelPlan& plan) {
-    return std::exp(s.recalibration.For(plan).log_mean);
-  });
+  return autocfg::MattersMost(
+      *s.costs, s.feasible, best.front().plan,
+      [&](const ParallelPlan& plan) { return std::exp(s.recalibration.For(plan).log_mean); }, s.times);
 }
 
 double SearchLoop::UnmeasuredDeviceSeconds() const { return autocfg::UnmeasuredDeviceSeconds(*state_); }

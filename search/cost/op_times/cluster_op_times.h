@@ -29,6 +29,7 @@ class ClusterOpTimes final : public OpTimeModel {
                                                                       const Precision& precision);
 
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override;
+  bool KnowsEveryOp() const override { return true; }
   double HostOpSeconds() const override { return host_op_s_; }
 
  private:

@@ -17,6 +17,10 @@ class OpTimeModel {
   // without a group does not depend on the plan.
   virtual double Seconds(const OpDesc& op, const ParallelPlan& plan) const = 0;
 
+  // Returns whether Seconds is finite and positive for every op with elements and, of a collective, several
+  // ranks. A search may then leave times of plans out that its answers do not need.
+  virtual bool KnowsEveryOp() const { return false; }
+
   // Returns the seconds in which the host issues one op of a rank while the device runs earlier ones. A
   // forward or a backward takes at least that long for each of its computes. 0 if measured times already
   // include it.

@@ -1,0 +1,131 @@
+#include "search/planner/lazy_times.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "search/planner/pareto_front.h"
+
+namespace autocfg {
+
+PlansByTime::PlansByTime(std::vector<Entry> entries) : heap_(std::move(entries)) {
+  std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+}
+
+PlansByTime::Entry PlansByTime::Pop() {
+  std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+  const Entry entry = heap_.back();
+  heap_.pop_back();
+  return entry;
+}
+
+void PlansByTime::Push(double seconds, std::size_t plan) {
+  heap_.push_back({seconds, static_cast<std::uint32_t>(plan), true});
+  std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+}
+
+TwinTimes TimesOfTwins(double whole_s, double scattered_s) {
+  if (scattered_s < whole_s) return {true, whole_s / scattered_s};
+  return {false, scattered_s / whole_s};
+}
+
+double LazyTimes::Time(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const {
+  FeasiblePlan& plan = feasible.plans[i];
+  if (plan.IsTimed()) return plan.step_time_s;
+  const auto estimate = [&](std::size_t of) {
+    return costs.EstimatedSeconds(feasible.PlanAt(of), costs.host_op_s());
+  };
+  if (plan.less_work != kNoPlan) {
+    auto least = static_cast<std::size_t>(plan.less_work);
+    while (feasible.plans[least].less_work != kNoPlan)
+      least = static_cast<std::size_t>(feasible.plans[least].less_work);
+    const auto factor = factors_.find(least);
+    return plan.step_time_s = estimate(i) * (factor == factors_.end() ? 1 : factor->second);
+  }
+  std::size_t whole = i, scattered = i;
+  if (plan.sends_whole != kNoPlan) {
+    const auto other = static_cast<std::size_t>(plan.sends_whole);
+    if (feasible.plans[other].less_work == kNoPlan) whole = other;
+  } else {
+    const std::pair key(static_cast<std::int32_t>(i), std::int32_t{0});
+    const auto found = std::lower_bound(twins_.begin(), twins_.end(), key);
+    if (found != twins_.end() && found->first == key.first)
+      scattered = static_cast<std::size_t>(found->second);
+  }
+  if (whole == scattered) return plan.step_time_s = estimate(i);
+  const double whole_s = estimate(whole), scattered_s = estimate(scattered);
+  const auto [scattered_is_faster, ratio] = TimesOfTwins(whole_s, scattered_s);
+  feasible.plans[whole].step_time_s = scattered_is_faster ? ratio * scattered_s : whole_s;
+  feasible.plans[scattered].step_time_s = scattered_is_faster ? scattered_s : ratio * whole_s;
+  return plan.step_time_s;
+}
+
+std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasible,
+                                          std::size_t limit) const {
+  constexpr double kSame = 1 + 2e-9;
+  const std::vector<FeasiblePlan>& plans = feasible.plans;
+  limit = std::min(limit, plans.size());
+  if (limit == 0) return {};
+  // The known times say how long the last of the fastest takes at most.
+  std::vector<double> known;
+  for (const FeasiblePlan& plan : plans) {
+    if (plan.IsTimed()) known.push_back(plan.step_time_s);
+  }
+  double most_s = std::numeric_limits<double>::infinity();
+  if (known.size() >= limit) {
+    const auto last = known.begin() + static_cast<std::ptrdiff_t>(limit - 1);
+    std::nth_element(known.begin(), last, known.end());
+    most_s = *last * kSame;
+  }
+  std::vector<PlansByTime::Entry> entries;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].SecondsAtLeast() <= most_s)
+      entries.push_back({plans[i].SecondsAtLeast(), static_cast<std::uint32_t>(i), plans[i].IsTimed()});
+  }
+  PlansByTime by_time(std::move(entries));
+  std::vector<TimedPlan> fastest;
+  while (!by_time.empty() &&
+         (fastest.size() < limit || by_time.Top().seconds <= kSame * fastest[limit - 1].seconds)) {
+    const PlansByTime::Entry next = by_time.Pop();
+    if (next.timed) {
+      fastest.push_back({next.seconds, next.plan});
+    } else {
+      by_time.Push(Time(costs, feasible, next.plan), next.plan);
+    }
+  }
+  return fastest;
+}
+
+void LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible) const {
+  const std::vector<FeasiblePlan>& plans = feasible.plans;
+  if (plans.empty()) return;
+  // First the plan with the least bound of each of a few ranges of memory, which beat most others.
+  constexpr std::size_t kRanges = 256;
+  const auto [least, most] = std::minmax_element(
+      plans.begin(), plans.end(),
+      [](const FeasiblePlan& a, const FeasiblePlan& b) { return a.arena_kib < b.arena_kib; });
+  const std::uint64_t least_kib = least->arena_kib, span_kib = most->arena_kib - least_kib + 1;
+  std::array<std::optional<std::size_t>, kRanges> fastest;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    std::optional<std::size_t>& of_range = fastest[(plans[i].arena_kib - least_kib) * kRanges / span_kib];
+    if (!of_range || plans[i].SecondsAtLeast() < plans[*of_range].SecondsAtLeast()) of_range = i;
+  }
+  for (const std::optional<std::size_t>& i : fastest) {
+    if (i) Time(costs, feasible, *i);
+  }
+  ParetoFront front;
+  const auto offer = [&](std::size_t i) { front.Offer({plans[i].step_time_s, plans[i].arena_kib, i}); };
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].IsTimed()) offer(i);
+  }
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    // Its time is longer than the bound.
+    if (plans[i].IsTimed() || front.Beats(plans[i].SecondsAtLeast(), plans[i].arena_kib)) continue;
+    Time(costs, feasible, i);
+    offer(i);
+  }
+}
+
+}  // namespace autocfg
