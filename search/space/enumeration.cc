@@ -55,8 +55,9 @@ class SearchSpace::Enumeration {
       variants.push_back(axis.option->name);
     }
     rules_at_.resize(kVariants + variants.size() + 1);
-    const auto is_of_mesh = [](std::string_view name) {
-      return name == "tp" || name == "pp" || name == "dp";
+    // Constant for a mesh and a combination of variants; an option that is not in the table is never set.
+    const auto is_of_variants = [&](std::string_view name, std::size_t level) {
+      return level == kTensor || level == kPipeline || (level >= kVariants && name != "recompute");
     };
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       if (rules_[i].reason == IllegalReason::kSizeNotPositive)
@@ -67,7 +68,13 @@ class SearchSpace::Enumeration {
         const std::size_t of_option = LevelOf(name, variants);
         level = std::max(level, of_option);
         of_layout = of_layout && name != "mbs" && name != "schedule";
-        of_variants = of_variants && (of_option >= kVariants || is_of_mesh(name));
+        of_variants = of_variants && is_of_variants(name, of_option);
+      }
+      if (level == kVariants + variants.size()) {
+        for (const std::string_view name : rules_[i].reads) {
+          const bool of_variant = LevelOf(name, variants) >= kVariants && name != "recompute";
+          recompute_rules_of_layout_ = recompute_rules_of_layout_ && !of_variant;
+        }
       }
       if (level == kSplit && of_layout) {
         split_rules_.push_back(i);
@@ -290,19 +297,25 @@ class SearchSpace::Enumeration {
   }
 
   bool VisitCombinations(std::size_t outer) {
-    if (cases_ != nullptr && outer == kNone && CountsAtOnce(0)) {
+    legal_values_ = {};
+    // The visitor of illegal plans may end its calls meanwhile.
+    const bool at_once = CountsAtOnce(0);
+    if (cases_ != nullptr && outer == kNone && at_once) {
       (*cases_)[most_layers_] += legal_combinations_;
       return GoesOn(static_cast<std::int64_t>(combinations_.size()));
     }
+    const auto is_counted = [&](std::size_t broken) {
+      return at_once && outer == kNone && broken != kNone && IsDecided(broken);
+    };
     std::int64_t counted = 0;
     for (const AlikeCombinations& alike : alike_combinations_) {
-      if (outer != kNone || alike.broken == kNone || !CountsAtOnce(alike.broken)) continue;
+      if (!is_counted(alike.broken)) continue;
       Count(alike.broken, alike.count * static_cast<std::int64_t>(RecomputeValues(alike.attention).size()));
       counted += alike.count;
     }
     if (!GoesOn(counted)) return false;
     for (const Combination& combination : combinations_) {
-      if (outer == kNone && combination.broken != kNone && CountsAtOnce(combination.broken)) continue;
+      if (is_counted(combination.broken)) continue;
       for (const VariantAxis* axis : variants_) axis->option->copy(combination.values, plan_);
       const std::size_t broken = FirstBroken(other_variant_rules_, std::min(outer, combination.broken));
       if (!VisitRecomputes(broken)) return false;
@@ -311,7 +324,6 @@ class SearchSpace::Enumeration {
   }
 
   bool VisitRecomputes(std::size_t outer) {
-    const std::size_t level = kVariants + variants_.size();
     if (!GoesOn()) return false;
     if (cases_ != nullptr) {
       if (outer == kNone) ++(*cases_)[most_layers_];
@@ -322,6 +334,8 @@ class SearchSpace::Enumeration {
       Count(outer, static_cast<std::int64_t>(values.size()));
       return true;
     }
+    if (!visit_illegal_ && outer == kNone && recompute_rules_of_layout_) return VisitLegalValues(values);
+    const std::size_t level = kVariants + variants_.size();
     legal_.clear();
     for (const RecomputeValue& value : values) {
       plan_.recompute = value.mode;
@@ -337,13 +351,38 @@ class SearchSpace::Enumeration {
     return VisitLegal();
   }
 
+  // Visits the legal ones of the values, which are the same for all combinations of a layout with this
+  // attention. Counts the others.
+  bool VisitLegalValues(const std::vector<RecomputeValue>& values) {
+    LegalValues& known = legal_values_[static_cast<std::size_t>(plan_.attention)];
+    if (!known.made) {
+      known.made = true;
+      for (const RecomputeValue& value : values) {
+        plan_.recompute = value.mode;
+        plan_.recompute_layers = value.layers;
+        const std::size_t broken = FirstBroken(kVariants + variants_.size(), kNone);
+        if (broken == kNone) {
+          known.values.push_back(value);
+        } else {
+          known.broken.push_back(broken);
+        }
+      }
+    }
+    for (const std::size_t broken : known.broken) Count(broken, 1);
+    return known.values.empty() || Visit(known.values);
+  }
+
   bool VisitLegal() {
     if (legal_.empty()) return true;
-    const std::int64_t taken = visit_(plan_, legal_);
-    counts_.enumerated += taken;
-    const bool all = taken == static_cast<std::int64_t>(legal_.size());
+    const bool all = Visit(legal_);
     legal_.clear();
     return all;
+  }
+
+  bool Visit(const std::vector<RecomputeValue>& values) {
+    const std::int64_t taken = visit_(plan_, values);
+    counts_.enumerated += taken;
+    return taken == static_cast<std::int64_t>(values.size());
   }
 
   const std::vector<RecomputeValue>& RecomputeValues(Attention attention) {
@@ -362,6 +401,14 @@ class SearchSpace::Enumeration {
   Cases* cases_ = nullptr;          // if legal cases are counted only
   std::int64_t looked_, made_ = 0;  // cases, splits
   std::vector<RecomputeValue> legal_;
+  // Of the layout at hand, by attention.
+  struct LegalValues {
+    bool made = false;
+    std::vector<RecomputeValue> values;
+    std::vector<std::size_t> broken;  // the first rule that each other value breaks
+  };
+  std::array<LegalValues, kAttentionCount> legal_values_;
+  bool recompute_rules_of_layout_ = true;  // they read no option after split but recompute
   const std::span<const LegalityRule> rules_ = LegalityRules();
   std::vector<const VariantAxis*> variants_;        // those with a level
   std::vector<std::vector<std::size_t>> rules_at_;  // by level, ascending; none at those of variants
