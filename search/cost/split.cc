@@ -26,7 +26,7 @@ std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t 
 
 class Balancer {
  public:
-  // Refers to `plan`.
+  // Refers to `plan`, of which the number of recomputed layers may change.
   Balancer(const ModelSpec& model, const ParallelPlan& plan, const BlockCosts& parts, double host_op_s)
       : plan_(plan),
         host_op_s_(host_op_s),
@@ -49,16 +49,19 @@ class Balancer {
     }
   }
 
-  // Returns the number of layers of each pipeline rank.
-  std::vector<std::int64_t> RankLayers() const {
+  // Sets the layers of each stage, none if all have as many.
+  void Balance(std::vector<std::int64_t>& stages) const {
     const double bottleneck = LeastBottleneck();
     // Middle ranks are alike.
     const std::int64_t first = MostLayers(0, bottleneck);
-    const std::int64_t middle = ranks_ > 2 ? MostLayers(1, bottleneck) : 0;
-    const std::int64_t last = ranks_ > 1 ? MostLayers(ranks_ - 1, bottleneck) : 0;
+    const std::int64_t middle = ranks_ > 2 ? MostLayers(1, bottleneck) : first;
+    const std::int64_t last = ranks_ > 1 ? MostLayers(ranks_ - 1, bottleneck) : first;
     // As even as the bottleneck allows: every rank up to one level, or to its own maximum. Remaining layers
     // go to the first ranks that can take one. A rank's time counts for every microbatch, and later ranks
     // have the fill on top of it.
+    stages.clear();
+    const std::int64_t even = layers_ / ranks_;
+    if (layers_ % (ranks_ * chunks_) == 0 && std::min({first, middle, last}) >= even) return;
     const auto up_to = [&](std::int64_t level) {
       std::int64_t sum = std::min(first, level);
       if (ranks_ > 1) sum += std::min(last, level);
@@ -71,15 +74,17 @@ class Balancer {
       (up_to(between) <= layers_ ? level : too_high) = between;
     }
     std::int64_t left = layers_ - up_to(level);
-    std::vector<std::int64_t> layers;
-    layers.reserve(static_cast<std::size_t>(ranks_));
+    stages.resize(static_cast<std::size_t>(ranks_ * chunks_));
     for (std::int64_t rank = 0; rank < ranks_; ++rank) {
       const std::int64_t n = rank == 0 ? first : rank + 1 == ranks_ ? last : middle;
       const bool one_more = left > 0 && n > level;
       if (one_more) --left;
-      layers.push_back(std::min(n, level) + (one_more ? 1 : 0));
+      const std::int64_t of_rank = std::min(n, level) + (one_more ? 1 : 0);
+      for (std::int64_t chunk = 0; chunk < chunks_; ++chunk)
+        stages[static_cast<std::size_t>(StageOf(plan_, rank, chunk))] = ChunkLayers(of_rank, chunks_, chunk);
     }
-    return layers;
+    const auto [least, most] = std::minmax_element(stages.begin(), stages.end());
+    if (*least == *most) stages.clear();
   }
 
  private:
@@ -214,26 +219,33 @@ ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
     if (AllLayersRecompute(plan, most)) resolved.recompute_layers = 0;
     return resolved;
   }
-  if (model.layers < StageCount(plan)) {
-    throw std::logic_error(fmt::format("{} layers cannot be split over {} stages: the plan is not legal",
-                                       model.layers, StageCount(plan)));
-  }
-  const std::vector<std::int64_t> of_rank =
-      Balancer(model, plan, costs.BlocksOf(plan), costs.host_op_s()).RankLayers();
   ParallelPlan resolved = plan;
-  resolved.split_layers.clear();
-  for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
-    const std::int64_t rank_layers = of_rank[static_cast<std::size_t>(PipelineRankOf(plan, stage))];
-    resolved.split_layers.push_back(ChunkLayers(rank_layers, plan.virtual_stages, ChunkOf(plan, stage)));
-  }
-  const auto [least, most] = std::minmax_element(resolved.split_layers.begin(), resolved.split_layers.end());
-  if (AllLayersRecompute(resolved, *most)) resolved.recompute_layers = 0;
-  resolved.split = SplitMode::kExplicit;
-  if (*least == *most) {
-    resolved.split = SplitMode::kEven;
-    resolved.split_layers.clear();
-  }
+  BalanceSplits(costs, plan, std::span(&plan.recompute_layers, 1),
+                [&](const StageOptions& stage) { static_cast<StageOptions&>(resolved) = stage; });
   return resolved;
+}
+
+void BalanceSplits(CostModel& costs, const ParallelPlan& plan, std::span<const std::int64_t> recompute_layers,
+                   const std::function<void(const StageOptions&)>& visit) {
+  const std::int64_t layers = costs.model().layers, stages = StageCount(plan);
+  if (layers < stages) {
+    throw std::logic_error(
+        fmt::format("{} layers cannot be split over {} stages: the plan is not legal", layers, stages));
+  }
+  ParallelPlan recomputing = plan;
+  const Balancer balancer(costs.model(), recomputing, costs.BlocksOf(plan), costs.host_op_s());
+  StageOptions resolved = plan.stage();
+  for (const std::int64_t of_stage : recompute_layers) {
+    recomputing.recompute_layers = resolved.recompute_layers = of_stage;
+    balancer.Balance(resolved.split_layers);
+    const bool even = resolved.split_layers.empty();
+    const std::int64_t most =
+        even ? layers / stages
+             : *std::max_element(resolved.split_layers.begin(), resolved.split_layers.end());
+    if (AllLayersRecompute(recomputing, most)) resolved.recompute_layers = 0;
+    resolved.split = even ? SplitMode::kEven : SplitMode::kExplicit;
+    visit(resolved);
+  }
 }
 
 }  // namespace autocfg

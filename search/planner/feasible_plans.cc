@@ -34,14 +34,15 @@ void Grow(std::vector<FeasiblePlan>& plans) {
     plans.reserve(plans.size() + std::max<std::size_t>(64, plans.size() / 4));
 }
 
-// Decides before each plan whether to go on; asked by Collector. Returns false to end before it.
-using BeforePlan = std::function<bool(const ParallelPlan&)>;
+// Returns how many legal plans may follow; 0 ends before the next one. Asked by Collector before the first plan,
+// after each plan that it keeps, and once as many came. `look`: asks the watch first.
+using BeforePlans = std::function<std::int64_t(bool look)>;
 
 // Adds the plans of a walk to those found.
 class Collector {
  public:
   Collector(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes, FeasiblePlans& into,
-            BeforePlan before, const VisitRejected& rejected)
+            BeforePlans before, const VisitRejected& rejected)
       : arena_bytes_(arena_bytes),
         into_(into),
         before_(std::move(before)),
@@ -53,8 +54,17 @@ class Collector {
     Begin(run);
     run_.Set(run, values);
     const bool sends_whole = !run.scatter_gather;
+    std::int64_t allowed = 0, passed = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!before_(run)) return static_cast<std::int64_t>(i);
+      if (allowed == 0) {
+        pace_.Passed(run, std::exchange(passed, 0));
+        const bool look = pace_.PlansLeft(run) == 0;
+        if (look) pace_.Looked();
+        allowed = std::min(before_(look), pace_.PlansLeft(run));
+        if (allowed == 0) return static_cast<std::int64_t>(i);
+      }
+      --allowed;
+      ++passed;
       ++legal_;
       std::int32_t index = kNoPlan;
       if (run_.IsDuplicate(i)) {
@@ -63,9 +73,11 @@ class Collector {
         if (values[i].mode != Recompute::kSelective) twins_.push_back(i);
       } else {
         index = Keep(i, sends_whole ? kNoPlan : FindWhole(values[i]));
+        if (index != kNoPlan) allowed = 0;  // their memory may be used up
       }
       if (sends_whole) whole_.push_back({values[i], index});
     }
+    pace_.Passed(run, passed);
     if (rejected_) FindTwin();  // the run may go on
     twins_.clear();
     return static_cast<std::int64_t>(values.size());
@@ -178,7 +190,8 @@ class Collector {
 
   const std::int64_t arena_bytes_;
   FeasiblePlans& into_;
-  const BeforePlan before_;
+  const BeforePlans before_;
+  WatchPace pace_;
   VisitRejected rejected_;
   ResolvedRun run_;
   ParallelPlan previous_{{.tp = 0}};
@@ -263,21 +276,21 @@ class Finder {
 
   // Goes through the parts from `begin` on one by one, after those that were merged.
   void GoThrough(const SearchSpace::PartList& parts, std::size_t begin) {
-    WatchPace pace;
-    std::int64_t legal = legal_, enumerated = found_.enumerated;
+    std::int64_t enumerated = found_.enumerated;
     const SearchSpace::Walk* walking = nullptr;
+    const Collector* collecting = nullptr;
+    const auto legal = [&] { return legal_ + collecting->legal(); };
     const auto is_left = [&] {
-      return IsLeft({legal, walking->cases(), ListBytes(found_.plans.size()) + found_.table.Bytes()});
+      return IsLeft({legal(), walking->cases(), ListBytes(found_.plans.size()) + found_.table.Bytes()});
     };
     Collector collector(
         space_, costs_, arena_bytes_, found_,
-        [&](const ParallelPlan& plan) {
-          if (pace.Due(plan) && !Look(std::max(enumerated, legal), found_.plans.size())) return false;
-          if (!is_left()) return false;
-          ++legal;
-          return true;
+        [&](bool look) {
+          if (look && !Look(std::max(enumerated, legal()), found_.plans.size())) return std::int64_t{0};
+          return is_left() ? most_ - legal() : 0;
         },
         rejected_);
+    collecting = &collector;
     const SearchSpace::VisitRun visit = [&](const ParallelPlan& plan, const auto& values) {
       return collector.Add(plan, values);
     };
@@ -348,11 +361,11 @@ class Finder {
                     std::atomic<std::int64_t>& fit) const {
     PartResult result;
     FeasiblePlans& found = result.found;
-    WatchPace pace;
-    std::int64_t legal = 0, shown_enumerated = 0, shown_fit = 0;
+    std::int64_t shown_enumerated = 0, shown_fit = 0;
     const SearchSpace::Walk* walking = nullptr;
+    const Collector* collecting = nullptr;
     const auto show = [&] {
-      const std::int64_t now = std::max(walking->counts().enumerated, legal);
+      const std::int64_t now = std::max(walking->counts().enumerated, collecting->legal());
       const auto fit_now = static_cast<std::int64_t>(found.plans.size());
       enumerated += now - shown_enumerated;
       fit += fit_now - shown_fit;
@@ -360,24 +373,24 @@ class Finder {
       shown_fit = fit_now;
     };
     const auto is_left = [&] {
-      return IsLeft({legal, walking->cases(), ListBytes(found.plans.size()) + found.table.Bytes()});
+      return IsLeft(
+          {collecting->legal(), walking->cases(), ListBytes(found.plans.size()) + found.table.Bytes()});
     };
-    const auto look = [&] {
+    const auto look_on = [&] {
       show();
       return goes_on();
     };
     Collector collector(space_, costs, arena_bytes_, found,
-                        [&](const ParallelPlan& plan) {
-                          if (pace.Due(plan) && !look()) return false;
-                          if (!is_left()) return false;
-                          ++legal;
-                          return true;
+                        [&](bool look) {
+                          if (look && !look_on()) return std::int64_t{0};
+                          return is_left() ? most_ - collecting->legal() : 0;
                         },
                         {});
+    collecting = &collector;
     const SearchSpace::VisitRun visit = [&](const ParallelPlan& plan, const auto& values) {
       return collector.Add(plan, values);
     };
-    const SearchSpace::GoOn go_on = [&](const SearchSpace::Counts&) { return look() && is_left(); };
+    const SearchSpace::GoOn go_on = [&](const SearchSpace::Counts&) { return look_on() && is_left(); };
     SearchSpace::Walk walk(space_, visit, go_on);
     walking = &walk;
     if (begins) walk.PassUnusable();

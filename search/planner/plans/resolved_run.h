@@ -62,6 +62,11 @@ class ResolvedRun {
     std::int64_t bytes = 0;
   };
 
+  // Of a rank with an even split: without recomputation, and what each recomputed layer of a stage saves.
+  struct EvenBytes {
+    std::int64_t all = 0, saved = 0;
+  };
+
   const PlanMemory& MemoryOf(Recompute mode);
   std::int64_t FixedBytes(const RankLoad& load);
 
@@ -73,6 +78,9 @@ class ResolvedRun {
   AutoRun* auto_ = nullptr;  // of a run with split=auto
   std::array<std::optional<PlanMemory>, kRecomputeCount> memory_;  // of the run, by mode
   std::vector<Fixed> fixed_;                                       // of the run
+  std::array<std::vector<EvenBytes>, kRecomputeCount>
+      even_bytes_;                              // of the run, by mode; if its split is even
+  std::vector<std::int64_t> recompute_layers_;  // reused
   // Of the layout at hand.
   MeshOptions mesh_{.tp = 0};
   StageOptions layout_;
