@@ -1,6 +1,7 @@
 #include "search/cost/cost_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -38,6 +39,9 @@ std::int64_t ComputesToFill(const ParallelPlan& plan) { return plan.pp * plan.pp
 
 // Costs of plans that are kept: some 6 MB. Plans are gone through by layout, so older ones are rarely needed.
 constexpr std::size_t kMostPlanCosts = 14'000;
+
+// The same of what plans share that differ in messages and states alone.
+constexpr std::size_t kMostLayerCosts = 4'000;
 
 // Values of timed pipelines that are kept: some 4 MB.
 constexpr std::size_t kMostWorkedSizes = 500'000;
@@ -166,38 +170,63 @@ Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& 
   return autocfg::BreakdownOf(costs, microbatches, shared, WorkedSecondsOf(plan, costs));
 }
 
+StageCosts CostModel::StageAtLeast(const ParallelPlan& plan, std::int64_t layers, bool first, bool last) {
+  FloorCosts::Stage& known = floor_.stages[(first ? 1 : 0) + (last ? 2 : 0)];
+  if (known.layers != layers) known = {layers, SumWithoutRecompute(floor_.plan.blocks, layers, first, last)};
+  return CostsAtLeast(floor_.plan.blocks, plan, layers, known.without_recompute, host_op_s_);
+}
+
 void CostModel::FindAlikeRanks(const ParallelPlan& plan) {
-  const double shared = RanksPerCore();
-  const bool overlaps = OverlapsMessages(plan), single = MicrobatchCount(workload_, plan) == 1;
-  const BlockCosts& blocks = floor_.plan.blocks;
-  // Stages of the same layers between the first and the last are alike.
-  StageCosts between;
-  std::int64_t between_layers = -1;
-  const auto costs_of = [&](std::int64_t stage) -> StageCosts {
-    const std::int64_t layers = StageLayerCount(model_, plan, stage);
-    const bool first = IsFirstStage(stage), last = IsLastStage(plan, stage);
-    if (first || last) return CostsOfStageAtLeast(blocks, plan, layers, first, last, host_op_s_);
-    if (layers != between_layers)
-      between = CostsOfStageAtLeast(blocks, plan, layers, false, false, host_op_s_);
-    between_layers = layers;
-    return between;
-  };
+  const StageTerms terms{.ranks_per_core = RanksPerCore(),
+                         .overlaps_messages = OverlapsMessages(plan),
+                         .single = MicrobatchCount(workload_, plan) == 1};
+  const double p2p_s = floor_.plan.p2p_s;
+  const std::int64_t stages = StageCount(plan), chunks = plan.virtual_stages;
   floor_ranks_.clear();
-  const auto add = [&](std::int64_t count, std::int64_t rank) {
-    floor_ranks_.push_back(
-        AlikeRanksOf(count, rank, plan.virtual_stages, plan.pp, floor_.plan.p2p_s, overlaps, single, shared,
-                     [&](std::int64_t chunk) { return costs_of(StageOf(plan, rank, chunk)); }));
+  if (plan.split != SplitMode::kExplicit) {
+    const std::int64_t layers = model_.layers / stages;
+    const StageCosts first = StageAtLeast(plan, layers, true, stages == 1);
+    AlikeRanks& first_rank = floor_ranks_.emplace_back();
+    AddChunks(terms, first, 1, 0, stages == 1 ? 0 : p2p_s, first_rank);
+    if (plan.pp == 1) return;
+    const StageCosts last = StageAtLeast(plan, layers, false, true);
+    StageCosts between;
+    if (stages > 2) between = StageAtLeast(plan, layers, false, false);
+    if (chunks > 1) AddChunks(terms, between, chunks - 1, p2p_s, p2p_s, first_rank);
+    if (plan.pp > 2) {
+      AlikeRanks& others = floor_ranks_.emplace_back();
+      others.count = plan.pp - 2;
+      AddChunks(terms, between, chunks, p2p_s, p2p_s, others);
+    }
+    AlikeRanks& last_rank = floor_ranks_.emplace_back();
+    if (chunks > 1) AddChunks(terms, between, chunks - 1, p2p_s, p2p_s, last_rank);
+    AddChunks(terms, last, 1, p2p_s, 0, last_rank);
+    return;
+  }
+  // Stages between the first and the last have one of a few numbers of layers, one or two next to each other.
+  struct Between {
+    std::int64_t layers = -1;
+    StageCosts costs;
   };
-  for (std::int64_t rank = 0; rank < plan.pp;) {
+  std::array<Between, 2> between;
+  for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
     if (rank >= 2 && rank + 1 < plan.pp && HasLayersOfRankBefore(plan, rank)) {
       ++floor_ranks_.back().count;
-      ++rank;
       continue;
     }
-    const bool even = plan.split != SplitMode::kExplicit;
-    const std::int64_t count = even && rank == 1 && plan.pp > 2 ? plan.pp - 2 : 1;
-    add(count, rank);
-    rank += count;
+    AlikeRanks& ranks = floor_ranks_.emplace_back();
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const std::int64_t stage = StageOf(plan, rank, chunk), layers = StageLayerCount(model_, plan, stage);
+      const bool first = IsFirstStage(stage), last = IsLastStage(plan, stage);
+      if (first || last) {
+        AddChunks(terms, StageAtLeast(plan, layers, first, last), 1, first ? 0 : p2p_s, last ? 0 : p2p_s,
+                  ranks);
+        continue;
+      }
+      Between& known = between[static_cast<std::size_t>(layers % 2)];
+      if (known.layers != layers) known = {layers, StageAtLeast(plan, layers, false, false)};
+      AddChunks(terms, known.costs, 1, p2p_s, p2p_s, ranks);
+    }
   }
 }
 
@@ -255,7 +284,10 @@ double CostModel::SecondsAtLeast(const ParallelPlan& plan) {
                     floor_.schedule == plan.schedule;
   const std::int64_t layers = RankLayers(model_, plan, 0);
   if (!same || layers != floor_.first_rank_layers) {
-    if (!same) floor_.plan = PlanCostsOf(plan);
+    if (!same) {
+      floor_.plan = PlanCostsOf(plan);
+      for (FloorCosts::Stage& stage : floor_.stages) stage.layers = -1;
+    }
     floor_.first_rank = RegionCostsOf(plan, 0);
     floor_.first_rank_layers = layers;
     floor_.mesh = plan.mesh();
@@ -354,7 +386,21 @@ double CostModel::HiddenComm(const ParallelPlan& plan) {
 }
 
 OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
-  return SumOps(plan, ops, [&](const OpDesc& op) { return times_->Seconds(op, plan); });
+  // Chunks of a product are one op many times.
+  struct Known {
+    const OpDesc* op = nullptr;
+    double seconds = 0;
+  };
+  std::array<Known, 4> recent;
+  std::size_t next = 0;
+  return SumOps(plan, ops, [&](const OpDesc& op) {
+    for (const Known& known : recent) {
+      if (known.op != nullptr && *known.op == op) return known.seconds;
+    }
+    const double seconds = times_->Seconds(op, plan);
+    recent[next++ % recent.size()] = {&op, seconds};
+    return seconds;
+  });
 }
 
 std::size_t CostModel::KeyHash::operator()(const BlockOpsKey& key) const {
@@ -366,18 +412,22 @@ std::size_t CostModel::KeyHash::operator()(const PlanCostsKey& key) const {
                       key.layer.sequence_parallel, key.messages.p2p_overlap, key.messages.scatter_gather);
 }
 
+std::size_t CostModel::KeyHash::operator()(const LayerCostsKey& key) const {
+  return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
+                      key.layer.sequence_parallel, key.layer.tp_overlap);
+}
+
 std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
   return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layers, key.place);
 }
 
 const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  const BlockOpsKey key{plan.tp, plan.layer(), ShardsGradients(plan), EmbeddingAddsToHead(model_, plan),
-                        splits};
+  BlockOpsKey key{plan.tp, plan.layer(), ShardsGradients(plan), EmbeddingAddsToHead(model_, plan), splits};
+  key.layer.recompute = Recompute::kNone;  // which only repeats ops
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
   c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
-  c.layer_recompute = SumOf(plan, LayerRecomputeOps(model_, workload_, plan));
   const auto layer_backward = [&](bool accumulate) {
     return SumOf(plan, LayerBackwardOps(model_, workload_, plan, accumulate));
   };
@@ -415,12 +465,20 @@ double CostModel::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_r
   return seconds;
 }
 
-const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
+const BlockCosts& CostModel::LayerCostsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), StatesOfStages(plan), splits};
-  if (const auto it = plan_costs_.find(key); it != plan_costs_.end()) return it->second;
+  const LayerCostsKey key{plan.mesh(), plan.layer(), ShardsGradients(plan), splits};
+  if (const auto it = layer_costs_.find(key); it != layer_costs_.end()) return it->second;
   const BlockOps& compute = BlockOpsOf(plan);
-  const SecondsOfOp message_seconds = [&](const OpDesc& op) { return times_->Seconds(op, plan); };
+  const OpDesc* last = nullptr;  // chunks are reduced by one op many times
+  double last_s = 0;
+  const SecondsOfOp message_seconds = [&](const OpDesc& op) {
+    if (last == nullptr || *last != op) {
+      last_s = times_->Seconds(op, plan);
+      last = &op;
+    }
+    return last_s;
+  };
   const bool hides = HidesCollectives(cluster_);
   const auto exposed = [&](const ChunkedProduct& chunked) {
     if (hides) return ExposedSeconds(chunked, message_seconds);
@@ -443,19 +501,17 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
     add(sum, part.backward_s, part.tp_backward_s, part.backward_ops);
     part.first_saves_s = sum.compute_s - first_s;
   };
-  PlanCosts p;
-  BlockCosts& blocks = p.blocks;
-  const EngineProfile& engine = cluster_.engine;
+  BlockCosts blocks;
   add_forward(compute.layer_forward, blocks.layer);
-  if (engine.hides_backward_gathers) {
+  if (cluster_.engine.hides_backward_gathers) {
     OpSum backward = compute.layer_backward;
     std::erase_if(backward.messages, [](const OpDesc& op) { return op.kind == OpKind::kAllGather; });
     add_backward(backward, compute.first_layer_s, blocks.layer);
   } else {
     add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
   }
-  add(compute.layer_recompute, blocks.recompute.recompute_s, blocks.recompute.tp_recompute_s,
-      blocks.recompute.backward_ops);
+  add(SumOf(plan, LayerRecomputeOps(model_, workload_, plan)), blocks.recompute.recompute_s,
+      blocks.recompute.tp_recompute_s, blocks.recompute.backward_ops);
   blocks.recompute.backward_s = blocks.recompute.recompute_s;
   if (splits) {
     StageCosts& weights = blocks.weights;
@@ -476,9 +532,27 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   add_backward(compute.position_backward, compute.first_position_s, blocks.positions);
   add_forward(compute.head_forward, blocks.head);
   add_backward(compute.head_backward, compute.first_head_s, blocks.head);
+  if (layer_costs_.size() >= kMostLayerCosts) layer_costs_.clear();
+  return layer_costs_.emplace(key, blocks).first->second;
+}
+
+const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
+  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), StatesOfStages(plan),
+                         SplitsBackward(plan)};
+  if (const auto it = plan_costs_.find(key); it != plan_costs_.end()) return it->second;
+  PlanCosts p;
+  BlockCosts& blocks = p.blocks;
+  blocks = LayerCostsOf(plan);
+  const EngineProfile& engine = cluster_.engine;
   const OpSum arrival = SumOf(plan, ArrivalOps(model_, workload_, plan));
-  add_forward(arrival, blocks.arrival);
-  add_backward(arrival, arrival.compute_s, blocks.arrival);
+  double messages_s = 0;
+  for (const OpDesc& op : arrival.messages) messages_s += times_->Seconds(op, plan);
+  blocks.arrival = {.forward_s = arrival.compute_s + messages_s,
+                    .backward_s = arrival.compute_s + messages_s,
+                    .tp_forward_s = messages_s,
+                    .tp_backward_s = messages_s,
+                    .forward_ops = arrival.ops,
+                    .backward_ops = arrival.ops};
   blocks.units = UnitCostsOf(plan);
   if (engine != EngineProfile()) AddEngineCosts(engine, plan, SecondsOfPass(plan), blocks);
   if (cluster_.calibration) {

@@ -16,6 +16,7 @@
 // All plans must be legal and canonical, with a resolved split (split.h), and accepted by CheckPredictable.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -125,7 +126,7 @@ class CostModel {
  private:
   // What does not depend on the placement of ranks.
   struct BlockOps {
-    OpSum layer_forward, layer_recompute, layer_backward;
+    OpSum layer_forward, layer_backward;
     // Where backwards are split: layer_backward and first_layer_s have the first part, these the other one.
     OpSum layer_weights;
     double first_weights_s = 0;
@@ -146,6 +147,8 @@ class CostModel {
   OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const BlockOps& BlockOpsOf(const ParallelPlan& plan);
+  // Without messages between stages and units, and before costs of the engine and corrections.
+  const BlockCosts& LayerCostsOf(const ParallelPlan& plan);
   const PlanCosts& PlanCostsOf(const ParallelPlan& plan);
   // Costs of a rank, and what it takes to gather its parameters at the start of a step.
   struct RegionCosts {
@@ -158,6 +161,7 @@ class CostModel {
   RankCosts CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks, std::int64_t pipeline_rank);
   // Of the first rank: what delays its first forward, and what follows its last compute but the scalars.
   double FirstRankAtLeast(const ParallelPlan& plan) const;
+  StageCosts StageAtLeast(const ParallelPlan& plan, std::int64_t layers, bool first, bool last);
   // Fills floor_ranks_.
   void FindAlikeRanks(const ParallelPlan& plan);
   Breakdown BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs);
@@ -181,13 +185,21 @@ class CostModel {
     const bool in_computes = ShardsGradients(plan) || OverlapsGradients(plan) || OverlapsParameters(plan);
     return in_computes ? plan.states() : StateOptions();
   }
-  struct BlockOpsKey {  // sizes and kinds of the ops of a layer, the embedding and the head
+  struct
+      BlockOpsKey {  // sizes and kinds of the ops of a layer, the embedding and the head; recompute is none
     std::int64_t tp;
     LayerOptions layer;
     bool shards_gradients;  // and so never adds to them
     bool embedding_adds;    // to the head's gradient
     bool splits_backward;
     bool operator==(const BlockOpsKey&) const = default;
+  };
+  struct LayerCostsKey {  // the same, and the ranks of the tensor group
+    MeshOptions mesh;
+    LayerOptions layer;
+    bool shards_gradients;
+    bool splits_backward;
+    bool operator==(const LayerCostsKey&) const = default;
   };
   struct PlanCostsKey {  // the same, the ranks of each group, and messages between stages
     MeshOptions mesh;
@@ -208,10 +220,12 @@ class CostModel {
   // Hashes the options that differ most often; equality compares all of them.
   struct KeyHash {
     std::size_t operator()(const BlockOpsKey& key) const;
+    std::size_t operator()(const LayerCostsKey& key) const;
     std::size_t operator()(const PlanCostsKey& key) const;
     std::size_t operator()(const RegionKey& key) const;
   };
   absl::flat_hash_map<BlockOpsKey, BlockOps, KeyHash> block_ops_;
+  absl::flat_hash_map<LayerCostsKey, BlockCosts, KeyHash> layer_costs_;
   absl::flat_hash_map<PlanCostsKey, PlanCosts, KeyHash> plan_costs_;
   absl::flat_hash_map<RegionKey, RegionCosts, KeyHash> region_costs_;
   // When the ranks have ended their last backwards depends on nothing that follows these. Plans that differ
@@ -239,6 +253,11 @@ class CostModel {
     std::int64_t first_rank_layers = 0;
     PlanCosts plan;
     RegionCosts first_rank;
+    struct Stage {
+      std::int64_t layers = -1;
+      StageCosts without_recompute;
+    };
+    std::array<Stage, 4> stages;  // by whether it is the first, and the last
   };
   FloorCosts floor_;
   std::vector<AlikeRanks> floor_ranks_;

@@ -150,54 +150,45 @@ void AddUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::in
                     (reduce.output_layer > 0 ? 1 : 0) + (reduce.layer > 0 ? static_cast<double>(layers) : 0);
 }
 
-template <bool kAtLeast>
-StageCosts SumOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
-                      bool last, double host_op_s) {
-  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
-  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
-  StageCosts c;
-  const auto add = [&c](const StageCosts& block, double times) {
-    c.forward_s += times * block.forward_s;
-    c.backward_s += times * block.backward_s;
-    c.recompute_s += times * block.recompute_s;
-    c.tp_forward_s += times * block.tp_forward_s;
-    c.tp_backward_s += times * block.tp_backward_s;
-    c.tp_recompute_s += times * block.tp_recompute_s;
-    c.forward_ops += times * block.forward_ops;
-    c.backward_ops += times * block.backward_ops;
-    c.first_saves_s += times * block.first_saves_s;
-    c.weight_s += times * block.weight_s;
-    c.weight_first_saves_s += times * block.weight_first_saves_s;
-    c.tp_weight_s += times * block.tp_weight_s;
-    c.dp_s += times * block.dp_s;
-    c.weight_ops += times * block.weight_ops;
-  };
-  add(blocks.layer, static_cast<double>(layers));
-  if (recomputing > 0) add(blocks.recompute, static_cast<double>(recomputing));
-  if (delaying > 0) add(blocks.weights, static_cast<double>(delaying));
+void Add(const StageCosts& block, double times, StageCosts& c) {
+  c.forward_s += times * block.forward_s;
+  c.backward_s += times * block.backward_s;
+  c.recompute_s += times * block.recompute_s;
+  c.tp_forward_s += times * block.tp_forward_s;
+  c.tp_backward_s += times * block.tp_backward_s;
+  c.tp_recompute_s += times * block.tp_recompute_s;
+  c.forward_ops += times * block.forward_ops;
+  c.backward_ops += times * block.backward_ops;
+  c.first_saves_s += times * block.first_saves_s;
+  c.weight_s += times * block.weight_s;
+  c.weight_first_saves_s += times * block.weight_first_saves_s;
+  c.tp_weight_s += times * block.tp_weight_s;
+  c.dp_s += times * block.dp_s;
+  c.weight_ops += times * block.weight_ops;
+}
+
+// Adds the block, and the message that a stage sends or receives.
+void AddEnds(const BlockCosts& blocks, bool first, bool last, StageCosts& c) {
   if (first) {
-    add(blocks.embedding, 1);
-    add(blocks.positions, 1);
+    Add(blocks.embedding, 1, c);
+    Add(blocks.positions, 1, c);
   }
-  if (last) add(blocks.head, 1);
+  if (last) Add(blocks.head, 1, c);
   const StageCosts& arrival = blocks.arrival;
-  if (!first)
-    add({.forward_s = arrival.forward_s,
-         .tp_forward_s = arrival.tp_forward_s,
-         .forward_ops = arrival.forward_ops},
-        1);
-  if (!last)
-    add({.backward_s = arrival.backward_s,
-         .tp_backward_s = arrival.tp_backward_s,
-         .backward_ops = arrival.backward_ops},
-        1);
-  if (ShardsGradients(plan)) {
-    if constexpr (kAtLeast) {
-      AddUnitsAtLeast(blocks, plan, layers, c);
-    } else {
-      AddUnits(blocks, plan, layers, c);
-    }
+  if (!first) {
+    c.forward_s += arrival.forward_s;
+    c.tp_forward_s += arrival.tp_forward_s;
+    c.forward_ops += arrival.forward_ops;
   }
+  if (!last) {
+    c.backward_s += arrival.backward_s;
+    c.tp_backward_s += arrival.tp_backward_s;
+    c.backward_ops += arrival.backward_ops;
+  }
+}
+
+// The computes of a stage whose host issues an op in `host_op_s` seconds.
+void IssueOps(double host_op_s, StageCosts& c) {
   c.forward_s = HostedSeconds(c.forward_s, c.forward_ops * host_op_s);
   const auto issue = [host_op_s](double ops, double& seconds, double& first_saves_s) {
     const double issue_s = ops * host_op_s;
@@ -207,19 +198,41 @@ StageCosts SumOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::i
   };
   issue(c.backward_ops, c.backward_s, c.first_saves_s);
   issue(c.weight_ops, c.weight_s, c.weight_first_saves_s);
-  return c;
 }
 
 }  // namespace
 
 StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
                         bool last, double host_op_s) {
-  return SumOfStage<false>(blocks, plan, layers, first, last, host_op_s);
+  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
+  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
+  StageCosts c;
+  Add(blocks.layer, static_cast<double>(layers), c);
+  if (recomputing > 0) Add(blocks.recompute, static_cast<double>(recomputing), c);
+  if (delaying > 0) Add(blocks.weights, static_cast<double>(delaying), c);
+  AddEnds(blocks, first, last, c);
+  if (ShardsGradients(plan)) AddUnits(blocks, plan, layers, c);
+  IssueOps(host_op_s, c);
+  return c;
 }
 
-StageCosts CostsOfStageAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers,
-                               bool first, bool last, double host_op_s) {
-  return SumOfStage<true>(blocks, plan, layers, first, last, host_op_s);
+StageCosts SumWithoutRecompute(const BlockCosts& blocks, std::int64_t layers, bool first, bool last) {
+  StageCosts c;
+  Add(blocks.layer, static_cast<double>(layers), c);
+  AddEnds(blocks, first, last, c);
+  return c;
+}
+
+StageCosts CostsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers,
+                        const StageCosts& without_recompute, double host_op_s) {
+  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
+  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
+  StageCosts c = without_recompute;
+  if (recomputing > 0) Add(blocks.recompute, static_cast<double>(recomputing), c);
+  if (delaying > 0) Add(blocks.weights, static_cast<double>(delaying), c);
+  if (ShardsGradients(plan)) AddUnitsAtLeast(blocks, plan, layers, c);
+  IssueOps(host_op_s, c);
+  return c;
 }
 
 }  // namespace autocfg

@@ -66,6 +66,31 @@ double ZeroBubbleFloor(std::span<const AlikeRanks> ranks, double m) {
 
 }  // namespace
 
+void AddChunks(const StageTerms& terms, const StageCosts& costs, std::int64_t chunks, double input_s,
+               double gradient_s, AlikeRanks& ranks) {
+  const double shared = terms.ranks_per_core, times = static_cast<double>(chunks);
+  const double saves_s = UnloadedSaving(costs, shared), weights_save_s = UnloadedWeightSaving(costs, shared);
+  StageTime busy{UnloadedForward(costs, shared), UnloadedBackward(costs, shared),
+                 UnloadedWeights(costs, shared)};
+  if (terms.single) {
+    busy.backward -= saves_s;
+    busy.weights -= weights_save_s;
+  } else {
+    ranks.first_saves_s += times * saves_s;
+    ranks.weights_save_s += times * weights_save_s;
+  }
+  const StageTime at{busy.forward + input_s, busy.backward + gradient_s, busy.weights};
+  if (!ranks.has_first) {
+    ranks.has_first = true;
+    ranks.first = at;
+    ranks.first_input_s = terms.overlaps_messages ? input_s : 0;
+  }
+  if (!terms.overlaps_messages) busy = at;
+  ranks.busy.forward += times * busy.forward;
+  ranks.busy.backward += times * busy.backward;
+  ranks.busy.weights += times * busy.weights;
+}
+
 double PipelineFloor(std::span<const AlikeRanks> ranks, Schedule schedule, std::int64_t microbatches) {
   const auto m = static_cast<double>(microbatches);
   switch (schedule) {

@@ -20,48 +20,23 @@ struct AlikeRanks {
   double first_input_s = 0;  // the message before the first chunk's forward, if it overlaps computes
   double first_saves_s = 0;  // of all chunks
   double weights_save_s = 0;
+  bool has_first = false;
 };
 
-// Returns the ranks' kind from their stages' costs. `chunk` is called for each chunk of the rank, in order,
-// and returns the costs of its stage.
-template <typename CostsOfChunk>
-AlikeRanks AlikeRanksOf(std::int64_t count, std::int64_t rank, std::int64_t chunks, std::int64_t ranks,
-                        double p2p_s, bool overlaps, bool single, double ranks_per_core,
-                        const CostsOfChunk& chunk);
+// What the times of a pipeline's stages depend on beside their costs.
+struct StageTerms {
+  double ranks_per_core = 1;
+  bool overlaps_messages = false;
+  bool single = false;  // one microbatch
+};
+
+// Adds `chunks` chunks with these costs to each of the ranks, in the order of the chunks. `input_s`,
+// `gradient_s`: the message before each forward and each backward.
+void AddChunks(const StageTerms& terms, const StageCosts& costs, std::int64_t chunks, double input_s,
+               double gradient_s, AlikeRanks& ranks);
 
 // Returns a lower bound of PipelineBound's seconds, and of the time from the first forward of the first rank
 // to its last backward or weight gradients. `ranks`: all of the pipeline, in order.
 double PipelineFloor(std::span<const AlikeRanks> ranks, Schedule schedule, std::int64_t microbatches);
-
-template <typename CostsOfChunk>
-AlikeRanks AlikeRanksOf(std::int64_t count, std::int64_t rank, std::int64_t chunks, std::int64_t ranks,
-                        double p2p_s, bool overlaps, bool single, double ranks_per_core,
-                        const CostsOfChunk& chunk) {
-  AlikeRanks alike;
-  alike.count = count;
-  for (std::int64_t i = 0; i < chunks; ++i) {
-    const StageCosts& c = chunk(i);
-    const double input_s = rank == 0 && i == 0 ? 0 : p2p_s;
-    const double gradient_s = rank + 1 == ranks && i + 1 == chunks ? 0 : p2p_s;
-    const double saves_s = UnloadedSaving(c, ranks_per_core);
-    const double weights_save_s = UnloadedWeightSaving(c, ranks_per_core);
-    const StageTime computes{UnloadedForward(c, ranks_per_core),
-                             UnloadedBackward(c, ranks_per_core) - (single ? saves_s : 0),
-                             UnloadedWeights(c, ranks_per_core) - (single ? weights_save_s : 0)};
-    const StageTime at{computes.forward + input_s, computes.backward + gradient_s, computes.weights};
-    if (i == 0) {
-      alike.first = at;
-      alike.first_input_s = overlaps ? input_s : 0;
-    }
-    const StageTime& busy = overlaps ? computes : at;
-    alike.busy.forward += busy.forward;
-    alike.busy.backward += busy.backward;
-    alike.busy.weights += busy.weights;
-    if (single) continue;
-    alike.first_saves_s += saves_s;
-    alike.weights_save_s += weights_save_s;
-  }
-  return alike;
-}
 
 }  // namespace autocfg
