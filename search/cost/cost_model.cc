@@ -33,6 +33,9 @@ namespace {
 // a search, one that fills its pipeline with more computes than this is estimated by the bound.
 constexpr std::int64_t kMostEstimatedComputes = 32'768;
 
+// Lower bounds are less than what rounding may add to them.
+constexpr double kAtLeast = 1 - 1e-9;
+
 // Returns how many computes it takes to fill the pipeline, of all ranks, which is what the timer walks
 // through.
 std::int64_t ComputesToFill(const ParallelPlan& plan) { return plan.pp * plan.pp * plan.virtual_stages; }
@@ -159,11 +162,15 @@ const std::vector<double>& CostModel::WorkedSecondsOf(const ParallelPlan& plan, 
   return worked_.emplace(std::move(key), std::move(worked_s)).first->second;
 }
 
+bool CostModel::IsTimed(const ParallelPlan& plan, const PipelineCosts& costs) const {
+  return ComputesToFill(plan) <= kMostEstimatedComputes &&
+         !PipelineBoundIsClose(costs, plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
+}
+
 Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-  if (PipelineBoundIsClose(costs, plan.schedule, microbatches, shared) ||
-      ComputesToFill(plan) > kMostEstimatedComputes) {
+  if (!IsTimed(plan, costs)) {
     return autocfg::BreakdownOf(costs, microbatches, shared,
                                 PipelineBound(costs, plan.schedule, microbatches, shared));
   }
@@ -278,7 +285,7 @@ double CostModel::FirstRankAtLeast(const ParallelPlan& plan) const {
   return rank.zero_s + wait_s + reduce_s + rank.norm_s + rank.update_s + rank.gather_s;
 }
 
-double CostModel::SecondsAtLeast(const ParallelPlan& plan) {
+void CostModel::FindFloorCosts(const ParallelPlan& plan) {
   const bool same = floor_.mesh == plan.mesh() && floor_.layer == plan.layer() &&
                     floor_.messages == plan.messages() && floor_.states == plan.states() &&
                     floor_.schedule == plan.schedule;
@@ -296,11 +303,23 @@ double CostModel::SecondsAtLeast(const ParallelPlan& plan) {
     floor_.states = plan.states();
     floor_.schedule = plan.schedule;
   }
+}
+
+double CostModel::SecondsAtLeast(const ParallelPlan& plan) {
+  FindFloorCosts(plan);
   FindAlikeRanks(plan);
-  // Less than rounding may add.
-  constexpr double kRounding = 1 - 1e-9;
-  return kRounding * (PipelineFloor(floor_ranks_, plan.schedule, MicrobatchCount(workload_, plan)) +
-                      FirstRankAtLeast(plan) + floor_.plan.scalars_s);
+  return kAtLeast * (PipelineFloor(floor_ranks_, plan.schedule, MicrobatchCount(workload_, plan)) +
+                     FirstRankAtLeast(plan) + floor_.plan.scalars_s);
+}
+
+std::optional<double> CostModel::ClosedFormAtLeast(const ParallelPlan& plan) {
+  FindFloorCosts(plan);
+  const double outside_s = FirstRankAtLeast(plan) + floor_.plan.scalars_s;
+  const PipelineCosts& costs = CostsOf(plan);
+  if (!IsTimed(plan, costs)) return std::nullopt;
+  const PipelineEnd end =
+      PipelineBound(costs, plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
+  return kAtLeast * (end.seconds - end.lead_s.front() + outside_s);
 }
 
 bool CostModel::BoundIsClose(const ParallelPlan& plan) {

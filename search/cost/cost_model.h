@@ -102,6 +102,10 @@ class CostModel {
   // between fill and drain (timing/pipeline_floor.h), and of what follows the computes that of the first rank.
   double SecondsAtLeast(const ParallelPlan& plan);
 
+  // Returns a higher lower bound, by the closed form, in a few microseconds; nothing if EstimatedSeconds takes no
+  // longer than that.
+  std::optional<double> ClosedFormAtLeast(const ParallelPlan& plan);
+
   // Returns whether the closed form stands for the plan's time (closed_form.h).
   bool BoundIsClose(const ParallelPlan& plan);
 
@@ -162,8 +166,12 @@ class CostModel {
   // Of the first rank: what delays its first forward, and what follows its last compute but the scalars.
   double FirstRankAtLeast(const ParallelPlan& plan) const;
   StageCosts StageAtLeast(const ParallelPlan& plan, std::int64_t layers, bool first, bool last);
+  // Sets floor_.
+  void FindFloorCosts(const ParallelPlan& plan);
   // Fills floor_ranks_.
   void FindAlikeRanks(const ParallelPlan& plan);
+  // Returns whether the timer estimates the plan.
+  bool IsTimed(const ParallelPlan& plan, const PipelineCosts& costs) const;
   Breakdown BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs);
   TimedStep TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs);
   // Returns TimedStep::worked_s, until the next call.

@@ -28,10 +28,12 @@ std::uint32_t Kibibytes(std::int64_t bytes) {
 // Returns the bytes of a list of plans, without room to grow.
 std::size_t ListBytes(std::size_t plans) { return plans * sizeof(FeasiblePlan); }
 
-// Makes room for a plan: a quarter more, since a list that doubles takes up to twice its plans.
+// Makes room for a plan: a quarter more in a long list, since one that doubles takes up to twice its plans.
 void Grow(std::vector<FeasiblePlan>& plans) {
-  if (plans.size() == plans.capacity())
-    plans.reserve(plans.size() + std::max<std::size_t>(64, plans.size() / 4));
+  constexpr std::size_t kLong = 100'000;
+  if (plans.size() < plans.capacity()) return;
+  const std::size_t more = plans.size() < kLong ? plans.size() : plans.size() / 4;
+  plans.reserve(plans.size() + std::max<std::size_t>(64, more));
 }
 
 // Returns how many legal plans may follow; 0 ends before the next one. Asked by Collector before the first plan,
@@ -100,6 +102,7 @@ class Collector {
     previous_.recompute = run.recompute;
     previous_.recompute_layers = run.recompute_layers;
     if (previous_ == run) return;
+    family_ = nullptr;
     less_ = kNoPlan;
     next_whole_ = 0;
     previous_.scatter_gather = run.scatter_gather;
@@ -132,7 +135,10 @@ class Collector {
     FindTwin();
     const ParallelPlan& resolved = run_.At(i);
     const std::int32_t less_work = less_ == kNoPlan ? FindLowerZero(resolved) : less_;
-    const CompactPlan packed = into_.table.Pack(resolved);
+    // Uneven splits depend on what is recomputed.
+    const bool even = resolved.split == SplitMode::kEven;
+    if (even && family_ == nullptr) family_ = into_.table.FamilyOf(resolved);
+    const CompactPlan packed = even ? into_.table.Pack(resolved, *family_) : into_.table.Pack(resolved);
     const auto index = static_cast<std::int32_t>(into_.plans.size());
     Grow(into_.plans);
     into_.plans.push_back(
@@ -195,7 +201,8 @@ class Collector {
   VisitRejected rejected_;
   ResolvedRun run_;
   ParallelPlan previous_{{.tp = 0}};
-  std::size_t group_ = 0;  // index of the first plan with the layout at hand
+  PlanTable::Family* family_ = nullptr;  // of the run's plans with an even split, once one is kept
+  std::size_t group_ = 0;                // index of the first plan with the layout at hand
   std::int32_t less_ = kNoPlan;
   std::vector<std::size_t> twins_;  // duplicates of the run since less_ was set
   std::vector<Whole> whole_;  // that are the same as the current plan in all but recompute and scatter_gather

@@ -21,8 +21,8 @@ PlansByTime::Entry PlansByTime::Pop() {
   return entry;
 }
 
-void PlansByTime::Push(double seconds, std::size_t plan) {
-  heap_.push_back({seconds, static_cast<std::uint32_t>(plan), true});
+void PlansByTime::Push(const Entry& entry) {
+  heap_.push_back(entry);
   std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
 }
 
@@ -31,19 +31,31 @@ TwinTimes TimesOfTwins(double whole_s, double scattered_s) {
   return {false, scattered_s / whole_s};
 }
 
+double LazyTimes::FactorOf(const FeasiblePlans& feasible, const FeasiblePlan& plan) const {
+  auto least = static_cast<std::size_t>(plan.less_work);
+  while (feasible.plans[least].less_work != kNoPlan)
+    least = static_cast<std::size_t>(feasible.plans[least].less_work);
+  const auto factor = factors_.find(least);
+  return factor == factors_.end() ? 1 : factor->second;
+}
+
+bool LazyTimes::RaiseBound(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const {
+  FeasiblePlan& plan = feasible.plans[i];
+  if (plan.IsTimed()) return false;
+  const std::optional<double> bound_s = costs.ClosedFormAtLeast(feasible.PlanAt(i));
+  if (!bound_s) return false;
+  const double factor = plan.less_work == kNoPlan ? 1 : FactorOf(feasible, plan);
+  plan.step_time_s = -std::max(plan.SecondsAtLeast(), factor * *bound_s);
+  return true;
+}
+
 double LazyTimes::Time(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const {
   FeasiblePlan& plan = feasible.plans[i];
   if (plan.IsTimed()) return plan.step_time_s;
   const auto estimate = [&](std::size_t of) {
     return costs.EstimatedSeconds(feasible.PlanAt(of), costs.host_op_s());
   };
-  if (plan.less_work != kNoPlan) {
-    auto least = static_cast<std::size_t>(plan.less_work);
-    while (feasible.plans[least].less_work != kNoPlan)
-      least = static_cast<std::size_t>(feasible.plans[least].less_work);
-    const auto factor = factors_.find(least);
-    return plan.step_time_s = estimate(i) * (factor == factors_.end() ? 1 : factor->second);
-  }
+  if (plan.less_work != kNoPlan) return plan.step_time_s = estimate(i) * FactorOf(feasible, plan);
   std::size_t whole = i, scattered = i;
   if (plan.sends_whole != kNoPlan) {
     const auto other = static_cast<std::size_t>(plan.sends_whole);
@@ -88,12 +100,15 @@ std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasi
   std::vector<TimedPlan> fastest;
   while (!by_time.empty() &&
          (fastest.size() < limit || by_time.Top().seconds <= kSame * fastest[limit - 1].seconds)) {
-    const PlansByTime::Entry next = by_time.Pop();
+    PlansByTime::Entry next = by_time.Pop();
     if (next.timed) {
       fastest.push_back({next.seconds, next.plan});
-    } else {
-      by_time.Push(Time(costs, feasible, next.plan), next.plan);
+      continue;
     }
+    next.raised = !next.raised && RaiseBound(costs, feasible, next.plan);
+    next.timed = !next.raised;
+    next.seconds = next.raised ? plans[next.plan].SecondsAtLeast() : Time(costs, feasible, next.plan);
+    by_time.Push(next);
   }
   return fastest;
 }
@@ -112,20 +127,30 @@ void LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible) const {
     std::optional<std::size_t>& of_range = fastest[(plans[i].arena_kib - least_kib) * kRanges / span_kib];
     if (!of_range || plans[i].SecondsAtLeast() < plans[*of_range].SecondsAtLeast()) of_range = i;
   }
+  std::vector<std::size_t> first;
   for (const std::optional<std::size_t>& i : fastest) {
-    if (i) Time(costs, feasible, *i);
+    if (i) first.push_back(*i);
   }
+  std::sort(first.begin(), first.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(plans[a].SecondsAtLeast(), a) < std::pair(plans[b].SecondsAtLeast(), b);
+  });
   ParetoFront front;
   const auto offer = [&](std::size_t i) { front.Offer({plans[i].step_time_s, plans[i].arena_kib, i}); };
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (plans[i].IsTimed()) offer(i);
   }
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    // Its time is longer than the bound.
-    if (plans[i].IsTimed() || front.Beats(plans[i].SecondsAtLeast(), plans[i].arena_kib)) continue;
+  // The time of a plan that is not timed is longer than its bound.
+  const auto is_beaten = [&](std::size_t i) {
+    return front.Beats(plans[i].SecondsAtLeast(), plans[i].arena_kib);
+  };
+  const auto consider = [&](std::size_t i) {
+    if (plans[i].IsTimed() || is_beaten(i)) return;
+    if (RaiseBound(costs, feasible, i) && is_beaten(i)) return;
     Time(costs, feasible, i);
     offer(i);
-  }
+  };
+  for (const std::size_t i : first) consider(i);
+  for (std::size_t i = 0; i < plans.size(); ++i) consider(i);
 }
 
 }  // namespace autocfg

@@ -33,6 +33,9 @@ class LazyTimes {
   // Computes the time of a plan unless it is known, and returns it.
   double Time(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const;
 
+  // Raises the bound of a plan whose time the timer computes. Returns whether it did.
+  bool RaiseBound(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const;
+
   // Returns the `limit` fastest plans, fastest first, then by index; and those that are slower than the last of
   // them by two billionths or less.
   std::vector<TimedPlan> Fastest(CostModel& costs, FeasiblePlans& feasible, std::size_t limit) const;
@@ -41,6 +44,9 @@ class LazyTimes {
   void TimeFront(CostModel& costs, FeasiblePlans& feasible) const;
 
  private:
+  // Returns what the estimate of a plan with less_work is multiplied by.
+  double FactorOf(const FeasiblePlans& feasible, const FeasiblePlan& plan) const;
+
   std::map<std::size_t, float> factors_;
   Twins twins_;
 };
@@ -52,6 +58,7 @@ class PlansByTime {
     double seconds = 0;
     std::uint32_t plan = 0;
     bool timed = false;
+    bool raised = false;  // the bound
     bool operator>(const Entry& other) const {
       return std::pair(seconds, plan) > std::pair(other.seconds, other.plan);
     }
@@ -61,7 +68,7 @@ class PlansByTime {
   bool empty() const { return heap_.empty(); }
   const Entry& Top() const { return heap_.front(); }
   Entry Pop();
-  void Push(double seconds, std::size_t plan);  // timed
+  void Push(const Entry& entry);
 
  private:
   std::vector<Entry> heap_;

@@ -100,6 +100,7 @@ std::optional<std::size_t> FastestOther(CostModel& costs, FeasiblePlans& feasibl
   least_s = times.Time(costs, feasible, *fastest);
   for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
     if (feasible.plans[i].SecondsAtLeast() > least_s || !differs(i)) continue;
+    if (times.RaiseBound(costs, feasible, i) && feasible.plans[i].SecondsAtLeast() > least_s) continue;
     const double seconds = times.Time(costs, feasible, i);
     if (std::pair(seconds, i) >= std::pair(least_s, *fastest)) continue;
     least_s = seconds;

@@ -196,7 +196,7 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
       if (!stopped.ok()) return std::nullopt;
       const std::optional<std::size_t> scattered = scattered_of(next.plan);
       const std::size_t faster = scattered ? faster_of(next.plan, *scattered) : next.plan;
-      fastest.Push(estimate(faster), faster);
+      fastest.Push({estimate(faster), static_cast<std::uint32_t>(faster), true});
     }
     return std::nullopt;
   };
@@ -218,7 +218,8 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
   for (const PlansByTime::Entry& entry : first) {
     if (absl::Status status = time(entry); !status.ok()) return status;
   }
-  for (const PlansByTime::Entry& entry : first) fastest.Push(plans[entry.plan].step_time_s, entry.plan);
+  for (const PlansByTime::Entry& entry : first)
+    fastest.Push({plans[entry.plan].step_time_s, entry.plan, true});
   // Always times the fastest plan that is not timed yet.
   for (std::size_t settled = 0; settled < kSettled && !timings.full();) {
     const std::optional<PlansByTime::Entry> next = next_fastest();
@@ -230,7 +231,7 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
     }
     if (absl::Status status = time(*next); !status.ok()) return status;
     if (timed.contains(next->plan)) {
-      fastest.Push(plans[next->plan].step_time_s, next->plan);
+      fastest.Push({plans[next->plan].step_time_s, next->plan, true});
     } else {
       ++settled;  // the program is too large; the closed form is kept
     }

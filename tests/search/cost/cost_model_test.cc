@@ -126,7 +126,7 @@ TEST(CostModel, SecondsAreAtLeastThoseOfTheFloor) {
   };
   RandomCases cases(29);
   std::map<Schedule, Shortfall> shortfall;
-  int sharded = 0;
+  int sharded = 0, timed = 0;
   for (int i = 0; i < 6000; ++i) {
     RandomCase c = cases.Next();
     ClusterSpec cluster = LocalRanks(RankCount(c.plan), cases.Pick({1, 1, 2}));
@@ -138,6 +138,11 @@ TEST(CostModel, SecondsAreAtLeastThoseOfTheFloor) {
     ASSERT_GT(at_least_s, 0) << i;
     ASSERT_LT(at_least_s, estimate_s) << i << " " << PlanText(c.plan);
     ASSERT_LT(at_least_s, costs.Predict(c.plan).step_time_s) << i << " " << PlanText(c.plan);
+    if (const std::optional<double> bound_s = costs.ClosedFormAtLeast(c.plan)) {
+      ++timed;
+      ASSERT_LT(*bound_s, estimate_s) << i << " " << PlanText(c.plan);
+      ASSERT_GE(*bound_s, at_least_s * (1 - 1e-9)) << i << " " << PlanText(c.plan);
+    }
     // What plans before left behind changes nothing.
     CostModel fresh(c.model, c.workload, cluster, std::make_shared<const HostedTimes>(c.device, host_op_s));
     ParallelPlan other = c.plan;
@@ -148,6 +153,7 @@ TEST(CostModel, SecondsAreAtLeastThoseOfTheFloor) {
     sharded += ShardsGradients(c.plan);
   }
   EXPECT_GT(sharded, 100);
+  EXPECT_GT(timed, 500);
   for (auto& [schedule, of_schedule] : shortfall) {
     EXPECT_GT(of_schedule.of.size(), 500u);
     EXPECT_LT(of_schedule.Median(), 0.1) << static_cast<int>(schedule);
