@@ -40,11 +40,9 @@ constexpr double kAtLeast = 1 - 1e-9;
 // through.
 std::int64_t ComputesToFill(const ParallelPlan& plan) { return plan.pp * plan.pp * plan.virtual_stages; }
 
-// Costs of plans that are kept: some 6 MB. Plans are gone through by layout, so older ones are rarely needed.
-constexpr std::size_t kMostPlanCosts = 14'000;
-
-// The same of what plans share that differ in messages and states alone.
-constexpr std::size_t kMostLayerCosts = 4'000;
+// Costs of plans that are kept, and of what plans share that differ in messages and states alone: some 3 MB
+// each. Plans are gone through by layout, so older ones are rarely needed.
+constexpr std::size_t kMostPlanCosts = 3'000, kMostLayerCosts = 3'000;
 
 // Values of timed pipelines that are kept: some 4 MB.
 constexpr std::size_t kMostWorkedSizes = 500'000;

@@ -55,7 +55,7 @@ class Collector {
   std::int64_t Add(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values) {
     Begin(run);
     run_.Set(run, values);
-    const bool sends_whole = !run.scatter_gather;
+    const bool sends_whole = !run.scatter_gather && scatter_gather_.redundant(run).empty();
     std::int64_t allowed = 0, passed = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (allowed == 0) {
@@ -194,6 +194,7 @@ class Collector {
     return last != kNoPlan && static_cast<std::size_t>(last) >= group_ ? last : kNoPlan;
   }
 
+  const PlanOption& scatter_gather_ = *FindPlanOption("scatter_gather");
   const std::int64_t arena_bytes_;
   FeasiblePlans& into_;
   const BeforePlans before_;

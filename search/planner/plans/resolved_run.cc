@@ -10,6 +10,9 @@
 
 namespace autocfg {
 
+ResolvedRun::ResolvedRun(const SearchSpace& space, CostModel& costs)
+    : space_(space), costs_(costs), engine_needs_memory_(NeedsMemory(costs.cluster().engine)) {}
+
 std::size_t ResolvedRun::LayerHash::operator()(const LayerOptions& layer) const {
   return absl::HashOf(layer.attention, layer.sequence_parallel, layer.tp_overlap);  // equality compares all
 }
@@ -65,7 +68,7 @@ const ParallelPlan& ResolvedRun::At(std::size_t i) {
 }
 
 std::int64_t ResolvedRun::Arena(std::size_t i) {
-  if (NeedsMemory(costs_.cluster().engine)) return costs_.ArenaOf(At(i)).Arena();
+  if (engine_needs_memory_) return costs_.ArenaOf(At(i)).Arena();
   const SearchSpace::RecomputeValue& value = values_[i];
   const PlanMemory& memory = MemoryOf(value.mode);
   const std::size_t overlaps = OverlapsMessages(plan_) ? 1 : 0;

@@ -21,7 +21,7 @@ namespace autocfg {
 class ResolvedRun {
  public:
   // Refers to both.
-  ResolvedRun(const SearchSpace& space, CostModel& costs) : space_(space), costs_(costs) {}
+  ResolvedRun(const SearchSpace& space, CostModel& costs);
   ResolvedRun(const ResolvedRun&) = delete;
   ResolvedRun& operator=(const ResolvedRun&) = delete;
 
@@ -72,6 +72,7 @@ class ResolvedRun {
 
   const SearchSpace& space_;
   CostModel& costs_;
+  const bool engine_needs_memory_;
   std::span<const SearchSpace::RecomputeValue> values_;
   ParallelPlan plan_;        // the run at hand, with the recompute of the plan at hand
   ParallelPlan resolved_;    // see At
