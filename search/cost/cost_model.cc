@@ -176,22 +176,23 @@ Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& 
 }
 
 StageCosts CostModel::StageAtLeast(const ParallelPlan& plan, std::int64_t layers, bool first, bool last) {
-  FloorCosts::Stage& known = floor_.stages[(first ? 1 : 0) + (last ? 2 : 0)];
-  if (known.layers != layers) known = {layers, SumWithoutRecompute(floor_.plan.blocks, layers, first, last)};
-  return CostsAtLeast(floor_.plan.blocks, plan, layers, known.without_recompute, host_op_s_);
+  BoundCosts::Stage& known = bound_costs_.stages[(first ? 1 : 0) + (last ? 2 : 0)];
+  if (known.layers != layers)
+    known = {layers, SumWithoutRecompute(bound_costs_.plan.blocks, layers, first, last)};
+  return CostsAtLeast(bound_costs_.plan.blocks, plan, layers, known.without_recompute, host_op_s_);
 }
 
 void CostModel::FindAlikeRanks(const ParallelPlan& plan) {
   const StageTerms terms{.ranks_per_core = RanksPerCore(),
                          .overlaps_messages = OverlapsMessages(plan),
                          .single = MicrobatchCount(workload_, plan) == 1};
-  const double p2p_s = floor_.plan.p2p_s;
+  const double p2p_s = bound_costs_.plan.p2p_s;
   const std::int64_t stages = StageCount(plan), chunks = plan.virtual_stages;
-  floor_ranks_.clear();
+  alike_ranks_.clear();
   if (plan.split != SplitMode::kExplicit) {
     const std::int64_t layers = model_.layers / stages;
     const StageCosts first = StageAtLeast(plan, layers, true, stages == 1);
-    AlikeRanks& first_rank = floor_ranks_.emplace_back();
+    AlikeRanks& first_rank = alike_ranks_.emplace_back();
     AddChunks(terms, first, 1, 0, stages == 1 ? 0 : p2p_s, first_rank);
     if (plan.pp == 1) return;
     const StageCosts last = StageAtLeast(plan, layers, false, true);
@@ -199,11 +200,11 @@ void CostModel::FindAlikeRanks(const ParallelPlan& plan) {
     if (stages > 2) between = StageAtLeast(plan, layers, false, false);
     if (chunks > 1) AddChunks(terms, between, chunks - 1, p2p_s, p2p_s, first_rank);
     if (plan.pp > 2) {
-      AlikeRanks& others = floor_ranks_.emplace_back();
+      AlikeRanks& others = alike_ranks_.emplace_back();
       others.count = plan.pp - 2;
       AddChunks(terms, between, chunks, p2p_s, p2p_s, others);
     }
-    AlikeRanks& last_rank = floor_ranks_.emplace_back();
+    AlikeRanks& last_rank = alike_ranks_.emplace_back();
     if (chunks > 1) AddChunks(terms, between, chunks - 1, p2p_s, p2p_s, last_rank);
     AddChunks(terms, last, 1, p2p_s, 0, last_rank);
     return;
@@ -216,10 +217,10 @@ void CostModel::FindAlikeRanks(const ParallelPlan& plan) {
   std::array<Between, 2> between;
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
     if (rank >= 2 && rank + 1 < plan.pp && HasLayersOfRankBefore(plan, rank)) {
-      ++floor_ranks_.back().count;
+      ++alike_ranks_.back().count;
       continue;
     }
-    AlikeRanks& ranks = floor_ranks_.emplace_back();
+    AlikeRanks& ranks = alike_ranks_.emplace_back();
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       const std::int64_t stage = StageOf(plan, rank, chunk), layers = StageLayerCount(model_, plan, stage);
       const bool first = IsFirstStage(stage), last = IsLastStage(plan, stage);
@@ -236,9 +237,9 @@ void CostModel::FindAlikeRanks(const ParallelPlan& plan) {
 }
 
 double CostModel::FirstRankAtLeast(const ParallelPlan& plan) const {
-  const BlockCosts& blocks = floor_.plan.blocks;
-  const RankCosts& rank = floor_.first_rank.rank;
-  const auto layers = static_cast<double>(floor_.first_rank_layers);
+  const BlockCosts& blocks = bound_costs_.plan.blocks;
+  const RankCosts& rank = bound_costs_.first_rank.rank;
+  const auto layers = static_cast<double>(bound_costs_.first_rank_layers);
   double reduce_s = rank.norm_gradients_s + rank.reduce_s, wait_s = 0;
   if (OverlapsGradients(plan) && !ShardsGradients(plan)) {
     const UnitTimes& reduce = blocks.units.reduce;
@@ -264,10 +265,10 @@ double CostModel::FirstRankAtLeast(const ParallelPlan& plan) const {
   if (OverlapsParameters(plan)) {
     const UnitTimes& gather = blocks.units.gather;
     if (!blocks.units.hidden) {
-      wait_s = floor_.first_rank.gather_all_s;
+      wait_s = bound_costs_.first_rank.gather_all_s;
     } else {
       // The embedding is needed at once, the last layer of a rank with one stage once those before it are done.
-      wait_s = floor_.first_rank.gather_norms_s;
+      wait_s = bound_costs_.first_rank.gather_norms_s;
       if (!ShardsParameters(plan)) {
         wait_s += gather.token_embedding;
         if (plan.virtual_stages == 1) {
@@ -283,36 +284,36 @@ double CostModel::FirstRankAtLeast(const ParallelPlan& plan) const {
   return rank.zero_s + wait_s + reduce_s + rank.norm_s + rank.update_s + rank.gather_s;
 }
 
-void CostModel::FindFloorCosts(const ParallelPlan& plan) {
-  const bool same = floor_.mesh == plan.mesh() && floor_.layer == plan.layer() &&
-                    floor_.messages == plan.messages() && floor_.states == plan.states() &&
-                    floor_.schedule == plan.schedule;
+void CostModel::FindBoundCosts(const ParallelPlan& plan) {
+  const bool same = bound_costs_.mesh == plan.mesh() && bound_costs_.layer == plan.layer() &&
+                    bound_costs_.messages == plan.messages() && bound_costs_.states == plan.states() &&
+                    bound_costs_.schedule == plan.schedule;
   const std::int64_t layers = RankLayers(model_, plan, 0);
-  if (!same || layers != floor_.first_rank_layers) {
+  if (!same || layers != bound_costs_.first_rank_layers) {
     if (!same) {
-      floor_.plan = PlanCostsOf(plan);
-      for (FloorCosts::Stage& stage : floor_.stages) stage.layers = -1;
+      bound_costs_.plan = PlanCostsOf(plan);
+      for (BoundCosts::Stage& stage : bound_costs_.stages) stage.layers = -1;
     }
-    floor_.first_rank = RegionCostsOf(plan, 0);
-    floor_.first_rank_layers = layers;
-    floor_.mesh = plan.mesh();
-    floor_.layer = plan.layer();
-    floor_.messages = plan.messages();
-    floor_.states = plan.states();
-    floor_.schedule = plan.schedule;
+    bound_costs_.first_rank = RegionCostsOf(plan, 0);
+    bound_costs_.first_rank_layers = layers;
+    bound_costs_.mesh = plan.mesh();
+    bound_costs_.layer = plan.layer();
+    bound_costs_.messages = plan.messages();
+    bound_costs_.states = plan.states();
+    bound_costs_.schedule = plan.schedule;
   }
 }
 
 double CostModel::SecondsAtLeast(const ParallelPlan& plan) {
-  FindFloorCosts(plan);
+  FindBoundCosts(plan);
   FindAlikeRanks(plan);
-  return kAtLeast * (PipelineFloor(floor_ranks_, plan.schedule, MicrobatchCount(workload_, plan)) +
-                     FirstRankAtLeast(plan) + floor_.plan.scalars_s);
+  return kAtLeast * (BusyRankBound(alike_ranks_, plan.schedule, MicrobatchCount(workload_, plan)) +
+                     FirstRankAtLeast(plan) + bound_costs_.plan.scalars_s);
 }
 
 std::optional<double> CostModel::ClosedFormAtLeast(const ParallelPlan& plan) {
-  FindFloorCosts(plan);
-  const double outside_s = FirstRankAtLeast(plan) + floor_.plan.scalars_s;
+  FindBoundCosts(plan);
+  const double outside_s = FirstRankAtLeast(plan) + bound_costs_.plan.scalars_s;
   const PipelineCosts& costs = CostsOf(plan);
   if (!IsTimed(plan, costs)) return std::nullopt;
   const PipelineEnd end =

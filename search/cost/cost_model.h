@@ -30,8 +30,8 @@
 #include "search/cost/shape_corrections.h"
 #include "search/cost/stage_costs.h"
 #include "search/cost/timing/breakdown.h"
+#include "search/cost/timing/busy_rank_bound.h"
 #include "search/cost/timing/pipeline_costs.h"
-#include "search/cost/timing/pipeline_floor.h"
 #include "search/cost/timing/program_timer.h"
 #include "search/cost/timing/step_timers.h"
 #include "search/plan/cluster_spec.h"
@@ -99,7 +99,7 @@ class CostModel {
 
   // Returns a lower bound of EstimatedSeconds for the host at hand, in a fraction of a microsecond if plans that
   // differ in recompute alone follow one another. It takes the path through the pipeline that stays on one rank
-  // between fill and drain (timing/pipeline_floor.h), and of what follows the computes that of the first rank.
+  // between fill and drain (timing/busy_rank_bound.h), and of what follows the computes that of the first rank.
   double SecondsAtLeast(const ParallelPlan& plan);
 
   // Returns a higher lower bound, by the closed form, in a few microseconds; nothing if EstimatedSeconds takes no
@@ -166,9 +166,9 @@ class CostModel {
   // Of the first rank: what delays its first forward, and what follows its last compute but the scalars.
   double FirstRankAtLeast(const ParallelPlan& plan) const;
   StageCosts StageAtLeast(const ParallelPlan& plan, std::int64_t layers, bool first, bool last);
-  // Sets floor_.
-  void FindFloorCosts(const ParallelPlan& plan);
-  // Fills floor_ranks_.
+  // Sets bound_costs_.
+  void FindBoundCosts(const ParallelPlan& plan);
+  // Fills alike_ranks_.
   void FindAlikeRanks(const ParallelPlan& plan);
   // Returns whether the timer estimates the plan.
   bool IsTimed(const ParallelPlan& plan, const PipelineCosts& costs) const;
@@ -252,7 +252,7 @@ class CostModel {
   StepTimers timers_;
   PipelineCosts costs_;  // of the last plan; reused to avoid allocations
   // What the last plan of SecondsAtLeast has in common with the next one.
-  struct FloorCosts {
+  struct BoundCosts {
     MeshOptions mesh{.tp = 0};
     LayerOptions layer;
     MessageOptions messages;
@@ -267,8 +267,8 @@ class CostModel {
     };
     std::array<Stage, 4> stages;  // by whether it is the first, and the last
   };
-  FloorCosts floor_;
-  std::vector<AlikeRanks> floor_ranks_;
+  BoundCosts bound_costs_;
+  std::vector<AlikeRanks> alike_ranks_;
 };
 
 }  // namespace autocfg

@@ -113,9 +113,10 @@ std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasi
   return fastest;
 }
 
-void LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible) const {
+absl::Status LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible,
+                                  const PlanningWatch& watch) const {
   const std::vector<FeasiblePlan>& plans = feasible.plans;
-  if (plans.empty()) return;
+  if (plans.empty()) return absl::OkStatus();
   // First the plan with the least bound of each of a few ranges of memory, which beat most others.
   constexpr std::size_t kRanges = 256;
   const auto [least, most] = std::minmax_element(
@@ -143,14 +144,21 @@ void LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible) const {
   const auto is_beaten = [&](std::size_t i) {
     return front.Beats(plans[i].SecondsAtLeast(), plans[i].arena_kib);
   };
+  const PlanningProgress progress{.enumerated = feasible.enumerated,
+                                  .fit = static_cast<std::int64_t>(plans.size())};
+  // Returns false once the watch says no.
   const auto consider = [&](std::size_t i) {
-    if (plans[i].IsTimed() || is_beaten(i)) return;
-    if (RaiseBound(costs, feasible, i) && is_beaten(i)) return;
+    if (plans[i].IsTimed() || is_beaten(i)) return true;
+    if (watch && !watch(progress)) return false;
+    if (RaiseBound(costs, feasible, i) && is_beaten(i)) return true;
     Time(costs, feasible, i);
     offer(i);
+    return true;
   };
-  for (const std::size_t i : first) consider(i);
-  for (std::size_t i = 0; i < plans.size(); ++i) consider(i);
+  bool goes_on = true;
+  for (std::size_t n = 0; n < first.size() && goes_on; ++n) goes_on = consider(first[n]);
+  for (std::size_t i = 0; i < plans.size() && goes_on; ++i) goes_on = consider(i);
+  return goes_on ? absl::OkStatus() : PlanningStopped(progress);
 }
 
 }  // namespace autocfg

@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "search/cost/cost_model.h"
 #include "search/planner/feasible_plans.h"
+#include "search/planner/planning.h"
 #include "search/planner/strategy/by_time.h"
 
 namespace autocfg {
@@ -40,8 +42,8 @@ class LazyTimes {
   // them by two billionths or less.
   std::vector<TimedPlan> Fastest(CostModel& costs, FeasiblePlans& feasible, std::size_t limit) const;
 
-  // Times all plans that no other beats in both time and memory.
-  void TimeFront(CostModel& costs, FeasiblePlans& feasible) const;
+  // Times all plans that no other beats in both time and memory. Cancelled once `watch` says no.
+  absl::Status TimeFront(CostModel& costs, FeasiblePlans& feasible, const PlanningWatch& watch = {}) const;
 
  private:
   // Returns what the estimate of a plan with less_work is multiplied by.

@@ -89,7 +89,7 @@ std::vector<RankedPlan> RankPlans(SearchState& s, std::size_t limit) {
   return ranking;
 }
 
-std::vector<RankedPlan> MemoryFront(SearchState& s, std::size_t limit) {
+std::vector<RankedPlan> MemoryFront(const SearchState& s, std::size_t limit) {
   ParetoFront front;
   std::vector<bool> is_candidate(s.feasible.plans.size());
   for (std::size_t i = 0; i < s.candidates.size(); ++i) {
@@ -101,7 +101,7 @@ std::vector<RankedPlan> MemoryFront(SearchState& s, std::size_t limit) {
   }
   // Other plans are slower than all candidates, so they are of the front only if they take less memory. Their
   // corrections are computed for these alone.
-  if (s.candidates.empty()) s.times.TimeFront(*s.costs, s.feasible);
+  // All plans of the front are timed (SearchLoop::SetCalibration).
   for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
     const FeasiblePlan& plan = s.feasible.plans[i];
     if (is_candidate[i] || !plan.IsTimed()) continue;

@@ -173,8 +173,11 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
   const bool lazy = s.options.predict_only && s.costs->knows_every_op();
   absl::StatusOr<TimedPlans> timed =
       PredictTimes(*s.costs, s.feasible, s.watch, s.Threads(), lazy ? &s.times : nullptr);
-  if (!timed.ok()) {
-    if (found) return timed.status();
+  absl::Status status = timed.status();
+  // The front is part of most answers, and its times may take long: here the watch is asked.
+  if (status.ok() && lazy) status = s.times.TimeFront(*s.costs, s.feasible, s.watch);
+  if (!status.ok()) {
+    if (found) return status;
     // Finds them again, for another try.
     s.feasible = FeasiblePlans();
     s.known = std::nullopt;
@@ -182,7 +185,7 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
     absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*s.costs);
     if (!feasible.ok()) return feasible.status();
     s.feasible = *std::move(feasible);
-    return timed.status();
+    return status;
   }
   s.timed = *std::move(timed);
   s.calibrated = true;

@@ -114,8 +114,8 @@ struct SearchState {
 // See SearchLoop::Ranking. Times of plans become known.
 std::vector<RankedPlan> RankPlans(SearchState& s, std::size_t limit);
 
-// See SearchLoop::MemoryFront. Requires a calibrated search. Times of plans become known.
-std::vector<RankedPlan> MemoryFront(SearchState& s, std::size_t limit);
+// See SearchLoop::MemoryFront. Requires a calibrated search.
+std::vector<RankedPlan> MemoryFront(const SearchState& s, std::size_t limit);
 
 // See SearchLoop::UnmeasuredDeviceSeconds.
 double UnmeasuredDeviceSeconds(const SearchState& s);

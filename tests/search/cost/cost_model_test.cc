@@ -113,7 +113,7 @@ TEST(CostModel, ClosedFormAgainstTimer) {
 
 // What a search relies on where it leaves out times. On devices that hide collectives and on others, whose
 // ranks share cores or not, with a host that may be slower than the device.
-TEST(CostModel, SecondsAreAtLeastThoseOfTheFloor) {
+TEST(CostModel, SecondsAreAboveTheirLowerBounds) {
   class HostedTimes final : public OpTimeModel {
    public:
     HostedTimes(const SyntheticDevice& device, double host_op_s) : device_(device), host_op_s_(host_op_s) {}

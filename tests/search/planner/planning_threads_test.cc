@@ -225,7 +225,7 @@ TEST(Planning, AnswersAreThoseOfTheTimesOfAllPlans) {
       }
       for (const int answer : {first, (first + 1) % 3, (first + 2) % 3}) {
         if (answer == 0) {
-          times.TimeFront(own, some);
+          ASSERT_TRUE(times.TimeFront(own, some).ok());
           EXPECT_EQ(FrontOf(some), expected_front);
         } else if (answer == 1) {
           const auto found = EstimateEffects(own, some, best, correction, times);
@@ -349,6 +349,15 @@ TEST(Planning, AsksTheWatchOnTheCallersThreadAndStopsAllThreads) {
   looks = 0;
   EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(1), threads).status()));
   EXPECT_EQ(looks, 1);
+
+  LazyTimes times;
+  looks = 0;
+  EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(1), threads, &times).status()));
+  EXPECT_EQ(looks, 1);
+  ASSERT_TRUE(PredictTimes(costs, all, {}, threads, &times).ok());
+  looks = 0;
+  EXPECT_TRUE(absl::IsCancelled(times.TimeFront(costs, all, until(2))));
+  EXPECT_EQ(looks, 2);
 }
 
 }  // namespace

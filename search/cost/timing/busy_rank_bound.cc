@@ -1,4 +1,4 @@
-#include "search/cost/timing/pipeline_floor.h"
+#include "search/cost/timing/busy_rank_bound.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -7,7 +7,7 @@ namespace autocfg {
 namespace {
 
 // GPipe: one way down and one way back; one rank runs all other forwards, one all other backwards.
-double GPipeFloor(std::span<const AlikeRanks> ranks, double m) {
+double GPipeBound(std::span<const AlikeRanks> ranks, double m) {
   StageTime way;
   double saves_s = 0;  // of the ranks not passed
   for (const AlikeRanks& alike : ranks) {
@@ -28,7 +28,7 @@ double GPipeFloor(std::span<const AlikeRanks> ranks, double m) {
 }
 
 // 1F1B and interleaved: from the first forward of a rank to its last backward.
-double OneFOneBFloor(std::span<const AlikeRanks> ranks, double m) {
+double OneFOneBBound(std::span<const AlikeRanks> ranks, double m) {
   double longest = 0;
   StageTime before;  // of the ranks before
   for (const AlikeRanks& alike : ranks) {
@@ -45,7 +45,7 @@ double OneFOneBFloor(std::span<const AlikeRanks> ranks, double m) {
 
 // ZB-H1: from the first forward of a rank to its last input gradient, then up to the first rank, which runs
 // its last weight gradients.
-double ZeroBubbleFloor(std::span<const AlikeRanks> ranks, double m) {
+double ZeroBubbleBound(std::span<const AlikeRanks> ranks, double m) {
   const auto last_weights = [m](const AlikeRanks& alike, double count) {
     return std::min(m, count) * alike.first.weights - (count < m ? 0 : alike.weights_save_s);
   };
@@ -91,15 +91,15 @@ void AddChunks(const StageTerms& terms, const StageCosts& costs, std::int64_t ch
   ranks.busy.weights += times * busy.weights;
 }
 
-double PipelineFloor(std::span<const AlikeRanks> ranks, Schedule schedule, std::int64_t microbatches) {
+double BusyRankBound(std::span<const AlikeRanks> ranks, Schedule schedule, std::int64_t microbatches) {
   const auto m = static_cast<double>(microbatches);
   switch (schedule) {
-    case Schedule::kGPipe: return GPipeFloor(ranks, m);
+    case Schedule::kGPipe: return GPipeBound(ranks, m);
     case Schedule::kOneFOneB:
-    case Schedule::kInterleaved: return OneFOneBFloor(ranks, m);
-    case Schedule::kZeroBubbleH1: return ZeroBubbleFloor(ranks, m);
+    case Schedule::kInterleaved: return OneFOneBBound(ranks, m);
+    case Schedule::kZeroBubbleH1: return ZeroBubbleBound(ranks, m);
   }
-  throw std::logic_error("a schedule without a floor");
+  throw std::logic_error("a schedule without a bound");
 }
 
 }  // namespace autocfg

@@ -37,6 +37,6 @@ void AddChunks(const StageTerms& terms, const StageCosts& costs, std::int64_t ch
 
 // Returns a lower bound of PipelineBound's seconds, and of the time from the first forward of the first rank
 // to its last backward or weight gradients. `ranks`: all of the pipeline, in order.
-double PipelineFloor(std::span<const AlikeRanks> ranks, Schedule schedule, std::int64_t microbatches);
+double BusyRankBound(std::span<const AlikeRanks> ranks, Schedule schedule, std::int64_t microbatches);
 
 }  // namespace autocfg
