@@ -210,10 +210,10 @@ void BM_PredictSearch(benchmark::State& state) {
 }
 BENCHMARK(BM_PredictSearch)->Arg(1)->Arg(2)->ArgName("threads")->UseRealTime()->Unit(benchmark::kMillisecond);
 
-// Answers a search by prediction on a preset cluster, every option open: enumerates the plans, finds those that
-// fit, and answers with the best one, ten runners-up, what matters most and the front of time against memory.
-// Items are the plans evaluated: their legality, memory and time (or a lower bound that rules them out) are
-// known. One thread, so that the rate is that of one core.
+// Answers a search by prediction on a preset cluster, every option open: enumerates the plans, finds those
+// that fit, and answers with the best one, ten runners-up, what matters most and the front of time against
+// memory. Items are the plans evaluated: their legality, memory and time (or a lower bound that rules them
+// out) are known. One thread, so that the rate is that of one core.
 void BM_AnswerSearch(benchmark::State& state, const std::string& model_name,
                      const std::string& cluster_name) {
   const ModelSpec model = *ModelPreset(model_name);

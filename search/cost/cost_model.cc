@@ -267,7 +267,8 @@ double CostModel::FirstRankAtLeast(const ParallelPlan& plan) const {
     if (!blocks.units.hidden) {
       wait_s = bound_costs_.first_rank.gather_all_s;
     } else {
-      // The embedding is needed at once, the last layer of a rank with one stage once those before it are done.
+      // The embedding is needed at once, the last layer of a rank with one stage once those before it are
+      // done.
       wait_s = bound_costs_.first_rank.gather_norms_s;
       if (!ShardsParameters(plan)) {
         wait_s += gather.token_embedding;

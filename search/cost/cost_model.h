@@ -97,13 +97,14 @@ class CostModel {
   // Returns Estimate's step time for a host that issues an op in `host_op_s` seconds. About as fast.
   double EstimatedSeconds(const ParallelPlan& plan, double host_op_s);
 
-  // Returns a lower bound of EstimatedSeconds for the host at hand, in a fraction of a microsecond if plans that
-  // differ in recompute alone follow one another. It takes the path through the pipeline that stays on one rank
-  // between fill and drain (timing/busy_rank_bound.h), and of what follows the computes that of the first rank.
+  // Returns a lower bound of EstimatedSeconds for the host at hand, in a fraction of a microsecond if plans
+  // that differ in recompute alone follow one another. It takes the path through the pipeline that stays on
+  // one rank between fill and drain (timing/busy_rank_bound.h), and of what follows the computes that of the
+  // first rank.
   double SecondsAtLeast(const ParallelPlan& plan);
 
-  // Returns a higher lower bound, by the closed form, in a few microseconds; nothing if EstimatedSeconds takes no
-  // longer than that.
+  // Returns a higher lower bound, by the closed form, in a few microseconds; nothing if EstimatedSeconds
+  // takes no longer than that.
   std::optional<double> ClosedFormAtLeast(const ParallelPlan& plan);
 
   // Returns whether the closed form stands for the plan's time (closed_form.h).

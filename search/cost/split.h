@@ -29,8 +29,8 @@ namespace autocfg {
 // CheckPredictable accepts. Takes about a microsecond.
 ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan);
 
-// Does the same for plans with split=auto that differ in the number of recomputed layers alone, which `plan` does
-// not say: calls visit(stage options) for each of them, in order.
+// Does the same for plans with split=auto that differ in the number of recomputed layers alone, which `plan`
+// does not say: calls visit(stage options) for each of them, in order.
 void BalanceSplits(CostModel& costs, const ParallelPlan& plan, std::span<const std::int64_t> recompute_layers,
                    const std::function<void(const StageOptions&)>& visit);
 

@@ -116,8 +116,8 @@ double BackwardUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, 
   const double adds_s = add.token_embedding + add.positions + times * add.layer + add.output_layer;
   const bool overlaps_gathers = blocks.units.hidden && OverlapsParameters(plan);
   const bool overlaps_reduces = blocks.units.hidden && OverlapsGradients(plan);
-  // One after the other: the computes, the collectives that do not overlap, the sums of gradients. The embedding
-  // is reduced last; while that runs, the sums of up to two units before may.
+  // One after the other: the computes, the collectives that do not overlap, the sums of gradients. The
+  // embedding is reduced last; while that runs, the sums of up to two units before may.
   double in_turn_s = overlaps_gathers ? first_gather_s : gathers_s;
   if (overlaps_reduces) {
     const double meanwhile_s = 2 * std::max({add.positions, add.layer, add.output_layer});

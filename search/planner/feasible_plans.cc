@@ -36,8 +36,8 @@ void Grow(std::vector<FeasiblePlan>& plans) {
   plans.reserve(plans.size() + std::max<std::size_t>(64, more));
 }
 
-// Returns how many legal plans may follow; 0 ends before the next one. Asked by Collector before the first plan,
-// after each plan that it keeps, and once as many came. `look`: asks the watch first.
+// Returns how many legal plans may follow; 0 ends before the next one. Asked by Collector before the first
+// plan, after each plan that it keeps, and once as many came. `look`: asks the watch first.
 using BeforePlans = std::function<std::int64_t(bool look)>;
 
 // Adds the plans of a walk to those found.

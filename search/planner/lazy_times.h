@@ -26,9 +26,9 @@ class LazyTimes {
   using Twins = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
   LazyTimes() = default;
-  // `factors`: of plans without less_work, what their times and those of plans linked to them are multiplied by;
-  // 1 if a plan is not among them. `twins`: plans without less_work of which the second sends parts and is
-  // else the same as the first, by the first.
+  // `factors`: of plans without less_work, what their times and those of plans linked to them are multiplied
+  // by; 1 if a plan is not among them. `twins`: plans without less_work of which the second sends parts and
+  // is else the same as the first, by the first.
   LazyTimes(std::map<std::size_t, float> factors, Twins twins)
       : factors_(std::move(factors)), twins_(std::move(twins)) {}
 
@@ -38,8 +38,8 @@ class LazyTimes {
   // Raises the bound of a plan whose time the timer computes. Returns whether it did.
   bool RaiseBound(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const;
 
-  // Returns the `limit` fastest plans, fastest first, then by index; and those that are slower than the last of
-  // them by two billionths or less.
+  // Returns the `limit` fastest plans, fastest first, then by index; and those that are slower than the last
+  // of them by two billionths or less.
   std::vector<TimedPlan> Fastest(CostModel& costs, FeasiblePlans& feasible, std::size_t limit) const;
 
   // Times all plans that no other beats in both time and memory. Cancelled once `watch` says no.

@@ -78,8 +78,8 @@ Survey SurveyOf(const FeasiblePlans& feasible, const ParallelPlan& best) {
   return survey;
 }
 
-// Returns the fastest plan that has another value of the option than the best plan, the first of those; nothing
-// if there is none.
+// Returns the fastest plan that has another value of the option than the best plan, the first of those;
+// nothing if there is none.
 std::optional<std::size_t> FastestOther(CostModel& costs, FeasiblePlans& feasible, const LazyTimes& times,
                                         const Survey& survey, const ParallelPlan& best, std::size_t option) {
   const auto differs = [&](std::size_t i) {

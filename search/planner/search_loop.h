@@ -5,8 +5,8 @@
 //
 // Steps: enumerate plans and predict their memory. The driver calibrates, or supplies the model of a
 // described cluster. Predict all plans by the closed form and the shortlist by the timer; if nothing is to be
-// measured, only the plans that may be in an answer, by lower bounds of the others (lazy_times.h). Run rounds of
-// trials and recalibrate the predictions after each. Finally repeat, in turns, the plans that are
+// measured, only the plans that may be in an answer, by lower bounds of the others (lazy_times.h). Run rounds
+// of trials and recalibrate the predictions after each. Finally repeat, in turns, the plans that are
 // statistically tied with the best. All plans shown, measured and recommended are complete: split=auto is
 // resolved with nominal times before the calibration, and again with the calibrated times.
 //

@@ -185,7 +185,8 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
   }
   PlansByTime fastest(std::move(least));
   std::int64_t looked = 0;
-  // Returns the fastest plan that is left, whose time is known; nothing if none is left, or if the watch said no.
+  // Returns the fastest plan that is left, whose time is known; nothing if none is left, or if the watch said
+  // no.
   absl::Status stopped;
   const auto next_fastest = [&]() -> std::optional<PlansByTime::Entry> {
     while (!fastest.empty()) {

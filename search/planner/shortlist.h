@@ -30,8 +30,8 @@ using TimedPlans = std::map<std::size_t, Prediction>;
 // InvalidArgument, naming the plan, if a time is not positive and finite. Cancelled once `watch` says no. The
 // result is the same for any number of threads; those other than the calling one use copies of `costs`.
 //
-// With `lazy`, most plans get a lower bound of their time, and `lazy` computes times when they are needed. They
-// are the same to the bit. Requires op times that know every op: no time is missing.
+// With `lazy`, most plans get a lower bound of their time, and `lazy` computes times when they are needed.
+// They are the same to the bit. Requires op times that know every op: no time is missing.
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible,
                                         const PlanningWatch& watch = {},
                                         const base::TaskThreads& threads = {}, LazyTimes* lazy = nullptr);

@@ -17,8 +17,8 @@ namespace autocfg {
 namespace {
 
 // The levels of the enumeration, outermost first. A rule is checked at the level that sets the last of the
-// options that it reads. From kVariants on there is a level for each further option with several values; their
-// combinations are the same for all plans of a mesh.
+// options that it reads. From kVariants on there is a level for each further option with several values;
+// their combinations are the same for all plans of a mesh.
 enum Level : std::size_t { kTensor, kPipeline, kBatch, kSchedule, kVirtualStages, kSplit, kVariants };
 
 std::size_t LevelOf(std::string_view name, const std::vector<std::string_view>& variants) {
@@ -239,7 +239,8 @@ class SearchSpace::Enumeration {
     ParallelPlan values;
     std::size_t broken = kNone;  // the first of variant_rules_ that it breaks
   };
-  // How many combinations break a rule first and have this attention, which decides on the values of recompute.
+  // How many combinations break a rule first and have this attention, which decides on the values of
+  // recompute.
   struct AlikeCombinations {
     std::size_t broken = kNone;
     Attention attention = Attention::kFused;

@@ -33,8 +33,8 @@ RankLoad LoadOf(const ModelSpec& model, const Workload& workload, const Parallel
 
 namespace {
 
-// Returns whether each stage of a rank has as many layers as that of the same chunk of the rank before. The plan
-// has an explicit split.
+// Returns whether each stage of a rank has as many layers as that of the same chunk of the rank before. The
+// plan has an explicit split.
 bool HasSameLayers(const ParallelPlan& plan, std::int64_t rank) {
   for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
     const auto stage = static_cast<std::size_t>(StageOf(plan, rank, chunk));
@@ -62,8 +62,8 @@ std::vector<RankLoad> LargestLoads(const ModelSpec& model, const Workload& workl
   };
   consider(0);
   // Middle ranks with as many layers hold the same parameters, and slots of the same sizes, one per in-flight
-  // microbatch of their stages. From rank 1 on, none of their stages has more in flight than the same chunk of
-  // the previous rank: in every schedule, later ranks have a shorter warm-up.
+  // microbatch of their stages. From rank 1 on, none of their stages has more in flight than the same chunk
+  // of the previous rank: in every schedule, later ranks have a shorter warm-up.
   if (plan.pp > 2) consider(1);
   if (plan.split == SplitMode::kExplicit) {
     for (std::int64_t rank = 2; rank + 1 < plan.pp; ++rank) {
