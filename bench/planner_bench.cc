@@ -9,11 +9,15 @@
 
 #include "benchmark/benchmark.h"
 #include "search/cost/cost_model.h"
+#include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/op_times/nominal_times.h"
 #include "search/cost/split.h"
+#include "search/plan/memory_margin.h"
 #include "search/planner/calibration_ops.h"
 #include "search/planner/search_loop.h"
 #include "search/space/search_space.h"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
 
 namespace autocfg {
 namespace {
@@ -205,6 +209,42 @@ void BM_PredictSearch(benchmark::State& state) {
   state.SetItemsProcessed(evaluated * state.iterations());
 }
 BENCHMARK(BM_PredictSearch)->Arg(1)->Arg(2)->ArgName("threads")->UseRealTime()->Unit(benchmark::kMillisecond);
+
+// Answers a search by prediction on a preset cluster, every option open: enumerates the plans, finds those
+// that fit, and answers with the best one, ten runners-up, what matters most and the front of time against
+// memory. Items are the plans evaluated: their legality, memory and time (or a lower bound that rules them
+// out) are known. One thread, so that the rate is that of one core.
+void BM_AnswerSearch(benchmark::State& state, const std::string& model_name,
+                     const std::string& cluster_name) {
+  const ModelSpec model = *ModelPreset(model_name);
+  const ClusterSpec cluster = *PresetCluster(cluster_name);
+  const Workload workload{
+      .global_batch = 1536, .seq_len = model.max_seq_len, .precision = *ParsePrecision("bf16")};
+  const auto times = ClusterOpTimes::Create(cluster, workload.precision);
+  const KnownOpTimes known{*times, DeviceOverheadBytes(cluster)};
+  std::int64_t evaluated = 0, legal = 0;
+  for (auto _ : state) {
+    auto loop =
+        SearchLoop::Create(model, workload, cluster, {},
+                           {.predict_only = true, .memory_margin = kDescribedMemoryMargin}, {}, known);
+    if (!loop.ok() || !loop->SetCalibration(known.times, known.device_overhead_bytes).ok()) {
+      state.SkipWithError("no search");
+      return;
+    }
+    benchmark::DoNotOptimize(loop->Ranking(11));
+    benchmark::DoNotOptimize(loop->MattersMost());
+    benchmark::DoNotOptimize(loop->MemoryFront(20));
+    evaluated = loop->counts().evaluated;
+    legal = loop->counts().enumerated - loop->counts().illegal;
+  }
+  state.counters["legal"] = static_cast<double>(legal);
+  state.counters["evaluated"] = static_cast<double>(evaluated);
+  state.SetItemsProcessed(evaluated * state.iterations());
+}
+BENCHMARK_CAPTURE(BM_AnswerSearch, gpt3_175b_512, "gpt3-175b", "a100-80gb-sxm:64x8")
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_AnswerSearch, megatron_1000b_3072, "megatron-1000b", "a100-80gb-sxm:384x8")
+    ->Unit(benchmark::kMillisecond);
 
 // Simulates a few ranks with one stage each, or 64 with two; 512 microbatches.
 void BM_Simulate(benchmark::State& state, std::int64_t pp, std::int64_t vpp) {

@@ -1,6 +1,7 @@
 #include "search/cost/cost_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -32,12 +33,16 @@ namespace {
 // a search, one that fills its pipeline with more computes than this is estimated by the bound.
 constexpr std::int64_t kMostEstimatedComputes = 32'768;
 
+// Lower bounds are less than what rounding may add to them.
+constexpr double kAtLeast = 1 - 1e-9;
+
 // Returns how many computes it takes to fill the pipeline, of all ranks, which is what the timer walks
 // through.
 std::int64_t ComputesToFill(const ParallelPlan& plan) { return plan.pp * plan.pp * plan.virtual_stages; }
 
-// Costs of plans that are kept: some 6 MB. Plans are gone through by layout, so older ones are rarely needed.
-constexpr std::size_t kMostPlanCosts = 14'000;
+// Costs of plans that are kept, and of what plans share that differ in messages and states alone: some 3 MB
+// each. Plans are gone through by layout, so older ones are rarely needed.
+constexpr std::size_t kMostPlanCosts = 3'000, kMostLayerCosts = 3'000;
 
 // Values of timed pipelines that are kept: some 4 MB.
 constexpr std::size_t kMostWorkedSizes = 500'000;
@@ -154,15 +159,166 @@ const std::vector<double>& CostModel::WorkedSecondsOf(const ParallelPlan& plan, 
   return worked_.emplace(std::move(key), std::move(worked_s)).first->second;
 }
 
+bool CostModel::IsTimed(const ParallelPlan& plan, const PipelineCosts& costs) const {
+  return ComputesToFill(plan) <= kMostEstimatedComputes &&
+         !PipelineBoundIsClose(costs, plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
+}
+
 Breakdown CostModel::BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-  if (PipelineBoundIsClose(costs, plan.schedule, microbatches, shared) ||
-      ComputesToFill(plan) > kMostEstimatedComputes) {
+  if (!IsTimed(plan, costs)) {
     return autocfg::BreakdownOf(costs, microbatches, shared,
                                 PipelineBound(costs, plan.schedule, microbatches, shared));
   }
   return autocfg::BreakdownOf(costs, microbatches, shared, WorkedSecondsOf(plan, costs));
+}
+
+StageCosts CostModel::StageAtLeast(const ParallelPlan& plan, std::int64_t layers, bool first, bool last) {
+  BoundCosts::Stage& known = bound_costs_.stages[(first ? 1 : 0) + (last ? 2 : 0)];
+  if (known.layers != layers)
+    known = {layers, SumWithoutRecompute(bound_costs_.plan.blocks, layers, first, last)};
+  return CostsAtLeast(bound_costs_.plan.blocks, plan, layers, known.without_recompute, host_op_s_);
+}
+
+void CostModel::FindAlikeRanks(const ParallelPlan& plan) {
+  const StageTerms terms{.ranks_per_core = RanksPerCore(),
+                         .overlaps_messages = OverlapsMessages(plan),
+                         .single = MicrobatchCount(workload_, plan) == 1};
+  const double p2p_s = bound_costs_.plan.p2p_s;
+  const std::int64_t stages = StageCount(plan), chunks = plan.virtual_stages;
+  alike_ranks_.clear();
+  if (plan.split != SplitMode::kExplicit) {
+    const std::int64_t layers = model_.layers / stages;
+    const StageCosts first = StageAtLeast(plan, layers, true, stages == 1);
+    AlikeRanks& first_rank = alike_ranks_.emplace_back();
+    AddChunks(terms, first, 1, 0, stages == 1 ? 0 : p2p_s, first_rank);
+    if (plan.pp == 1) return;
+    const StageCosts last = StageAtLeast(plan, layers, false, true);
+    StageCosts between;
+    if (stages > 2) between = StageAtLeast(plan, layers, false, false);
+    if (chunks > 1) AddChunks(terms, between, chunks - 1, p2p_s, p2p_s, first_rank);
+    if (plan.pp > 2) {
+      AlikeRanks& others = alike_ranks_.emplace_back();
+      others.count = plan.pp - 2;
+      AddChunks(terms, between, chunks, p2p_s, p2p_s, others);
+    }
+    AlikeRanks& last_rank = alike_ranks_.emplace_back();
+    if (chunks > 1) AddChunks(terms, between, chunks - 1, p2p_s, p2p_s, last_rank);
+    AddChunks(terms, last, 1, p2p_s, 0, last_rank);
+    return;
+  }
+  // Stages between the first and the last have one of a few numbers of layers, one or two next to each other.
+  struct Between {
+    std::int64_t layers = -1;
+    StageCosts costs;
+  };
+  std::array<Between, 2> between;
+  for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
+    if (rank >= 2 && rank + 1 < plan.pp && HasLayersOfRankBefore(plan, rank)) {
+      ++alike_ranks_.back().count;
+      continue;
+    }
+    AlikeRanks& ranks = alike_ranks_.emplace_back();
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const std::int64_t stage = StageOf(plan, rank, chunk), layers = StageLayerCount(model_, plan, stage);
+      const bool first = IsFirstStage(stage), last = IsLastStage(plan, stage);
+      if (first || last) {
+        AddChunks(terms, StageAtLeast(plan, layers, first, last), 1, first ? 0 : p2p_s, last ? 0 : p2p_s,
+                  ranks);
+        continue;
+      }
+      Between& known = between[static_cast<std::size_t>(layers % 2)];
+      if (known.layers != layers) known = {layers, StageAtLeast(plan, layers, false, false)};
+      AddChunks(terms, known.costs, 1, p2p_s, p2p_s, ranks);
+    }
+  }
+}
+
+double CostModel::FirstRankAtLeast(const ParallelPlan& plan) const {
+  const BlockCosts& blocks = bound_costs_.plan.blocks;
+  const RankCosts& rank = bound_costs_.first_rank.rank;
+  const auto layers = static_cast<double>(bound_costs_.first_rank_layers);
+  double reduce_s = rank.norm_gradients_s + rank.reduce_s, wait_s = 0;
+  if (OverlapsGradients(plan) && !ShardsGradients(plan)) {
+    const UnitTimes& reduce = blocks.units.reduce;
+    const double all_s = RankUnitCosts(model_, workload_, plan, 0, blocks).AllReductions();
+    if (blocks.units.hidden) {
+      // The last compute reduces its units while it runs, the last of them after it.
+      const std::int64_t of_stage = StageLayerCount(model_, plan, 0);
+      const auto stage_layers = static_cast<double>(of_stage);
+      double last_s = reduce.token_embedding;
+      double compute_s = blocks.embedding.backward_s + blocks.positions.backward_s +
+                         blocks.arrival.backward_s + blocks.head.backward_s +
+                         stage_layers * blocks.layer.backward_s + stage_layers * blocks.recompute.backward_s;
+      if (SplitsBackward(plan)) {
+        const std::int64_t delaying = LayersWithDelayedGradients(plan, of_stage);
+        last_s = delaying > 0 ? reduce.layer : 0;
+        compute_s = static_cast<double>(delaying) * blocks.weights.weight_s;
+      }
+      reduce_s += std::max(0.0, std::max(last_s, all_s - compute_s) - rank.norm_gradients_s);
+    } else {
+      reduce_s += all_s;
+    }
+  }
+  if (OverlapsParameters(plan)) {
+    const UnitTimes& gather = blocks.units.gather;
+    if (!blocks.units.hidden) {
+      wait_s = bound_costs_.first_rank.gather_all_s;
+    } else {
+      // The embedding is needed at once, the last layer of a rank with one stage once those before it are
+      // done.
+      wait_s = bound_costs_.first_rank.gather_norms_s;
+      if (!ShardsParameters(plan)) {
+        wait_s += gather.token_embedding;
+        if (plan.virtual_stages == 1) {
+          const double before_s =
+              blocks.embedding.forward_s + blocks.positions.forward_s + (layers - 1) * blocks.layer.forward_s;
+          wait_s = std::max(wait_s, wait_s + gather.positions + layers * gather.layer - before_s);
+        }
+      }
+      wait_s = std::max(0.0, wait_s - rank.zero_s);
+    }
+  }
+  if (plan.pp > 1) reduce_s += rank.tied_s;
+  return rank.zero_s + wait_s + reduce_s + rank.norm_s + rank.update_s + rank.gather_s;
+}
+
+void CostModel::FindBoundCosts(const ParallelPlan& plan) {
+  const bool same = bound_costs_.mesh == plan.mesh() && bound_costs_.layer == plan.layer() &&
+                    bound_costs_.messages == plan.messages() && bound_costs_.states == plan.states() &&
+                    bound_costs_.schedule == plan.schedule;
+  const std::int64_t layers = RankLayers(model_, plan, 0);
+  if (!same || layers != bound_costs_.first_rank_layers) {
+    if (!same) {
+      bound_costs_.plan = PlanCostsOf(plan);
+      for (BoundCosts::Stage& stage : bound_costs_.stages) stage.layers = -1;
+    }
+    bound_costs_.first_rank = RegionCostsOf(plan, 0);
+    bound_costs_.first_rank_layers = layers;
+    bound_costs_.mesh = plan.mesh();
+    bound_costs_.layer = plan.layer();
+    bound_costs_.messages = plan.messages();
+    bound_costs_.states = plan.states();
+    bound_costs_.schedule = plan.schedule;
+  }
+}
+
+double CostModel::SecondsAtLeast(const ParallelPlan& plan) {
+  FindBoundCosts(plan);
+  FindAlikeRanks(plan);
+  return kAtLeast * (BusyRankBound(alike_ranks_, plan.schedule, MicrobatchCount(workload_, plan)) +
+                     FirstRankAtLeast(plan) + bound_costs_.plan.scalars_s);
+}
+
+std::optional<double> CostModel::ClosedFormAtLeast(const ParallelPlan& plan) {
+  FindBoundCosts(plan);
+  const double outside_s = FirstRankAtLeast(plan) + bound_costs_.plan.scalars_s;
+  const PipelineCosts& costs = CostsOf(plan);
+  if (!IsTimed(plan, costs)) return std::nullopt;
+  const PipelineEnd end =
+      PipelineBound(costs, plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
+  return kAtLeast * (end.seconds - end.lead_s.front() + outside_s);
 }
 
 bool CostModel::BoundIsClose(const ParallelPlan& plan) {
@@ -248,7 +404,21 @@ double CostModel::HiddenComm(const ParallelPlan& plan) {
 }
 
 OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
-  return SumOps(plan, ops, [&](const OpDesc& op) { return times_->Seconds(op, plan); });
+  // Chunks of a product are one op many times.
+  struct Known {
+    const OpDesc* op = nullptr;
+    double seconds = 0;
+  };
+  std::array<Known, 4> recent;
+  std::size_t next = 0;
+  return SumOps(plan, ops, [&](const OpDesc& op) {
+    for (const Known& known : recent) {
+      if (known.op != nullptr && *known.op == op) return known.seconds;
+    }
+    const double seconds = times_->Seconds(op, plan);
+    recent[next++ % recent.size()] = {&op, seconds};
+    return seconds;
+  });
 }
 
 OpSum CostModel::SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
@@ -264,18 +434,22 @@ std::size_t CostModel::KeyHash::operator()(const PlanCostsKey& key) const {
                       key.layer.sequence_parallel, key.messages.p2p_overlap, key.messages.scatter_gather);
 }
 
+std::size_t CostModel::KeyHash::operator()(const LayerCostsKey& key) const {
+  return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
+                      key.layer.sequence_parallel, key.layer.tp_overlap);
+}
+
 std::size_t CostModel::KeyHash::operator()(const RegionKey& key) const {
   return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layers, key.place);
 }
 
 const CostModel::BlockOps& CostModel::BlockOpsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  const BlockOpsKey key{plan.tp, plan.layer(), ShardsGradients(plan), EmbeddingAddsToHead(model_, plan),
-                        splits};
+  BlockOpsKey key{plan.tp, plan.layer(), ShardsGradients(plan), EmbeddingAddsToHead(model_, plan), splits};
+  key.layer.recompute = Recompute::kNone;  // which only repeats ops
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
   c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
-  c.layer_recompute = SumOf(plan, LayerRecomputeOps(model_, workload_, plan));
   const auto layer_backward = [&](bool accumulate) {
     return SumOf(plan, LayerBackwardOps(model_, workload_, plan, accumulate));
   };
@@ -313,12 +487,20 @@ double CostModel::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_r
   return seconds;
 }
 
-const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
+const BlockCosts& CostModel::LayerCostsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), StatesOfStages(plan), splits};
-  if (const auto it = plan_costs_.find(key); it != plan_costs_.end()) return it->second;
+  const LayerCostsKey key{plan.mesh(), plan.layer(), ShardsGradients(plan), splits};
+  if (const auto it = layer_costs_.find(key); it != layer_costs_.end()) return it->second;
   const BlockOps& compute = BlockOpsOf(plan);
-  const SecondsOfOp message_seconds = [&](const OpDesc& op) { return times_->Seconds(op, plan); };
+  const OpDesc* last = nullptr;  // chunks are reduced by one op many times
+  double last_s = 0;
+  const SecondsOfOp message_seconds = [&](const OpDesc& op) {
+    if (last == nullptr || *last != op) {
+      last_s = times_->Seconds(op, plan);
+      last = &op;
+    }
+    return last_s;
+  };
   const bool hides = HidesCollectives(cluster_);
   const double contention = OverlapContention(cluster_);
   const auto exposed = [&](const ChunkedProduct& chunked) {
@@ -342,11 +524,9 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
     add(sum, part.backward_s, part.tp_backward_s, part.backward_ops);
     part.first_saves_s = sum.compute_s - first_s;
   };
-  PlanCosts p;
-  BlockCosts& blocks = p.blocks;
-  const EngineProfile& engine = cluster_.engine;
+  BlockCosts blocks;
   add_forward(compute.layer_forward, blocks.layer);
-  if (engine.hides_backward_gathers) {
+  if (cluster_.engine.hides_backward_gathers) {
     OpSum backward = compute.layer_backward;
     double hidden_s = 0;
     std::erase_if(backward.messages, [&](const OpDesc& op) {
@@ -360,8 +540,8 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   } else {
     add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
   }
-  add(compute.layer_recompute, blocks.recompute.recompute_s, blocks.recompute.tp_recompute_s,
-      blocks.recompute.backward_ops);
+  add(SumOf(plan, LayerRecomputeOps(model_, workload_, plan)), blocks.recompute.recompute_s,
+      blocks.recompute.tp_recompute_s, blocks.recompute.backward_ops);
   blocks.recompute.backward_s = blocks.recompute.recompute_s;
   if (splits) {
     StageCosts& weights = blocks.weights;
@@ -382,9 +562,27 @@ const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
   add_backward(compute.position_backward, compute.first_position_s, blocks.positions);
   add_forward(compute.head_forward, blocks.head);
   add_backward(compute.head_backward, compute.first_head_s, blocks.head);
+  if (layer_costs_.size() >= kMostLayerCosts) layer_costs_.clear();
+  return layer_costs_.emplace(key, blocks).first->second;
+}
+
+const CostModel::PlanCosts& CostModel::PlanCostsOf(const ParallelPlan& plan) {
+  const PlanCostsKey key{plan.mesh(), plan.layer(), plan.messages(), StatesOfStages(plan),
+                         SplitsBackward(plan)};
+  if (const auto it = plan_costs_.find(key); it != plan_costs_.end()) return it->second;
+  PlanCosts p;
+  BlockCosts& blocks = p.blocks;
+  blocks = LayerCostsOf(plan);
+  const EngineProfile& engine = cluster_.engine;
   const OpSum arrival = SumOf(plan, ArrivalOps(model_, workload_, plan));
-  add_forward(arrival, blocks.arrival);
-  add_backward(arrival, arrival.compute_s, blocks.arrival);
+  double messages_s = 0;
+  for (const OpDesc& op : arrival.messages) messages_s += times_->Seconds(op, plan);
+  blocks.arrival = {.forward_s = arrival.compute_s + messages_s,
+                    .backward_s = arrival.compute_s + messages_s,
+                    .tp_forward_s = messages_s,
+                    .tp_backward_s = messages_s,
+                    .forward_ops = arrival.ops,
+                    .backward_ops = arrival.ops};
   blocks.units = UnitCostsOf(plan);
   if (engine != EngineProfile()) AddEngineCosts(engine, plan, SecondsOfPass(plan), blocks);
   if (cluster_.calibration) {

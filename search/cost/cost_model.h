@@ -16,6 +16,7 @@
 // All plans must be legal and canonical, with a resolved split (split.h), and accepted by CheckPredictable.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,6 +30,7 @@
 #include "search/cost/shape_corrections.h"
 #include "search/cost/stage_costs.h"
 #include "search/cost/timing/breakdown.h"
+#include "search/cost/timing/busy_rank_bound.h"
 #include "search/cost/timing/pipeline_costs.h"
 #include "search/cost/timing/program_timer.h"
 #include "search/cost/timing/step_timers.h"
@@ -74,6 +76,7 @@ class CostModel {
   const Workload& workload() const { return workload_; }
   const ClusterSpec& cluster() const { return cluster_; }
   double memory_margin() const { return memory_margin_; }
+  bool knows_every_op() const { return times_->KnowsEveryOp(); }
   double host_op_s() const { return host_op_s_; }  // seconds in which the host issues one op
 
   // Returns what a rank may take of its device under the margin, and what of it is left for its arena.
@@ -93,6 +96,16 @@ class CostModel {
 
   // Returns Estimate's step time for a host that issues an op in `host_op_s` seconds. About as fast.
   double EstimatedSeconds(const ParallelPlan& plan, double host_op_s);
+
+  // Returns a lower bound of EstimatedSeconds for the host at hand, in a fraction of a microsecond if plans
+  // that differ in recompute alone follow one another. It takes the path through the pipeline that stays on
+  // one rank between fill and drain (timing/busy_rank_bound.h), and of what follows the computes that of the
+  // first rank.
+  double SecondsAtLeast(const ParallelPlan& plan);
+
+  // Returns a higher lower bound, by the closed form, in a few microseconds; nothing if EstimatedSeconds
+  // takes no longer than that.
+  std::optional<double> ClosedFormAtLeast(const ParallelPlan& plan);
 
   // Returns whether the closed form stands for the plan's time (closed_form.h).
   bool BoundIsClose(const ParallelPlan& plan);
@@ -118,7 +131,7 @@ class CostModel {
  private:
   // What does not depend on the placement of ranks.
   struct BlockOps {
-    OpSum layer_forward, layer_recompute, layer_backward;
+    OpSum layer_forward, layer_backward;
     // Where backwards are split: layer_backward and first_layer_s have the first part, these the other one.
     OpSum layer_weights;
     double first_weights_s = 0;
@@ -140,6 +153,8 @@ class CostModel {
   OpSum SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const BlockOps& BlockOpsOf(const ParallelPlan& plan);
+  // Without messages between stages and units, and before costs of the engine and corrections.
+  const BlockCosts& LayerCostsOf(const ParallelPlan& plan);
   const PlanCosts& PlanCostsOf(const ParallelPlan& plan);
   // Costs of a rank, and what it takes to gather its parameters at the start of a step.
   struct RegionCosts {
@@ -150,6 +165,15 @@ class CostModel {
   double SecondsOfPass(const ParallelPlan& plan) const;  // over the rank's rows of a layer
   const RegionCosts& RegionCostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank);
   RankCosts CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks, std::int64_t pipeline_rank);
+  // Of the first rank: what delays its first forward, and what follows its last compute but the scalars.
+  double FirstRankAtLeast(const ParallelPlan& plan) const;
+  StageCosts StageAtLeast(const ParallelPlan& plan, std::int64_t layers, bool first, bool last);
+  // Sets bound_costs_.
+  void FindBoundCosts(const ParallelPlan& plan);
+  // Fills alike_ranks_.
+  void FindAlikeRanks(const ParallelPlan& plan);
+  // Returns whether the timer estimates the plan.
+  bool IsTimed(const ParallelPlan& plan, const PipelineCosts& costs) const;
   Breakdown BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs);
   TimedStep TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs);
   // Returns TimedStep::worked_s, until the next call.
@@ -171,13 +195,21 @@ class CostModel {
     const bool in_computes = ShardsGradients(plan) || OverlapsGradients(plan) || OverlapsParameters(plan);
     return in_computes ? plan.states() : StateOptions();
   }
-  struct BlockOpsKey {  // sizes and kinds of the ops of a layer, the embedding and the head
+  struct
+      BlockOpsKey {  // sizes and kinds of the ops of a layer, the embedding and the head; recompute is none
     std::int64_t tp;
     LayerOptions layer;
     bool shards_gradients;  // and so never adds to them
     bool embedding_adds;    // to the head's gradient
     bool splits_backward;
     bool operator==(const BlockOpsKey&) const = default;
+  };
+  struct LayerCostsKey {  // the same, and the ranks of the tensor group
+    MeshOptions mesh;
+    LayerOptions layer;
+    bool shards_gradients;
+    bool splits_backward;
+    bool operator==(const LayerCostsKey&) const = default;
   };
   struct PlanCostsKey {  // the same, the ranks of each group, and messages between stages
     MeshOptions mesh;
@@ -198,10 +230,12 @@ class CostModel {
   // Hashes the options that differ most often; equality compares all of them.
   struct KeyHash {
     std::size_t operator()(const BlockOpsKey& key) const;
+    std::size_t operator()(const LayerCostsKey& key) const;
     std::size_t operator()(const PlanCostsKey& key) const;
     std::size_t operator()(const RegionKey& key) const;
   };
   absl::flat_hash_map<BlockOpsKey, BlockOps, KeyHash> block_ops_;
+  absl::flat_hash_map<LayerCostsKey, BlockCosts, KeyHash> layer_costs_;
   absl::flat_hash_map<PlanCostsKey, PlanCosts, KeyHash> plan_costs_;
   absl::flat_hash_map<RegionKey, RegionCosts, KeyHash> region_costs_;
   // When the ranks have ended their last backwards depends on nothing that follows these. Plans that differ
@@ -219,6 +253,24 @@ class CostModel {
   std::size_t worked_sizes_ = 0;  // values in it
   StepTimers timers_;
   PipelineCosts costs_;  // of the last plan; reused to avoid allocations
+  // What the last plan of SecondsAtLeast has in common with the next one.
+  struct BoundCosts {
+    MeshOptions mesh{.tp = 0};
+    LayerOptions layer;
+    MessageOptions messages;
+    StateOptions states;
+    Schedule schedule = Schedule::kOneFOneB;
+    std::int64_t first_rank_layers = 0;
+    PlanCosts plan;
+    RegionCosts first_rank;
+    struct Stage {
+      std::int64_t layers = -1;
+      StageCosts without_recompute;
+    };
+    std::array<Stage, 4> stages;  // by whether it is the first, and the last
+  };
+  BoundCosts bound_costs_;
+  std::vector<AlikeRanks> alike_ranks_;
 };
 
 }  // namespace autocfg

@@ -255,10 +255,6 @@ std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workloa
   return std::move(l.ops);
 }
 
-std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layers) {
-  return RecomputesScores(plan) ? layers : FullyRecomputedLayers(plan, layers);
-}
-
 std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
                                         const ParallelPlan& plan) {
   OpLister l(model, workload, plan);

@@ -10,6 +10,7 @@
 
 #include "search/ops/op_desc.h"
 #include "search/plan/model_spec.h"
+#include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 
@@ -34,7 +35,9 @@ std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workloa
                                            const ParallelPlan& plan, bool accumulate);
 
 // Returns how many of a stage's `layers` layers issue LayerRecomputeOps; these are the first ones.
-std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layers);
+constexpr std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layers) {
+  return RecomputesScores(plan) ? layers : FullyRecomputedLayers(plan, layers);
+}
 
 // Ops that a stage issues first when a message from another stage has arrived: in the forward of all stages
 // but the first, in the backward of all but the last. Empty unless messages are scattered.

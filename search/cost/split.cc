@@ -1,7 +1,10 @@
 #include "search/cost/split.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -23,14 +26,14 @@ std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t 
 
 class Balancer {
  public:
+  // Refers to `plan`, of which the number of recomputed layers may change.
   Balancer(const ModelSpec& model, const ParallelPlan& plan, const BlockCosts& parts, double host_op_s)
       : plan_(plan),
-        parts_(parts),
         host_op_s_(host_op_s),
         layers_(model.layers),
         ranks_(plan.pp),
-        chunks_(plan.virtual_stages) {
-    parts_.arrival = {};  // so that the split is the same however messages are sent
+        chunks_(plan.virtual_stages),
+        most_even_((layers_ + ranks_ - 1) / ranks_) {
     layer_s_ = parts.layer.Total();
     weights_s_ = parts.weights.Total();
     recompute_s_ = parts.recompute.Total();
@@ -40,43 +43,82 @@ class Balancer {
       layer_s_ = 1;
       weights_s_ = recompute_s_ = embedding_s_ = head_s_ = host_op_s_ = 0;
     }
+    if (host_op_s_ > 0) {
+      parts_ = parts;
+      parts_.arrival = {};  // so that the split is the same however messages are sent
+    }
   }
 
-  // Returns the number of layers of each pipeline rank.
-  std::vector<std::int64_t> RankLayers() const {
+  // Sets the layers of each stage, none if all have as many.
+  void Balance(std::vector<std::int64_t>& stages) const {
     const double bottleneck = LeastBottleneck();
-    std::vector<std::int64_t> most(static_cast<std::size_t>(ranks_));
-    for (std::int64_t rank = 0; rank < ranks_; ++rank) {
-      std::int64_t& n = most[static_cast<std::size_t>(rank)];
-      if (rank > 1 && rank + 1 < ranks_) {
-        n = most[1];  // middle ranks are alike
-        continue;
-      }
-      for (n = chunks_; n < layers_ && Seconds(rank, n + 1) <= bottleneck; ++n) {
-      }
-    }
+    // Middle ranks are alike.
+    const std::int64_t first = MostLayers(0, bottleneck);
+    const std::int64_t middle = ranks_ > 2 ? MostLayers(1, bottleneck) : first;
+    const std::int64_t last = ranks_ > 1 ? MostLayers(ranks_ - 1, bottleneck) : first;
     // As even as the bottleneck allows: every rank up to one level, or to its own maximum. Remaining layers
     // go to the first ranks that can take one. A rank's time counts for every microbatch, and later ranks
     // have the fill on top of it.
+    stages.clear();
+    const std::int64_t even = layers_ / ranks_;
+    if (layers_ % (ranks_ * chunks_) == 0 && std::min({first, middle, last}) >= even) return;
     const auto up_to = [&](std::int64_t level) {
-      std::int64_t sum = std::min(most.front(), level);
-      if (ranks_ > 1) sum += std::min(most.back(), level);
-      if (ranks_ > 2) sum += (ranks_ - 2) * std::min(most[1], level);
+      std::int64_t sum = std::min(first, level);
+      if (ranks_ > 1) sum += std::min(last, level);
+      if (ranks_ > 2) sum += (ranks_ - 2) * std::min(middle, level);
       return sum;
     };
     std::int64_t level = chunks_;
-    while (up_to(level + 1) <= layers_ && level < layers_) ++level;
+    for (std::int64_t too_high = layers_ + 1; too_high - level > 1;) {
+      const std::int64_t between = level + (too_high - level) / 2;
+      (up_to(between) <= layers_ ? level : too_high) = between;
+    }
     std::int64_t left = layers_ - up_to(level);
-    std::vector<std::int64_t> layers;
-    for (const std::int64_t n : most) {
+    stages.resize(static_cast<std::size_t>(ranks_ * chunks_));
+    for (std::int64_t rank = 0; rank < ranks_; ++rank) {
+      const std::int64_t n = rank == 0 ? first : rank + 1 == ranks_ ? last : middle;
       const bool one_more = left > 0 && n > level;
       if (one_more) --left;
-      layers.push_back(std::min(n, level) + (one_more ? 1 : 0));
+      const std::int64_t of_rank = std::min(n, level) + (one_more ? 1 : 0);
+      for (std::int64_t chunk = 0; chunk < chunks_; ++chunk)
+        stages[static_cast<std::size_t>(StageOf(plan_, rank, chunk))] = ChunkLayers(of_rank, chunks_, chunk);
     }
-    return layers;
+    const auto [least, most] = std::minmax_element(stages.begin(), stages.end());
+    if (*least == *most) stages.clear();
   }
 
  private:
+  // Returns the most layers with which the rank takes at most `seconds`; the least, one for each chunk, if it
+  // takes longer with those.
+  std::int64_t MostLayers(std::int64_t rank, double seconds) const {
+    // A few steps from an even spread, of growing length, then between the last two.
+    std::int64_t most = chunks_, too_many = layers_ + 1;
+    if (Seconds(rank, most_even_) <= seconds) {
+      most = most_even_;
+      for (std::int64_t step = 1; most + step < too_many; step *= 2) {
+        if (Seconds(rank, most + step) > seconds) {
+          too_many = most + step;
+        } else {
+          most += step;
+        }
+      }
+    } else {
+      too_many = std::max(most_even_, chunks_ + 1);
+      for (std::int64_t step = 1; too_many - step > most; step *= 2) {
+        if (Seconds(rank, too_many - step) > seconds) {
+          too_many -= step;
+        } else {
+          most = too_many - step;
+        }
+      }
+    }
+    while (too_many - most > 1) {
+      const std::int64_t between = most + (too_many - most) / 2;
+      (Seconds(rank, between) <= seconds ? most : too_many) = between;
+    }
+    return most;
+  }
+
   // Returns a rank's time per microbatch with `layers` layers; it grows with them. Results are compared with
   // each other, so all calls must round identically; std::fma ensures that.
   double Seconds(std::int64_t rank, std::int64_t layers) const {
@@ -108,28 +150,42 @@ class Balancer {
     return seconds;
   }
 
-  // Returns the smallest possible maximum over the ranks. Greedily adds a layer to the ranks that stay least
+  // Returns the smallest possible maximum over the ranks: greedily adds a layer to the ranks that stay least
   // busy with it, until all layers are assigned. This is optimal, since every rank's time grows with its
-  // layers.
+  // layers. Begins with all layers that are added before the first rank is as busy as one with its share of
+  // an even spread, rounded up, since some rank gets that many.
   double LeastBottleneck() const {
     // Three kinds of ranks: first, middle, last.
     struct Kind {
-      std::int64_t rank;    // representative rank
-      std::int64_t count;   // ranks of the kind
-      std::int64_t layers;  // of each
-      double next_s;        // with one layer more
+      std::int64_t rank = 0;    // representative rank
+      std::int64_t count = 0;   // ranks of the kind
+      std::int64_t layers = 0;  // of each
+      double next_s = 0;        // with one layer more
     };
-    std::vector<Kind> kinds;
+    std::array<Kind, 3> all;
+    std::size_t kinds = 0;
     const auto add = [&](std::int64_t rank, std::int64_t count) {
-      if (count > 0) kinds.push_back({rank, count, chunks_, Seconds(rank, chunks_ + 1)});
+      if (count > 0) all[kinds++] = {.rank = rank, .count = count};
     };
     add(0, 1);
     add(1, ranks_ - 2);
     if (ranks_ > 1) add(ranks_ - 1, 1);
-    double bottleneck = 0;
-    for (const Kind& kind : kinds) bottleneck = std::max(bottleneck, Seconds(kind.rank, chunks_));
-    for (std::int64_t left = layers_ - ranks_ * chunks_; left > 0;) {
-      Kind& least = *std::min_element(kinds.begin(), kinds.end(),
+    const std::span<Kind> of_ranks(all.data(), kinds);
+    double bottleneck = 0, even_s = std::numeric_limits<double>::infinity();
+    for (const Kind& kind : of_ranks) {
+      bottleneck = std::max(bottleneck, Seconds(kind.rank, chunks_));
+      even_s = std::min(even_s, Seconds(kind.rank, most_even_));
+    }
+    if (layers_ == ranks_ * chunks_) return bottleneck;
+    bottleneck = std::max(bottleneck, even_s);
+    std::int64_t left = layers_;
+    for (Kind& kind : of_ranks) {
+      kind.layers = MostLayers(kind.rank, even_s);
+      left -= kind.count * kind.layers;
+      kind.next_s = Seconds(kind.rank, kind.layers + 1);
+    }
+    while (left > 0) {
+      Kind& least = *std::min_element(of_ranks.begin(), of_ranks.end(),
                                       [](const Kind& a, const Kind& b) { return a.next_s < b.next_s; });
       bottleneck = std::max(bottleneck, least.next_s);
       left -= least.count;  // ranks of a kind are alike; some may get none of the last layers
@@ -139,9 +195,10 @@ class Balancer {
   }
 
   const ParallelPlan& plan_;
-  BlockCosts parts_;
+  BlockCosts parts_;  // if the host may take longer than the device
   double host_op_s_;
   std::int64_t layers_, ranks_, chunks_;
+  std::int64_t most_even_;  // layers of the largest rank of an even spread
   double layer_s_ = 0, weights_s_ = 0, recompute_s_ = 0, embedding_s_ = 0, head_s_ = 0;
 };
 
@@ -162,26 +219,33 @@ ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
     if (AllLayersRecompute(plan, most)) resolved.recompute_layers = 0;
     return resolved;
   }
-  if (model.layers < StageCount(plan)) {
-    throw std::logic_error(fmt::format("{} layers cannot be split over {} stages: the plan is not legal",
-                                       model.layers, StageCount(plan)));
-  }
-  const std::vector<std::int64_t> of_rank =
-      Balancer(model, plan, costs.BlocksOf(plan), costs.host_op_s()).RankLayers();
   ParallelPlan resolved = plan;
-  resolved.split_layers.clear();
-  for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
-    const std::int64_t rank_layers = of_rank[static_cast<std::size_t>(PipelineRankOf(plan, stage))];
-    resolved.split_layers.push_back(ChunkLayers(rank_layers, plan.virtual_stages, ChunkOf(plan, stage)));
-  }
-  const auto [least, most] = std::minmax_element(resolved.split_layers.begin(), resolved.split_layers.end());
-  if (AllLayersRecompute(resolved, *most)) resolved.recompute_layers = 0;
-  resolved.split = SplitMode::kExplicit;
-  if (*least == *most) {
-    resolved.split = SplitMode::kEven;
-    resolved.split_layers.clear();
-  }
+  BalanceSplits(costs, plan, std::span(&plan.recompute_layers, 1),
+                [&](const StageOptions& stage) { static_cast<StageOptions&>(resolved) = stage; });
   return resolved;
+}
+
+void BalanceSplits(CostModel& costs, const ParallelPlan& plan, std::span<const std::int64_t> recompute_layers,
+                   const std::function<void(const StageOptions&)>& visit) {
+  const std::int64_t layers = costs.model().layers, stages = StageCount(plan);
+  if (layers < stages) {
+    throw std::logic_error(
+        fmt::format("{} layers cannot be split over {} stages: the plan is not legal", layers, stages));
+  }
+  ParallelPlan recomputing = plan;
+  const Balancer balancer(costs.model(), recomputing, costs.BlocksOf(plan), costs.host_op_s());
+  StageOptions resolved = plan.stage();
+  for (const std::int64_t of_stage : recompute_layers) {
+    recomputing.recompute_layers = resolved.recompute_layers = of_stage;
+    balancer.Balance(resolved.split_layers);
+    const bool even = resolved.split_layers.empty();
+    const std::int64_t most =
+        even ? layers / stages
+             : *std::max_element(resolved.split_layers.begin(), resolved.split_layers.end());
+    if (AllLayersRecompute(recomputing, most)) resolved.recompute_layers = 0;
+    resolved.split = even ? SplitMode::kEven : SplitMode::kExplicit;
+    visit(resolved);
+  }
 }
 
 }  // namespace autocfg

@@ -2,6 +2,10 @@
 // object per thread.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <span>
+
 #include "search/cost/cost_model.h"
 #include "search/plan/parallel_plan.h"
 
@@ -24,5 +28,10 @@ namespace autocfg {
 // not finite (nothing measured), only the number of layers counts. Requires a legal plan that
 // CheckPredictable accepts. Takes about a microsecond.
 ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan);
+
+// Does the same for plans with split=auto that differ in the number of recomputed layers alone, which `plan`
+// does not say: calls visit(stage options) for each of them, in order.
+void BalanceSplits(CostModel& costs, const ParallelPlan& plan, std::span<const std::int64_t> recompute_layers,
+                   const std::function<void(const StageOptions&)>& visit);
 
 }  // namespace autocfg

@@ -41,6 +41,14 @@ struct BlockCosts {
 StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
                         bool last, double host_op_s);
 
+// The same in two steps, for stages that differ in the number of recomputed layers alone: the sum of what
+// does not depend on it, and the costs. Where units are gathered and reduced in computes (ShardsGradients),
+// the result is a lower bound of the times: of forward and backward, of all microbatches together, and of the
+// first one. Both take the same time for any number of layers.
+StageCosts SumWithoutRecompute(const BlockCosts& blocks, std::int64_t layers, bool first, bool last);
+StageCosts CostsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers,
+                        const StageCosts& without_recompute, double host_op_s);
+
 // Returns the blocks of a stage's backward in order, one for each unit, with the seconds of their collectives
 // (those of head and embedding only on the stage that has them). `first_microbatch`: it writes gradients that
 // others add to.

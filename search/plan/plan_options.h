@@ -58,9 +58,10 @@ struct PlanOption {
   bool (*equal)(const ParallelPlan& a, const ParallelPlan& b) = nullptr;
   // Returns why a value other than the default changes nothing in this plan, as the end of a sentence that
   // begins with the option ("has nothing to act on at tp=1"); empty if it does. Null: it always does. May
-  // read sizes, schedule, split and the options of earlier rows but recompute: a search asks it before it
-  // sets the others. Recompute, which a search sets last, may read attention alone. A value that no search
-  // has (dp_shard=1) may be read anywhere.
+  // read tp, pp, dp and the options of earlier rows but recompute: a search asks it before it sets the
+  // others. Of the options after recompute, neither `redundant` nor `covered` may read mbs, vpp, schedule or
+  // split: a search asks once for all plans of a mesh. Recompute, which a search sets last, may read
+  // attention alone. A value that no search has (dp_shard=1) may be read anywhere.
   std::string_view (*redundant)(const ParallelPlan& plan) = nullptr;
 };
 

@@ -28,20 +28,23 @@ std::uint32_t Kibibytes(std::int64_t bytes) {
 // Returns the bytes of a list of plans, without room to grow.
 std::size_t ListBytes(std::size_t plans) { return plans * sizeof(FeasiblePlan); }
 
-// Makes room for a plan: a quarter more, since a list that doubles takes up to twice its plans.
+// Makes room for a plan: a quarter more in a long list, since one that doubles takes up to twice its plans.
 void Grow(std::vector<FeasiblePlan>& plans) {
-  if (plans.size() == plans.capacity())
-    plans.reserve(plans.size() + std::max<std::size_t>(64, plans.size() / 4));
+  constexpr std::size_t kLong = 100'000;
+  if (plans.size() < plans.capacity()) return;
+  const std::size_t more = plans.size() < kLong ? plans.size() : plans.size() / 4;
+  plans.reserve(plans.size() + std::max<std::size_t>(64, more));
 }
 
-// Decides before each plan whether to go on; asked by Collector. Returns false to end before it.
-using BeforePlan = std::function<bool(const ParallelPlan&)>;
+// Returns how many legal plans may follow; 0 ends before the next one. Asked by Collector before the first
+// plan, after each plan that it keeps, and once as many came. `look`: asks the watch first.
+using BeforePlans = std::function<std::int64_t(bool look)>;
 
 // Adds the plans of a walk to those found.
 class Collector {
  public:
   Collector(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes, FeasiblePlans& into,
-            BeforePlan before, const VisitRejected& rejected)
+            BeforePlans before, const VisitRejected& rejected)
       : arena_bytes_(arena_bytes),
         into_(into),
         before_(std::move(before)),
@@ -52,9 +55,18 @@ class Collector {
   std::int64_t Add(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values) {
     Begin(run);
     run_.Set(run, values);
-    const bool sends_whole = !run.scatter_gather;
+    const bool sends_whole = !run.scatter_gather && scatter_gather_.redundant(run).empty();
+    std::int64_t allowed = 0, passed = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!before_(run)) return static_cast<std::int64_t>(i);
+      if (allowed == 0) {
+        pace_.Passed(run, std::exchange(passed, 0));
+        const bool look = pace_.PlansLeft(run) == 0;
+        if (look) pace_.Looked();
+        allowed = std::min(before_(look), pace_.PlansLeft(run));
+        if (allowed == 0) return static_cast<std::int64_t>(i);
+      }
+      --allowed;
+      ++passed;
       ++legal_;
       std::int32_t index = kNoPlan;
       if (run_.IsDuplicate(i)) {
@@ -63,9 +75,11 @@ class Collector {
         if (values[i].mode != Recompute::kSelective) twins_.push_back(i);
       } else {
         index = Keep(i, sends_whole ? kNoPlan : FindWhole(values[i]));
+        if (index != kNoPlan) allowed = 0;  // their memory may be used up
       }
       if (sends_whole) whole_.push_back({values[i], index});
     }
+    pace_.Passed(run, passed);
     if (rejected_) FindTwin();  // the run may go on
     twins_.clear();
     return static_cast<std::int64_t>(values.size());
@@ -88,6 +102,7 @@ class Collector {
     previous_.recompute = run.recompute;
     previous_.recompute_layers = run.recompute_layers;
     if (previous_ == run) return;
+    family_ = nullptr;
     less_ = kNoPlan;
     next_whole_ = 0;
     previous_.scatter_gather = run.scatter_gather;
@@ -120,7 +135,10 @@ class Collector {
     FindTwin();
     const ParallelPlan& resolved = run_.At(i);
     const std::int32_t less_work = less_ == kNoPlan ? FindLowerZero(resolved) : less_;
-    const CompactPlan packed = into_.table.Pack(resolved);
+    // Uneven splits depend on what is recomputed.
+    const bool even = resolved.split == SplitMode::kEven;
+    if (even && family_ == nullptr) family_ = into_.table.FamilyOf(resolved);
+    const CompactPlan packed = even ? into_.table.Pack(resolved, *family_) : into_.table.Pack(resolved);
     const auto index = static_cast<std::int32_t>(into_.plans.size());
     Grow(into_.plans);
     into_.plans.push_back(
@@ -176,13 +194,16 @@ class Collector {
     return last != kNoPlan && static_cast<std::size_t>(last) >= group_ ? last : kNoPlan;
   }
 
+  const PlanOption& scatter_gather_ = *FindPlanOption("scatter_gather");
   const std::int64_t arena_bytes_;
   FeasiblePlans& into_;
-  const BeforePlan before_;
+  const BeforePlans before_;
+  WatchPace pace_;
   VisitRejected rejected_;
   ResolvedRun run_;
   ParallelPlan previous_{{.tp = 0}};
-  std::size_t group_ = 0;  // index of the first plan with the layout at hand
+  PlanTable::Family* family_ = nullptr;  // of the run's plans with an even split, once one is kept
+  std::size_t group_ = 0;                // index of the first plan with the layout at hand
   std::int32_t less_ = kNoPlan;
   std::vector<std::size_t> twins_;  // duplicates of the run since less_ was set
   std::vector<Whole> whole_;  // that are the same as the current plan in all but recompute and scatter_gather
@@ -263,21 +284,21 @@ class Finder {
 
   // Goes through the parts from `begin` on one by one, after those that were merged.
   void GoThrough(const SearchSpace::PartList& parts, std::size_t begin) {
-    WatchPace pace;
-    std::int64_t legal = legal_, enumerated = found_.enumerated;
+    std::int64_t enumerated = found_.enumerated;
     const SearchSpace::Walk* walking = nullptr;
+    const Collector* collecting = nullptr;
+    const auto legal = [&] { return legal_ + collecting->legal(); };
     const auto is_left = [&] {
-      return IsLeft({legal, walking->cases(), ListBytes(found_.plans.size()) + found_.table.Bytes()});
+      return IsLeft({legal(), walking->cases(), ListBytes(found_.plans.size()) + found_.table.Bytes()});
     };
     Collector collector(
         space_, costs_, arena_bytes_, found_,
-        [&](const ParallelPlan& plan) {
-          if (pace.Due(plan) && !Look(std::max(enumerated, legal), found_.plans.size())) return false;
-          if (!is_left()) return false;
-          ++legal;
-          return true;
+        [&](bool look) {
+          if (look && !Look(std::max(enumerated, legal()), found_.plans.size())) return std::int64_t{0};
+          return is_left() ? most_ - legal() : 0;
         },
         rejected_);
+    collecting = &collector;
     const SearchSpace::VisitRun visit = [&](const ParallelPlan& plan, const auto& values) {
       return collector.Add(plan, values);
     };
@@ -348,11 +369,11 @@ class Finder {
                     std::atomic<std::int64_t>& fit) const {
     PartResult result;
     FeasiblePlans& found = result.found;
-    WatchPace pace;
-    std::int64_t legal = 0, shown_enumerated = 0, shown_fit = 0;
+    std::int64_t shown_enumerated = 0, shown_fit = 0;
     const SearchSpace::Walk* walking = nullptr;
+    const Collector* collecting = nullptr;
     const auto show = [&] {
-      const std::int64_t now = std::max(walking->counts().enumerated, legal);
+      const std::int64_t now = std::max(walking->counts().enumerated, collecting->legal());
       const auto fit_now = static_cast<std::int64_t>(found.plans.size());
       enumerated += now - shown_enumerated;
       fit += fit_now - shown_fit;
@@ -360,24 +381,24 @@ class Finder {
       shown_fit = fit_now;
     };
     const auto is_left = [&] {
-      return IsLeft({legal, walking->cases(), ListBytes(found.plans.size()) + found.table.Bytes()});
+      return IsLeft(
+          {collecting->legal(), walking->cases(), ListBytes(found.plans.size()) + found.table.Bytes()});
     };
-    const auto look = [&] {
+    const auto look_on = [&] {
       show();
       return goes_on();
     };
     Collector collector(space_, costs, arena_bytes_, found,
-                        [&](const ParallelPlan& plan) {
-                          if (pace.Due(plan) && !look()) return false;
-                          if (!is_left()) return false;
-                          ++legal;
-                          return true;
+                        [&](bool look) {
+                          if (look && !look_on()) return std::int64_t{0};
+                          return is_left() ? most_ - collecting->legal() : 0;
                         },
                         {});
+    collecting = &collector;
     const SearchSpace::VisitRun visit = [&](const ParallelPlan& plan, const auto& values) {
       return collector.Add(plan, values);
     };
-    const SearchSpace::GoOn go_on = [&](const SearchSpace::Counts&) { return look() && is_left(); };
+    const SearchSpace::GoOn go_on = [&](const SearchSpace::Counts&) { return look_on() && is_left(); };
     SearchSpace::Walk walk(space_, visit, go_on);
     walking = &walk;
     if (begins) walk.PassUnusable();

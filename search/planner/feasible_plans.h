@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,7 +30,11 @@ struct FeasiblePlan {
   // With scatter_gather=1: index of the earlier plan that is the same without it; kNoPlan if there is none.
   std::int32_t sends_whole = kNoPlan;
   std::uint32_t arena_kib = 0;  // of the worst rank, rounded up; at most 4 TiB
-  double step_time_s = 0;       // closed-form prediction, once predicted
+  // 0 until predicted. Negative: not computed yet, and at least so many seconds (lazy_times.h).
+  double step_time_s = 0;
+
+  bool IsTimed() const { return step_time_s > 0; }
+  double SecondsAtLeast() const { return std::abs(step_time_s); }
 };
 
 struct FeasiblePlans {

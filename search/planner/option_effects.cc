@@ -23,11 +23,23 @@ using SizeField = std::int64_t ParallelPlan::*;
 // A plan is timed rather than estimated up to so many microbatches times ranks of its pipeline.
 constexpr std::int64_t kMostTimedHere = std::int64_t{1} << 14;
 
-// What a space's plans say about its options: their values, and the fastest plan without the best plan's one.
+// Returns the options of a plan that hold other values than the best plan's, as bits; only those that a
+// CompactPlan holds itself.
+std::uint64_t OtherSizes(const CompactPlan& plan, const ParallelPlan& best) {
+  const std::array<std::int64_t, kPackedSizes> sizes = {plan.tp, plan.pp, plan.dp, plan.micro_batch};
+  const std::array<std::int64_t, kPackedSizes> chosen = {best.tp, best.pp, best.dp, best.micro_batch};
+  std::uint64_t bits = 0;
+  for (std::size_t option = 0; option < kPackedSizes; ++option)
+    if (sizes[option] != chosen[option]) bits |= std::uint64_t{1} << option;
+  return bits;
+}
+
+// What a space's plans say about its options: their values, and which variants have another one than the best
+// plan.
 struct Survey {
-  std::vector<std::vector<ParallelPlan>> values;    // by option: plans that hold each value once
-  std::vector<std::optional<std::size_t>> fastest;  // by option: index of a plan with another value
-  bool uneven = false;                              // some plan has layers balanced by time
+  std::vector<std::vector<ParallelPlan>> values;  // by option: plans that hold each value once
+  std::vector<std::uint64_t> differs;             // by variant of the table: a bit for each option
+  bool uneven = false;                            // some plan has layers balanced by time
 };
 
 // Goes through all plans once. Options other than sizes are compared once for each variant of the table.
@@ -35,48 +47,66 @@ Survey SurveyOf(const FeasiblePlans& feasible, const ParallelPlan& best) {
   const PlanOptionTable options = PlanOptions();
   Survey survey;
   survey.values.resize(options.size());
-  survey.fastest.resize(options.size());
   const auto add_value = [&](std::size_t option, const ParallelPlan& holder) {
     std::vector<ParallelPlan>& values = survey.values[option];
     const auto same = [&](const ParallelPlan& known) { return options[option].equal(known, holder); };
     if (std::none_of(values.begin(), values.end(), same)) values.push_back(holder);
   };
-  std::vector<std::optional<std::uint64_t>> differs;  // by variant: a bit for each option
-  std::vector<double> least(options.size(), std::numeric_limits<double>::infinity());
+  std::vector<bool> known(feasible.table.variants());
+  survey.differs.resize(known.size());
   std::array<std::int64_t, kPackedSizes> previous{};
   for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
     const CompactPlan& packed = feasible.plans[i].plan;
     const auto variant = static_cast<std::size_t>(packed.variant);
-    if (differs.size() <= variant) differs.resize(variant + 1);
     const std::array<std::int64_t, kPackedSizes> sizes = {packed.tp, packed.pp, packed.dp,
                                                           packed.micro_batch};
-    if (!differs[variant] || sizes != previous) {
-      const ParallelPlan plan = feasible.PlanAt(i);
-      for (std::size_t option = 0; option < kPackedSizes; ++option) add_value(option, plan);
-      previous = sizes;
-      if (!differs[variant]) {
-        std::uint64_t bits = 0;
-        for (std::size_t option = kPackedSizes; option < options.size(); ++option) {
-          // Splits are as many as layouts. Of these, even and the balanced one are tried.
-          if (options[option].form != OptionForm::kSplit) add_value(option, plan);
-          if (!options[option].equal(plan, best)) bits |= std::uint64_t{1} << option;
-        }
-        survey.uneven = survey.uneven || plan.split == SplitMode::kExplicit;
-        differs[variant] = bits;
-      }
+    if (known[variant] && sizes == previous) continue;
+    const ParallelPlan plan = feasible.PlanAt(i);
+    for (std::size_t option = 0; option < kPackedSizes; ++option) add_value(option, plan);
+    previous = sizes;
+    if (known[variant]) continue;
+    std::uint64_t bits = 0;
+    for (std::size_t option = kPackedSizes; option < options.size(); ++option) {
+      // Splits are as many as layouts. Of these, even and the balanced one are tried.
+      if (options[option].form != OptionForm::kSplit) add_value(option, plan);
+      if (!options[option].equal(plan, best)) bits |= std::uint64_t{1} << option;
     }
-    std::uint64_t bits = *differs[variant];
-    const std::array<std::int64_t, kPackedSizes> chosen = {best.tp, best.pp, best.dp, best.micro_batch};
-    for (std::size_t option = 0; option < kPackedSizes; ++option)
-      if (sizes[option] != chosen[option]) bits |= std::uint64_t{1} << option;
-    const double seconds = feasible.plans[i].step_time_s;
-    for (std::size_t option = 0; bits != 0; ++option, bits >>= 1) {
-      if (bits % 2 == 0 || seconds >= least[option]) continue;
-      least[option] = seconds;
-      survey.fastest[option] = i;
-    }
+    survey.uneven = survey.uneven || plan.split == SplitMode::kExplicit;
+    survey.differs[variant] = bits;
+    known[variant] = true;
   }
   return survey;
+}
+
+// Returns the fastest plan that has another value of the option than the best plan, the first of those;
+// nothing if there is none.
+std::optional<std::size_t> FastestOther(CostModel& costs, FeasiblePlans& feasible, const LazyTimes& times,
+                                        const Survey& survey, const ParallelPlan& best, std::size_t option) {
+  const auto differs = [&](std::size_t i) {
+    const CompactPlan& plan = feasible.plans[i].plan;
+    const std::uint64_t bits =
+        OtherSizes(plan, best) | survey.differs[static_cast<std::size_t>(plan.variant)];
+    return (bits >> option) % 2 != 0;
+  };
+  // That with the least bound is likely among the fastest.
+  std::optional<std::size_t> fastest;
+  double least_s = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
+    if (feasible.plans[i].SecondsAtLeast() >= least_s || !differs(i)) continue;
+    least_s = feasible.plans[i].SecondsAtLeast();
+    fastest = i;
+  }
+  if (!fastest) return std::nullopt;
+  least_s = times.Time(costs, feasible, *fastest);
+  for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
+    if (feasible.plans[i].SecondsAtLeast() > least_s || !differs(i)) continue;
+    if (times.RaiseBound(costs, feasible, i) && feasible.plans[i].SecondsAtLeast() > least_s) continue;
+    const double seconds = times.Time(costs, feasible, i);
+    if (std::pair(seconds, i) >= std::pair(least_s, *fastest)) continue;
+    least_s = seconds;
+    fastest = i;
+  }
+  return fastest;
 }
 
 // Makes and judges the plans that differ from the best one in one option.
@@ -257,8 +287,8 @@ std::string PlacementFact(const ClusterSpec& cluster, const Workload& workload, 
 
 }  // namespace
 
-std::vector<OptionEffect> EstimateEffects(CostModel& costs, const FeasiblePlans& feasible,
-                                          const ParallelPlan& best, const CorrectionOf& correction) {
+std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasible, const ParallelPlan& best,
+                                          const CorrectionOf& correction, const LazyTimes& times) {
   const Survey survey = SurveyOf(feasible, best);
   Alternatives alternatives(costs, survey, best, correction);
   const double best_s = alternatives.Seconds(best);
@@ -268,8 +298,8 @@ std::vector<OptionEffect> EstimateEffects(CostModel& costs, const FeasiblePlans&
     if (auto plan = alternatives.FastestWithAnother(i)) {
       effect.instead = *std::move(plan);
       effect.only_this_changed = true;
-    } else if (survey.fastest[i]) {
-      effect.instead = feasible.PlanAt(*survey.fastest[i]);
+    } else if (const auto other = FastestOther(costs, feasible, times, survey, best, i)) {
+      effect.instead = feasible.PlanAt(*other);
     } else {
       continue;
     }
@@ -279,9 +309,9 @@ std::vector<OptionEffect> EstimateEffects(CostModel& costs, const FeasiblePlans&
   return effects;
 }
 
-std::optional<OptionEffect> MattersMost(CostModel& costs, const FeasiblePlans& feasible,
-                                        const ParallelPlan& best, const CorrectionOf& correction) {
-  std::vector<OptionEffect> effects = EstimateEffects(costs, feasible, best, correction);
+std::optional<OptionEffect> MattersMost(CostModel& costs, FeasiblePlans& feasible, const ParallelPlan& best,
+                                        const CorrectionOf& correction, const LazyTimes& times) {
+  std::vector<OptionEffect> effects = EstimateEffects(costs, feasible, best, correction, times);
   std::stable_sort(effects.begin(), effects.end(),
                    [](const OptionEffect& a, const OptionEffect& b) { return a.costs > b.costs; });
   const auto timed = [&](const ParallelPlan& plan) {

@@ -10,6 +10,7 @@
 #include "search/cost/cost_model.h"
 #include "search/plan/plan_options.h"
 #include "search/planner/feasible_plans.h"
+#include "search/planner/lazy_times.h"
 
 namespace autocfg {
 
@@ -29,14 +30,14 @@ using CorrectionOf = std::function<double(const ParallelPlan&)>;
 
 // Returns the effect of each option that has another value in the space, in the order of the table, without
 // sentences. Times are estimates (CostModel::Estimate), corrected. `feasible`: the plans of the space, with
-// their times; its values are those that are tried. `best`: one of these plans.
-std::vector<OptionEffect> EstimateEffects(CostModel& costs, const FeasiblePlans& feasible,
-                                          const ParallelPlan& best, const CorrectionOf& correction);
+// their times, or with bounds and `times`; its values are those that are tried. `best`: one of these plans.
+std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasible, const ParallelPlan& best,
+                                          const CorrectionOf& correction, const LazyTimes& times = {});
 
 // Returns the effect that costs the most, by CostModel::Predict, with its sentence. Nothing if no option's
 // other values make the step longer.
-std::optional<OptionEffect> MattersMost(CostModel& costs, const FeasiblePlans& feasible,
-                                        const ParallelPlan& best, const CorrectionOf& correction);
+std::optional<OptionEffect> MattersMost(CostModel& costs, FeasiblePlans& feasible, const ParallelPlan& best,
+                                        const CorrectionOf& correction, const LazyTimes& times = {});
 
 // Returns what takes longer in `instead` than in `best`: the part of the step that grows most, and a fact of
 // the placement that explains it, if there is one: "tensor communication takes 1.20 s more; its group of 16

@@ -19,11 +19,16 @@ class ParetoFront {
     std::size_t index = 0;     // identifies the plan to the caller
   };
 
+  // Returns whether one of the front is as fast and takes as little.
+  bool Beats(double seconds, std::uint32_t memory) const {
+    const auto after = points_.upper_bound(seconds);
+    return after != points_.begin() && std::prev(after)->second.memory <= memory;
+  }
+
   // Takes the plan in unless one of the front is as fast and takes as little. Drops those that it beats.
   // Logarithmic in the size of the front.
   void Offer(const Point& point) {
-    const auto after = points_.upper_bound(point.seconds);
-    if (after != points_.begin() && std::prev(after)->second.memory <= point.memory) return;
+    if (Beats(point.seconds, point.memory)) return;
     auto beaten = points_.lower_bound(point.seconds);
     while (beaten != points_.end() && beaten->second.memory >= point.memory) beaten = points_.erase(beaten);
     points_.emplace_hint(beaten, point.seconds, point);

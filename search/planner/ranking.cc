@@ -50,7 +50,7 @@ RankedPlan RankedOther(const SearchState& s, std::size_t i) {
 
 }  // namespace
 
-std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit) {
+std::vector<RankedPlan> RankPlans(SearchState& s, std::size_t limit) {
   // Tiers: plans measured as a whole; candidates with predictions, corrected by a slice or not; all other
   // plans. Each tier is sorted by time.
   std::array<std::vector<TimedPlan>, 3> tiers;  // indices of candidates; of feasible plans in the last tier
@@ -61,8 +61,12 @@ std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit) {
     if (c.failed) continue;
     tiers[c.measured_s && !c.slice ? 0 : 1].push_back({c.measured_s.value_or(c.predicted.step_time_s), i});
   }
-  for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
-    if (!is_candidate[i]) tiers[2].push_back({s.feasible.plans[i].step_time_s, i});
+  if (s.calibrated && s.candidates.empty()) {
+    tiers[2] = s.times.Fastest(*s.costs, s.feasible, limit);
+  } else {
+    for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
+      if (!is_candidate[i]) tiers[2].push_back({s.feasible.plans[i].step_time_s, i});
+    }
   }
   const auto of_candidate = [&](std::size_t i) {
     return Preference(s.records[i].raw.memory.Total(), s.candidates[i].plan);
@@ -100,9 +104,10 @@ std::vector<RankedPlan> MemoryFront(const SearchState& s, std::size_t limit) {
   }
   // Other plans are slower than all candidates, so they are of the front only if they take less memory. Their
   // corrections are computed for these alone.
+  // All plans of the front are timed (SearchLoop::SetCalibration).
   for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
     const FeasiblePlan& plan = s.feasible.plans[i];
-    if (is_candidate[i]) continue;
+    if (is_candidate[i] || !plan.IsTimed()) continue;
     double seconds = plan.step_time_s;
     if (!s.candidates.empty()) {
       if (plan.arena_kib >= front.LeastMemory()) continue;

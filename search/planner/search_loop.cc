@@ -170,9 +170,15 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
     if (!feasible.ok()) return feasible.status();
     s.feasible = *std::move(feasible);
   }
-  absl::StatusOr<TimedPlans> timed = PredictTimes(*s.costs, s.feasible, s.watch, s.Threads());
-  if (!timed.ok()) {
-    if (found) return timed.status();
+  // Where nothing is measured, most plans need no time.
+  const bool lazy = s.options.predict_only && s.costs->knows_every_op();
+  absl::StatusOr<TimedPlans> timed =
+      PredictTimes(*s.costs, s.feasible, s.watch, s.Threads(), lazy ? &s.times : nullptr);
+  absl::Status status = timed.status();
+  // The front is part of most answers, and its times may take long: here the watch is asked.
+  if (status.ok() && lazy) status = s.times.TimeFront(*s.costs, s.feasible, s.watch);
+  if (!status.ok()) {
+    if (found) return status;
     // Finds them again, for another try.
     s.feasible = FeasiblePlans();
     s.known = std::nullopt;
@@ -180,7 +186,7 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
     absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*s.costs);
     if (!feasible.ok()) return feasible.status();
     s.feasible = *std::move(feasible);
-    return timed.status();
+    return status;
   }
   s.timed = *std::move(timed);
   s.calibrated = true;
@@ -271,13 +277,17 @@ std::vector<RankedPlan> SearchLoop::MemoryFront(std::size_t limit) const {
 }
 
 std::optional<OptionEffect> SearchLoop::MattersMost() const {
-  const SearchState& s = *state_;
+  SearchState& s = *state_;
   if (!s.calibrated) return std::nullopt;
   const std::vector<RankedPlan> best = Ranking(1);
   if (best.empty()) return std::nullopt;
-  return autocfg::MattersMost(*s.costs, s.feasible, best.front().plan, [&](const ParallelPlan& plan) {
-    return std::exp(s.recalibration.For(plan, s.costs->Estimate(plan).breakdown).log_mean);
-  });
+  return autocfg::MattersMost(
+      *s.costs, s.feasible, best.front().plan,
+      [&](const ParallelPlan& plan) {
+        if (s.counts.measured == 0) return 1.0;
+        return std::exp(s.recalibration.For(plan, s.costs->Estimate(plan).breakdown).log_mean);
+      },
+      s.times);
 }
 
 double SearchLoop::UnmeasuredDeviceSeconds() const { return autocfg::UnmeasuredDeviceSeconds(*state_); }

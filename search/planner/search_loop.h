@@ -4,8 +4,9 @@
 // replaying it. Not thread-safe.
 //
 // Steps: enumerate plans and predict their memory. The driver calibrates, or supplies the model of a
-// described cluster. Predict all plans by the closed form and the shortlist by the timer. Run rounds of
-// trials and recalibrate the predictions after each. Finally repeat, in turns, the plans that are
+// described cluster. Predict all plans by the closed form and the shortlist by the timer; if nothing is to be
+// measured, only the plans that may be in an answer, by lower bounds of the others (lazy_times.h). Run rounds
+// of trials and recalibrate the predictions after each. Finally repeat, in turns, the plans that are
 // statistically tied with the best. All plans shown, measured and recommended are complete: split=auto is
 // resolved with nominal times before the calibration, and again with the calibrated times.
 //
@@ -83,6 +84,8 @@ struct SearchCounts {
   std::int64_t illegal = 0;
   std::int64_t out_of_memory = 0;
   std::int64_t predicted = 0;
+  // Plans of which legality, memory and time are known. Where nothing is measured, a lower bound of the time
+  // suffices, if it rules the plan out of all answers (lazy_times.h).
   std::int64_t evaluated = 0;
   std::int64_t measured = 0;  // including slices
   std::int64_t slices = 0;

@@ -14,6 +14,7 @@
 
 #include "search/cost/cost_model.h"
 #include "search/planner/feasible_plans.h"
+#include "search/planner/lazy_times.h"
 #include "search/planner/recalibration.h"
 #include "search/planner/search_loop.h"
 #include "search/planner/shortlist.h"
@@ -56,6 +57,7 @@ struct SearchState {
   double helper_cpu_s = 0;  // of planning on other threads
   FeasiblePlans feasible;
   TimedPlans timed;
+  LazyTimes times;  // of the plans that are not timed, in searches that measure nothing
   Recalibration recalibration{1, {}};
   std::vector<CandidatePlan> candidates;  // the strategy's choices; empty if nothing is measured
   std::vector<Record> records;            // by candidate
@@ -109,8 +111,8 @@ struct SearchState {
   void Accept(std::size_t i, std::int64_t repeat, const Sample& sample);
 };
 
-// See SearchLoop::Ranking.
-std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit);
+// See SearchLoop::Ranking. Times of plans become known.
+std::vector<RankedPlan> RankPlans(SearchState& s, std::size_t limit);
 
 // See SearchLoop::MemoryFront. Requires a calibrated search.
 std::vector<RankedPlan> MemoryFront(const SearchState& s, std::size_t limit);

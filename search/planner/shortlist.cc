@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cmath>
 #include <optional>
-#include <queue>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -46,9 +45,10 @@ std::vector<std::size_t> Lists(const std::vector<FeasiblePlan>& plans) {
   return begins;
 }
 
-// Sets the times of all plans by the closed form, or by the timer where it is not close.
-absl::Status EstimateTimes(CostModel& costs, FeasiblePlans& feasible, const PlanningWatch& watch,
-                           const base::TaskThreads& threads) {
+// Sets the times of all plans by the closed form, or by the timer where it is not close. `at_least`: sets
+// their lower bounds.
+absl::Status EstimateTimes(CostModel& costs, FeasiblePlans& feasible, bool at_least,
+                           const PlanningWatch& watch, const base::TaskThreads& threads) {
   std::vector<FeasiblePlan>& plans = feasible.plans;
   const std::vector<std::size_t> begins = Lists(plans);
   const std::size_t lists = begins.size() - 1;
@@ -70,6 +70,10 @@ absl::Status EstimateTimes(CostModel& costs, FeasiblePlans& feasible, const Plan
     for (std::size_t i = begins[list]; i < begins[list + 1]; ++i) {
       const ParallelPlan plan = feasible.PlanAt(i);
       if (pace.Due(plan) && (stop || (thread == 0 && !goes_on()))) return false;
+      if (at_least) {
+        plans[i].step_time_s = -own.SecondsAtLeast(plan);
+        continue;
+      }
       plans[i].step_time_s = own.EstimatedSeconds(plan, own.host_op_s());
       if (std::isfinite(plans[i].step_time_s) && plans[i].step_time_s > 0) continue;
       untimed[list] = i;
@@ -132,73 +136,127 @@ void Scale(Prediction& p, double factor) {
 }
 
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible, const PlanningWatch& watch,
-                                        const base::TaskThreads& threads) {
+                                        const base::TaskThreads& threads, LazyTimes* lazy) {
   std::vector<FeasiblePlan>& plans = feasible.plans;
-  if (absl::Status status = EstimateTimes(costs, feasible, watch, threads); !status.ok()) return status;
-  // Only plans with the least recompute that fits are considered here. If two of them differ only in
-  // scatter_gather, the slower one goes to `slower`, with its faster twin and their time ratio. All others go
-  // to `least`.
+  if (absl::Status status = EstimateTimes(costs, feasible, lazy != nullptr, watch, threads); !status.ok())
+    return status;
+  // Only plans with the least recompute that fits are considered here. Of two of them that differ only in
+  // scatter_gather, the slower one is not, and keeps its ratio to the faster one.
+  LazyTimes::Twins twins;  // (whole, scattered)
+  std::vector<bool> is_scattered(plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].less_work != kNoPlan || plans[i].sends_whole == kNoPlan) continue;
+    if (plans[static_cast<std::size_t>(plans[i].sends_whole)].less_work != kNoPlan) continue;
+    twins.emplace_back(plans[i].sends_whole, static_cast<std::int32_t>(i));
+    is_scattered[i] = true;
+  }
+  std::sort(twins.begin(), twins.end());
+  const auto scattered_of = [&](std::size_t whole) -> std::optional<std::size_t> {
+    const std::pair key(static_cast<std::int32_t>(whole), std::int32_t{0});
+    const auto found = std::lower_bound(twins.begin(), twins.end(), key);
+    if (found == twins.end() || found->first != key.first) return std::nullopt;
+    return static_cast<std::size_t>(found->second);
+  };
+  const auto estimate = [&](std::size_t i) {
+    if (!plans[i].IsTimed())
+      plans[i].step_time_s = costs.EstimatedSeconds(feasible.PlanAt(i), costs.host_op_s());
+    return plans[i].step_time_s;
+  };
   struct Slower {
     std::size_t plan, faster;
     double ratio;
   };
-  std::vector<std::size_t> least;
   std::vector<Slower> slower;
-  std::vector<bool> is_slower(plans.size());
+  // Adds the slower one of two. Returns the faster one.
+  const auto faster_of = [&](std::size_t whole, std::size_t scattered) {
+    const auto [scattered_is_faster, ratio] = TimesOfTwins(estimate(whole), estimate(scattered));
+    slower.push_back(scattered_is_faster ? Slower{whole, scattered, ratio} : Slower{scattered, whole, ratio});
+    return slower.back().faster;
+  };
+
+  // Two that differ in scatter_gather are one entry until the faster one is known.
+  std::vector<PlansByTime::Entry> least;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].less_work != kNoPlan || plans[i].sends_whole == kNoPlan) continue;
-    std::size_t slow = i, fast = static_cast<std::size_t>(plans[i].sends_whole);
-    if (plans[fast].less_work != kNoPlan) continue;
-    if (plans[slow].step_time_s < plans[fast].step_time_s) std::swap(slow, fast);
-    slower.push_back({slow, fast, plans[slow].step_time_s / plans[fast].step_time_s});
-    is_slower[slow] = true;
+    if (plans[i].less_work != kNoPlan || is_scattered[i]) continue;
+    double seconds = plans[i].SecondsAtLeast();
+    const std::optional<std::size_t> scattered = scattered_of(i);
+    if (scattered) seconds = std::min(seconds, plans[*scattered].SecondsAtLeast());
+    least.push_back({seconds, static_cast<std::uint32_t>(i), false});
   }
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].less_work == kNoPlan && !is_slower[i]) least.push_back(i);
-  }
+  PlansByTime fastest(std::move(least));
+  std::int64_t looked = 0;
+  // Returns the fastest plan that is left, whose time is known; nothing if none is left, or if the watch said
+  // no.
+  absl::Status stopped;
+  const auto next_fastest = [&]() -> std::optional<PlansByTime::Entry> {
+    while (!fastest.empty()) {
+      const PlansByTime::Entry next = fastest.Pop();
+      if (next.timed) return next;
+      constexpr std::int64_t kEstimatesPerLook = 64;
+      if (++looked % kEstimatesPerLook == 0) stopped = Look(watch, feasible);
+      if (!stopped.ok()) return std::nullopt;
+      const std::optional<std::size_t> scattered = scattered_of(next.plan);
+      const std::size_t faster = scattered ? faster_of(next.plan, *scattered) : next.plan;
+      fastest.Push({estimate(faster), static_cast<std::uint32_t>(faster), true});
+    }
+    return std::nullopt;
+  };
 
   TimedPlans timed;
   Timings timings(costs, feasible, timed, watch);
-  std::vector<std::pair<double, std::size_t>> by_closed_form;
-  by_closed_form.reserve(least.size());
-  for (const std::size_t i : least) by_closed_form.emplace_back(plans[i].step_time_s, i);
-  std::sort(by_closed_form.begin(), by_closed_form.end());
-  for (std::size_t n = 0; n < std::min(kFirstTimed, by_closed_form.size()); ++n) {
-    if (absl::Status status = timings.Add(by_closed_form[n].second); !status.ok()) return status;
+  std::map<std::size_t, double> estimates;  // of the plans that were to be timed
+  const auto time = [&](const PlansByTime::Entry& entry) {
+    estimates.try_emplace(entry.plan, entry.seconds);
+    return timings.Add(entry.plan);
+  };
+  std::vector<PlansByTime::Entry> first;
+  while (first.size() < kFirstTimed) {
+    const std::optional<PlansByTime::Entry> next = next_fastest();
+    if (!next) break;
+    first.push_back(*next);
   }
+  if (!stopped.ok()) return stopped;
+  for (const PlansByTime::Entry& entry : first) {
+    if (absl::Status status = time(entry); !status.ok()) return status;
+  }
+  for (const PlansByTime::Entry& entry : first)
+    fastest.Push({plans[entry.plan].step_time_s, entry.plan, true});
   // Always times the fastest plan that is not timed yet.
-  std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>,
-                      std::greater<>>
-      fastest;
-  for (const std::size_t i : least) fastest.emplace(plans[i].step_time_s, i);
-  for (std::size_t settled = 0; settled < kSettled && !fastest.empty() && !timings.full();) {
-    const auto [seconds, i] = fastest.top();
-    fastest.pop();
-    if (timed.contains(i)) {
+  for (std::size_t settled = 0; settled < kSettled && !timings.full();) {
+    const std::optional<PlansByTime::Entry> next = next_fastest();
+    if (!stopped.ok()) return stopped;
+    if (!next) break;
+    if (timed.contains(next->plan)) {
       ++settled;
       continue;
     }
-    if (absl::Status status = timings.Add(i); !status.ok()) return status;
-    if (timed.contains(i)) {
-      fastest.emplace(plans[i].step_time_s, i);
+    if (absl::Status status = time(*next); !status.ok()) return status;
+    if (timed.contains(next->plan)) {
+      fastest.Push({plans[next->plan].step_time_s, next->plan, true});
     } else {
       ++settled;  // the program is too large; the closed form is kept
     }
   }
+  if (lazy == nullptr) {
+    while (!fastest.empty()) next_fastest();  // the faster one of all twins
+    if (!stopped.ok()) return stopped;
+  }
 
   // Ratio of timed to closed-form time of the plan with the least recompute.
-  std::vector<float> factor(plans.size(), 1);
-  for (const auto& [seconds, i] : by_closed_form)
-    factor[i] = static_cast<float>(plans[i].step_time_s / seconds);
+  std::map<std::size_t, float> factors;
+  for (const auto& [i, seconds] : estimates) factors[i] = static_cast<float>(plans[i].step_time_s / seconds);
   for (const Slower& s : slower) {
-    factor[s.plan] = factor[s.faster];
+    if (const auto factor = factors.find(s.faster); factor != factors.end()) factors[s.plan] = factor->second;
     plans[s.plan].step_time_s = s.ratio * plans[s.faster].step_time_s;
   }
+  std::vector<float> factor(plans.size(), 1);
+  for (const auto& [i, of_plan] : factors) factor[i] = of_plan;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (plans[i].less_work == kNoPlan) continue;
     factor[i] = factor[static_cast<std::size_t>(plans[i].less_work)];
     plans[i].step_time_s *= factor[i];
   }
+  if (lazy != nullptr) *lazy = LazyTimes(std::move(factors), std::move(twins));
   return timed;
 }
 

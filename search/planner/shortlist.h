@@ -10,6 +10,7 @@
 #include "base/ordered_tasks.h"
 #include "search/cost/cost_model.h"
 #include "search/planner/feasible_plans.h"
+#include "search/planner/lazy_times.h"
 
 namespace autocfg {
 
@@ -28,9 +29,12 @@ using TimedPlans = std::map<std::size_t, Prediction>;
 //
 // InvalidArgument, naming the plan, if a time is not positive and finite. Cancelled once `watch` says no. The
 // result is the same for any number of threads; those other than the calling one use copies of `costs`.
+//
+// With `lazy`, most plans get a lower bound of their time, and `lazy` computes times when they are needed.
+// They are the same to the bit. Requires op times that know every op: no time is missing.
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible,
                                         const PlanningWatch& watch = {},
-                                        const base::TaskThreads& threads = {});
+                                        const base::TaskThreads& threads = {}, LazyTimes* lazy = nullptr);
 
 // Returns the prediction of plan `i`, consistent with the step_time_s from PredictTimes.
 Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const TimedPlans& timed,

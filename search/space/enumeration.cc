@@ -17,7 +17,8 @@ namespace autocfg {
 namespace {
 
 // The levels of the enumeration, outermost first. A rule is checked at the level that sets the last of the
-// options that it reads.
+// options that it reads. From kVariants on there is a level for each further option with several values;
+// their combinations are the same for all plans of a mesh.
 enum Level : std::size_t { kTensor, kPipeline, kBatch, kSchedule, kVirtualStages, kSplit, kVariants };
 
 std::size_t LevelOf(std::string_view name, const std::vector<std::string_view>& variants) {
@@ -54,23 +55,36 @@ class SearchSpace::Enumeration {
       variants.push_back(axis.option->name);
     }
     rules_at_.resize(kVariants + variants.size() + 1);
+    // Constant for a mesh and a combination of variants; an option that is not in the table is never set.
+    const auto is_of_variants = [&](std::string_view name, std::size_t level) {
+      return level == kTensor || level == kPipeline || (level >= kVariants && name != "recompute");
+    };
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       if (rules_[i].reason == IllegalReason::kSizeNotPositive)
         continue;  // a space has no such values (SetAxis)
       std::size_t level = 0;
-      bool of_layout = true;
+      bool of_layout = true, of_variants = true;
       for (const std::string_view name : rules_[i].reads) {
-        level = std::max(level, LevelOf(name, variants));
+        const std::size_t of_option = LevelOf(name, variants);
+        level = std::max(level, of_option);
         of_layout = of_layout && name != "mbs" && name != "schedule";
+        of_variants = of_variants && is_of_variants(name, of_option);
       }
-      (level == kSplit && of_layout ? split_rules_ : rules_at_[level]).push_back(i);
+      if (level == kVariants + variants.size()) {
+        for (const std::string_view name : rules_[i].reads) {
+          const bool of_variant = LevelOf(name, variants) >= kVariants && name != "recompute";
+          recompute_rules_of_layout_ = recompute_rules_of_layout_ && !of_variant;
+        }
+      }
+      if (level == kSplit && of_layout) {
+        split_rules_.push_back(i);
+      } else if (level < kVariants || level == kVariants + variants.size()) {
+        rules_at_[level].push_back(i);
+      } else {
+        (of_variants ? variant_rules_ : other_variant_rules_).push_back(i);
+      }
     }
-    std::size_t first = kNone;
-    first_inside_.assign(rules_at_.size(), kNone);
-    for (std::size_t level = rules_at_.size(); level-- > 0;) {
-      first_inside_[level] = first;
-      if (!rules_at_[level].empty()) first = std::min(first, rules_at_[level].front());
-    }
+    if (!rules_at_.back().empty()) first_recompute_rule_ = rules_at_.back().front();
   }
 
   void CountUnusable() {
@@ -80,10 +94,15 @@ class SearchSpace::Enumeration {
 
   // Returns false if the enumeration must end.
   bool VisitPart(const Part& part) {
-    const bool same_mesh = part.mesh == plan_.mesh();
-    static_cast<MeshOptions&>(plan_) = part.mesh;
-    counts_.complete = (same_mesh || MakeSplits()) && VisitMicroBatch(part.micro_batch);
-    return counts_.complete;
+    if (part.mesh != plan_.mesh()) {
+      static_cast<MeshOptions&>(plan_) = part.mesh;
+      combinations_.clear();
+      legal_combinations_ = 0;
+      alike_combinations_.clear();
+      MakeCombinations(0, kNone);
+      if (!MakeSplits()) return counts_.complete = false;
+    }
+    return counts_.complete = VisitMicroBatch(part.micro_batch);
   }
 
   Counts Run() {
@@ -108,8 +127,7 @@ class SearchSpace::Enumeration {
 
   struct SplitCase {
     SplitChoice choice;
-    std::size_t broken;       // the first of split_rules_ that it breaks, or kNone
-    std::int64_t recomputes;  // values of recompute that it has with the default attention
+    std::size_t broken;  // the first of split_rules_ that it breaks, or kNone
   };
 
   void Count(std::size_t rule, std::int64_t plans) {
@@ -135,11 +153,18 @@ class SearchSpace::Enumeration {
     return before;
   }
 
-  // Returns true if no rule inside the level is checked before `broken`, so that it is the one to report.
-  bool IsDecided(std::size_t level, std::size_t broken) const { return broken < first_inside_[level]; }
+  // Returns true if no rule that reads recompute is checked before `broken`, so that it is the one to report.
+  bool IsDecided(std::size_t broken) const { return broken < first_recompute_rule_; }
 
-  // Counts a case. Returns false if the enumeration must end.
-  bool GoesOn() { return ++looked_ % kCasesPerLook != 0 || !go_on_ || go_on_(counts_); }
+  // Counts cases. Returns false if the enumeration must end.
+  bool GoesOn(std::int64_t cases = 1) {
+    const std::int64_t before = looked_ / kCasesPerLook;
+    looked_ += cases;
+    for (std::int64_t looks = looked_ / kCasesPerLook - before; looks > 0; --looks) {
+      if (go_on_ && !go_on_(counts_)) return false;
+    }
+    return true;
+  }
 
   // Asks as often while splits are made, which are no cases: a walk may make those of a mesh several times.
   bool MakesOn() { return ++made_ % kCasesPerLook != 0 || !go_on_ || go_on_(counts_); }
@@ -162,8 +187,7 @@ class SearchSpace::Enumeration {
         if (!MakesOn()) return false;
         SetSplit(choice);
         most_layers_ = choice.most_layers;
-        const auto recomputes = static_cast<std::int64_t>(RecomputeValues().size());
-        cases.push_back({choice, FirstBroken(split_rules_, kNone), recomputes});
+        cases.push_back({choice, FirstBroken(split_rules_, kNone)});
       }
     }
     return true;
@@ -199,19 +223,48 @@ class SearchSpace::Enumeration {
     for (const SplitCase& c : cases) {
       if (!GoesOn()) return false;
       const std::size_t broken = std::min(outer, c.broken);
-      if (!visit_illegal_ && variants_.empty() && rules_at_[kSplit].empty() && IsDecided(kSplit, broken)) {
-        Count(broken, c.recomputes);
+      most_layers_ = c.choice.most_layers;
+      if (broken != kNone && rules_at_[kSplit].empty() && CountsAtOnce(broken)) {
+        if (!CountCombinations(broken)) return false;
         continue;
       }
       SetSplit(c.choice);
-      most_layers_ = c.choice.most_layers;
-      if (!VisitVariants(0, FirstBroken(kSplit, broken))) return false;
+      if (!VisitCombinations(FirstBroken(kSplit, broken))) return false;
     }
     return true;
   }
 
-  bool VisitVariants(std::size_t index, std::size_t outer) {
-    if (index == variants_.size()) return VisitRecomputes(outer);
+  // A combination of values of the options after split.
+  struct Combination {
+    ParallelPlan values;
+    std::size_t broken = kNone;  // the first of variant_rules_ that it breaks
+  };
+  // How many combinations break a rule first and have this attention, which decides on the values of
+  // recompute.
+  struct AlikeCombinations {
+    std::size_t broken = kNone;
+    Attention attention = Attention::kFused;
+    std::int64_t count = 0;
+  };
+
+  // Makes the combinations of the mesh at hand, in order: whether an option is redundant or covered does not
+  // depend on what else a layout has (plan_options.h).
+  void MakeCombinations(std::size_t index, std::size_t broken) {
+    if (index == variants_.size()) {
+      broken = FirstBroken(variant_rules_, broken);
+      combinations_.push_back({plan_, broken});
+      if (broken == kNone) ++legal_combinations_;
+      const auto alike = std::find_if(alike_combinations_.begin(), alike_combinations_.end(),
+                                      [&](const AlikeCombinations& known) {
+                                        return known.broken == broken && known.attention == plan_.attention;
+                                      });
+      if (alike != alike_combinations_.end()) {
+        ++alike->count;
+      } else {
+        alike_combinations_.push_back({broken, plan_.attention, 1});
+      }
+      return;
+    }
     const auto& [option, values, leaves_out_covered] = *variants_[index];
     static const ParallelPlan defaults;
     bool default_visited = false;
@@ -226,23 +279,64 @@ class SearchSpace::Enumeration {
         if (default_visited) continue;
         default_visited = true;
       }
-      if (!VisitVariants(index + 1, FirstBroken(kVariants + index, outer))) return false;
+      MakeCombinations(index + 1, broken);
+    }
+  }
+
+  // Returns whether the combinations that break this rule, or an earlier one, are counted without a visit.
+  bool CountsAtOnce(std::size_t broken) const {
+    return !visit_illegal_ && other_variant_rules_.empty() && IsDecided(broken);
+  }
+
+  // Counts all combinations of a layout that breaks a rule.
+  bool CountCombinations(std::size_t outer) {
+    for (const AlikeCombinations& alike : alike_combinations_) {
+      Count(std::min(outer, alike.broken),
+            alike.count * static_cast<std::int64_t>(RecomputeValues(alike.attention).size()));
+    }
+    return variants_.empty() || GoesOn(static_cast<std::int64_t>(combinations_.size()));
+  }
+
+  bool VisitCombinations(std::size_t outer) {
+    legal_values_ = {};
+    // The visitor of illegal plans may end its calls meanwhile.
+    const bool at_once = CountsAtOnce(0);
+    if (cases_ != nullptr && outer == kNone && at_once) {
+      (*cases_)[most_layers_] += legal_combinations_;
+      return GoesOn(static_cast<std::int64_t>(combinations_.size()));
+    }
+    const auto is_counted = [&](std::size_t broken) {
+      return at_once && outer == kNone && broken != kNone && IsDecided(broken);
+    };
+    std::int64_t counted = 0;
+    for (const AlikeCombinations& alike : alike_combinations_) {
+      if (!is_counted(alike.broken)) continue;
+      Count(alike.broken, alike.count * static_cast<std::int64_t>(RecomputeValues(alike.attention).size()));
+      counted += alike.count;
+    }
+    if (!GoesOn(counted)) return false;
+    for (const Combination& combination : combinations_) {
+      if (is_counted(combination.broken)) continue;
+      for (const VariantAxis* axis : variants_) axis->option->copy(combination.values, plan_);
+      const std::size_t broken = FirstBroken(other_variant_rules_, std::min(outer, combination.broken));
+      if (!VisitRecomputes(broken)) return false;
     }
     return true;
   }
 
   bool VisitRecomputes(std::size_t outer) {
-    const std::size_t level = kVariants + variants_.size();
     if (!GoesOn()) return false;
     if (cases_ != nullptr) {
       if (outer == kNone) ++(*cases_)[most_layers_];
       return true;
     }
-    const std::vector<RecomputeValue>& values = RecomputeValues();
-    if (!visit_illegal_ && IsDecided(level - 1, outer)) {
+    const std::vector<RecomputeValue>& values = RecomputeValues(plan_.attention);
+    if (!visit_illegal_ && IsDecided(outer)) {
       Count(outer, static_cast<std::int64_t>(values.size()));
       return true;
     }
+    if (!visit_illegal_ && outer == kNone && recompute_rules_of_layout_) return VisitLegalValues(values);
+    const std::size_t level = kVariants + variants_.size();
     legal_.clear();
     for (const RecomputeValue& value : values) {
       plan_.recompute = value.mode;
@@ -258,22 +352,46 @@ class SearchSpace::Enumeration {
     return VisitLegal();
   }
 
+  // Visits the legal ones of the values, which are the same for all combinations of a layout with this
+  // attention. Counts the others.
+  bool VisitLegalValues(const std::vector<RecomputeValue>& values) {
+    LegalValues& known = legal_values_[static_cast<std::size_t>(plan_.attention)];
+    if (!known.made) {
+      known.made = true;
+      for (const RecomputeValue& value : values) {
+        plan_.recompute = value.mode;
+        plan_.recompute_layers = value.layers;
+        const std::size_t broken = FirstBroken(kVariants + variants_.size(), kNone);
+        if (broken == kNone) {
+          known.values.push_back(value);
+        } else {
+          known.broken.push_back(broken);
+        }
+      }
+    }
+    for (const std::size_t broken : known.broken) Count(broken, 1);
+    return known.values.empty() || Visit(known.values);
+  }
+
   bool VisitLegal() {
     if (legal_.empty()) return true;
-    const std::int64_t taken = visit_(plan_, legal_);
-    counts_.enumerated += taken;
-    const bool all = taken == static_cast<std::int64_t>(legal_.size());
+    const bool all = Visit(legal_);
     legal_.clear();
     return all;
   }
 
-  const std::vector<RecomputeValue>& RecomputeValues() {
-    std::vector<std::vector<RecomputeValue>>& known =
-        recompute_values_[static_cast<std::size_t>(plan_.attention)];
+  bool Visit(const std::vector<RecomputeValue>& values) {
+    const std::int64_t taken = visit_(plan_, values);
+    counts_.enumerated += taken;
+    return taken == static_cast<std::int64_t>(values.size());
+  }
+
+  const std::vector<RecomputeValue>& RecomputeValues(Attention attention) {
+    std::vector<std::vector<RecomputeValue>>& known = recompute_values_[static_cast<std::size_t>(attention)];
     const auto layers = static_cast<std::size_t>(most_layers_);
     if (known.size() <= layers) known.resize(layers + 1);
     std::vector<RecomputeValue>& values = known[layers];  // never empty once made
-    if (values.empty()) values = space_.RecomputeChoices(plan_.attention, most_layers_);
+    if (values.empty()) values = space_.RecomputeChoices(attention, most_layers_);
     return values;
   }
 
@@ -284,16 +402,30 @@ class SearchSpace::Enumeration {
   Cases* cases_ = nullptr;          // if legal cases are counted only
   std::int64_t looked_, made_ = 0;  // cases, splits
   std::vector<RecomputeValue> legal_;
+  // Of the layout at hand, by attention.
+  struct LegalValues {
+    bool made = false;
+    std::vector<RecomputeValue> values;
+    std::vector<std::size_t> broken;  // the first rule that each other value breaks
+  };
+  std::array<LegalValues, kAttentionCount> legal_values_;
+  bool recompute_rules_of_layout_ = true;  // they read no option after split but recompute
   const std::span<const LegalityRule> rules_ = LegalityRules();
   std::vector<const VariantAxis*> variants_;        // those with a level
-  std::vector<std::vector<std::size_t>> rules_at_;  // by level, ascending
-  std::vector<std::size_t> first_inside_;  // by level: the first rule of all levels inside it, or kNone
+  std::vector<std::vector<std::size_t>> rules_at_;  // by level, ascending; none at those of variants
+  // Of the variants: that read these and the mesh alone, and the others.
+  std::vector<std::size_t> variant_rules_, other_variant_rules_;
+  std::size_t first_recompute_rule_ = kNone;
   Counts counts_;
   ParallelPlan plan_{{.tp = 0}};
   std::vector<std::size_t> split_rules_;  // those of level kSplit that MakeSplits checks
   std::vector<std::pair<std::int64_t, std::vector<SplitCase>>>
       splits_;                    // by virtual stages, of the pp at hand
   std::int64_t most_layers_ = 0;  // of the split at hand
+  // Of the mesh at hand, in order; the number of those that break no rule; all of them, by the rule.
+  std::vector<Combination> combinations_;
+  std::int64_t legal_combinations_ = 0;
+  std::vector<AlikeCombinations> alike_combinations_;
   // By attention, then the layers of the largest stage; made when first needed.
   std::array<std::vector<std::vector<RecomputeValue>>, kAttentionCount> recompute_values_;
 };

@@ -36,7 +36,7 @@ def spec(api, name, layers, ranks, batch, hidden, seq_len, **device):
 
 
 def long_spec(api, name, layers=1000):
-    """Takes half a minute to plan on a fast machine."""
+    """Takes several seconds to plan on a fast machine."""
     return spec(api, name, layers=layers, ranks=1024, batch=1 << 20, hidden=128, seq_len=128)
 
 
@@ -91,7 +91,9 @@ class PlanningTest(unittest.TestCase):
         return self.api.call("StudyService", "GetStudy", name=name)
 
     def await_planning(self, name):
-        wait_for(lambda: self.study(name).counts.enumerated > 0, f"{name} is planned")
+        """Waits until the server computes. What it has enumerated is shown every few seconds, and planning may end before."""
+        self.assertEqual(self.study(name).state, RUNNING)
+        wait_for(lambda: not self.watched.is_idle(), f"{name} is planned")
 
     def check_memory(self):
         if self.watched.is_sanitized():

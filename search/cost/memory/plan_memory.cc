@@ -33,6 +33,16 @@ RankLoad LoadOf(const ModelSpec& model, const Workload& workload, const Parallel
 
 namespace {
 
+// Returns whether each stage of a rank has as many layers as that of the same chunk of the rank before. The
+// plan has an explicit split.
+bool HasSameLayers(const ParallelPlan& plan, std::int64_t rank) {
+  for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
+    const auto stage = static_cast<std::size_t>(StageOf(plan, rank, chunk));
+    if (plan.split_layers[stage] != plan.split_layers[stage - 1]) return false;
+  }
+  return true;
+}
+
 // Returns whether `a` holds the same parameters as `b` and at least as many of each tensor.
 bool Covers(const RankLoad& a, const RankLoad& b) {
   return a.place.first == b.place.first && a.place.last == b.place.last && a.layers == b.layers &&
@@ -51,15 +61,16 @@ std::vector<RankLoad> LargestLoads(const ModelSpec& model, const Workload& workl
       loads.push_back(load);
   };
   consider(0);
+  // Middle ranks with as many layers hold the same parameters, and slots of the same sizes, one per in-flight
+  // microbatch of their stages. From rank 1 on, none of their stages has more in flight than the same chunk
+  // of the previous rank: in every schedule, later ranks have a shorter warm-up.
+  if (plan.pp > 2) consider(1);
   if (plan.split == SplitMode::kExplicit) {
-    for (std::int64_t rank = 1; rank < plan.pp; ++rank) consider(rank);
-  } else {
-    // Middle ranks hold the same parameters, and slots of the same sizes, one per in-flight microbatch of
-    // their stages. From rank 1 on, none of their stages has more in flight than the same chunk of the
-    // previous rank: in every schedule, later ranks have a shorter warm-up.
-    if (plan.pp > 2) consider(1);
-    if (plan.pp > 1) consider(plan.pp - 1);
+    for (std::int64_t rank = 2; rank + 1 < plan.pp; ++rank) {
+      if (!HasSameLayers(plan, rank)) consider(rank);
+    }
   }
+  if (plan.pp > 1) consider(plan.pp - 1);
   return loads;
 }
 

@@ -31,6 +31,7 @@ class ClusterOpTimes final : public OpTimeModel {
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override;
   // With precision fp8, that of the compute type.
   const OpTimeModel& OutputLayer() const override { return output_layer_ ? *output_layer_ : *this; }
+  bool KnowsEveryOp() const override { return true; }
   double HostOpSeconds() const override { return host_op_s_; }
 
  private:

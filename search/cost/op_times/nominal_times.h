@@ -11,6 +11,7 @@ class NominalTimes final : public OpTimeModel {
  public:
   double Seconds(const OpDesc& op) const;
   double Seconds(const OpDesc& op, const ParallelPlan&) const override { return Seconds(op); }
+  bool KnowsEveryOp() const override { return true; }
 };
 
 }  // namespace autocfg

@@ -20,6 +20,10 @@ class OpTimeModel {
   // Returns the op times of the output layer, whose products may have another type than those of layers.
   virtual const OpTimeModel& OutputLayer() const { return *this; }
 
+  // Returns whether Seconds is finite and positive for every op with elements and, of a collective, several
+  // ranks. A search may then leave times of plans out that its answers do not need.
+  virtual bool KnowsEveryOp() const { return false; }
+
   // Returns the seconds in which the host issues one op of a rank while the device runs earlier ones. A
   // forward or a backward takes at least that long for each of its computes. 0 if measured times already
   // include it.

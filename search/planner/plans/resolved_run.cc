@@ -10,6 +10,9 @@
 
 namespace autocfg {
 
+ResolvedRun::ResolvedRun(const SearchSpace& space, CostModel& costs)
+    : space_(space), costs_(costs), engine_needs_memory_(NeedsMemory(costs.cluster().engine)) {}
+
 std::size_t ResolvedRun::LayerHash::operator()(const LayerOptions& layer) const {
   return absl::HashOf(layer.attention, layer.sequence_parallel, layer.tp_overlap);  // equality compares all
 }
@@ -19,6 +22,7 @@ void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::Reco
   plan_ = run;
   for (std::optional<PlanMemory>& memory : memory_) memory.reset();
   fixed_.clear();
+  for (std::vector<EvenBytes>& bytes : even_bytes_) bytes.clear();
   if (const StageOptions layout{.virtual_stages = run.virtual_stages, .schedule = run.schedule};
       run.mesh() != mesh_ || run.micro_batch != micro_batch_ || layout != layout_) {
     mesh_ = run.mesh();
@@ -35,11 +39,19 @@ void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::Reco
   if (std::equal(values.begin(), values.end(), auto_->values.begin(), auto_->values.end())) return;
   auto_->values.assign(values.begin(), values.end());
   auto_->splits.clear();
-  for (const SearchSpace::RecomputeValue& value : values) {
-    plan_.recompute = value.mode;
-    plan_.recompute_layers = value.layers;
-    const ParallelPlan resolved = ResolveSplit(costs_, plan_);
-    auto_->splits.push_back({.stage = resolved.stage(), .held = space_.HoldsSplit(resolved), .loads = {}});
+  auto_->splits.reserve(values.size());
+  resolved_ = plan_;
+  for (std::size_t begin = 0; begin < values.size();) {
+    recompute_layers_.clear();
+    std::size_t end = begin;  // of the values with one mode
+    for (; end < values.size() && values[end].mode == values[begin].mode; ++end)
+      recompute_layers_.push_back(values[end].layers);
+    plan_.recompute = values[begin].mode;
+    BalanceSplits(costs_, plan_, recompute_layers_, [&](const StageOptions& stage) {
+      static_cast<StageOptions&>(resolved_) = stage;
+      auto_->splits.push_back({.stage = stage, .held = space_.HoldsSplit(resolved_), .loads = {}});
+    });
+    begin = end;
   }
 }
 
@@ -56,7 +68,7 @@ const ParallelPlan& ResolvedRun::At(std::size_t i) {
 }
 
 std::int64_t ResolvedRun::Arena(std::size_t i) {
-  if (NeedsMemory(costs_.cluster().engine)) return costs_.ArenaOf(At(i)).Arena();
+  if (engine_needs_memory_) return costs_.ArenaOf(At(i)).Arena();
   const SearchSpace::RecomputeValue& value = values_[i];
   const PlanMemory& memory = MemoryOf(value.mode);
   const std::size_t overlaps = OverlapsMessages(plan_) ? 1 : 0;
@@ -66,14 +78,20 @@ std::int64_t ResolvedRun::Arena(std::size_t i) {
     worst = std::max(worst, FixedBytes(load) + memory.OpWorkspace() + activations);
   };
   if (plan_.split == SplitMode::kEven) {
-    std::vector<RankLoad>& loads = even_[overlaps];
-    plan_.recompute = Recompute::kNone;
-    if (loads.empty()) loads = LargestLoads(model, costs_.workload(), plan_);
+    std::vector<EvenBytes>& ranks = even_bytes_[static_cast<std::size_t>(value.mode)];
+    if (ranks.empty()) {
+      std::vector<RankLoad>& loads = even_[overlaps];
+      plan_.recompute = Recompute::kNone;
+      if (loads.empty()) loads = LargestLoads(model, costs_.workload(), plan_);
+      for (const RankLoad& load : loads) {
+        ranks.push_back({FixedBytes(load) + memory.OpWorkspace() + memory.Activations(load),
+                         load.in_flight * memory.RecomputedLayer()});
+      }
+    }
     plan_.recompute = value.mode;
     plan_.recompute_layers = value.layers;
-    const std::int64_t recomputed =
-        FullyRecomputedLayers(plan_, model.layers / StageCount(plan_)) * memory.RecomputedLayer();
-    for (const RankLoad& load : loads) consider(load, memory.Activations(load) - load.in_flight * recomputed);
+    const std::int64_t recomputed = FullyRecomputedLayers(plan_, model.layers / StageCount(plan_));
+    for (const EvenBytes& rank : ranks) worst = std::max(worst, rank.all - recomputed * rank.saved);
     return worst;
   }
   std::vector<RankLoad> made;

@@ -21,7 +21,7 @@ namespace autocfg {
 class ResolvedRun {
  public:
   // Refers to both.
-  ResolvedRun(const SearchSpace& space, CostModel& costs) : space_(space), costs_(costs) {}
+  ResolvedRun(const SearchSpace& space, CostModel& costs);
   ResolvedRun(const ResolvedRun&) = delete;
   ResolvedRun& operator=(const ResolvedRun&) = delete;
 
@@ -62,17 +62,26 @@ class ResolvedRun {
     std::int64_t bytes = 0;
   };
 
+  // Of a rank with an even split: without recomputation, and what each recomputed layer of a stage saves.
+  struct EvenBytes {
+    std::int64_t all = 0, saved = 0;
+  };
+
   const PlanMemory& MemoryOf(Recompute mode);
   std::int64_t FixedBytes(const RankLoad& load);
 
   const SearchSpace& space_;
   CostModel& costs_;
+  const bool engine_needs_memory_;
   std::span<const SearchSpace::RecomputeValue> values_;
   ParallelPlan plan_;        // the run at hand, with the recompute of the plan at hand
   ParallelPlan resolved_;    // see At
   AutoRun* auto_ = nullptr;  // of a run with split=auto
   std::array<std::optional<PlanMemory>, kRecomputeCount> memory_;  // of the run, by mode
   std::vector<Fixed> fixed_;                                       // of the run
+  std::array<std::vector<EvenBytes>, kRecomputeCount>
+      even_bytes_;                              // of the run, by mode; if its split is even
+  std::vector<std::int64_t> recompute_layers_;  // reused
   // Of the layout at hand.
   MeshOptions mesh_{.tp = 0};
   StageOptions layout_;

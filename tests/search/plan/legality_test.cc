@@ -336,6 +336,31 @@ TEST(PlanOptions, AreRedundantByEarlierOptionsAlone) {
   }
 }
 
+// A search asks it of options after recompute once for all plans of a mesh.
+TEST(PlanOptions, OfTheSecondHalfAreRedundantOrCoveredWhateverTheLayout) {
+  std::mt19937_64 random(12);
+  const PlanOption* recompute = FindPlanOption("recompute");
+  int asked = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const ParallelPlan plan = AnyPlan(random);
+    const ParallelPlan other = AnyPlan(random);
+    ParallelPlan mixed = plan;
+    for (const std::string_view name : {"mbs", "vpp", "schedule", "split", "recompute"})
+      FindPlanOption(name)->copy(other, mixed);
+    for (const PlanOption& option : PlanOptions()) {
+      if (&option <= recompute) continue;
+      ++asked;
+      if (option.redundant != nullptr) {
+        EXPECT_EQ(option.redundant(mixed), option.redundant(plan)) << option.name;
+      }
+      if (option.covered != nullptr) {
+        EXPECT_EQ(option.covered(mixed), option.covered(plan)) << option.name;
+      }
+    }
+  }
+  EXPECT_GT(asked, 10'000);
+}
+
 // A rule that depends on an option that it does not list would be checked too early by the enumeration.
 TEST(LegalityRules, DependOnNoOtherOptions) {
   const ModelSpec model = Model();

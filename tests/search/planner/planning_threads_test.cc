@@ -15,6 +15,9 @@
 #include "search/cost/split.h"
 #include "search/plan/plan_text.h"
 #include "search/planner/feasible_plans.h"
+#include "search/planner/lazy_times.h"
+#include "search/planner/option_effects.h"
+#include "search/planner/pareto_front.h"
 #include "search/planner/shortlist.h"
 #include "tests/search/cost/synthetic_device.h"
 
@@ -163,6 +166,103 @@ TEST(Planning, AnswersAsAReferenceWithoutShortcuts) {
   EXPECT_GT(too_large, 10'000);
 }
 
+// The front of time against memory, of all plans that are timed.
+std::vector<std::size_t> FrontOf(const FeasiblePlans& found) {
+  ParetoFront front;
+  for (std::size_t i = 0; i < found.plans.size(); ++i) {
+    if (found.plans[i].IsTimed()) front.Offer({found.plans[i].step_time_s, found.plans[i].arena_kib, i});
+  }
+  std::vector<std::size_t> plans;
+  for (const ParetoFront::Point& point : front.Points(found.plans.size())) plans.push_back(point.index);
+  return plans;
+}
+
+std::size_t TimedCount(const FeasiblePlans& found) {
+  return static_cast<std::size_t>(
+      std::count_if(found.plans.begin(), found.plans.end(), [](const auto& plan) { return plan.IsTimed(); }));
+}
+
+// Leaving out times changes no answer: each is the one that the times of all plans give, to the bit.
+TEST(Planning, AnswersAreThoseOfTheTimesOfAllPlans) {
+  std::size_t plans = 0, timed_plans = 0;
+  int effects = 0;
+  for (std::uint32_t seed = 1; seed <= 24; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlanningProblem problem = RandomPlanning(seed);
+    const bool hides = seed % 2 == 0;
+    const auto costs_of = [&] {
+      ClusterSpec cluster = LocalRanks(problem.ranks);
+      if (hides) cluster.groups.front().device.kind = DeviceKind::kCuda;
+      return CostModel(problem.model, problem.workload, cluster, std::make_shared<const NominalTimes>());
+    };
+    CostModel costs = costs_of();
+    const std::int64_t capacity =
+        FindFeasiblePlans(problem.Space(), costs, std::int64_t{1} << 50)->smallest_bytes * (1 + seed % 4);
+    const auto find = [&](CostModel& by) { return *FindFeasiblePlans(problem.Space(), by, capacity); };
+    FeasiblePlans all = find(costs);
+    ASSERT_TRUE(PredictTimes(costs, all).ok());
+    ASSERT_EQ(TimedCount(all), all.plans.size());
+    std::vector<TimedPlan> order;
+    for (std::size_t i = 0; i < all.plans.size(); ++i) order.push_back({all.plans[i].step_time_s, i});
+    std::sort(order.begin(), order.end(), [](const TimedPlan& a, const TimedPlan& b) {
+      return std::pair(a.seconds, a.index) < std::pair(b.seconds, b.index);
+    });
+    const ParallelPlan best = all.PlanAt(order.front().index);
+    const auto correction = [](const ParallelPlan&) { return 1.0; };
+    const std::vector<OptionEffect> expected_effects = EstimateEffects(costs, all, best, correction);
+    const std::vector<std::size_t> expected_front = FrontOf(all);
+
+    // Each answer from bounds alone, then the others with the times that are known by then.
+    for (const int first : {0, 1, 2}) {
+      CostModel own = costs_of();
+      FeasiblePlans some = find(own);
+      LazyTimes times;
+      ASSERT_TRUE(PredictTimes(own, some, {}, {.count = 1 + first}, &times).ok());
+      for (std::size_t i = 0; i < some.plans.size(); ++i) {
+        if (some.plans[i].IsTimed()) continue;
+        ASSERT_LT(some.plans[i].SecondsAtLeast(), all.plans[i].step_time_s) << PlanText(some.PlanAt(i));
+        ASSERT_GT(some.plans[i].SecondsAtLeast(), 0);
+      }
+      for (const int answer : {first, (first + 1) % 3, (first + 2) % 3}) {
+        if (answer == 0) {
+          ASSERT_TRUE(times.TimeFront(own, some).ok());
+          EXPECT_EQ(FrontOf(some), expected_front);
+        } else if (answer == 1) {
+          const auto found = EstimateEffects(own, some, best, correction, times);
+          ASSERT_EQ(found.size(), expected_effects.size());
+          for (std::size_t i = 0; i < found.size(); ++i) {
+            EXPECT_EQ(found[i].option, expected_effects[i].option);
+            EXPECT_EQ(found[i].instead, expected_effects[i].instead) << found[i].option->name;
+            EXPECT_EQ(found[i].costs, expected_effects[i].costs) << found[i].option->name;
+            effects += found[i].only_this_changed ? 0 : 1;
+          }
+        } else {
+          for (const std::size_t limit :
+               {std::size_t{1}, std::size_t{2}, std::size_t{11}, order.size() / 3}) {
+            const std::vector<TimedPlan> fastest = times.Fastest(own, some, limit);
+            ASSERT_GE(fastest.size(), std::min(limit, order.size()));
+            for (std::size_t n = 0; n < fastest.size(); ++n) {
+              ASSERT_EQ(fastest[n].index, order[n].index) << n << " of " << limit;
+              ASSERT_EQ(fastest[n].seconds, order[n].seconds);
+            }
+            if (limit > 0 && limit < order.size() && fastest.size() < order.size()) {
+              EXPECT_GT(order[fastest.size()].seconds, order[limit - 1].seconds * (1 + 1e-9));
+            }
+            if (limit == 11 && first == 2) {
+              plans += some.plans.size();
+              timed_plans += TimedCount(some);
+            }
+          }
+        }
+      }
+      for (std::size_t i = 0; i < some.plans.size(); ++i)
+        ASSERT_EQ(times.Time(own, some, i), all.plans[i].step_time_s) << PlanText(some.PlanAt(i));
+    }
+  }
+  EXPECT_GT(effects, 5);
+  EXPECT_LT(10 * timed_plans, 3 * plans) << "few times are needed";
+}
+
 void ExpectSame(const FeasiblePlans& a, const FeasiblePlans& b) {
   EXPECT_EQ(a.enumerated, b.enumerated);
   EXPECT_EQ(a.out_of_memory, b.out_of_memory);
@@ -249,6 +349,15 @@ TEST(Planning, AsksTheWatchOnTheCallersThreadAndStopsAllThreads) {
   looks = 0;
   EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(1), threads).status()));
   EXPECT_EQ(looks, 1);
+
+  LazyTimes times;
+  looks = 0;
+  EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(1), threads, &times).status()));
+  EXPECT_EQ(looks, 1);
+  ASSERT_TRUE(PredictTimes(costs, all, {}, threads, &times).ok());
+  looks = 0;
+  EXPECT_TRUE(absl::IsCancelled(times.TimeFront(costs, all, until(2))));
+  EXPECT_EQ(looks, 2);
 }
 
 }  // namespace
