@@ -1,7 +1,7 @@
 // Linear regression of logarithms of measured over predicted time on effects that have normal priors
 // (Rasmussen and Williams 2006, section 2.1). A fit of a cluster solves it again and again around its best
-// guess (cluster_fit.h), a study after each round of trials (search/planner/recalibration.h). Not
-// thread-safe.
+// guess (cluster_fit.h), a study after each round of trials (search/planner/recalibration/recalibration.h).
+// Not thread-safe.
 #pragma once
 
 #include <utility>

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "search/planner/pareto_front.h"
-#include "search/planner/recalibration.h"
+#include "search/planner/recalibration/recalibration.h"
 #include "search/planner/search_state.h"
 #include "search/planner/strategy/by_time.h"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "search/planner/recalibration.h"
+#include "search/planner/recalibration/recalibration.h"
 
 namespace autocfg {
 

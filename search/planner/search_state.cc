@@ -8,7 +8,7 @@
 
 #include "base/statistics.h"
 #include "search/planner/recalibrated_chances.h"
-#include "search/planner/recalibration.h"
+#include "search/planner/recalibration/recalibration.h"
 #include "search/planner/slice.h"
 #include "search/schedule/program.h"
 

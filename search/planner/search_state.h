@@ -15,7 +15,7 @@
 #include "search/cost/cost_model.h"
 #include "search/planner/feasible_plans.h"
 #include "search/planner/lazy_times.h"
-#include "search/planner/recalibration.h"
+#include "search/planner/recalibration/recalibration.h"
 #include "search/planner/search_loop.h"
 #include "search/planner/shortlist.h"
 #include "search/planner/strategy/strategy.h"

@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
+#include "search/planner/recalibration/corrected_prediction.h"
 
 namespace autocfg {
 namespace {
@@ -127,13 +128,6 @@ class Timings {
 };
 
 }  // namespace
-
-void Scale(Prediction& p, double factor) {
-  p.breakdown.Scale(factor);
-  if (p.hidden_comm_s) *p.hidden_comm_s *= factor;
-  p.step_time_s *= factor;
-  p.step_time_low_s = p.step_time_high_s = p.step_time_s;
-}
 
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible, const PlanningWatch& watch,
                                         const base::TaskThreads& threads, LazyTimes* lazy) {

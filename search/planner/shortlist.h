@@ -40,7 +40,4 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
 Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const TimedPlans& timed,
                         std::size_t i);
 
-// Scales all parts of `p` by `factor`; the interval collapses to a point.
-void Scale(Prediction& p, double factor);
-
 }  // namespace autocfg

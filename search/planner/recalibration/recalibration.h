@@ -32,11 +32,10 @@
 #include <vector>
 
 #include "search/breakdown/step_breakdown.h"
-#include "search/cost/cost_model.h"
 #include "search/cost/shape_corrections.h"
 #include "search/fit/normal_equations.h"
-#include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
+#include "search/planner/recalibration/corrected_prediction.h"
 
 namespace autocfg {
 
@@ -45,11 +44,6 @@ struct RatioObservation {
   Breakdown predicted;     // of the step, before any correction
   double log_ratio = 0;    // log(measured / predicted)
   double noise_sigma = 0;  // standard error of the measured median, relative
-};
-
-struct Correction {
-  double log_mean = 0;  // multiply a prediction by exp(log_mean)
-  double sigma = 0;     // standard deviation of log(measured / corrected) for an unmeasured plan
 };
 
 class Recalibration {
@@ -107,11 +101,5 @@ class Recalibration {
   double second_residual_ = 0;
   double residual_sigma_ = 0;
 };
-
-// Sets the 90% interval around p's step time; `sigma` is the standard deviation of its logarithm.
-void SetInterval(Prediction& p, double sigma);
-
-// Returns the uncorrected prediction `p` times the correction's factor.
-Prediction Corrected(Prediction p, const Correction& correction);
 
 }  // namespace autocfg

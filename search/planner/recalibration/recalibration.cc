@@ -1,4 +1,4 @@
-#include "search/planner/recalibration.h"
+#include "search/planner/recalibration/recalibration.h"
 
 #include <algorithm>
 #include <cmath>

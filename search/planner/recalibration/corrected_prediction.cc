@@ -1,7 +1,6 @@
-#include <cmath>
+#include "search/planner/recalibration/corrected_prediction.h"
 
-#include "search/planner/recalibration.h"
-#include "search/planner/shortlist.h"
+#include <cmath>
 
 namespace autocfg {
 namespace {
@@ -9,6 +8,13 @@ namespace {
 constexpr double kNinetyPercent = 1.645;
 
 }  // namespace
+
+void Scale(Prediction& p, double factor) {
+  p.breakdown.Scale(factor);
+  if (p.hidden_comm_s) *p.hidden_comm_s *= factor;
+  p.step_time_s *= factor;
+  p.step_time_low_s = p.step_time_high_s = p.step_time_s;
+}
 
 void SetInterval(Prediction& p, double sigma) {
   const double spread = std::exp(kNinetyPercent * sigma);
