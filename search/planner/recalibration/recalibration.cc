@@ -141,6 +141,7 @@ Recalibration::Row Recalibration::RowOf(const ParallelPlan& plan, const Breakdow
 Recalibration::Recalibration(std::int64_t layers, const std::vector<RatioObservation>& observations)
     : layers_(layers) {
   std::vector<BlockShape> shapes;
+  shapes.reserve(observations.size());
   for (const RatioObservation& o : observations) shapes.push_back(ShapeOf(o.plan));
   shapes_ = ShapeBasis(ShapePriors{}.layers, shapes);
   const Eigen::Index before_layouts = kFixedEffects + shapes_.size();
@@ -212,11 +213,14 @@ std::vector<double> Recalibration::ChanceOfAnyFrom(const std::vector<Threshold>&
   rows.reserve(plans.size());
   for (const Threshold& t : plans) rows.push_back(RowOf(*t.plan, *t.predicted));
   std::vector<double*> layout_of, shape_of;
+  layout_of.reserve(plans.size());
+  shape_of.reserve(plans.size());
   for (const Threshold& t : plans) {
     layout_of.push_back(&layouts[{t.plan->tp, t.plan->pp, t.plan->dp}]);
     shape_of.push_back(&shapes[ShapeOf(*t.plan)]);
   }
   std::vector<Eigen::MatrixXd> spreads;  // lower Cholesky factors of the covariances
+  spreads.reserve(hypotheses_.size());
   for (const Hypothesis& h : hypotheses_) spreads.emplace_back(h.effects.covariance.llt().matrixL());
 
   NormalDraws draws(1);
