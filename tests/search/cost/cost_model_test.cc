@@ -131,6 +131,7 @@ TEST(CostModel, SecondsAreAboveTheirLowerBounds) {
     RandomCase c = cases.Next();
     ClusterSpec cluster = LocalRanks(RankCount(c.plan), cases.Pick({1, 1, 2}));
     if (cases.Coin()) cluster.groups.front().device.kind = DeviceKind::kCuda;
+    if (cases.Coin()) cluster.groups.front().device.efficiency.overlap_contention = 0.6;
     const double host_op_s = std::vector{0.0, 0.0, 1e-5}[static_cast<std::size_t>(cases.Between(0, 2))];
     CostModel costs(c.model, c.workload, cluster, std::make_shared<const HostedTimes>(c.device, host_op_s));
     const double at_least_s = costs.SecondsAtLeast(c.plan);
