@@ -492,12 +492,13 @@ const BlockCosts& CostModel::LayerCostsOf(const ParallelPlan& plan) {
   const LayerCostsKey key{plan.mesh(), plan.layer(), ShardsGradients(plan), splits};
   if (const auto it = layer_costs_.find(key); it != layer_costs_.end()) return it->second;
   const BlockOps& compute = BlockOpsOf(plan);
-  const OpDesc* last = nullptr;  // chunks are reduced by one op many times
+  // Chunks are reduced by one op many times. A copy: sums of ops come and go.
+  std::optional<OpDesc> last;
   double last_s = 0;
   const SecondsOfOp message_seconds = [&](const OpDesc& op) {
-    if (last == nullptr || *last != op) {
+    if (!last || *last != op) {
       last_s = times_->Seconds(op, plan);
-      last = &op;
+      last = op;
     }
     return last_s;
   };
