@@ -69,8 +69,8 @@ struct SearchState {
   absl::StatusOr<FeasiblePlans> FindFeasible(CostModel& cost_model);
   base::TaskThreads Threads() {
     // Each thread has a cost model, whose caches grow with the stages of plans. One thread keeps models of
-    // thousands of layers within the memory of a server.
-    constexpr std::int64_t kMostLayersTogether = 4096;
+    // hundreds of layers within the memory of a server.
+    constexpr std::int64_t kMostLayersTogether = 512;
     return {.count = model.layers <= kMostLayersTogether ? options.threads : 1,
             .cpu_seconds = options.thread_cpu_seconds,
             .add_cpu_seconds = &helper_cpu_s};
