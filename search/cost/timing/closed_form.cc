@@ -73,7 +73,7 @@ class Pipeline {
           before.forward + first_input + both - outside.backward + after.forward + ways.backward;
       longest = std::max({longest, busy, waits, awaited});
       // Both, if its first backward precedes its last forward.
-      if (outside.forward < m_ * rank.forward) {
+      if (ForwardsBeforeSteadyState(q) < microbatches_ * static_cast<std::int64_t>(chunks_)) {
         const double steady = both - outside.forward - outside.backward;
         longest = std::max(
             longest, ways.forward + first_after + first_gradient + steady + after.forward + ways.backward);
@@ -215,21 +215,28 @@ class Pipeline {
     return way;
   }
 
+  // Returns how many forwards of its chunks a rank runs before its first backward.
+  std::int64_t ForwardsBeforeSteadyState(std::size_t q) const {
+    const auto rank = static_cast<std::int64_t>(q), p = static_cast<std::int64_t>(ranks_),
+               v = static_cast<std::int64_t>(chunks_);
+    if (chunks_ == 1) return std::min(microbatches_, p - rank);
+    return std::min(microbatches_ * v, InterleavedWarmUp(rank, p, v, microbatches_) + 1);
+  }
+
   // Returns the time of the rank's forwards before its first backward, and of its backwards after its last
   // forward (as many, in the mirrored order of chunks). Those of all microbatches include the first.
   StageTime OutsideSteadyState(std::size_t q) const {
+    const std::int64_t forwards = ForwardsBeforeSteadyState(q);
     if (chunks_ == 1) {
       const StageTime t = stages_.Busy(q);
-      const double count = std::min(m_, static_cast<double>(ranks_ - q));
+      const auto count = static_cast<double>(forwards);
       return {count * t.forward, count * t.backward - (count < m_ ? 0 : stages_.FirstSaves(q))};
     }
     const auto p = static_cast<std::int64_t>(ranks_), v = static_cast<std::int64_t>(chunks_);
-    const std::int64_t ahead = InterleavedWarmUp(static_cast<std::int64_t>(q), p, v, microbatches_);
-    const std::int64_t count = std::min(microbatches_ * v, ahead + 1);
     StageTime outside;
     for (std::int64_t chunk = 0; chunk < v; ++chunk) {
       // Seen from the end, the last backwards run the chunks in the order of the first forwards.
-      const auto of_chunk = static_cast<double>(InterleavedComputes(count, p, v, chunk));
+      const auto of_chunk = static_cast<double>(InterleavedComputes(forwards, p, v, chunk));
       const auto stage = static_cast<std::size_t>(chunk * p) + q;
       const StageTime t = stages_.Busy(stage);
       outside.forward += of_chunk * t.forward;
