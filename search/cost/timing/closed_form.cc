@@ -132,7 +132,8 @@ class Pipeline {
       way.backward += stages_.At(s).backward;
       first_saves += stages_.FirstSaves(s);
     }
-    const auto trips = static_cast<double>((microbatches_ - 1) / static_cast<std::int64_t>(ranks_));
+    const std::int64_t whole = (microbatches_ - 1) / static_cast<std::int64_t>(ranks_);
+    const auto trips = static_cast<double>(whole);
     const double left = m_ - 1 - trips * static_cast<double>(ranks_);
     return (1 + trips) * (way.forward + way.backward) - first_saves + left * stages_.Busy(0).backward;
   }
