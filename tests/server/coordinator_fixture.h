@@ -22,7 +22,7 @@
 
 namespace autocfg::server {
 
-// A small search: 4 ranks, some dozens of legal plans.
+// A small search: 4 ranks, some hundreds of legal plans.
 inline v1::SearchSpec SmallSpec() {
   v1::SearchSpec spec;
   v1::ModelSpec& model = *spec.mutable_model();
@@ -45,6 +45,22 @@ inline v1::SearchSpec SmallSpec() {
   spec.mutable_workload()->set_global_batch(8);
   spec.mutable_workload()->set_seq_len(32);
   spec.mutable_workload()->set_precision("fp32");
+  return spec;
+}
+
+// Measures every plan of the small search that leaves overlap and recomputation at their defaults: some dozens.
+inline v1::SearchSpec ExhaustiveSpec() {
+  v1::SearchSpec spec = SmallSpec();
+  spec.set_exhaustive(true);
+  for (const auto& [option, value] : {std::pair("recompute", "none"),
+                                      {"tp_overlap", "1"},
+                                      {"grad_overlap", "0"},
+                                      {"param_overlap", "0"},
+                                      {"p2p_overlap", "0"}}) {
+    v1::SpaceAxis& axis = *spec.add_space();
+    axis.set_name(option);
+    axis.add_values(value);
+  }
   return spec;
 }
 
@@ -194,7 +210,7 @@ class CoordinatorFixture : public testing::Test {
     request.set_resume_cursor(cursor);
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     auto reader = studies_->WatchStudy(&context, request);
     v1::StudyEvent event;
     while (reader->Read(&event)) {

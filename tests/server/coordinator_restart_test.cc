@@ -136,9 +136,7 @@ TEST_F(CoordinatorTest, TrialOfLostWorkerMovesToAnother) {
 
 TEST_F(CoordinatorTest, FullDiskStopsTheStudyWithoutDataLoss) {
   Open(1, {.max_pages = 40});
-  v1::SearchSpec spec = SmallSpec();
-  spec.set_exhaustive(true);
-  const v1::Study study = Create(spec);
+  const v1::Study study = Create(ExhaustiveSpec());
   Stream stream;
   {
     FakeWorker worker(coordinator_->address());
@@ -161,9 +159,7 @@ TEST_F(CoordinatorTest, StudyContinuesOnceTheDiskHasSpace) {
   const auto raw = [&] { return SQLite::Database(dir_.File("autocfg.db"), SQLite::OPEN_READWRITE, 5000); };
   raw().exec("CREATE TABLE in_the_way (bytes BLOB); INSERT INTO in_the_way VALUES (zeroblob(1000000))");
   Open(1, {.max_pages = raw().execAndGet("PRAGMA page_count").getInt() + 8});
-  v1::SearchSpec spec = SmallSpec();
-  spec.set_exhaustive(true);
-  const v1::Study study = Create(spec);
+  const v1::Study study = Create(ExhaustiveSpec());
   FakeWorker worker(coordinator_->address());
   ASSERT_TRUE(Start(study.name()).ok());
   const Stream stream = Watch(study.name());

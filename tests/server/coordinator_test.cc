@@ -133,9 +133,7 @@ TEST_F(CoordinatorTest, JobsAreComplete) {
 
 TEST_F(CoordinatorTest, ExhaustiveMeasuresEveryPlanThatFits) {
   Open();
-  v1::SearchSpec spec = SmallSpec();
-  spec.set_exhaustive(true);
-  const v1::Study study = Create(spec);
+  const v1::Study study = Create(ExhaustiveSpec());
   FakeWorker worker(coordinator_->address());
   ASSERT_TRUE(Start(study.name()).ok());
   Finish(study.name());
