@@ -332,8 +332,12 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
                     base::SecondsText(answer.device_s()), base::SecondsText(answer.exhaustive_device_s()));
   }
   if (const std::int64_t reused = answer.reused_op_times(); reused > 0) {
-    text += fmt::format("\n  {} op time{} from an earlier study on the same GPUs with the same build",
+    text += fmt::format("\n  {} op time{} from an earlier study on the same device with the same build",
                         base::CountText(reused), reused == 1 ? " is" : "s are");
+  }
+  if (const std::int64_t estimated = answer.estimated_op_times(); estimated > 0) {
+    text += fmt::format("\n  {} of {} op times are estimated from the others: the time budget left them out",
+                        base::CountText(estimated), base::CountText(answer.measured_op_times() + estimated));
   }
   if (answer.has_chance_of_better()) {
     text += fmt::format("\n  chance that a plan that was not measured is more than 1% faster: {}",

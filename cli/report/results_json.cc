@@ -255,7 +255,9 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
       {"chance_of_better", answer.has_chance_of_better() ? Json(answer.chance_of_better()) : Json(nullptr)},
       {"stopped", answer.stopped().empty() ? Json(nullptr) : Json(answer.stopped())},
       {"plans_left", answer.plans_left()},
-      {"reused_op_times", answer.reused_op_times()}};
+      {"measured_op_times", answer.measured_op_times()},
+      {"reused_op_times", answer.reused_op_times()},
+      {"estimated_op_times", answer.estimated_op_times()}};
   json["notes"] = question.notes;
   return json;
 }

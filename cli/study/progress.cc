@@ -30,7 +30,12 @@ std::string RejectedText(const v1::Counts& counts) {
   return text.empty() ? "none" : text;
 }
 
-std::string PhaseText(const v1::Study& study) { return study.phase().empty() ? "starting" : study.phase(); }
+std::string PhaseText(const v1::Study& study) {
+  if (study.phase().empty()) return "starting";
+  if (study.phase() != "calibrating" || study.calibration_ops() == 0) return study.phase();
+  return fmt::format("calibrating, {} of {} ops", base::CountText(study.calibration_ops_passed()),
+                     base::CountText(study.calibration_ops()));
+}
 
 // Returns the time so far, the time left, and the budget.
 std::string TimeText(const v1::Study& study, double elapsed_s, double budget_s) {

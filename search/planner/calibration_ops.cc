@@ -16,6 +16,9 @@
 namespace autocfg {
 namespace {
 
+// Measuring an op takes some time however short it is.
+constexpr double kLeastNominalSeconds = 1e-6;
+
 using OpWeights = absl::flat_hash_map<OpDesc, double, OpDescHash>;
 
 void Add(OpWeights& weights, const std::vector<OpDesc>& ops, double times) {
@@ -112,6 +115,8 @@ std::vector<OpDesc> ListCalibrationOps(const ModelSpec& model, const Workload& w
     std::sort(kept.begin(), kept.end());
     order = std::move(kept);
   }
+  for (auto& [weight, op] : order) weight /= std::max(NominalTimes().Seconds(op), kLeastNominalSeconds);
+  std::sort(order.begin(), order.end());
   std::vector<OpDesc> ops;
   ops.reserve(order.size());
   for (const auto& entry : order) ops.push_back(entry.second);

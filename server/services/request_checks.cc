@@ -198,6 +198,21 @@ absl::Status Check(const v1::RendezvousRequest& request) {
   return First(CheckText("lease_id", request.lease_id()), CheckText("name", request.name()));
 }
 
+absl::Status Check(const v1::ReportProgressRequest& request) {
+  if (absl::Status status = CheckText("lease_id", request.lease_id()); !status.ok()) return status;
+  const v1::Progress& progress = request.progress();
+  if (progress.ops_passed() < 0 || progress.ops_passed() > progress.ops_all()) {
+    return absl::InvalidArgumentError(
+        fmt::format("progress.ops_passed is {}; it must be from 0 to ops_all, {}", progress.ops_passed(),
+                    progress.ops_all()));
+  }
+  if (!(progress.left_s() >= 0 && std::isfinite(progress.left_s()))) {
+    return absl::InvalidArgumentError(
+        fmt::format("progress.left_s is {}; it must be a number from 0 on", progress.left_s()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Check(const v1::AppendTrialLogRequest& request) {
   return First(CheckText("lease_id", request.lease_id()), CheckText("text", request.text(), kMaxLog));
 }

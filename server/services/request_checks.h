@@ -16,6 +16,7 @@ absl::Status Check(const v1::RegisterWorkerRequest& request);
 absl::Status Check(const v1::LeaseWorkRequest& request);
 absl::Status Check(const v1::RenewLeaseRequest& request);
 absl::Status Check(const v1::RendezvousRequest& request);
+absl::Status Check(const v1::ReportProgressRequest& request);
 absl::Status Check(const v1::AppendTrialLogRequest& request);
 // Also rejects measurements that a study could not use.
 absl::Status Check(const v1::ReportTrialRequest& request);

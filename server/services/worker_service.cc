@@ -141,6 +141,30 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::Rendezvous(grpc::CallbackServerCont
   return call;
 }
 
+// Only a calibration's progress is shown: a trial is over within seconds.
+absl::Status WorkerServiceImpl::Take(const v1::ReportProgressRequest& request) {
+  if (absl::Status status = Check(request); !status.ok()) return status;
+  const auto share = parts_.store.FindShare(request.lease_id(), request.fencing_token());
+  if (!share.ok()) return share.status();
+  if (share->trial != 0) return absl::OkStatus();
+  return parts_.store
+      .ModifyStudy(share->study,
+                   [&](v1::Study& study) {
+                     if (study.state() != v1::STUDY_STATE_RUNNING) return absl::OkStatus();
+                     study.set_calibration_ops_passed(request.progress().ops_passed());
+                     study.set_calibration_ops(request.progress().ops_all());
+                     study.set_eta_s(request.progress().left_s());
+                     return absl::OkStatus();
+                   })
+      .status();
+}
+
+grpc::ServerUnaryReactor* WorkerServiceImpl::ReportProgress(grpc::CallbackServerContext* context,
+                                                            const v1::ReportProgressRequest* request,
+                                                            v1::ReportProgressResponse*) {
+  return Answer(context, Take(*request));
+}
+
 grpc::ServerUnaryReactor* WorkerServiceImpl::AppendTrialLog(grpc::CallbackServerContext* context,
                                                             const v1::AppendTrialLogRequest* request,
                                                             v1::AppendTrialLogResponse*) {

@@ -32,6 +32,8 @@ class WorkerServiceImpl final : public v1::WorkerService::CallbackService {
                                        v1::RenewLeaseResponse*) override;
   grpc::ServerUnaryReactor* Rendezvous(grpc::CallbackServerContext*, const v1::RendezvousRequest*,
                                        v1::RendezvousResponse*) override;
+  grpc::ServerUnaryReactor* ReportProgress(grpc::CallbackServerContext*, const v1::ReportProgressRequest*,
+                                           v1::ReportProgressResponse*) override;
   grpc::ServerUnaryReactor* AppendTrialLog(grpc::CallbackServerContext*, const v1::AppendTrialLogRequest*,
                                            v1::AppendTrialLogResponse*) override;
   grpc::ServerUnaryReactor* ReportTrial(grpc::CallbackServerContext*, const v1::ReportTrialRequest*,
@@ -46,6 +48,7 @@ class WorkerServiceImpl final : public v1::WorkerService::CallbackService {
  private:
   absl::Status Register(const v1::RegisterWorkerRequest& request, v1::RegisterWorkerResponse& response);
   absl::Status Take(const v1::ReportTrialRequest& request);
+  absl::Status Take(const v1::ReportProgressRequest& request);
   absl::Status List(const v1::ListWorkersRequest& request, v1::ListWorkersResponse& response);
   void Fill(const Lease& lease, v1::LeaseWorkResponse& response) const;
 

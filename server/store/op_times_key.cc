@@ -14,7 +14,12 @@ bool NamesABuild(const std::string& build) {
   return !build.empty() && !build.ends_with("-dirty") && !build.ends_with("+unknown");
 }
 
+constexpr double kDay = 24 * 3600;
+
 std::string DeviceOf(const v1::Inventory& inventory) {
+  if (WorkerKind(inventory) == DeviceKind::kCpu)
+    return fmt::format("{}, {} cores, host {}", inventory.device_fingerprint(), inventory.physical_cores(),
+                       inventory.hostname());
   if (inventory.driver().empty()) return inventory.device_fingerprint();
   return fmt::format("{}, driver {}", inventory.device_fingerprint(), inventory.driver());
 }
@@ -23,8 +28,9 @@ bool Alike(const v1::Inventory& a, const v1::Inventory& b) {
   return WorkerKind(a) == WorkerKind(b) && DeviceOf(a) == DeviceOf(b) && a.build_id() == b.build_id();
 }
 
-// On an otherwise idle worker, slot i is GPU i mod GPUs.
+// On an otherwise idle worker, slot i is GPU i mod GPUs. A CPU is one device.
 std::int64_t RanksPerDevice(const MachineShare& share) {
+  if (WorkerKind(share.inventory) == DeviceKind::kCpu) return share.ranks;
   const std::int64_t gpus = std::count_if(share.inventory.gpus().begin(), share.inventory.gpus().end(),
                                           [](const v1::Gpu& gpu) { return gpu.left_out().empty(); });
   return gpus == 0 ? 1 : (share.ranks + gpus - 1) / gpus;
@@ -34,39 +40,38 @@ std::int64_t RanksPerDevice(const MachineShare& share) {
 
 std::optional<OpTimesKey> OpTimesKeyOf(std::span<const MachineShare> shares, bool fewer_ranks) {
   const v1::Inventory& first = shares.front().inventory;
-  if (WorkerKind(first) != DeviceKind::kCuda || first.device_fingerprint().empty() ||
-      !NamesABuild(first.build_id()))
-    return std::nullopt;
+  if (first.device_fingerprint().empty() || !NamesABuild(first.build_id())) return std::nullopt;
+  const bool cpu = WorkerKind(first) == DeviceKind::kCpu;
+  if (cpu && first.hostname().empty()) return std::nullopt;
   OpTimesKey key;
+  key.kept_s = cpu ? kDay : 365 * kDay;
   key.device = DeviceOf(first);
   key.build_id = first.build_id();
   key.workers = static_cast<std::int64_t>(shares.size());
   for (const MachineShare& share : shares) {
     if (!Alike(share.inventory, first)) return std::nullopt;
     key.ranks += share.ranks;
-    key.ranks_per_device = std::max(key.ranks_per_device, fewer_ranks ? 1 : RanksPerDevice(share));
+    key.ranks_per_device = std::max(key.ranks_per_device, fewer_ranks && !cpu ? 1 : RanksPerDevice(share));
   }
   return key;
 }
 
 std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const WorkerRecord> workers) {
-  if (NeededKind(job) != DeviceKind::kCuda) return std::nullopt;
   std::vector<const WorkerRecord*> able;
   std::vector<PlacementWorker> idle;
   for (const WorkerRecord& worker : workers) {
     const v1::Inventory& inventory = worker.inventory;
-    if (!worker.active || worker.draining || WorkerKind(inventory) != DeviceKind::kCuda) continue;
+    if (!worker.active || worker.draining || WorkerKind(inventory) != NeededKind(job)) continue;
     if (!able.empty() && !Alike(inventory, able.front()->inventory)) return std::nullopt;
     able.push_back(&worker);
     idle.push_back({.host = worker.session.worker,
-                    .kind = DeviceKind::kCuda,
+                    .kind = NeededKind(job),
                     .slots = inventory.slots(),
                     .free = inventory.slots(),
                     .waiting = true});
   }
-  const Placement placement =
-      Place({.ranks = job.ranks(), .needs = DeviceKind::kCuda, .fewer_ranks = job.fewer_ranks(), .avoid = {}},
-            idle);
+  const Placement placement = Place(
+      {.ranks = job.ranks(), .needs = NeededKind(job), .fewer_ranks = job.fewer_ranks(), .avoid = {}}, idle);
   if (placement.shares.empty()) return std::nullopt;
   std::vector<MachineShare> shares;
   for (const PlacedShare& share : placement.shares)

@@ -1,5 +1,4 @@
-// Cache key for reusing op times across studies: everything they depend on besides the op. Only op times of
-// GPUs are reused; those of a CPU depend on the machine's other load. Pure, thread-safe.
+// Cache key for reusing op times across studies: everything they depend on besides the op. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +17,17 @@ struct MachineShare {
   std::int64_t ranks = 0;
 };
 
-// Returns the key for the times of these shares. Returns nullopt if they cannot be reused: a worker has no
-// GPUs, has no device name or no valid build ID ("-dirty" and "+unknown" builds are not valid), or workers
+// Returns the key for the times of these shares. Those of GPUs hold wherever there are such GPUs, for a year.
+// Those of a CPU depend on the machine, its memory and its other load: they hold on that host, for a day.
+//
+// Returns nullopt if they cannot be reused: a worker has no device name or no valid build ID ("-dirty" and "+unknown" builds are not valid), or workers
 // differ in these. `fewer_ranks` is the job's; such a job runs one rank per GPU (worker/jobs/job_runner.h).
 // Requires a share.
 std::optional<OpTimesKey> OpTimesKeyOf(std::span<const MachineShare> shares, bool fewer_ranks);
 
 // Returns the key for the shares that placement would give the job if all eligible workers were idle. Returns
-// nullopt as above, and if they cannot run the job. All active GPU workers that do not drain must be alike,
-// because any of them may get the job.
+// nullopt as above, and if they cannot run the job. All active workers of the kind that do not
+// drain must be alike, because any of them may get the job.
 std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const WorkerRecord> workers);
 
 }  // namespace autocfg::server

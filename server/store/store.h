@@ -53,7 +53,9 @@ struct Lease {
 
 // The share that a lease grants.
 struct ShareOfAttempt {
-  std::int64_t job = 0;  // the row's ID; (job, attempt) identifies the attempt
+  std::int64_t study = 0;
+  std::int64_t trial = 0;  // 0: the study's calibration
+  std::int64_t job = 0;    // the row's ID; (job, attempt) identifies the attempt
   std::int64_t attempt = 0;
   std::int32_t first_rank = 0;
   std::int32_t ranks = 0;
@@ -110,11 +112,12 @@ struct WorkerRecord {
 
 // Cache key for reusing op times across studies: everything they depend on besides the op (op_times_key.h).
 struct OpTimesKey {
-  std::string device;  // GPU names and driver
+  std::string device;  // GPU names and driver, or CPU and host
   std::string build_id;
   std::int64_t ranks = 0;             // ranks that ran each op at the same time
   std::int64_t ranks_per_device = 1;  // maximum over the devices
   std::int64_t workers = 1;           // number of workers that ran the ranks
+  double kept_s = 0;                  // how long a time under the key holds
   friend auto operator<=>(const OpTimesKey&, const OpTimesKey&) = default;
 };
 
@@ -236,11 +239,11 @@ class Store {
   virtual absl::Status ReuseCalibration(std::int64_t study, const Calibration& reused) = 0;
   // Deletes the study's calibration, so that it can be measured again.
   virtual absl::Status DropCalibration(std::int64_t study) = 0;
-  // Finds reusable op times. Returns those of the spec's ops that a GPU calibration measured under this key
+  // Finds reusable op times. Returns those of the spec's ops that a calibration measured under this key
   // within at least the spec's time budget, in the spec's order, each with its newest time; and the largest
   // overhead reported with any of them. Communication ops are included only if one calibration timed all of
   // them, because its overhead includes its communicators. A calibration's times are kept if OpTimesKeyOf has
-  // a key for its shares and no other job ran on its workers meanwhile. Ignores times older than a year.
+  // a key for its shares and no other job ran on its workers meanwhile. Ignores times older than key.kept_s.
   virtual absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key,
                                                   const autocfg::v1::CalibrateSpec& spec, double now_s) = 0;
   virtual absl::StatusOr<autocfg::v1::Trial> GetTrial(std::int64_t study,

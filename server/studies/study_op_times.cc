@@ -27,6 +27,7 @@ absl::StatusOr<std::optional<StudyOpTimes>> OpTimesOf(const SearchProblem& probl
     if (!time.ok()) return time.status();
     measured.push_back(*std::move(time));
   }
+  known.measured = calibration->result.ops_size();
   known.reused = calibration->reused_ops;
   known.device_overhead_bytes = calibration->result.device_overhead_bytes();
   // overhead was not measured: keep the estimate

@@ -15,7 +15,8 @@ namespace autocfg::server {
 struct StudyOpTimes {
   std::shared_ptr<const OpTimeModel> times;
   std::int64_t device_overhead_bytes = 0;
-  std::int64_t reused = 0;  // op times of earlier studies
+  std::int64_t measured = 0;  // op times of the calibration
+  std::int64_t reused = 0;    // of those, op times of earlier studies
 };
 
 // Returns the op times of the calibration if the problem needs one (NeedsCalibration), else those of the

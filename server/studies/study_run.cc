@@ -32,9 +32,10 @@ constexpr double kShortestSavePeriod = 5;
 constexpr double kLongestSavePeriod = 60;
 constexpr double kSavedShare = 0.05;
 constexpr double kPlanningSavePeriod = 1;  // seconds between two saves of how far planning came
-// How long a calibration waits for a GPU worker to register, to look up known op times of its GPUs. The
-// worker may have been started together with the study.
-constexpr absl::Duration kWorkerGrace = absl::Seconds(5);
+// How long a calibration waits for a worker to register, to look up known op times of its device. The
+// worker may have been started together with the study. One without GPUs needs little time to start.
+constexpr absl::Duration kGpuWorkerGrace = absl::Seconds(5);
+constexpr absl::Duration kCpuWorkerGrace = absl::Milliseconds(500);
 constexpr std::chrono::milliseconds kWorkerPeriod{100};
 
 absl::Status Interrupted() { return absl::CancelledError("the study is no longer to be run"); }
@@ -151,7 +152,7 @@ absl::Status StudyRun::SaveProgress(const std::string& phase) {
     *study.mutable_counts() = progress.counts();
     double eta_s = search_->EtaSeconds();
     if (eta_s > 0) eta_s = std::min(eta_s, std::max(0.0, BudgetLeft()));
-    study.set_eta_s(eta_s);
+    if (phase != Name(SearchPhase::kCalibrating)) study.set_eta_s(eta_s);  // there, its worker says it
     if (progress.has_best()) *study.mutable_best() = progress.best();
     return absl::OkStatus();
   });
@@ -215,16 +216,15 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() 
 }
 
 absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
-  if (!UsesGpus(problem_->device)) return Store::Calibration();
   std::optional<OpTimesKey> key;
-  const absl::Time deadline = absl::Now() + kWorkerGrace;
+  const absl::Time deadline = absl::Now() + (UsesGpus(problem_->device) ? kGpuWorkerGrace : kCpuWorkerGrace);
   while (true) {
     const std::uint64_t version = changes_.Version();
     const auto workers = workers_();
     if (!workers.ok()) return RecordStoreError(workers.status());
     key = OpTimesKeyFor(job, *workers);
-    const bool any = std::any_of(workers->begin(), workers->end(), [](const WorkerRecord& worker) {
-      return WorkerKind(worker.inventory) == DeviceKind::kCuda;
+    const bool any = std::any_of(workers->begin(), workers->end(), [&](const WorkerRecord& worker) {
+      return WorkerKind(worker.inventory) == NeededKind(job);
     });
     if (key || any || absl::Now() >= deadline) break;
     if (absl::Status status = CheckRunning(); !status.ok()) return status;
@@ -292,11 +292,10 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
     if (IsEnd(state->first)) {
       if (budget_spent_) {
         const double budget_s = problem_->time_budget_s;
-        return absl::DeadlineExceededError(
-            fmt::format("the time budget of {} s ended before the calibration of {} ops; {} s are enough for "
-                        "the calibration",
-                        budget_s, CalibrationJob(*problem_, loop.CalibrationOps()).calibrate().ops_size(),
-                        std::ceil(std::max(BudgetOfWholeCalibration(), 2 * budget_s))));
+        return absl::DeadlineExceededError(fmt::format(
+            "the time budget of {} s ended before one op of each kind was timed; give more time, or "
+            "name smaller micro batches with --space",
+            budget_s));
       }
       if (absl::Status running = CheckRunning(); !running.ok()) return running;
       if (state->first == v1::TRIAL_STATE_LOST) {

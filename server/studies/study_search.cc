@@ -15,6 +15,7 @@
 #include "search/predict/prediction_interval.h"
 #include "search/space/search_space.h"
 #include "server/names/names.h"
+#include "server/studies/trial_job.h"
 
 namespace autocfg::server {
 namespace {
@@ -126,6 +127,10 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
   if (!known->has_value()) return nullptr;
   device_overhead_bytes_ = (*known)->device_overhead_bytes;
   reused_op_times_ = (*known)->reused;
+  measured_op_times_ = (*known)->measured;
+  if (calibration)
+    estimated_op_times_ =
+        CalibrationJob(problem_, loop_.CalibrationOps()).calibrate().ops_size() - measured_op_times_;
   if (!NeedsCalibration(problem_)) {
     described_ =
         std::make_shared<CostModel>(problem_.model, problem_.workload, problem_.cluster, (*known)->times);
@@ -222,6 +227,8 @@ v1::Recommendation StudySearch::Recommendation() const {
   v1::Recommendation answer;
   *answer.mutable_counts() = Counts();
   answer.set_reused_op_times(reused_op_times_);
+  answer.set_measured_op_times(measured_op_times_);
+  answer.set_estimated_op_times(estimated_op_times_);
   answer.set_nothing_fits(NothingFits());
   answer.set_left_out(loop_.LeftOut());
   answer.set_memory_margin(problem_.options.memory_margin);

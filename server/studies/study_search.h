@@ -80,7 +80,7 @@ class StudySearch {
   bool calibrated_ = false;
   bool stopped_ = false;  // by the source, not by the search itself
   std::int64_t device_overhead_bytes_ = 0;
-  std::int64_t reused_op_times_ = 0;
+  std::int64_t measured_op_times_ = 0, reused_op_times_ = 0, estimated_op_times_ = 0;
   // by plan text, then by repeat
   std::map<std::string, std::map<std::int64_t, v1::Measurement>> measured_;
   std::map<std::string, Prediction> before_;  // by plan text, before the plan's first trial

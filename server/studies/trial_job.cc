@@ -13,10 +13,16 @@
 namespace autocfg::server {
 namespace {
 
-constexpr double kCalibrationSeconds = 10;
-constexpr double kCalibrationShare = 0.2;  // of the time budget
-constexpr double kFirstSeconds = 0.33;     // of measuring, in a plan's first trial
-constexpr double kRepeatSeconds = 1;       // in its repeats
+constexpr double kCalibrationSeconds = 10;  // of repetitions
+constexpr double kCalibrationShare = 0.2;   // of the time budget, for repetitions
+// Of the time budget: afterwards only the ops are timed that the others are estimated from.
+constexpr double kCalibrationLimitShare = 0.25;
+// Ends a calibration that goes on and never ends; not an estimate.
+constexpr double kCalibrationBackstopSeconds = 24 * 3600;
+// An op that takes longer than this hangs.
+constexpr double kStallSeconds = 600;
+constexpr double kFirstSeconds = 0.33;  // of measuring, in a plan's first trial
+constexpr double kRepeatSeconds = 1;    // in its repeats
 constexpr double kShortStepSeconds = 0.1;
 constexpr double kLeastLimitSeconds = 30;
 constexpr double kLimitFactor = 20;
@@ -63,12 +69,11 @@ v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& 
   double budget = kCalibrationSeconds;
   if (problem.time_budget_s > 0) budget = std::min(budget, kCalibrationShare * problem.time_budget_s);
   spec.set_time_budget_s(budget);
-  // The budget limits the repetitions; each op runs at least once.
-  job.set_time_limit_s(kLimitFactor * budget + 2 * StartSeconds(problem));
+  spec.set_limit_s(kCalibrationLimitShare * problem.time_budget_s);
+  job.set_time_limit_s(kCalibrationBackstopSeconds);
+  job.set_stall_limit_s(kStallSeconds);
   return job;
 }
-
-double BudgetOfWholeCalibration() { return kCalibrationSeconds / kCalibrationShare; }
 
 StepCounts StepsFor(const TrialRequest& request) {
   StepCounts steps;

@@ -14,14 +14,13 @@ namespace autocfg::server {
 // Maximum number of attempts of a job that end without an answer (such as a worker that disappears).
 inline constexpr std::int64_t kMaxAttempts = 3;
 
-// Times `ops` on all ranks of one machine at once, within 10 s or a fifth of the study's time budget. If the
+// Times `ops` on all ranks of one machine at once. It repeats them for 10 s, or a fifth of the study's time
+// budget. After a quarter of that budget it leaves out what can be estimated; without a budget it takes its
+// time. If the
 // cluster is more than one machine, the communication of groups that do not fit on one is left out, because
 // the links between machines are described; fewer_ranks is then set, and the worker runs one rank per core.
 v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops);
 
-// Returns the smallest time budget that does not shorten the calibration, whose share is a fifth.
-// Calibrations of large models take longer, because each op runs at least once.
-double BudgetOfWholeCalibration();
 
 struct StepCounts {
   std::int64_t untimed = 0;

@@ -210,13 +210,25 @@ TEST_P(StoreCalibrationSuite, UnidentifiedBuildsAndDevicesAreNotKept) {
     key.build_id = build;
     EXPECT_TRUE(Times(Find(key, Spec({1}))).empty()) << build;
   }
-  // CPU times are not stored for reuse either.
+}
+
+TEST_P(StoreCalibrationSuite, TimesOfACpuAreKeptForADay) {
   v1::Inventory cpu = Gpus(1);
+  cpu.clear_gpus();
   cpu.set_device_kind("cpu");
-  v1::Job job = GpuJob(Spec({1}), 1);
+  cpu.set_hostname("here");
+  v1::Job job = GpuJob(Spec({1}, 20), 1);
   job.set_device("cpu");
-  Calibrate(job, {Add("c", cpu)});
-  EXPECT_TRUE(Times(Find(KeyOf(Gpus(1), 1), Spec({1}))).empty());
+  Calibrate(job, {Add("c", cpu)}, 7);
+  const OpTimesKey key = KeyOf(cpu, 1);
+  EXPECT_EQ(Times(Find(key, Spec({1}))), (Pairs{{1, 7}}));
+  EXPECT_TRUE(Times(Find(KeyOf(Gpus(1), 1), Spec({1}))).empty()) << "no times of a GPU";
+  now_ += 25.0 * 3600;
+  EXPECT_TRUE(Times(Find(key, Spec({1}))).empty());
+  // A time that does not hold any more is replaced, also by one of a smaller budget.
+  *job.mutable_calibrate() = Spec({1}, 10);
+  Calibrate(job, {Add("c", cpu)}, 8);
+  EXPECT_EQ(Times(Find(key, Spec({1}))), (Pairs{{1, 8}}));
 }
 
 TEST_P(StoreCalibrationSuite, DifferingWorkersKeepNothing) {

@@ -1,4 +1,4 @@
-// Reuse of op times across studies: what a GPU study measures, what it takes from earlier studies, and what
+// Reuse of op times across studies: what a study measures, what it takes from earlier studies, and what
 // happens to a calibration of another engine version.
 #include <atomic>
 #include <set>
@@ -170,11 +170,25 @@ TEST_F(ReusedOpTimes, WaitsForWorkerStartedWithTheStudy) {
   EXPECT_TRUE(Calibrated(study).empty());
 }
 
-TEST_F(ReusedOpTimes, CpusAreAlwaysCalibrated) {
+TEST_F(ReusedOpTimes, TimesOfACpuHoldOnItsHost) {
   Open();
-  FakeWorker worker(coordinator_->address(), Recorded());
-  const std::size_t all = Calibrated(Run(SmallSpec())).size();
-  EXPECT_GT(all, 10u);
+  const auto cpu = [](const char* host) {
+    v1::Inventory inventory;
+    inventory.set_slots(4);
+    inventory.set_device_kind("cpu");
+    inventory.set_device_fingerprint("CPU X");
+    inventory.set_build_id("0.1.0+abc");
+    inventory.set_hostname(host);
+    return inventory;
+  };
+  std::size_t all = 0;
+  {
+    FakeWorker worker(coordinator_->address(), cpu("here"), Recorded());
+    all = Calibrated(Run(SmallSpec())).size();
+    EXPECT_GT(all, 10u);
+    EXPECT_EQ(Calibrated(Run(SmallSpec())).size(), 0u);
+  }
+  FakeWorker worker(coordinator_->address(), cpu("there"), Recorded(), "boot2");
   EXPECT_EQ(Calibrated(Run(SmallSpec())).size(), all);
 }
 

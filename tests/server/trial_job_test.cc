@@ -124,6 +124,16 @@ TEST(CalibrationJob, TakesAtMostAFifthOfTheBudget) {
   EXPECT_EQ(CalibrationJob(problem, {}).calibrate().time_budget_s(), 10);
 }
 
+// A hanging op ends it, an op that takes its time does not.
+TEST(CalibrationJob, IsLimitedByABudgetAlone) {
+  SearchProblem problem = Problem();
+  EXPECT_EQ(CalibrationJob(problem, {}).calibrate().limit_s(), 0);
+  EXPECT_GE(CalibrationJob(problem, {}).time_limit_s(), 24 * 3600);
+  EXPECT_EQ(CalibrationJob(problem, {}).stall_limit_s(), 600);
+  problem.time_budget_s = 20;
+  EXPECT_EQ(CalibrationJob(problem, {}).calibrate().limit_s(), 5);
+}
+
 TEST(TrialJob, SliceRunsOneCopyPerRankOfTheMachine) {
   const SearchProblem problem = ManyMachines();
   EXPECT_EQ(EvidenceOf(problem), Evidence::kSlices);

@@ -304,7 +304,7 @@ TEST_P(RemoteWorlds, TimesOps) {
   auto rendezvous = CreateLocalRendezvous(2);
   RunThreads(2, [&](int rank) {
     Backend backend = test::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
-    const auto times = TimeOps({matmul, reduce, send}, 0.01, rank, 2, backend);
+    const auto times = TimeOps({matmul, reduce, send}, {.budget_s = 0.01}, rank, 2, backend);
     for (const OpTime& timed : times) EXPECT_GT(timed.seconds, 0) << ToString(timed.op);
     EXPECT_EQ(static_cast<const RemoteOps&>(*backend.ops).releases(), 3) << "after each of them";
   });

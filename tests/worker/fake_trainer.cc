@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -59,7 +60,8 @@ void AskWithoutReading(trainer::LauncherChannel& channel, const std::string& nam
   channel.Send(message);
 }
 
-int Gather(trainer::LauncherChannel& channel) {
+// Returns the bytes of all values; of mixed up values, nothing.
+std::optional<double> GatherWithProgress(trainer::LauncherChannel& channel) {
   double total = 0;
   for (int round = 0; round < 50; ++round) {
     // Includes values of nearly the largest size. Those of several ranks exceed a socket's buffer.
@@ -67,15 +69,20 @@ int Gather(trainer::LauncherChannel& channel) {
                             static_cast<char>('a' + channel.rank()));
     const auto values = channel.AllGather("round " + std::to_string(round), value);
     for (int rank = 0; rank < channel.size(); ++rank) {
-      if (values[rank].empty() || values[rank][0] != 'a' + rank)
-        return SendError(channel, "INTERNAL", "mixed up");
+      if (values[rank].empty() || values[rank][0] != 'a' + rank) return std::nullopt;
       total += static_cast<double>(values[rank].size());
     }
     v1::RankMessage progress;
     progress.mutable_progress()->set_step(round + 1);
     channel.Send(progress);
   }
-  SendResult(channel, total);
+  return total;
+}
+
+int Gather(trainer::LauncherChannel& channel) {
+  const std::optional<double> total = GatherWithProgress(channel);
+  if (!total) return SendError(channel, "INTERNAL", "mixed up");
+  SendResult(channel, *total);
   return 0;
 }
 
@@ -302,6 +309,11 @@ int Run(const std::vector<std::string>& arguments) {
   const std::map<std::string, Mode> kModes = {
       {"ok", [&] { return SendResult(channel), 0; }},
       {"gather", [&] { return Gather(channel); }},
+      {"gather_then_hang",
+       [&]() -> int {
+         GatherWithProgress(channel);
+         Hang();
+       }},
       {"gather_other_name", [&] { return channel.AllGather("other", ""), 0; }},
       {"gather_name", [&] { return channel.AllGather("name", ""), 0; }},
       {"answer", [&] { return AnswerAll(channel); }},

@@ -168,6 +168,20 @@ TEST(ProcessLauncher, EnforcesTheTimeLimit) {
   EXPECT_GE(result.wall_s, 0.3);
 }
 
+// Each gathering of the first rank is followed by progress; then it is silent.
+TEST(ProcessLauncher, EndsAJobWithoutProgress) {
+  JobRequest request = FakeJob({"gather_then_hang", "gather_then_hang"});
+  request.stall_limit = std::chrono::milliseconds(500);
+  int progress = 0;
+  LaunchHooks hooks;
+  hooks.progress = [&](int, const v1::Progress&) { ++progress; };
+  const JobResult result = RunJob(request, hooks);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_TIMED_OUT);
+  EXPECT_EQ(result.message, "no progress for 0.5 s");
+  EXPECT_EQ(progress, 2 * 50);
+  EXPECT_GE(result.wall_s, 0.5);
+}
+
 TEST(ProcessLauncher, CanBeCancelled) {
   std::atomic<bool> cancel{false};
   LaunchHooks hooks;

@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <compare>
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "proto/convert/trainer_convert.h"
 #include "search/ops/memory_sizes.h"
 #include "trainer/calibrate/scratch_op.h"
+#include "trainer/calibrate/timing_order.h"
 #include "trainer/comm/group.h"
 #include "trainer/layout/errors.h"
 
@@ -26,32 +28,12 @@ constexpr double kSampleSeconds = 50e-6;
 constexpr double kSampleSecondsOfDevice = 500e-6;  // for devices other than the host: hides launch costs too
 constexpr double kLeastShareSeconds = 1e-3;
 constexpr int kFewestSamples = 5;
+constexpr double kEnoughSeconds = 0.2;  // of samples: longer ones are few enough to differ little
 constexpr int kMostSamples = 200;
 constexpr int kMostPerSample = 256;
 
 double ShareOf(double budget_s, std::size_t ops) {
   return std::max(kLeastShareSeconds, budget_s / std::max<double>(1.0, static_cast<double>(ops)));
-}
-
-// The communicator on which an op is timed. Ops with the same key are timed consecutively while it exists,
-// since a library may take a second to create one.
-struct GroupKey {
-  CommGroup name = CommGroup::kNone;  // kNone: compute, no communicator
-  std::int64_t size = 0;
-
-  auto operator<=>(const GroupKey&) const = default;  // NOLINT(modernize-use-nullptr): false positive
-};
-
-// A message is timed between two neighbours, whatever the number of stages.
-GroupKey GroupOf(const OpDesc& op) {
-  switch (PatternOf(op.kind)) {
-    case CommPattern::kNone: return {};
-    case CommPattern::kMessage: return {CommGroup::kPipeline, 2};
-    case CommPattern::kAllReduce:
-    case CommPattern::kReduceScatter:
-    case CommPattern::kAllGather: return {op.group, op.group_size};
-  }
-  return {};
 }
 
 class OpTimer {
@@ -90,15 +72,29 @@ class OpTimer {
     }
   }
 
-  // Returns times in the order of `ops`. Collective: every rank passes the same ops.
-  std::vector<OpTime> TimeAll(const std::vector<OpDesc>& ops) {
-    std::vector<std::size_t> order(ops.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return GroupOf(ops[a]) < GroupOf(ops[b]); });
-    std::vector<OpTime> result(ops.size());
-    for (const std::size_t i : order) result[i] = Time(ops[i]);
+  // Returns times in the order of `ops`, without those that the limit left out. Collective: every rank passes
+  // the same ops.
+  std::vector<OpTime> TimeAll(const std::vector<OpDesc>& ops, const TimingOptions& options) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begin = Clock::now();
+    std::vector<std::optional<OpTime>> times(ops.size());
+    TimingProgress progress{.all = static_cast<std::int64_t>(ops.size())};
+    for (const TimingTurn& turn : TimingOrder(ops)) {
+      const double elapsed_s =
+          options.limit_s > 0 ? Agree(std::chrono::duration<double>(Clock::now() - begin).count()) : 0;
+      if (!LeavesOut(turn, elapsed_s, options.limit_s)) times[turn.op] = Time(ops[turn.op]);
+      ++progress.passed;
+      const double passed_s = std::chrono::duration<double>(Clock::now() - begin).count();
+      progress.left_s = passed_s / static_cast<double>(progress.passed) *
+                        static_cast<double>(progress.all - progress.passed);
+      if (options.limit_s > 0) progress.left_s = std::clamp(options.limit_s - passed_s, 0.0, progress.left_s);
+      if (options.watch) options.watch(progress);
+    }
     LeaveGroup();
+    std::vector<OpTime> result;
+    for (const std::optional<OpTime>& time : times) {
+      if (time) result.push_back(*time);
+    }
     return result;
   }
 
@@ -249,8 +245,9 @@ class OpTimer {
     const double once = Agree(Sample(run, 1).device);
     const int repetitions = static_cast<int>(
         std::clamp(std::ceil(least_sample_s_ / std::max(once, 1e-9)), 1.0, double{kMostPerSample}));
-    const int samples = static_cast<int>(std::clamp(share_s_ / std::max(once * repetitions, 1e-9),
-                                                    double{kFewestSamples}, double{kMostSamples}));
+    const double sample_s = std::max(once * repetitions, 1e-9);
+    const double fewest = std::clamp(std::ceil(kEnoughSeconds / sample_s), 1.0, double{kFewestSamples});
+    const int samples = static_cast<int>(std::clamp(share_s_ / sample_s, fewest, double{kMostSamples}));
     std::vector<double> device, host;
     device.reserve(static_cast<std::size_t>(samples));
     host.reserve(static_cast<std::size_t>(samples));
@@ -291,39 +288,43 @@ class OpTimer {
 
 }  // namespace
 
-std::vector<OpTime> TimeOps(const std::vector<OpDesc>& ops, double budget_s, std::int64_t rank,
+std::vector<OpTime> TimeOps(const std::vector<OpDesc>& ops, const TimingOptions& options, std::int64_t rank,
                             std::int64_t world_size, Backend& backend) {
   if (!backend.device->Computes()) throw BadInput("the dry device computes nothing, so it has no times");
-  return OpTimer(ShareOf(budget_s, ops.size()), rank, world_size, backend).TimeAll(ops);
+  return OpTimer(ShareOf(options.budget_s, ops.size()), rank, world_size, backend).TimeAll(ops, options);
 }
 
 v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, std::int64_t world_size,
-                              Backend& backend) {
+                              Backend& backend, const TimingWatch& watch) {
   std::vector<OpDesc> ops;
   for (const v1::OpDesc& message : spec.ops()) {
     auto op = FromProto(message);
     if (!op.ok()) throw BadInput(std::string(op.status().message()));
     ops.push_back(*op);
   }
-  if (!(spec.time_budget_s() >= 0 && spec.time_budget_s() < 1e6)) {
-    throw BadInput(
-        fmt::format("time_budget_s is {}; it must be a number from 0 to 1e6", spec.time_budget_s()));
+  for (const auto& [name, value] :
+       {std::pair("time_budget_s", spec.time_budget_s()), {"limit_s", spec.limit_s()}}) {
+    if (!(value >= 0 && value < 1e6))
+      throw BadInput(fmt::format("{} is {}; it must be a number from 0 to 1e6", name, value));
   }
+  const TimingOptions options{.budget_s = spec.time_budget_s(), .limit_s = spec.limit_s(), .watch = watch};
   v1::CalibrateResult result;
   std::vector<OpTime> times;
   if (backend.device->ComputesOnHost()) {
     // A few ops load everything that a run loads: afterwards communication is set up and the library has its
     // buffers. Later ops add only what the allocator keeps of their scratch memory.
-    const std::size_t few = std::min<std::size_t>(ops.size(), 3);
-    TimeOps({ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(few)}, 0, rank, world_size, backend);
+    std::vector<OpDesc> few = ops;
+    std::stable_partition(few.begin(), few.end(), [](const OpDesc& op) { return Flops(op) > 0; });
+    few.resize(std::min<std::size_t>(few.size(), 3));
+    TimeOps(few, {}, rank, world_size, backend);
     result.set_device_overhead_bytes(backend.device->OverheadBytes(0));
-    times = TimeOps(ops, spec.time_budget_s(), rank, world_size, backend);
+    times = TimeOps(ops, options, rank, world_size, backend);
   } else {
     // Here freed memory really becomes free. Library workspaces are allocated by the ops that need them, and
     // stay.
     if (!backend.device->Computes()) throw BadInput("the dry device computes nothing, so it has no times");
-    OpTimer timer(ShareOf(spec.time_budget_s(), ops.size()), rank, world_size, backend);
-    times = timer.TimeAll(ops);
+    OpTimer timer(ShareOf(options.budget_s, ops.size()), rank, world_size, backend);
+    times = timer.TimeAll(ops, options);
     result.set_device_overhead_bytes(timer.OverheadBytes());
   }
   for (const OpTime& time : times) *result.add_ops() = ToProto(time);

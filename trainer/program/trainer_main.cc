@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -88,6 +89,9 @@ void PinTo(const std::vector<int>& cpus) {
   }
 }
 
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kProgressPeriod{200};  // of a calibration
+
 v1::RankMessage RunJob(LauncherChannel& channel) {
   const v1::RunSpec& spec = channel.run_spec();
   v1::RankMessage message;
@@ -105,7 +109,17 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
   } else {
     Backend backend = CreateBackend(DeviceOf(spec), channel);
     *message.mutable_calibrate_result() =
-        Calibrate(spec.calibrate(), spec.rank(), spec.world_size(), backend);
+        Calibrate(spec.calibrate(), spec.rank(), spec.world_size(), backend,
+                  [&, said = Clock::time_point()](const TimingProgress& done) mutable {
+                    const Clock::time_point now = Clock::now();
+                    if (spec.rank() != 0 || now - said < kProgressPeriod) return;
+                    said = now;
+                    v1::RankMessage report;
+                    report.mutable_progress()->set_ops_passed(done.passed);
+                    report.mutable_progress()->set_ops_all(done.all);
+                    report.mutable_progress()->set_left_s(done.left_s);
+                    channel.Send(report);
+                  });
   }
   return message;
 }

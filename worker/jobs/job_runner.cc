@@ -115,6 +115,7 @@ JobRequest MakeJobRequest(const v1::Job& job, const v1::Share& share, const std:
     request.ranks.push_back(std::move(spec));
   }
   request.time_limit = std::chrono::duration<double>(job.time_limit_s());
+  request.stall_limit = std::chrono::duration<double>(job.stall_limit_s());
   if (NeededKind(job) == DeviceKind::kCuda) {
     request.gpus = PinToGpus(share.ranks(), gpus);
   } else {

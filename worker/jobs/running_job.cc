@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
 #include "spdlog/spdlog.h"
+#include "worker/jobs/progress_sender.h"
 
 namespace autocfg::worker {
 namespace {
@@ -128,6 +130,16 @@ void RunningJob::Run() {
   LaunchHooks hooks;
   hooks.cancel = &stop_;
   if (lease_.has_share()) hooks.exchange = ExchangeWithOthers();
+  CallGroup progress_calls;
+  std::optional<ProgressSender> sender;
+  if (lease_.job().has_calibrate()) {
+    sender.emplace(
+        [&](const v1::Progress& progress) {
+          (void)setting_.calls.ReportProgress(lease_, progress, progress_calls);
+        },
+        [&] { progress_calls.Cancel(); });
+    hooks.progress = [&](int, const v1::Progress& progress) { sender->Set(progress); };
+  }
   JobReport report;
   report.outcome = v1::OUTCOME_CANCELLED;
   const auto start = LeaseKeeper::Clock::now();
@@ -135,6 +147,7 @@ void RunningJob::Run() {
     report =
         RunJob(lease_, setting_.inventory, setting_.files, setting_.cores, slots, setting_.launcher, hooks);
   }
+  sender.reset();
   setting_.slots.Give(slots);
   const double seconds = std::chrono::duration<double>(LeaseKeeper::Clock::now() - start).count();
   spdlog::info("{}: ended after {:.1f} s, {}", what, seconds, EndText(report));

@@ -47,6 +47,9 @@ class WorkerCalls {
                                                       const std::string& name, std::int64_t sequence,
                                                       const std::vector<std::string>& values,
                                                       CallGroup& group) const;
+  // Does not wait for an unavailable coordinator: later progress replaces what is not delivered.
+  absl::Status ReportProgress(const v1::LeaseWorkResponse& lease, const v1::Progress& progress,
+                              CallGroup& group) const;
   // AppendTrialLog and ReportTrial wait some seconds for an unavailable coordinator.
   absl::Status AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text,
                               CallGroup& group) const;

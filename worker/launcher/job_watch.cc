@@ -132,6 +132,7 @@ void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
   switch (message.message_case()) {
     case v1::RankMessage::kGatherRequest: return TakeGather(place, *message.mutable_gather_request());
     case v1::RankMessage::kProgress:
+      progressed_ = Clock::now();
       if (hooks_.progress && phase_ == Phase::kRunning) hooks_.progress(NumberOf(place), message.progress());
       return;
     case v1::RankMessage::kError: {
@@ -290,6 +291,10 @@ void JobWatch::Advance() {
     if (request_.time_limit.count() > 0 && now - start_ > request_.time_limit) {
       return Stop(v1::OUTCOME_TIMED_OUT,
                   fmt::format("not finished within the time limit of {:g} s", request_.time_limit.count()));
+    }
+    if (request_.stall_limit.count() > 0 && request_.ranks.front().rank() == 0 &&
+        now - progressed_ > request_.stall_limit) {
+      return Stop(v1::OUTCOME_TIMED_OUT, fmt::format("no progress for {:g} s", request_.stall_limit.count()));
     }
     const bool all =
         std::all_of(states_.begin(), states_.end(), [](const auto& s) { return s.result.complete(); });

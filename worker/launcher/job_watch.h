@@ -80,6 +80,7 @@ class JobWatch {
   const LaunchHooks& hooks_;
   const JobDirectory directory_;  // must outlive the ranks
   const Clock::time_point start_ = Clock::now();
+  Clock::time_point progressed_ = start_;  // when the last progress came
   JobSupervisor supervisor_;
   std::vector<RankLink> links_;
   std::vector<RankState> states_;

@@ -16,7 +16,7 @@
 namespace autocfg::server {
 namespace {
 
-constexpr double kOpTimesKeptSeconds = 365.0 * 24 * 3600;
+constexpr double kOpTimesKeptSeconds = 365.0 * 24 * 3600;  // of any key
 
 bool IsCommunication(const v1::OpDesc& op) {
   const auto kind = ParseOpKind(op.kind());
@@ -147,7 +147,7 @@ absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& ke
                                                             const v1::CalibrateSpec& spec, double now_s) {
   return Read([&]() -> absl::StatusOr<Calibration> {
     Calibration found;
-    const double since_s = now_s - kOpTimesKeptSeconds;
+    const double since_s = now_s - key.kept_s;
     const bool communication = CommunicationWasTimedTogether(key, spec, since_s);
     SQLite::Statement row = Query(
         R"sql(
@@ -217,7 +217,6 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
     row.executeStep();
     Parse(row.getColumn(0), asked);
   }
-  if (NeededKind(asked) != DeviceKind::kCuda) return;
   std::vector<MachineShare> places;
   for (const EndedShare& share : shares) {
     SQLite::Statement row = Query("SELECT inventory FROM workers WHERE worker = ?", share.worker);
@@ -228,7 +227,8 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
   const std::optional<OpTimesKey> key = OpTimesKeyOf(places, asked.fewer_ranks());
   if (!key || SharedItsWorkers(job, attempt)) return;
   // Expired times go first: otherwise one with a longer time budget would not be replaced.
-  Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesKeptSeconds);
+  Execute("DELETE FROM op_times WHERE measured_s < ? OR (device = ? AND measured_s < ?)",
+          now_s - kOpTimesKeptSeconds, key->device, now_s - key->kept_s);
   for (const v1::OpTime& time : measured.result.ops()) {
     Execute(
         R"sql(

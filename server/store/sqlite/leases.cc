@@ -210,9 +210,11 @@ absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_i
           SELECT s.job, s.attempt, s.first_rank, s.ranks,
               (SELECT SUM(t.ranks) FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt),
               a.stopping,
-              EXISTS (SELECT 1 FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt AND t.ending <> 0)
+              EXISTS (SELECT 1 FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt AND t.ending <> 0),
+              j.study, j.trial
           FROM shares s
           JOIN attempts a ON a.job = s.job AND a.number = s.attempt
+          JOIN jobs j ON j.id = s.job
           WHERE s.lease_id = ? AND s.fencing_token = ? AND s.ending = 0)sql",
         lease_id, fencing_token);
     if (!row.executeStep())
@@ -225,6 +227,8 @@ absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_i
     share.job_ranks = row.getColumn(4).getInt();
     share.stopping = row.getColumn(5).getInt() != 0;
     share.others_ended = row.getColumn(6).getInt() != 0;
+    share.study = row.getColumn(7).getInt64();
+    share.trial = row.getColumn(8).getInt64();
     return share;
   });
 }

@@ -156,6 +156,35 @@ TEST_F(WorkerServiceTest, LogsAreBoundedAndRequireTheLease) {
             StatusCode::FAILED_PRECONDITION);
 }
 
+TEST_F(WorkerServiceTest, ProgressOfACalibrationIsTheStudys) {
+  std::int64_t epoch = 0;
+  ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
+  const v1::LeaseWorkResponse lease = Lease("workers/a", epoch);
+  ASSERT_TRUE(lease.job().has_calibrate());
+  v1::ReportProgressRequest request;
+  v1::ReportProgressResponse response;
+  request.set_fencing_token(lease.fencing_token());
+  EXPECT_EQ(Call(workers_, &Stub::ReportProgress, request, &response).error_code(),
+            StatusCode::INVALID_ARGUMENT);
+  request.set_lease_id(lease.lease_id());
+  request.mutable_progress()->set_ops_passed(30);
+  EXPECT_EQ(Call(workers_, &Stub::ReportProgress, request, &response).error_code(),
+            StatusCode::INVALID_ARGUMENT);
+  request.mutable_progress()->set_ops_all(40);
+  request.mutable_progress()->set_left_s(-1);
+  EXPECT_EQ(Call(workers_, &Stub::ReportProgress, request, &response).error_code(),
+            StatusCode::INVALID_ARGUMENT);
+  request.mutable_progress()->set_left_s(2.5);
+  ASSERT_TRUE(Call(workers_, &Stub::ReportProgress, request, &response).ok());
+  const v1::Study study = Get(study_);
+  EXPECT_EQ(study.calibration_ops_passed(), 30);
+  EXPECT_EQ(study.calibration_ops(), 40);
+  EXPECT_EQ(study.eta_s(), 2.5);
+  request.set_fencing_token(lease.fencing_token() + 5);
+  EXPECT_EQ(Call(workers_, &Stub::ReportProgress, request, &response).error_code(),
+            StatusCode::FAILED_PRECONDITION);
+}
+
 TEST_F(WorkerServiceTest, DeregisteringReturnsTheJob) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());

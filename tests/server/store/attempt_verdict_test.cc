@@ -212,6 +212,19 @@ TEST(ReportFit, CalibrationOfFewerRanksMayLackGroups) {
   EXPECT_EQ(Refusal(job, report), "calibration.ops lacks 1 of the 1 ops that the job asks for");
 }
 
+TEST(ReportFit, CalibrationWithALimitMayLackOps) {
+  v1::Job job;
+  for (const int size : {1, 2, 3}) *job.mutable_calibrate()->add_ops() = Op("gelu", size);
+  job.mutable_calibrate()->set_limit_s(1);
+  v1::ReportTrialRequest report;
+  report.mutable_calibration();
+  EXPECT_EQ(Refusal(job, report), "calibration.ops lacks 3 of the 3 ops that the job asks for");
+  *report.mutable_calibration()->add_ops()->mutable_op() = Op("gelu", 2);
+  EXPECT_TRUE(CheckFits(job, report).ok()) << CheckFits(job, report);
+  *report.mutable_calibration()->add_ops()->mutable_op() = Op("gelu", 2);
+  EXPECT_THAT(Refusal(job, report), HasSubstr("is a duplicate"));
+}
+
 TEST(ReportFit, CalibrationHasEachOpOnceInAnyOrder) {
   v1::Job job;
   for (const int size : {1, 2, 3}) *job.mutable_calibrate()->add_ops() = Op("gelu", size);

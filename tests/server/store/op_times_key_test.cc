@@ -27,19 +27,39 @@ v1::Job Job(int ranks, bool fewer = false) {
   return job;
 }
 
+constexpr double kYear = 365.0 * 24 * 3600;
+
 // Tests the key for lookups; conformance/store_calibrations_suite.h tests what is stored.
 TEST(OpTimesKey, DescribesTheWorkersThatWouldRunTheJob) {
   const std::vector<WorkerRecord> workers = {Worker("workers/a", 4, 4), Worker("workers/b", 4, 4)};
   EXPECT_EQ(OpTimesKeyFor(Job(4), workers),
-            (OpTimesKey{.device = "GPU X", .build_id = "0.1.0+abc", .ranks = 4}));
-  EXPECT_EQ(OpTimesKeyFor(Job(8), workers),
-            (OpTimesKey{.device = "GPU X", .build_id = "0.1.0+abc", .ranks = 8, .workers = 2}));
+            (OpTimesKey{.device = "GPU X", .build_id = "0.1.0+abc", .ranks = 4, .kept_s = kYear}));
+  EXPECT_EQ(
+      OpTimesKeyFor(Job(8), workers),
+      (OpTimesKey{.device = "GPU X", .build_id = "0.1.0+abc", .ranks = 8, .workers = 2, .kept_s = kYear}));
   EXPECT_FALSE(OpTimesKeyFor(Job(9), workers)) << "nobody can";
   EXPECT_EQ(OpTimesKeyFor(Job(9, /*fewer=*/true), workers)->ranks, 4);
   v1::Job cpu = Job(1);
   cpu.set_device("cpu");
   EXPECT_FALSE(OpTimesKeyFor(cpu, workers));
   EXPECT_FALSE(OpTimesKeyFor(Job(1), {}));
+}
+
+TEST(OpTimesKey, OfACpuNamesTheHostAndItsRanks) {
+  std::vector<WorkerRecord> workers = {Worker("workers/a", 0, 4, "CPU X")};
+  WorkerRecord& worker = workers[0];
+  worker.inventory.set_device_kind("cpu");
+  worker.inventory.set_physical_cores(2);
+  v1::Job job = Job(3);
+  job.set_device("cpu");
+  EXPECT_FALSE(OpTimesKeyFor(job, workers)) << "its host has no name";
+  worker.inventory.set_hostname("here");
+  EXPECT_EQ(OpTimesKeyFor(job, workers), (OpTimesKey{.device = "CPU X, 2 cores, host here",
+                                                     .build_id = "0.1.0+abc",
+                                                     .ranks = 3,
+                                                     .ranks_per_device = 3,
+                                                     .kept_s = 24.0 * 3600}));
+  EXPECT_FALSE(OpTimesKeyFor(Job(1), workers)) << "a job for GPUs";
 }
 
 TEST(OpTimesKey, DiffersIfRanksShareAGpu) {

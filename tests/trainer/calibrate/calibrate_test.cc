@@ -54,7 +54,7 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
     test::RunThreads(4, [&, rendezvous = std::make_shared<std::vector<std::unique_ptr<Rendezvous>>>(
                                 CreateLocalRendezvous(4))](int rank) {
       Backend backend = CreateBackend(EngineDevice::kCpu, *(*rendezvous)[rank]);
-      ExpectTimes(TimeOps(ops, 0, rank, 4, backend), ops);
+      ExpectTimes(TimeOps(ops, {.budget_s = 0}, rank, 4, backend), ops);
     });
   }
 }
@@ -115,7 +115,7 @@ Spent SamplesOfEach(std::size_t ops, double sample_s, double budget_s) {
   const ClockedDevice& clocked = *device;
   backend.device = std::move(device);
   const std::vector<OpDesc> fills(ops, {.kind = OpKind::kFill, .dtype = DType::kF32, .dims = {8}});
-  const std::vector<OpTime> times = TimeOps(fills, budget_s, 0, 1, backend);
+  const std::vector<OpTime> times = TimeOps(fills, {.budget_s = budget_s}, 0, 1, backend);
   EXPECT_EQ(clocked.samples() % static_cast<int>(ops), 0);
   for (const OpTime& timed : times) EXPECT_EQ(timed.seconds, times[0].seconds);
   return {clocked.samples() / static_cast<int>(ops), times[0].seconds};
@@ -133,6 +133,43 @@ TEST(Calibrate, DividesBudgetAmongOps) {
   EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0.05).seconds, 0.99e-3);
 }
 
+// Long samples differ little, so that few of them are enough.
+TEST(Calibrate, RepeatsLongOpsLess) {
+  EXPECT_EQ(SamplesOfEach(1, 0.06, 0).samples, 1 + 4);
+  EXPECT_EQ(SamplesOfEach(1, 0.3, 0).samples, 1 + 1);
+  EXPECT_EQ(SamplesOfEach(1, 0.3, 0.95).samples, 1 + 3) << "a budget repeats them too";
+}
+
+// The limit is over at once: what remains are the ops that the others are estimated from.
+TEST(Calibrate, LeavesOutOpsOnceItsLimitIsOver) {
+  std::vector<OpDesc> ops;
+  for (const std::int64_t size : {1000, 2000, 3000, 4000})
+    ops.push_back({.kind = OpKind::kFill, .dtype = DType::kF32, .dims = {size}});
+  for (const std::int64_t size : {8, 16, 24})
+    ops.push_back({.kind = OpKind::kMatmul, .dtype = DType::kF32, .dims = {size, size, size}});
+  for (const std::int64_t size : {100, 200}) {
+    ops.push_back({.kind = OpKind::kAllReduceSum,
+                   .dtype = DType::kF32,
+                   .group = CommGroup::kTensor,
+                   .group_size = 2,
+                   .dims = {size}});
+  }
+  auto rendezvous = CreateLocalRendezvous(2);
+  test::RunThreads(2, [&](int rank) {
+    Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[rank]);
+    std::vector<std::int64_t> passed;
+    TimingOptions options{.limit_s = 1e-9};
+    options.watch = [&](const TimingProgress& progress) {
+      passed.push_back(progress.passed);
+      EXPECT_EQ(progress.all, 9);
+      EXPECT_EQ(progress.left_s, 0);
+    };
+    ExpectTimes(TimeOps(ops, options, rank, 2, backend), {ops[0], ops[4], ops[7]});
+    EXPECT_THAT(passed, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
+    ExpectTimes(TimeOps(ops, {.limit_s = 1000}, rank, 2, backend), ops);
+  });
+}
+
 // The host's time to issue an op is measured beside the device's own, which here is none of the host's.
 TEST(Calibrate, TimesWhatTheHostTakesToIssue) {
   const std::vector<OpDesc> fills = {{.kind = OpKind::kFill, .dtype = DType::kF32, .dims = {1 << 20}}};
@@ -140,7 +177,7 @@ TEST(Calibrate, TimesWhatTheHostTakesToIssue) {
     auto rendezvous = CreateLocalRendezvous(1);
     Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
     backend.device = std::make_unique<ClockedDevice>(1e-9, on_host);
-    return TimeOps(fills, 0, 0, 1, backend).front();
+    return TimeOps(fills, {.budget_s = 0}, 0, 1, backend).front();
   };
   EXPECT_EQ(time(true).host_s, 0) << "the host runs it";
   const OpTime issued = time(false);
@@ -162,7 +199,7 @@ TEST(Calibrate, TimesComputeOnOneRank) {
   const std::vector<OpDesc> ops = OpsOf(c);
   auto rendezvous = CreateLocalRendezvous(1);
   Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
-  ExpectTimes(TimeOps(ops, 0.05, 0, 1, backend), ops);
+  ExpectTimes(TimeOps(ops, {.budget_s = 0.05}, 0, 1, backend), ops);
 }
 
 // Groups that do not divide the world leave some ranks over. These must not block the others.
@@ -179,7 +216,7 @@ TEST(Calibrate, SupportsGroupsThatDoNotDivideTheWorld) {
   auto rendezvous = CreateLocalRendezvous(3);
   test::RunThreads(3, [&](int rank) {
     Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[rank]);
-    const auto times = TimeOps(ops, 0, rank, 3, backend);
+    const auto times = TimeOps(ops, {.budget_s = 0}, rank, 3, backend);
     if (rank == 0) ExpectTimes(times, ops);
   });
 }
@@ -189,7 +226,7 @@ TEST(Calibrate, RejectsInvalidOps) {
   Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[0]);
   const auto refuses = [&](const OpDesc& op) {
     try {
-      TimeOps({op}, 0, 0, 1, backend);
+      TimeOps({op}, {.budget_s = 0}, 0, 1, backend);
     } catch (const BadInput&) {
       return true;
     }
@@ -238,7 +275,7 @@ TEST(Calibrate, RejectsInvalidOps) {
   master.master_weights = true;
   EXPECT_TRUE(refuses(master)) << "a master copy, which the cpu device does not keep";
   Backend dry = CreateDryBackend(0, 1);
-  EXPECT_THROW(TimeOps({}, 0, 0, 1, dry), BadInput);
+  EXPECT_THROW(TimeOps({}, {.budget_s = 0}, 0, 1, dry), BadInput);
 }
 
 // A device other than the host whose communicators use device memory too, as NCCL's do.
