@@ -293,9 +293,9 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
       if (budget_spent_) {
         const double budget_s = problem_->time_budget_s;
         return absl::DeadlineExceededError(fmt::format(
-            "the time budget of {} s ended before one op of each kind was timed; give more time, or "
-            "name smaller micro batches with --space",
-            budget_s));
+            "the time budget of {:g} s ended before one op of each kind was timed; give more time, "
+            "such as {:g} s, or name smaller micro batches with --space",
+            budget_s, 2 * budget_s));
       }
       if (absl::Status running = CheckRunning(); !running.ok()) return running;
       if (state->first == v1::TRIAL_STATE_LOST) {
