@@ -327,9 +327,10 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
     text += fmt::format(", {} plans evaluated per second",
                         base::CountText(std::llround(EvaluatedPerSecond(answer))));
   } else {
-    text +=
-        fmt::format("; {} of rank time\n        (measuring every plan: {}, predicted)",
-                    base::SecondsText(answer.device_s()), base::SecondsText(answer.exhaustive_device_s()));
+    text += fmt::format("; {} of rank time", base::SecondsText(answer.device_s()));
+    if (counts.measured() > 0)
+      text += fmt::format("\n        (measuring every plan: {}, predicted)",
+                          base::SecondsText(answer.exhaustive_device_s()));
   }
   if (const std::int64_t reused = answer.reused_op_times(); reused > 0) {
     text += fmt::format("\n  {} op time{} from an earlier study on the same device with the same build",
@@ -344,9 +345,12 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
                         ChanceText(answer.chance_of_better()));
   }
   if (!answer.stopped().empty()) {
-    text += fmt::format("\n  ended by {}, with {} plan{} left that it would have measured",
-                        answer.stopped() == "time_budget" ? "its time budget" : "--max-trials",
-                        base::CountText(answer.plans_left()), answer.plans_left() == 1 ? "" : "s");
+    text += answer.stopped() == "time_budget"  ? "\n  ended by its time budget"
+            : answer.stopped() == "max_trials" ? "\n  ended by --max-trials"
+                                               : "\n  not finished: " + answer.stopped();
+    if (const std::int64_t left = answer.plans_left(); left > 0)
+      text += fmt::format(", with {} plan{} left that it would have measured", base::CountText(left),
+                          left == 1 ? "" : "s");
   }
   text += "\n";
   text += fmt::format("study: {}\n", LastPart(answer.study()));

@@ -193,11 +193,14 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, 
   return !interrupt.requested();
 }
 
-// Outcome of a finished study: its recommendation, or the exit code.
+// Outcome of a study: its recommendation, or the exit code.
 struct Ended {
   std::optional<v1::Recommendation> answer;
   int exit_code = kExitDone;
   TrialEnds trials = {};
+  // Why the study was stopped before its end, and how to go on; empty if it came to its end. The answer is then
+  // the best so far, if there is one.
+  std::string stopped = {};
   absl::Status rejected = absl::OkStatus();  // of writing the file of --rejected
 };
 
@@ -216,6 +219,18 @@ auto Patiently(StudyClient& client, Call call) {
   return answer;
 }
 
+// Returns the best so far of a study that was stopped. `how`: for the answer.
+Ended Stopped(StudyClient& client, const std::string& study, const std::string& how, int exit_code,
+              std::string message) {
+  Ended ended{{}, exit_code};
+  ended.stopped = std::move(message);
+  const auto answer = client.GetRecommendation(study);
+  if (!answer.ok() || !answer->has_best()) return ended;
+  ended.answer = *answer;
+  ended.answer->set_stopped(how);
+  return ended;
+}
+
 Ended ConcludeSearch(const SearchArgs& args, StudyClient& client, StudyWatcher& watcher) {
   const v1::Study study = watcher.Latest();
   if (const absl::Status status = watcher.status(); !status.ok()) {
@@ -228,10 +243,15 @@ Ended ConcludeSearch(const SearchArgs& args, StudyClient& client, StudyWatcher& 
                              AsWritten(args.service), LastPart(study.name())))};
   }
   if (study.state() == v1::STUDY_STATE_PAUSED) {
-    return {{},
-            Fail(kExitNegative,
-                 fmt::format("study {} is paused{}; run the same command again to resume it",
-                             LastPart(study.name()), study.message().empty() ? "" : ": " + study.message()))};
+    return Stopped(
+        client, study.name(), "paused", kExitNegative,
+        fmt::format("study {} is paused{}; run the same command again to resume it", LastPart(study.name()),
+                    study.message().empty() ? "" : ": " + study.message()));
+  }
+  if (study.state() == v1::STUDY_STATE_CANCELLED) {
+    return Stopped(
+        client, study.name(), "cancelled", kExitNegative,
+        fmt::format("study {} was cancelled; the same command begins a new one", LastPart(study.name())));
   }
   if (study.state() != v1::STUDY_STATE_DONE) {
     return {
@@ -247,6 +267,13 @@ Ended ConcludeSearch(const SearchArgs& args, StudyClient& client, StudyWatcher& 
 }
 
 int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& request) {
+  if (!ended.stopped.empty()) {
+    if (ended.answer) {
+      request.question.notes.push_back(fmt::format("the best so far: {}", ended.stopped));
+      if (const int code = Present(args, *ended.answer, request); code != kExitDone) return code;
+    }
+    return Fail(ended.exit_code, ended.stopped);
+  }
   if (!ended.answer) return ended.exit_code;
   const TrialEnds& trials = ended.trials;
   const std::string see =
@@ -313,14 +340,16 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   StudyWatcher watcher(service->address(), study->name());
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
     watcher.Stop();
+    Ended ended =
+        Stopped(client, study->name(), "interrupted", kExitInterrupted,
+                fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
+                            LastPart(study->name())));
     service->Stop();
-    return {{},
-            Fail(kExitInterrupted,
-                 fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
-                             LastPart(study->name())))};
+    return ended;
   }
   Ended ended = ConcludeSearch(args, client, watcher);
-  if (ended.answer) ended.rejected = WriteRejected(args.rejected, client, study->name(), interrupt);
+  if (ended.answer && ended.stopped.empty())
+    ended.rejected = WriteRejected(args.rejected, client, study->name(), interrupt);
   service->Stop();
   return ended;
 }
@@ -337,15 +366,15 @@ Ended SearchThere(const SearchArgs& args, const SearchRequest& request, Notes& n
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator)) {
     watcher.Stop();
     const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study->name()));
-    return {
-        {},
-        Fail(kExitInterrupted,
-             fmt::format(
-                 "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
-                 where))};
+    return Stopped(
+        client, study->name(), "interrupted", kExitInterrupted,
+        fmt::format(
+            "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
+            where));
   }
   Ended ended = ConcludeSearch(args, client, watcher);
-  if (ended.answer) ended.rejected = WriteRejected(args.rejected, client, study->name(), interrupt);
+  if (ended.answer && ended.stopped.empty())
+    ended.rejected = WriteRejected(args.rejected, client, study->name(), interrupt);
   return ended;
 }
 
@@ -402,6 +431,7 @@ int SearchEach(const std::vector<SearchArgs>& questions, const WorkerPool* pool)
     }
     Ended ended = pool != nullptr ? SearchThere(questions[i], *requests[i], notes)
                                   : SearchHere(questions[i], *requests[i], notes);
+    if (!ended.stopped.empty()) return Fail(ended.exit_code, ended.stopped);
     if (!ended.answer) return ended.exit_code;
     entry.question = std::move(requests[i]->question);
     if (const std::string& left_out = ended.answer->left_out(); !left_out.empty()) {

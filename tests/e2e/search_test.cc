@@ -224,8 +224,11 @@ TEST_F(SearchTest, InterruptedSearchSaysHowToResume) {
   search.Signal(SIGINT);
   const auto stopped = search.Wait(seconds(20));
   EXPECT_EQ(stopped.exit_code, 130);
-  EXPECT_EQ(stopped.out, "");
   EXPECT_NE(stopped.err.find("the same command resumes it"), std::string::npos) << stopped.err;
+  const auto so_far = Json::parse(stopped.out);
+  EXPECT_EQ(so_far["best"]["provenance"], "measured") << stopped.out;
+  EXPECT_EQ(so_far["search"]["stopped"], "interrupted");
+  EXPECT_NE(so_far["notes"].dump().find("the best so far"), std::string::npos) << so_far["notes"];
   const auto studies = Run({"studies", "--db", database_, "--json"});
   ASSERT_EQ(studies.exit_code, 0) << studies.err;
   EXPECT_EQ(Json::parse(studies.out)[0]["end_time_s"], nullptr) << "it is not finished";
