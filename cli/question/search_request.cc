@@ -10,10 +10,12 @@
 #include "cli/input/option_values.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/rpc/duration.h"
 #include "search/predict/predict_plan.h"
 #include "search/question/prediction_question.h"
+#include "search/space/search_space.h"
 #include "search/text/engines.h"
 #include "search/text/typical_figures.h"
 #include "server/studies/search_problem.h"
@@ -125,6 +127,20 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, SearchR
   return absl::OkStatus();
 }
 
+// Returns the ways of splitting that autocfg does not have, and what the search leaves at its default.
+std::vector<std::string> NotConsidered(const SearchQuestion& question, const AxisValues& space) {
+  std::vector<std::string> names = {"context parallelism", "states or activations in host memory"};
+  const bool fp8 = question.workload.precision == ParsePrecision("fp8");
+  if (!fp8 && !question.cluster.groups.empty() &&
+      question.cluster.groups.front().device.kind == DeviceKind::kCuda)
+    names.emplace_back("fp8 (--precision fp8 predicts it)");
+  const auto options = OptionsLeftOut(space, HidesCollectives(question.cluster));
+  if (!options.empty())
+    names.push_back(
+        fmt::format("{} other than by default (name values with --space)", fmt::join(options, ", ")));
+  return names;
+}
+
 }  // namespace
 
 bool IsDescribed(const SearchQuestion& question) {
@@ -163,6 +179,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   if (auto status = Validate(question.workload, *model); !status.ok()) return status;
   const auto space = LoadSpace(args.space);
   if (!space.ok()) return space.status();
+  question.not_considered = NotConsidered(question, *space);
   v1::SearchSpec& spec = request.spec;
   if (!args.max_trials.empty()) {
     const auto trials = ParseWhole("--max-trials", args.max_trials);

@@ -4,23 +4,25 @@
 #include <cctype>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "base/text.h"
 #include "cli/client/study_client.h"
 #include "cli/report/prediction_report.h"
 #include "cli/report/results_json.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "proto/convert/result_convert.h"
 #include "proto/short_name.h"
 #include "search/plan/memory_margin.h"
+#include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
 
 namespace autocfg::cli {
 namespace {
 
-// Keeps a row of the runners-up within 120 columns.
-constexpr std::size_t kPlanColumn = 70;
-constexpr std::size_t kColumns = 120;
+constexpr std::size_t kColumns = 80;
+constexpr std::size_t kPlanColumns = 120;  // of a plan on a line of its own
 constexpr int kFrontRows = 8;
 
 std::string LowerCase(std::string name) {
@@ -41,9 +43,26 @@ std::string PredictedTime(const v1::Prediction& predicted) {
                      base::SecondsText(predicted.step_time_high_s()));
 }
 
-std::string Tokens(const Workload& workload, double step_time_s) {
-  if (!(step_time_s > 0)) return "-";
-  return base::CountText(std::llround(TokensPerSecond(workload, step_time_s)));
+// Returns the rates of a candidate's plan at a step time; of a plan that this version cannot read, none.
+Throughput RatesAt(const v1::Candidate& candidate, const SearchQuestion& question, double step_time_s) {
+  const auto plan = FromProto(candidate.plan());
+  if (!plan.ok()) return {};
+  return ThroughputOf(question.model, question.workload, question.cluster, *plan, step_time_s);
+}
+
+// Returns "27,908 (13,954 a rank)".
+std::string RateText(const Throughput& rates) {
+  if (!(rates.tokens_per_s > 0)) return "-";
+  return fmt::format("{} ({} a rank)", base::CountText(std::llround(rates.tokens_per_s)),
+                     base::CountText(std::llround(rates.tokens_per_s_per_gpu)));
+}
+
+// Returns "122.6 TFLOP/s a rank, MFU 39.3%".
+std::string ModelFlopsText(const Throughput& rates) {
+  if (!(rates.model_flops_per_s_per_gpu > 0)) return "-";
+  std::string text = FlopsText(rates.model_flops_per_s_per_gpu) + " a rank";
+  if (rates.mfu) text += fmt::format(", MFU {:.1f}%", 100 * *rates.mfu);
+  return text;
 }
 
 // Returns the rejection counts as lines; empty if nothing was rejected.
@@ -78,18 +97,27 @@ std::string MemoryOf(const v1::Prediction& predicted) {
                      base::BytesText(predicted.memory_bytes().capacity()));
 }
 
+std::string FreeMemoryOf(const v1::Prediction& predicted) {
+  const auto& memory = predicted.memory_bytes();
+  const std::int64_t free = std::max<std::int64_t>(memory.capacity() - memory.total(), 0);
+  return fmt::format("{} ({})", base::BytesText(free),
+                     PercentText(static_cast<double>(free), static_cast<double>(memory.capacity())));
+}
+
 std::string PlanLine(const v1::Candidate& best, std::string_view how) {
   constexpr std::string_view kLine = "best plan: {}  ({})\n";
-  return fmt::format(kLine, ShortPlan(best.plan_text(), kColumns - kLine.size() - how.size()), how);
+  return fmt::format(kLine, ShortPlan(best.plan_text(), kPlanColumns - kLine.size() - how.size()), how);
 }
 
 std::string PredictedBest(const v1::Candidate& best, const SearchQuestion& question) {
   const auto& predicted = best.predicted();
-  return PlanLine(best, "predicted") +
-         Table({{"", "predicted (90% interval)"},
-                {"step time", PredictedTime(predicted)},
-                {"tokens per second", Tokens(question.workload, predicted.step_time_s())},
-                {"memory per rank", MemoryOf(predicted)}});
+  const Throughput rates = RatesAt(best, question, predicted.step_time_s());
+  return PlanLine(best, "predicted") + Table({{"", "predicted (90% interval)"},
+                                              {"step time", PredictedTime(predicted)},
+                                              {"tokens/s", RateText(rates)},
+                                              {"model FLOPs", ModelFlopsText(rates)},
+                                              {"memory per rank", MemoryOf(predicted)},
+                                              {"memory free", FreeMemoryOf(predicted)}});
 }
 
 std::string BestText(const v1::Candidate& best, const SearchQuestion& question) {
@@ -99,13 +127,16 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
   std::vector<std::vector<std::string>> rows = {{"", "measured", "predicted (90% interval)"}};
   rows.push_back({"step time", MeasuredCell(measured), PredictedTime(predicted)});
   if (best.has_corrected()) rows.push_back({"corrected", "", PredictedTime(best.corrected())});
-  rows.push_back({"tokens per second",
-                  measured.slice() ? "-" : Tokens(question.workload, measured.median_step_time_s()),
-                  Tokens(question.workload, predicted.step_time_s())});
+  const Throughput expected = RatesAt(best, question, predicted.step_time_s());
+  const Throughput seen =
+      measured.slice() ? Throughput() : RatesAt(best, question, measured.median_step_time_s());
+  rows.push_back({"tokens/s", RateText(seen), RateText(expected)});
+  rows.push_back({"model FLOPs", ModelFlopsText(seen), ModelFlopsText(expected)});
   rows.push_back({"memory per rank",
                   fmt::format("{} peak, {} beside it", base::BytesText(measured.peak_memory_bytes()),
                               base::BytesText(measured.device_overhead_bytes())),
                   MemoryOf(predicted)});
+  rows.push_back({"memory free", "", FreeMemoryOf(predicted)});
   std::string text = PlanLine(best, MeasuredHow(best, question)) + Table(rows);
   text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
   if (measured.slice())
@@ -144,22 +175,48 @@ std::string ChanceText(double chance) {
   return fmt::format("{:.0f}%", 100 * chance);
 }
 
+// Returns a table whose last column holds plans, which are continued below where a line is full.
+std::string PlanTable(const std::vector<std::vector<std::string>>& rows) {
+  std::size_t before = 0;  // columns of what stands left of the plans
+  for (std::size_t i = 0; i + 1 < rows.front().size(); ++i) {
+    std::size_t width = 0;
+    for (const auto& row : rows) width = std::max(width, row[i].size());
+    before += width + 2;
+  }
+  const std::size_t room = kColumns - std::min(before + 2, kColumns / 2);
+  std::vector<std::vector<std::string>> lines;
+  for (const auto& row : rows) {
+    lines.push_back(row);
+    std::string& plan = lines.back().back();
+    std::string rest = std::exchange(plan, "");
+    while (rest.size() > room) {
+      const std::size_t comma = rest.rfind(',', room - 1);
+      if (comma == std::string::npos) break;
+      lines.back().back() = rest.substr(0, comma + 1);
+      rest.erase(0, comma + 1);
+      lines.emplace_back(row.size());
+    }
+    lines.back().back() = std::move(rest);
+  }
+  return Table(lines);
+}
+
 std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
-  std::vector<std::vector<std::string>> rows = {{"runners-up"}};
+  std::vector<std::vector<std::string>> rows = {{}};
   bool slices = answer.best().measured().slice();
   for (const auto& candidate : answer.runners_up()) slices = slices || candidate.measured().slice();
-  if (!predict_only) rows[0].emplace_back("measured");
-  rows[0].emplace_back("predicted");
-  if (!predict_only) rows[0].emplace_back("corrected");
+  rows[0] = predict_only ? std::vector<std::string>{"predicted", "runners-up"}
+                         : std::vector<std::string>{"measured", "predicted", "corrected", "runners-up"};
   for (const auto& candidate : answer.runners_up()) {
-    auto& row = rows.emplace_back(std::vector<std::string>{ShortPlan(candidate.plan_text(), kPlanColumn)});
+    auto& row = rows.emplace_back();
     if (!predict_only) row.push_back(candidate.has_measured() ? MeasuredCell(candidate.measured()) : "-");
     row.push_back(base::SecondsText(candidate.predicted().step_time_s()));
     if (!predict_only)
       row.push_back(candidate.has_corrected() ? base::SecondsText(candidate.corrected().step_time_s()) : "-");
+    row.push_back(WithShortSplit(candidate.plan_text()));
   }
-  if (!slices) return Table(rows);
-  return Table(rows) +
+  if (!slices) return PlanTable(rows);
+  return PlanTable(rows) +
          "  a slice is one rank run alone: it shows how fast that rank computes, not how long it waits for "
          "others;\n"
          "  it is not a step time of the plan; it corrects the predictions, which rank all plans\n";
@@ -189,15 +246,15 @@ std::string Why(const v1::Recommendation& answer) {
 // Shows at most kFrontRows plans: both ends and others between.
 std::string Front(const v1::Recommendation& answer) {
   std::vector<std::vector<std::string>> rows = {
-      {"less memory for more time", "step time", "", "memory per rank"}};
+      {"step time", "", "memory per rank", "less memory for more time"}};
   const int plans = answer.pareto_memory_size(), shown = std::min(plans, kFrontRows);
   for (int i = 0; i < shown; ++i) {
     const v1::Candidate& candidate = answer.pareto_memory(shown == 1 ? 0 : i * (plans - 1) / (shown - 1));
-    rows.push_back({ShortPlan(candidate.plan_text(), kPlanColumn),
-                    base::SecondsText(RankedSeconds(candidate)), std::string(Provenance(candidate)),
-                    base::BytesText(candidate.predicted().memory_bytes().total())});
+    rows.push_back({base::SecondsText(RankedSeconds(candidate)), std::string(Provenance(candidate)),
+                    base::BytesText(candidate.predicted().memory_bytes().total()),
+                    WithShortSplit(candidate.plan_text())});
   }
-  return Table(rows) + "\n";
+  return PlanTable(rows) + "\n";
 }
 
 }  // namespace
@@ -228,14 +285,19 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
                      plans, base::CountText(measured), more);
 }
 
-std::string ShortPlan(const std::string& plan_text, std::size_t most) {
+std::string ShortPlan(const std::string& whole, std::size_t most) {
+  const std::string plan_text = WithShortSplit(whole);
   constexpr std::string_view kSplit = ",split=";
   const std::size_t found = plan_text.find(kSplit);
   if (plan_text.size() <= most || found == std::string::npos) return plan_text;
   const std::size_t begin = found + kSplit.size();
   const std::size_t end = std::min(plan_text.find(',', begin), plan_text.size());
   const std::string split = plan_text.substr(begin, end - begin), rest = plan_text.substr(end);
-  const auto stages = 1 + std::count(split.begin(), split.end(), '+');
+  const std::size_t whole_split = whole.find(kSplit) + kSplit.size();
+  const auto stages = 1 + std::count(whole.begin() + static_cast<std::ptrdiff_t>(whole_split),
+                                     whole.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                         whole.find(',', whole_split), whole.size())),
+                                     '+');
   const std::string cut = fmt::format("... ({} stages)", stages);
   const std::size_t others = begin + rest.size() + cut.size();
   // Cuts after a '+', so that the shown layer counts are complete.
@@ -299,6 +361,35 @@ std::string TextOf(const TrialEnds& ends) {
                      states, ends.first.empty() ? "" : ": " + ends.first);
 }
 
+namespace {
+
+// Continues lines of words that are too long below, under the first word after a title such as "plans:". Lines
+// of a table, and those that are to be copied, stay.
+std::string Wrapped(const std::string& text) {
+  constexpr std::size_t kWidestTitle = 20;
+  std::string wrapped;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t first = std::min(line.find_first_not_of(' '), line.size());
+    const bool stays = line.find("  ", first) != std::string::npos || line.starts_with("best plan:") ||
+                       line.starts_with("next:");
+    const std::size_t title = line.find(": ", first);
+    const std::size_t indent = title < kWidestTitle ? title + 2 : first + 2;
+    while (!stays && line.size() > kColumns) {
+      const std::size_t space = line.rfind(' ', kColumns);
+      if (space == std::string::npos || space <= indent) break;
+      wrapped += line.substr(0, space) + "\n";
+      line.replace(0, space + 1, indent, ' ');
+    }
+    wrapped += line + "\n";
+  }
+  return wrapped;
+}
+
+}  // namespace
+
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
                          const std::string& next, const std::string& training, bool front) {
   std::string text;
@@ -321,6 +412,8 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   text += question.predict_only ? std::string("\n")
                                 : fmt::format("; {} measured\n", base::CountText(counts.measured()));
   text += Rejected(counts);
+  if (!question.not_considered.empty())
+    text += fmt::format("not considered: {}\n", fmt::join(question.not_considered, "; "));
   text += fmt::format("search: {} of wall time, {} of it planning on one core",
                       base::SecondsText(answer.wall_s()), base::SecondsText(answer.plan_cpu_s()));
   if (question.predict_only) {
@@ -355,7 +448,7 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   text += "\n";
   text += fmt::format("study: {}\n", LastPart(answer.study()));
   if (!next.empty() && answer.nothing_fits().empty()) text += fmt::format("next: {}\n", next);
-  return text;
+  return Wrapped(text);
 }
 
 }  // namespace autocfg::cli

@@ -26,6 +26,8 @@ struct SearchQuestion {
   bool predict_only = false;                 // nothing is measured
   std::string coordinator = {};              // whose workers measured; empty: this machine
   std::vector<std::string> notes = {};       // assumptions, and caveats of the answer
+  std::vector<std::string> not_considered =
+      {};  // by a search: ways of splitting, and options left at default
 };
 
 nlohmann::ordered_json WorkloadJson(const Workload& workload);

@@ -10,6 +10,7 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/drawing.h"
 #include "fmt/format.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg::cli {
 namespace {
@@ -59,8 +60,8 @@ std::string ProgressText(const v1::Study& study, double elapsed_s, double budget
                                  PhaseText(study), TimeText(study, elapsed_s, budget_s),
                                  base::CountText(counts.measured()), base::CountText(counts.predicted()));
   if (study.best().has_measured()) {
-    text +=
-        fmt::format("; best so far {}  {}", MeasuredText(study.best().measured()), study.best().plan_text());
+    text += fmt::format("; best so far {}  {}", MeasuredText(study.best().measured()),
+                        WithShortSplit(study.best().plan_text()));
   }
   return text;
 }
@@ -75,7 +76,7 @@ std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s,
   lines.push_back(fmt::format("  rejected: {}", RejectedText(counts)));
   if (study.best().has_measured()) {
     lines.push_back(fmt::format("  best so far: {}  {}", MeasuredText(study.best().measured()),
-                                study.best().plan_text()));
+                                WithShortSplit(study.best().plan_text())));
   } else {
     lines.emplace_back("  best so far: nothing measured yet");
   }

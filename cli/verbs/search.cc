@@ -33,6 +33,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
+#include "search/plan/plan_text.h"
 #include "search/question/prediction_json.h"
 #include "search/text/cluster_json.h"
 #include "search/text/engines.h"
@@ -86,7 +87,7 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
     how = fmt::format(" --device {}", Name(*request.asked_device));
   if (!args.output.empty() && ReplaceablePath(args.output).ok() && question.cluster.local)
     return fmt::format("{} train --input {} --steps 10{}", args.program, ShellWord(args.output), how);
-  const std::string plan = answer.best().plan_text();
+  const std::string plan = WithShortSplit(answer.best().plan_text());
   const std::string workload = fmt::format("--model {} --global-batch {} --seq-len {} --precision {}",
                                            ShellWord(args.model), question.workload.global_batch,
                                            question.workload.seq_len, Name(question.workload.precision));

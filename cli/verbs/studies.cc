@@ -15,6 +15,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "proto/convert/result_convert.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg::cli {
 namespace {
@@ -87,7 +88,7 @@ int RunStudies(const StudiesArgs& args) {
          spec.workload().precision(),
          fmt::format("{} of {}", study.counts().measured(), study.counts().predicted()),
          measured ? fmt::format("{}{}  {}", base::SecondsText(study.best().measured().median_step_time_s()),
-                                SliceMark(study.best().measured()), study.best().plan_text())
+                                SliceMark(study.best().measured()), WithShortSplit(study.best().plan_text()))
                   : "-",
          base::OneLine(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(),
                        kStudyNoteBytes)});

@@ -107,7 +107,7 @@ int RunTrials(const TrialsArgs& args) {
       note = fmt::format("repeat {}{}{}", trial.repeat(), note.empty() ? "" : "; ", note);
     rows.push_back({LastPart(trial.name()), StateText(trial.state()), measured,
                     base::SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
-                    trial.plan_text(), base::OneLine(note, kTrialNoteBytes)});
+                    WithShortSplit(trial.plan_text()), base::OneLine(note, kTrialNoteBytes)});
   }
   const std::string parts = PartsOfTrials(*trials);
   return Answer(Table(rows) + (parts.empty() ? "" : "\n" + parts));

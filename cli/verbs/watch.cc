@@ -18,6 +18,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "proto/convert/result_convert.h"
+#include "search/plan/plan_text.h"
 #include "server/store/store.h"
 
 namespace autocfg::cli {
@@ -38,7 +39,7 @@ std::string TrialLine(const v1::Trial& trial) {
   std::string text = fmt::format("trial {} {}", LastPart(trial.name()), StateText(trial.state()));
   if (trial.has_measured()) text += fmt::format("  {}", MeasuredText(trial.measured()));
   if (trial.repeat() > 0) text += fmt::format("  repeat {}", trial.repeat());
-  text += "  " + trial.plan_text();
+  text += "  " + WithShortSplit(trial.plan_text());
   if (!trial.message().empty() && trial.message() != StateText(trial.state())) text += "  " + trial.message();
   return base::OneLine(text, kLongestLine) + "\n";
 }
@@ -78,7 +79,8 @@ Json EventJson(const v1::StudyEvent& event) {
 int ConcludeWatch(const WatchArgs& args, const v1::Study& study) {
   std::string text = fmt::format("study {} {}", LastPart(study.name()), StateText(study.state()));
   if (study.best().has_measured())
-    text += fmt::format(": {}  {}", MeasuredText(study.best().measured()), study.best().plan_text());
+    text += fmt::format(": {}  {}", MeasuredText(study.best().measured()),
+                        WithShortSplit(study.best().plan_text()));
   if (!study.message().empty()) text += fmt::format(" ({})", study.message());
   if (!args.json) {
     if (const int code = Answer(base::OneLine(text, kLongestLine) + "\n"); code != kExitDone) return code;

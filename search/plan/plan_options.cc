@@ -147,10 +147,17 @@ absl::Status ParseSplit(const PlanOption& option, std::string_view value, Parall
   }
   for (std::size_t begin = 0; begin <= value.size();) {
     const std::size_t end = std::min(value.find('+', begin), value.size());
-    const std::optional<std::int64_t> layers = ParseNumber(value.substr(begin, end - begin));
-    if (!layers || *layers == 0 || plan.split_layers.size() == kMaxSplitEntries)
-      return NotValid(option, value, "even, auto, or layers per stage such as 9+8+8+7");
-    plan.split_layers.push_back(*layers);
+    const std::string_view entry = value.substr(begin, end - begin);
+    // "2x62": 2 layers in each of 62 stages.
+    const std::size_t times = entry.find('x');
+    const std::optional<std::int64_t> layers = ParseNumber(entry.substr(0, times));
+    const std::optional<std::int64_t> stages = times == std::string_view::npos
+                                                   ? std::optional<std::int64_t>(1)
+                                                   : ParseNumber(entry.substr(times + 1));
+    if (!layers || *layers == 0 || !stages || *stages == 0 ||
+        plan.split_layers.size() + static_cast<std::size_t>(*stages) > kMaxSplitEntries)
+      return NotValid(option, value, "even, auto, or layers per stage such as 9+8+8+7 or 1+2x62+1");
+    plan.split_layers.insert(plan.split_layers.end(), static_cast<std::size_t>(*stages), *layers);
     begin = end + 1;
   }
   plan.split = SplitMode::kExplicit;
@@ -260,6 +267,11 @@ bool WithoutParameterOverlap(const ParallelPlan& plan) {
   return !plan.param_overlap && ShardsStates(plan) && !ShardsParameters(plan);
 }
 
+constexpr PlanOption Overlaps(PlanOption option) {
+  option.overlaps = true;
+  return option;
+}
+
 constexpr PlanOption CoveredIf(PlanOption option, bool (*covered)(const ParallelPlan&)) {
   option.covered = covered;
   return option;
@@ -349,23 +361,23 @@ constexpr PlanOption kOptions[] = {
      .copy = CopyFields<&ParallelPlan::dp_shard>,
      .equal = EqualFields<&ParallelPlan::dp_shard>,
      .redundant = RedundantShard},
-    Searched(NeedsHiding(RedundantIf(
+    Overlaps(Searched(NeedsHiding(RedundantIf(
         Number<&ParallelPlan::tp_overlap>("tp_overlap", "tp_overlap",
                                           "chunks that overlap tensor communication; 1: off", kChunks),
-        WithoutTensorAxis))),
-    Searched(NeedsHiding(CoveredIf(
+        WithoutTensorAxis)))),
+    Overlaps(Searched(NeedsHiding(CoveredIf(
         Flag<&ParallelPlan::grad_overlap>("grad_overlap", "grad_overlap",
                                           "gradient reduction overlaps the backward", WithoutDataAxis),
-        WithoutGradientOverlap))),
-    Searched(NeedsHiding(CoveredIf(
+        WithoutGradientOverlap)))),
+    Overlaps(Searched(NeedsHiding(CoveredIf(
         Flag<&ParallelPlan::param_overlap>("param_overlap", "param_overlap",
                                            "parameter gathering overlaps the forward", WithoutShards),
-        WithoutParameterOverlap))),
-    Searched(Flag<&ParallelPlan::p2p_overlap>(
-        "p2p_overlap", "p2p_overlap", "messages between stages overlap compute", WithoutPipelineAxis)),
-    Searched(Flag<&ParallelPlan::scatter_gather>(
+        WithoutParameterOverlap)))),
+    Overlaps(Searched(Flag<&ParallelPlan::p2p_overlap>(
+        "p2p_overlap", "p2p_overlap", "messages between stages overlap compute", WithoutPipelineAxis))),
+    Overlaps(Searched(Flag<&ParallelPlan::scatter_gather>(
         "scatter_gather", "scatter_gather", "each tensor rank sends its share of a message between nodes",
-        RedundantScatterGather)),
+        RedundantScatterGather))),
 };
 
 const ParallelPlan& Defaults() {

@@ -47,6 +47,7 @@ struct PlanOption {
   // clusters; latencies of many small collectives aside. A search goes through a covered value only if
   // `--space` names the option. Null: no value is. May read what `redundant` may.
   bool (*covered)(const ParallelPlan& plan) = nullptr;
+  bool overlaps = false;        // only says how communication runs beside compute or other communication
   bool always_printed = false;  // in the text form, at its default too
 
   // The value in the text form.

@@ -1,11 +1,13 @@
 #include "search/plan/plan_text.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace autocfg {
 namespace {
@@ -88,9 +90,39 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTabl
   return plan;
 }
 
+std::string WithShortSplit(std::string_view plan_text) {
+  constexpr std::string_view kSplit = ",split=";
+  constexpr std::size_t kShortestRun = 3;
+  const std::size_t found = plan_text.find(kSplit);
+  if (found == std::string_view::npos) return std::string(plan_text);
+  const std::size_t begin = found + kSplit.size();
+  const std::size_t end = std::min(plan_text.find(',', begin), plan_text.size());
+  const std::string_view split = plan_text.substr(begin, end - begin);
+  std::vector<std::string_view> stages;
+  for (std::size_t at = 0; at <= split.size();) {
+    const std::size_t plus = std::min(split.find('+', at), split.size());
+    stages.push_back(split.substr(at, plus - at));
+    at = plus + 1;
+  }
+  std::vector<std::string> entries;
+  for (std::size_t i = 0; i < stages.size();) {
+    std::size_t next = i;
+    while (next < stages.size() && stages[next] == stages[i]) ++next;
+    const std::size_t run = next - i;
+    if (run >= kShortestRun && stages[i].find('x') == std::string_view::npos) {
+      entries.push_back(fmt::format("{}x{}", stages[i], run));
+    } else {
+      entries.insert(entries.end(), stages.begin() + static_cast<std::ptrdiff_t>(i),
+                     stages.begin() + static_cast<std::ptrdiff_t>(next));
+    }
+    i = next;
+  }
+  return fmt::format("{}{}{}", plan_text.substr(0, begin), fmt::join(entries, "+"), plan_text.substr(end));
+}
+
 std::string ShortPlanText(const ParallelPlan& plan) {
   constexpr std::size_t kLongest = 160;
-  std::string text = PlanText(plan);
+  std::string text = WithShortSplit(PlanText(plan));
   if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
   return text;
 }

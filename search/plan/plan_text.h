@@ -21,7 +21,11 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTabl
 // ParsePlanText(PlanText(p)) == p.
 std::string PlanText(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
 
-// Returns PlanText for a message of one line: a long text (a split of many stages) is cut and ends in "...".
+// Returns the text with runs of three or more equal stages of a split written short: "split=1+2x62+1" for 1,
+// then 2 in each of 62 stages, then 1. ParsePlanText reads both.
+std::string WithShortSplit(std::string_view plan_text);
+
+// Returns PlanText for a message of one line, with a short split; a longer text is cut and ends in "...".
 std::string ShortPlanText(const ParallelPlan& plan);
 
 // Sets one option, by its text name, from the text form of its value. InvalidArgument as ParsePlanText.

@@ -316,4 +316,15 @@ std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention
   return values;
 }
 
+std::vector<std::string_view> OptionsLeftOut(const AxisValues& named, bool hides_collectives) {
+  std::vector<std::string_view> left_out;
+  for (const PlanOption& option : PlanOptions()) {
+    if (!IsVariant(option) || (option.searched && (hides_collectives || !option.needs_hiding))) continue;
+    const bool is_named =
+        std::any_of(named.begin(), named.end(), [&](const auto& axis) { return axis.first == option.name; });
+    if (!is_named) left_out.push_back(option.name);
+  }
+  return left_out;
+}
+
 }  // namespace autocfg

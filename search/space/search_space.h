@@ -189,4 +189,8 @@ class SearchSpace {
   std::vector<VariantAxis> variants_;      // in the order of the table
 };
 
+// Returns the names of the options that a search leaves at their default, unless `named` names them.
+// `hides_collectives`: as of the cluster (HidesCollectives).
+std::vector<std::string_view> OptionsLeftOut(const AxisValues& named, bool hides_collectives);
+
 }  // namespace autocfg

@@ -11,6 +11,7 @@
 #include "proto/convert/spec_convert.h"
 #include "proto/merge_results.h"
 #include "search/plan/plan_text.h"
+#include "search/planner/plans/distinct_plans.h"
 #include "search/predict/predict_plan.h"
 #include "search/predict/prediction_interval.h"
 #include "search/space/search_space.h"
@@ -21,6 +22,7 @@ namespace autocfg::server {
 namespace {
 
 constexpr std::size_t kRunnersUp = 10;
+constexpr std::size_t kRankedForRunnersUp = 200;  // of which those are chosen
 constexpr std::size_t kFrontPlans = 20;
 constexpr int kMostPlanningThreads = 32;  // the cost model of each takes up to 26 MB
 constexpr int kTrialsPerRead = 500;       // trials per read of the store
@@ -233,8 +235,11 @@ v1::Recommendation StudySearch::Recommendation() const {
   answer.set_left_out(loop_.LeftOut());
   answer.set_memory_margin(problem_.options.memory_margin);
   if (!calibrated_) return answer;
-  const std::vector<RankedPlan> ranking = loop_.Ranking(1 + kRunnersUp);
-  for (std::size_t i = 0; i < ranking.size(); ++i) {
+  const std::vector<RankedPlan> ranking = loop_.Ranking(kRankedForRunnersUp);
+  std::vector<ParallelPlan> plans;
+  plans.reserve(ranking.size());
+  for (const RankedPlan& ranked : ranking) plans.push_back(ranked.plan);
+  for (const std::size_t i : DistinctPlans(plans, 1 + kRunnersUp)) {
     *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
   }
   if (answer.has_best()) answer.set_provenance(std::string(Provenance(answer.best())));
