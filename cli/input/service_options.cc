@@ -92,6 +92,12 @@ absl::StatusOr<std::string> SocketPath(const std::string& database) {
   return fmt::format("{}/autocfg-{:016x}.sock", *dir, base::Fnv1a(path.string()));
 }
 
+absl::StatusOr<std::string> PrivateSocketPath() {
+  const auto dir = RuntimeDirectory();
+  if (!dir.ok()) return dir.status();
+  return fmt::format("{}/autocfg-{}.sock", *dir, base::RandomId());
+}
+
 bool IsListening(const std::string& socket_path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -35,6 +35,10 @@ std::string AsWritten(const ServiceOptions& options);
 // that exceeds a socket's limit (107 bytes) or has characters that a gRPC address does not accept, returns a
 // name hashed from the path. That name is in $XDG_RUNTIME_DIR, or else in a private directory of this user
 // under /tmp, which is created. All spellings of the database's path give the same result.
+// Returns the path of a socket of this process alone, for a coordinator without a database file. Errors: as
+// SocketPath.
+absl::StatusOr<std::string> PrivateSocketPath();
+
 absl::StatusOr<std::string> SocketPath(const std::string& database);
 
 // Returns true if a process listens on the socket.

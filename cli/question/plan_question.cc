@@ -48,7 +48,10 @@ std::string FirstGiven(const PlanQuestionArgs& args) {
   return "";
 }
 
-absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
+namespace {
+
+// Returns the parts that the options name, beside those of `known`.
+absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPlan* known) {
   struct Required {
     const char* name;
     const std::string* value;
@@ -60,32 +63,63 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
                  "give a preset with its size, such as a100-80gb-sxm:64x8, or a file"},
         Required{"--global-batch", &args.global_batch, "give the sequences per step"},
         Required{"--plan", &args.plan, "give one such as tp=8,pp=8,dp=8,mbs=1"}}) {
-    if (value->empty()) return absl::InvalidArgumentError(fmt::format("{} is missing; {}", name, instead));
+    if (known == nullptr && value->empty())
+      return absl::InvalidArgumentError(fmt::format("{} is missing; {}", name, instead));
   }
-  const auto global_batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
-  if (!global_batch.ok()) return global_batch.status();
+  QuestionParts parts;
+  if (known != nullptr) {
+    parts.model = known->model;
+    parts.plan = known->plan;
+    parts.global_batch = known->workload.global_batch;
+    parts.seq_len = known->workload.seq_len;
+    parts.precision = Name(known->workload.precision);
+    if (known->cluster) parts.cluster = *known->cluster;
+    if (!known->cluster && args.cluster.empty()) {
+      return absl::InvalidArgumentError(
+          "--cluster is missing: the search was of this machine, whose op times are not in its answer; name "
+          "a "
+          "described cluster, or see what was measured with autocfg explain");
+    }
+  }
+  if (!args.global_batch.empty()) {
+    const auto global_batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
+    if (!global_batch.ok()) return global_batch.status();
+    parts.global_batch = *global_batch;
+  }
   const auto named_len = LoadSeqLen(args.seq_len);
   if (!named_len.ok()) return named_len.status();
-  auto model = LoadModel(args.model, *named_len);
-  if (!model.ok()) return model.status();
-  auto cluster = LoadDescribedCluster(args.cluster);
-  if (!cluster.ok()) return cluster.status();
-  auto plan = LoadPlan(args.plan);
-  if (!plan.ok()) return plan.status();
-  std::optional<double> margin;
+  if (*named_len != 0) parts.seq_len = *named_len;
+  if (!args.model.empty()) {
+    auto model = LoadModel(args.model, parts.seq_len);
+    if (!model.ok()) return model.status();
+    parts.model = *std::move(model);
+  }
+  if (!args.cluster.empty()) {
+    auto cluster = LoadDescribedCluster(args.cluster);
+    if (!cluster.ok()) return cluster.status();
+    parts.cluster = *std::move(cluster);
+  }
+  if (!args.plan.empty()) {
+    auto plan = LoadPlan(args.plan);
+    if (!plan.ok()) return plan.status();
+    parts.plan = *std::move(plan);
+  }
   if (!args.memory_margin.empty()) {
     const auto share = ParseShare("--memory-margin", args.memory_margin);
     if (!share.ok()) return share.status();
-    margin = *share;
+    parts.memory_margin = *share;
   }
-  auto question = MakePredictionQuestion({.model = *std::move(model),
-                                          .cluster = *std::move(cluster),
-                                          .global_batch = *global_batch,
-                                          .seq_len = *named_len,
-                                          .engine = args.engine,
-                                          .precision = args.precision,
-                                          .plan = *std::move(plan),
-                                          .memory_margin = margin});
+  parts.engine = args.engine;
+  if (!args.precision.empty()) parts.precision = args.precision;
+  return parts;
+}
+
+}  // namespace
+
+absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, const BestPlan* known) {
+  auto parts = PartsOf(args, known);
+  if (!parts.ok()) return parts.status();
+  auto question = MakePredictionQuestion(*std::move(parts));
   if (!question.ok()) return OfOption(question.status(), args.cluster);
   auto predictor =
       Predictor::Create(question->model, question->workload, question->cluster, question->memory_margin);

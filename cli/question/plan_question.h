@@ -30,8 +30,8 @@ struct PlanQuestion {
   std::vector<std::string> notes;  // about choices made for options not given
 };
 
-// Errors name the option.
-absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args);
+// `known`: a question that was asked before; options take the place of its parts. Errors name the option.
+absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, const BestPlan* known = nullptr);
 
 // Returns the exit code for a predicted plan: kExitDone if it fits, otherwise kExitNegative after printing
 // one error line. The figures and notes are part of the answer.

@@ -158,6 +158,10 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   if (!training.ok()) return training.status();
   request.training = *training;
   question.predict_only = args.predict_only;
+  if (args.save && !args.predict_only) {
+    return base::InvalidArgument(
+        "--save", "it keeps the study of --predict-only; every other study is kept anyway, so leave it out");
+  }
   question.coordinator = args.service.coordinator;
   if (args.model.empty())
     return absl::InvalidArgumentError("--model is missing; give a preset, such as gpt2-tiny, or a file");

@@ -29,6 +29,7 @@ struct SearchArgs {
   std::vector<std::string> space;
   bool exhaustive = false;
   bool predict_only = false;
+  bool save = false;  // keep the study of a prediction too
   bool json = false;
   bool pareto = false;
   std::string program;  // command that starts this program

@@ -107,7 +107,7 @@ absl::StatusOr<bool> ReadBreakdown(const EvidenceJson& object, const std::string
 }
 
 absl::Status NothingMeasured(std::string_view what) {
-  return absl::NotFoundError(
+  return absl::FailedPreconditionError(
       fmt::format("{} has no measurement to show; name a plan that was measured", what));
 }
 

@@ -446,7 +446,7 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
                           left == 1 ? "" : "s");
   }
   text += "\n";
-  text += fmt::format("study: {}\n", LastPart(answer.study()));
+  if (question.kept) text += fmt::format("study: {}\n", LastPart(answer.study()));
   if (!next.empty() && answer.nothing_fits().empty()) text += fmt::format("next: {}\n", next);
   return Wrapped(text);
 }

@@ -204,7 +204,7 @@ double EvaluatedPerSecond(const v1::Recommendation& answer) {
 }
 
 absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQuestion& question) {
-  Json json{{"study", answer.study()},
+  Json json{{"study", question.kept ? Json(answer.study()) : Json(nullptr)},
             {"model", ModelJson(question.model)},
             {"cluster", ClusterJson(question.cluster)},
             {"workload", WorkloadJson(question.workload)},

@@ -24,6 +24,7 @@ struct SearchQuestion {
   Workload workload;
   EngineDevice device = EngineDevice::kCpu;  // that measures; not kDry
   bool predict_only = false;                 // nothing is measured
+  bool kept = true;                          // the database has the study
   std::string coordinator = {};              // whose workers measured; empty: this machine
   std::vector<std::string> notes = {};       // assumptions, and caveats of the answer
   std::vector<std::string> not_considered =

@@ -18,17 +18,28 @@ namespace autocfg::cli {
 absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const std::string& database) {
   const auto socket = SocketPath(database);
   if (!socket.ok()) return socket.status();
+  return Serve(*socket, [&] { return server::OpenSqliteStore(database); });
+}
+
+absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::StartInMemory() {
+  const auto socket = PrivateSocketPath();
+  if (!socket.ok()) return socket.status();
+  return Serve(*socket, server::OpenMemoryStore);
+}
+
+absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Serve(
+    const std::string& socket, const std::function<absl::StatusOr<std::unique_ptr<server::Store>>()>& open) {
   base::RaiseDescriptorLimit();  // for connections and for the pipes of ranks
   // Write access to the socket lets a process run programs as this user. The socket and the database are
   // therefore created accessible to this user only.
   const mode_t before = umask(0077);
-  auto store = server::OpenSqliteStore(database);
+  auto store = open();
   if (!store.ok()) {
     umask(before);
     return store.status();
   }
   server::CoordinatorOptions options;
-  options.address = "unix:" + *socket;
+  options.address = "unix:" + socket;
   auto coordinator = server::Coordinator::Start(*std::move(store), options);
   umask(before);
   if (!coordinator.ok()) return Where("the embedded coordinator", coordinator.status());

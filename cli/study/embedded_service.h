@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "kernels/nvml/gpus.h"
 #include "server/coordinator/coordinator.h"
+#include "server/store/store.h"
 #include "worker/program/worker.h"
 
 namespace autocfg::cli {
@@ -18,6 +20,8 @@ class EmbeddedService {
   // Opens the database, creating it if missing, and starts the coordinator. FailedPrecondition names the
   // process that has the database open.
   static absl::StatusOr<std::unique_ptr<EmbeddedService>> Start(const std::string& database);
+  // Starts the coordinator on a store in memory: it needs no file and no lock, and keeps nothing.
+  static absl::StatusOr<std::unique_ptr<EmbeddedService>> StartInMemory();
   ~EmbeddedService();  // Stop()
 
   // The gRPC target.
@@ -31,6 +35,9 @@ class EmbeddedService {
   void Stop();
 
  private:
+  static absl::StatusOr<std::unique_ptr<EmbeddedService>> Serve(
+      const std::string& socket, const std::function<absl::StatusOr<std::unique_ptr<server::Store>>()>& open);
+
   explicit EmbeddedService(std::unique_ptr<server::Coordinator> coordinator)
       : coordinator_(std::move(coordinator)) {}
 

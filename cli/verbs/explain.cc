@@ -18,6 +18,7 @@
 #include "cli/question/plan_question.h"
 #include "cli/report/evidence.h"
 #include "cli/report/explanation.h"
+#include "cli/study/stored_question.h"
 #include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/drawing.h"
@@ -28,8 +29,6 @@
 
 namespace autocfg::cli {
 namespace {
-
-constexpr std::string_view kTrialsPart = "/trials/";
 
 struct ExplainArgs {
   PlanQuestionArgs question;
@@ -53,12 +52,8 @@ absl::StatusOr<Evidence> EvidenceOfStudy(const ExplainArgs& args) {
   const auto trials = (*reader)->Trials(*id);
   if (!trials.ok()) return trials.status();
   if (slash == std::string::npos) return EvidenceOfBest(*trials);
-  const std::string name = study->name() + args.study.substr(slash);
-  for (const v1::Trial& trial : *trials) {
-    if (trial.name() == name) return EvidenceOf(trial);
-  }
-  return absl::NotFoundError(
-      fmt::format("--study: there is no trial '{}'; autocfg trials lists them", base::Printable(args.study)));
+  const auto trial = TrialNamed(**reader, *study, args.study);
+  return trial.ok() ? EvidenceOf(*trial) : trial.status();
 }
 
 absl::StatusOr<Evidence> EvidenceOfInput(const std::string& path) {
@@ -82,13 +77,6 @@ std::string Excluded(const ExplainArgs& args) {
   return fmt::format("{} and {} exclude each other; leave one of them out", of, other);
 }
 
-int RunEvidence(const ExplainArgs& args) {
-  if (const std::string excluded = Excluded(args); !excluded.empty()) return Fail(kExitUsage, excluded);
-  const auto evidence = args.of_input ? EvidenceOfInput(args.input) : EvidenceOfStudy(args);
-  if (!evidence.ok()) return Fail(evidence.status());
-  return Answer(EvidenceText(*evidence, StyleOf(STDOUT_FILENO)));
-}
-
 // Attributes an error in the second plan to --against.
 absl::Status OfAgainst(const absl::Status& status) {
   const std::string subject = base::SubjectOf(status);
@@ -109,13 +97,8 @@ int AnswerJson(const nlohmann::ordered_json& json, const Explanation& explained)
   return EndOf(explained.predicted);
 }
 
-int RunExplain(const ExplainArgs& args) {
-  if (args.of_input || args.of_study) return RunEvidence(args);
-  if (args.service.remote() || !args.service.database.empty()) {
-    return Fail(kExitUsage, fmt::format("{} is for a stored study; name one with --study",
-                                        args.service.remote() ? "--coordinator" : "--db"));
-  }
-  auto question = LoadPlanQuestion(args.question);
+int ExplainPrediction(const ExplainArgs& args, const BestPlan* known) {
+  auto question = LoadPlanQuestion(args.question, known);
   if (!question.ok()) return Fail(question.status());
   const auto explained = Explain(question->predictor, question->plan);
   if (!explained.ok()) return Fail(OfOption(explained.status()));
@@ -146,6 +129,34 @@ int RunExplain(const ExplainArgs& args) {
   return EndOf(explained->predicted);
 }
 
+absl::StatusOr<BestPlan> StoredQuestion(const ExplainArgs& args) {
+  if (args.of_input) return QuestionOfInput(args.input);
+  const auto reader = StudyReader::Open(args.service);
+  if (!reader.ok()) return reader.status();
+  return QuestionOfStudy(**reader, args.study);
+}
+
+int RunEvidence(const ExplainArgs& args) {
+  if (const std::string excluded = Excluded(args); !excluded.empty()) return Fail(kExitUsage, excluded);
+  const auto evidence = args.of_input ? EvidenceOfInput(args.input) : EvidenceOfStudy(args);
+  if (!evidence.ok()) {
+    // What was not measured is explained as it is predicted, where it can be.
+    if (!absl::IsFailedPrecondition(evidence.status())) return Fail(evidence.status());
+    const auto known = StoredQuestion(args);
+    return known.ok() && known->cluster ? ExplainPrediction(args, &*known) : Fail(evidence.status());
+  }
+  return Answer(EvidenceText(*evidence, StyleOf(STDOUT_FILENO)));
+}
+
+int RunExplain(const ExplainArgs& args) {
+  if (args.of_input || args.of_study) return RunEvidence(args);
+  if (args.service.remote() || !args.service.database.empty()) {
+    return Fail(kExitUsage, fmt::format("{} is for a stored study; name one with --study",
+                                        args.service.remote() ? "--coordinator" : "--db"));
+  }
+  return ExplainPrediction(args, nullptr);
+}
+
 }  // namespace
 
 void AddExplain(CLI::App& app, Verb& chosen) {
@@ -159,8 +170,8 @@ void AddExplain(CLI::App& app, Verb& chosen) {
                  "the predictions as JSON; with --against, also the difference by part of a step");
   const CLI::Option* input = verb->add_option(
       "--input", args->input,
-      "instead of these options: the file of a search; shows the measured parts of a step of "
-      "its best plan against the predicted ones");
+      "instead of these options: the file of a search; shows the measured parts of a step of its best plan "
+      "against the predicted ones, or, if it was not measured, the prediction");
   const CLI::Option* study = verb->add_option("--study", args->study,
                                               "instead of these options: a study (3) or a trial "
                                               "(3/trials/7); shows the same of its fastest trial, or "

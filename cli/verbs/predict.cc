@@ -7,12 +7,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cli/input/files.h"
 #include "cli/input/line_reader.h"
 #include "cli/input/option_values.h"
+#include "cli/input/service_options.h"
 #include "cli/question/plan_question.h"
 #include "cli/report/prediction_report.h"
+#include "cli/study/stored_question.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
@@ -27,7 +30,8 @@ constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 
 struct PredictArgs {
   PlanQuestionArgs question;
-  std::string requests, trace;
+  std::string requests, trace, input, study;
+  ServiceOptions service;
   bool many = false;  // --requests is given
   bool json = false;
 };
@@ -44,7 +48,10 @@ AnsweredLine AnswerSafely(const std::string& line, PredictorCache& predictors) {
 
 int RunRequests(const PredictArgs& args) {
   std::string given = FirstGiven(args.question);
-  if (given.empty() && !args.trace.empty()) given = "--trace";
+  for (const auto& [name, value] :
+       {std::pair("--trace", &args.trace), {"--input", &args.input}, {"--study", &args.study}}) {
+    if (given.empty() && !value->empty()) given = name;
+  }
   if (!given.empty())
     return Fail(
         kExitUsage,
@@ -79,9 +86,28 @@ int RunRequests(const PredictArgs& args) {
   return kExitDone;
 }
 
+absl::StatusOr<BestPlan> StoredOf(const PredictArgs& args) {
+  if (!args.input.empty()) return QuestionOfInput(args.input);
+  const auto reader = StudyReader::Open(args.service);
+  if (!reader.ok()) return reader.status();
+  return QuestionOfStudy(**reader, args.study);
+}
+
 int RunPredict(const PredictArgs& args) {
   if (args.many) return RunRequests(args);
-  auto question = LoadPlanQuestion(args.question);
+  if (!args.input.empty() && !args.study.empty())
+    return Fail(kExitUsage, "--input and --study exclude each other; leave one of them out");
+  if (args.study.empty() && (args.service.remote() || !args.service.database.empty())) {
+    return Fail(kExitUsage, fmt::format("{} is for a stored study; name one with --study",
+                                        args.service.remote() ? "--coordinator" : "--db"));
+  }
+  std::optional<BestPlan> known;
+  if (!args.input.empty() || !args.study.empty()) {
+    auto stored = StoredOf(args);
+    if (!stored.ok()) return Fail(stored.status());
+    known = *std::move(stored);
+  }
+  auto question = LoadPlanQuestion(args.question, known ? &*known : nullptr);
   if (!question.ok()) return Fail(question.status());
   if (!args.trace.empty()) {
     if (auto status = CheckWritable(args.trace); !status.ok())
@@ -123,6 +149,12 @@ void AddPredict(CLI::App& app, Verb& chosen) {
       verb->add_option("--requests", args->requests,
                        "instead of these options: a file of requests, one JSON object "
                        "per line (- for standard input); one answer per line");
+  verb->add_option(
+      "--input", args->input,
+      "the file of a search: its question and best plan, where the options above name nothing else");
+  verb->add_option("--study", args->study,
+                   "a study (3) or a trial (3/trials/7): the same of its best plan, or of that trial's");
+  AddServiceOptions(verb, args->service);
   verb->add_option("--trace", args->trace,
                    "write the timeline of every rank here (Chrome trace, for Perfetto)");
   verb->add_flag("--json", args->json, "the answer as JSON");

@@ -115,8 +115,10 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
   const bool found = answer.nothing_fits().empty();
   if (!args.output.empty()) {  // written even if nothing fits, so that no older plan stays in the file
     if (auto status = WriteFileAtomically(args.output, json->dump(2) + "\n"); !status.ok()) {
-      return Fail(kExitNegative, fmt::format("--output: {}; the answer is in study {} of the database",
-                                             Text(status), LastPart(answer.study())));
+      const std::string where =
+          question.kept ? fmt::format("; the answer is in study {} of the database", LastPart(answer.study()))
+                        : "";
+      return Fail(kExitNegative, fmt::format("--output: {}{}", Text(status), where));
     }
   }
   const std::string text = args.json ? json->dump(2) + "\n"
@@ -321,6 +323,8 @@ class Notes {
 Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   const auto database = server::DatabasePath(args.service.database);
   if (!database.ok()) return {{}, Fail(database.status())};
+  // A prediction by figures needs nothing of the database, and others may be asked at the same time.
+  request.question.kept = args.save || !request.question.predict_only || !IsDescribed(request.question);
   const SearchQuestion& question = request.question;
   const std::int64_t slots = RanksAtOnce(request);
   if (!IsDescribed(question)) {
@@ -329,7 +333,7 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   notes.Say(question.notes);
 
   const Interrupt interrupt;
-  auto started = EmbeddedService::Start(*database);
+  auto started = question.kept ? EmbeddedService::Start(*database) : EmbeddedService::StartInMemory();
   if (!started.ok()) return {{}, Fail(kExitUsage, fmt::format("--db: {}", Text(started.status())))};
   const auto service = *std::move(started);
   StudyClient client(service->address());
@@ -341,10 +345,12 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   StudyWatcher watcher(service->address(), study->name());
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
     watcher.Stop();
-    Ended ended =
-        Stopped(client, study->name(), "interrupted", kExitInterrupted,
-                fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
-                            LastPart(study->name())));
+    Ended ended = Stopped(
+        client, study->name(), "interrupted", kExitInterrupted,
+        question.kept
+            ? fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
+                          LastPart(study->name()))
+            : std::string("interrupted; nothing is kept; repeat the command, or narrow it with --space"));
     service->Stop();
     return ended;
   }
@@ -530,6 +536,7 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->add_flag("--predict-only", args->predict_only,
                  "measure nothing; find the fastest plan by prediction, for any cluster");
+  verb->add_flag("--save", args->save, "keep the study of --predict-only in the database");
   AddTrainingOptions(verb, args->training);
   AddServiceOptions(verb, args->service);
   verb->callback([args, &chosen] { chosen = [args] { return RunSearch(*args); }; });

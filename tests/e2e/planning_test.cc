@@ -28,7 +28,7 @@ TEST(InterruptedPlanning, EndsSoon) {
       home.Write("m.json", R"({"name": "long", "layers": 1000, "hidden": 128, "heads": 128, "vocab": 512,)"
                            R"( "max_seq_len": 128})");
   ProgramProcess search(home, {"search", "--model", model, "--cluster", "a100-80gb-sxm:128x8",
-                               "--global-batch", "1048576", "--predict-only", "--db", database});
+                               "--global-batch", "1048576", "--predict-only", "--save", "--db", database});
   const auto planned = [&] {
     ProgramProcess studies(home, {"studies", "--db", database, "--json"});
     const Finished listed = studies.Wait(seconds(30));

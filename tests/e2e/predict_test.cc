@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -227,6 +229,55 @@ TEST(Predict, ClusterTakesItsFilesName) {
   const auto found = RunAutocfg(home, search);
   ASSERT_EQ(found.exit_code, 0) << found.err;
   EXPECT_EQ(Json::parse(found.out)["cluster"]["name"], "our-pod");
+}
+
+// A prediction leaves no study, takes no lock, and its file asks the next question.
+TEST(Predict, AsksWhatASearchAnswered) {
+  const ScratchDirectory home;
+  const std::string database = home / "a.db", file = home / "best.json";
+  const std::vector<std::string> search = {"search",         "--predict-only",
+                                           "--model",        "gpt2-124m",
+                                           "--cluster",      "a100-80gb-sxm:1x8",
+                                           "--global-batch", "64",
+                                           "--db",           database,
+                                           "--output",       file,
+                                           "--json"};
+  const auto found = RunAutocfg(home, search);
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  EXPECT_FALSE(std::filesystem::exists(database));
+  const Json answer = Json::parse(found.out);
+  EXPECT_TRUE(answer["study"].is_null());
+  const double step_s = answer["best"]["predicted"]["step_time_s"];
+
+  const auto predicted = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), "predict");
+    args.emplace_back("--json");
+    const auto finished = RunAutocfg(home, args);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return finished.exit_code == 0 ? Json::parse(finished.out) : Json();
+  };
+  EXPECT_DOUBLE_EQ(predicted({"--input", file})["step_time_s"], step_s);
+  const double twice_s = predicted({"--input", file, "--global-batch", "128"})["step_time_s"];
+  EXPECT_GT(twice_s, 1.5 * step_s) << "an option takes the place of a part";
+  const auto explained = RunAutocfg(home, {"explain", "--input", file});
+  ASSERT_EQ(explained.exit_code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("compute"));
+
+  std::vector<std::string> kept = search;
+  kept.emplace_back("--save");
+  ASSERT_EQ(RunAutocfg(home, kept).exit_code, 0);
+  EXPECT_DOUBLE_EQ(predicted({"--study", "1", "--db", database})["step_time_s"], step_s);
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"predict", "--study", "7", "--db", database},
+                                             {"predict", "--study", "1/trials/3", "--db", database},
+                                             {"predict", "--study", "1", "--input", file},
+                                             {"predict", "--input", home / "none.json"},
+                                             {"predict", "--db", database},
+                                             {"predict", "--requests", file, "--input", file}}) {
+    const auto refused = RunAutocfg(home, wrong);
+    EXPECT_EQ(refused.exit_code, 2) << refused.err;
+    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+#include "cli/study/stored_question.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/client/study_client.h"
+#include "cli/input/files.h"
+#include "cli/terminal/console.h"
+#include "fmt/format.h"
+#include "proto/convert/spec_convert.h"
+
+namespace autocfg::cli {
+
+absl::StatusOr<BestPlan> QuestionOfInput(const std::string& path) {
+  const auto text = ReadTextFile(path);
+  if (!text.ok()) return Where("--input", text.status());
+  auto best = ParseSearchJson(*text);
+  if (!best.ok()) return Where(fmt::format("--input: {}", path), best.status(), "answer");
+  return best;
+}
+
+absl::StatusOr<v1::Trial> TrialNamed(StudyReader& reader, const v1::Study& study, const std::string& text) {
+  const auto id = ParseStudyId(study.name());
+  if (!id.ok()) return id.status();
+  const auto trials = reader.Trials(*id);
+  if (!trials.ok()) return trials.status();
+  const std::string name = study.name() + text.substr(std::min(text.find(kTrialsPart), text.size()));
+  for (const v1::Trial& trial : *trials) {
+    if (trial.name() == name) return trial;
+  }
+  return absl::NotFoundError(
+      fmt::format("--study: there is no trial '{}'; autocfg trials lists them", base::Printable(text)));
+}
+
+absl::StatusOr<BestPlan> QuestionOfStudy(StudyReader& reader, const std::string& text) {
+  const std::size_t slash = text.find(kTrialsPart);
+  const auto study = reader.StudyNamed(text.substr(0, slash));
+  if (!study.ok()) return study.status();
+  BestPlan question;
+  const auto model = FromProto(study->spec().model());
+  if (!model.ok()) return Where("--study", model.status());
+  question.model = *model;
+  const auto workload = FromProto(study->spec().workload());
+  if (!workload.ok()) return Where("--study", workload.status());
+  question.workload = *workload;
+  auto cluster = FromProto(study->spec().cluster());
+  if (!cluster.ok()) return Where("--study", cluster.status());
+  if (!cluster->local) question.cluster = *std::move(cluster);
+  v1::ParallelPlan message = study->best().plan();
+  if (slash != std::string::npos) {
+    const auto trial = TrialNamed(reader, *study, text);
+    if (!trial.ok()) return trial.status();
+    message = trial->plan();
+  } else if (!study->has_best()) {
+    return absl::FailedPreconditionError(
+        fmt::format("--study: study {} has no plan yet; name a trial, as in {}/trials/1, or another study",
+                    LastPart(study->name()), LastPart(study->name())));
+  }
+  const auto plan = FromProto(message);
+  if (!plan.ok()) return Where("--study", plan.status());
+  question.plan = *plan;
+  return question;
+}
+
+}  // namespace autocfg::cli
