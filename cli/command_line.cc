@@ -159,6 +159,7 @@ int Parse(int argc, char** argv) {
   AddDb(app, chosen);
   AddDoctor(app, chosen);
   AddCompletion(app, chosen);
+  AddMan(app, chosen);
   AddVersion(app, chosen);
   if (argc > 1 && std::string_view(argv[1]) == "help") return Help(argc, argv);
   if (const int code = CheckVerbs(app, argc, argv); code != kExitDone) return code;

@@ -28,7 +28,9 @@ void AddWatch(CLI::App& app, Verb& chosen);
 void AddCancel(CLI::App& app, Verb& chosen);
 void AddDb(CLI::App& app, Verb& chosen);
 void AddDoctor(CLI::App& app, Verb& chosen);
+// `app` must outlive the chosen verb.
 void AddCompletion(CLI::App& app, Verb& chosen);
+void AddMan(CLI::App& app, Verb& chosen);
 void AddVersion(CLI::App& app, Verb& chosen);
 
 }  // namespace autocfg::cli
