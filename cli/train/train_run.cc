@@ -55,6 +55,7 @@ absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args, E
   auto cluster = LoadDescribedCluster(name);
   if (!cluster.ok()) return cluster.status();
   if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is given; emulating {}", name));
+  notes.insert(notes.end(), cluster->read_as.begin(), cluster->read_as.end());
   if (std::string note = AssumeTypicalFigures(*cluster); !note.empty()) notes.push_back(std::move(note));
   return *std::move(cluster);
 }
@@ -126,6 +127,7 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   const auto named_len = LoadSeqLen(args.seq_len);
   if (!named_len.ok()) return named_len.status();
   const std::int64_t seq_len = *named_len;
+  AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, loaded.notes);
   if (!args.model.empty()) {
     const auto model = LoadModel(args.model, seq_len);
     if (!model.ok()) return model.status();
@@ -154,7 +156,7 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   if (!device.ok()) return device.status();
   loaded.device = device->engine;
   loaded.machine = std::move(device->machine);
-  loaded.notes = std::move(device->notes);
+  std::move(device->notes.begin(), device->notes.end(), std::back_inserter(loaded.notes));
   auto emulated = LoadEmulated(args, loaded.device, input, run.plan, loaded.notes);
   if (!emulated.ok()) return emulated.status();
   loaded.emulated = *std::move(emulated);

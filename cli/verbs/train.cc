@@ -32,7 +32,8 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--input", args->input, "a file of search --output: its model, plan and workload");
   verb->add_option("--steps", args->steps, "steps to train");
   verb->add_option("--global-batch", args->global_batch, "sequences per step (default: dp*mbs)");
-  verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
+  verb->add_option("--seq-len", args->seq_len,
+                   "tokens per sequence, such as 8192 or 8k (k is 1024; default: the model's max_seq_len)");
   verb->add_option("--precision", args->precision,
                    "on the CPU fp32 (default) or fp64; on GPUs bf16 (default) or fp32; with --device dry any "
                    "of four, with paced bf16 by default");
