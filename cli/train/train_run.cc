@@ -210,6 +210,14 @@ absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
   return Capacity{MemoryCapacity(*run.emulated) - DeviceOverheadBytes(*run.emulated), 0};
 }
 
+// Returns the files that --data names: itself, or both of a Megatron pair whose prefix it is.
+std::vector<std::string> DataFiles(const std::string& data) {
+  std::error_code ignored;
+  if (std::filesystem::exists(data, ignored) || !std::filesystem::exists(data + ".bin", ignored))
+    return {data};
+  return {data + ".bin", data + ".idx"};
+}
+
 }  // namespace
 
 absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
@@ -275,7 +283,9 @@ absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
 
 absl::Status CheckFiles(const TrainArgs& args) {
   if (!args.data.empty()) {
-    if (auto status = CheckReadable(args.data); !status.ok()) return Where("--data", status);
+    for (const std::string& file : DataFiles(args.data)) {
+      if (auto status = CheckReadable(file); !status.ok()) return Where("--data", status);
+    }
   }
   if (!args.init.empty()) {
     if (auto status = CheckReadable(args.init); !status.ok()) return Where("--init", status);

@@ -37,7 +37,10 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--precision", args->precision,
                    "on the CPU fp32 (default) or fp64; on GPUs bf16 (default) or fp32; with --device dry any "
                    "of four, with paced bf16 by default");
-  verb->add_option("--data", args->data, "tokens: .u16, .u32, else bytes (default: a seeded pattern)");
+  verb->add_option(
+      "--data", args->data,
+      "tokens: .u16, .u32, .bin (of nanoGPT or llm.c), a Megatron .bin with its .idx (or their prefix), "
+      "else bytes (default: a seeded pattern)");
   verb->add_option("--device", args->device,
                    "auto (a GPU where one can be used, else the CPU), cpu, cuda, dry (counts memory, "
                    "computes nothing), or paced (every op takes its modelled time)");

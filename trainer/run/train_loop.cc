@@ -158,7 +158,9 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       report.set_grad_norm(done.grad_norm);
     }
     if (step == first_step) {
-      for (const std::string& note : trainer.resumed().notes) {
+      std::vector<std::string> notes = trainer.resumed().notes;
+      if (std::string note = trainer.data().Description(); !note.empty()) notes.push_back(std::move(note));
+      for (const std::string& note : notes) {
         report.add_notes(TextOfRank(note));
         if (rank == 0) spdlog::info("{}", note);
       }
