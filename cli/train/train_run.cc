@@ -15,7 +15,9 @@
 #include "cli/input/option_values.h"
 #include "cli/question/memory_advice.h"
 #include "cli/question/plan_question.h"
+#include "cli/report/trace_file.h"
 #include "cli/terminal/console.h"
+#include "cli/train/step_log.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "search/cost/cost_model.h"
@@ -234,6 +236,14 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
     if (!every.ok()) return every.status();
     run.save_every = *every;
   }
+  if (!args.trace_steps.empty()) {
+    const auto traced = ParseWhole("--trace-steps", args.trace_steps, 1, run.steps);
+    if (!traced.ok()) return traced.status();
+    run.trace_steps = *traced;
+  }
+  if (!args.log.empty()) {
+    if (auto status = StepLog::CheckName(args.log); !status.ok()) return status;
+  }
   const auto seed = ParseSeed("--seed", args.seed);
   if (!seed.ok()) return seed.status();
   run.seed = *seed;
@@ -248,6 +258,9 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
   const auto slice = LoadSlice(args.slice, run.what.plan);
   if (!slice.ok()) return slice.status();
   run.slice = *slice;
+  auto traced = LoadTraceRanks(args.trace_ranks, RankCount(run.what.plan));
+  if (!traced.ok()) return traced.status();
+  run.trace_ranks = *std::move(traced);
   const auto capacity = CapacityOf(run);
   if (!capacity.ok()) return capacity.status();
   run.capacity = *capacity;
@@ -275,6 +288,23 @@ absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
   if (!args.resume.empty() && !args.init.empty())
     return absl::InvalidArgumentError(
         "--init: a resumed run has the weights of its checkpoint; leave out --init or --resume");
+  for (const auto& [option, given] :
+       {std::pair<const char*, bool>{"--trace-steps", !args.trace_steps.empty()},
+        {"--trace-ranks", !args.trace_ranks.empty()}}) {
+    if (given && args.trace.empty())
+      return absl::InvalidArgumentError(
+          fmt::format("{}: no trace is asked for; give --trace FILE too", option));
+  }
+  if (run.trace_ranks && run.slice) {
+    return absl::InvalidArgumentError(
+        "--trace-ranks: a slice is the only rank that runs; leave out --trace-ranks or --slice");
+  }
+  if (args.trace == kTraceToOutput && args.json) {
+    return absl::InvalidArgumentError(
+        "--trace: - is standard output, which --json takes; give --trace a file, or leave out --json");
+  }
+  if (IsDry(run.device) && !args.log.empty())
+    return absl::InvalidArgumentError("--log: the dry device takes no steps; leave it out");
   if (IsDry(run.device) && !args.trace.empty())
     return absl::InvalidArgumentError(
         "--trace: the dry device takes no time; leave it out, or give --device paced");
@@ -300,16 +330,22 @@ absl::Status CheckFiles(const TrainArgs& args) {
   if (!args.resume.empty()) {
     if (auto status = CheckReadableDirectory(args.resume); !status.ok()) return Where("--resume", status);
   }
-  if (!args.trace.empty()) {
-    if (auto status = CheckWritable(args.trace); !status.ok()) return Where("--trace", status);
+  const std::pair<const char*, const std::string&> written[] = {{"--trace", args.trace}, {"--log", args.log}};
+  for (const auto& [option, file] : written) {
+    if (file.empty() || (&file == &args.trace && file == kTraceToOutput)) continue;
+    if (auto status = CheckWritable(file); !status.ok()) return Where(option, status);
     std::error_code ignored;
     const auto place = [&](const std::string& file) {
       return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
     };
-    if (!args.save.empty() && place(args.trace) == place(args.save)) {
+    if (!args.save.empty() && place(file) == place(args.save)) {
       return absl::InvalidArgumentError(
-          fmt::format("--trace: {} is also the file of --save; give another", args.trace));
+          fmt::format("{}: {} is also the file of --save; give another", option, file));
     }
+  }
+  if (!args.trace.empty() && args.trace == args.log) {
+    return absl::InvalidArgumentError(
+        fmt::format("--log: {} is also the file of --trace; give another", args.log));
   }
   return absl::OkStatus();
 }

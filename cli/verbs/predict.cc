@@ -13,6 +13,7 @@
 #include "cli/input/option_values.h"
 #include "cli/question/plan_question.h"
 #include "cli/report/prediction_report.h"
+#include "cli/report/trace_file.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
@@ -27,7 +28,7 @@ constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 
 struct PredictArgs {
   PlanQuestionArgs question;
-  std::string requests, trace;
+  std::string requests, trace, trace_ranks;
   bool many = false;  // --requests is given
   bool json = false;
 };
@@ -45,6 +46,7 @@ AnsweredLine AnswerSafely(const std::string& line, PredictorCache& predictors) {
 int RunRequests(const PredictArgs& args) {
   std::string given = FirstGiven(args.question);
   if (given.empty() && !args.trace.empty()) given = "--trace";
+  if (given.empty() && !args.trace_ranks.empty()) given = "--trace-ranks";
   if (!given.empty())
     return Fail(
         kExitUsage,
@@ -84,9 +86,19 @@ int RunPredict(const PredictArgs& args) {
   auto question = LoadPlanQuestion(args.question);
   if (!question.ok()) return Fail(question.status());
   if (!args.trace.empty()) {
-    if (auto status = CheckWritable(args.trace); !status.ok())
+    if (auto status = CheckTrace(args.trace); !status.ok())
       return Fail(kExitUsage, fmt::format("--trace: {}", Text(status)));
+  } else if (!args.trace_ranks.empty()) {
+    return Fail(kExitUsage, "--trace-ranks: no trace is asked for; give --trace FILE too");
   }
+  const bool to_output = args.trace == kTraceToOutput;
+  if (to_output && args.json) {
+    return Fail(
+        kExitUsage,
+        "--trace: - is standard output, which --json takes; give --trace a file, or leave out --json");
+  }
+  const auto traced = LoadTraceRanks(args.trace_ranks, RankCount(question->plan));
+  if (!traced.ok()) return Fail(traced.status());
   auto predicted = question->predictor.Predict(question->plan);
   if (!predicted.ok()) return Fail(OfOption(predicted.status()));
   for (const auto& note : question->notes) predicted->notes.push_back(note);
@@ -97,8 +109,9 @@ int RunPredict(const PredictArgs& args) {
                              .device = std::nullopt,
                              .cluster = question->about.cluster.name,
                              .slice = std::nullopt};
-    if (auto status = WriteFileAtomically(args.trace, ChromeTrace(trace->program, trace->step.rows, origin));
-        !status.ok())
+    std::vector<TraceRow> rows = trace->step.rows;
+    if (const std::string note = KeepTraceRanks(*traced, question->plan, rows); !note.empty()) Note(note);
+    if (auto status = WriteTrace(args.trace, trace->program, rows, origin); !status.ok())
       return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
   const std::string notes = NotesOf(*predicted, predicted->notes);
@@ -108,7 +121,11 @@ int RunPredict(const PredictArgs& args) {
   } else {
     text = PredictionReport(*predicted, question->about) + notes;
   }
-  if (const int code = Answer(text); code != kExitDone) return code;
+  if (to_output) {
+    fmt::print(stderr, "{}", text);
+  } else if (const int code = Answer(text); code != kExitDone) {
+    return code;
+  }
   return EndOf(*predicted);
 }
 
@@ -124,7 +141,11 @@ void AddPredict(CLI::App& app, Verb& chosen) {
                        "instead of these options: a file of requests, one JSON object "
                        "per line (- for standard input); one answer per line");
   verb->add_option("--trace", args->trace,
-                   "write the timeline of every rank here (Chrome trace, for Perfetto)");
+                   "write the timeline of the step here (Chrome trace, for Perfetto); - for standard output, "
+                   "the answer then goes to standard error");
+  verb->add_option("--trace-ranks", args->trace_ranks,
+                   "trace these ranks, such as 0,8, or all (default: all if the file stays below 20 MB, else "
+                   "one of each pipeline stage)");
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->callback([args, requests, &chosen] {
     args->many = requests->count() > 0;

@@ -51,7 +51,7 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--checkpoint", args->checkpoint,
                    "write checkpoints in this directory; the last two are kept");
   verb->add_option("--save-every", args->save_every,
-                   "write a checkpoint every N steps (default: one, after the last step)");
+                   "write a checkpoint every N steps (default: one, after the last step or at Ctrl-C)");
   verb->add_option("--resume", args->resume,
                    "continue from the newest checkpoint of this directory, under any plan; --steps counts "
                    "from the start");
@@ -60,7 +60,16 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   AddOptimizerOptions(verb, args->optimizer);
   verb->add_flag("--json", args->json, "the result as JSON");
   verb->add_option("--trace", args->trace,
-                   "write the timeline of the last step here (Chrome trace, for Perfetto)");
+                   "write the timeline of the last step here (Chrome trace, for Perfetto); - for standard "
+                   "output, all else then goes to standard error");
+  verb->add_option("--trace-steps", args->trace_steps, "trace the last N steps (default: 1)");
+  verb->add_option("--trace-ranks", args->trace_ranks,
+                   "trace these ranks, such as 0,8, or all (default: all if the file stays below 20 MB, else "
+                   "one of each pipeline stage)");
+  verb->add_option(
+      "--log", args->log,
+      "write a row for each step here: loss, gradient norm, time, tokens/s, MFU, memory; .csv or "
+      ".jsonl");
   verb->add_option("--slice", args->slice,
                    "T,P: run the rank at these tensor and pipeline coordinates alone, without its peers");
   verb->callback([args, &chosen] { chosen = [args] { return RunTrain(*args); }; });
