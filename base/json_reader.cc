@@ -194,6 +194,37 @@ void FieldReader::Number(std::string_view name, double& value) {
   if (!std::isfinite(value) || value < 0) FailField(name, *field, "a finite number, not negative");
 }
 
+std::optional<double> FieldReader::Text(std::string_view name, Quantity quantity, const Json& value) {
+  const auto& text = value.get_ref<const std::string&>();
+  if (!HasUnit(text)) {
+    FailField(name, value, fmt::format("a number, or a text with a unit: {}", QuantityExamples(quantity)));
+    return std::nullopt;
+  }
+  const auto parsed = ParseQuantity(quantity, text);
+  if (parsed.ok()) return *parsed;
+  Invalid(fmt::format("{}: {}", name, std::string(parsed.status().message())));
+  return std::nullopt;
+}
+
+void FieldReader::SizeOrText(std::string_view name, Quantity quantity, std::int64_t& value,
+                             std::int64_t least) {
+  const Json* field = Find(name);
+  if (field == nullptr || !field->is_string()) return Size(name, value, least);
+  const std::optional<double> number = Text(name, quantity, *field);
+  if (!number) return;
+  if (std::trunc(*number) != *number || *number > kExact || *number < static_cast<double>(least)) {
+    return Invalid(fmt::format("{} is {}, which is {}; it must be a whole number from {} to {:.0f}", name,
+                               Quoted(*field), QuantityText(quantity, *number), least, kExact));
+  }
+  value = static_cast<std::int64_t>(*number);
+}
+
+void FieldReader::NumberOrText(std::string_view name, Quantity quantity, double& value) {
+  const Json* field = Find(name);
+  if (field == nullptr || !field->is_string()) return Number(name, value);
+  if (const std::optional<double> number = Text(name, quantity, *field); number) value = *number;
+}
+
 void FieldReader::Bool(std::string_view name, bool& value) {
   const Json* field = Find(name);
   if (field == nullptr) return;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/units.h"
 #include "nlohmann/json.hpp"
 
 namespace autocfg::base {
@@ -37,6 +38,9 @@ class FieldReader {
   // finite and not negative.
   void Size(std::string_view name, std::int64_t& value, std::int64_t least = 1);
   void Number(std::string_view name, double& value);
+  // Each also takes a text with a unit (base/units.h): "400GB/s". A text without one is refused.
+  void SizeOrText(std::string_view name, Quantity quantity, std::int64_t& value, std::int64_t least = 1);
+  void NumberOrText(std::string_view name, Quantity quantity, double& value);
   void Bool(std::string_view name, bool& value);
   void String(std::string_view name, std::string& value);
   // Reads one of a set of names. `parse` returns an optional; `known` lists the names.
@@ -67,6 +71,8 @@ class FieldReader {
 
  private:
   void FailField(std::string_view name, const nlohmann::ordered_json& value, std::string_view wanted);
+  // Reads a text with a unit; fails the field, and returns nothing, if it is not one.
+  std::optional<double> Text(std::string_view name, Quantity quantity, const nlohmann::ordered_json& value);
   void FailUnknown(std::string_view name, std::string_view value, const std::vector<std::string>& known);
 
   std::string subject_;

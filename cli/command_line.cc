@@ -29,7 +29,7 @@ const std::vector<std::string>& UnsupportedVerbs() {
 // Options that are reserved for a later version, by verb.
 const std::map<std::string, std::vector<std::string>>& UnsupportedOptions() {
   static const std::map<std::string, std::vector<std::string>> options = {
-      {"predict", {"--input", "--study"}}, {"explain", {"--input", "--study"}}, {"train", {"--log"}}};
+      {"predict", {"--input", "--study"}}, {"explain", {"--input", "--study"}}};
   return options;
 }
 

@@ -20,8 +20,9 @@ constexpr std::int64_t kFixedBytes = kMaxRankMessageBytes;
 constexpr std::int64_t kStepBytes =
     std::int64_t{3} * 9;  // three doubles, with their share of the parts' tags
 constexpr std::int64_t kTraceRowBytes = 64;
-constexpr std::int64_t kOpTimeBytes = 32;           // beside its op
-constexpr std::int64_t kMostSteps = 1'000'000'000;  // as trainer/config/train_config.cc
+constexpr std::int64_t kMostTracedRows = std::int64_t{1} << 24;  // of several steps
+constexpr std::int64_t kOpTimeBytes = 32;                        // beside its op
+constexpr std::int64_t kMostSteps = 1'000'000'000;               // as trainer/config/train_config.cc
 
 // Of a microbatch on a stage: a forward and a backward, and for each a receive and a send.
 constexpr std::int64_t kActionsPerMicrobatch = 6;
@@ -119,7 +120,12 @@ ResultLimits LimitsOf(const v1::RunSpec& spec) {
   limits.bytes = kFixedBytes;
   if (spec.has_train()) {
     limits.steps = std::clamp<std::int64_t>(spec.train().steps(), 0, kMostSteps);
-    if (spec.train().trace()) limits.trace_rows = MostTraceRows(spec.train());
+    if (spec.train().trace()) {
+      const std::int64_t steps =
+          std::clamp<std::int64_t>(spec.train().trace_steps(), 1, std::max<std::int64_t>(limits.steps, 1));
+      const std::int64_t rows = MostTraceRows(spec.train());
+      limits.trace_rows = rows * std::min(steps, std::max<std::int64_t>(kMostTracedRows / rows, 1));
+    }
     limits.bytes += kStepBytes * limits.steps + kTraceRowBytes * limits.trace_rows;
   }
   limits.ops = spec.calibrate().ops_size();

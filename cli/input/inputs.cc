@@ -64,7 +64,7 @@ absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
 
 absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text) {
   if (text.empty()) return 0;
-  return ParseWhole("--seq-len", text, 1, kMaxSeqLen);
+  return ParseWholeWithUnit("--seq-len", base::Quantity::kSequenceLength, text, 1, kMaxSeqLen);
 }
 
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len) {

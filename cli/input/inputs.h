@@ -21,7 +21,7 @@
 
 namespace autocfg::cli {
 
-// Parses --seq-len. Returns 0 if `text` is empty; the model's own length applies then.
+// Parses --seq-len, such as 8192 or 8k (k is 1024). Returns 0 if `text` is empty; the model's own length applies then.
 absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text);
 
 // Loads a preset or a file, ours or a Hugging Face config.json. A text with a slash, ending in .json, or

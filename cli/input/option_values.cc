@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/subject.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg::cli {
@@ -46,6 +47,41 @@ absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, d
         fmt::format("{}: invalid value '{}'; expected a number from {} to {}", name, text, least, most));
   }
   return value;
+}
+
+absl::StatusOr<double> ParseWithUnit(std::string_view name, base::Quantity quantity, std::string_view text,
+                                     double least, double most, double unit) {
+  auto value = base::ParseQuantity(quantity, text);
+  if (!value.ok())
+    return absl::InvalidArgumentError(fmt::format("{}: {}", name, std::string(value.status().message())));
+  if (!base::HasUnit(text)) *value *= unit;
+  if (least <= *value && *value <= most) return *value;
+  return absl::InvalidArgumentError(
+      fmt::format("{}: invalid value '{}'; expected a number from {} to {}, such as {}", name,
+                  base::Printable(text), least / unit, most / unit, base::QuantityExamples(quantity)));
+}
+
+absl::StatusOr<std::int64_t> ParseWholeWithUnit(std::string_view name, base::Quantity quantity,
+                                                std::string_view text, std::int64_t least,
+                                                std::int64_t most) {
+  if (std::int64_t digits = 0; ParseAll(text, digits) && least <= digits && digits <= most) return digits;
+  const auto value = base::ParseQuantity(quantity, text);
+  if (!value.ok() && base::HasUnit(text) && !text.empty() && text.front() >= '0' && text.front() <= '9')
+    return absl::InvalidArgumentError(fmt::format("{}: {}", name, std::string(value.status().message())));
+  if (value.ok() && base::HasUnit(text) && std::trunc(*value) == *value &&
+      *value >= static_cast<double>(least) && *value <= static_cast<double>(most))
+    return static_cast<std::int64_t>(*value);
+  return absl::InvalidArgumentError(
+      fmt::format("{}: invalid value '{}'; expected a whole number from {} to {}, such as {}", name,
+                  base::Printable(text), least, most, base::QuantityExamples(quantity)));
+}
+
+void AddUnitNote(std::string_view name, base::Quantity quantity, std::string_view text,
+                 std::vector<std::string>& notes) {
+  if (!base::HasUnit(text)) return;
+  const auto value = base::ParseQuantity(quantity, text);
+  if (value.ok())
+    notes.push_back(fmt::format("{}: {} is {}", name, text, base::QuantityText(quantity, *value)));
 }
 
 absl::StatusOr<double> ParseShare(std::string_view name, std::string_view text) {

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "search/training_time/training_estimate.h"
@@ -26,7 +27,10 @@ void AddTrainingOptions(CLI::App* verb, TrainingOptions& options);
 // without --mtbf-hours.
 absl::StatusOr<TrainingTerms> LoadTrainingTerms(const TrainingOptions& options);
 
-// Parses a number of tokens from 1 to 1e18: "300e9", "300000000000", "300B" or "1.5T" (also K and M).
+// Returns what each value with a unit was read as: "--tokens: 1T is 1,000,000,000,000 tokens".
+std::vector<std::string> UnitNotes(const TrainingOptions& options);
+
+// Parses a number of tokens from 1 to 1e18: "300e9", "300000000000", "300B" or "1.5T" (base/units.h).
 absl::StatusOr<double> ParseTokens(std::string_view name, std::string_view text);
 
 }  // namespace autocfg::cli

@@ -24,7 +24,8 @@ void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
   verb->add_option("--global-batch", args.global_batch, "sequences per step");
   verb->add_option("--plan", args.plan, "such as tp=8,pp=8,dp=8,mbs=1,recompute=full");
   verb->footer("Options of a plan:\n" + PlanOptionsHelp());
-  verb->add_option("--seq-len", args.seq_len, "tokens per sequence (default: the model's max_seq_len)");
+  verb->add_option("--seq-len", args.seq_len,
+                   "tokens per sequence, such as 8192 or 8k (k is 1024; default: the model's max_seq_len)");
   verb->add_option("--precision", args.precision, "bf16 (default; on CPUs fp32), fp16, fp32, fp64 or fp8");
   verb->add_option("--engine", args.engine,
                    fmt::format("whose training step is predicted: {}; default {}",
@@ -124,6 +125,7 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, cons
   auto predictor =
       Predictor::Create(question->model, question->workload, question->cluster, question->memory_margin);
   if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
+  AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, question->notes);
   return PlanQuestion{{std::move(question->model), std::move(question->cluster), question->workload},
                       std::move(question->plan),
                       *std::move(predictor),

@@ -60,8 +60,11 @@ absl::Status CheckList(const ListOption& option, const std::string& text,
           fmt::format("{}: {} is listed twice; list it once", option.name, base::Printable(*value)));
     }
     if (option.most == 0) continue;
-    if (const auto number = ParseWhole(option.name, *value, 1, option.most); !number.ok())
-      return number.status();
+    const auto number =
+        option.value == &SearchArgs::seq_len
+            ? ParseWholeWithUnit(option.name, base::Quantity::kSequenceLength, *value, 1, option.most)
+            : ParseWhole(option.name, *value, 1, option.most);
+    if (!number.ok()) return number.status();
   }
   return absl::OkStatus();
 }

@@ -83,7 +83,9 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, SearchR
                                   : ChooseDevice(asked, args.precision);
   if (!device.ok()) return device.status();
   question.device = device->engine;
-  question.notes = device->notes;
+  question.notes.insert(question.notes.end(), device->notes.begin(), device->notes.end());
+  question.notes.insert(question.notes.end(), question.cluster.read_as.begin(),
+                        question.cluster.read_as.end());
   if (!args.engine.empty()) {
     absl::StatusOr<EngineProfile> engine = EngineNamed(args.engine);
     if (!engine.ok()) return Where("--engine", engine.status(), "engine");
@@ -157,6 +159,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   auto training = LoadTrainingTerms(args.training);
   if (!training.ok()) return training.status();
   request.training = *training;
+  question.notes = UnitNotes(args.training);
   question.predict_only = args.predict_only;
   if (args.save && !args.predict_only) {
     return base::InvalidArgument(
@@ -172,6 +175,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   const auto named_len = LoadSeqLen(args.seq_len);
   if (!named_len.ok()) return named_len.status();
   const std::int64_t seq_len = *named_len;
+  AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, question.notes);
   const auto model = LoadModel(args.model, seq_len);
   if (!model.ok()) return model.status();
   question.model = *model;
@@ -195,6 +199,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
         ParseDuration("--time-budget", args.time_budget, kShortestBudgetSeconds, kYearSeconds);
     if (!budget.ok()) return budget.status();
     spec.set_time_budget_s(*budget);
+    AddUnitNote("--time-budget", base::Quantity::kSeconds, args.time_budget, question.notes);
   }
   if (!args.memory_margin.empty()) {
     const auto margin = ParseShare("--memory-margin", args.memory_margin);
@@ -216,6 +221,13 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   if (const auto problem = server::ParseSearchSpec(spec); !problem.ok())
     return OfOption(problem.status(), args.cluster);
   if (auto status = server::CheckSpecSize(spec); !status.ok()) return status;
+  // The server has checked it.
+  const auto ranged = SearchSpace::Create(question.model, question.workload, RankCount(question.cluster),
+                                          *space, {.predict_only = args.predict_only});
+  if (ranged.ok()) {
+    for (const std::string& range : ranged->RangeTexts())
+      question.notes.push_back(fmt::format("--space: {}", range));
+  }
   if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
   return request;
 }

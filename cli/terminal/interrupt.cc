@@ -11,6 +11,7 @@ namespace {
 // A signal handler can reach only globals, and signals belong to the process. This is the only global state
 // of that kind.
 std::atomic<bool> interrupted{false};
+std::atomic<bool> limited{true};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -18,14 +19,15 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 constexpr int kEndLimitSeconds = 10;
 
 void Handle(int) {
-  base::StartEndLimit();
+  if (limited) base::StartEndLimit();
   interrupted = true;
 }
 
 }  // namespace
 
-Interrupt::Interrupt() {
+Interrupt::Interrupt(Limit limit) {
   interrupted = false;
+  limited = limit == Limit::kSeconds;
   base::PrepareEndLimit({.program = "autocfg", .seconds = kEndLimitSeconds, .exit_status = kExitInterrupted});
   for (const int signal : kSignals) {
     struct sigaction action {};

@@ -3,14 +3,17 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 namespace autocfg::cli {
 
 class Interrupt {
  public:
+  enum class Limit : std::uint8_t { kSeconds, kNone };
   // The first SIGINT, SIGTERM or SIGHUP sets the flag. A second signal of the same kind ends the process at
-  // once, as by default. So does the time limit that starts with the first (base/os/end_limit.h).
-  Interrupt();
+  // once, as by default. So does the time limit that starts with the first (base/os/end_limit.h), unless the
+  // verb has work to finish that takes as long as it takes.
+  explicit Interrupt(Limit limit = Limit::kSeconds);
   ~Interrupt();  // restores the previous handlers
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;

@@ -23,7 +23,7 @@ struct OptimizerOptions {
 // Texts are empty if the option is not given and has no default.
 struct TrainArgs {
   std::string model, plan, input, global_batch, seq_len, precision, data, device, cluster, init, save,
-      checkpoint, save_every, resume, trace, slice;
+      checkpoint, save_every, resume, trace, trace_steps, trace_ranks, log, slice;
   std::string seed = "1", steps;
   OptimizerOptions optimizer;
   bool json = false;

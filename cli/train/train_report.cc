@@ -130,15 +130,22 @@ std::string TrainReport(const v1::TrainResult& result, const RunDescription& run
       result.checkpoint_path().empty() ? "" : fmt::format("checkpoint: {}\n", result.checkpoint_path()));
 }
 
-TrainDisplay::TrainDisplay(bool json, bool computes, std::int64_t steps, const Workload& workload)
+TrainDisplay::TrainDisplay(bool json, bool computes, std::int64_t steps, const Workload& workload,
+                           std::optional<RunRates> rates, StepLog* log, std::FILE* out)
     : json_(json),
       computes_(computes),
       terminal_(CanDraw(STDERR_FILENO)),
       steps_(steps),
-      workload_(workload) {}
+      workload_(workload),
+      rates_(std::move(rates)),
+      log_(log),
+      out_(out) {}
 
 void TrainDisplay::Step(int rank, const v1::Progress& progress) {
-  if (rank != 0 || !computes_) return;
+  if (rank != 0) return;
+  const StepFigures figures = FiguresOf(progress, computes_, workload_, rates_);
+  if (log_ != nullptr) log_->Add(figures);
+  if (!computes_) return;
   if (json_) {
     if (!terminal_) return;
     begun_ = true;
@@ -147,13 +154,16 @@ void TrainDisplay::Step(int rank, const v1::Progress& progress) {
     std::fflush(stderr);
     return;
   }
+  constexpr const char* kRow = "{:>8}  {:>12}  {:>12}  {:>10}  {:>10}  {:>6}  {:>12}\n";
   if (!begun_)
-    fmt::print("{:>8}  {:>12}  {:>12}  {:>10}  {:>12}\n", "step", "loss", "grad norm", "time", "tokens/s");
+    fmt::print(out_, fmt::runtime(kRow), "step", "loss", "grad norm", "time", "memory", "MFU", "tokens/s");
   begun_ = true;
-  fmt::print("{:>8}  {:>12}  {:>12}  {:>10}  {:>12}\n", progress.step(), NumberText(progress.loss(), 6),
+  fmt::print(out_, fmt::runtime(kRow), progress.step(), NumberText(progress.loss(), 6),
              NumberText(progress.grad_norm(), 6), base::SecondsText(progress.step_time_s()),
-             base::CountText(std::llround(TokensPerSecond(workload_, progress.step_time_s()))));
-  std::fflush(stdout);
+             figures.memory_bytes ? base::BytesText(*figures.memory_bytes) : "-",
+             figures.mfu ? fmt::format("{:.1f}%", 100 * *figures.mfu) : "-",
+             base::CountText(std::llround(figures.tokens_per_s)));
+  std::fflush(out_);
 }
 
 void TrainDisplay::End() {

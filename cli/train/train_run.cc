@@ -15,7 +15,9 @@
 #include "cli/input/option_values.h"
 #include "cli/question/memory_advice.h"
 #include "cli/question/plan_question.h"
+#include "cli/report/trace_file.h"
 #include "cli/terminal/console.h"
+#include "cli/train/step_log.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "search/cost/cost_model.h"
@@ -55,6 +57,7 @@ absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args, E
   auto cluster = LoadDescribedCluster(name);
   if (!cluster.ok()) return cluster.status();
   if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is given; emulating {}", name));
+  notes.insert(notes.end(), cluster->read_as.begin(), cluster->read_as.end());
   if (std::string note = AssumeTypicalFigures(*cluster); !note.empty()) notes.push_back(std::move(note));
   return *std::move(cluster);
 }
@@ -126,6 +129,7 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   const auto named_len = LoadSeqLen(args.seq_len);
   if (!named_len.ok()) return named_len.status();
   const std::int64_t seq_len = *named_len;
+  AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, loaded.notes);
   if (!args.model.empty()) {
     const auto model = LoadModel(args.model, seq_len);
     if (!model.ok()) return model.status();
@@ -154,7 +158,7 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   if (!device.ok()) return device.status();
   loaded.device = device->engine;
   loaded.machine = std::move(device->machine);
-  loaded.notes = std::move(device->notes);
+  std::move(device->notes.begin(), device->notes.end(), std::back_inserter(loaded.notes));
   auto emulated = LoadEmulated(args, loaded.device, input, run.plan, loaded.notes);
   if (!emulated.ok()) return emulated.status();
   loaded.emulated = *std::move(emulated);
@@ -208,6 +212,14 @@ absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
   return Capacity{MemoryCapacity(*run.emulated) - DeviceOverheadBytes(*run.emulated), 0};
 }
 
+// Returns the files that --data names: itself, or both of a Megatron pair whose prefix it is.
+std::vector<std::string> DataFiles(const std::string& data) {
+  std::error_code ignored;
+  if (std::filesystem::exists(data, ignored) || !std::filesystem::exists(data + ".bin", ignored))
+    return {data};
+  return {data + ".bin", data + ".idx"};
+}
+
 }  // namespace
 
 absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
@@ -224,6 +236,14 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
     if (!every.ok()) return every.status();
     run.save_every = *every;
   }
+  if (!args.trace_steps.empty()) {
+    const auto traced = ParseWhole("--trace-steps", args.trace_steps, 1, run.steps);
+    if (!traced.ok()) return traced.status();
+    run.trace_steps = *traced;
+  }
+  if (!args.log.empty()) {
+    if (auto status = StepLog::CheckName(args.log); !status.ok()) return status;
+  }
   const auto seed = ParseSeed("--seed", args.seed);
   if (!seed.ok()) return seed.status();
   run.seed = *seed;
@@ -238,6 +258,9 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
   const auto slice = LoadSlice(args.slice, run.what.plan);
   if (!slice.ok()) return slice.status();
   run.slice = *slice;
+  auto traced = LoadTraceRanks(args.trace_ranks, RankCount(run.what.plan));
+  if (!traced.ok()) return traced.status();
+  run.trace_ranks = *std::move(traced);
   const auto capacity = CapacityOf(run);
   if (!capacity.ok()) return capacity.status();
   run.capacity = *capacity;
@@ -265,6 +288,23 @@ absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
   if (!args.resume.empty() && !args.init.empty())
     return absl::InvalidArgumentError(
         "--init: a resumed run has the weights of its checkpoint; leave out --init or --resume");
+  for (const auto& [option, given] :
+       {std::pair<const char*, bool>{"--trace-steps", !args.trace_steps.empty()},
+        {"--trace-ranks", !args.trace_ranks.empty()}}) {
+    if (given && args.trace.empty())
+      return absl::InvalidArgumentError(
+          fmt::format("{}: no trace is asked for; give --trace FILE too", option));
+  }
+  if (run.trace_ranks && run.slice) {
+    return absl::InvalidArgumentError(
+        "--trace-ranks: a slice is the only rank that runs; leave out --trace-ranks or --slice");
+  }
+  if (args.trace == kTraceToOutput && args.json) {
+    return absl::InvalidArgumentError(
+        "--trace: - is standard output, which --json takes; give --trace a file, or leave out --json");
+  }
+  if (IsDry(run.device) && !args.log.empty())
+    return absl::InvalidArgumentError("--log: the dry device takes no steps; leave it out");
   if (IsDry(run.device) && !args.trace.empty())
     return absl::InvalidArgumentError(
         "--trace: the dry device takes no time; leave it out, or give --device paced");
@@ -273,7 +313,9 @@ absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
 
 absl::Status CheckFiles(const TrainArgs& args) {
   if (!args.data.empty()) {
-    if (auto status = CheckReadable(args.data); !status.ok()) return Where("--data", status);
+    for (const std::string& file : DataFiles(args.data)) {
+      if (auto status = CheckReadable(file); !status.ok()) return Where("--data", status);
+    }
   }
   if (!args.init.empty()) {
     if (auto status = CheckReadable(args.init); !status.ok()) return Where("--init", status);
@@ -288,16 +330,22 @@ absl::Status CheckFiles(const TrainArgs& args) {
   if (!args.resume.empty()) {
     if (auto status = CheckReadableDirectory(args.resume); !status.ok()) return Where("--resume", status);
   }
-  if (!args.trace.empty()) {
-    if (auto status = CheckWritable(args.trace); !status.ok()) return Where("--trace", status);
+  const std::pair<const char*, const std::string&> written[] = {{"--trace", args.trace}, {"--log", args.log}};
+  for (const auto& [option, file] : written) {
+    if (file.empty() || (&file == &args.trace && file == kTraceToOutput)) continue;
+    if (auto status = CheckWritable(file); !status.ok()) return Where(option, status);
     std::error_code ignored;
     const auto place = [&](const std::string& file) {
       return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
     };
-    if (!args.save.empty() && place(args.trace) == place(args.save)) {
+    if (!args.save.empty() && place(file) == place(args.save)) {
       return absl::InvalidArgumentError(
-          fmt::format("--trace: {} is also the file of --save; give another", args.trace));
+          fmt::format("{}: {} is also the file of --save; give another", option, file));
     }
+  }
+  if (!args.trace.empty() && args.trace == args.log) {
+    return absl::InvalidArgumentError(
+        fmt::format("--log: {} is also the file of --trace; give another", args.log));
   }
   return absl::OkStatus();
 }

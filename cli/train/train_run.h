@@ -35,6 +35,8 @@ struct TrainRun {
   std::shared_ptr<const OpTimeModel> times;  // of the emulated cluster, else nominal
   std::int64_t steps = 0;
   std::int64_t save_every = 0;  // steps from checkpoint to checkpoint; 0: one, at the end
+  std::int64_t trace_steps = 1;
+  std::optional<std::vector<std::int32_t>> trace_ranks;  // empty: those that a trace has by default
   std::uint64_t seed = 0;
   v1::OptimizerSpec optimizer;
   Capacity capacity;

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -15,8 +17,10 @@
 #include "base/text.h"
 #include "cli/input/devices.h"
 #include "cli/input/files.h"
+#include "cli/report/trace_file.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/train/step_log.h"
 #include "cli/train/train_report.h"
 #include "cli/train/train_run.h"
 #include "fmt/format.h"
@@ -25,6 +29,7 @@
 #include "search/plan/plan_text.h"
 #include "search/schedule/program.h"
 #include "search/text/chrome_trace.h"
+#include "search/text/cluster_json.h"
 #include "spdlog/spdlog.h"
 #include "worker/jobs/job_runner.h"
 #include "worker/launcher/process_launcher.h"
@@ -54,6 +59,7 @@ absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
   spec.set_resume_path(args.resume);
   spec.set_memory_capacity_bytes(run.capacity.bytes);
   spec.set_trace(!args.trace.empty());
+  if (run.trace_steps > 1) spec.set_trace_steps(run.trace_steps);
   if (run.slice) *spec.mutable_slice() = *run.slice;
   if (run.emulated) {
     for (const OpTime& time : PlanOpTimes(run.what.model, run.what.workload, run.what.plan, *run.times)) {
@@ -104,8 +110,8 @@ int ExitOf(const worker::JobResult& result) {
   return Fail(kExitNegative, message);
 }
 
-// Writes the trace rows of all ranks as a Chrome trace.
-absl::Status WriteTrace(const std::string& file, const TrainRun& run, const v1::TrainResult& result) {
+// Writes the trace of the ranks that --trace-ranks names, or that are shown by default.
+absl::Status WriteTraceOf(const TrainRun& run, const TrainArgs& args, const v1::TrainResult& result) {
   std::vector<TraceRow> rows;
   for (const v1::TraceRow& message : result.trace()) {
     auto row = FromProto(message);
@@ -119,7 +125,30 @@ absl::Status WriteTrace(const std::string& file, const TrainRun& run, const v1::
                      .slice = std::nullopt};
   if (run.emulated) origin.cluster = run.emulated->name;
   if (run.slice) origin.slice = SliceCoordinates{run.slice->tensor(), run.slice->pipeline()};
-  return WriteFileAtomically(file, ChromeTrace(program, rows, origin));
+  if (const std::string note = KeepTraceRanks(run.trace_ranks, run.what.plan, rows); !note.empty())
+    Note(note);
+  return WriteTrace(args.trace, program, rows, origin);
+}
+
+// Returns the cluster of the run's peak rates: the emulated one, else this machine. Its GPUs have the rates of
+// the preset of their name, if there is one.
+std::optional<RunRates> RatesOf(const TrainRun& run) {
+  RunRates rates{run.what.model, run.what.plan, {}};
+  if (run.emulated) {
+    rates.cluster = *run.emulated;
+    return rates;
+  }
+  auto here = worker::LocalCluster(run.slice ? 1 : RankCount(run.what.plan), run.machine);
+  if (!here.ok() || here->groups.empty()) return std::nullopt;
+  rates.cluster = *std::move(here);
+  if (run.machine.gpus.empty()) return rates;
+  for (const std::string& name : DevicePresetNames()) {
+    if (!IsLike(name, run.machine.gpus.front())) continue;
+    if (const auto preset = PresetCluster(name); preset.ok())
+      rates.cluster.groups.front().device = preset->groups.front().device;
+    break;
+  }
+  return rates;
 }
 
 // Prints the answer of a finished run: the summary, the trace if asked for, and whether the run diverged.
@@ -130,10 +159,15 @@ int AnswerRun(const TrainRun& run, const TrainArgs& args, const worker::JobResul
                              RankCount(run.what.plan)};
   description.slice = run.slice;
   if (run.emulated) description.emulated = run.emulated->name.empty() ? "unnamed" : run.emulated->name;
-  const int code =
-      Answer(args.json ? TrainJson(*result, description).dump(2) + "\n" : TrainReport(*result, description));
+  int code = kExitDone;
+  if (args.trace == kTraceToOutput) {
+    fmt::print(stderr, "{}", TrainReport(*result, description));
+  } else {
+    code = Answer(args.json ? TrainJson(*result, description).dump(2) + "\n"
+                            : TrainReport(*result, description));
+  }
   if (!args.trace.empty()) {
-    if (auto status = WriteTrace(args.trace, run, *result); !status.ok())
+    if (auto status = WriteTraceOf(run, args, *result); !status.ok())
       return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
   if (const std::string divergence = Divergence(*result);
@@ -149,6 +183,23 @@ int AnswerRun(const TrainRun& run, const TrainArgs& args, const worker::JobResul
                     has_checkpoint ? fmt::format(" (last checkpoint: {})", result->checkpoint_path()) : ""));
   }
   return code;
+}
+
+// Returns the exit status of a run that was interrupted before its last step, and says where it continues;
+// nothing if it had done all steps.
+std::optional<int> EndOfInterrupted(const TrainRun& run, const TrainArgs& args,
+                                    const worker::JobResult& ranks) {
+  const auto result = worker::TrainResultOf(ranks);
+  if (!result.ok()) return Fail(result.status());
+  const std::int64_t done = result->first_step() + result->losses_size();
+  if (done >= run.steps) return std::nullopt;
+  if (const std::string divergence = Divergence(*result); !divergence.empty()) {
+    return Fail(kExitInterrupted, fmt::format("interrupted after step {}; {}, so nothing was saved after it",
+                                              done, divergence));
+  }
+  return Fail(kExitInterrupted,
+              fmt::format("interrupted after step {} of {}; saved {}; continue with --resume {}", done,
+                          run.steps, result->checkpoint_path(), ShellWord(args.checkpoint)));
 }
 
 }  // namespace
@@ -177,10 +228,27 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
             trainer.empty() ? "autocfg-trainer" : trainer));
   }
   if (const absl::Status status = worker::CheckSupervisor(); !status.ok()) return Fail(status);
-  const Interrupt interrupt;
-  TrainDisplay display(args.json, Computes(run.device) && !run.slice, run.steps, run.what.workload);
+  // A run with checkpoints ends in an orderly way, however long its step and its checkpoint take.
+  const bool saves = !args.checkpoint.empty();
+  const Interrupt interrupt(saves ? Interrupt::Limit::kNone : Interrupt::Limit::kSeconds);
+  std::unique_ptr<StepLog> log;
+  if (!args.log.empty()) {
+    auto opened = StepLog::Open(args.log, /*appends=*/!args.resume.empty());
+    if (!opened.ok()) return Fail(opened.status());
+    log = *std::move(opened);
+  }
+  TrainDisplay display(args.json, Computes(run.device) && !run.slice, run.steps, run.what.workload,
+                       RatesOf(run), log.get(), args.trace == kTraceToOutput ? stderr : stdout);
   worker::LaunchHooks hooks;
-  hooks.cancel = &interrupt.flag();
+  if (saves) {
+    hooks.finish = [&] {
+      if (!interrupt.requested()) return false;
+      Note("interrupted; ending after this step, with a checkpoint; interrupt again to end at once");
+      return true;
+    };
+  } else {
+    hooks.cancel = &interrupt.flag();
+  }
   // Notes are printed once the ranks run, so that an error at their start is a single line.
   const auto say_notes = [&run] {
     for (const auto& note : std::exchange(run.notes, {})) Note(note);
@@ -194,18 +262,17 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   const worker::JobResult result =
       launcher.Run(worker::MakeJobRequest(*job, cores, UuidsOf(run.machine)), hooks);
   display.End();
+  const absl::Status logged = log != nullptr ? log->Finish() : absl::OkStatus();
   ShowRankLogs(result);
-  if (result.outcome == v1::OUTCOME_CANCELLED && interrupt.requested()) {
-    return Fail(kExitInterrupted,
-                args.checkpoint.empty()
-                    ? "interrupted; the ranks have ended, nothing was saved"
-                    : fmt::format("interrupted; the ranks have ended, nothing was saved after the last "
-                                  "checkpoint in {}",
-                                  args.checkpoint));
-  }
+  if (result.outcome == v1::OUTCOME_CANCELLED && interrupt.requested())
+    return Fail(kExitInterrupted, "interrupted; the ranks have ended, nothing was saved");
   if (const int code = ExitOf(result); code != kExitDone) return code;
   say_notes();
-  return AnswerRun(run, args, result);
+  if (saves && interrupt.requested()) {
+    if (const auto ended = EndOfInterrupted(run, args, result); ended) return *ended;
+  }
+  const int code = AnswerRun(run, args, result);
+  return code == kExitDone && !logged.ok() ? Fail(kExitNegative, Text(logged)) : code;
 }
 
 }  // namespace autocfg::cli

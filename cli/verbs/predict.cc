@@ -15,6 +15,7 @@
 #include "cli/input/service_options.h"
 #include "cli/question/plan_question.h"
 #include "cli/report/prediction_report.h"
+#include "cli/report/trace_file.h"
 #include "cli/study/stored_question.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
@@ -30,7 +31,7 @@ constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 
 struct PredictArgs {
   PlanQuestionArgs question;
-  std::string requests, trace, input, study;
+  std::string requests, trace, trace_ranks, input, study;
   ServiceOptions service;
   bool many = false;  // --requests is given
   bool json = false;
@@ -48,8 +49,10 @@ AnsweredLine AnswerSafely(const std::string& line, PredictorCache& predictors) {
 
 int RunRequests(const PredictArgs& args) {
   std::string given = FirstGiven(args.question);
-  for (const auto& [name, value] :
-       {std::pair("--trace", &args.trace), {"--input", &args.input}, {"--study", &args.study}}) {
+  for (const auto& [name, value] : {std::pair("--trace", &args.trace),
+                                    {"--trace-ranks", &args.trace_ranks},
+                                    {"--input", &args.input},
+                                    {"--study", &args.study}}) {
     if (given.empty() && !value->empty()) given = name;
   }
   if (!given.empty())
@@ -110,9 +113,19 @@ int RunPredict(const PredictArgs& args) {
   auto question = LoadPlanQuestion(args.question, known ? &*known : nullptr);
   if (!question.ok()) return Fail(question.status());
   if (!args.trace.empty()) {
-    if (auto status = CheckWritable(args.trace); !status.ok())
+    if (auto status = CheckTrace(args.trace); !status.ok())
       return Fail(kExitUsage, fmt::format("--trace: {}", Text(status)));
+  } else if (!args.trace_ranks.empty()) {
+    return Fail(kExitUsage, "--trace-ranks: no trace is asked for; give --trace FILE too");
   }
+  const bool to_output = args.trace == kTraceToOutput;
+  if (to_output && args.json) {
+    return Fail(
+        kExitUsage,
+        "--trace: - is standard output, which --json takes; give --trace a file, or leave out --json");
+  }
+  const auto traced = LoadTraceRanks(args.trace_ranks, RankCount(question->plan));
+  if (!traced.ok()) return Fail(traced.status());
   auto predicted = question->predictor.Predict(question->plan);
   if (!predicted.ok()) return Fail(OfOption(predicted.status()));
   for (const auto& note : question->notes) predicted->notes.push_back(note);
@@ -123,8 +136,9 @@ int RunPredict(const PredictArgs& args) {
                              .device = std::nullopt,
                              .cluster = question->about.cluster.name,
                              .slice = std::nullopt};
-    if (auto status = WriteFileAtomically(args.trace, ChromeTrace(trace->program, trace->step.rows, origin));
-        !status.ok())
+    std::vector<TraceRow> rows = trace->step.rows;
+    if (const std::string note = KeepTraceRanks(*traced, question->plan, rows); !note.empty()) Note(note);
+    if (auto status = WriteTrace(args.trace, trace->program, rows, origin); !status.ok())
       return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
   const std::string notes = NotesOf(*predicted, predicted->notes);
@@ -134,7 +148,11 @@ int RunPredict(const PredictArgs& args) {
   } else {
     text = PredictionReport(*predicted, question->about) + notes;
   }
-  if (const int code = Answer(text); code != kExitDone) return code;
+  if (to_output) {
+    fmt::print(stderr, "{}", text);
+  } else if (const int code = Answer(text); code != kExitDone) {
+    return code;
+  }
   return EndOf(*predicted);
 }
 
@@ -156,7 +174,11 @@ void AddPredict(CLI::App& app, Verb& chosen) {
                    "a study (3) or a trial (3/trials/7): the same of its best plan, or of that trial's");
   AddServiceOptions(verb, args->service);
   verb->add_option("--trace", args->trace,
-                   "write the timeline of every rank here (Chrome trace, for Perfetto)");
+                   "write the timeline of the step here (Chrome trace, for Perfetto); - for standard output, "
+                   "the answer then goes to standard error");
+  verb->add_option("--trace-ranks", args->trace_ranks,
+                   "trace these ranks, such as 0,8, or all (default: all if the file stays below 20 MB, else "
+                   "one of each pipeline stage)");
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->callback([args, requests, &chosen] {
     args->many = requests->count() > 0;

@@ -501,13 +501,15 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
       ->capture_default_str();
   verb->add_option("--nodes", args->nodes, "nodes, in place of the number of --cluster");
   verb->add_option("--global-batch", args->global_batch, "sequences per step");
-  verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
+  verb->add_option("--seq-len", args->seq_len,
+                   "tokens per sequence, such as 8192 or 8k (k is 1024; default: the model's max_seq_len)");
   verb->add_option("--precision", args->precision,
                    "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; for predicted and "
                    "emulated clusters also bf16 (default) and fp16");
-  verb->add_option("--space", args->space,
-                   "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; "
-                   "repeatable")
+  verb->add_option(
+          "--space", args->space,
+          "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; ranges "
+          "as in \"tp<=4\" (also >=, <, >), mbs=1-4, recompute=full:*; repeatable")
       ->allow_extra_args(false);
   verb->footer(
       "With --predict-only, --cluster, --nodes, --global-batch and --seq-len take lists, such as --nodes "
@@ -524,7 +526,8 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
       "local) or 0.05; 0 for none");
   verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
   verb->add_option("--max-trials", args->max_trials, "measure at most this many plans");
-  verb->add_option("--time-budget", args->time_budget, "such as 90s, 10m, 1h");
+  verb->add_option("--time-budget", args->time_budget,
+                   "such as 90s, 10m, 2h or 1h30m; a bare number is seconds");
   verb->add_option("--device", args->device,
                    "auto (a GPU where one can be used, else the CPU), cpu, cuda, or paced (emulates "
                    "--cluster on this machine)");

@@ -100,6 +100,9 @@ absl::StatusOr<SizeAsked> LoadSize(const SizeArgs& args) {
                            AssumeTypicalFigures(question.cluster)}) {
     if (!note.empty()) asked.notes.push_back(std::move(note));
   }
+  for (std::string& note : UnitNotes(args.training)) asked.notes.push_back(std::move(note));
+  AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, asked.notes);
+  asked.notes.insert(asked.notes.end(), question.cluster.read_as.begin(), question.cluster.read_as.end());
   return asked;
 }
 
@@ -159,15 +162,17 @@ void AddSize(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option("--days", args->days, "days that the run may take");
   verb->add_option("--cluster", args->cluster,
                    "a preset, such as h100-sxm, or a file; its number of nodes is replaced");
-  verb->add_option("--tokens", args->training.tokens,
-                   "tokens to train, such as 300e9, 300B or 1.5T (default: 20 for each parameter)");
+  verb->add_option(
+      "--tokens", args->training.tokens,
+      "tokens to train, such as 300e9, 300B or 1.5T (k is 1000; default: 20 for each parameter)");
   verb->add_option("--global-batch", args->global_batch,
                    "sequences per step (default: 0.5 to 4 million tokens, by the size of the model)");
-  verb->add_option("--seq-len", args->seq_len,
-                   fmt::format("tokens per sequence (default: {})", kDefaultSeqLen));
+  verb->add_option(
+      "--seq-len", args->seq_len,
+      fmt::format("tokens per sequence, such as 8192 or 8k (k is 1024; default: {})", kDefaultSeqLen));
   verb->add_option("--precision", args->precision, "bf16 (default; on CPUs fp32), fp16, fp32, fp64 or fp8");
   verb->add_option("--price-per-gpu-hour", args->training.price_per_gpu_hour,
-                   "what the run costs, in any currency");
+                   "what the run costs, such as 2.10 or $2.10, in any currency");
   verb->add_option("--engine", args->engine,
                    fmt::format("whose speed is predicted: {}", base::ChoiceText(EngineNames())))
       ->capture_default_str();

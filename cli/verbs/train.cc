@@ -32,11 +32,15 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--input", args->input, "a file of search --output: its model, plan and workload");
   verb->add_option("--steps", args->steps, "steps to train");
   verb->add_option("--global-batch", args->global_batch, "sequences per step (default: dp*mbs)");
-  verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
+  verb->add_option("--seq-len", args->seq_len,
+                   "tokens per sequence, such as 8192 or 8k (k is 1024; default: the model's max_seq_len)");
   verb->add_option("--precision", args->precision,
                    "on the CPU fp32 (default) or fp64; on GPUs bf16 (default) or fp32; with --device dry any "
                    "of four, with paced bf16 by default");
-  verb->add_option("--data", args->data, "tokens: .u16, .u32, else bytes (default: a seeded pattern)");
+  verb->add_option(
+      "--data", args->data,
+      "tokens: .u16, .u32, .bin (of nanoGPT or llm.c), a Megatron .bin with its .idx (or their prefix), "
+      "else bytes (default: a seeded pattern)");
   verb->add_option("--device", args->device,
                    "auto (a GPU where one can be used, else the CPU), cpu, cuda, dry (counts memory, "
                    "computes nothing), or paced (every op takes its modelled time)");
@@ -47,7 +51,7 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--checkpoint", args->checkpoint,
                    "write checkpoints in this directory; the last two are kept");
   verb->add_option("--save-every", args->save_every,
-                   "write a checkpoint every N steps (default: one, after the last step)");
+                   "write a checkpoint every N steps (default: one, after the last step or at Ctrl-C)");
   verb->add_option("--resume", args->resume,
                    "continue from the newest checkpoint of this directory, under any plan; --steps counts "
                    "from the start");
@@ -56,7 +60,16 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   AddOptimizerOptions(verb, args->optimizer);
   verb->add_flag("--json", args->json, "the result as JSON");
   verb->add_option("--trace", args->trace,
-                   "write the timeline of the last step here (Chrome trace, for Perfetto)");
+                   "write the timeline of the last step here (Chrome trace, for Perfetto); - for standard "
+                   "output, all else then goes to standard error");
+  verb->add_option("--trace-steps", args->trace_steps, "trace the last N steps (default: 1)");
+  verb->add_option("--trace-ranks", args->trace_ranks,
+                   "trace these ranks, such as 0,8, or all (default: all if the file stays below 20 MB, else "
+                   "one of each pipeline stage)");
+  verb->add_option(
+      "--log", args->log,
+      "write a row for each step here: loss, gradient norm, time, tokens/s, MFU, memory; .csv or "
+      ".jsonl");
   verb->add_option("--slice", args->slice,
                    "T,P: run the rank at these tensor and pipeline coordinates alone, without its peers");
   verb->callback([args, &chosen] { chosen = [args] { return RunTrain(*args); }; });

@@ -90,6 +90,7 @@ struct ClusterSpec {
   std::vector<NodeGroup> groups = {};
   EngineProfile engine = {};                    // that runs on it, and whose step is predicted
   std::optional<Calibration> calibration = {};  // of one node group; empty: not fitted to measured steps
+  std::vector<std::string> read_as = {};  // how texts with units of its description were read, for notes
 
   bool operator==(const ClusterSpec&) const = default;
 };

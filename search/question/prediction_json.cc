@@ -117,7 +117,7 @@ absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   QuestionParts parts;
   reader.Find("id");
   reader.Size("global_batch", parts.global_batch);
-  reader.Size("seq_len", parts.seq_len);
+  reader.SizeOrText("seq_len", base::Quantity::kSequenceLength, parts.seq_len);
   reader.String("precision", parts.precision);
   reader.String("engine", parts.engine);
   if (double margin = 0; reader.Find("memory_margin") != nullptr) {
@@ -140,7 +140,14 @@ absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   auto plan = ParsePlanJson(*plan_field);
   if (!plan.ok()) return plan.status();
   parts.plan = *std::move(plan);
-  return MakePredictionQuestion(std::move(parts));
+  auto question = MakePredictionQuestion(std::move(parts));
+  if (const Json* text = reader.Find("seq_len"); question.ok() && text != nullptr && text->is_string()) {
+    question->notes.push_back(
+        fmt::format("seq_len: {} is {}", text->get_ref<const std::string&>(),
+                    base::QuantityText(base::Quantity::kSequenceLength,
+                                       static_cast<double>(question->workload.seq_len))));
+  }
+  return question;
 }
 
 AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predictors) {

@@ -73,6 +73,8 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
                              UnknownPrecision(parts.precision));
   }
   question.workload.precision = *precision;
+  question.notes.insert(question.notes.end(), question.cluster.read_as.begin(),
+                        question.cluster.read_as.end());
   question.memory_margin = parts.memory_margin.value_or(DefaultMemoryMargin(question.cluster));
   if (const absl::Status status = CheckMemoryMargin(question.memory_margin); !status.ok())
     return base::InvalidArgument("request", std::string(status.message()));

@@ -57,6 +57,7 @@ struct TraceRow {
   std::int32_t action = 0;  // index in the rank's program
   double start_s = 0;       // since the step began (trainer: since the first rank began it)
   double end_s = 0;
+  std::int32_t step = 0;  // number of the step, from 1; 0: the only one
 };
 
 std::string_view Name(ActionKind kind);  // "forward", "send_activation", ...

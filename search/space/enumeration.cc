@@ -466,7 +466,7 @@ SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const Par
 }
 
 bool SearchSpace::ThinRecompute(std::int64_t most, std::int64_t most_cases, const GoOn& go_on) {
-  if (!recompute_.empty()) return true;
+  if (!recompute_every_) return true;
   Enumeration::Cases cases;
   bool stopped = false;
   std::int64_t looks = 0;
@@ -476,11 +476,12 @@ bool SearchSpace::ThinRecompute(std::int64_t most, std::int64_t most_cases, cons
   };
   const bool counted = Enumeration(*this, {}, counts_on).CountCases(cases).complete;
   if (stopped) return false;
-  // none, full, and every full:K below the layers of the stage
-  const auto plans = [&cases](std::int64_t step) {
+  // those that are named or none, full, and every full:K below the layers of the stage
+  const auto values = static_cast<std::int64_t>(recompute_.size()) + 1;
+  const auto plans = [&cases, values](std::int64_t step) {
     std::int64_t sum = 0;
     for (const auto& [layers, count] : cases)
-      sum += count * (2 + std::max<std::int64_t>(layers - 1, 0) / step);
+      sum += count * (values + std::max<std::int64_t>(layers - 1, 0) / step);
     return sum;
   };
   if (counted && plans(1) <= most) return true;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "search/space/axis_ranges.h"
 
 namespace autocfg {
 namespace {
@@ -71,14 +72,19 @@ bool IsVariant(const PlanOption& option) {
 absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts) {
   AxisValues space;
   for (const std::string& text : texts) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-      return Bad(fmt::format("'{}' is not AXIS=V1,V2, such as tp=1,2", text));
-    std::string axis = text.substr(0, equals);
+    const auto sign = text.find_first_of("=<>");
+    if (sign == std::string::npos || sign == 0 || sign + 1 == text.size())
+      return Bad(fmt::format("'{}' is not AXIS=V1,V2, such as tp=1,2, nor a bound, such as tp<=4", text));
+    std::string axis = text.substr(0, sign);
+    const bool bound = text[sign] != '=';
+    if (const char next = text[sign + 1]; !bound && (next == '<' || next == '>')) {
+      return Bad(fmt::format("'{}' has its signs the wrong way round; write {}{}={}", text, axis, next,
+                             std::string_view(text).substr(sign + 2)));
+    }
     if (std::any_of(space.begin(), space.end(), [&](const auto& known) { return known.first == axis; }))
       return Bad(fmt::format("{} is named twice; give all its values at once", axis));
     std::vector<std::string> values;
-    for (std::size_t start = equals + 1; start <= text.size();) {
+    for (std::size_t start = bound ? sign : sign + 1; start <= text.size();) {
       const std::size_t comma = std::min(text.find(',', start), text.size());
       if (comma == start) return Bad(fmt::format("'{}' has an empty value", text));
       values.push_back(text.substr(start, comma - start));
@@ -90,10 +96,32 @@ absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts
   return space;
 }
 
-absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<std::string>& values) {
+std::vector<std::int64_t> SearchSpace::DefaultSizes(const PlanOption& option) const {
+  const std::string_view name = option.name;
+  if (name == "mbs") return Divisors(workload_.global_batch);
+  if (name == "vpp") return Divisors(model_.layers);
+  std::vector<std::int64_t> sizes = Divisors(ranks_);
+  if (name == "dp_shard") std::erase(sizes, 1);  // shards nothing
+  return sizes;
+}
+
+absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<std::string>& given) {
+  absl::StatusOr<std::vector<std::string>> values = given;
+  if (std::any_of(given.begin(), given.end(),
+                  [&](const std::string& value) { return IsRange(option, value); })) {
+    const bool sized = option.form == OptionForm::kSize;
+    values = ExpandRanges(option, given, sized ? DefaultSizes(option) : std::vector<std::int64_t>());
+    if (!values.ok()) return values.status();
+    ranges_.push_back(RangeText(option, given, *values));
+  }
   // Each value in a layout in which every option has something to act on.
   std::vector<ParallelPlan> plans;
-  for (const std::string& value : values) {
+  bool every_recompute = false;
+  for (const std::string& value : *values) {
+    if (option.name == "recompute" && value == kEveryFull) {
+      every_recompute = true;
+      continue;
+    }
     ParallelPlan plan;
     plan.tp = plan.pp = plan.dp = 2;
     if (absl::Status status = option.parse(option, value, plan); !status.ok())
@@ -139,7 +167,12 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     SortUnique(explicit_splits_);
   }
   if (name == "recompute") {
-    for (const ParallelPlan& plan : plans) recompute_.push_back({plan.recompute, plan.recompute_layers});
+    recompute_every_ = every_recompute;
+    recompute_.clear();
+    for (const ParallelPlan& plan : plans) {
+      if (!every_recompute || plan.recompute != Recompute::kFull)
+        recompute_.push_back({plan.recompute, plan.recompute_layers});
+    }
     SortRecompute(recompute_);
   }
   if (name == "tp") MoveAsideUnusable(tp_, &MeshOptions::tp);
@@ -236,6 +269,7 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
   space.workload_ = workload;
   space.options_ = options;
   space.ranks_ = ranks;
+  space.recompute_option_ = FindPlanOption("recompute", options.table);
   space.tp_ = space.pp_ = space.dp_ = Divisors(ranks);
   space.micro_batch_ = Divisors(workload.global_batch);
   space.virtual_stages_ = Divisors(model.layers);
@@ -297,22 +331,19 @@ std::vector<SearchSpace::SplitChoice> SearchSpace::SplitChoices(std::int64_t pp,
 std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention attention,
                                                                        std::int64_t most_layers) const {
   std::vector<RecomputeValue> values;
-  if (recompute_.empty()) {
-    values.push_back({Recompute::kNone, 0});
-    for (std::int64_t k = recompute_step_; k < most_layers; k += recompute_step_)
-      values.push_back({Recompute::kFull, k});
-    values.push_back({Recompute::kFull, 0});
-    return values;
-  }
-  const PlanOption& option = *FindPlanOption("recompute", options_.table);
   for (RecomputeValue value : recompute_) {
     ParallelPlan plan{
         {}, {.recompute = value.mode, .attention = attention}, {.recompute_layers = value.layers}};
-    if (!option.redundant(plan).empty()) value = {};
+    if (value.mode != Recompute::kNone && !recompute_option_->redundant(plan).empty()) value = {};
     if (most_layers > 0 && value.layers == most_layers) value.layers = 0;
     values.push_back(value);
   }
-  SortRecompute(values);
+  if (values.size() > 1) SortRecompute(values);
+  if (recompute_every_) {  // the last values in their order
+    for (std::int64_t k = recompute_step_; k < most_layers; k += recompute_step_)
+      values.push_back({Recompute::kFull, k});
+    values.push_back({Recompute::kFull, 0});
+  }
   return values;
 }
 

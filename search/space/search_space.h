@@ -29,8 +29,9 @@ struct SpaceOptions {
   PlanOptionTable table = PlanOptions();
 };
 
-// Parses "AXIS=V1,V2", such as "tp=1,2". InvalidArgument, with the subject "space": a text of another form,
-// an empty value, an axis named twice. Axes and values are checked by SearchSpace::Create.
+// Parses "AXIS=V1,V2", such as "tp=1,2", and bounds, such as "tp<=4", whose value is "<=4". InvalidArgument,
+// with the subject "space": a text of another form, an empty value, an axis named twice. Axes and values are
+// checked by SearchSpace::Create.
 absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts);
 
 class SearchSpace {
@@ -43,6 +44,10 @@ class SearchSpace {
   // recompute none, full and full:K for every K below the layers of the plan's largest stage (of an even
   // spread, rounded up, under split=auto); every other option its default, or all values if its row says so
   // (PlanOption::searched, needs_hiding).
+  //
+  // A value may be a range (axis_ranges.h): "1-4", or alone "<=4", ">=2", "<8", ">1". Of a size it holds those
+  // that the axis takes if it is not named (dp_shard: divisors of `ranks`), else the choices of the row.
+  // recompute also takes "full:*": full:K for every K as above, and full.
   //
   // InvalidArgument, with the subject "space", names an unknown axis (with the nearest names), an axis named
   // twice, a value that it does not take, sizes none of which make up `ranks`, or schedules none of which go
@@ -69,6 +74,9 @@ class SearchSpace {
   // remain. Returns false, without effect, once `go_on` has.
   bool ThinRecompute(std::int64_t most, std::int64_t most_cases, const GoOn& go_on = {});
   std::int64_t RecomputeStep() const { return recompute_step_; }  // 1: every K
+
+  // What each range was read as: "tp<=4 is tp=1,2,4".
+  const std::vector<std::string>& RangeTexts() const { return ranges_; }
 
   // Called with an illegal plan and the first rule that it breaks, in the order of the space. Before all
   // others, once for each size that divides no layout of all ranks, with the other sizes at 1. Returns
@@ -164,7 +172,9 @@ class SearchSpace {
     bool leaves_out_covered = false;  // PlanOption::covered
   };
 
-  absl::Status SetAxis(const PlanOption& option, const std::vector<std::string>& values);
+  absl::Status SetAxis(const PlanOption& option, const std::vector<std::string>& given);
+  // The sizes that an axis of sizes has if it is not named, ascending; of dp_shard, the divisors of `ranks`.
+  std::vector<std::int64_t> DefaultSizes(const PlanOption& option) const;
   void SetScheduleDefaults();
   void SetVariantDefaults();
   absl::Status CheckCombinations() const;
@@ -184,9 +194,13 @@ class SearchSpace {
   std::vector<Schedule> schedules_;
   bool even_ = true, auto_ = true;
   std::vector<std::vector<std::int64_t>> explicit_splits_;
-  std::vector<RecomputeValue> recompute_;  // as named; empty: all
-  std::int64_t recompute_step_ = 1;        // of full:K, if all
-  std::vector<VariantAxis> variants_;      // in the order of the table
+  std::vector<RecomputeValue> recompute_ = {
+      RecomputeValue{}};             // beside every full:K, if those are in the space
+  bool recompute_every_ = true;      // every full:K, and full
+  std::int64_t recompute_step_ = 1;  // of full:K, if all
+  const PlanOption* recompute_option_ = nullptr;
+  std::vector<std::string> ranges_;
+  std::vector<VariantAxis> variants_;  // in the order of the table
 };
 
 // Returns the names of the options that a search leaves at their default, unless `named` names them.

@@ -97,6 +97,7 @@ std::string Arguments(const TraceRow& row, const Action& action) {
   std::string text = fmt::format(R"("action":{},"kind":"{}")", row.action, Name(action.kind));
   if (action.stage >= 0) text += fmt::format(R"(,"stage":{})", action.stage);
   if (action.microbatch >= 0) text += fmt::format(R"(,"microbatch":{})", action.microbatch);
+  if (row.step > 0) text += fmt::format(R"(,"step":{})", row.step);
   return text;
 }
 
@@ -155,8 +156,9 @@ std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows, 
     const auto idle_until = [&](std::int64_t until) {
       if (free < until) writer.Event("idle", "idle", "white", rank, thread, free, until, "");
     };
-    std::sort(of_lane.begin(), of_lane.end(),
-              [](const TraceRow* a, const TraceRow* b) { return a->action < b->action; });
+    std::sort(of_lane.begin(), of_lane.end(), [](const TraceRow* a, const TraceRow* b) {
+      return std::pair(a->step, a->action) < std::pair(b->step, b->action);
+    });
     for (const TraceRow* row : of_lane) {
       const Action& action =
           program.ranks.at(static_cast<std::size_t>(rank)).at(static_cast<std::size_t>(row->action));

@@ -29,13 +29,13 @@ struct TraceOrigin {
 // Returns a JSON object with `traceEvents`. Each rank that has rows is a process, named with its stages; each
 // of its lanes is a thread. Every row is a complete event ("X"; `ts` and `dur` in microseconds, to the
 // nanosecond) named ToString(action). Its arguments are the action's index in the rank's program, its kind,
-// and its stage and microbatch if it has them.
+// and its stage, microbatch and step if it has them.
 //
 // `otherData` is {"plan", "kind", "device", "cluster", "slice": {"tensor", "pipeline"}}; the last three are
 // null if absent. Each process is labelled with its kind, and if it is a slice. Names do not depend on the
 // kind, so that traces can be joined on them.
 //
-// In the compute lane, and in every other lane that has rows, "idle" events fill the gaps between the step's
+// In the compute lane, and in every other lane that has rows, "idle" events fill the gaps between the steps'
 // begin (0, or the first row's start if earlier) and its end (the last end of all rows). Events of one lane
 // do not overlap: an action issued before the previous one ended starts at that end.
 //

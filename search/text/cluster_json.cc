@@ -59,6 +59,38 @@ constexpr std::array<EfficiencyField, 10> kEfficiencies = {
      {"optimizer", &DeviceEfficiency::optimizer},
      {"data_exposed", &DeviceEfficiency::data_exposed}}};
 
+// Fields that also take a text with a unit, at any depth of the object.
+struct TextField {
+  std::string_view name;
+  base::Quantity quantity;
+};
+constexpr std::array<TextField, 10> kTextFields = {
+    {{"intra_node_bytes_per_s", base::Quantity::kBytesPerSecond},
+     {"inter_node_bytes_per_s", base::Quantity::kBytesPerSecond},
+     {"memory_bytes_per_s", base::Quantity::kBytesPerSecond},
+     {"memory_bytes", base::Quantity::kBytes},
+     {"overhead_bytes", base::Quantity::kBytes},
+     {"fp64", base::Quantity::kFlopsPerSecond},
+     {"fp32", base::Quantity::kFlopsPerSecond},
+     {"bf16", base::Quantity::kFlopsPerSecond},
+     {"fp16", base::Quantity::kFlopsPerSecond},
+     {"fp8", base::Quantity::kFlopsPerSecond}}};
+
+const TextField* FindTextField(std::string_view name) {
+  for (const TextField& field : kTextFields) {
+    if (field.name == name) return &field;
+  }
+  return nullptr;
+}
+
+// Read a field of kTextFields.
+void NumberOrText(base::FieldReader& reader, std::string_view name, double& value) {
+  reader.NumberOrText(name, FindTextField(name)->quantity, value);
+}
+void SizeOrText(base::FieldReader& reader, std::string_view name, std::int64_t& value, std::int64_t least) {
+  reader.SizeOrText(name, FindTextField(name)->quantity, value, least);
+}
+
 struct RateField {
   const char* name;
   double DeviceSpec::*member;
@@ -72,7 +104,11 @@ constexpr std::array<RateField, 5> kRates = {{{"fp64", &DeviceSpec::flops_per_s_
 // Reads a number that must be positive if present.
 void Positive(base::FieldReader& reader, const char* name, double& value) {
   const bool given = reader.Find(name) != nullptr;
-  reader.Number(name, value);
+  if (FindTextField(name) != nullptr) {
+    NumberOrText(reader, name, value);
+  } else {
+    reader.Number(name, value);
+  }
   if (given && value == 0) {
     reader.Invalid(fmt::format("{} is 0; it must be positive; leave it out if unknown", name));
   }
@@ -92,7 +128,7 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   reader.Require("memory_bytes");
   reader.String("name", device.name);
   reader.Named("kind", device.kind, ParseDeviceKind, DeviceKindNames());
-  reader.Size("memory_bytes", device.memory_bytes);
+  SizeOrText(reader, "memory_bytes", device.memory_bytes, 1);
   Positive(reader, "memory_bytes_per_s", device.memory_bytes_per_s);
   if (const Json* rates = reader.Find("flops_per_s"); rates != nullptr) {
     base::FieldReader rate("cluster", *rates, "device: flops_per_s");
@@ -101,7 +137,7 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   }
   reader.Size("multiprocessors", device.multiprocessors);
   if (reader.Find("overhead_bytes") != nullptr) {
-    reader.Size("overhead_bytes", device.overhead_bytes.emplace(), 0);
+    SizeOrText(reader, "overhead_bytes", device.overhead_bytes.emplace(), 0);
   }
   if (const Json* efficiency = reader.Find("efficiency"); efficiency != nullptr) {
     base::FieldReader fractions("cluster", *efficiency, "device: efficiency");
@@ -194,6 +230,22 @@ absl::StatusOr<NodeGroup> PresetGroup(std::string_view name) {
                                                base::DidYouMeanPreset(name, known)));
 }
 
+// Returns how each text with a unit, at any depth, was read: "memory_bytes: 80GB is 80,000,000,000 bytes".
+std::vector<std::string> UnitNotes(const Json& cluster) {
+  std::vector<std::string> notes;
+  if (!cluster.is_object()) return notes;
+  for (const auto& [name, value] : cluster.items()) {
+    for (std::string& note : UnitNotes(value)) notes.push_back(std::move(note));
+    const TextField* const field = FindTextField(name);
+    if (field == nullptr || !value.is_string()) continue;
+    const auto& text = value.get_ref<const std::string&>();
+    const auto parsed = base::ParseQuantity(field->quantity, text);
+    if (parsed.ok())
+      notes.push_back(fmt::format("{}: {} is {}", name, text, base::QuantityText(field->quantity, *parsed)));
+  }
+  return notes;
+}
+
 }  // namespace
 
 absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
@@ -228,7 +280,7 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
     if (!cluster.local) {
       Positive(reader, field.name, group.*field.member);
     } else {
-      reader.Number(field.name, group.*field.member);
+      NumberOrText(reader, field.name, group.*field.member);
     }
   }
   for (const TimeField& field : kTimes) Optional(reader, field.name, group.*field.member);
@@ -241,6 +293,7 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
   if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   cluster.groups.push_back(std::move(group));
+  cluster.read_as = UnitNotes(json);
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
   return cluster;
 }

@@ -4,6 +4,10 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
+
+#include "cli/report/trace_file.h"
+#include "search/text/cluster_json.h"
 
 namespace autocfg::cli {
 namespace {
@@ -36,6 +40,52 @@ TEST(TrainDisplay, NonFiniteValuesHaveNoSign) {
   TrainDisplay(false, true, 1, {8, 16, *ParsePrecision("fp32")}).Step(0, progress);
   const std::string table = testing::internal::GetCapturedStdout();
   EXPECT_NE(table.find("       1           nan          -inf "), std::string::npos) << table;
+}
+
+TEST(TrainDisplay, ShowsMemoryAndTheShareOfThePeak) {
+  RunRates rates;
+  rates.model = {.layers = 2, .hidden = 64, .heads = 2, .vocab = 128, .max_seq_len = 16};
+  FillDefaults(rates.model, 0);
+  rates.cluster = *PresetCluster("a100-80gb-sxm:1x1");
+  v1::Progress progress;
+  progress.set_step(2);
+  progress.set_step_time_s(1e-6);
+  progress.set_peak_memory_bytes(3 << 20);
+  const StepFigures figures = FiguresOf(progress, false, {8, 16, *ParsePrecision("bf16")}, rates);
+  EXPECT_FALSE(figures.loss.has_value());
+  EXPECT_EQ(figures.memory_bytes, 3 << 20);
+  ASSERT_TRUE(figures.mfu.has_value());
+  EXPECT_NEAR(*figures.mfu, *figures.model_flops_per_s_per_gpu / 312e12, 1e-3 * *figures.mfu);
+}
+
+TEST(KeepTraceRanks, KeepsAllOfASmallTraceAndOneOfEachStageOfALargeOne) {
+  ParallelPlan plan;
+  plan.tp = 2;
+  plan.pp = 3;
+  const auto rows_of = [](std::int32_t ranks, std::int32_t each) {
+    std::vector<TraceRow> rows;
+    for (std::int32_t rank = 0; rank < ranks; ++rank) {
+      for (std::int32_t i = 0; i < each; ++i) rows.push_back({.rank = rank, .action = i});
+    }
+    return rows;
+  };
+  const auto ranks_in = [](const std::vector<TraceRow>& rows) {
+    std::set<std::int32_t> ranks;
+    for (const TraceRow& row : rows) ranks.insert(row.rank);
+    return ranks;
+  };
+  std::vector<TraceRow> rows = rows_of(6, 10'000);
+  EXPECT_EQ(KeepTraceRanks({}, plan, rows), "");
+  EXPECT_EQ(rows.size(), kMostTraceRows);
+  rows = rows_of(6, 10'001);
+  EXPECT_NE(KeepTraceRanks({}, plan, rows), "");
+  EXPECT_EQ(ranks_in(rows).size(), 3u);
+  rows = rows_of(6, 25'000);
+  EXPECT_NE(KeepTraceRanks({}, plan, rows), "");
+  EXPECT_EQ(ranks_in(rows).size(), 2u) << "the first and the last stage";
+  rows = rows_of(6, 25'000);
+  EXPECT_EQ(KeepTraceRanks(std::vector<std::int32_t>{1, 5}, plan, rows), "");
+  EXPECT_EQ(ranks_in(rows), (std::set<std::int32_t>{1, 5})) << "as asked, whatever the size";
 }
 
 TEST(TrainReport, ReportsOnlyMeasuredValues) {

@@ -100,6 +100,62 @@ TEST(Predict, JsonEqualsTheRequestsAnswer) {
   EXPECT_EQ(alone["notes"], Json::array());
 }
 
+// Texts with units are repeated as they were read.
+TEST(Predict, TakesInputsAsPeopleWriteThem) {
+  const ScratchDirectory home;
+  const auto cluster = home.Write("c.json", R"({"device": "h100-sxm", "nodes": 2, "gpus_per_node": 8,
+      "intra_node_bytes_per_s": "450GB/s", "inter_node_bytes_per_s": "400Gb/s"})");
+  const auto ask = [&](const std::string& file, const std::string& seq_len) {
+    return RunAutocfg(home, {"predict", "--model", "llama3-8b", "--cluster", file, "--global-batch", "64",
+                             "--plan", "tp=8,dp=2", "--json", "--seq-len", seq_len});
+  };
+  const auto written = ask(cluster, "8k");
+  ASSERT_EQ(written.exit_code, 0) << written.err;
+  const Json answer = Json::parse(written.out);
+  EXPECT_THAT(
+      answer["notes"].get<std::vector<std::string>>(),
+      testing::IsSupersetOf({"--seq-len: 8k is 8,192 tokens", "inter_node_bytes_per_s: 400Gb/s is 50 GB/s",
+                             "intra_node_bytes_per_s: 450GB/s is 450 GB/s"}));
+  const auto numbers = home.Write("n.json", R"({"device": "h100-sxm", "nodes": 2, "gpus_per_node": 8,
+      "intra_node_bytes_per_s": 450e9, "inter_node_bytes_per_s": 50e9})");
+  EXPECT_EQ(Json::parse(ask(numbers, "8192").out)["step_time_s"], answer["step_time_s"]);
+}
+
+TEST(Predict, SearchesRangesAndRepeatsThem) {
+  const ScratchDirectory home;
+  const auto search = [&](std::vector<std::string> space) {
+    std::vector<std::string> args = {"search",
+                                     "--predict-only",
+                                     "--model",
+                                     "gpt2-124m",
+                                     "--cluster",
+                                     "h100-sxm:1x8",
+                                     "--global-batch",
+                                     "16",
+                                     "--tokens",
+                                     "1T",
+                                     "--price-per-gpu-hour",
+                                     "$2.10",
+                                     "--json"};
+    args.insert(args.end(), space.begin(), space.end());
+    const auto finished = RunAutocfg(home, args);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return Json::parse(finished.out);
+  };
+  const Json ranges = search({"--space", "tp<=2", "--space", "mbs=1-4", "--space", "recompute=full:*"});
+  EXPECT_THAT(ranges["notes"].get<std::vector<std::string>>(),
+              testing::IsSupersetOf({"--space: tp<=2 is tp=1,2", "--space: mbs=1-4 is mbs=1,2,4",
+                                     "--space: recompute=full:* is recompute=full:1,full:2,...,full",
+                                     "--tokens: 1T is 1,000,000,000,000 tokens",
+                                     "--price-per-gpu-hour: $2.10 is 2.1, in any currency"}));
+  EXPECT_EQ(ranges["training"]["tokens"], 1e12);
+  const Json listed = search({"--space", "tp=1,2", "--space", "mbs=1,2,4", "--space",
+                              "recompute=full,full:1,full:2,full:3,full:4,full:5,full:6,full:7,full:8,full:9,"
+                              "full:10,full:11"});
+  EXPECT_EQ(ranges["best"]["plan"], listed["best"]["plan"]);
+  EXPECT_EQ(ranges["counts"]["predicted"], listed["counts"]["predicted"]);
+}
+
 TEST(Predict, TextFitsOneScreen) {
   const ScratchDirectory home;
   const auto finished = RunAutocfg(home, Ask("predict", kFits));

@@ -140,14 +140,16 @@ TEST_F(ResumeTest, RefusesAnotherRunInOneLine) {
                      {ckpt_ + " holds checkpoints", "--resume " + ckpt_});
 }
 
-TEST_F(ResumeTest, InterruptedRunSaysWhatIsKept) {
+TEST_F(ResumeTest, InterruptedRunSaysWhereItContinues) {
   ProgramProcess run(home_, Train("tp=1", "1000000", {"--checkpoint", ckpt_, "--save-every", "1"}));
   while (run.running() && !std::filesystem::exists(ckpt_ + "/step-2"))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   run.Signal(SIGINT);
   const Finished finished = run.Wait();
   EXPECT_EQ(finished.exit_code, 130);
-  EXPECT_THAT(finished.err, HasSubstr("nothing was saved after the last checkpoint in " + ckpt_));
+  EXPECT_THAT(finished.err,
+              AllOf(HasSubstr("interrupted after step "), HasSubstr("; saved " + ckpt_ + "/step-"),
+                    HasSubstr("continue with --resume " + ckpt_)));
 }
 
 }  // namespace

@@ -120,6 +120,28 @@ TEST_F(LauncherChannelTest, RejectsRepliesToAnotherGathering) {
   }
 }
 
+TEST_F(LauncherChannelTest, KnowsRequestsToStop) {
+  ASSERT_TRUE(WriteFrame(launcher(), RunSpecFor(0, 1)).ok());
+  LauncherChannel channel(rank());
+  EXPECT_FALSE(channel.StopRequested()) << "and it does not wait for one";
+  v1::LauncherMessage stop, reply;
+  stop.mutable_stop();
+  reply.mutable_gather_reply()->set_name("x");
+  reply.mutable_gather_reply()->add_values(std::string("a"));
+  ASSERT_TRUE(WriteFrame(launcher(), stop).ok());
+  ASSERT_TRUE(WriteFrame(launcher(), reply).ok());
+  EXPECT_EQ(channel.AllGather("x", "a").size(), 1u) << "a request may come before a reply";
+  EXPECT_TRUE(channel.StopRequested());
+  EXPECT_TRUE(channel.StopRequested()) << "once asked, for good";
+}
+
+TEST_F(LauncherChannelTest, RejectsMessagesThatNothingAskedFor) {
+  ASSERT_TRUE(WriteFrame(launcher(), RunSpecFor(0, 1)).ok());
+  LauncherChannel channel(rank());
+  ASSERT_TRUE(WriteFrame(launcher(), RunSpecFor(0, 1)).ok());
+  EXPECT_THROW(channel.StopRequested(), CommError);
+}
+
 TEST_F(LauncherChannelTest, RejectsRunSpecWithInvalidRank) {
   ASSERT_TRUE(WriteFrame(launcher(), RunSpecFor(2, 2)).ok());
   EXPECT_EQ(WhatItThrows(rank()), "the run spec is for rank 2 of 2");

@@ -109,6 +109,7 @@ TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
   c.resume_path = spec.resume_path();
   c.memory_capacity_bytes = spec.memory_capacity_bytes();
   c.trace = spec.trace();
+  c.trace_steps = std::max<std::int64_t>(spec.trace_steps(), 1);
   c.record_breakdown = spec.record_breakdown();
   if (spec.has_slice()) c.slice = SliceCoordinates{spec.slice().tensor(), spec.slice().pipeline()};
   c.op_times = ParseOpTimes(spec);

@@ -38,7 +38,8 @@ struct TrainConfig {
   std::int64_t save_every = 0;             // steps from checkpoint to checkpoint; 0: one, at the end
   std::string resume_path;                 // checkpoint, or directory of them; empty: starts at step 0
   std::int64_t memory_capacity_bytes = 0;  // 0: unlimited
-  bool trace = false;                      // the result contains the trace rows of the last step
+  bool trace = false;                      // the result contains the trace rows of the last steps
+  std::int64_t trace_steps = 1;            // how many
   bool record_breakdown = false;           // of the last untimed step
   std::optional<SliceCoordinates> slice;   // every process of the job runs this rank of the plan alone
   // Times of all ops that a rank issues; only for the paced device.

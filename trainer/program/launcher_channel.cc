@@ -84,15 +84,31 @@ std::vector<std::string> LauncherChannel::AllGather(std::string_view name, std::
   message.mutable_gather_request()->set_value(std::string(bytes));
   Send(message);
   v1::LauncherMessage reply;
-  if (absl::Status status = ReadFrame(fd_, reply); !status.ok()) {
-    ThrowStatus("lost the launcher while gathering", status);
-  }
+  do {  // a request to stop may come before the reply
+    if (absl::Status status = ReadFrame(fd_, reply); !status.ok()) {
+      ThrowStatus("lost the launcher while gathering", status);
+    }
+    stop_requested_ = stop_requested_ || reply.has_stop();
+  } while (reply.has_stop());
   const v1::GatherReply& gathered = reply.gather_reply();
   if (!reply.has_gather_reply() || gathered.name() != name || gathered.values_size() != size()) {
     throw CommError(
         fmt::format("the launcher's reply does not match the gathering of '{}' from {} ranks", name, size()));
   }
   return {gathered.values().begin(), gathered.values().end()};
+}
+
+bool LauncherChannel::StopRequested() {
+  pollfd socket{fd_, POLLIN, 0};
+  while (!stop_requested_ && ::poll(&socket, 1, 0) > 0) {
+    v1::LauncherMessage message;
+    if (absl::Status status = ReadFrame(fd_, message); !status.ok()) {
+      ThrowStatus("lost the launcher", status);
+    }
+    if (!message.has_stop()) throw CommError("the launcher sent a message that nothing asked for");
+    stop_requested_ = true;
+  }
+  return stop_requested_;
 }
 
 void LauncherChannel::Send(const v1::RankMessage& message) {

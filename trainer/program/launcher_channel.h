@@ -29,6 +29,10 @@ class LauncherChannel final : public Rendezvous {
   int size() const override { return run_spec_.world_size(); }
   std::vector<std::string> AllGather(std::string_view name, std::string_view bytes) override;
 
+  // Returns whether the launcher has asked the run to stop. Does not wait. Throws CommError if the launcher
+  // sent anything else, or is gone.
+  bool StopRequested();
+
   // Sends a message, a result in parts. Throws CommError if the launcher is gone, std::length_error if the
   // message exceeds the limits of proto/rank_messages.h. AllGather throws the same.
   void Send(const v1::RankMessage& message);
@@ -37,6 +41,7 @@ class LauncherChannel final : public Rendezvous {
   struct Watcher;
   int fd_;
   v1::RunSpec run_spec_;
+  bool stop_requested_ = false;
   std::unique_ptr<Watcher> watcher_;
 };
 

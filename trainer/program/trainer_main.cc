@@ -100,12 +100,14 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
     const TrainConfig config = ParseTrainSpec(spec.train());
     CheckTrainConfig(config, spec.world_size());
     Backend backend = CreateTrainBackend(DeviceOf(spec), channel, config);
-    *message.mutable_train_result() =
-        Train(config, spec.rank(), spec.world_size(), backend, [&](const v1::Progress& progress) {
+    *message.mutable_train_result() = Train(
+        config, spec.rank(), spec.world_size(), backend,
+        [&](const v1::Progress& progress) {
           v1::RankMessage report;
           *report.mutable_progress() = progress;
           channel.Send(report);
-        });
+        },
+        [&] { return channel.StopRequested(); });
   } else {
     Backend backend = CreateBackend(DeviceOf(spec), channel);
     *message.mutable_calibrate_result() =

@@ -1,20 +1,16 @@
 #include "trainer/run/data.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <system_error>
+#include <array>
 #include <vector>
 
+#include "base/text.h"
 #include "trainer/checkpoint/checksum.h"
-#include "trainer/checkpoint/file.h"
 #include "trainer/layout/errors.h"
 #include "trainer/model/initialize.h"
+#include "trainer/run/token_file.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -24,22 +20,13 @@ constexpr std::int64_t kIdentityBytes = 1 << 20;
 class FileSource final : public TokenSource {
  public:
   FileSource(const std::string& path, std::int64_t seq_len, std::int64_t vocab)
-      : file_(File::OpenToRead(path)), seq_len_(seq_len), vocab_(vocab) {
-    width_ = path.ends_with(".u16") ? 2 : path.ends_with(".u32") ? 4 : 1;
-    const std::int64_t bytes = file_.Size();
-    if (bytes == 0) throw BadInput(fmt::format("data file {} is empty", path));
-    if (bytes % width_ != 0) {
-      throw BadInput(fmt::format("data file {} has {} bytes, which is not a whole number of {}-byte tokens",
-                                 path, bytes, width_));
-    }
-    count_ = bytes / width_;
-  }
+      : tokens_(OpenTokens(path)), seq_len_(seq_len), vocab_(vocab) {}
 
   void Read(std::int64_t sequence, std::span<std::int32_t> tokens) override {
-    const auto start = static_cast<__int128>(sequence) * seq_len_ % count_;
+    const auto start = static_cast<__int128>(sequence) * seq_len_ % tokens_.count;
     std::int64_t offset = static_cast<std::int64_t>(start);
     for (std::size_t done = 0; done < tokens.size();) {
-      const std::int64_t count = std::min<std::int64_t>(count_ - offset, tokens.size() - done);
+      const std::int64_t count = std::min<std::int64_t>(tokens_.count - offset, tokens.size() - done);
       ReadStretch(offset, tokens.subspan(done, count));
       done += count;
       offset = 0;
@@ -47,35 +34,44 @@ class FileSource final : public TokenSource {
   }
 
   std::string Identity() const override {
-    std::vector<char> start(static_cast<std::size_t>(std::min(count_ * width_, kIdentityBytes)));
-    file_.ReadAt(0, start.data(), static_cast<std::int64_t>(start.size()));
+    const std::int64_t bytes = std::min(tokens_.count * tokens_.width, kIdentityBytes);
+    std::vector<char> start(static_cast<std::size_t>(bytes));
+    tokens_.file.ReadAt(tokens_.offset, start.data(), bytes);
     Checksum checksum;
-    checksum.Add(start.data(), static_cast<std::int64_t>(start.size()));
-    return fmt::format("{} tokens of {} bytes, {:016x}", count_, width_, checksum.Value());
+    checksum.Add(start.data(), bytes);
+    return fmt::format("{} tokens of {} bytes, {:016x}", tokens_.count, tokens_.width, checksum.Value());
+  }
+
+  std::string Description() const override {
+    return fmt::format("data: {} is taken as {}: {} tokens", base::Printable(tokens_.file.path()),
+                       tokens_.form, base::CountText(tokens_.count));
   }
 
  private:
+  // Reads at offsets, not through a mapping: a file that is truncated meanwhile is an error, not a signal.
   void ReadStretch(std::int64_t offset, std::span<std::int32_t> tokens) {
-    bytes_.resize(tokens.size() * width_);
-    file_.ReadAt(offset * width_, bytes_.data(), static_cast<std::int64_t>(bytes_.size()));
+    const int width = tokens_.width;
+    bytes_.resize(tokens.size() * width);
+    tokens_.file.ReadAt(tokens_.offset + offset * width, bytes_.data(),
+                        static_cast<std::int64_t>(bytes_.size()));
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       std::uint32_t token = 0;
-      for (int b = width_ - 1; b >= 0; --b) token = token << 8 | bytes_[i * width_ + b];
+      for (int b = width - 1; b >= 0; --b) token = token << 8 | bytes_[i * width + b];
       if (token >= static_cast<std::uint64_t>(vocab_)) {
+        const auto value = tokens_.is_signed ? static_cast<std::int64_t>(static_cast<std::int32_t>(token))
+                                             : static_cast<std::int64_t>(token);
         throw BadInput(
             fmt::format("token {} at position {} of data file {} is outside the vocabulary of {}; give "
                         "a file of this model's tokens",
-                        token, offset + static_cast<std::int64_t>(i), file_.path(), vocab_));
+                        value, offset + static_cast<std::int64_t>(i), tokens_.file.path(), vocab_));
       }
       tokens[i] = static_cast<std::int32_t>(token);
     }
   }
 
-  File file_;
+  const TokenFile tokens_;
   const std::int64_t seq_len_;
   const std::int64_t vocab_;
-  int width_ = 1;
-  std::int64_t count_ = 0;
   std::vector<unsigned char> bytes_;
 };
 
@@ -103,6 +99,7 @@ class PatternSource final : public TokenSource {
   }
 
   std::string Identity() const override { return "the pattern of the seed"; }
+  std::string Description() const override { return ""; }
 
  private:
   const std::array<std::uint32_t, 2> key_;

@@ -22,11 +22,14 @@ class TokenSource {
   // Returns a text that tells the tokens from those of other sources, wherever they are stored. A file's is
   // its length, the size of a token and a checksum of its first MiB.
   virtual std::string Identity() const = 0;
+
+  // Returns what the tokens are, for the user: "data: x.bin is taken as uint16 tokens, ...: 12 tokens"; empty
+  // for a pattern.
+  virtual std::string Description() const = 0;
 };
 
-// Opens a file of bytes, or of little-endian 16- or 32-bit ids if its name ends in .u16 or .u32. Sequence n
-// takes the tokens (n S + i) mod N. Reads only the requested parts. Throws BadInput, which names the file, if
-// it is unreadable or empty, has fewer than two tokens, or ends within a token.
+// Opens a file of tokens, in any form of token_file.h. Sequence n takes the tokens (n S + i) mod N. Reads only
+// the requested parts. Throws BadInput, which names the file, if it is unreadable, empty, or not of its form.
 std::unique_ptr<TokenSource> OpenTokenFile(const std::string& path, std::int64_t seq_len, std::int64_t vocab);
 
 // Creates a seeded pattern of at most 64 distinct tokens. Every sequence repeats it, starting at some

@@ -64,6 +64,7 @@ class RankTrainer {
   // Returns the number of completed steps, of which the first `resumed().step` were another run's.
   std::int64_t step() const { return step_; }
   const RestoredState& resumed() const { return resumed_; }
+  const TokenSource& data() const { return *data_; }
 
   const RankShape& shape() const { return shape_; }
   const MemoryLayout& layout() const { return *layout_; }

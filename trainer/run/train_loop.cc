@@ -38,12 +38,35 @@ void FillMemory(const RankTrainer& trainer, const Backend& backend, std::int64_t
   result.set_device_overhead_bytes(OverheadBytes(backend, arena.TotalBytes()));
 }
 
-// Adds the rows of the last step, in seconds since the first rank of the machine began the step.
-void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepClock& clock,
-               v1::TrainResult& result) {
+// Returns the peak of the worst rank, of its arena and beside it. Collective, between steps.
+std::int64_t WorstPeakBytes(RankTrainer& trainer, const Backend& backend) {
+  const std::int64_t bytes = trainer.PeakBytes() + OverheadBytes(backend, trainer.arena().TotalBytes());
+  return static_cast<std::int64_t>(trainer.LargestOverRanks(static_cast<double>(bytes)));
+}
+
+// Where the traced steps so far lie.
+struct TracedSpan {
+  bool begun = false;
+  double begin_s = 0;  // of the first step, on the clock of the machine; of a virtual clock: the steps so far
+};
+
+// Adds the rows of the step that has just ended after `seconds`, in seconds since the first rank of the
+// machine began the first traced step. Collective unless the clock is virtual.
+void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepClock& clock, double seconds,
+               TracedSpan& traced, v1::TrainResult& result) {
   const double origin_s = clock.OriginSeconds();
-  const double earliest_s = clock.IsVirtual() ? origin_s : -trainer.LargestOverRanks(-origin_s);
-  for (const TraceRow& row : recorder.Rows(origin_s - earliest_s)) *result.add_trace() = ToProto(row);
+  double shift_s = traced.begin_s;
+  if (clock.IsVirtual()) {
+    traced.begin_s += seconds;
+  } else {
+    if (!traced.begun) traced.begin_s = -trainer.LargestOverRanks(-origin_s);
+    shift_s = origin_s - traced.begin_s;
+  }
+  traced.begun = true;
+  for (TraceRow row : recorder.Rows(shift_s)) {
+    row.step = static_cast<std::int32_t>(trainer.step());
+    *result.add_trace() = ToProto(row);
+  }
 }
 
 // Adds the breakdown of the last step, which took all ranks `step_s` seconds.
@@ -106,7 +129,7 @@ void SaveCheckpointUnlessDiverged(bool diverged, RankTrainer& trainer, std::stri
 }  // namespace
 
 v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend,
-                      const ProgressFunction& progress) {
+                      const ProgressFunction& progress, const StopFunction& stop_requested) {
   StepClock* const clock = backend.clock.get();
   if ((config.trace || config.record_breakdown) && clock == nullptr) {
     throw BadInput(fmt::format("the {} device takes no time and cannot be traced; use cpu, cuda or paced",
@@ -117,6 +140,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
                       config.slice ? RankCount(config.plan) : world_size, backend);
   std::optional<TraceRecorder> recorder;
   std::optional<BreakdownRecorder> breakdown;
+  TracedSpan traced;
   const bool has_losses = backend.device->Computes() && !config.slice;
   bool diverged = false;
   ChoiceLog choices;
@@ -124,12 +148,14 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   const std::int64_t first_step = trainer.step();
   const std::int64_t first_timed = first_step + config.untimed_steps;
   std::string saved;
-  for (std::int64_t step = first_step; step < config.lr.steps; ++step) {
+  bool stops = false;
+  std::int64_t peak_bytes = 0;
+  for (std::int64_t step = first_step; step < config.lr.steps && !stops; ++step) {
     if (config.record_breakdown && step + 1 == first_timed) {
       breakdown.emplace(trainer.program(), *clock, trainer.stream());
       trainer.SetObserver(&*breakdown);
     }
-    if (config.trace && step == config.lr.steps - 1) {
+    if (config.trace && step >= config.lr.steps - config.trace_steps) {
       recorder.emplace(trainer.shape().rank, trainer.program(), *clock);
       trainer.SetObserver(&*recorder);
     }
@@ -150,6 +176,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
         breakdown.reset();
       }
     }
+    if (recorder) FillTrace(*recorder, trainer, *clock, clock->Seconds(), traced, result);
     if (has_losses) {
       diverged = diverged || !std::isfinite(done.loss) || !std::isfinite(done.grad_norm);
       result.add_losses(done.loss);
@@ -158,20 +185,28 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       report.set_grad_norm(done.grad_norm);
     }
     if (step == first_step) {
-      for (const std::string& note : trainer.resumed().notes) {
+      std::vector<std::string> notes = trainer.resumed().notes;
+      if (std::string note = trainer.data().Description(); !note.empty()) notes.push_back(std::move(note));
+      for (const std::string& note : notes) {
         report.add_notes(TextOfRank(note));
         if (rank == 0) spdlog::info("{}", note);
       }
     }
+    if (has_losses) {
+      // The same program runs in every step, so that the first one reaches the peak.
+      if (step == first_step) peak_bytes = WorstPeakBytes(trainer, backend);
+      report.set_peak_memory_bytes(peak_bytes);
+    }
     if (rank == 0 && progress) progress(report);
-    if (SavesAfter(config, step + 1)) SaveCheckpointUnlessDiverged(diverged, trainer, saved);
+    if (!config.checkpoint_path.empty() && step + 1 < config.lr.steps)
+      stops = trainer.LargestOverRanks(stop_requested && stop_requested() ? 1 : 0) > 0;
+    if (stops || SavesAfter(config, step + 1)) SaveCheckpointUnlessDiverged(diverged, trainer, saved);
     if (step + 1 == std::clamp<std::int64_t>(first_timed, first_step + 1, config.lr.steps))
       choices.LogNew(trainer, backend);
   }
   choices.LogNew(trainer, backend);
   trainer.SetObserver(nullptr);
-  if (recorder) FillTrace(*recorder, trainer, *clock, result);
-  if (!config.save_path.empty()) SaveUnlessDiverged(config, diverged, trainer);
+  if (!config.save_path.empty() && !stops) SaveUnlessDiverged(config, diverged, trainer);
   trainer.Barrier();  // no rank leaves while a peer still needs it
   FillMemory(trainer, backend, config.memory_capacity_bytes, result);
   result.set_first_step(first_step);

@@ -12,6 +12,9 @@
 namespace autocfg::trainer {
 
 using ProgressFunction = std::function<void(const v1::Progress&)>;
+// Returns whether the run is asked to end before its last step. Asked after each step of a run that writes
+// checkpoints.
+using StopFunction = std::function<bool()>;
 
 // Runs the steps. Calls `progress` on rank 0 only, after each step, with the time of the slowest rank. If the
 // device computes nothing, losses and norms are empty. If it takes no time, the times are empty. The planned
@@ -25,12 +28,15 @@ using ProgressFunction = std::function<void(const v1::Progress&)>;
 // the same condition. A run that resumes reports the steps that it ran itself, and tells in the notes of its
 // first Progress which checkpoint it continued from.
 //
+// Once `stop_requested` returns true on any rank of such a run, all ranks end after the same step, with a
+// checkpoint of it, and without saving the weights of config.save_path. The result has the steps that ran.
+//
 // After the untimed steps (or the first step, if there are none), logs those choices of the device's ops that
 // are unusual; at the end, those made since.
 //
 // With config.slice, `rank` and `world_size` count the copies of the slice. The result is marked as a slice
 // and has no losses and norms, which are meaningless without the peers.
 v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend,
-                      const ProgressFunction& progress);
+                      const ProgressFunction& progress, const StopFunction& stop_requested = {});
 
 }  // namespace autocfg::trainer

@@ -288,6 +288,7 @@ void JobWatch::Advance() {
     if (hooks_.cancel != nullptr && hooks_.cancel->load()) {
       return Stop(v1::OUTCOME_CANCELLED, "cancelled");
     }
+    AskToFinish();
     if (request_.time_limit.count() > 0 && now - start_ > request_.time_limit) {
       return Stop(v1::OUTCOME_TIMED_OUT,
                   fmt::format("not finished within the time limit of {:g} s", request_.time_limit.count()));
@@ -317,6 +318,16 @@ void JobWatch::Advance() {
     supervisor_.Kill();
     SetPhase(Phase::kKilling, kTerminateLimit);
   }
+}
+
+void JobWatch::AskToFinish() {
+  if (asked_to_finish_ || !hooks_.finish || !hooks_.finish()) return;
+  asked_to_finish_ = true;
+  v1::LauncherMessage message;
+  message.mutable_stop();
+  const auto frame = RankLink::MakeFrame(message);
+  if (!frame.ok()) return Conclude({.message = std::string(frame.status().message())});
+  for (RankLink& link : links_) link.Queue(*frame);
 }
 
 void JobWatch::Stop(v1::Outcome outcome, std::string message) {

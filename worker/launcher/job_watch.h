@@ -71,6 +71,7 @@ class JobWatch {
   void Fail(std::size_t place, RankFailure failure);
   void Conclude(RankFailure failure);
   void Advance();
+  void AskToFinish();
   void Stop(v1::Outcome outcome, std::string message);
   void SetPhase(Phase phase, std::chrono::milliseconds limit);
   bool AllEnded() const;
@@ -90,6 +91,7 @@ class JobWatch {
   Phase phase_ = Phase::kRunning;
   Clock::time_point phase_end_ = Clock::time_point::max();
   std::optional<Clock::time_point> all_results_;  // when the last rank sent its result
+  bool asked_to_finish_ = false;
   // by the time limit, by the caller, or because a process could not start; not by a rank's failure
   bool stopped_ = false;
   JobResult result_;

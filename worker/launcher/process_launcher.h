@@ -59,6 +59,9 @@ struct JobRequest {
 struct LaunchHooks {
   std::function<void(int rank, const autocfg::v1::Progress&)> progress;  // rank: in the whole job
   const std::atomic<bool>* cancel = nullptr;  // when it becomes true, the job is killed: CANCELLED
+  // Polled until it returns true. Then the ranks are asked to end after their step, with a checkpoint
+  // (StopRequest); a run that writes none goes on.
+  std::function<bool()> finish;
   // Called with the pids once all processes have started; for tests and the log.
   std::function<void(const std::vector<int>& pids)> started;
   ExchangeHook exchange;  // required if other workers run ranks of the job

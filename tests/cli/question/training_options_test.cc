@@ -20,6 +20,25 @@ TEST(ParseTokens, TakesNumbersAndUnits) {
     EXPECT_FALSE(ParseTokens("--tokens", text).ok()) << text;
 }
 
+TEST(LoadTrainingTerms, TakesUnitsAndTellsWhatTheyWereReadAs) {
+  const TrainingOptions options{.tokens = "1T",
+                                .price_per_gpu_hour = "$2.10",
+                                .mtbf_hours = "90m",
+                                .checkpoint_seconds = "5m",
+                                .restart_seconds = "300"};
+  const auto terms = LoadTrainingTerms(options);
+  ASSERT_TRUE(terms.ok()) << terms.status();
+  EXPECT_EQ(terms->price_per_gpu_hour, 2.10);
+  EXPECT_EQ(terms->node_mtbf_s, 5400);
+  EXPECT_EQ(terms->checkpoint_s, 300);
+  EXPECT_EQ(terms->restart_s, 300);
+  EXPECT_EQ(
+      UnitNotes(options),
+      (std::vector<std::string>{
+          "--tokens: 1T is 1,000,000,000,000 tokens", "--price-per-gpu-hour: $2.10 is 2.1, in any currency",
+          "--mtbf-hours: 90m is 1 h 30 min", "--checkpoint-seconds: 5m is 5 min 00 s"}));
+}
+
 TEST(LoadTrainingTerms, ReadsEachOptionInItsUnit) {
   const auto none = LoadTrainingTerms({});
   ASSERT_TRUE(none.ok());

@@ -229,6 +229,19 @@ TEST(PredictionJson, DefaultPrecisionFollowsTheDevice) {
       << "who asks for it by name is told";
 }
 
+TEST(PredictionJson, TakesASequenceLengthWithAUnit) {
+  Json request = Request();
+  request["seq_len"] = 1024;
+  const Json number = Answer(request);
+  request["seq_len"] = "1k";
+  Json text = Answer(request);
+  std::vector<std::string> notes = text["notes"];
+  EXPECT_EQ(notes.back(), "seq_len: 1k is 1,024 tokens");
+  text["notes"].erase(notes.size() - 1);
+  if (text["notes"].empty()) text.erase("notes");
+  EXPECT_EQ(text, number);
+}
+
 TEST(PredictionJson, ErrorsNameTheField) {
   struct Wrong {
     const char* field;
@@ -252,6 +265,10 @@ TEST(PredictionJson, ErrorsNameTheField) {
       {"global_batch", 1e18, "global_batch"},
       {"seq_len", 2048, "learned positions"},
       {"seq_len", -1, "seq_len"},
+      {"seq_len", "512",
+       "seq_len is \"512\"; it must be a number, or a text with a unit: 8192 or 8k (k is 1024)"},
+      {"seq_len", "1q", "seq_len: invalid value '1q': unknown unit 'q'"},
+      {"seq_len", "0.3k", "seq_len is \"0.3k\", which is 307.2 tokens; it must be a whole number"},
       {"precision", "fp4", "unknown precision 'fp4'; expected fp64, fp32, bf16, fp16 or fp8"},
       {"precision", 16, "precision is 16; it must be a string"},
       {"precision", "", "unknown precision ''; expected fp64, fp32, bf16, fp16 or fp8, or leave it out"},

@@ -267,6 +267,27 @@ TEST(PresetCluster, Names) {
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("did you mean a100-80gb-sxm"));
 }
 
+TEST(ClusterJson, TakesTextsWithUnits) {
+  const auto with = [](const char* field, const Json& value) {
+    Json json = Json::parse(kCluster);
+    json[Json::json_pointer(field)] = value;
+    auto cluster = ParseClusterJson(json);
+    EXPECT_TRUE(cluster.ok()) << cluster.status();
+    return *std::move(cluster);
+  };
+  ClusterSpec written = with("/inter_node_bytes_per_s", "200Gb/s");
+  EXPECT_EQ(written.read_as, std::vector<std::string>{"inter_node_bytes_per_s: 200Gb/s is 25 GB/s"});
+  written.read_as.clear();
+  EXPECT_EQ(written, with("/inter_node_bytes_per_s", 25e9));
+  EXPECT_EQ(with("/intra_node_bytes_per_s", "400GB/s").groups[0].intra_node_bytes_per_s, 400e9);
+  EXPECT_EQ(with("/device/memory_bytes", "80GiB").groups[0].device.memory_bytes, std::int64_t{80} << 30);
+  EXPECT_DOUBLE_EQ(with("/device/memory_bytes_per_s", "2.039TB/s").groups[0].device.memory_bytes_per_s,
+                   2.039e12);
+  const ClusterSpec device = with("/device/flops_per_s/fp32", "19.5TFLOPS");
+  EXPECT_EQ(device.groups[0].device.flops_per_s_fp32, 19.5e12);
+  EXPECT_EQ(device.read_as, std::vector<std::string>{"fp32: 19.5TFLOPS is 19.5 TFLOP/s"});
+}
+
 TEST(ClusterJson, RejectsBadFields) {
   const auto change = [](const std::string& field, const Json& value, absl::StatusCode code) {
     Json json = Json::parse(kCluster);

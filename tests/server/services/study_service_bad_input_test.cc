@@ -94,6 +94,15 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
       for (int i = 1; i <= values; ++i) axis.add_values(fmt::format("{:0>{}}", i, bytes));
     });
   };
+  const auto range = [&](const std::string& name, const std::string& value) {
+    return with([&](auto& s) {
+      v1::SpaceAxis& axis = *s.add_space();
+      axis.set_name(name);
+      axis.add_values(value);
+    });
+  };
+  ExpectRefused(range("mbs", "4-1"), invalid, "mbs=4-1 holds no value");
+  ExpectRefused(range("schedule", "<=2"), invalid, "schedule takes no bound");
   ExpectRefused(axis("tp", 1001, 4), invalid, "axis tp has 1001 values; the limit is 1000");
   ExpectRefused(axis("tp", 100, 1000), invalid,
                 "the values of axis tp have 100000 bytes; the limit is 64000");
