@@ -39,20 +39,21 @@ class OpLister {
     op.accumulate = accumulate;
     ops.push_back(op);
   }
-  void Matmul(Epilogue epilogue, std::int64_t m, std::int64_t n, std::int64_t k) {
+  // `bias`: whether the linear layer has one.
+  void Matmul(Epilogue epilogue, std::int64_t m, std::int64_t n, std::int64_t k, bool bias) {
     Matmul(m, n, k);
     SetEpilogue(ops.back(), epilogue);
     if (HasActivation(ops.back())) ops.back().activation = model_.activation;
-    ops.back().bias = TakesBias(ops.back()) && model_.bias;
+    ops.back().bias = TakesBias(ops.back()) && bias;
   }
   // dW[rows of dW, columns] (+)= x^T dy over T tokens, for a matrix without a bias.
   void WeightGradient(std::int64_t rows, std::int64_t columns, bool accumulate) {
     Matmul(rows, columns, s.tokens, true, false, Adds(accumulate));
   }
   // As above for a linear layer, including its bias gradient.
-  void LinearGradient(std::int64_t rows, std::int64_t columns, bool accumulate) {
-    if (model_.bias) {
-      Matmul(Epilogue::kBiasGradient, rows, columns, s.tokens);
+  void LinearGradient(std::int64_t rows, std::int64_t columns, bool accumulate, bool bias) {
+    if (bias) {
+      Matmul(Epilogue::kBiasGradient, rows, columns, s.tokens, bias);
       ops.back().accumulate = Adds(accumulate);
     } else {
       WeightGradient(rows, columns, accumulate);
@@ -72,7 +73,7 @@ class OpLister {
   void GatedActivation(OpKind kind) {
     Rows(kind, s.ffn);
     ops.back().activation = model_.activation;
-    ops.back().bias = kind == OpKind::kActivationForward && model_.bias;
+    ops.back().bias = kind == OpKind::kActivationForward && model_.mlp_bias;
   }
   // The projection into the feed-forward block and its activation, forward and backward.
   void ActivationForward() {
@@ -80,7 +81,7 @@ class OpLister {
       Matmul(s.tokens, s.fc, s.hidden);
       GatedActivation(OpKind::kActivationForward);
     } else {
-      Matmul(Epilogue::kActivation, s.tokens, s.fc, s.hidden);
+      Matmul(Epilogue::kActivation, s.tokens, s.fc, s.hidden, model_.mlp_bias);
     }
   }
   void ActivationBackward() {
@@ -88,7 +89,7 @@ class OpLister {
       Matmul(s.tokens, s.ffn, s.hidden, false, true);
       GatedActivation(OpKind::kActivationBackward);
     } else {
-      Matmul(Epilogue::kActivationGradient, s.tokens, s.ffn, s.hidden);
+      Matmul(Epilogue::kActivationGradient, s.tokens, s.ffn, s.hidden, false);
     }
   }
   void Rope() {
@@ -135,10 +136,10 @@ class OpLister {
     if (SplitsSequence(plan_)) TensorReduce(OpKind::kAllGather, types.compute, s.tokens * s.hidden);
   }
   // Projects `width` columns back into the residual stream.
-  void RowParallelForward(std::int64_t width) {
-    if (plan_.tp == 1) return Matmul(Epilogue::kResidual, s.tokens, s.hidden, width);
+  void RowParallelForward(std::int64_t width, bool bias) {
+    if (plan_.tp == 1) return Matmul(Epilogue::kResidual, s.tokens, s.hidden, width, bias);
     ReducedProduct(width, false);
-    OwnRows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd);
+    OwnRows(bias ? OpKind::kBiasResidual : OpKind::kResidualAdd);
   }
   // Whether a weight's gradient is added to that of earlier microbatches where it is computed.
   bool Adds(bool accumulate) const { return accumulate && !ShardsGradients(plan_); }
@@ -156,10 +157,10 @@ class OpLister {
   void LayerForwardHead() {
     NormForward();
     GatherHidden();
-    Matmul(model_.bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden);
+    Matmul(model_.qkv_bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden, model_.qkv_bias);
     Rope();
     AttentionForward();
-    RowParallelForward(s.attention);
+    RowParallelForward(s.attention, model_.attention_out_bias);
     NormForward();
     GatherHidden();
     ActivationForward();
@@ -186,7 +187,7 @@ std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& work
                                     const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   l.LayerForwardHead();
-  l.RowParallelForward(l.s.ffn);
+  l.RowParallelForward(l.s.ffn, model.mlp_bias);
   return std::move(l.ops);
 }
 
@@ -203,19 +204,19 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   l.GatherHidden();
-  l.LinearGradient(s.ffn, s.hidden, accumulate);
+  l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
   l.ActivationBackward();
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.fc, accumulate);
+  l.LinearGradient(s.hidden, s.fc, accumulate, model.mlp_bias);
   l.ReducedProduct(s.fc, true);
   l.NormBackward(accumulate);
   l.GatherHidden();
-  l.LinearGradient(s.attention, s.hidden, accumulate);
+  l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
   l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   l.AttentionBackward();
   l.Rope();
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.qkv, accumulate);
+  l.LinearGradient(s.hidden, s.qkv, accumulate, model.qkv_bias);
   l.ReducedProduct(s.qkv, true);
   l.NormBackward(accumulate);
   return std::move(l.ops);
@@ -245,13 +246,13 @@ std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workloa
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   l.GatherHidden();
-  l.LinearGradient(s.ffn, s.hidden, accumulate);
+  l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.fc, accumulate);
+  l.LinearGradient(s.hidden, s.fc, accumulate, model.mlp_bias);
   l.GatherHidden();
-  l.LinearGradient(s.attention, s.hidden, accumulate);
+  l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.qkv, accumulate);
+  l.LinearGradient(s.hidden, s.qkv, accumulate, model.qkv_bias);
   return std::move(l.ops);
 }
 

@@ -168,7 +168,6 @@ absl::StatusOr<ModelSpec> ImportLlama(const Json& json) {
                   .norm = Norm::kRmsNorm,
                   .norm_eps = 1e-6,
                   .position = Position::kRope,
-                  .bias = false,
                   .tied_embeddings = false};
   ConfigReader reader(json);
   for (const std::string_view name :
@@ -197,11 +196,9 @@ absl::StatusOr<ModelSpec> ImportLlama(const Json& json) {
   const absl::Status rope = ReadRope(reader, model);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   if (!rope.ok()) return rope;
-  if (attention_bias != mlp_bias) {
-    return NotYet(attention_bias ? "attention_bias" : "mlp_bias", true,
-                  "set attention_bias and mlp_bias alike");
-  }
-  model.bias = attention_bias;
+  model.qkv_bias = attention_bias;
+  model.attention_out_bias = attention_bias;
+  model.mlp_bias = mlp_bias;
   return model;
 }
 

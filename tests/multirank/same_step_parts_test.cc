@@ -16,6 +16,7 @@
 #include "search/plan/legality.h"
 #include "tests/support/covering_array.h"
 #include "tests/support/plan_values.h"
+#include "tests/support/random_features.h"
 #include "tests/trainer/model_styles.h"
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
@@ -273,7 +274,7 @@ ModelSpec RandomModel(std::mt19937_64& random, std::int64_t tp) {
   constexpr Position kPositions[] = {Position::kLearned, Position::kRope, Position::kNone};
   m.position = kPositions[random() % 3];
   m.rope_theta = random() % 2 ? 10000.0 : 500000.0;
-  m.bias = random() % 2;
+  SetBiases(m, random() % 2);
   m.tied_embeddings = random() % 2;
   return m;
 }
@@ -283,7 +284,9 @@ void TakeParts(const ModelSpec& style, ModelSpec& m) {
   m.activation = style.activation;
   m.norm = style.norm;
   m.position = style.position;
-  m.bias = style.bias;
+  m.qkv_bias = style.qkv_bias;
+  m.attention_out_bias = style.attention_out_bias;
+  m.mlp_bias = style.mlp_bias;
   m.tied_embeddings = style.tied_embeddings;
   if (style.kv_heads == style.heads) m.kv_heads = m.heads;
 }
@@ -343,11 +346,15 @@ constexpr int kRunsOfPart = 20;
 std::vector<TrainConfig> RandomConfigs(int part) {
   std::mt19937_64 random(static_cast<std::uint64_t>(part));
   std::mt19937_64 overlaps(static_cast<std::uint64_t>(part) + 1000);
+  std::mt19937_64 features(static_cast<std::uint64_t>(part) + 2000);
   std::vector<TrainConfig> configs;
   for (int i = 0; i < kRunsOfPart; ++i) {
     configs.push_back(RandomConfig(random, overlaps));
-    if (part > kMixedParts)
+    if (part > kMixedParts) {
       TakeParts(ModelStyles().at(static_cast<std::size_t>(i % 2)), configs.back().model);
+    } else {
+      test::AddRandomFeatures(configs.back().model, features, false);
+    }
   }
   return configs;
 }

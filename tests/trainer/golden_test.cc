@@ -44,7 +44,7 @@ TrainConfig GoldenConfig(const std::string& name, const nlohmann::json& golden) 
     c.model.norm = Norm::kRmsNorm;
     c.model.position = Position::kRope;
     c.model.rope_theta = model.at("rope_theta");
-    c.model.bias = false;
+    SetBiases(c.model, false);
     c.model.tied_embeddings = false;
   }
   FillDefaults(c.model);

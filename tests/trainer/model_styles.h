@@ -33,7 +33,7 @@ inline std::vector<ModelSpec> ModelStyles() {
   llama.norm = Norm::kRmsNorm;
   llama.activation = Activation::kSwiGlu;
   llama.position = Position::kRope;
-  llama.bias = false;
+  SetBiases(llama, false);
   llama.tied_embeddings = false;
   styles.push_back(llama);
 
@@ -46,7 +46,7 @@ inline std::vector<ModelSpec> ModelStyles() {
   relu.head_dim = 2;
   relu.activation = Activation::kRelu;
   relu.position = Position::kNone;
-  relu.bias = false;
+  SetBiases(relu, false);
   relu.tied_embeddings = false;
   styles.push_back(relu);
 

@@ -56,8 +56,8 @@ bool IsLinearWeight(Kind kind) {
 
 NameStyle StyleOf(const ModelSpec& model) {
   const bool gpt2 = model.norm == Norm::kLayerNorm && !IsGated(model.activation) &&
-                    model.position == Position::kLearned && model.bias && model.tied_embeddings &&
-                    model.kv_heads == model.heads;
+                    model.position == Position::kLearned && model.qkv_bias && model.attention_out_bias &&
+                    model.mlp_bias && model.tied_embeddings && model.kv_heads == model.heads;
   return gpt2 ? NameStyle::kGpt2 : NameStyle::kLlama;
 }
 

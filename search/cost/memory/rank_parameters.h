@@ -37,11 +37,11 @@ class ParameterVisitor {
   void Layer() const {
     using enum ParameterKind;
     Norm<kNorm1Weight, kNorm1Bias>();
-    Linear<kQkvWeight, kQkvBias>();
-    Linear<kAttentionOutWeight, kAttentionOutBias>();
+    Linear<kQkvWeight, kQkvBias>(model_.qkv_bias);
+    Linear<kAttentionOutWeight, kAttentionOutBias>(model_.attention_out_bias);
     Norm<kNorm2Weight, kNorm2Bias>();
-    Linear<kFcWeight, kFcBias>();
-    Linear<kProjWeight, kProjBias>();
+    Linear<kFcWeight, kFcBias>(model_.mlp_bias);
+    Linear<kProjWeight, kProjBias>(model_.mlp_bias);
   }
   void AfterLayers(RankPlace place) const {
     if (!place.last) return;
@@ -64,9 +64,9 @@ class ParameterVisitor {
     if (HasBias(model_.norm)) One<bias>();
   }
   template <ParameterKind weight, ParameterKind bias>
-  void Linear() const {
+  void Linear(bool has_bias) const {
     One<weight>();
-    if (model_.bias) One<bias>();
+    if (has_bias) One<bias>();
   }
 
   const LocalDims& dims_;

@@ -233,7 +233,7 @@ TEST_F(LayerOpsTest, ParametersOfEachStage) {
 
 // Epilogues for different model parts: gelu or relu with and without biases, gates with biases.
 TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
-  model.bias = false;
+  SetBiases(model, false);
   model.activation = Activation::kRelu;
   const std::vector<std::string> forward = OpsText(LayerForwardOps(model, workload, plan)),
                                  backward = OpsText(LayerBackwardOps(model, workload, plan, true));
@@ -241,7 +241,7 @@ TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
   EXPECT_EQ(forward[7], "matmul fp32 nn activation relu 64x256x128");
   EXPECT_EQ(backward[0], "matmul fp32 tn acc 256x128x64");
   EXPECT_EQ(backward[1], "matmul fp32 nt activation_gradient relu 64x256x128");
-  model.bias = true;
+  SetBiases(model, true);
   model.activation = Activation::kGeGlu;
   const std::vector<std::string> gated = OpsText(LayerForwardOps(model, workload, plan)),
                                  back = OpsText(LayerBackwardOps(model, workload, plan, true));
@@ -290,7 +290,7 @@ class LlamaOpsTest : public LayerOpsTest {
     model.activation = Activation::kSwiGlu;
     model.norm = Norm::kRmsNorm;
     model.position = Position::kRope;
-    model.bias = false;
+    SetBiases(model, false);
     model.tied_embeddings = false;
     workload = {.global_batch = 12, .seq_len = 16, .precision = *ParsePrecision("bf16")};
     plan = ParallelPlan();

@@ -76,7 +76,12 @@ TEST(HuggingFace, MapsEveryField) {
   EXPECT_EQ(ImportHuggingFace(newer)->rope_theta, 10'000);
   Json biased = Json::parse(kLlama3);
   biased["attention_bias"] = biased["mlp_bias"] = true;
-  EXPECT_TRUE(ImportHuggingFace(biased)->bias);
+  EXPECT_TRUE(ImportHuggingFace(biased)->qkv_bias);
+  EXPECT_TRUE(ImportHuggingFace(biased)->attention_out_bias);
+  EXPECT_TRUE(ImportHuggingFace(biased)->mlp_bias);
+  biased["mlp_bias"] = false;
+  EXPECT_TRUE(ImportHuggingFace(biased)->qkv_bias);
+  EXPECT_FALSE(ImportHuggingFace(biased)->mlp_bias);
 }
 
 // The field of Llama 3.1, verbatim. Only its name is kept, for predictions; the engine rejects it.
@@ -112,9 +117,6 @@ TEST(HuggingFace, NotSupportedYet) {
   EXPECT_THAT(refusal(kGpt2, "add_cross_attention", true), HasSubstr("add_cross_attention"));
   EXPECT_THAT(refusal(kGpt2, "quantization_config", Json::object()), HasSubstr("quantization_config"));
   EXPECT_THAT(refusal(kLlama3, "hidden_act", "relu"), HasSubstr("hidden_act = \"relu\""));
-  EXPECT_THAT(refusal(kLlama3, "attention_bias", true),
-              HasSubstr("attention_bias = true is not supported yet"));
-  EXPECT_THAT(refusal(kLlama3, "mlp_bias", true), HasSubstr("mlp_bias = true is not supported yet"));
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"rope_type", "su4"}, {"factor", 8.0}}),
               HasSubstr("rope_scaling.rope_type = \"su4\" is not supported yet"));
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"factor", 2.0}}), HasSubstr("rope_scaling.factor"));
