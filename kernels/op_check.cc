@@ -302,17 +302,20 @@ OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& 
   return WithOperands(desc, {&x, &dy, &dx});
 }
 
-OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta) {
+OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta) {
   constexpr OpKind op = OpKind::kRope;
   Main(op, "qkv", qkv, 3);
-  if (head_dim < 2 || head_dim % 2 != 0)
-    Fail(op, fmt::format("invalid head dimension {}; it must be even and at least 2", head_dim));
+  if (rotary_dims < 2 || rotary_dims % 2 != 0 || rotary_dims > head_dim) {
+    Fail(op, fmt::format("cannot rotate {} of a head's {} dims; their number must be even and at least 2",
+                         rotary_dims, head_dim));
+  }
   if (heads_turned < 1 || heads_turned > qkv.shape[2] / head_dim) {
     Fail(op, fmt::format("cannot rotate {} heads of {} elements in rows of {}", heads_turned, head_dim,
                          qkv.shape[2]));
   }
   if (!(theta > 0) || !std::isfinite(theta)) Fail(op, fmt::format("theta is {}; it must be positive", theta));
-  return Desc(op, qkv.dtype, {qkv.shape[0] * qkv.shape[1], heads_turned, head_dim});
+  return Desc(op, qkv.dtype, {qkv.shape[0] * qkv.shape[1], heads_turned, head_dim, rotary_dims});
 }
 
 OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,

@@ -29,7 +29,8 @@ OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual)
 OpDesc ResidualAdd(const Tensor& y, const Tensor& residual);
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y);
 OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx);
-OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta);
+OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta);
 OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
                         const Tensor& lse, const Tensor& workspace);
 OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,

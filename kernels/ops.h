@@ -113,11 +113,12 @@ class Ops {
                                   Stream& stream) = 0;
 
   // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of
-  // each row of qkv[B,S,Q]. Each head is rotated in halves, as Hugging Face does: the elements (i, i + D/2)
-  // by the angle s * theta^(-2i/D), where s is the position in the sequence. `inverse` rotates back, which is
-  // also the gradient (a rotation's inverse is its transpose). D is even.
-  virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta,
-                    bool inverse, Stream& stream) = 0;
+  // each row of qkv[B,S,Q]. The first r = rotary_dims dims of each head are rotated, the others stay
+  // unchanged. They are rotated in halves, as Hugging Face does: the elements (i, i + r/2) by the angle
+  // s * theta^(-2i/r), where s is the position in the sequence. `inverse` rotates back, which is also the
+  // gradient (a rotation's inverse is its transpose). r is even, from 2 to head_dim.
+  virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
+                    std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) = 0;
 
   // Causal attention, scale 1/sqrt(D). For each token, qkv[B,S,Q] holds q of all N heads, then k of the G
   // key-value heads, then their v. Head h uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N).

@@ -77,9 +77,9 @@ void WrappedOps::ActivationBackward(Activation activation, const Tensor& x, cons
   Pass(stream, [&](Ops& ops) { ops.ActivationBackward(activation, x, dy, dx, stream); });
 }
 
-void WrappedOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta,
-                      bool inverse, Stream& stream) {
-  Pass(stream, [&](Ops& ops) { ops.Rope(qkv, heads_turned, head_dim, theta, inverse, stream); });
+void WrappedOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
+                      std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.Rope(qkv, heads_turned, head_dim, rotary_dims, theta, inverse, stream); });
 }
 
 void WrappedOps::AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,

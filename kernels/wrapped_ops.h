@@ -38,8 +38,8 @@ class WrappedOps : public Ops {
                          Stream& stream) override;
   void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
                           Stream& stream) override;
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse,
-            Stream& stream) override;
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool inverse, Stream& stream) override;
   void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
                         const Tensor& lse, const Tensor& workspace, Stream& stream) override;
   void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,

@@ -171,10 +171,10 @@ class CpuOps final : public Ops {
     });
   }
 
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse,
-            Stream&) override {
-    const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, theta);
-    const cpu::RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim};
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool inverse, Stream&) override {
+    const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta);
+    const cpu::RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim, rotary_dims};
     Dispatch(op, qkv, {}, [&]<typename T>() { cpu::Rope(shape, theta, inverse, qkv.As<T>()); });
   }
 

@@ -65,9 +65,9 @@ class DryOps final : public Ops {
                           Stream&) override {
     log_.Record(op_check::ActivationBackward(activation, x, dy, dx));
   }
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool,
-            Stream&) override {
-    log_.Record(op_check::Rope(qkv, heads_turned, head_dim, theta));
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool, Stream&) override {
+    log_.Record(op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta));
   }
   void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
                         const Tensor& lse, const Tensor& workspace, Stream&) override {

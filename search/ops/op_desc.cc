@@ -22,7 +22,7 @@ KindFacts FactsOf(OpKind kind) {
     case OpKind::kResidualAdd: return {"residual_add", 2};
     case OpKind::kActivationForward: return {"activation_forward", 2};
     case OpKind::kActivationBackward: return {"activation_backward", 2};
-    case OpKind::kRope: return {"rope", 3};
+    case OpKind::kRope: return {"rope", 4};
     case OpKind::kAttentionForward: return {"attention_forward", 5};
     case OpKind::kAttentionBackward: return {"attention_backward", 5};
     case OpKind::kUnfusedAttentionForward: return {"unfused_attention_forward", 5};
@@ -92,7 +92,7 @@ double MinElements(const OpDesc& op) {
     case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);
     // x, dy; dx.
     case OpKind::kActivationBackward: return (2 * wide + 1) * a * b;
-    case OpKind::kRope: return 2 * a * b * c;
+    case OpKind::kRope: return 2 * a * b * d;
     case OpKind::kAttentionForward: return 2 * a * b * (c + g) * d + a * b * c;  // q, k, v, out; log-sum-exp
     case OpKind::kAttentionBackward:
       return 4 * a * b * (c + g) * d + a * b * c;  // q, k, v, out and their gradients

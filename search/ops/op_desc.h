@@ -9,7 +9,7 @@
 //   k{LayerNorm,RmsNorm}{Forward,Backward}  {T, H}
 //   kBiasResidual, kResidualAdd, kPosition{Forward,Backward}   {T, width}
 //   kActivation{Forward,Backward}        {T, F}: F is the width of the result; a gated input is 2F wide
-//   kRope                                {T, rotated heads, D}
+//   kRope                                {T, rotated heads, D, r}: r of each head's D dims are rotated
 //   k{,Unfused}Attention{Forward,Backward}  {micro_batch, S, N, D, G}
 //   kEmbedding{Forward,Backward}         {T, H, V}
 //   kCrossEntropy{,Forward,Backward}     {T, V};   kCrossEntropy{Rescale,Loss} {T}

@@ -103,16 +103,16 @@ inline NormGradients RmsNormBackward(std::int64_t rows, std::int64_t width, cons
   return g;
 }
 
-// Computes the rotation with complex numbers: element i of a head, with its partner i + D/2, is multiplied by
-// exp(i angle).
+// Computes the rotation with complex numbers: element i of a head, with its partner i + rotary / 2, is
+// multiplied by exp(i angle).
 inline void Rope(std::int64_t batch, std::int64_t seq, std::int64_t width, std::int64_t heads,
-                 std::int64_t dim, double theta, double sign, Values& qkv) {
+                 std::int64_t dim, std::int64_t rotary, double theta, double sign, Values& qkv) {
   for (std::int64_t row = 0; row < batch * seq; ++row) {
     for (std::int64_t h = 0; h < heads; ++h) {
-      for (std::int64_t i = 0; i < dim / 2; ++i) {
+      for (std::int64_t i = 0; i < rotary / 2; ++i) {
         double& re = qkv[row * width + h * dim + i];
-        double& im = qkv[row * width + h * dim + i + dim / 2];
-        const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+        double& im = qkv[row * width + h * dim + i + rotary / 2];
+        const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotary));
         const double angle = sign * static_cast<double>(row % seq) * frequency;
         const std::complex<double> turned = std::complex<double>(re, im) * std::polar(1.0, angle);
         re = turned.real();

@@ -204,8 +204,12 @@ TEST_P(OpsShapeSuite, Activation) {
 
 TEST_P(OpsShapeSuite, Rope) {
   const Tensor qkv = T({2, 3, 12});
+  const auto partial = [&](Tensor a, std::int64_t heads, std::int64_t dim, std::int64_t rotary,
+                           double theta) {
+    return [=, this] { ops_.Rope(a, heads, dim, rotary, theta, false, s_); };
+  };
   const auto rope = [&](Tensor a, std::int64_t heads, std::int64_t dim, double theta) {
-    return [=, this] { ops_.Rope(a, heads, dim, theta, false, s_); };
+    return partial(a, heads, dim, dim, theta);
   };
   EXPECT_NO_THROW(rope(qkv, 2, 4, 1e4)());
   EXPECT_NO_THROW(rope(qkv, 3, 4, 1e4)());
@@ -216,6 +220,12 @@ TEST_P(OpsShapeSuite, Rope) {
   Refused(rope(qkv, 2, 4, 0), "rope");
   Refused(rope(qkv, 2, 4, std::numeric_limits<double>::infinity()), "rope");
   Refused(rope(T({6, 12}), 2, 4, 1e4), "rope");
+  EXPECT_NO_THROW(partial(qkv, 2, 4, 2, 1e4)());
+  EXPECT_NO_THROW(partial(qkv, 4, 3, 2, 1e4)());
+  Refused(partial(qkv, 2, 4, 3, 1e4), "rope");
+  Refused(partial(qkv, 2, 4, 6, 1e4), "rope");
+  Refused(partial(qkv, 2, 4, 0, 1e4), "rope");
+  Refused(partial(qkv, 2, 4, -2, 1e4), "rope");
 }
 
 TEST_P(OpsShapeSuite, Attention) {

@@ -240,26 +240,31 @@ TEST_P(OpsSuite, GatedActivationsPropagateNaN) {
 
 TEST_P(OpsSuite, RopeRotatesAndRotatesBack) {
   struct Sizes {
-    std::int64_t batch, seq, heads, dim, rest;  // rest: columns that stay unchanged
+    std::int64_t batch, seq, heads, dim, rotary, rest;  // rest: columns after the heads, which stay unchanged
     double theta;
   };
   for (const Sizes& z :
-       {Sizes{1, 1, 1, 2, 0, 1e4}, Sizes{2, 5, 3, 4, 3, 1e4}, Sizes{1, 300, 2, 64, 32, 5e5},
-        Sizes{2, 40, 1, 260, 7, 1e4}, Sizes{1, 33, 5, 6, 0, 0.5}, Sizes{1, 2048, 1, 128, 1, 1e6}}) {
+       {Sizes{1, 1, 1, 2, 2, 0, 1e4}, Sizes{2, 5, 3, 4, 4, 3, 1e4}, Sizes{1, 300, 2, 64, 64, 32, 5e5},
+        Sizes{2, 40, 1, 260, 260, 7, 1e4}, Sizes{1, 33, 5, 6, 6, 0, 0.5}, Sizes{1, 2048, 1, 128, 128, 1, 1e6},
+        // Partial: in packs, with heads or halves that are none, and of a head dimension that is odd.
+        Sizes{2, 17, 3, 64, 32, 64, 1e4}, Sizes{1, 40, 2, 80, 20, 8, 1e4}, Sizes{1, 9, 3, 36, 16, 4, 1e4},
+        Sizes{1, 300, 2, 256, 64, 256, 1e4}, Sizes{2, 5, 3, 5, 2, 1, 1e4},
+        Sizes{1, 20, 2, 300, 260, 3, 1e4}}) {
     const std::int64_t width = z.heads * z.dim + z.rest;
     const Values qkv = Random(z.batch * z.seq * width, 1);
     Values want = qkv, back = qkv;
-    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.theta, 1, want);
-    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.theta, -1, back);
-    const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim);
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, z.theta, 1, want);
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, z.theta, -1, back);
+    const std::string at =
+        " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) + " r=" + std::to_string(z.rotary);
     const Tensor turned = dev_.Put({z.batch, z.seq, width}, qkv),
                  inverse = dev_.Put({z.batch, z.seq, width}, qkv);
-    ops_.Rope(turned, z.heads, z.dim, z.theta, false, stream_);
+    ops_.Rope(turned, z.heads, z.dim, z.rotary, z.theta, false, stream_);
     // Angles of up to S are rounded before their sine is taken.
     Near(turned, want, "turned" + at, 1 + static_cast<double>(z.seq) / 500);
-    ops_.Rope(inverse, z.heads, z.dim, z.theta, true, stream_);
+    ops_.Rope(inverse, z.heads, z.dim, z.rotary, z.theta, true, stream_);
     Near(inverse, back, "turned back" + at, 1 + static_cast<double>(z.seq) / 500);
-    ops_.Rope(turned, z.heads, z.dim, z.theta, true, stream_);
+    ops_.Rope(turned, z.heads, z.dim, z.rotary, z.theta, true, stream_);
     Near(turned, qkv, "there and back" + at, 1, 1);
   }
 }
@@ -271,7 +276,7 @@ TEST_P(OpsSuite, RopeMakesScoresRelative) {
   Values rows;
   for (std::int64_t s = 0; s < seq; ++s) rows.insert(rows.end(), head.begin(), head.end());
   const Tensor qkv = dev_.Put({1, seq, dim}, rows);
-  ops_.Rope(qkv, 1, dim, 100, false, stream_);
+  ops_.Rope(qkv, 1, dim, dim, 100, false, stream_);
   const Values turned = dev_.Get(qkv);
   const auto dot = [&](std::int64_t a, std::int64_t b) {
     double sum = 0;

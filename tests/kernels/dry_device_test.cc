@@ -54,8 +54,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->RmsNormForward(x, w, 1e-5, x, t, s);
   ops->RmsNormBackward(x, x, w, t, x, true, w, true, s);
   ops->ResidualAdd(x, x, s);
-  ops->Rope(qkv, 4, 2, 1e4, false, s);
-  ops->Rope(qkv, 4, 2, 1e4, true, s);
+  ops->Rope(qkv, 2, 4, 2, 1e4, false, s);
+  ops->Rope(qkv, 4, 2, 2, 1e4, true, s);
   ops->AttentionForward(qkv, 2, 2, out, lse, work, s);
   ops->AttentionBackward(qkv, 2, 2, out, lse, out, qkv, work, s);
   ops->AttentionForward(grouped, 2, 1, out, lse, work, s);
@@ -114,7 +114,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), swiglu,
           geglu, geglu_backward, Desc(OpKind::kRmsNormForward, {6, 4}),
           adding(Desc(OpKind::kRmsNormBackward, {6, 4})), Desc(OpKind::kResidualAdd, {6, 4}),
-          Desc(OpKind::kRope, {6, 4, 2}), Desc(OpKind::kRope, {6, 4, 2}),
+          Desc(OpKind::kRope, {6, 2, 4, 2}), Desc(OpKind::kRope, {6, 4, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}),
           Desc(OpKind::kUnfusedAttentionForward, {2, 3, 2, 2, 1}),
@@ -168,7 +168,7 @@ TEST(DryOps, AcceptsMixedPrecision) {
   ops->RmsNormBackward(half({6, 4}), half({6, 4}), half({4}), statistic, half({6, 4}), true,
                        Make({4}, DType::kF32), true, *stream);
   ops->ActivationForward(Activation::kSwiGlu, half({6, 4}), {}, half({6, 2}), *stream);
-  ops->Rope(half({2, 3, 8}), 2, 4, 1e4, false, *stream);
+  ops->Rope(half({2, 3, 8}), 2, 4, 4, 1e4, false, *stream);
   ops->AttentionForward(half({2, 3, 8}), 2, 1, half({2, 3, 4}), Make({2, 2, 3}, DType::kF32),
                         Make({AttentionWorkspaceElements(3, 2)}, DType::kF32), *stream);
   ops->UnfusedAttentionForward(half({2, 3, 8}), 2, 1, half({2, 2, 3, 3}), half({2, 3, 4}), *stream);

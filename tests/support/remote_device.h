@@ -245,9 +245,9 @@ class RemoteOps final : public Ops {
                           Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->ActivationBackward(activation, R(x), R(dy), R(dx), h); });
   }
-  void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, double theta, bool inverse,
-            Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, theta, inverse, h); });
+  void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool inverse, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, rotary_dims, theta, inverse, h); });
   }
   void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
                         const Tensor& lse, const Tensor& workspace, Stream& s) override {

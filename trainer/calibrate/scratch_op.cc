@@ -273,8 +273,8 @@ void ScratchOp::PrepareActivation(const OpDesc& op) {
 void ScratchOp::PrepareRope(const OpDesc& op) {
   // Of all tokens in one sequence: the same work on the rows, and the maximum on the angles.
   Take(op, {{0, 1, Found::kInCache}});
-  run_ = [this, heads = op.dims[1], d = op.dims[2]] {
-    ops_.Rope(tensors_[0], heads, d, 1e4, false, stream_);
+  run_ = [this, heads = op.dims[1], d = op.dims[2], r = op.dims[3]] {
+    ops_.Rope(tensors_[0], heads, d, r, 1e4, false, stream_);
   };
 }
 
