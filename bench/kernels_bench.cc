@@ -216,12 +216,12 @@ void Attention(benchmark::State& state) {
   const auto out = b.Add({batch, seq, N * D}), dout = b.Add({batch, seq, N * D});
   const auto workspace = b.Add({AttentionWorkspaceElements(seq, D)});
   b.Commit();
-  b.ops().AttentionForward(b(qkv), N, N, b(out), b(lse), b(workspace), b.stream());
+  b.ops().AttentionForward(b(qkv), {N, N}, b(out), b(lse), b(workspace), b.stream());
   for (auto _ : state) {
     if (forward) {
-      b.ops().AttentionForward(b(qkv), N, N, b(out), b(lse), b(workspace), b.stream());
+      b.ops().AttentionForward(b(qkv), {N, N}, b(out), b(lse), b(workspace), b.stream());
     } else {
-      b.ops().AttentionBackward(b(qkv), N, N, b(out), b(lse), b(dout), b(dqkv), b(workspace), b.stream());
+      b.ops().AttentionBackward(b(qkv), {N, N}, b(out), b(lse), b(dout), b(dqkv), b(workspace), b.stream());
     }
   }
   Flops(state, (forward ? 4.0 : 10.0) * static_cast<double>(T * seq * N * D));

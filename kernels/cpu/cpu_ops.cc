@@ -178,40 +178,39 @@ class CpuOps final : public Ops {
     Dispatch(op, qkv, {}, [&]<typename T>() { cpu::Rope(shape, theta, inverse, qkv.As<T>()); });
   }
 
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace, Stream&) override {
-    const OpDesc op = op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace);
+  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream&) override {
+    const OpDesc op = op_check::AttentionForward(qkv, form, out, lse, workspace);
     Dispatch(op, qkv, {&lse}, [&]<typename T>() {
-      cpu::AttentionForward(AttentionShape(op), qkv.As<const T>(), out.As<T>(), lse.As<T>(),
+      cpu::AttentionForward(AttentionShape(op, form), qkv.As<const T>(), out.As<T>(), lse.As<T>(),
                             workspace.As<T>());
     });
   }
 
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
-                         Stream&) override {
-    const OpDesc op = op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace);
+  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
+    const OpDesc op = op_check::AttentionBackward(qkv, form, out, lse, dout, dqkv, workspace);
     Dispatch(op, qkv, {&lse}, [&]<typename T>() {
-      cpu::AttentionBackward(AttentionShape(op), qkv.As<const T>(), out.As<const T>(), lse.As<const T>(),
-                             dout.As<const T>(), dqkv.As<T>(), workspace.As<T>());
+      cpu::AttentionBackward(AttentionShape(op, form), qkv.As<const T>(), out.As<const T>(),
+                             lse.As<const T>(), dout.As<const T>(), dqkv.As<T>(), workspace.As<T>());
     });
   }
 
-  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out, Stream&) override {
-    const OpDesc op = op_check::UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out);
+  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out, Stream&) override {
+    const OpDesc op = op_check::UnfusedAttentionForward(qkv, form, probabilities, out);
     Dispatch(op, qkv, {}, [&]<typename T>() {
-      cpu::UnfusedAttentionForward(AttentionShape(op), qkv.As<const T>(), probabilities.As<T>(), out.As<T>());
+      cpu::UnfusedAttentionForward(AttentionShape(op, form), qkv.As<const T>(), probabilities.As<T>(),
+                                   out.As<T>());
     });
   }
 
-  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores, Stream&) override {
-    const OpDesc op =
-        op_check::UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores);
+  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores, Stream&) override {
+    const OpDesc op = op_check::UnfusedAttentionBackward(qkv, form, probabilities, out, dout, dqkv, dscores);
     Dispatch(op, qkv, {}, [&]<typename T>() {
-      cpu::UnfusedAttentionBackward(AttentionShape(op), qkv.As<const T>(), probabilities.As<const T>(),
+      cpu::UnfusedAttentionBackward(AttentionShape(op, form), qkv.As<const T>(), probabilities.As<const T>(),
                                     out.As<const T>(), dout.As<const T>(), dqkv.As<T>(), dscores.As<T>());
     });
   }

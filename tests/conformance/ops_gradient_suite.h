@@ -268,19 +268,19 @@ TEST_P(OpsGradientSuite, Attention) {
       const auto loss = [&, n = heads, g = kv_heads](const Values& values) {
         dev_.Set(qkv_, values);
         if (unfused) {
-          ops_.UnfusedAttentionForward(qkv_, n, g, probabilities, out, stream_);
+          ops_.UnfusedAttentionForward(qkv_, {n, g}, probabilities, out, stream_);
         } else {
-          ops_.AttentionForward(qkv_, n, g, out, lse, workspace, stream_);
+          ops_.AttentionForward(qkv_, {n, g}, out, lse, workspace, stream_);
         }
         return Dot(dev_.Get(out), w);
       };
       loss(qkv);
       const Tensor dout = dev_.Put({batch, seq, width}, w);
       if (unfused) {
-        ops_.UnfusedAttentionBackward(qkv_, heads, kv_heads, probabilities, out, dout, dqkv, dscores,
+        ops_.UnfusedAttentionBackward(qkv_, {heads, kv_heads}, probabilities, out, dout, dqkv, dscores,
                                       stream_);
       } else {
-        ops_.AttentionBackward(qkv_, heads, kv_heads, out, lse, dout, dqkv, workspace, stream_);
+        ops_.AttentionBackward(qkv_, {heads, kv_heads}, out, lse, dout, dqkv, workspace, stream_);
       }
       ExpectGradient(loss, qkv, dev_.Get(dqkv), unfused ? "dqkv, unfused" : "dqkv", seq > 100 ? 13 : 1);
     }

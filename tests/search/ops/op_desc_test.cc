@@ -136,6 +136,9 @@ TEST(OpDesc, Line) {
   reduce.group_size = 4;
   EXPECT_EQ(ToString(reduce), "all_reduce_sum fp32 tensor/4 65536");
   EXPECT_EQ(ToString(Op(OpKind::kAttentionForward, {2, 64, 4, 32, 1})), "attention_forward fp32 2x64x4x32x1");
+  OpDesc alibi = Op(OpKind::kUnfusedAttentionBackward, {2, 64, 4, 32, 1});
+  alibi.alibi = true;
+  EXPECT_EQ(ToString(alibi), "unfused_attention_backward fp32 alibi 2x64x4x32x1");
   EXPECT_EQ(ToString(Op(OpKind::kRope, {512, 5, 32, 16})), "rope fp32 512x5x32x16");
   OpDesc activation = Op(OpKind::kActivationForward, {512, 3072});
   activation.activation = Activation::kSwiGlu;

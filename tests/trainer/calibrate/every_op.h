@@ -64,6 +64,9 @@ inline std::vector<OpDesc> OtherOps(DType type) {
   add(OpKind::kAttentionBackward, {2, 3, 4, 6, 2});
   add(OpKind::kUnfusedAttentionForward, {2, 3, 4, 6, 2});
   add(OpKind::kUnfusedAttentionBackward, {2, 3, 4, 6, 2});
+  for (const OpKind kind : {OpKind::kAttentionForward, OpKind::kAttentionBackward,
+                            OpKind::kUnfusedAttentionForward, OpKind::kUnfusedAttentionBackward})
+    add(kind, {2, 3, 6, 4, 3}).alibi = true;
   return ops;
 }
 
