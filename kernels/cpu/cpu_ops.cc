@@ -338,8 +338,8 @@ class CpuOps final : public Ops {
               c.shape[1]);
   }
 
-  static cpu::AttentionShape AttentionShape(const OpDesc& op) {
-    return {op.dims[0], op.dims[1], op.dims[2], op.dims[3], op.dims[4]};
+  static cpu::AttentionShape AttentionShape(const OpDesc& op, const AttentionForm& form) {
+    return {op.dims[0], op.dims[1], op.dims[2], op.dims[3], op.dims[4], form};
   }
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 TEST(AttentionForm, SlopesAreThoseOfThePapersCode) {
   for (std::int64_t heads = 1; heads <= 130; ++heads) {
-    const Values want = reference::PaperSlopes(heads);
+    const auto want = reference::PaperSlopes(heads);
     ASSERT_EQ(static_cast<std::int64_t>(want.size()), heads);
     for (std::int64_t head = 0; head < heads; ++head) {
       EXPECT_NEAR(AlibiSlope(heads, head), want[static_cast<std::size_t>(head)],

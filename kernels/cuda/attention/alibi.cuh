@@ -2,6 +2,8 @@
 // key with their bias.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 #include "kernels/cuda/attention/attention_shape.h"
