@@ -117,8 +117,9 @@ OpDesc Adding(OpDesc op, bool accumulate) {
 OpDesc RowsDesc(OpKind op, const Tensor& t) { return Desc(op, t.dtype, {t.shape[0], t.shape[1], 0, 0}); }
 
 // Checks qkv and how it divides into heads.
-OpDesc AttentionHeads(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads) {
+OpDesc AttentionHeads(OpKind op, const Tensor& qkv, const AttentionForm& form) {
   Main(op, "qkv", qkv, 3);
+  const std::int64_t heads = form.heads, kv_heads = form.kv_heads;
   const std::int64_t batch = qkv.shape[0], seq = qkv.shape[1], width = qkv.shape[2];
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
     Fail(op, fmt::format("{} key-value heads do not divide {} heads", kv_heads, heads));
@@ -127,12 +128,21 @@ OpDesc AttentionHeads(OpKind op, const Tensor& qkv, std::int64_t heads, std::int
     Fail(op, fmt::format("a qkv width of {} is not {} heads and twice {} key-value heads of one size", width,
                          heads, kv_heads));
   }
-  return Desc(op, qkv.dtype, {batch, seq, heads, width / (heads + 2 * kv_heads), kv_heads});
+  if (!(form.scale >= 0) || !std::isfinite(form.scale))
+    Fail(op, fmt::format("the scale of scores is {}; it must be positive, or 0 for 1 / sqrt(D)", form.scale));
+  if (form.alibi_heads < 0 || form.first_head < 0 ||
+      (form.HasAlibi() && form.first_head > form.alibi_heads - heads)) {
+    Fail(op, fmt::format("there are no slopes for {} heads from head {} of {} on", heads, form.first_head,
+                         form.alibi_heads));
+  }
+  OpDesc desc = Desc(op, qkv.dtype, {batch, seq, heads, width / (heads + 2 * kv_heads), kv_heads});
+  desc.alibi = form.HasAlibi();
+  return desc;
 }
 
-OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& lse,
+OpDesc Attention(OpKind op, const Tensor& qkv, const AttentionForm& form, const Tensor& lse,
                  const Tensor& workspace) {
-  const OpDesc desc = AttentionHeads(op, qkv, heads, kv_heads);
+  const OpDesc desc = AttentionHeads(op, qkv, form);
   RequireType(op, "workspace", workspace, lse.dtype);
   const std::int64_t needed = AttentionWorkspaceElements(desc.dims[1], desc.dims[3]);
   if (workspace.Elements() < needed) {
@@ -302,41 +312,44 @@ OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& 
   return WithOperands(desc, {&x, &dy, &dx});
 }
 
-OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta) {
+OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta) {
   constexpr OpKind op = OpKind::kRope;
   Main(op, "qkv", qkv, 3);
-  if (head_dim < 2 || head_dim % 2 != 0)
-    Fail(op, fmt::format("invalid head dimension {}; it must be even and at least 2", head_dim));
+  if (rotary_dims < 2 || rotary_dims % 2 != 0 || rotary_dims > head_dim) {
+    Fail(op, fmt::format("cannot rotate {} of a head's {} dims; their number must be even and at least 2",
+                         rotary_dims, head_dim));
+  }
   if (heads_turned < 1 || heads_turned > qkv.shape[2] / head_dim) {
     Fail(op, fmt::format("cannot rotate {} heads of {} elements in rows of {}", heads_turned, head_dim,
                          qkv.shape[2]));
   }
   if (!(theta > 0) || !std::isfinite(theta)) Fail(op, fmt::format("theta is {}; it must be positive", theta));
-  return Desc(op, qkv.dtype, {qkv.shape[0] * qkv.shape[1], heads_turned, head_dim});
+  return Desc(op, qkv.dtype, {qkv.shape[0] * qkv.shape[1], heads_turned, head_dim, rotary_dims});
 }
 
-OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace) {
-  const OpDesc desc = Attention(OpKind::kAttentionForward, qkv, heads, kv_heads, lse, workspace);
+OpDesc AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace) {
+  const OpDesc desc = Attention(OpKind::kAttentionForward, qkv, form, lse, workspace);
   return WithOperands(desc, {&qkv, &out, &lse, nullptr});
 }
 
-OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace) {
-  const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, heads, kv_heads, lse, workspace);
+OpDesc AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace) {
+  const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, form, lse, workspace);
   return WithOperands(desc, {&qkv, &out, &lse, &dout, &dqkv, nullptr});
 }
 
-OpDesc UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out) {
-  const OpDesc desc = AttentionHeads(OpKind::kUnfusedAttentionForward, qkv, heads, kv_heads);
+OpDesc UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out) {
+  const OpDesc desc = AttentionHeads(OpKind::kUnfusedAttentionForward, qkv, form);
   return WithOperands(desc, {&qkv, &probabilities, &out});
 }
 
-OpDesc UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores) {
-  const OpDesc desc = AttentionHeads(OpKind::kUnfusedAttentionBackward, qkv, heads, kv_heads);
+OpDesc UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores) {
+  const OpDesc desc = AttentionHeads(OpKind::kUnfusedAttentionBackward, qkv, form);
   if (IsSameMemory(dscores, probabilities))
     Fail(desc.kind, "dscores is probabilities; they need memory of their own");
   return WithOperands(desc, {&qkv, &probabilities, &out, &dout, &dqkv, &dscores});

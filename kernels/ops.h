@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/attention_form.h"
 #include "kernels/device.h"
 #include "kernels/tensor.h"
 #include "search/ops/op_desc.h"
@@ -113,32 +114,33 @@ class Ops {
                                   Stream& stream) = 0;
 
   // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of
-  // each row of qkv[B,S,Q]. Each head is rotated in halves, as Hugging Face does: the elements (i, i + D/2)
-  // by the angle s * theta^(-2i/D), where s is the position in the sequence. `inverse` rotates back, which is
-  // also the gradient (a rotation's inverse is its transpose). D is even.
-  virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta,
-                    bool inverse, Stream& stream) = 0;
+  // each row of qkv[B,S,Q]. The first r = rotary_dims dims of each head are rotated, the others stay
+  // unchanged. They are rotated in halves, as Hugging Face does: the elements (i, i + r/2) by the angle
+  // s * theta^(-2i/r), where s is the position in the sequence. `inverse` rotates back, which is also the
+  // gradient (a rotation's inverse is its transpose). r is even, from 2 to head_dim.
+  virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
+                    std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) = 0;
 
-  // Causal attention, scale 1/sqrt(D). For each token, qkv[B,S,Q] holds q of all N heads, then k of the G
-  // key-value heads, then their v. Head h uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N).
-  // Writes out[B,S,N*D] and lse[B,N,S], the log-sum-exp of each row of scaled scores. Stores no scores (Dao
-  // et al. 2022). `workspace` holds at least AttentionWorkspaceElements(S, D) elements (memory_sizes.h).
-  virtual void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& out, const Tensor& lse, const Tensor& workspace,
-                                Stream& stream) = 0;
+  // Causal attention. `form` says how many heads there are, and what the scores are. For each token,
+  // qkv[B,S,Q] holds q of all N heads, then k of the G key-value heads, then their v. Head h uses key-value
+  // head h / (N/G) (Ainslie et al. 2023; G divides N). Writes out[B,S,N*D] and lse[B,N,S], the log-sum-exp of
+  // each row of scores. Stores no scores (Dao et al. 2022). `workspace` holds at least
+  // AttentionWorkspaceElements(S, D) elements (memory_sizes.h).
+  virtual void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out,
+                                const Tensor& lse, const Tensor& workspace, Stream& stream) = 0;
   // dqkv = the gradient with respect to qkv, given dout and the results of the forward.
-  virtual void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                 const Tensor& out, const Tensor& lse, const Tensor& dout, const Tensor& dqkv,
+  virtual void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out,
+                                 const Tensor& lse, const Tensor& dout, const Tensor& dqkv,
                                  const Tensor& workspace, Stream& stream) = 0;
 
   // Causal attention as above that stores its probabilities (Vaswani et al. 2017): writes out[B,S,N*D] and
-  // probabilities[B,N,S,S], row by row the softmax of a query's scaled scores, 0 for later keys. The softmax
+  // probabilities[B,N,S,S], row by row the softmax of a query's scores, 0 for later keys. The softmax
   // is computed in at least fp32; the probabilities have the compute type.
-  virtual void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+  virtual void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form,
                                        const Tensor& probabilities, const Tensor& out, Stream& stream) = 0;
   // dqkv = the gradient with respect to qkv, given dout and the results of the forward. dscores[B,N,S,S] is
   // room for the gradient with respect to the scores; what it holds afterwards is unspecified.
-  virtual void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+  virtual void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form,
                                         const Tensor& probabilities, const Tensor& out, const Tensor& dout,
                                         const Tensor& dqkv, const Tensor& dscores, Stream& stream) = 0;
 

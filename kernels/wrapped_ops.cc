@@ -77,36 +77,32 @@ void WrappedOps::ActivationBackward(Activation activation, const Tensor& x, cons
   Pass(stream, [&](Ops& ops) { ops.ActivationBackward(activation, x, dy, dx, stream); });
 }
 
-void WrappedOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta,
-                      bool inverse, Stream& stream) {
-  Pass(stream, [&](Ops& ops) { ops.Rope(qkv, heads_turned, head_dim, theta, inverse, stream); });
+void WrappedOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
+                      std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.Rope(qkv, heads_turned, head_dim, rotary_dims, theta, inverse, stream); });
 }
 
-void WrappedOps::AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                  const Tensor& out, const Tensor& lse, const Tensor& workspace,
-                                  Stream& stream) {
-  Pass(stream, [&](Ops& ops) { ops.AttentionForward(qkv, heads, kv_heads, out, lse, workspace, stream); });
+void WrappedOps::AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out,
+                                  const Tensor& lse, const Tensor& workspace, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.AttentionForward(qkv, form, out, lse, workspace, stream); });
 }
 
-void WrappedOps::AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                   const Tensor& out, const Tensor& lse, const Tensor& dout,
-                                   const Tensor& dqkv, const Tensor& workspace, Stream& stream) {
-  Pass(stream, [&](Ops& ops) {
-    ops.AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace, stream);
-  });
+void WrappedOps::AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out,
+                                   const Tensor& lse, const Tensor& dout, const Tensor& dqkv,
+                                   const Tensor& workspace, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.AttentionBackward(qkv, form, out, lse, dout, dqkv, workspace, stream); });
 }
 
-void WrappedOps::UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+void WrappedOps::UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form,
                                          const Tensor& probabilities, const Tensor& out, Stream& stream) {
-  Pass(stream,
-       [&](Ops& ops) { ops.UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out, stream); });
+  Pass(stream, [&](Ops& ops) { ops.UnfusedAttentionForward(qkv, form, probabilities, out, stream); });
 }
 
-void WrappedOps::UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+void WrappedOps::UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form,
                                           const Tensor& probabilities, const Tensor& out, const Tensor& dout,
                                           const Tensor& dqkv, const Tensor& dscores, Stream& stream) {
   Pass(stream, [&](Ops& ops) {
-    ops.UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores, stream);
+    ops.UnfusedAttentionBackward(qkv, form, probabilities, out, dout, dqkv, dscores, stream);
   });
 }
 

@@ -38,18 +38,18 @@ class WrappedOps : public Ops {
                          Stream& stream) override;
   void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
                           Stream& stream) override;
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse,
-            Stream& stream) override;
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace, Stream& stream) override;
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool inverse, Stream& stream) override;
+  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream& stream) override;
+  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
                          Stream& stream) override;
-  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out, Stream& stream) override;
-  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores, Stream& stream) override;
+  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out, Stream& stream) override;
+  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores, Stream& stream) override;
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
                         const Tensor& out, Stream& stream) override;
   void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,

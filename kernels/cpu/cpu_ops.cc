@@ -171,47 +171,46 @@ class CpuOps final : public Ops {
     });
   }
 
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse,
-            Stream&) override {
-    const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, theta);
-    const cpu::RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim};
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool inverse, Stream&) override {
+    const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta);
+    const cpu::RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim, rotary_dims};
     Dispatch(op, qkv, {}, [&]<typename T>() { cpu::Rope(shape, theta, inverse, qkv.As<T>()); });
   }
 
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace, Stream&) override {
-    const OpDesc op = op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace);
+  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream&) override {
+    const OpDesc op = op_check::AttentionForward(qkv, form, out, lse, workspace);
     Dispatch(op, qkv, {&lse}, [&]<typename T>() {
-      cpu::AttentionForward(AttentionShape(op), qkv.As<const T>(), out.As<T>(), lse.As<T>(),
+      cpu::AttentionForward(AttentionShape(op, form), qkv.As<const T>(), out.As<T>(), lse.As<T>(),
                             workspace.As<T>());
     });
   }
 
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
-                         Stream&) override {
-    const OpDesc op = op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace);
+  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
+    const OpDesc op = op_check::AttentionBackward(qkv, form, out, lse, dout, dqkv, workspace);
     Dispatch(op, qkv, {&lse}, [&]<typename T>() {
-      cpu::AttentionBackward(AttentionShape(op), qkv.As<const T>(), out.As<const T>(), lse.As<const T>(),
-                             dout.As<const T>(), dqkv.As<T>(), workspace.As<T>());
+      cpu::AttentionBackward(AttentionShape(op, form), qkv.As<const T>(), out.As<const T>(),
+                             lse.As<const T>(), dout.As<const T>(), dqkv.As<T>(), workspace.As<T>());
     });
   }
 
-  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out, Stream&) override {
-    const OpDesc op = op_check::UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out);
+  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out, Stream&) override {
+    const OpDesc op = op_check::UnfusedAttentionForward(qkv, form, probabilities, out);
     Dispatch(op, qkv, {}, [&]<typename T>() {
-      cpu::UnfusedAttentionForward(AttentionShape(op), qkv.As<const T>(), probabilities.As<T>(), out.As<T>());
+      cpu::UnfusedAttentionForward(AttentionShape(op, form), qkv.As<const T>(), probabilities.As<T>(),
+                                   out.As<T>());
     });
   }
 
-  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores, Stream&) override {
-    const OpDesc op =
-        op_check::UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores);
+  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores, Stream&) override {
+    const OpDesc op = op_check::UnfusedAttentionBackward(qkv, form, probabilities, out, dout, dqkv, dscores);
     Dispatch(op, qkv, {}, [&]<typename T>() {
-      cpu::UnfusedAttentionBackward(AttentionShape(op), qkv.As<const T>(), probabilities.As<const T>(),
+      cpu::UnfusedAttentionBackward(AttentionShape(op, form), qkv.As<const T>(), probabilities.As<const T>(),
                                     out.As<const T>(), dout.As<const T>(), dqkv.As<T>(), dscores.As<T>());
     });
   }

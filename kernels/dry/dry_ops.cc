@@ -65,28 +65,26 @@ class DryOps final : public Ops {
                           Stream&) override {
     log_.Record(op_check::ActivationBackward(activation, x, dy, dx));
   }
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool,
-            Stream&) override {
-    log_.Record(op_check::Rope(qkv, heads_turned, head_dim, theta));
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool, Stream&) override {
+    log_.Record(op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta));
   }
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace, Stream&) override {
-    log_.Record(op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace));
+  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream&) override {
+    log_.Record(op_check::AttentionForward(qkv, form, out, lse, workspace));
   }
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
-                         Stream&) override {
-    log_.Record(op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace));
+  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
+    log_.Record(op_check::AttentionBackward(qkv, form, out, lse, dout, dqkv, workspace));
   }
-  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out, Stream&) override {
-    log_.Record(op_check::UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out));
+  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out, Stream&) override {
+    log_.Record(op_check::UnfusedAttentionForward(qkv, form, probabilities, out));
   }
-  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores, Stream&) override {
-    log_.Record(
-        op_check::UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores));
+  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores, Stream&) override {
+    log_.Record(op_check::UnfusedAttentionBackward(qkv, form, probabilities, out, dout, dqkv, dscores));
   }
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t, const Tensor& out,
                         Stream&) override {

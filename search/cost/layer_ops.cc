@@ -94,11 +94,12 @@ class OpLister {
   }
   void Rope() {
     if (model_.position == Position::kRope)
-      Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim});
+      Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim, RotaryDims(model_)});
   }
   void Attention(OpKind fused, OpKind unfused) {
     Add(IsUnfused(plan_) ? unfused : fused, types.compute,
         {s.micro_batch, s.seq_len, s.heads, s.head_dim, s.kv_heads});
+    ops.back().alibi = model_.position == Position::kAlibi;
   }
   void AttentionForward() { Attention(OpKind::kAttentionForward, OpKind::kUnfusedAttentionForward); }
   void AttentionBackward() { Attention(OpKind::kAttentionBackward, OpKind::kUnfusedAttentionBackward); }

@@ -22,7 +22,7 @@ KindFacts FactsOf(OpKind kind) {
     case OpKind::kResidualAdd: return {"residual_add", 2};
     case OpKind::kActivationForward: return {"activation_forward", 2};
     case OpKind::kActivationBackward: return {"activation_backward", 2};
-    case OpKind::kRope: return {"rope", 3};
+    case OpKind::kRope: return {"rope", 4};
     case OpKind::kAttentionForward: return {"attention_forward", 5};
     case OpKind::kAttentionBackward: return {"attention_backward", 5};
     case OpKind::kUnfusedAttentionForward: return {"unfused_attention_forward", 5};
@@ -92,7 +92,7 @@ double MinElements(const OpDesc& op) {
     case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);
     // x, dy; dx.
     case OpKind::kActivationBackward: return (2 * wide + 1) * a * b;
-    case OpKind::kRope: return 2 * a * b * c;
+    case OpKind::kRope: return 2 * a * b * d;
     case OpKind::kAttentionForward: return 2 * a * b * (c + g) * d + a * b * c;  // q, k, v, out; log-sum-exp
     case OpKind::kAttentionBackward:
       return 4 * a * b * (c + g) * d + a * b * c;  // q, k, v, out and their gradients
@@ -189,14 +189,15 @@ CommPattern PatternOf(OpKind kind) { return FactsOf(kind).pattern; }
 
 std::string ToString(const OpDesc& op) {
   // Names every field, so that a new one does not compile until the text has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
-               group, group_size, dims] = op;
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, alibi, master_weights,
+               activation, group, group_size, dims] = op;
   std::string text = fmt::format("{} {}", Name(kind), Name(dtype));
   if (kind == OpKind::kMatmul) text += fmt::format(" {}{}", transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
   if (accumulate) text += " acc";
   if (epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(epilogue));
   if (HasActivation(op)) text += fmt::format(" {}", Name(activation));
   if (bias) text += " bias";
+  if (alibi) text += " alibi";
   if (master_weights) text += " master";
   if (group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(group), group_size);
   for (int i = 0; i < DimCount(kind); ++i) {
@@ -253,8 +254,8 @@ double MinBytes(const OpDesc& op) {
 
 std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
   // Names every field, so that a new one does not compile until the hash has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
-               group, group_size, dims] = op;
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, alibi, master_weights,
+               activation, group, group_size, dims] = op;
   std::uint64_t hash = 0x9e3779b97f4a7c15u;
   const auto mix = [&hash](std::uint64_t value) {
     hash ^= value;
@@ -266,6 +267,7 @@ std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
       static_cast<std::uint64_t>(transpose_b) << 17 | static_cast<std::uint64_t>(accumulate) << 18 |
       static_cast<std::uint64_t>(bias) << 19 | static_cast<std::uint64_t>(master_weights) << 20 |
       static_cast<std::uint64_t>(activation) << 21 | static_cast<std::uint64_t>(group) << 24 |
+      static_cast<std::uint64_t>(alibi) << 28 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(group_size)) << 32);
   for (std::int64_t dim : dims) mix(static_cast<std::uint64_t>(dim));
   return static_cast<std::size_t>(hash);

@@ -9,7 +9,7 @@
 //   k{LayerNorm,RmsNorm}{Forward,Backward}  {T, H}
 //   kBiasResidual, kResidualAdd, kPosition{Forward,Backward}   {T, width}
 //   kActivation{Forward,Backward}        {T, F}: F is the width of the result; a gated input is 2F wide
-//   kRope                                {T, rotated heads, D}
+//   kRope                                {T, rotated heads, D, r}: r of each head's D dims are rotated
 //   k{,Unfused}Attention{Forward,Backward}  {micro_batch, S, N, D, G}
 //   kEmbedding{Forward,Backward}         {T, H, V}
 //   kCrossEntropy{,Forward,Backward}     {T, V};   kCrossEntropy{Rescale,Loss} {T}
@@ -109,6 +109,7 @@ struct OpDesc {
   bool accumulate = false;              // only if TakesAccumulate: += rather than =
   Epilogue epilogue = Epilogue::kNone;  // kMatmul only
   bool bias = false;                    // only if TakesBias: a bias is added first
+  bool alibi = false;  // only if IsAttention: the scores have a linear bias (kernels/attention_form.h)
   bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
   Activation activation = Activation::kGelu;  // if HasActivation; otherwise the default
   CommGroup group = CommGroup::kNone;
@@ -140,6 +141,11 @@ int DimCount(OpKind kind);  // the number of entries of `dims` that the kind use
 constexpr bool HasActivation(const OpDesc& op) {
   return op.kind == OpKind::kActivationForward || op.kind == OpKind::kActivationBackward ||
          op.epilogue == Epilogue::kActivation || op.epilogue == Epilogue::kActivationGradient;
+}
+// Returns true if the op is attention, fused or not.
+constexpr bool IsAttention(OpKind kind) {
+  return kind == OpKind::kAttentionForward || kind == OpKind::kAttentionBackward ||
+         kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward;
 }
 // Returns true if the op may add a bias; OpDesc::bias says whether it does.
 constexpr bool TakesBias(const OpDesc& op) {

@@ -237,14 +237,16 @@ TEST_P(OpsGradientSuite, EveryGatedActivationWithAndWithoutBias) {
 TEST_P(OpsGradientSuite, RopesInverseIsItsGradient) {
   const std::int64_t batch = 2, seq = 19, heads = 2, dim = 6, width = heads * dim + 3;
   const Values x = Random(batch * seq * width, 1), w = Random(batch * seq * width, 2);
-  const Tensor x_ = dev_.New({batch, seq, width}), dx = dev_.Put({batch, seq, width}, w);
-  const auto loss = [&](const Values& values) {
-    dev_.Set(x_, values);
-    ops_.Rope(x_, heads, dim, 30, false, stream_);
-    return Dot(dev_.Get(x_), w);
-  };
-  ops_.Rope(dx, heads, dim, 30, true, stream_);
-  ExpectGradient(loss, x, dev_.Get(dx), "dx");
+  for (const std::int64_t rotary : {dim, dim - 2}) {
+    const Tensor x_ = dev_.New({batch, seq, width}), dx = dev_.Put({batch, seq, width}, w);
+    const auto loss = [&](const Values& values) {
+      dev_.Set(x_, values);
+      ops_.Rope(x_, heads, dim, rotary, 30, false, stream_);
+      return Dot(dev_.Get(x_), w);
+    };
+    ops_.Rope(dx, heads, dim, rotary, 30, true, stream_);
+    ExpectGradient(loss, x, dev_.Get(dx), "dx, " + std::to_string(rotary) + " dims");
+  }
 }
 
 TEST_P(OpsGradientSuite, Attention) {
@@ -266,19 +268,19 @@ TEST_P(OpsGradientSuite, Attention) {
       const auto loss = [&, n = heads, g = kv_heads](const Values& values) {
         dev_.Set(qkv_, values);
         if (unfused) {
-          ops_.UnfusedAttentionForward(qkv_, n, g, probabilities, out, stream_);
+          ops_.UnfusedAttentionForward(qkv_, {n, g}, probabilities, out, stream_);
         } else {
-          ops_.AttentionForward(qkv_, n, g, out, lse, workspace, stream_);
+          ops_.AttentionForward(qkv_, {n, g}, out, lse, workspace, stream_);
         }
         return Dot(dev_.Get(out), w);
       };
       loss(qkv);
       const Tensor dout = dev_.Put({batch, seq, width}, w);
       if (unfused) {
-        ops_.UnfusedAttentionBackward(qkv_, heads, kv_heads, probabilities, out, dout, dqkv, dscores,
+        ops_.UnfusedAttentionBackward(qkv_, {heads, kv_heads}, probabilities, out, dout, dqkv, dscores,
                                       stream_);
       } else {
-        ops_.AttentionBackward(qkv_, heads, kv_heads, out, lse, dout, dqkv, workspace, stream_);
+        ops_.AttentionBackward(qkv_, {heads, kv_heads}, out, lse, dout, dqkv, workspace, stream_);
       }
       ExpectGradient(loss, qkv, dev_.Get(dqkv), unfused ? "dqkv, unfused" : "dqkv", seq > 100 ? 13 : 1);
     }

@@ -204,8 +204,12 @@ TEST_P(OpsShapeSuite, Activation) {
 
 TEST_P(OpsShapeSuite, Rope) {
   const Tensor qkv = T({2, 3, 12});
+  const auto partial = [&](Tensor a, std::int64_t heads, std::int64_t dim, std::int64_t rotary,
+                           double theta) {
+    return [=, this] { ops_.Rope(a, heads, dim, rotary, theta, false, s_); };
+  };
   const auto rope = [&](Tensor a, std::int64_t heads, std::int64_t dim, double theta) {
-    return [=, this] { ops_.Rope(a, heads, dim, theta, false, s_); };
+    return partial(a, heads, dim, dim, theta);
   };
   EXPECT_NO_THROW(rope(qkv, 2, 4, 1e4)());
   EXPECT_NO_THROW(rope(qkv, 3, 4, 1e4)());
@@ -216,16 +220,22 @@ TEST_P(OpsShapeSuite, Rope) {
   Refused(rope(qkv, 2, 4, 0), "rope");
   Refused(rope(qkv, 2, 4, std::numeric_limits<double>::infinity()), "rope");
   Refused(rope(T({6, 12}), 2, 4, 1e4), "rope");
+  EXPECT_NO_THROW(partial(qkv, 2, 4, 2, 1e4)());
+  EXPECT_NO_THROW(partial(qkv, 4, 3, 2, 1e4)());
+  Refused(partial(qkv, 2, 4, 3, 1e4), "rope");
+  Refused(partial(qkv, 2, 4, 6, 1e4), "rope");
+  Refused(partial(qkv, 2, 4, 0, 1e4), "rope");
+  Refused(partial(qkv, 2, 4, -2, 1e4), "rope");
 }
 
 TEST_P(OpsShapeSuite, Attention) {
   const Tensor qkv = T({1, 4, 12}), out = T({1, 4, 4}), lse = T({1, 2, 4}),
                work = T({AttentionWorkspaceElements(4, 2)});
   const auto forward = [&](Tensor a, std::int64_t heads, Tensor o, Tensor l, Tensor w) {
-    return [=, this] { ops_.AttentionForward(a, heads, heads, o, l, w, s_); };
+    return [=, this] { ops_.AttentionForward(a, {heads, heads}, o, l, w, s_); };
   };
   const auto grouped = [&](Tensor a, std::int64_t heads, std::int64_t kv_heads) {
-    return [=, this] { ops_.AttentionForward(a, heads, kv_heads, out, lse, work, s_); };
+    return [=, this] { ops_.AttentionForward(a, {heads, kv_heads}, out, lse, work, s_); };
   };
   EXPECT_NO_THROW(grouped(T({1, 4, 8}), 2, 1)());
   Refused(grouped(qkv, 2, 0), "attention_forward");
@@ -234,6 +244,17 @@ TEST_P(OpsShapeSuite, Attention) {
   Refused(grouped(qkv, 2, 1), "attention_forward");
   EXPECT_NO_THROW(forward(qkv, 2, out, lse, work)());
   Refused(forward(qkv, 0, out, lse, work), "attention_forward");
+  const auto formed = [&](const AttentionForm& form) {
+    return [=, this] { ops_.AttentionForward(qkv, form, out, lse, work, s_); };
+  };
+  EXPECT_NO_THROW(formed({2, 2, 0.5, 5, 3})());
+  Refused(formed({2, 2, -0.5}), "attention_forward");
+  Refused(formed({2, 2, std::numeric_limits<double>::infinity()}), "attention_forward");
+  Refused(formed({2, 2, std::numeric_limits<double>::quiet_NaN()}), "attention_forward");
+  Refused(formed({2, 2, 0, 5, 4}), "attention_forward");
+  Refused(formed({2, 2, 0, 1}), "attention_forward");
+  Refused(formed({2, 2, 0, 5, -1}), "attention_forward");
+  Refused(formed({2, 2, 0, -5}), "attention_forward");
   Refused(forward(qkv, 3, out, lse, work), "attention_forward");
   Refused(forward(T({1, 4, 13}), 1, out, lse, work), "attention_forward");
   Refused(forward(T({4, 12}), 2, out, lse, work), "attention_forward");
@@ -241,7 +262,7 @@ TEST_P(OpsShapeSuite, Attention) {
   Refused(forward(qkv, 2, out, T({1, 4, 2}), work), "attention_forward");
   Refused(forward(qkv, 2, out, lse, T({AttentionWorkspaceElements(4, 2) - 1})), "attention_forward");
   const auto backward = [&](Tensor dout, Tensor dqkv) {
-    return [=, this] { ops_.AttentionBackward(qkv, 2, 2, out, lse, dout, dqkv, work, s_); };
+    return [=, this] { ops_.AttentionBackward(qkv, {2, 2}, out, lse, dout, dqkv, work, s_); };
   };
   EXPECT_NO_THROW(backward(T({1, 4, 4}), T({1, 4, 12}))());
   Refused(backward(T({1, 4, 5}), T({1, 4, 12})), "attention_backward");
@@ -251,7 +272,7 @@ TEST_P(OpsShapeSuite, Attention) {
 TEST_P(OpsShapeSuite, UnfusedAttention) {
   const Tensor qkv = T({1, 4, 12}), out = T({1, 4, 4}), square = T({1, 2, 4, 4});
   const auto forward = [&](Tensor a, std::int64_t heads, std::int64_t kv_heads, Tensor p, Tensor o) {
-    return [=, this] { ops_.UnfusedAttentionForward(a, heads, kv_heads, p, o, s_); };
+    return [=, this] { ops_.UnfusedAttentionForward(a, {heads, kv_heads}, p, o, s_); };
   };
   EXPECT_NO_THROW(forward(qkv, 2, 2, square, out)());
   EXPECT_NO_THROW(forward(T({1, 4, 8}), 2, 1, square, out)());
@@ -266,7 +287,7 @@ TEST_P(OpsShapeSuite, UnfusedAttention) {
   Refused(forward(qkv, 2, 2, square, T({1, 4, 12})), "unfused_attention_forward");
   Refused(forward(qkv, 2, 2, Ids(32).Reshape({1, 2, 4, 4}), out), "unfused_attention_forward");
   const auto backward = [&](Tensor p, Tensor o, Tensor dout, Tensor dqkv, Tensor dscores) {
-    return [=, this] { ops_.UnfusedAttentionBackward(qkv, 2, 2, p, o, dout, dqkv, dscores, s_); };
+    return [=, this] { ops_.UnfusedAttentionBackward(qkv, {2, 2}, p, o, dout, dqkv, dscores, s_); };
   };
   const Tensor dout = T({1, 4, 4}), dqkv = T({1, 4, 12}), dscores = T({1, 2, 4, 4});
   EXPECT_NO_THROW(backward(square, out, dout, dqkv, dscores)());

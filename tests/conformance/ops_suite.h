@@ -240,26 +240,31 @@ TEST_P(OpsSuite, GatedActivationsPropagateNaN) {
 
 TEST_P(OpsSuite, RopeRotatesAndRotatesBack) {
   struct Sizes {
-    std::int64_t batch, seq, heads, dim, rest;  // rest: columns that stay unchanged
+    std::int64_t batch, seq, heads, dim, rotary, rest;  // rest: columns after the heads, which stay unchanged
     double theta;
   };
   for (const Sizes& z :
-       {Sizes{1, 1, 1, 2, 0, 1e4}, Sizes{2, 5, 3, 4, 3, 1e4}, Sizes{1, 300, 2, 64, 32, 5e5},
-        Sizes{2, 40, 1, 260, 7, 1e4}, Sizes{1, 33, 5, 6, 0, 0.5}, Sizes{1, 2048, 1, 128, 1, 1e6}}) {
+       {Sizes{1, 1, 1, 2, 2, 0, 1e4}, Sizes{2, 5, 3, 4, 4, 3, 1e4}, Sizes{1, 300, 2, 64, 64, 32, 5e5},
+        Sizes{2, 40, 1, 260, 260, 7, 1e4}, Sizes{1, 33, 5, 6, 6, 0, 0.5}, Sizes{1, 2048, 1, 128, 128, 1, 1e6},
+        // Partial: in packs, with heads or halves that are none, and of a head dimension that is odd.
+        Sizes{2, 17, 3, 64, 32, 64, 1e4}, Sizes{1, 40, 2, 80, 20, 8, 1e4}, Sizes{1, 9, 3, 36, 16, 4, 1e4},
+        Sizes{1, 300, 2, 256, 64, 256, 1e4}, Sizes{2, 5, 3, 5, 2, 1, 1e4},
+        Sizes{1, 20, 2, 300, 260, 3, 1e4}}) {
     const std::int64_t width = z.heads * z.dim + z.rest;
     const Values qkv = Random(z.batch * z.seq * width, 1);
     Values want = qkv, back = qkv;
-    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.theta, 1, want);
-    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.theta, -1, back);
-    const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim);
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, z.theta, 1, want);
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, z.theta, -1, back);
+    const std::string at =
+        " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) + " r=" + std::to_string(z.rotary);
     const Tensor turned = dev_.Put({z.batch, z.seq, width}, qkv),
                  inverse = dev_.Put({z.batch, z.seq, width}, qkv);
-    ops_.Rope(turned, z.heads, z.dim, z.theta, false, stream_);
+    ops_.Rope(turned, z.heads, z.dim, z.rotary, z.theta, false, stream_);
     // Angles of up to S are rounded before their sine is taken.
     Near(turned, want, "turned" + at, 1 + static_cast<double>(z.seq) / 500);
-    ops_.Rope(inverse, z.heads, z.dim, z.theta, true, stream_);
+    ops_.Rope(inverse, z.heads, z.dim, z.rotary, z.theta, true, stream_);
     Near(inverse, back, "turned back" + at, 1 + static_cast<double>(z.seq) / 500);
-    ops_.Rope(turned, z.heads, z.dim, z.theta, true, stream_);
+    ops_.Rope(turned, z.heads, z.dim, z.rotary, z.theta, true, stream_);
     Near(turned, qkv, "there and back" + at, 1, 1);
   }
 }
@@ -271,7 +276,7 @@ TEST_P(OpsSuite, RopeMakesScoresRelative) {
   Values rows;
   for (std::int64_t s = 0; s < seq; ++s) rows.insert(rows.end(), head.begin(), head.end());
   const Tensor qkv = dev_.Put({1, seq, dim}, rows);
-  ops_.Rope(qkv, 1, dim, 100, false, stream_);
+  ops_.Rope(qkv, 1, dim, dim, 100, false, stream_);
   const Values turned = dev_.Get(qkv);
   const auto dot = [&](std::int64_t a, std::int64_t b) {
     double sum = 0;
@@ -283,7 +288,7 @@ TEST_P(OpsSuite, RopeMakesScoresRelative) {
   EXPECT_GT(std::abs(dot(3, 0) - dot(0, 0)), 0.01);
 }
 
-constexpr std::array<reference::AttentionSizes, 12> kAttentionSizes{{{1, 1, 1, 1, 1},
+constexpr std::array<reference::AttentionSizes, 17> kAttentionSizes{{{1, 1, 1, 1, 1},
                                                                      {2, 5, 2, 3, 2},
                                                                      {1, 127, 1, 8, 1},
                                                                      {1, 128, 2, 4, 2},
@@ -294,11 +299,22 @@ constexpr std::array<reference::AttentionSizes, 12> kAttentionSizes{{{1, 1, 1, 1
                                                                      {2, 5, 4, 3, 2},
                                                                      {1, 130, 6, 4, 2},
                                                                      {2, 129, 3, 5, 1},
-                                                                     {1, 260, 2, 8, 2}}};
+                                                                     {1, 260, 2, 8, 2},
+                                                                     // scales, and slopes of ALiBi
+                                                                     {1, 130, 2, 8, 2, 0.75},
+                                                                     {2, 19, 4, 16, 2, 0, 4},
+                                                                     {1, 140, 6, 8, 3, 0, 6},
+                                                                     {1, 70, 5, 24, 1, 0.3, 12, 7},
+                                                                     {1, 33, 3, 5, 1, 0, 20, 16}}};
 
 inline std::string Describe(const reference::AttentionSizes& z) {
   return " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) + " N/G=" + std::to_string(z.heads) +
-         "/" + std::to_string(z.kv_heads);
+         "/" + std::to_string(z.kv_heads) + " scale=" + std::to_string(z.scale) + " slopes from " +
+         std::to_string(z.first_head) + " of " + std::to_string(z.alibi_heads);
+}
+
+inline AttentionForm FormOf(const reference::AttentionSizes& z) {
+  return {z.heads, z.kv_heads, z.scale, z.alibi_heads, z.first_head};
 }
 
 TEST_P(OpsSuite, Attention) {
@@ -316,11 +332,11 @@ TEST_P(OpsSuite, Attention) {
       const std::string at = Describe(z);
       // Scores of magnitude^2 sqrt(D) are rounded; the exponential magnifies that rounding.
       const double factor = 4 * std::max(1.0, magnitude * magnitude);
-      ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
+      ops_.AttentionForward(qkv_, FormOf(z), out, lse, workspace, stream_);
       Near(out, want.out, "out" + at, factor, 1);  // probabilities are rounded
       Near(lse, want.lse, "lse" + at, 4);
       dev_.Set(workspace, Values(static_cast<std::size_t>(workspace.Elements()), std::nan("")));
-      ops_.AttentionBackward(qkv_, z.heads, z.kv_heads, out, lse, dout_, dqkv, workspace, stream_);
+      ops_.AttentionBackward(qkv_, FormOf(z), out, lse, dout_, dqkv, workspace, stream_);
       // The backward subtracts dout * out, whose rounding is of the size of v, even if the exact difference
       // is small; q and k magnify it.
       Near(dqkv, want.dqkv, "dqkv" + at, factor, std::max(4.0, magnitude));
@@ -342,7 +358,7 @@ TEST_P(OpsSuite, UnfusedAttention) {
       const reference::Attention want = reference::CausalAttention(z, qkv, dout);
       const std::string at = Describe(z);
       const double factor = 4 * std::max(1.0, magnitude * magnitude);  // as in fused attention
-      ops_.UnfusedAttentionForward(qkv_, z.heads, z.kv_heads, probabilities, out, stream_);
+      ops_.UnfusedAttentionForward(qkv_, FormOf(z), probabilities, out, stream_);
       Near(probabilities, want.probabilities, "probabilities" + at, factor);
       Near(out, want.out, "out" + at, factor, 1);
       const Values stored = dev_.Get(probabilities);
@@ -350,8 +366,7 @@ TEST_P(OpsSuite, UnfusedAttention) {
         for (std::int64_t key = row % z.seq + 1; key < z.seq; ++key)
           ASSERT_EQ(stored[row * z.seq + key], 0) << "of a later key" << at;
       }
-      ops_.UnfusedAttentionBackward(qkv_, z.heads, z.kv_heads, probabilities, out, dout_, dqkv, dscores,
-                                    stream_);
+      ops_.UnfusedAttentionBackward(qkv_, FormOf(z), probabilities, out, dout_, dqkv, dscores, stream_);
       Near(dqkv, want.dqkv, "dqkv" + at, factor, std::max(4.0, magnitude));
       EXPECT_EQ(dev_.Get(qkv_), qkv) << "the input was changed";
       EXPECT_EQ(dev_.Get(probabilities), stored) << "the probabilities were changed";
@@ -369,13 +384,13 @@ TEST_P(OpsSuite, UnfusedAttentionEqualsFused) {
                  workspace = dev_.NewWide({AttentionWorkspaceElements(z.seq, z.dim)});
     const Tensor fused_out = dev_.New({z.batch, z.seq, z.Width()}),
                  fused_dqkv = dev_.New({z.batch, z.seq, z.Row()});
-    ops_.AttentionForward(qkv, z.heads, z.kv_heads, fused_out, lse, workspace, stream_);
-    ops_.AttentionBackward(qkv, z.heads, z.kv_heads, fused_out, lse, dout, fused_dqkv, workspace, stream_);
+    ops_.AttentionForward(qkv, FormOf(z), fused_out, lse, workspace, stream_);
+    ops_.AttentionBackward(qkv, FormOf(z), fused_out, lse, dout, fused_dqkv, workspace, stream_);
     const Tensor probabilities = dev_.New({z.batch, z.heads, z.seq, z.seq}),
                  dscores = dev_.New({z.batch, z.heads, z.seq, z.seq});
     const Tensor out = dev_.New({z.batch, z.seq, z.Width()}), dqkv = dev_.New({z.batch, z.seq, z.Row()});
-    ops_.UnfusedAttentionForward(qkv, z.heads, z.kv_heads, probabilities, out, stream_);
-    ops_.UnfusedAttentionBackward(qkv, z.heads, z.kv_heads, probabilities, out, dout, dqkv, dscores, stream_);
+    ops_.UnfusedAttentionForward(qkv, FormOf(z), probabilities, out, stream_);
+    ops_.UnfusedAttentionBackward(qkv, FormOf(z), probabilities, out, dout, dqkv, dscores, stream_);
     ExpectNear(dev_.Get(out), dev_.Get(fused_out), tolerance + rounding, "out" + Describe(z), rounding);
     ExpectNear(dev_.Get(dqkv), dev_.Get(fused_dqkv), tolerance + 4 * rounding, "dqkv" + Describe(z),
                rounding);
@@ -395,9 +410,9 @@ TEST_P(OpsSuite, AttentionIgnoresLaterTokens) {
     const auto earlier_rows = [&](const Values& values) {
       dev_.Set(qkv_, values);
       if (unfused) {
-        ops_.UnfusedAttentionForward(qkv_, z.heads, z.kv_heads, probabilities, out, stream_);
+        ops_.UnfusedAttentionForward(qkv_, FormOf(z), probabilities, out, stream_);
       } else {
-        ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
+        ops_.AttentionForward(qkv_, FormOf(z), out, lse, workspace, stream_);
       }
       Values rows = dev_.Get(out);
       rows.resize(rows.size() - static_cast<std::size_t>(z.Width()));

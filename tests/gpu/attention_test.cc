@@ -26,7 +26,9 @@ using Bf16 = __nv_bfloat16;
 using reference::AttentionSizes;
 using Results = reference::Attention;
 
-AttentionShape ShapeOf(const AttentionSizes& z) { return {z.batch, z.seq, z.heads, z.kv_heads, z.dim}; }
+AttentionShape ShapeOf(const AttentionSizes& z) {
+  return {z.batch, z.seq, z.heads, z.kv_heads, z.dim, z.scale, z.alibi_heads, z.first_head};
+}
 
 // Random scores with enough spread that probabilities differ.
 Values RandomBf16(std::int64_t n, unsigned seed) {

@@ -70,8 +70,21 @@ enum Axis : std::size_t {
   kChunks,
   kUnits,
 };
-const std::vector<int> kSizes = {
-    6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 4, 2, 2, 3, 7, 2, 3, 4};
+const std::vector<int> kSizes = {static_cast<int>(ModelStyles().size()),
+                                 3,
+                                 3,
+                                 2,
+                                 static_cast<int>(test::PredictedSchedules().size()),
+                                 3,
+                                 2,
+                                 4,
+                                 2,
+                                 2,
+                                 3,
+                                 7,
+                                 2,
+                                 3,
+                                 4};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
@@ -271,8 +284,8 @@ ModelSpec RandomModel(std::mt19937_64& random, std::int64_t tp) {
   m.activation = static_cast<Activation>(random() % kActivationCount);
   m.norm = random() % 2 ? Norm::kRmsNorm : Norm::kLayerNorm;
   m.norm_eps = random() % 2 ? 1e-5 : 1e-6;
-  constexpr Position kPositions[] = {Position::kLearned, Position::kRope, Position::kNone};
-  m.position = kPositions[random() % 3];
+  constexpr Position kPositions[] = {Position::kLearned, Position::kRope, Position::kNone, Position::kAlibi};
+  m.position = kPositions[random() % 4];
   m.rope_theta = random() % 2 ? 10000.0 : 500000.0;
   SetBiases(m, random() % 2);
   m.tied_embeddings = random() % 2;

@@ -245,35 +245,31 @@ class RemoteOps final : public Ops {
                           Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->ActivationBackward(activation, R(x), R(dy), R(dx), h); });
   }
-  void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, double theta, bool inverse,
-            Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, theta, inverse, h); });
+  void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool inverse, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, rotary_dims, theta, inverse, h); });
   }
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace, Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->AttentionForward(R(qkv), heads, kv_heads, R(out), R(lse), R(workspace), h);
-    });
+  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->AttentionForward(R(qkv), form, R(out), R(lse), R(workspace), h); });
   }
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
+  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
                          Stream& s) override {
     Issue(s, [=, this](Stream& h) {
-      cpu_->AttentionBackward(R(qkv), heads, kv_heads, R(out), R(lse), R(dout), R(dqkv), R(workspace), h);
+      cpu_->AttentionBackward(R(qkv), form, R(out), R(lse), R(dout), R(dqkv), R(workspace), h);
     });
   }
-  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out, Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->UnfusedAttentionForward(R(qkv), heads, kv_heads, R(probabilities), R(out), h);
-    });
+  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out, Stream& s) override {
+    Issue(s,
+          [=, this](Stream& h) { cpu_->UnfusedAttentionForward(R(qkv), form, R(probabilities), R(out), h); });
   }
-  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores, Stream& s) override {
+  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores, Stream& s) override {
     Issue(s, [=, this](Stream& h) {
-      cpu_->UnfusedAttentionBackward(R(qkv), heads, kv_heads, R(probabilities), R(out), R(dout), R(dqkv),
-                                     R(dscores), h);
+      cpu_->UnfusedAttentionBackward(R(qkv), form, R(probabilities), R(out), R(dout), R(dqkv), R(dscores), h);
     });
   }
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,

@@ -62,6 +62,20 @@ inline std::vector<ModelSpec> ModelStyles() {
   gelu_erf.activation = Activation::kGeluErf;
   gelu_erf.tied_embeddings = false;
   styles.push_back(gelu_erf);
+  // Bloom's positions, with heads that are no power of two.
+  ModelSpec alibi = SmallModel("alibi");
+  alibi.heads = 12;
+  alibi.head_dim = 2;
+  alibi.position = Position::kAlibi;
+  alibi.attention_scale = 0.9;
+  styles.push_back(alibi);
+
+  ModelSpec partial = SmallModel("partial_rotary");
+  partial.head_dim = 6;
+  partial.position = Position::kRope;
+  partial.rope_theta = 50.0;
+  partial.partial_rotary_factor = 2.0 / 3;
+  styles.push_back(partial);
   return styles;
 }
 

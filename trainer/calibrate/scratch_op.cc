@@ -35,6 +35,11 @@ void CheckDims(const OpDesc& op) {
   }
 }
 
+// The slopes of a model that has these heads alone: other slopes take as long.
+AttentionForm FormOf(const OpDesc& op) {
+  return {.heads = op.dims[2], .kv_heads = op.dims[4], .alibi_heads = op.alibi ? op.dims[2] : 0};
+}
+
 }  // namespace
 
 ScratchOp::ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream)
@@ -273,46 +278,44 @@ void ScratchOp::PrepareActivation(const OpDesc& op) {
 void ScratchOp::PrepareRope(const OpDesc& op) {
   // Of all tokens in one sequence: the same work on the rows, and the maximum on the angles.
   Take(op, {{0, 1, Found::kInCache}});
-  run_ = [this, heads = op.dims[1], d = op.dims[2]] {
-    ops_.Rope(tensors_[0], heads, d, 1e4, false, stream_);
+  run_ = [this, heads = op.dims[1], d = op.dims[2], r = op.dims[3]] {
+    ops_.Rope(tensors_[0], heads, d, r, 1e4, false, stream_);
   };
 }
 
 void ScratchOp::PrepareAttention(const OpDesc& op) {
-  const std::int64_t heads = op.dims[2], kv_heads = op.dims[4];
+  const AttentionForm form = FormOf(op);
   const Contents saved{0, 0.1}, written{0, 0.1, Found::kInCache};
   const Contents lse{std::log(static_cast<double>(op.dims[1])), 0.1};
   if (op.kind == OpKind::kAttentionForward) {
     Take(op, {written, saved, lse, written});
     run_ = [=, this] {
       const auto& v = tensors_;
-      ops_.AttentionForward(v[0], heads, kv_heads, v[1], v[2], v[3], stream_);
+      ops_.AttentionForward(v[0], form, v[1], v[2], v[3], stream_);
     };
     return;
   }
   Take(op, {saved, saved, lse, written, saved, written});
   run_ = [=, this] {
     const auto& v = tensors_;
-    ops_.AttentionBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], stream_);
+    ops_.AttentionBackward(v[0], form, v[1], v[2], v[3], v[4], v[5], stream_);
   };
 }
 
 void ScratchOp::PrepareUnfusedAttention(const OpDesc& op) {
-  const std::int64_t heads = op.dims[2], kv_heads = op.dims[4];
+  const AttentionForm form = FormOf(op);
   const Contents saved{0, 0.1}, written{0, 0.1, Found::kInCache};
   const double probability = 1 / static_cast<double>(op.dims[1]);
   const Contents probabilities{probability, probability / 2};
   if (op.kind == OpKind::kUnfusedAttentionForward) {
     Take(op, {written, probabilities, saved});
-    run_ = [=, this] {
-      ops_.UnfusedAttentionForward(tensors_[0], heads, kv_heads, tensors_[1], tensors_[2], stream_);
-    };
+    run_ = [=, this] { ops_.UnfusedAttentionForward(tensors_[0], form, tensors_[1], tensors_[2], stream_); };
     return;
   }
   Take(op, {saved, probabilities, saved, written, saved, saved});
   run_ = [=, this] {
     const auto& v = tensors_;
-    ops_.UnfusedAttentionBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], stream_);
+    ops_.UnfusedAttentionBackward(v[0], form, v[1], v[2], v[3], v[4], v[5], stream_);
   };
 }
 

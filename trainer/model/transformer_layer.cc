@@ -8,6 +8,19 @@ namespace autocfg::trainer {
 
 using Kind = ParameterKind;
 
+namespace {
+
+AttentionForm FormOf(const RankShape& s) {
+  AttentionForm form{.heads = s.heads, .kv_heads = s.kv_heads, .scale = s.model.attention_scale};
+  if (s.model.position == Position::kAlibi) {
+    form.alibi_heads = s.model.heads;
+    form.first_head = s.tensor * s.heads;
+  }
+  return form;
+}
+
+}  // namespace
+
 TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout, std::int64_t layer)
     : shape_(shape),
       workspace_(layout.workspace()),
@@ -24,31 +37,32 @@ Tensor TransformerLayer::BySequence(const Tensor& t) const {
 
 void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool inverse) const {
   if (shape_.model.position != Position::kRope) return;
-  run.ops.Rope(BySequence(qkv), shape_.heads + shape_.kv_heads, shape_.head_dim, shape_.model.rope_theta,
-               inverse, run.stream);
+  run.ops.Rope(BySequence(qkv), shape_.heads + shape_.kv_heads, shape_.head_dim, RotaryDims(shape_.model),
+               shape_.model.rope_theta, inverse, run.stream);
 }
 
 void TransformerLayer::AttentionForward(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
+  const AttentionForm form = FormOf(s);
   const Tensor qkv = BySequence(a.qkv), attn = BySequence(a.attn);
   if (IsUnfused(s.plan)) {
-    run.ops.UnfusedAttentionForward(qkv, s.heads, s.kv_heads, a.probabilities, attn, run.stream);
+    run.ops.UnfusedAttentionForward(qkv, form, a.probabilities, attn, run.stream);
   } else {
-    run.ops.AttentionForward(qkv, s.heads, s.kv_heads, attn, a.lse, workspace_.attention, run.stream);
+    run.ops.AttentionForward(qkv, form, attn, a.lse, workspace_.attention, run.stream);
   }
 }
 
 void TransformerLayer::AttentionBackward(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
+  const AttentionForm form = FormOf(s);
   const Tensor qkv = BySequence(a.qkv), attn = BySequence(a.attn), grad_attn = BySequence(ws.grad_attn),
                grad_qkv = BySequence(ws.grad_qkv);
   if (IsUnfused(s.plan)) {
-    run.ops.UnfusedAttentionBackward(qkv, s.heads, s.kv_heads, a.probabilities, attn, grad_attn, grad_qkv,
-                                     ws.dscores, run.stream);
+    run.ops.UnfusedAttentionBackward(qkv, form, a.probabilities, attn, grad_attn, grad_qkv, ws.dscores,
+                                     run.stream);
   } else {
-    run.ops.AttentionBackward(qkv, s.heads, s.kv_heads, attn, a.lse, grad_attn, grad_qkv, ws.attention,
-                              run.stream);
+    run.ops.AttentionBackward(qkv, form, attn, a.lse, grad_attn, grad_qkv, ws.attention, run.stream);
   }
 }
 

@@ -100,10 +100,10 @@ void KernelOps::ActivationBackward(Activation activation, const Tensor& x, const
   });
 }
 
-void KernelOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta,
-                     bool inverse, Stream& stream) {
-  const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, theta);
-  const RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim};
+void KernelOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
+                     std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) {
+  const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta);
+  const RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim, rotary_dims};
   Dispatch(op, {}, [&]<typename T>() { cuda::Rope(shape, theta, inverse, qkv.As<T>(), HandleOf(stream)); });
 }
 

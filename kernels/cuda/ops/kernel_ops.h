@@ -32,8 +32,8 @@ class KernelOps : public Ops {
                          Stream& stream) override;
   void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
                           Stream& stream) override;
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse,
-            Stream& stream) override;
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool inverse, Stream& stream) override;
 
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
                         const Tensor& out, Stream& stream) override;

@@ -304,7 +304,7 @@ class LlamaOpsTest : public LayerOpsTest {
 
 TEST_F(LlamaOpsTest, Layer) {
   EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
-              ElementsAre("rms_norm_forward bf16 48x96", "matmul bf16 nn 48x64x96", "rope bf16 48x3x16",
+              ElementsAre("rms_norm_forward bf16 48x96", "matmul bf16 nn 48x64x96", "rope bf16 48x3x16x16",
                           "attention_forward bf16 3x16x2x16x1", "matmul bf16 nn 48x96x32",
                           "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96",
                           "rms_norm_forward bf16 48x96", "matmul bf16 nn 48x80x96",
@@ -316,7 +316,7 @@ TEST_F(LlamaOpsTest, Layer) {
                           "matmul bf16 nt 48x96x80", "all_reduce_sum bf16 tensor/2 4608",
                           "rms_norm_backward bf16 acc 48x96", "matmul bf16 tn acc 32x96x48",
                           "matmul bf16 nt 48x32x96", "attention_backward bf16 3x16x2x16x1",
-                          "rope bf16 48x3x16", "matmul bf16 tn acc 96x64x48", "matmul bf16 nt 48x96x64",
+                          "rope bf16 48x3x16x16", "matmul bf16 tn acc 96x64x48", "matmul bf16 nt 48x96x64",
                           "all_reduce_sum bf16 tensor/2 4608", "rms_norm_backward bf16 acc 48x96"));
 }
 

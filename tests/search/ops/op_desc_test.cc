@@ -136,7 +136,10 @@ TEST(OpDesc, Line) {
   reduce.group_size = 4;
   EXPECT_EQ(ToString(reduce), "all_reduce_sum fp32 tensor/4 65536");
   EXPECT_EQ(ToString(Op(OpKind::kAttentionForward, {2, 64, 4, 32, 1})), "attention_forward fp32 2x64x4x32x1");
-  EXPECT_EQ(ToString(Op(OpKind::kRope, {512, 5, 32})), "rope fp32 512x5x32");
+  OpDesc alibi = Op(OpKind::kUnfusedAttentionBackward, {2, 64, 4, 32, 1});
+  alibi.alibi = true;
+  EXPECT_EQ(ToString(alibi), "unfused_attention_backward fp32 alibi 2x64x4x32x1");
+  EXPECT_EQ(ToString(Op(OpKind::kRope, {512, 5, 32, 16})), "rope fp32 512x5x32x16");
   OpDesc activation = Op(OpKind::kActivationForward, {512, 3072});
   activation.activation = Activation::kSwiGlu;
   EXPECT_EQ(ToString(activation), "activation_forward fp32 swiglu 512x3072");
@@ -211,7 +214,8 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(backward(OpKind::kLayerNormBackward, false), 4 * (3 * 32 + 3 * 8 + 2 * 4));
   EXPECT_EQ(backward(OpKind::kEmbeddingBackward, true), 4 * (3 * 32 + 4));
   EXPECT_EQ(backward(OpKind::kEmbeddingBackward, false), 4 * (32 + 800 + 4)) << "the whole table is written";
-  EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8})), 4 * 2 * 4 * 3 * 8);
+  EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8, 8})), 4 * 2 * 4 * 3 * 8);
+  EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8, 2})), 4 * 2 * 4 * 3 * 2);
   // q, k, v and the result, and one log-sum-exp per head and token: three heads share one key-value head.
   EXPECT_EQ(MinBytes(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})),
             4 * (2 * 8 * (2 * 3 + 2 * 1) * 4 + 2 * 8 * 3));

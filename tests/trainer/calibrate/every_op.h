@@ -58,12 +58,15 @@ inline std::vector<OpDesc> OtherOps(DType type) {
     op.bias = true;
     if (TakesBias(op)) ops.push_back(op);
   }
-  add(OpKind::kRope, {6, 3, 4});
+  add(OpKind::kRope, {6, 3, 4, 2});
   add(OpKind::kCrossEntropy, {6, 8});
   add(OpKind::kAttentionForward, {2, 3, 4, 6, 2});
   add(OpKind::kAttentionBackward, {2, 3, 4, 6, 2});
   add(OpKind::kUnfusedAttentionForward, {2, 3, 4, 6, 2});
   add(OpKind::kUnfusedAttentionBackward, {2, 3, 4, 6, 2});
+  for (const OpKind kind : {OpKind::kAttentionForward, OpKind::kAttentionBackward,
+                            OpKind::kUnfusedAttentionForward, OpKind::kUnfusedAttentionBackward})
+    add(kind, {2, 3, 6, 4, 3}).alibi = true;
   return ops;
 }
 
