@@ -116,11 +116,8 @@ OpDesc Adding(OpDesc op, bool accumulate) {
 
 OpDesc RowsDesc(OpKind op, const Tensor& t) { return Desc(op, t.dtype, {t.shape[0], t.shape[1], 0, 0}); }
 
-// Checks qkv and how it divides into heads.
-OpDesc AttentionHeads(OpKind op, const Tensor& qkv, const AttentionForm& form) {
-  Main(op, "qkv", qkv, 3);
-  const std::int64_t heads = form.heads, kv_heads = form.kv_heads;
-  const std::int64_t batch = qkv.shape[0], seq = qkv.shape[1], width = qkv.shape[2];
+// Returns the D of rows of `width` elements that are N heads and twice G key-value heads.
+std::int64_t HeadDimOf(OpKind op, std::int64_t width, std::int64_t heads, std::int64_t kv_heads) {
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
     Fail(op, fmt::format("{} key-value heads do not divide {} heads", kv_heads, heads));
   }
@@ -128,6 +125,21 @@ OpDesc AttentionHeads(OpKind op, const Tensor& qkv, const AttentionForm& form) {
     Fail(op, fmt::format("a qkv width of {} is not {} heads and twice {} key-value heads of one size", width,
                          heads, kv_heads));
   }
+  return width / (heads + 2 * kv_heads);
+}
+
+OpDesc HeadNorm(OpKind op, std::string_view name, const Tensor& rows, std::int64_t heads,
+                std::int64_t kv_heads) {
+  Main(op, name, rows, 2);
+  return Desc(op, rows.dtype,
+              {rows.shape[0], heads, HeadDimOf(op, rows.shape[1], heads, kv_heads), kv_heads});
+}
+
+// Checks qkv and how it divides into heads.
+OpDesc AttentionHeads(OpKind op, const Tensor& qkv, const AttentionForm& form) {
+  Main(op, "qkv", qkv, 3);
+  const std::int64_t heads = form.heads, kv_heads = form.kv_heads;
+  const std::int64_t head_dim = HeadDimOf(op, qkv.shape[2], heads, kv_heads);
   if (!(form.scale >= 0) || !std::isfinite(form.scale))
     Fail(op, fmt::format("the scale of scores is {}; it must be positive, or 0 for 1 / sqrt(D)", form.scale));
   if (form.alibi_heads < 0 || form.first_head < 0 ||
@@ -135,7 +147,7 @@ OpDesc AttentionHeads(OpKind op, const Tensor& qkv, const AttentionForm& form) {
     Fail(op, fmt::format("there are no slopes for {} heads from head {} of {} on", heads, form.first_head,
                          form.alibi_heads));
   }
-  OpDesc desc = Desc(op, qkv.dtype, {batch, seq, heads, width / (heads + 2 * kv_heads), kv_heads});
+  OpDesc desc = Desc(op, qkv.dtype, {qkv.shape[0], qkv.shape[1], heads, head_dim, kv_heads});
   desc.alibi = form.HasAlibi();
   return desc;
 }
@@ -310,6 +322,21 @@ OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& 
   const OpDesc desc = ActivationOp(OpKind::kActivationBackward, activation, x);
   if (IsSameMemory(dx, dy)) Fail(desc.kind, "dx must not alias dy");
   return WithOperands(desc, {&x, &dy, &dx});
+}
+
+OpDesc HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
+                       const Tensor& gamma_k, const Tensor& raw, const Tensor& rstd) {
+  const OpDesc desc = HeadNorm(OpKind::kHeadNormForward, "qkv", qkv, heads, kv_heads);
+  return WithOperands(desc, {&qkv, &gamma_q, &gamma_k, &raw, &rstd});
+}
+
+OpDesc HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate) {
+  const OpDesc desc = HeadNorm(OpKind::kHeadNormBackward, "dqkv", dqkv, heads, kv_heads);
+  RequireType(desc.kind, "dgamma_k", dgamma_k, dgamma_q.dtype);
+  return WithOperands(Adding(desc, accumulate),
+                      {&dqkv, &raw, &gamma_q, &gamma_k, &rstd, &dgamma_q, &dgamma_k});
 }
 
 OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,

@@ -29,6 +29,11 @@ OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual)
 OpDesc ResidualAdd(const Tensor& y, const Tensor& residual);
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y);
 OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx);
+OpDesc HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
+                       const Tensor& gamma_k, const Tensor& raw, const Tensor& rstd);
+OpDesc HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate);
 OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
             double theta);
 OpDesc AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,

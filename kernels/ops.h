@@ -113,6 +113,20 @@ class Ops {
   virtual void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
                                   Stream& stream) = 0;
 
+  // RMS norms of the queries and keys of each head, in place (Henry et al. 2020 normalize them; Dehghani et al.
+  // 2023 by norms with weights). qkv[T,Q] as in attention. Each of the first N + G heads of a row, x, becomes
+  // x * rstd * gamma, where gamma is gamma_q[D] for q and gamma_k[D] for k. What they were, raw[T,(N+G)D], and
+  // rstd[T,N+G] = 1/sqrt(mean(x^2) + eps) are saved for the backward.
+  virtual void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                               const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                               const Tensor& rstd, Stream& stream) = 0;
+  // Replaces the columns of q and k of dqkv[T,Q], the gradient with respect to the norms' results, by that
+  // with respect to what they read. dgamma_q[D], dgamma_k[D] (=, or += if accumulate).
+  virtual void HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k,
+                                const Tensor& rstd, const Tensor& dgamma_q, const Tensor& dgamma_k,
+                                bool accumulate, Stream& stream) = 0;
+
   // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of
   // each row of qkv[B,S,Q]. The first r = rotary_dims dims of each head are rotated, the others stay
   // unchanged. They are rotated in halves, as Hugging Face does: the elements (i, i + r/2) by the angle

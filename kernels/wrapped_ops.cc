@@ -77,6 +77,24 @@ void WrappedOps::ActivationBackward(Activation activation, const Tensor& x, cons
   Pass(stream, [&](Ops& ops) { ops.ActivationBackward(activation, x, dy, dx, stream); });
 }
 
+void WrappedOps::HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                 const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                                 const Tensor& rstd, Stream& stream) {
+  Pass(stream, [&](Ops& ops) {
+    ops.HeadNormForward(qkv, heads, kv_heads, gamma_q, gamma_k, eps, raw, rstd, stream);
+  });
+}
+
+void WrappedOps::HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                                  const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k,
+                                  const Tensor& rstd, const Tensor& dgamma_q, const Tensor& dgamma_k,
+                                  bool accumulate, Stream& stream) {
+  Pass(stream, [&](Ops& ops) {
+    ops.HeadNormBackward(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, dgamma_q, dgamma_k, accumulate,
+                         stream);
+  });
+}
+
 void WrappedOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
                       std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) {
   Pass(stream, [&](Ops& ops) { ops.Rope(qkv, heads_turned, head_dim, rotary_dims, theta, inverse, stream); });

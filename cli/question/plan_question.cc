@@ -66,7 +66,8 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   if (!global_batch.ok()) return global_batch.status();
   const auto named_len = LoadSeqLen(args.seq_len);
   if (!named_len.ok()) return named_len.status();
-  auto model = LoadModel(args.model, *named_len);
+  std::vector<std::string> notes;
+  auto model = LoadModel(args.model, *named_len, notes);
   if (!model.ok()) return model.status();
   auto cluster = LoadDescribedCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
@@ -90,10 +91,11 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   auto predictor =
       Predictor::Create(question->model, question->workload, question->cluster, question->memory_margin);
   if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
+  for (std::string& note : question->notes) notes.push_back(std::move(note));
   return PlanQuestion{{std::move(question->model), std::move(question->cluster), question->workload},
                       std::move(question->plan),
                       *std::move(predictor),
-                      std::move(question->notes)};
+                      std::move(notes)};
 }
 
 int EndOf(const PlanPrediction& predicted) {

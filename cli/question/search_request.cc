@@ -152,7 +152,8 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   const auto named_len = LoadSeqLen(args.seq_len);
   if (!named_len.ok()) return named_len.status();
   const std::int64_t seq_len = *named_len;
-  const auto model = LoadModel(args.model, seq_len);
+  std::vector<std::string> notes;
+  const auto model = LoadModel(args.model, seq_len, notes);
   if (!model.ok()) return model.status();
   question.model = *model;
   if (auto status = args.predict_only ? CheckPredictable(*model) : CheckEngineSupports(*model); !status.ok())
@@ -195,6 +196,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   if (const auto problem = server::ParseSearchSpec(spec); !problem.ok())
     return OfOption(problem.status(), args.cluster);
   if (auto status = server::CheckSpecSize(spec); !status.ok()) return status;
+  for (std::string& note : notes) question.notes.push_back(std::move(note));
   if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
   return request;
 }

@@ -126,8 +126,9 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   const auto named_len = LoadSeqLen(args.seq_len);
   if (!named_len.ok()) return named_len.status();
   const std::int64_t seq_len = *named_len;
+  std::vector<std::string> of_model;  // notes
   if (!args.model.empty()) {
-    const auto model = LoadModel(args.model, seq_len);
+    const auto model = LoadModel(args.model, seq_len, of_model);
     if (!model.ok()) return model.status();
     run.model = *model;
     if (auto status = CheckEngineSupports(run.model); !status.ok())
@@ -154,7 +155,8 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   if (!device.ok()) return device.status();
   loaded.device = device->engine;
   loaded.machine = std::move(device->machine);
-  loaded.notes = std::move(device->notes);
+  loaded.notes = std::move(of_model);
+  for (std::string& note : device->notes) loaded.notes.push_back(std::move(note));
   auto emulated = LoadEmulated(args, loaded.device, input, run.plan, loaded.notes);
   if (!emulated.ok()) return emulated.status();
   loaded.emulated = *std::move(emulated);

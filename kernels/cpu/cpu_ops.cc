@@ -171,6 +171,33 @@ class CpuOps final : public Ops {
     });
   }
 
+  void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
+                       const Tensor& gamma_k, double eps, const Tensor& raw, const Tensor& rstd,
+                       Stream&) override {
+    const OpDesc op = op_check::HeadNormForward(qkv, heads, kv_heads, gamma_q, gamma_k, raw, rstd);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, qkv, {&rstd}, [&]<typename T>() {
+      cpu::HeadNormForward(shape, qkv.As<T>(), gamma_q.As<const T>(), gamma_k.As<const T>(),
+                           static_cast<T>(eps), raw.As<T>(), rstd.As<T>());
+    });
+  }
+
+  void HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate, Stream&) override {
+    const OpDesc op = op_check::HeadNormBackward(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, dgamma_q,
+                                                 dgamma_k, accumulate);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, dqkv, {&rstd, &dgamma_q, &dgamma_k}, [&]<typename T>() {
+      if (!accumulate) {
+        Clear<T>(dgamma_q);
+        Clear<T>(dgamma_k);
+      }
+      cpu::HeadNormBackward(shape, dqkv.As<T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                            gamma_k.As<const T>(), rstd.As<const T>(), dgamma_q.As<T>(), dgamma_k.As<T>());
+    });
+  }
+
   void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
             double theta, bool inverse, Stream&) override {
     const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta);

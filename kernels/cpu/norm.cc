@@ -1,5 +1,6 @@
 #include "kernels/cpu/norm.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace autocfg::cpu {
@@ -104,6 +105,34 @@ void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T
   }
 }
 
+template <typename T>
+void HeadNormForward(const HeadNormShape& shape, T* qkv, const T* gamma_q, const T* gamma_k, T eps, T* raw,
+                     T* rstd) {
+  const std::int64_t normed = shape.normed(), width = normed * shape.head_dim;
+  for (std::int64_t token = 0; token < shape.tokens; ++token) {
+    T* row = qkv + token * shape.width();
+    T* kept = raw + token * width;
+    std::copy_n(row, width, kept);
+    RmsNormForward(shape.heads, shape.head_dim, kept, gamma_q, eps, row, rstd + token * normed);
+    RmsNormForward(shape.kv_heads, shape.head_dim, kept + shape.heads * shape.head_dim, gamma_k, eps,
+                   row + shape.heads * shape.head_dim, rstd + token * normed + shape.heads);
+  }
+}
+
+template <typename T>
+void HeadNormBackward(const HeadNormShape& shape, T* dqkv, const T* raw, const T* gamma_q, const T* gamma_k,
+                      const T* rstd, T* dgamma_q, T* dgamma_k) {
+  const std::int64_t normed = shape.normed(), keys = shape.heads * shape.head_dim;
+  for (std::int64_t token = 0; token < shape.tokens; ++token) {
+    T* row = dqkv + token * shape.width();
+    const T* x = raw + token * normed * shape.head_dim;
+    const T* s = rstd + token * normed;
+    RmsNormBackward(shape.heads, shape.head_dim, row, x, gamma_q, s, row, false, dgamma_q);
+    RmsNormBackward(shape.kv_heads, shape.head_dim, row + keys, x + keys, gamma_k, s + shape.heads,
+                    row + keys, false, dgamma_k);
+  }
+}
+
 template void LayerNormForward(std::int64_t, std::int64_t, const float*, const float*, const float*, float,
                                float*, float*, float*);
 template void LayerNormForward(std::int64_t, std::int64_t, const double*, const double*, const double*,
@@ -119,5 +148,14 @@ template void RmsNormBackward(std::int64_t, std::int64_t, const float*, const fl
                               const float*, float*, bool, float*);
 template void RmsNormBackward(std::int64_t, std::int64_t, const double*, const double*, const double*,
                               const double*, double*, bool, double*);
+
+template void HeadNormForward(const HeadNormShape&, float*, const float*, const float*, float, float*,
+                              float*);
+template void HeadNormForward(const HeadNormShape&, double*, const double*, const double*, double, double*,
+                              double*);
+template void HeadNormBackward(const HeadNormShape&, float*, const float*, const float*, const float*,
+                               const float*, float*, float*);
+template void HeadNormBackward(const HeadNormShape&, double*, const double*, const double*, const double*,
+                               const double*, double*, double*);
 
 }  // namespace autocfg::cpu

@@ -27,4 +27,23 @@ template <typename T>
 void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
                      const T* rstd, T* dx, bool add, T* dgamma);
 
+struct HeadNormShape {
+  std::int64_t tokens, heads, kv_heads, head_dim;
+
+  std::int64_t normed() const { return heads + kv_heads; }                  // heads of a token
+  std::int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }  // of a row of qkv
+};
+
+// RMS norms of the queries and keys of each head of qkv[tokens, width], in place: q by gamma_q[head_dim], k
+// by gamma_k. raw[tokens, normed head_dim] is what they were, rstd[tokens, normed] as above.
+template <typename T>
+void HeadNormForward(const HeadNormShape& shape, T* qkv, const T* gamma_q, const T* gamma_k, T eps, T* raw,
+                     T* rstd);
+
+// Turns the gradient with respect to the results into that with respect to `raw`, in place. dgamma_q,
+// dgamma_k +=.
+template <typename T>
+void HeadNormBackward(const HeadNormShape& shape, T* dqkv, const T* raw, const T* gamma_q, const T* gamma_k,
+                      const T* rstd, T* dgamma_q, T* dgamma_k);
+
 }  // namespace autocfg::cpu

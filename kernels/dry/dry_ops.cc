@@ -65,6 +65,17 @@ class DryOps final : public Ops {
                           Stream&) override {
     log_.Record(op_check::ActivationBackward(activation, x, dy, dx));
   }
+  void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
+                       const Tensor& gamma_k, double, const Tensor& raw, const Tensor& rstd,
+                       Stream&) override {
+    log_.Record(op_check::HeadNormForward(qkv, heads, kv_heads, gamma_q, gamma_k, raw, rstd));
+  }
+  void HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate, Stream&) override {
+    log_.Record(op_check::HeadNormBackward(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, dgamma_q,
+                                           dgamma_k, accumulate));
+  }
   void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
             double theta, bool, Stream&) override {
     log_.Record(op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta));

@@ -92,6 +92,17 @@ class OpLister {
       Matmul(Epilogue::kActivationGradient, s.tokens, s.ffn, s.hidden, false);
     }
   }
+  // The norms of q and k. Those over all heads of a token, which the engine does not run, are listed as those
+  // of each head, with the sums over the tensor group that they need.
+  void QkNorm(OpKind kind, bool accumulate) {
+    if (model_.qk_norm == autocfg::QkNorm::kNone) return;
+    if (model_.qk_norm == autocfg::QkNorm::kFull)
+      TensorReduce(OpKind::kAllReduceSum, types.statistics, 2 * s.tokens);
+    Add(kind, types.compute, {s.tokens, s.heads, s.head_dim, s.kv_heads});
+    ops.back().accumulate = accumulate;
+  }
+  void QkNormForward() { QkNorm(OpKind::kHeadNormForward, false); }
+  void QkNormBackward(bool accumulate) { QkNorm(OpKind::kHeadNormBackward, accumulate); }
   void Rope() {
     if (model_.position == Position::kRope)
       Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim, RotaryDims(model_)});
@@ -159,6 +170,7 @@ class OpLister {
     NormForward();
     GatherHidden();
     Matmul(model_.qkv_bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden, model_.qkv_bias);
+    QkNormForward();
     Rope();
     AttentionForward();
     RowParallelForward(s.attention, model_.attention_out_bias);
@@ -216,6 +228,7 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   l.AttentionBackward();
   l.Rope();
+  l.QkNormBackward(accumulate);
   l.GatherHidden();
   l.LinearGradient(s.hidden, s.qkv, accumulate, model.qkv_bias);
   l.ReducedProduct(s.qkv, true);
@@ -236,6 +249,7 @@ std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload
   l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   l.AttentionBackward();
   l.Rope();
+  l.QkNormBackward(accumulate);
   l.ReducedProduct(s.qkv, true);
   l.NormBackward(accumulate);
   l.OwnRows(OpKind::kResidualAdd);

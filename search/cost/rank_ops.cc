@@ -6,6 +6,7 @@
 #include "search/cost/unit_ops.h"
 #include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
+#include "search/schedule/compute_order.h"
 #include "search/shapes/local_dims.h"
 
 namespace autocfg {
@@ -21,12 +22,13 @@ class Lister {
         place_(PlaceOf(plan, pipeline_rank)),
         types_(workload.precision),
         dims_(LocalDimsOf(model, workload, plan)),
+        sums_norms_(SumsNormGradients(model, plan)),
         units_(UnitsOf(dims_, model, plan, place_, RankLayers(model, plan, pipeline_rank))) {}
 
   std::vector<RepeatedOp> NormGradients() const {
-    if (!SplitsSequence(plan_)) return {};
+    if (!sums_norms_) return {};
     return {{CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp,
-                             units_.norms)}};
+                             SplitsSequence(plan_) ? units_.norms : units_.own_head_norms)}};
   }
 
   // What is not reduced in the computes: of all units, or of the norms alone.
@@ -84,6 +86,7 @@ class Lister {
   RankPlace place_;
   const Precision& types_;
   LocalDims dims_;
+  bool sums_norms_;
   RankUnits units_;
 };
 

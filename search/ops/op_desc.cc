@@ -22,6 +22,8 @@ KindFacts FactsOf(OpKind kind) {
     case OpKind::kResidualAdd: return {"residual_add", 2};
     case OpKind::kActivationForward: return {"activation_forward", 2};
     case OpKind::kActivationBackward: return {"activation_backward", 2};
+    case OpKind::kHeadNormForward: return {"head_norm_forward", 4};
+    case OpKind::kHeadNormBackward: return {"head_norm_backward", 4};
     case OpKind::kRope: return {"rope", 4};
     case OpKind::kAttentionForward: return {"attention_forward", 5};
     case OpKind::kAttentionBackward: return {"attention_backward", 5};
@@ -92,6 +94,10 @@ double MinElements(const OpDesc& op) {
     case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);
     // x, dy; dx.
     case OpKind::kActivationBackward: return (2 * wide + 1) * a * b;
+    // q and k, read and written, and kept; two weights; rstd.
+    case OpKind::kHeadNormForward: return 3 * a * (b + d) * c + 2 * c + a * (b + d);
+    // Their gradients, read and written, and q and k; two weights, two gradients; rstd.
+    case OpKind::kHeadNormBackward: return 3 * a * (b + d) * c + (2 + 2 * sum) * c + a * (b + d);
     case OpKind::kRope: return 2 * a * b * d;
     case OpKind::kAttentionForward: return 2 * a * b * (c + g) * d + a * b * c;  // q, k, v, out; log-sum-exp
     case OpKind::kAttentionBackward:
@@ -222,6 +228,8 @@ double Flops(const OpDesc& op) {
     case OpKind::kResidualAdd:
     case OpKind::kActivationForward:
     case OpKind::kActivationBackward:
+    case OpKind::kHeadNormForward:
+    case OpKind::kHeadNormBackward:
     case OpKind::kRope:
     case OpKind::kEmbeddingForward:
     case OpKind::kEmbeddingBackward:

@@ -9,6 +9,7 @@
 //   k{LayerNorm,RmsNorm}{Forward,Backward}  {T, H}
 //   kBiasResidual, kResidualAdd, kPosition{Forward,Backward}   {T, width}
 //   kActivation{Forward,Backward}        {T, F}: F is the width of the result; a gated input is 2F wide
+//   kHeadNorm{Forward,Backward}          {T, N, D, G}
 //   kRope                                {T, rotated heads, D, r}: r of each head's D dims are rotated
 //   k{,Unfused}Attention{Forward,Backward}  {micro_batch, S, N, D, G}
 //   kEmbedding{Forward,Backward}         {T, H, V}
@@ -44,7 +45,9 @@ enum class OpKind : std::uint8_t {
   kResidualAdd,         // y += residual
   kActivationForward,   // x += b if there is a bias; y = f(gate) * up
   kActivationBackward,  // dx = the gradient with respect to x
-  kRope,                // rotary embedding, or its inverse
+  kHeadNormForward,     // RMS norms of the queries and keys of each head
+  kHeadNormBackward,
+  kRope,  // rotary embedding, or its inverse
   kAttentionForward,
   kAttentionBackward,
   kUnfusedAttentionForward,  // unfused kernels, which store the scores
@@ -159,6 +162,7 @@ constexpr bool TakesAccumulate(const OpDesc& op) {
     case OpKind::kMatmul: return op.epilogue == Epilogue::kNone || op.epilogue == Epilogue::kBiasGradient;
     case OpKind::kLayerNormBackward:
     case OpKind::kRmsNormBackward:
+    case OpKind::kHeadNormBackward:
     case OpKind::kEmbeddingBackward:
     case OpKind::kPositionBackward: return true;
     default: return false;

@@ -234,6 +234,29 @@ TEST_P(OpsGradientSuite, EveryGatedActivationWithAndWithoutBias) {
   }
 }
 
+TEST_P(OpsGradientSuite, NormsOfHeads) {
+  const std::int64_t tokens = 4, heads = 4, kv_heads = 2, dim = 3, row = (heads + 2 * kv_heads) * dim;
+  const Values qkv = Random(tokens * row, 1), w = Random(tokens * row, 2), gamma_q = Random(dim, 3),
+               gamma_k = Random(dim, 4);
+  const Tensor qkv_ = dev_.New({tokens, row}), q = dev_.New({dim}), k = dev_.New({dim}),
+               raw = dev_.New({tokens, (heads + kv_heads) * dim}),
+               rstd = dev_.New({tokens, heads + kv_heads});
+  const auto loss = [&](const Values& x, const Values& of_q, const Values& of_k) {
+    dev_.Set(qkv_, x);
+    dev_.Set(q, of_q);
+    dev_.Set(k, of_k);
+    ops_.HeadNormForward(qkv_, heads, kv_heads, q, k, 1e-3, raw, rstd, stream_);
+    return Dot(dev_.Get(qkv_), w);
+  };
+  loss(qkv, gamma_q, gamma_k);
+  const Tensor dqkv = dev_.Put({tokens, row}, w), dq = dev_.New({dim}), dk = dev_.New({dim});
+  ops_.HeadNormBackward(dqkv, heads, kv_heads, raw, q, k, rstd, dq, dk, false, stream_);
+  const Values by_qkv = dev_.Get(dqkv), by_q = dev_.Get(dq), by_k = dev_.Get(dk);
+  ExpectGradient([&](const Values& v) { return loss(v, gamma_q, gamma_k); }, qkv, by_qkv, "dqkv");
+  ExpectGradient([&](const Values& v) { return loss(qkv, v, gamma_k); }, gamma_q, by_q, "dgamma_q");
+  ExpectGradient([&](const Values& v) { return loss(qkv, gamma_q, v); }, gamma_k, by_k, "dgamma_k");
+}
+
 TEST_P(OpsGradientSuite, RopesInverseIsItsGradient) {
   const std::int64_t batch = 2, seq = 19, heads = 2, dim = 6, width = heads * dim + 3;
   const Values x = Random(batch * seq * width, 1), w = Random(batch * seq * width, 2);

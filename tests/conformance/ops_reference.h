@@ -103,6 +103,47 @@ inline NormGradients RmsNormBackward(std::int64_t rows, std::int64_t width, cons
   return g;
 }
 
+struct HeadNormSizes {
+  std::int64_t tokens, heads, kv_heads, dim;
+  std::int64_t Normed() const { return heads + kv_heads; }
+  std::int64_t Row() const { return (heads + 2 * kv_heads) * dim; }  // of qkv
+};
+
+struct HeadNorm {
+  Values qkv, raw, rstd;            // of the forward
+  Values dqkv, dgamma_q, dgamma_k;  // of the backward
+};
+
+// Computes both directions, of each head as a row of its own. The gradient of `raw` multiplies by the whole
+// Jacobian, as above.
+inline HeadNorm NormOfHeads(const HeadNormSizes& z, const Values& qkv, const Values& gamma_q,
+                            const Values& gamma_k, double eps, const Values& dqkv) {
+  HeadNorm r{qkv, {}, {}, dqkv, Zeros(z.dim), Zeros(z.dim)};
+  const auto d = static_cast<double>(z.dim);
+  for (std::int64_t t = 0; t < z.tokens; ++t) {
+    for (std::int64_t h = 0; h < z.Normed(); ++h) {
+      const auto at = [&](std::int64_t i) { return static_cast<std::size_t>(t * z.Row() + h * z.dim + i); };
+      const Values& gamma = h < z.heads ? gamma_q : gamma_k;
+      Values& dgamma = h < z.heads ? r.dgamma_q : r.dgamma_k;
+      double squares = 0;
+      for (std::int64_t i = 0; i < z.dim; ++i) squares += qkv[at(i)] * qkv[at(i)];
+      const double rstd = 1 / std::sqrt(squares / d + eps);
+      r.rstd.push_back(rstd);
+      for (std::int64_t i = 0; i < z.dim; ++i) {
+        r.raw.push_back(qkv[at(i)]);
+        r.qkv[at(i)] = qkv[at(i)] * rstd * gamma[i];
+        dgamma[i] += dqkv[at(i)] * qkv[at(i)] * rstd;
+        r.dqkv[at(i)] = 0;
+        for (std::int64_t j = 0; j < z.dim; ++j) {
+          const double jacobian = rstd * ((i == j ? 1.0 : 0.0) - qkv[at(i)] * qkv[at(j)] * rstd * rstd / d);
+          r.dqkv[at(i)] += jacobian * gamma[j] * dqkv[at(j)];
+        }
+      }
+    }
+  }
+  return r;
+}
+
 // Computes the rotation with complex numbers: element i of a head, with its partner i + rotary / 2, is
 // multiplied by exp(i angle).
 inline void Rope(std::int64_t batch, std::int64_t seq, std::int64_t width, std::int64_t heads,

@@ -202,6 +202,31 @@ TEST_P(OpsShapeSuite, Activation) {
   }
 }
 
+TEST_P(OpsShapeSuite, NormsOfHeads) {
+  const Tensor qkv = T({3, 12}), gamma = T({3}), raw = T({3, 9}),
+               rstd = T({3, 3});  // 2 heads and 1, of 3 dims
+  const auto forward = [&](Tensor x, std::int64_t heads, Tensor of_q, Tensor of_k, Tensor kept, Tensor s) {
+    return [=, this] { ops_.HeadNormForward(x, heads, 1, of_q, of_k, 1e-5, kept, s, s_); };
+  };
+  EXPECT_NO_THROW(forward(qkv, 2, gamma, gamma, raw, rstd)());
+  Refused(forward(qkv, 0, gamma, gamma, raw, rstd), "head_norm_forward");
+  Refused(forward(qkv, 3, gamma, gamma, raw, rstd), "head_norm_forward");
+  Refused(forward(T({3, 1, 12}), 2, gamma, gamma, raw, rstd), "head_norm_forward");
+  Refused(forward(qkv, 2, T({4}), gamma, raw, rstd), "head_norm_forward");
+  Refused(forward(qkv, 2, gamma, T({6}), raw, rstd), "head_norm_forward");
+  Refused(forward(qkv, 2, gamma, gamma, T({3, 12}), rstd), "head_norm_forward");
+  Refused(forward(qkv, 2, gamma, gamma, raw, T({3})), "head_norm_forward");
+  const auto backward = [&](Tensor dx, Tensor kept, Tensor s, Tensor dq, Tensor dk) {
+    return [=, this] { ops_.HeadNormBackward(dx, 2, 1, kept, gamma, gamma, s, dq, dk, false, s_); };
+  };
+  EXPECT_NO_THROW(backward(qkv, raw, rstd, T({3}), T({3}))());
+  Refused(backward(T({3, 13}), raw, rstd, T({3}), T({3})), "head_norm_backward");
+  Refused(backward(qkv, T({2, 9}), rstd, T({3}), T({3})), "head_norm_backward");
+  Refused(backward(qkv, raw, T({3, 2}), T({3}), T({3})), "head_norm_backward");
+  Refused(backward(qkv, raw, rstd, T({6}), T({3})), "head_norm_backward");
+  Refused(backward(qkv, raw, rstd, T({3}), T({2})), "head_norm_backward");
+}
+
 TEST_P(OpsShapeSuite, Rope) {
   const Tensor qkv = T({2, 3, 12});
   const auto partial = [&](Tensor a, std::int64_t heads, std::int64_t dim, std::int64_t rotary,

@@ -238,6 +238,47 @@ TEST_P(OpsSuite, GatedActivationsPropagateNaN) {
   }
 }
 
+TEST_P(OpsSuite, NormsOfHeads) {
+  for (const reference::HeadNormSizes& z : {reference::HeadNormSizes{1, 1, 1, 2},
+                                            {5, 3, 1, 4},
+                                            {3, 2, 2, 5},
+                                            {7, 4, 2, 64},
+                                            {67, 6, 2, 128},
+                                            {300, 2, 1, 32},
+                                            {9, 2, 1, 256},
+                                            {11, 2, 1, 96},
+                                            {4, 3, 3, 7}}) {
+    const std::string at = " T=" + std::to_string(z.tokens) + " N/G=" + std::to_string(z.heads) + "/" +
+                           std::to_string(z.kv_heads) + " D=" + std::to_string(z.dim);
+    const Values qkv = Random(z.tokens * z.Row(), 1), dqkv = Random(z.tokens * z.Row(), 2),
+                 gamma_q = Random(z.dim, 3), gamma_k = Random(z.dim, 4), old = Random(z.dim, 5);
+    const reference::HeadNorm want = reference::NormOfHeads(z, qkv, gamma_q, gamma_k, 1e-3, dqkv);
+    const Tensor qkv_ = dev_.Put({z.tokens, z.Row()}, qkv), dqkv_ = dev_.Put({z.tokens, z.Row()}, dqkv),
+                 raw = dev_.New({z.tokens, z.Normed() * z.dim}), rstd = dev_.NewWide({z.tokens, z.Normed()}),
+                 q = dev_.Put({z.dim}, gamma_q), k = dev_.Put({z.dim}, gamma_k);
+    ops_.HeadNormForward(qkv_, z.heads, z.kv_heads, q, k, 1e-3, raw, rstd, stream_);
+    Near(qkv_, want.qkv, "qkv" + at, 2, 1);  // v stays as it is
+    EXPECT_EQ(dev_.Get(raw), want.raw) << at;
+    Near(rstd, want.rstd, "rstd" + at, 2);
+    // Gradients of parameters: written, then added to.
+    const double factor = 4 + std::sqrt(static_cast<double>(z.tokens * z.heads));
+    for (const bool accumulate : {false, true}) {
+      const Tensor dgamma_q = dev_.PutWide({z.dim}, old), dgamma_k = dev_.PutWide({z.dim}, old);
+      dev_.Set(dqkv_, dqkv);
+      ops_.HeadNormBackward(dqkv_, z.heads, z.kv_heads, raw, q, k, rstd, dgamma_q, dgamma_k, accumulate,
+                            stream_);
+      Values sum_q = want.dgamma_q, sum_k = want.dgamma_k;
+      for (std::size_t i = 0; accumulate && i < old.size(); ++i) {
+        sum_q[i] += old[i];
+        sum_k[i] += old[i];
+      }
+      Near(dqkv_, want.dqkv, "dqkv" + at, 4, 1);
+      Near(dgamma_q, sum_q, "dgamma_q" + at, factor);
+      Near(dgamma_k, sum_k, "dgamma_k" + at, factor);
+    }
+  }
+}
+
 TEST_P(OpsSuite, RopeRotatesAndRotatesBack) {
   struct Sizes {
     std::int64_t batch, seq, heads, dim, rotary, rest;  // rest: columns after the heads, which stay unchanged

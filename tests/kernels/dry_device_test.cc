@@ -54,6 +54,10 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->RmsNormForward(x, w, 1e-5, x, t, s);
   ops->RmsNormBackward(x, x, w, t, x, true, w, true, s);
   ops->ResidualAdd(x, x, s);
+  ops->HeadNormForward(grouped.Reshape({6, 8}), 2, 1, Make({2}), Make({2}), 1e-5, Make({6, 6}), Make({6, 3}),
+                       s);
+  ops->HeadNormBackward(grouped.Reshape({6, 8}), 2, 1, Make({6, 6}), Make({2}), Make({2}), Make({6, 3}),
+                        Make({2}), Make({2}), true, s);
   ops->Rope(qkv, 2, 4, 2, 1e4, false, s);
   ops->Rope(qkv, 4, 2, 2, 1e4, true, s);
   ops->AttentionForward(qkv, {2, 2}, out, lse, work, s);
@@ -117,6 +121,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), swiglu,
           geglu, geglu_backward, Desc(OpKind::kRmsNormForward, {6, 4}),
           adding(Desc(OpKind::kRmsNormBackward, {6, 4})), Desc(OpKind::kResidualAdd, {6, 4}),
+          Desc(OpKind::kHeadNormForward, {6, 2, 2, 1}), adding(Desc(OpKind::kHeadNormBackward, {6, 2, 2, 1})),
           Desc(OpKind::kRope, {6, 2, 4, 2}), Desc(OpKind::kRope, {6, 4, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}), alibi,

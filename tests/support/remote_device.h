@@ -245,6 +245,21 @@ class RemoteOps final : public Ops {
                           Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->ActivationBackward(activation, R(x), R(dy), R(dx), h); });
   }
+  void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
+                       const Tensor& gamma_k, double eps, const Tensor& raw, const Tensor& rstd,
+                       Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->HeadNormForward(R(qkv), heads, kv_heads, R(gamma_q), R(gamma_k), eps, R(raw), R(rstd), h);
+    });
+  }
+  void HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->HeadNormBackward(R(dqkv), heads, kv_heads, R(raw), R(gamma_q), R(gamma_k), R(rstd), R(dgamma_q),
+                             R(dgamma_k), accumulate, h);
+    });
+  }
   void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, std::int64_t rotary_dims,
             double theta, bool inverse, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, rotary_dims, theta, inverse, h); });

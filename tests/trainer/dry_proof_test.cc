@@ -55,6 +55,7 @@ test::Case ChoicesOf(const RandomRun& run) {
                            m.mlp_bias ? 1 : 0,
                            m.tied_embeddings ? 1 : 0,
                            m.kv_heads < m.heads ? 1 : 0,
+                           static_cast<int>(m.qk_norm),
                            p.sequence_parallel ? 1 : 0,
                            p.scatter_gather ? 1 : 0,
                            p.p2p_overlap ? 1 : 0,

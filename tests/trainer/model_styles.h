@@ -76,6 +76,15 @@ inline std::vector<ModelSpec> ModelStyles() {
   partial.rope_theta = 50.0;
   partial.partial_rotary_factor = 2.0 / 3;
   styles.push_back(partial);
+  // Qwen 3.
+  ModelSpec qk_norm = SmallModel("qk_norm");
+  qk_norm.heads = 8;
+  qk_norm.norm = Norm::kRmsNorm;
+  qk_norm.activation = Activation::kSwiGlu;
+  qk_norm.position = Position::kRope;
+  qk_norm.qk_norm = QkNorm::kHead;
+  SetBiases(qk_norm, false);
+  styles.push_back(qk_norm);
   return styles;
 }
 

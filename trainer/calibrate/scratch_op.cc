@@ -135,6 +135,8 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kResidualAdd: return PrepareRows(op);
     case OpKind::kActivationForward:
     case OpKind::kActivationBackward: return PrepareActivation(op);
+    case OpKind::kHeadNormForward:
+    case OpKind::kHeadNormBackward: return PrepareHeadNorm(op);
     case OpKind::kRope: return PrepareRope(op);
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward: return PrepareAttention(op);
@@ -273,6 +275,26 @@ void ScratchOp::PrepareActivation(const OpDesc& op) {
   }
   Take(op, {{1, 0.2}, {0, 1, Found::kInCache}, {0, 1}});
   run_ = [=, this] { ops_.ActivationBackward(activation, tensors_[0], tensors_[1], tensors_[2], stream_); };
+}
+
+void ScratchOp::PrepareHeadNorm(const OpDesc& op) {
+  // Repeated backwards replace the gradient by a projection of it, which stays as large.
+  const Contents written{0, 1, Found::kInCache}, saved{0, 1}, gamma{1, 0}, rstd{1, 0}, gradient{0, 1};
+  const std::int64_t heads = op.dims[1], kv_heads = op.dims[3];
+  const bool accumulate = op.accumulate;
+  if (op.kind == OpKind::kHeadNormForward) {
+    Take(op, {written, gamma, gamma, saved, rstd});
+    run_ = [=, this] {
+      const auto& v = tensors_;
+      ops_.HeadNormForward(v[0], heads, kv_heads, v[1], v[2], 1e-5, v[3], v[4], stream_);
+    };
+    return;
+  }
+  Take(op, {written, saved, gamma, gamma, rstd, gradient, gradient});
+  run_ = [=, this] {
+    const auto& v = tensors_;
+    ops_.HeadNormBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], v[6], accumulate, stream_);
+  };
 }
 
 void ScratchOp::PrepareRope(const OpDesc& op) {

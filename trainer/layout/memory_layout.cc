@@ -34,8 +34,8 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
       tensors_(parameters_.size()),
       units_(grouping_.units.size()),
       slots_(shape.chunks.size()),
-      grads_(static_cast<std::size_t>(GradientBuffers(
-          PipelineShape(shape.plan, shape.microbatches, shape.model.tied_embeddings), shape.pipeline))) {
+      grads_(static_cast<std::size_t>(
+          GradientBuffers(PipelineShape(shape.model, shape.plan, shape.microbatches), shape.pipeline))) {
   if (slots.size() != shape.chunks.size())
     throw std::invalid_argument("memory layout: expected slots for each chunk");
   const Precision& precision = shape.workload.precision;
@@ -59,6 +59,11 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
   }
   AddWorkspace();
   AddCommunication();
+}
+
+Tensor MemoryLayout::summed_norm_gradients() const {
+  const Tensor& all = units_.front().grad;
+  return SplitsSequence(shape_.plan) ? all : all.Slice(0, grouping_.own_head_norms);
 }
 
 void MemoryLayout::Resolve() {
@@ -218,6 +223,10 @@ void MemoryLayout::AddLayerOutputs(Region region, LayerActivations& a) {
   AddNorm(region, a.norm1);
   Add(region, a.ln1, e, {s.rows, s.hidden});
   Add(region, a.qkv, e, {s.tokens, s.qkv});
+  if (s.model.qk_norm != QkNorm::kNone) {
+    Add(region, a.raw_qk, e, {s.tokens, (s.heads + s.kv_heads) * s.head_dim});
+    Add(region, a.rstd_qk, stat, {s.tokens, QkNormStatistics(s.model, s)});
+  }
   if (!IsUnfused(s.plan)) {
     Add(region, a.lse, stat, {s.micro_batch, s.heads, s.seq_len});
   } else if (!RecomputesScores(s.plan)) {

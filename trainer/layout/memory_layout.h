@@ -63,8 +63,9 @@ struct LayerActivations {
   Tensor x;
   NormStatistics norm1;
   Tensor ln1, qkv;
-  Tensor lse;            // fused attention
-  Tensor probabilities;  // unfused attention
+  Tensor raw_qk, rstd_qk;  // norms of q and k: what they read, and their statistics
+  Tensor lse;              // fused attention
+  Tensor probabilities;    // unfused attention
   Tensor attn, mid;
   NormStatistics norm2;
   Tensor ln2, fc, act;
@@ -141,7 +142,8 @@ class MemoryLayout {
   const std::vector<UnitTensors>& units() const { return units_; }
   std::size_t unit_of(std::size_t parameter) const { return grouping_.places[parameter].unit; }
   const Tensor& all_gradients() const { return all_gradients_; }  // flat, the whole region
-  const Tensor& norm_gradients() const { return units_.front().grad; }
+  // The gradients of norms that are summed over the tensor group (SumsNormGradients), flat.
+  Tensor summed_norm_gradients() const;
   const Tensor& own_wte_gradient() const { return own_wte_gradient_; }  // flat; absent without a table
   const Workspace& workspace() const { return workspace_; }
   Workspace& workspace() { return workspace_; }

@@ -36,6 +36,10 @@ class ListBuilder {
     const std::string h = fmt::format("transformer.h.{}.", layer);
     AddNorm(Kind::kNorm1Weight, Kind::kNorm1Bias, h + "ln_1");
     AddLinear(Kind::kQkvWeight, Kind::kQkvBias, h + "attn.c_attn", std_, s_.model.qkv_bias);
+    if (s_.model.qk_norm != QkNorm::kNone) {
+      Add(Kind::kQueryNormWeight, h + "attn.q_norm.weight", Initial::kOnes);
+      Add(Kind::kKeyNormWeight, h + "attn.k_norm.weight", Initial::kOnes);
+    }
     AddLinear(Kind::kAttentionOutWeight, Kind::kAttentionOutBias, h + "attn.c_proj", residual_std_,
               s_.model.attention_out_bias);
     AddNorm(Kind::kNorm2Weight, Kind::kNorm2Bias, h + "ln_2");

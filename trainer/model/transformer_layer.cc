@@ -26,6 +26,8 @@ TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout,
       workspace_(layout.workspace()),
       norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
       c_attn_{layout.Find(Kind::kQkvWeight, layer), layout.Find(Kind::kQkvBias, layer)},
+      q_norm_(layout.Find(Kind::kQueryNormWeight, layer)),
+      k_norm_(layout.Find(Kind::kKeyNormWeight, layer)),
       attn_proj_{layout.Find(Kind::kAttentionOutWeight, layer), layout.Find(Kind::kAttentionOutBias, layer)},
       norm_2_(shape, layout.Find(Kind::kNorm2Weight, layer), layout.Find(Kind::kNorm2Bias, layer)),
       c_fc_{layout.Find(Kind::kFcWeight, layer), layout.Find(Kind::kFcBias, layer)},
@@ -33,6 +35,21 @@ TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout,
 
 Tensor TransformerLayer::BySequence(const Tensor& t) const {
   return t.Reshape({shape_.micro_batch, shape_.seq_len, t.shape[1]});
+}
+
+void TransformerLayer::QkNormForward(const Execution& run, const LayerActivations& a) const {
+  const RankShape& s = shape_;
+  if (!q_norm_.present()) return;
+  run.ops.HeadNormForward(a.qkv, s.heads, s.kv_heads, q_norm_.value, k_norm_.value, s.model.norm_eps,
+                          a.raw_qk, a.rstd_qk, run.stream);
+}
+
+void TransformerLayer::QkNormBackward(const Execution& run, const LayerActivations& a,
+                                      bool accumulate) const {
+  const RankShape& s = shape_;
+  if (!q_norm_.present()) return;
+  run.ops.HeadNormBackward(workspace_.grad_qkv, s.heads, s.kv_heads, a.raw_qk, q_norm_.value, k_norm_.value,
+                           a.rstd_qk, q_norm_.grad, k_norm_.grad, accumulate, run.stream);
 }
 
 void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool inverse) const {
@@ -70,6 +87,7 @@ void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a
   const RankShape& s = shape_;
   norm_1_.Forward(run, a.x, a.ln1, a.norm1);
   ColumnParallelForward(run, c_attn_, a.ln1, workspace_.whole, a.qkv);
+  QkNormForward(run, a);
   Rope(run, a.qkv, /*inverse=*/false);
   AttentionForward(run, a);
   RowParallelForward(run, attn_proj_, a.attn, a.x, workspace_.whole, a.mid);
@@ -93,6 +111,7 @@ void TransformerLayer::Backward(const Execution& run, const LayerActivations& a,
   RowParallelBackward(run, attn_proj_, a.attn, grad, ws.whole, ws.grad_attn, accumulate);
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
+  QkNormBackward(run, a, accumulate);
   const Tensor grad_ln1 = ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.whole, accumulate);
   norm_1_.Backward(run, grad_ln1, a.x, a.norm1, grad, /*add_to_dx=*/true, accumulate);
 }
@@ -112,6 +131,7 @@ void TransformerLayer::InputGradient(const Execution& run, LayerActivations& a, 
   RowParallelInputGradient(run, attn_proj_, a.mid, ws.whole, ws.grad_attn);
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
+  QkNormBackward(run, a, accumulate);
   std::swap(a.qkv, ws.grad_qkv);
   const Tensor grad_ln1 = ColumnParallelInputGradient(run, c_attn_, a.qkv, ws.whole);
   norm_1_.Backward(run, grad_ln1, a.x, a.norm1, input_grad, /*add_to_dx=*/false, accumulate);

@@ -43,6 +43,9 @@ class TransformerLayer {
                       bool accumulate) const;
 
  private:
+  // Norms of q and k: of a.qkv, in place, and of their gradient in ws.grad_qkv. Nothing in a model without.
+  void QkNormForward(const Execution& run, const LayerActivations& a) const;
+  void QkNormBackward(const Execution& run, const LayerActivations& a, bool accumulate) const;
   // Rotates q and k of qkv[T,Q] by their positions, or back. Does nothing in a model without rotary
   // positions.
   void Rope(const Execution& run, const Tensor& qkv, bool inverse) const;
@@ -54,7 +57,9 @@ class TransformerLayer {
   const RankShape& shape_;
   Workspace& workspace_;
   NormLayer norm_1_;
-  LinearParameters c_attn_, attn_proj_;
+  LinearParameters c_attn_;
+  Weight q_norm_, k_norm_;  // absent without norms of q and k
+  LinearParameters attn_proj_;
   NormLayer norm_2_;
   LinearParameters c_fc_, mlp_proj_;
 };

@@ -7,6 +7,7 @@
 #include "kernels/cuda/kernels/cross_entropy.h"
 #include "kernels/cuda/kernels/elementwise.h"
 #include "kernels/cuda/kernels/embedding.h"
+#include "kernels/cuda/kernels/head_norm.h"
 #include "kernels/cuda/kernels/norm.h"
 #include "kernels/cuda/kernels/optimizer.h"
 #include "kernels/cuda/kernels/sum.h"
@@ -97,6 +98,31 @@ void KernelOps::ActivationBackward(Activation activation, const Tensor& x, const
   Dispatch(op, {}, [&]<typename T>() {
     cuda::ActivationBackward(activation, op.dims[0], op.dims[1], x.As<const T>(), dy.As<const T>(),
                              dx.As<T>(), HandleOf(stream));
+  });
+}
+
+void KernelOps::HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                                const Tensor& rstd, Stream& stream) {
+  const OpDesc op = op_check::HeadNormForward(qkv, heads, kv_heads, gamma_q, gamma_k, raw, rstd);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&rstd}, [&]<typename T>() {
+    cuda::HeadNormForward(shape, qkv.As<T>(), gamma_q.As<const T>(), gamma_k.As<const T>(),
+                          static_cast<float>(eps), raw.As<T>(), rstd.As<float>(), HandleOf(stream));
+  });
+}
+
+void KernelOps::HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                                 const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k,
+                                 const Tensor& rstd, const Tensor& dgamma_q, const Tensor& dgamma_k,
+                                 bool accumulate, Stream& stream) {
+  const OpDesc op = op_check::HeadNormBackward(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, dgamma_q,
+                                               dgamma_k, accumulate);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&rstd, &dgamma_q, &dgamma_k}, [&]<typename T>() {
+    cuda::HeadNormBackward(shape, dqkv.As<T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                           gamma_k.As<const T>(), rstd.As<const float>(), dgamma_q.As<float>(),
+                           dgamma_k.As<float>(), accumulate, scratch_, HandleOf(stream));
   });
 }
 

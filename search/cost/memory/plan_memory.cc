@@ -92,6 +92,10 @@ PlanMemory::PlanMemory(const ModelSpec& model, const Workload& workload, const P
       IsUnfused(plan) ? probabilities : AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * st);
   inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
            rows(s_.fc) + rows(s_.ffn);
+  if (model.qk_norm != QkNorm::kNone) {
+    inner_ += rows((s_.heads + s_.kv_heads) * s_.head_dim) +
+              AlignedBytes(s_.tokens * QkNormStatistics(model, s_) * st);
+  }
   kept_ = inner_ - (RecomputesScores(plan) ? probabilities : 0);
   head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids_;
   if (plan.tp > 1) head_ += per_token + AlignedBytes(2 * s_.tokens * st);

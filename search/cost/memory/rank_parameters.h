@@ -38,6 +38,10 @@ class ParameterVisitor {
     using enum ParameterKind;
     Norm<kNorm1Weight, kNorm1Bias>();
     Linear<kQkvWeight, kQkvBias>(model_.qkv_bias);
+    if (model_.qk_norm != QkNorm::kNone) {
+      One<kQueryNormWeight>();
+      One<kKeyNormWeight>();
+    }
     Linear<kAttentionOutWeight, kAttentionOutBias>(model_.attention_out_bias);
     Norm<kNorm2Weight, kNorm2Bias>();
     Linear<kFcWeight, kFcBias>(model_.mlp_bias);

@@ -32,6 +32,8 @@ TEST(OpDesc, NamesRoundTrip) {
   EXPECT_EQ(Name(OpKind::kRmsNormBackward), "rms_norm_backward");
   EXPECT_EQ(Name(OpKind::kResidualAdd), "residual_add");
   EXPECT_EQ(Name(OpKind::kActivationForward), "activation_forward");
+  EXPECT_EQ(Name(OpKind::kHeadNormForward), "head_norm_forward");
+  EXPECT_EQ(Name(OpKind::kHeadNormBackward), "head_norm_backward");
   EXPECT_EQ(Name(OpKind::kRope), "rope");
   EXPECT_EQ(Name(OpKind::kUnfusedAttentionBackward), "unfused_attention_backward");
   EXPECT_EQ(Name(OpKind::kCrossEntropyBackward), "cross_entropy_backward");
@@ -203,8 +205,8 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(MinBytes(with_master), 100 * (2 + 4 + 3 * 8));
   EXPECT_EQ(MinBytes(Op(OpKind::kResidualAdd, {4, 8})), 4 * 3 * 32);
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormForward, {4, 8})), 4 * (2 * 32 + 8 + 4));
-  const auto backward = [](OpKind kind, bool accumulate) {
-    OpDesc op = Op(kind, {4, 8, 100});
+  const auto backward = [](OpKind kind, bool accumulate, std::array<std::int64_t, 5> dims = {4, 8, 100}) {
+    OpDesc op = Op(kind, dims);
     op.accumulate = accumulate;
     return MinBytes(op);
   };
@@ -214,6 +216,10 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(backward(OpKind::kLayerNormBackward, false), 4 * (3 * 32 + 3 * 8 + 2 * 4));
   EXPECT_EQ(backward(OpKind::kEmbeddingBackward, true), 4 * (3 * 32 + 4));
   EXPECT_EQ(backward(OpKind::kEmbeddingBackward, false), 4 * (32 + 800 + 4)) << "the whole table is written";
+  // 4 tokens of 2 + 1 heads of 8: q and k, read, written and kept; two weights; rstd.
+  EXPECT_EQ(MinBytes(Op(OpKind::kHeadNormForward, {4, 2, 8, 1})), 4 * (3 * 4 * 3 * 8 + 2 * 8 + 4 * 3));
+  EXPECT_EQ(backward(OpKind::kHeadNormBackward, false, {4, 2, 8, 1}), 4 * (3 * 4 * 3 * 8 + 4 * 8 + 4 * 3));
+  EXPECT_EQ(backward(OpKind::kHeadNormBackward, true, {4, 2, 8, 1}), 4 * (3 * 4 * 3 * 8 + 6 * 8 + 4 * 3));
   EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8, 8})), 4 * 2 * 4 * 3 * 8);
   EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8, 2})), 4 * 2 * 4 * 3 * 2);
   // q, k, v and the result, and one log-sum-exp per head and token: three heads share one key-value head.

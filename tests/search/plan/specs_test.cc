@@ -248,9 +248,13 @@ TEST(ModelSpec, EngineSupport) {
   model.position = Position::kNone;
   EXPECT_TRUE(CheckEngineSupports(model).ok());
   model.position = Position::kAlibi;
-  const absl::Status status = CheckEngineSupports(model);
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("position alibi is not supported yet"));
+  model.qk_norm = QkNorm::kHead;
+  model.attention_scale = 0.3;
+  EXPECT_TRUE(CheckEngineSupports(model).ok());
+  model.qk_norm = QkNorm::kNone;
+  model.position = Position::kRope;
+  model.partial_rotary_factor = 0.5;
+  EXPECT_TRUE(CheckEngineSupports(model).ok());
 }
 
 // A share that was written with few digits still rotates whole dims.
@@ -279,6 +283,10 @@ TEST(ModelSpec, FeaturesAreRefusedByName) {
   EXPECT_THAT(refused([](ModelSpec& m) { m.sliding_window = 64; }), HasSubstr("sliding_window 64"));
   EXPECT_THAT(refused([](ModelSpec& m) { m.attention_softcap = 50; }), HasSubstr("attention_softcap 50"));
   EXPECT_THAT(refused([](ModelSpec& m) { m.output_softcap = 30; }), HasSubstr("output_softcap 30"));
+  EXPECT_THAT(refused([](ModelSpec& m) { m.qk_norm = QkNorm::kFull; }),
+              HasSubstr("qk_norm full can be predicted, but running it is not supported yet"));
+  EXPECT_THAT(refused([](ModelSpec& m) { m.no_rope_layer_interval = 4; }),
+              HasSubstr("no_rope_layer_interval 4 can be predicted, but running it is not supported yet"));
 }
 
 TEST(ModelSpec, NamesRoundTrip) {

@@ -58,6 +58,9 @@ inline std::vector<OpDesc> OtherOps(DType type) {
     op.bias = true;
     if (TakesBias(op)) ops.push_back(op);
   }
+  add(OpKind::kHeadNormForward, {6, 2, 4, 1});
+  add(OpKind::kHeadNormBackward, {6, 2, 4, 1});
+  add(OpKind::kHeadNormBackward, {6, 2, 4, 1}).accumulate = true;
   add(OpKind::kRope, {6, 3, 4, 2});
   add(OpKind::kCrossEntropy, {6, 8});
   add(OpKind::kAttentionForward, {2, 3, 4, 6, 2});
