@@ -299,7 +299,7 @@ TEST(Paced, UnitsTakeThePredictedTime) {
       seen;  // by zero stage and whether pipelines have several ranks
   for (int i = 0; i < 150; ++i) {
     const DataRun run = RandomDataRun(random);
-    SCOPED_TRACE(PlanText(run.plan));
+    SCOPED_TRACE(run.model.name + " " + PlanText(run.plan));
     // Messages that hide entirely, in part, and hardly.
     const auto times = std::make_shared<ArbitraryTimes>(std::vector{0.3, 2.0, 20.0}[random() % 3], 0.0);
     const TracedStep traced = HidingCosts(run.model, run.workload, run.plan, times).Trace(run.plan);
