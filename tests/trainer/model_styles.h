@@ -85,6 +85,12 @@ inline std::vector<ModelSpec> ModelStyles() {
   qk_norm.qk_norm = QkNorm::kHead;
   SetBiases(qk_norm, false);
   styles.push_back(qk_norm);
+  // OLMo 2.
+  ModelSpec full = qk_norm;
+  full.name = "full_qk_norm";
+  full.qk_norm = QkNorm::kFull;
+  full.tied_embeddings = false;
+  styles.push_back(full);
   return styles;
 }
 
