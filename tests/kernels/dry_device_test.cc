@@ -58,6 +58,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
                        s);
   ops->HeadNormBackward(grouped.Reshape({6, 8}), 2, 1, Make({6, 6}), Make({2}), Make({2}), Make({6, 3}),
                         Make({2}), Make({2}), true, s);
+  ops->Scale(x, 2, s);
   ops->Rope(qkv, 2, 4, 2, 1e4, false, s);
   ops->Rope(qkv, 4, 2, 2, 1e4, true, s);
   ops->AttentionForward(qkv, {2, 2}, out, lse, work, s);
@@ -122,7 +123,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           geglu, geglu_backward, Desc(OpKind::kRmsNormForward, {6, 4}),
           adding(Desc(OpKind::kRmsNormBackward, {6, 4})), Desc(OpKind::kResidualAdd, {6, 4}),
           Desc(OpKind::kHeadNormForward, {6, 2, 2, 1}), adding(Desc(OpKind::kHeadNormBackward, {6, 2, 2, 1})),
-          Desc(OpKind::kRope, {6, 2, 4, 2}), Desc(OpKind::kRope, {6, 4, 2, 2}),
+          Desc(OpKind::kScale, {6, 4}), Desc(OpKind::kRope, {6, 2, 4, 2}), Desc(OpKind::kRope, {6, 4, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}), alibi,
           Desc(OpKind::kUnfusedAttentionForward, {2, 3, 2, 2, 1}),
