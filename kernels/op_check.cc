@@ -315,6 +315,13 @@ OpDesc ResidualAdd(const Tensor& y, const Tensor& residual) {
   return WithOperands(RowsDesc(op, y), {&y, &residual});
 }
 
+OpDesc Scale(const Tensor& y, double factor) {
+  constexpr OpKind op = OpKind::kScale;
+  Main(op, "y", y, 2);
+  if (!std::isfinite(factor)) Fail(op, fmt::format("factor is {}; it must be finite", factor));
+  return WithOperands(RowsDesc(op, y), {&y});
+}
+
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y) {
   OpDesc desc = ActivationOp(OpKind::kActivationForward, activation, x);
   desc.bias = bias.IsPresent();

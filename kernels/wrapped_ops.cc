@@ -67,6 +67,10 @@ void WrappedOps::ResidualAdd(const Tensor& y, const Tensor& residual, Stream& st
   Pass(stream, [&](Ops& ops) { ops.ResidualAdd(y, residual, stream); });
 }
 
+void WrappedOps::Scale(const Tensor& y, double factor, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.Scale(y, factor, stream); });
+}
+
 void WrappedOps::ActivationForward(Activation activation, const Tensor& x, const Tensor& bias,
                                    const Tensor& y, Stream& stream) {
   Pass(stream, [&](Ops& ops) { ops.ActivationForward(activation, x, bias, y, stream); });

@@ -1,5 +1,6 @@
 #include "search/cost/layer_ops.h"
 
+#include <cmath>
 #include <stdexcept>
 
 #include "search/plan/model_stages.h"
@@ -118,6 +119,17 @@ class OpLister {
     Add(IsUnfused(plan_) ? unfused : fused, types.compute,
         {s.micro_batch, s.seq_len, s.heads, s.head_dim, s.kv_heads});
     ops.back().alibi = model_.position == Position::kAlibi;
+    // Unfused attention computes all scores, and masks those outside the window.
+    if (!IsUnfused(plan_)) ops.back().pairs = MeanPairs();
+  }
+  // The pairs that fused attention computes, as the mean over the layers; 0 without a window that matters.
+  std::int64_t MeanPairs() const {
+    const std::int64_t windowed = WindowedLayers(model_);
+    if (windowed == 0 || model_.sliding_window >= s.seq_len) return 0;
+    const auto seq = static_cast<double>(s.seq_len);
+    const double all = static_cast<double>(model_.layers - windowed) * AttendedPairs(seq, 0) +
+                       static_cast<double>(windowed) * AttendedPairs(seq, model_.sliding_window);
+    return std::llround(all / static_cast<double>(model_.layers));
   }
   void AttentionForward() { Attention(OpKind::kAttentionForward, OpKind::kUnfusedAttentionForward); }
   void AttentionBackward() { Attention(OpKind::kAttentionBackward, OpKind::kUnfusedAttentionBackward); }
@@ -283,6 +295,7 @@ std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& 
   OpLister l(model, workload, plan);
   l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ReduceHidden();
+  if (model.embedding_scale != 1) l.OwnRows(OpKind::kScale);
   return std::move(l.ops);
 }
 
@@ -307,6 +320,7 @@ std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload&
                                          const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   if (model.position != Position::kLearned) l.GatherHidden();
+  if (model.embedding_scale != 1) l.Rows(OpKind::kScale, l.s.hidden);
   l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ops.back().accumulate = l.Adds(accumulate) || EmbeddingAddsToHead(model, plan);
   return std::move(l.ops);
@@ -317,8 +331,10 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   l.NormForward();
+  if (model.logit_scale != 1) l.OwnRows(OpKind::kScale);
   l.GatherHidden();
   l.Matmul(s.tokens, s.vocab, s.hidden, false, true);
+  if (model.output_softcap != 0) l.Rows(OpKind::kScale, s.vocab);  // x = c tanh(x / c), in place
   if (plan.tp == 1) {
     l.Rows(OpKind::kCrossEntropy, s.vocab);
     return std::move(l.ops);
@@ -336,9 +352,11 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   if (plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
+  if (model.output_softcap != 0) l.Rows(OpKind::kResidualAdd, s.vocab);  // dx *= 1 - (x / c)^2
   l.GatherHidden();
   l.WeightGradient(s.vocab, s.hidden, accumulate);
   l.ReducedProduct(s.vocab, false);
+  if (model.logit_scale != 1) l.OwnRows(OpKind::kScale);
   l.NormBackward(accumulate);
   return std::move(l.ops);
 }

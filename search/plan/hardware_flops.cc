@@ -18,7 +18,7 @@ double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double to
   const double once = ModelFlops(model, tokens, seq_len);
   if (RecomputesScores(plan)) {
     const auto width = static_cast<double>(model.heads * model.head_dim);
-    return once + 4 * tokens * CountedKeys(model, seq_len) * width;
+    return once + 4 * tokens * seq_len * width * static_cast<double>(model.layers);
   }
   if (plan.recompute != Recompute::kFull) return once;
   double share = 1;

@@ -169,6 +169,19 @@ TEST_P(OpsSuite, ResidualAdd) {
   }
 }
 
+TEST_P(OpsSuite, Scale) {
+  for (const auto& [rows, width] : std::array<std::array<std::int64_t, 2>, 3>{{{1, 1}, {7, 5}, {29, 131}}}) {
+    for (const double factor : {0.0, 0.25, -3.0, 45.254834}) {
+      const Values y = Random(rows * width, 1);
+      Values want = y;
+      for (double& value : want) value *= factor;
+      const Tensor y_ = dev_.Put({rows, width}, y);
+      ops_.Scale(y_, factor, stream_);
+      Near(y_, want, "y");
+    }
+  }
+}
+
 constexpr std::array<Activation, 2> kGatedActivations = {Activation::kSwiGlu, Activation::kGeGlu};
 
 // Uses a gate of x and ups of 1 and of -0.5.

@@ -64,6 +64,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->QkNormForward(heads, 2, 1, 4, of_q, of_k, 1e-5, raw, pairs, s);
   ops->QkProducts(heads, 2, 1, raw, of_q, of_k, pairs, pairs, s);
   ops->QkNormBackward(heads, 2, 1, 4, raw, of_q, of_k, pairs, pairs, of_q, of_k, true, s);
+  ops->Scale(x, 2, s);
   ops->Rope(qkv, 2, 4, 2, 1e4, false, s);
   ops->Rope(qkv, 4, 2, 2, 1e4, true, s);
   ops->AttentionForward(qkv, {2, 2}, out, lse, work, s);
@@ -130,7 +131,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kHeadNormForward, {6, 2, 2, 1}), adding(Desc(OpKind::kHeadNormBackward, {6, 2, 2, 1})),
           Desc(OpKind::kQkSquares, {6, 2, 2, 1}), Desc(OpKind::kQkNormForward, {6, 2, 2, 1}),
           Desc(OpKind::kQkProducts, {6, 2, 2, 1}), adding(Desc(OpKind::kQkNormBackward, {6, 2, 2, 1})),
-          Desc(OpKind::kRope, {6, 2, 4, 2}), Desc(OpKind::kRope, {6, 4, 2, 2}),
+          Desc(OpKind::kScale, {6, 4}), Desc(OpKind::kRope, {6, 2, 4, 2}), Desc(OpKind::kRope, {6, 4, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}), alibi,
           Desc(OpKind::kUnfusedAttentionForward, {2, 3, 2, 2, 1}),

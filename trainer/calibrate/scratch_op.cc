@@ -132,7 +132,8 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kRmsNormForward:
     case OpKind::kRmsNormBackward: return PrepareNorm(op);
     case OpKind::kBiasResidual:
-    case OpKind::kResidualAdd: return PrepareRows(op);
+    case OpKind::kResidualAdd:
+    case OpKind::kScale: return PrepareRows(op);
     case OpKind::kActivationForward:
     case OpKind::kActivationBackward: return PrepareActivation(op);
     case OpKind::kHeadNormForward:
@@ -260,6 +261,11 @@ void ScratchOp::PrepareNorm(const OpDesc& op) {
 
 void ScratchOp::PrepareRows(const OpDesc& op) {
   const Contents y{1, 0.2, Found::kInCache}, residual{0, 0.1}, bias{0, 0.1};
+  if (op.kind == OpKind::kScale) {
+    Take(op, {y});
+    run_ = [this] { ops_.Scale(tensors_[0], 1.0, stream_); };  // repeated, another factor would overflow
+    return;
+  }
   if (op.kind == OpKind::kResidualAdd) {
     Take(op, {y, residual});
     run_ = [this] { ops_.ResidualAdd(tensors_[0], tensors_[1], stream_); };

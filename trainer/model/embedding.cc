@@ -13,10 +13,16 @@ Embedding::Embedding(const RankShape& shape, const MemoryLayout& layout)
       wte_(layout.Find(ParameterKind::kTokenEmbedding)),
       wpe_(layout.Find(ParameterKind::kPositionEmbedding)) {}
 
+void Embedding::Scale(const Execution& run, const Tensor& rows) const {
+  const double scale = shape_.model.embedding_scale;
+  if (scale != 1) run.ops.Scale(rows, scale, run.stream);
+}
+
 void Embedding::Forward(const Execution& run, const ActivationSlot& slot) const {
   const Tensor& x = slot.layers.front().x;
   run.units->Read(run, wte_.unit);
   VocabParallelEmbeddingForward(run, wte_, shape_.vocab_start, slot.tokens, workspace_.whole, x);
+  Scale(run, x);
   if (!wpe_.present()) return;
   run.units->Read(run, wpe_.unit);
   run.ops.PositionForward(x, shape_.seq_len, shape_.first_row, wpe_.value, run.stream);
@@ -32,6 +38,7 @@ void Embedding::Backward(const Execution& run, const ActivationSlot& slot, const
     run.units->Reduce(run, wpe_.unit, accumulate);
     run.units->Write(run, wte_.unit);
   }
+  Scale(run, all);
   VocabParallelEmbeddingBackward(run, wte_, shape_.vocab_start, slot.tokens, all,
                                  run.Adds(accumulate) || EmbeddingAddsToHead(shape_.model, shape_.plan));
   run.units->Reduce(run, wte_.unit, accumulate);

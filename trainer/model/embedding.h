@@ -24,9 +24,13 @@ class Embedding {
   void Forward(const Execution& run, const ActivationSlot& slot) const;
   // Computes the parameter gradients, given grad[R,H]; adds to them if `accumulate`. Always adds to a tied
   // embedding's if the rank has the head too, which writes it first.
+  // Overwrites grad.
   void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad, bool accumulate) const;
 
  private:
+  // Multiplies embeddings, or their gradient, by the model's embedding_scale.
+  void Scale(const Execution& run, const Tensor& rows) const;
+
   const RankShape& shape_;
   const Workspace& workspace_;
   Weight wte_;

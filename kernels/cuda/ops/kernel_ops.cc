@@ -83,6 +83,13 @@ void KernelOps::ResidualAdd(const Tensor& y, const Tensor& residual, Stream& str
   });
 }
 
+void KernelOps::Scale(const Tensor& y, double factor, Stream& stream) {
+  const OpDesc op = op_check::Scale(y, factor);
+  Dispatch(op, {}, [&]<typename T>() {
+    cuda::Scale(y.Elements(), static_cast<float>(factor), y.As<T>(), HandleOf(stream));
+  });
+}
+
 void KernelOps::ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                                   Stream& stream) {
   const OpDesc op = op_check::ActivationForward(activation, x, bias, y);

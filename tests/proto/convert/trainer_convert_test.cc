@@ -62,6 +62,7 @@ TEST(OpConvert, EveryFieldRoundTrips) {
       derivative,
       {.kind = OpKind::kActivationForward, .bias = true, .activation = Activation::kGeGlu, .dims = {2, 3}},
       {.kind = OpKind::kAttentionBackward, .alibi = true, .dims = {2, 3, 4, 5, 1}},
+      {.kind = OpKind::kAttentionForward, .pairs = 5, .dims = {2, 3, 4, 5, 1}},
       {.kind = OpKind::kAdamW, .dtype = DType::kBF16, .master_weights = true, .dims = {2}},
       {.kind = OpKind::kSend, .group = CommGroup::kPipeline, .group_size = 4, .dims = {2}}};
   std::set<std::string> set;
@@ -151,6 +152,9 @@ TEST(OpConvert, RejectsInvalidMessages) {
   bad = good;
   bad.set_alibi(true);
   EXPECT_THAT(Refusal(bad), HasSubstr("attention if alibi is set"));
+  bad.set_alibi(false);
+  bad.set_pairs(3);
+  EXPECT_THAT(Refusal(bad), HasSubstr("attention if pairs is set"));
   bad = good;
   bad.set_dtype("fp8");
   EXPECT_THAT(Refusal(bad), HasSubstr("unknown dtype 'fp8'"));

@@ -65,6 +65,51 @@ TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
                           "matmul fp32 nn residual bias 64x128x512"));
 }
 
+// A model of 6 layers, of which 4 have a window of 8 of the 32 tokens: 8 + 7 + ... pairs less in each.
+TEST_F(LayerOpsTest, SlidingWindowsOfSomeLayers) {
+  model.layers = 6;
+  model.sliding_window = 8;
+  model.sliding_window_pattern = 3;
+  const int causal = 32 * 33 / 2, windowed = 8 * 9 / 2 + 24 * 8;
+  const int mean = (2 * causal + 4 * windowed) / 6;
+  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[2],
+            "attention_forward fp32 pairs=" + std::to_string(mean) + " 2x32x4x16x4");
+  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan, true)),
+              ::testing::Contains("attention_backward fp32 pairs=" + std::to_string(mean) + " 2x32x4x16x4"));
+  plan.attention = Attention::kUnfused;
+  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[2], "unfused_attention_forward fp32 2x32x4x16x4")
+      << "which computes all scores";
+  plan.attention = Attention::kFused;
+  model.sliding_window = 32;
+  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[2], "attention_forward fp32 2x32x4x16x4");
+}
+
+TEST_F(LayerOpsTest, ScalesAndSoftCaps) {
+  const auto added = [this](auto change) {
+    std::vector<std::string> plain, scaled;
+    const auto all = [this](const ModelSpec& m) {
+      std::vector<OpDesc> ops;
+      for (const auto& part :
+           {EmbeddingForwardOps(m, workload, plan), EmbeddingBackwardOps(m, workload, plan, true),
+            HeadForwardOps(m, workload, plan), HeadBackwardOps(m, workload, plan, true)})
+        ops.insert(ops.end(), part.begin(), part.end());
+      return OpsText(ops);
+    };
+    ModelSpec changed = model;
+    change(changed);
+    std::vector<std::string> more = all(changed);
+    for (const std::string& op : all(model)) more.erase(std::find(more.begin(), more.end(), op));
+    return more;
+  };
+  EXPECT_THAT(added([](ModelSpec& m) { m.embedding_scale = 8; }),
+              ElementsAre("scale fp32 64x128", "scale fp32 64x128"));
+  EXPECT_THAT(added([](ModelSpec& m) { m.logit_scale = 0.5; }),
+              ElementsAre("scale fp32 64x128", "scale fp32 64x128"));
+  EXPECT_THAT(added([](ModelSpec& m) { m.output_softcap = 30; }),
+              ElementsAre("scale fp32 64x512", "residual_add fp32 64x512"));
+  EXPECT_THAT(added([](ModelSpec& m) { m.attention_softcap = 50; }), ElementsAre());
+}
+
 TEST_F(LayerOpsTest, LayerBackward) {
   EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan, true)),
               ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",

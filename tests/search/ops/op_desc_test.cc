@@ -31,6 +31,7 @@ TEST(OpDesc, NamesRoundTrip) {
   EXPECT_EQ(Name(OpKind::kLayerNormForward), "layer_norm_forward");
   EXPECT_EQ(Name(OpKind::kRmsNormBackward), "rms_norm_backward");
   EXPECT_EQ(Name(OpKind::kResidualAdd), "residual_add");
+  EXPECT_EQ(Name(OpKind::kScale), "scale");
   EXPECT_EQ(Name(OpKind::kActivationForward), "activation_forward");
   EXPECT_EQ(Name(OpKind::kHeadNormForward), "head_norm_forward");
   EXPECT_EQ(Name(OpKind::kHeadNormBackward), "head_norm_backward");
@@ -143,6 +144,11 @@ TEST(OpDesc, Line) {
   OpDesc alibi = Op(OpKind::kUnfusedAttentionBackward, {2, 64, 4, 32, 1});
   alibi.alibi = true;
   EXPECT_EQ(ToString(alibi), "unfused_attention_backward fp32 alibi 2x64x4x32x1");
+  OpDesc window = Op(OpKind::kAttentionForward, {2, 64, 4, 32, 1});
+  const double full = Flops(window);
+  window.pairs = 64 * 65 / 2 / 4;
+  EXPECT_EQ(ToString(window), "attention_forward fp32 pairs=520 2x64x4x32x1");
+  EXPECT_DOUBLE_EQ(Flops(window), full / 4) << "full rather than causal, as without a window";
   EXPECT_EQ(ToString(Op(OpKind::kRope, {512, 5, 32, 16})), "rope fp32 512x5x32x16");
   OpDesc activation = Op(OpKind::kActivationForward, {512, 3072});
   activation.activation = Activation::kSwiGlu;
@@ -206,6 +212,7 @@ TEST(OpDesc, MinBytes) {
   // written, in four bytes.
   EXPECT_EQ(MinBytes(with_master), 100 * (2 + 4 + 3 * 8));
   EXPECT_EQ(MinBytes(Op(OpKind::kResidualAdd, {4, 8})), 4 * 3 * 32);
+  EXPECT_EQ(MinBytes(Op(OpKind::kScale, {4, 8})), 4 * 2 * 32);
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormForward, {4, 8})), 4 * (2 * 32 + 8 + 4));
   const auto backward = [](OpKind kind, bool accumulate, std::array<std::int64_t, 5> dims = {4, 8, 100}) {
     OpDesc op = Op(kind, dims);

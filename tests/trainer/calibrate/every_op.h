@@ -37,6 +37,7 @@ inline std::vector<OpDesc> OtherOps(DType type) {
   add(OpKind::kRmsNormForward, {6, 8});
   add(OpKind::kRmsNormBackward, {6, 8});
   add(OpKind::kResidualAdd, {6, 8});
+  add(OpKind::kScale, {6, 8});
   for (int i = 0; i < kActivationCount; ++i) {
     const auto activation = static_cast<Activation>(i);
     const bool gated = IsGated(activation);
