@@ -128,6 +128,10 @@ std::int64_t HeadDimOf(OpKind op, std::int64_t width, std::int64_t heads, std::i
   return width / (heads + 2 * kv_heads);
 }
 
+void RequireRanks(OpKind op, std::int64_t ranks) {
+  if (ranks < 1) Fail(op, fmt::format("there are {} ranks in the tensor group; at least 1 is needed", ranks));
+}
+
 OpDesc HeadNorm(OpKind op, std::string_view name, const Tensor& rows, std::int64_t heads,
                 std::int64_t kv_heads) {
   Main(op, name, rows, 2);
@@ -344,6 +348,36 @@ OpDesc HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_
   RequireType(desc.kind, "dgamma_k", dgamma_k, dgamma_q.dtype);
   return WithOperands(Adding(desc, accumulate),
                       {&dqkv, &raw, &gamma_q, &gamma_k, &rstd, &dgamma_q, &dgamma_k});
+}
+
+OpDesc QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums) {
+  return WithOperands(HeadNorm(OpKind::kQkSquares, "qkv", qkv, heads, kv_heads), {&qkv, &sums});
+}
+
+OpDesc QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                     const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& raw, const Tensor& rstd) {
+  const OpDesc desc = HeadNorm(OpKind::kQkNormForward, "qkv", qkv, heads, kv_heads);
+  RequireRanks(desc.kind, ranks);
+  return WithOperands(desc, {&qkv, &gamma_q, &gamma_k, &raw, &rstd});
+}
+
+OpDesc QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products) {
+  const OpDesc desc = HeadNorm(OpKind::kQkProducts, "dqkv", dqkv, heads, kv_heads);
+  RequireType(desc.kind, "products", products, rstd.dtype);
+  return WithOperands(desc, {&dqkv, &raw, &gamma_q, &gamma_k, &rstd, &products});
+}
+
+OpDesc QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k,
+                      bool accumulate) {
+  const OpDesc desc = HeadNorm(OpKind::kQkNormBackward, "dqkv", dqkv, heads, kv_heads);
+  RequireRanks(desc.kind, ranks);
+  RequireType(desc.kind, "products", products, rstd.dtype);
+  RequireType(desc.kind, "dgamma_k", dgamma_k, dgamma_q.dtype);
+  return WithOperands(Adding(desc, accumulate),
+                      {&dqkv, &raw, &gamma_q, &gamma_k, &rstd, &products, &dgamma_q, &dgamma_k});
 }
 
 OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,

@@ -35,6 +35,15 @@ OpDesc HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_he
 OpDesc HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
                         const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
                         const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate);
+OpDesc QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums);
+OpDesc QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                     const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& raw, const Tensor& rstd);
+OpDesc QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products);
+OpDesc QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k,
+                      bool accumulate);
 OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
             double theta);
 OpDesc AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,

@@ -115,10 +115,10 @@ class Ops {
   virtual void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
                                   Stream& stream) = 0;
 
-  // RMS norms of the queries and keys of each head, in place (Henry et al. 2020 normalize them; Dehghani et al.
-  // 2023 by norms with weights). qkv[T,Q] as in attention. Each of the first N + G heads of a row, x, becomes
-  // x * rstd * gamma, where gamma is gamma_q[D] for q and gamma_k[D] for k. What they were, raw[T,(N+G)D], and
-  // rstd[T,N+G] = 1/sqrt(mean(x^2) + eps) are saved for the backward.
+  // RMS norms of the queries and keys of each head, in place (Henry et al. 2020 normalize them; Dehghani et
+  // al. 2023 by norms with weights). qkv[T,Q] as in attention. Each of the first N + G heads of a row, x,
+  // becomes x * rstd * gamma, where gamma is gamma_q[D] for q and gamma_k[D] for k. What they were,
+  // raw[T,(N+G)D], and rstd[T,N+G] = 1/sqrt(mean(x^2) + eps) are saved for the backward.
   virtual void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
                                const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
                                const Tensor& rstd, Stream& stream) = 0;
@@ -128,6 +128,32 @@ class Ops {
                                 const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k,
                                 const Tensor& rstd, const Tensor& dgamma_q, const Tensor& dgamma_k,
                                 bool accumulate, Stream& stream) = 0;
+
+  // RMS norms of all queries of a token, and of all its keys (OLMo 2, Walsh et al. 2024), in place. A tensor
+  // group of `ranks` ranks has the heads, so each direction has two steps, with a sum over the group between
+  // them.
+  //
+  // 1. sums[T,2] = the sum of squares of the columns of q, and that of k, of each row of qkv[T,Q].
+  virtual void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                         Stream& stream) = 0;
+  // 2. With rstd[T,2] the sums of the group: rstd = 1/sqrt(sum / width + eps), where width is ranks * N * D
+  //    for q and ranks * G * D for k. q becomes q * rstd * gamma_q[N*D], k likewise. What they were,
+  //    raw[T,(N+G)D], is saved with rstd for the backward.
+  virtual void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                             const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                             const Tensor& rstd, Stream& stream) = 0;
+  // Backward, 1. products[T,2] = the sum of dy * gamma * x * rstd over q, and over k, where dqkv[T,Q] holds
+  // dy and raw x.
+  virtual void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                          const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                          const Tensor& products, Stream& stream) = 0;
+  // 2. With products of the group: replaces the columns of q and k of dqkv by the gradient with respect to
+  //    raw. dgamma_q[N*D], dgamma_k[G*D] (=, or += if accumulate).
+  virtual void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                              std::int64_t ranks, const Tensor& raw, const Tensor& gamma_q,
+                              const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                              const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                              Stream& stream) = 0;
 
   // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of
   // each row of qkv[B,S,Q]. The first r = rotary_dims dims of each head are rotated, the others stay

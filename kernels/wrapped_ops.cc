@@ -99,6 +99,38 @@ void WrappedOps::HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::i
   });
 }
 
+void WrappedOps::QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                           Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.QkSquares(qkv, heads, kv_heads, sums, stream); });
+}
+
+void WrappedOps::QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                               std::int64_t ranks, const Tensor& gamma_q, const Tensor& gamma_k, double eps,
+                               const Tensor& raw, const Tensor& rstd, Stream& stream) {
+  Pass(stream, [&](Ops& ops) {
+    ops.QkNormForward(qkv, heads, kv_heads, ranks, gamma_q, gamma_k, eps, raw, rstd, stream);
+  });
+}
+
+void WrappedOps::QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                            const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                            const Tensor& products, Stream& stream) {
+  Pass(stream, [&](Ops& ops) {
+    ops.QkProducts(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, products, stream);
+  });
+}
+
+void WrappedOps::QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                                std::int64_t ranks, const Tensor& raw, const Tensor& gamma_q,
+                                const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                                const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                                Stream& stream) {
+  Pass(stream, [&](Ops& ops) {
+    ops.QkNormBackward(dqkv, heads, kv_heads, ranks, raw, gamma_q, gamma_k, rstd, products, dgamma_q,
+                       dgamma_k, accumulate, stream);
+  });
+}
+
 void WrappedOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
                       std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) {
   Pass(stream, [&](Ops& ops) { ops.Rope(qkv, heads_turned, head_dim, rotary_dims, theta, inverse, stream); });

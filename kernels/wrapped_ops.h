@@ -46,6 +46,18 @@ class WrappedOps : public Ops {
                         const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
                         const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
                         Stream& stream) override;
+  void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                 Stream& stream) override;
+  void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                     const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                     const Tensor& rstd, Stream& stream) override;
+  void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                  Stream& stream) override;
+  void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                      Stream& stream) override;
   void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
             double theta, bool inverse, Stream& stream) override;
   void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,

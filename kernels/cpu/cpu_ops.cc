@@ -203,6 +203,53 @@ class CpuOps final : public Ops {
     });
   }
 
+  void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                 Stream&) override {
+    const OpDesc op = op_check::QkSquares(qkv, heads, kv_heads, sums);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, qkv, {&sums}, [&]<typename T>() { cpu::QkSquares(shape, qkv.As<const T>(), sums.As<T>()); });
+  }
+
+  void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                     const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                     const Tensor& rstd, Stream&) override {
+    const OpDesc op = op_check::QkNormForward(qkv, heads, kv_heads, ranks, gamma_q, gamma_k, raw, rstd);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, qkv, {&rstd}, [&]<typename T>() {
+      cpu::QkNormForward(shape, ranks, qkv.As<T>(), gamma_q.As<const T>(), gamma_k.As<const T>(),
+                         static_cast<T>(eps), raw.As<T>(), rstd.As<T>());
+    });
+  }
+
+  void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                  Stream&) override {
+    const OpDesc op = op_check::QkProducts(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, products);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, dqkv, {&rstd, &products}, [&]<typename T>() {
+      cpu::QkProducts(shape, dqkv.As<const T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                      gamma_k.As<const T>(), rstd.As<const T>(), products.As<T>());
+    });
+  }
+
+  void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                      Stream&) override {
+    const OpDesc op = op_check::QkNormBackward(dqkv, heads, kv_heads, ranks, raw, gamma_q, gamma_k, rstd,
+                                               products, dgamma_q, dgamma_k, accumulate);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, dqkv, {&rstd, &products, &dgamma_q, &dgamma_k}, [&]<typename T>() {
+      if (!accumulate) {
+        Clear<T>(dgamma_q);
+        Clear<T>(dgamma_k);
+      }
+      cpu::QkNormBackward(shape, ranks, dqkv.As<T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                          gamma_k.As<const T>(), rstd.As<const T>(), products.As<const T>(), dgamma_q.As<T>(),
+                          dgamma_k.As<T>());
+    });
+  }
+
   void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
             double theta, bool inverse, Stream&) override {
     const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta);

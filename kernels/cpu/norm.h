@@ -46,4 +46,20 @@ template <typename T>
 void HeadNormBackward(const HeadNormShape& shape, T* dqkv, const T* raw, const T* gamma_q, const T* gamma_k,
                       const T* rstd, T* dgamma_q, T* dgamma_k);
 
+// The steps of RMS norms over all queries of a token and over all its keys; see Ops::QkSquares. A tensor
+// group of `ranks` ranks has the heads. sums, rstd and products are [tokens, 2]; gamma_q is [heads head_dim],
+// gamma_k [kv_heads head_dim].
+template <typename T>
+void QkSquares(const HeadNormShape& shape, const T* qkv, T* sums);
+template <typename T>
+void QkNormForward(const HeadNormShape& shape, std::int64_t ranks, T* qkv, const T* gamma_q, const T* gamma_k,
+                   T eps, T* raw, T* rstd);
+template <typename T>
+void QkProducts(const HeadNormShape& shape, const T* dqkv, const T* raw, const T* gamma_q, const T* gamma_k,
+                const T* rstd, T* products);
+// dgamma_q, dgamma_k +=.
+template <typename T>
+void QkNormBackward(const HeadNormShape& shape, std::int64_t ranks, T* dqkv, const T* raw, const T* gamma_q,
+                    const T* gamma_k, const T* rstd, const T* products, T* dgamma_q, T* dgamma_k);
+
 }  // namespace autocfg::cpu

@@ -77,6 +77,27 @@ class DryOps final : public Ops {
     log_.Record(op_check::HeadNormBackward(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, dgamma_q,
                                            dgamma_k, accumulate));
   }
+  void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                 Stream&) override {
+    log_.Record(op_check::QkSquares(qkv, heads, kv_heads, sums));
+  }
+  void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                     const Tensor& gamma_q, const Tensor& gamma_k, double, const Tensor& raw,
+                     const Tensor& rstd, Stream&) override {
+    log_.Record(op_check::QkNormForward(qkv, heads, kv_heads, ranks, gamma_q, gamma_k, raw, rstd));
+  }
+  void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                  Stream&) override {
+    log_.Record(op_check::QkProducts(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, products));
+  }
+  void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                      Stream&) override {
+    log_.Record(op_check::QkNormBackward(dqkv, heads, kv_heads, ranks, raw, gamma_q, gamma_k, rstd, products,
+                                         dgamma_q, dgamma_k, accumulate));
+  }
   void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
             double theta, bool, Stream&) override {
     log_.Record(op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta));

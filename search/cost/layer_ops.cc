@@ -93,17 +93,24 @@ class OpLister {
       Matmul(Epilogue::kActivationGradient, s.tokens, s.ffn, s.hidden, false);
     }
   }
-  // The norms of q and k. Those over all heads of a token, which the engine does not run, are listed as those
-  // of each head, with the sums over the tensor group that they need.
-  void QkNorm(OpKind kind, bool accumulate) {
+  // The norms of q and k: of each head, or of all heads, for which the tensor group sums over a token's
+  // columns.
+  void QkNorm(OpKind of_heads, OpKind sums, OpKind of_all, bool accumulate) {
     if (model_.qk_norm == autocfg::QkNorm::kNone) return;
-    if (model_.qk_norm == autocfg::QkNorm::kFull)
+    const std::array<std::int64_t, 5> dims = {s.tokens, s.heads, s.head_dim, s.kv_heads};
+    if (model_.qk_norm == autocfg::QkNorm::kFull) {
+      Add(sums, types.compute, dims);
       TensorReduce(OpKind::kAllReduceSum, types.statistics, 2 * s.tokens);
-    Add(kind, types.compute, {s.tokens, s.heads, s.head_dim, s.kv_heads});
+    }
+    Add(model_.qk_norm == autocfg::QkNorm::kFull ? of_all : of_heads, types.compute, dims);
     ops.back().accumulate = accumulate;
   }
-  void QkNormForward() { QkNorm(OpKind::kHeadNormForward, false); }
-  void QkNormBackward(bool accumulate) { QkNorm(OpKind::kHeadNormBackward, accumulate); }
+  void QkNormForward() {
+    QkNorm(OpKind::kHeadNormForward, OpKind::kQkSquares, OpKind::kQkNormForward, false);
+  }
+  void QkNormBackward(bool accumulate) {
+    QkNorm(OpKind::kHeadNormBackward, OpKind::kQkProducts, OpKind::kQkNormBackward, accumulate);
+  }
   void Rope() {
     if (model_.position == Position::kRope)
       Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim, RotaryDims(model_)});

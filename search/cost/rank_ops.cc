@@ -23,12 +23,16 @@ class Lister {
         types_(workload.precision),
         dims_(LocalDimsOf(model, workload, plan)),
         sums_norms_(SumsNormGradients(model, plan)),
+        splits_qk_norm_(model.qk_norm == QkNorm::kFull),
         units_(UnitsOf(dims_, model, plan, place_, RankLayers(model, plan, pipeline_rank))) {}
 
   std::vector<RepeatedOp> NormGradients() const {
     if (!sums_norms_) return {};
-    return {{CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp,
-                             SplitsSequence(plan_) ? units_.norms : units_.own_head_norms)}};
+    // With norms over all heads, those of q and k are split like the heads, and not summed.
+    const std::int64_t summed = !SplitsSequence(plan_) ? units_.own_head_norms
+                                : splits_qk_norm_      ? units_.norms - units_.own_head_norms
+                                                       : units_.norms;
+    return {{CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp, summed)}};
   }
 
   // What is not reduced in the computes: of all units, or of the norms alone.
@@ -86,7 +90,7 @@ class Lister {
   RankPlace place_;
   const Precision& types_;
   LocalDims dims_;
-  bool sums_norms_;
+  bool sums_norms_, splits_qk_norm_;
   RankUnits units_;
 };
 

@@ -25,6 +25,10 @@ KindFacts FactsOf(OpKind kind) {
     case OpKind::kActivationBackward: return {"activation_backward", 2};
     case OpKind::kHeadNormForward: return {"head_norm_forward", 4};
     case OpKind::kHeadNormBackward: return {"head_norm_backward", 4};
+    case OpKind::kQkSquares: return {"qk_squares", 4};
+    case OpKind::kQkNormForward: return {"qk_norm_forward", 4};
+    case OpKind::kQkProducts: return {"qk_products", 4};
+    case OpKind::kQkNormBackward: return {"qk_norm_backward", 4};
     case OpKind::kRope: return {"rope", 4};
     case OpKind::kAttentionForward: return {"attention_forward", 5};
     case OpKind::kAttentionBackward: return {"attention_backward", 5};
@@ -100,6 +104,13 @@ double MinElements(const OpDesc& op) {
     case OpKind::kHeadNormForward: return 3 * a * (b + d) * c + 2 * c + a * (b + d);
     // Their gradients, read and written, and q and k; two weights, two gradients; rstd.
     case OpKind::kHeadNormBackward: return 3 * a * (b + d) * c + (2 + 2 * sum) * c + a * (b + d);
+    case OpKind::kQkSquares: return a * (b + d) * c + 2 * a;
+    // q and k, read and written, and kept; weights; sums in, rstd out.
+    case OpKind::kQkNormForward: return (3 * a + 1) * (b + d) * c + 4 * a;
+    // The gradient, q and k; weights; rstd, sums.
+    case OpKind::kQkProducts: return (2 * a + 1) * (b + d) * c + 4 * a;
+    // The gradient, read and written, q and k; weights and their gradients; rstd, sums.
+    case OpKind::kQkNormBackward: return (3 * a + 1 + sum) * (b + d) * c + 4 * a;
     case OpKind::kRope: return 2 * a * b * d;
     case OpKind::kAttentionForward: return 2 * a * b * (c + g) * d + a * b * c;  // q, k, v, out; log-sum-exp
     case OpKind::kAttentionBackward:
@@ -239,6 +250,10 @@ double Flops(const OpDesc& op) {
     case OpKind::kActivationBackward:
     case OpKind::kHeadNormForward:
     case OpKind::kHeadNormBackward:
+    case OpKind::kQkSquares:
+    case OpKind::kQkNormForward:
+    case OpKind::kQkProducts:
+    case OpKind::kQkNormBackward:
     case OpKind::kRope:
     case OpKind::kEmbeddingForward:
     case OpKind::kEmbeddingBackward:

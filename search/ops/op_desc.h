@@ -9,7 +9,7 @@
 //   k{LayerNorm,RmsNorm}{Forward,Backward}  {T, H}
 //   kBiasResidual, kResidualAdd, kScale, kPosition{Forward,Backward}   {T, width}
 //   kActivation{Forward,Backward}        {T, F}: F is the width of the result; a gated input is 2F wide
-//   kHeadNorm{Forward,Backward}          {T, N, D, G}
+//   kHeadNorm{Forward,Backward}, kQk{Squares,NormForward,Products,NormBackward}   {T, N, D, G}
 //   kRope                                {T, rotated heads, D, r}: r of each head's D dims are rotated
 //   k{,Unfused}Attention{Forward,Backward}  {micro_batch, S, N, D, G}
 //   kEmbedding{Forward,Backward}         {T, H, V}
@@ -48,6 +48,10 @@ enum class OpKind : std::uint8_t {
   kActivationBackward,  // dx = the gradient with respect to x
   kHeadNormForward,     // RMS norms of the queries and keys of each head
   kHeadNormBackward,
+  kQkSquares,  // this and the next three: RMS norms of all queries and of all keys of a token, in steps
+  kQkNormForward,
+  kQkProducts,
+  kQkNormBackward,
   kRope,  // rotary embedding, or its inverse
   kAttentionForward,
   kAttentionBackward,
@@ -167,6 +171,7 @@ constexpr bool TakesAccumulate(const OpDesc& op) {
     case OpKind::kLayerNormBackward:
     case OpKind::kRmsNormBackward:
     case OpKind::kHeadNormBackward:
+    case OpKind::kQkNormBackward:
     case OpKind::kEmbeddingBackward:
     case OpKind::kPositionBackward: return true;
     default: return false;

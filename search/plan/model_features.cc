@@ -39,10 +39,9 @@ constexpr Feature kFeatures[] = {
     {"position",
      [](const ModelSpec& m) -> std::string { return m.position == Position::kAlibi ? "alibi" : ""; },
      Support::kRun, "use learned, rope or none"},
-    {"qk_norm", [](const ModelSpec& m) -> std::string { return m.qk_norm == QkNorm::kHead ? "head" : ""; },
+    {"qk_norm",
+     [](const ModelSpec& m) { return m.qk_norm == QkNorm::kNone ? "" : std::string(Name(m.qk_norm)); },
      Support::kRun, "use none"},
-    {"qk_norm", [](const ModelSpec& m) -> std::string { return m.qk_norm == QkNorm::kFull ? "full" : ""; },
-     Support::kPredicted, "use head or none"},
     {"norm_placement",
      [](const ModelSpec& m) {
        return m.norm_placement == NormPlacement::kPre ? "" : std::string(Name(m.norm_placement));

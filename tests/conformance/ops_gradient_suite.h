@@ -257,6 +257,32 @@ TEST_P(OpsGradientSuite, NormsOfHeads) {
   ExpectGradient([&](const Values& v) { return loss(qkv, gamma_q, v); }, gamma_k, by_k, "dgamma_k");
 }
 
+TEST_P(OpsGradientSuite, NormsOfAllQueriesAndKeys) {
+  const std::int64_t tokens = 3, heads = 4, kv_heads = 2, dim = 3, row = (heads + 2 * kv_heads) * dim,
+                     queries = heads * dim, keys = kv_heads * dim;
+  const Values qkv = Random(tokens * row, 1), w = Random(tokens * row, 2), gamma_q = Random(queries, 3),
+               gamma_k = Random(keys, 4);
+  const Tensor qkv_ = dev_.New({tokens, row}), q = dev_.New({queries}), k = dev_.New({keys}),
+               raw = dev_.New({tokens, queries + keys}), rstd = dev_.New({tokens, 2});
+  const auto loss = [&](const Values& x, const Values& of_q, const Values& of_k) {
+    dev_.Set(qkv_, x);
+    dev_.Set(q, of_q);
+    dev_.Set(k, of_k);
+    ops_.QkSquares(qkv_, heads, kv_heads, rstd, stream_);
+    ops_.QkNormForward(qkv_, heads, kv_heads, 1, q, k, 1e-3, raw, rstd, stream_);
+    return Dot(dev_.Get(qkv_), w);
+  };
+  loss(qkv, gamma_q, gamma_k);
+  const Tensor dqkv = dev_.Put({tokens, row}, w), dq = dev_.New({queries}), dk = dev_.New({keys}),
+               products = dev_.New({tokens, 2});
+  ops_.QkProducts(dqkv, heads, kv_heads, raw, q, k, rstd, products, stream_);
+  ops_.QkNormBackward(dqkv, heads, kv_heads, 1, raw, q, k, rstd, products, dq, dk, false, stream_);
+  const Values by_qkv = dev_.Get(dqkv), by_q = dev_.Get(dq), by_k = dev_.Get(dk);
+  ExpectGradient([&](const Values& v) { return loss(v, gamma_q, gamma_k); }, qkv, by_qkv, "dqkv");
+  ExpectGradient([&](const Values& v) { return loss(qkv, v, gamma_k); }, gamma_q, by_q, "dgamma_q");
+  ExpectGradient([&](const Values& v) { return loss(qkv, gamma_q, v); }, gamma_k, by_k, "dgamma_k");
+}
+
 TEST_P(OpsGradientSuite, RopesInverseIsItsGradient) {
   const std::int64_t batch = 2, seq = 19, heads = 2, dim = 6, width = heads * dim + 3;
   const Values x = Random(batch * seq * width, 1), w = Random(batch * seq * width, 2);

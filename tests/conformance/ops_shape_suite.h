@@ -230,6 +230,37 @@ TEST_P(OpsShapeSuite, NormsOfHeads) {
   Refused(backward(qkv, raw, rstd, T({3}), T({2})), "head_norm_backward");
 }
 
+TEST_P(OpsShapeSuite, NormsOfAllQueriesAndKeys) {
+  const Tensor qkv = T({3, 12}), q = T({6}), k = T({3}), raw = T({3, 9}), sums = T({3, 2});  // 2 heads and 1
+  const auto squares = [&](Tensor x, Tensor s) { return [=, this] { ops_.QkSquares(x, 2, 1, s, s_); }; };
+  EXPECT_NO_THROW(squares(qkv, sums)());
+  Refused(squares(T({3, 13}), sums), "qk_squares");
+  Refused(squares(qkv, T({3})), "qk_squares");
+  const auto forward = [&](Tensor x, std::int64_t ranks, Tensor of_q, Tensor of_k, Tensor kept, Tensor s) {
+    return [=, this] { ops_.QkNormForward(x, 2, 1, ranks, of_q, of_k, 1e-5, kept, s, s_); };
+  };
+  EXPECT_NO_THROW(forward(qkv, 2, q, k, raw, sums)());
+  Refused(forward(qkv, 0, q, k, raw, sums), "qk_norm_forward");
+  Refused(forward(qkv, 2, k, k, raw, sums), "qk_norm_forward");
+  Refused(forward(qkv, 2, q, q, raw, sums), "qk_norm_forward");
+  Refused(forward(qkv, 2, q, k, qkv, sums), "qk_norm_forward");
+  Refused(forward(qkv, 2, q, k, raw, T({3, 3})), "qk_norm_forward");
+  const auto products = [&](Tensor dx, Tensor kept, Tensor to) {
+    return [=, this] { ops_.QkProducts(dx, 2, 1, kept, q, k, sums, to, s_); };
+  };
+  EXPECT_NO_THROW(products(qkv, raw, T({3, 2}))());
+  Refused(products(qkv, qkv, T({3, 2})), "qk_products");
+  Refused(products(qkv, raw, T({2, 3})), "qk_products");
+  const auto backward = [&](std::int64_t ranks, Tensor of_group, Tensor dq, Tensor dk) {
+    return [=, this] { ops_.QkNormBackward(qkv, 2, 1, ranks, raw, q, k, sums, of_group, dq, dk, false, s_); };
+  };
+  EXPECT_NO_THROW(backward(2, T({3, 2}), T({6}), T({3}))());
+  Refused(backward(0, T({3, 2}), T({6}), T({3})), "qk_norm_backward");
+  Refused(backward(2, T({3}), T({6}), T({3})), "qk_norm_backward");
+  Refused(backward(2, T({3, 2}), T({3}), T({3})), "qk_norm_backward");
+  Refused(backward(2, T({3, 2}), T({6}), T({6})), "qk_norm_backward");
+}
+
 TEST_P(OpsShapeSuite, Rope) {
   const Tensor qkv = T({2, 3, 12});
   const auto partial = [&](Tensor a, std::int64_t heads, std::int64_t dim, std::int64_t rotary,

@@ -292,6 +292,117 @@ TEST_P(OpsSuite, NormsOfHeads) {
   }
 }
 
+// Over all queries and all keys: of two ranks that have half of the heads each, with the sums between the
+// steps.
+TEST_P(OpsSuite, NormsOfAllQueriesAndKeys) {
+  for (const reference::HeadNormSizes& z : {reference::HeadNormSizes{1, 1, 1, 2},
+                                            {5, 3, 1, 4},
+                                            {3, 2, 2, 5},
+                                            {70, 4, 2, 64},
+                                            {33, 24, 8, 128},
+                                            {9, 3, 3, 7}}) {
+    const std::string at = " T=" + std::to_string(z.tokens) + " N/G=" + std::to_string(z.heads) + "/" +
+                           std::to_string(z.kv_heads) + " D=" + std::to_string(z.dim);
+    const std::int64_t queries = z.heads * z.dim, keys = z.kv_heads * z.dim, ranks = 2;
+    struct Rank {
+      Values qkv, dqkv, gamma_q, gamma_k;
+    };
+    std::vector<Rank> of;
+    for (unsigned r = 0; r < 2; ++r) {
+      of.push_back({Random(z.tokens * z.Row(), 10 * r + 1), Random(z.tokens * z.Row(), 10 * r + 2),
+                    Random(queries, 10 * r + 3), Random(keys, 10 * r + 4)});
+    }
+    // The norm of a row of both ranks' columns, from q (part 0) or k (part 1).
+    const auto norm = [&](std::int64_t t, int part) {
+      const std::int64_t first = part == 0 ? 0 : queries, width = part == 0 ? queries : keys;
+      double squares = 0, products = 0;
+      for (const Rank& rank : of) {
+        for (std::int64_t i = 0; i < width; ++i) {
+          const double x = rank.qkv[t * z.Row() + first + i];
+          squares += x * x;
+          products += x * rank.dqkv[t * z.Row() + first + i] * (part == 0 ? rank.gamma_q : rank.gamma_k)[i];
+        }
+      }
+      const double rstd = 1 / std::sqrt(squares / static_cast<double>(ranks * width) + 1e-3);
+      return std::array{squares, rstd, products * rstd};
+    };
+    Values sums, rstds, products;
+    for (std::int64_t t = 0; t < z.tokens; ++t) {
+      for (int part : {0, 1}) {
+        const auto [a, b, c] = norm(t, part);
+        sums.push_back(a);
+        rstds.push_back(b);
+        products.push_back(c);
+      }
+    }
+    const Tensor group_sums = dev_.NewWide({z.tokens, 2});
+    Values got_sums = reference::Zeros(2 * z.tokens), got_products = got_sums;
+    const auto add = [&](Values& to, const Tensor& from) {
+      const Values values = dev_.Get(from);
+      for (std::size_t i = 0; i < to.size(); ++i) to[i] += values[i];
+    };
+    for (const Rank& rank : of) {
+      const Tensor qkv = dev_.Put({z.tokens, z.Row()}, rank.qkv);
+      ops_.QkSquares(qkv, z.heads, z.kv_heads, group_sums, stream_);
+      EXPECT_EQ(dev_.Get(qkv), rank.qkv);
+      add(got_sums, group_sums);
+    }
+    Near(dev_.PutWide({z.tokens, 2}, got_sums), sums, "sums" + at, 4);
+    for (const Rank& rank : of) {
+      const Tensor dqkv = dev_.Put({z.tokens, z.Row()}, rank.dqkv), rstd = dev_.PutWide({z.tokens, 2}, rstds);
+      Values raw;
+      for (std::int64_t t = 0; t < z.tokens; ++t) {
+        const auto begin = rank.qkv.begin() + t * z.Row();
+        raw.insert(raw.end(), begin, begin + queries + keys);
+      }
+      ops_.QkProducts(dqkv, z.heads, z.kv_heads, dev_.Put({z.tokens, z.Normed() * z.dim}, raw),
+                      dev_.Put({queries}, rank.gamma_q), dev_.Put({keys}, rank.gamma_k), rstd, group_sums,
+                      stream_);
+      add(got_products, group_sums);
+    }
+    Near(dev_.PutWide({z.tokens, 2}, got_products), products, "products" + at, 8);
+    for (const Rank& rank : of) {
+      const Tensor qkv = dev_.Put({z.tokens, z.Row()}, rank.qkv),
+                   dqkv = dev_.Put({z.tokens, z.Row()}, rank.dqkv),
+                   raw = dev_.New({z.tokens, z.Normed() * z.dim}), rstd = dev_.PutWide({z.tokens, 2}, sums),
+                   q = dev_.Put({queries}, rank.gamma_q), k = dev_.Put({keys}, rank.gamma_k);
+      Values want = rank.qkv, want_d = rank.dqkv, dgamma_q = reference::Zeros(queries),
+             dgamma_k = reference::Zeros(keys);
+      for (std::int64_t t = 0; t < z.tokens; ++t) {
+        for (std::int64_t i = 0; i < queries + keys; ++i) {
+          const int part = i < queries ? 0 : 1;
+          const std::int64_t column = part == 0 ? i : i - queries, width = part == 0 ? queries : keys;
+          const auto e = static_cast<std::size_t>(t * z.Row() + i);
+          const double s = rstds[2 * t + part], n = rank.qkv[e] * s,
+                       gamma = (part == 0 ? rank.gamma_q : rank.gamma_k)[column];
+          want[e] = n * gamma;
+          (part == 0 ? dgamma_q : dgamma_k)[column] += rank.dqkv[e] * n;
+          want_d[e] =
+              s * (rank.dqkv[e] * gamma - n * products[2 * t + part] / static_cast<double>(ranks * width));
+        }
+      }
+      ops_.QkNormForward(qkv, z.heads, z.kv_heads, ranks, q, k, 1e-3, raw, rstd, stream_);
+      Near(qkv, want, "qkv" + at, 2, 1);
+      Near(rstd, rstds, "rstd" + at, 2);
+      const Tensor dq = dev_.NewWide({queries}), dk = dev_.NewWide({keys}),
+                   of_group = dev_.PutWide({z.tokens, 2}, products);
+      ops_.QkNormBackward(dqkv, z.heads, z.kv_heads, ranks, raw, q, k, rstd, of_group, dq, dk, false,
+                          stream_);
+      Near(dqkv, want_d, "dqkv" + at, 4, 1);
+      const double factor = 4 + std::sqrt(static_cast<double>(z.tokens));
+      Near(dq, dgamma_q, "dgamma_q" + at, factor);
+      Near(dk, dgamma_k, "dgamma_k" + at, factor);
+      // Added to.
+      dev_.Set(dqkv, rank.dqkv);
+      ops_.QkNormBackward(dqkv, z.heads, z.kv_heads, ranks, raw, q, k, rstd, of_group, dq, dk, true, stream_);
+      for (double& v : dgamma_q) v *= 2;
+      for (double& v : dgamma_k) v *= 2;
+      Near(dq, dgamma_q, "sum of dgamma_q" + at, factor);
+      Near(dk, dgamma_k, "sum of dgamma_k" + at, factor);
+    }
+  }
+}
+
 TEST_P(OpsSuite, RopeRotatesAndRotatesBack) {
   struct Sizes {
     std::int64_t batch, seq, heads, dim, rotary, rest;  // rest: columns after the heads, which stay unchanged

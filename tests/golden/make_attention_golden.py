@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the golden files of two small models whose attention is not Llama's, for tests/trainer/golden_test.cc.
+"""Writes the golden files of three small models whose attention is not Llama's, for tests/trainer/golden_test.cc.
 
 Independent implementations in double precision with PyTorch's automatic differentiation, as make_llama_golden.py:
 
     qk_norm   RMS norms of the queries and keys of each head, rotary positions on the first dims of each head only, and
               another scale of the scores (as Qwen 3, GPT-NeoX and Granite)
+    full_norm RMS norms over all queries of a token, and over all its keys (as OLMo 2)
     alibi     linear biases of the scores in place of positions (Press et al. 2022), for heads that are no power of two
 
-Both have RMSNorm, grouped-query attention, SwiGLU and an untied output layer. The biases are added as Bloom does, by the
+All have RMSNorm, grouped-query attention, SwiGLU and an untied output layer. The biases are added as Bloom does, by the
 position of the key alone: what is equal for all keys of a query does not change a softmax. Writes NAME_tokens.u16,
 NAME_initial.safetensors, NAME_final.safetensors and NAME_run.json beside this script. Run it with the system's Python
 (Debian's python3-torch): /usr/bin/python3 tests/golden/make_attention_golden.py
@@ -19,7 +20,8 @@ import torch
 
 SIZES = {"layers": 2, "hidden": 20, "heads": 6, "kv_heads": 2, "head_dim": 8, "ffn_hidden": 24, "vocab": 45, "max_seq_len": 16,
          "norm_eps": 1e-5}
-MODELS = {"qk_norm": SIZES | {"rope_theta": 500.0, "rotary_dims": 6, "attention_scale": 0.6}, "alibi": SIZES}
+MODELS = {"qk_norm": SIZES | {"rope_theta": 500.0, "rotary_dims": 6, "attention_scale": 0.6},
+          "full_norm": SIZES | {"rope_theta": 500.0}, "alibi": SIZES}
 RUN = {"seq_len": 11, "global_batch": 4, "steps": 6, "lr": 0.01, "min_lr": 0.001, "lr_schedule": "cosine", "warmup_steps": 2,
        "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95, "adam_eps": 1e-8, "clip_norm": 2.5}
 TOKENS = 151
@@ -70,6 +72,9 @@ class Model:
             if self.name == "qk_norm":
                 weights[prefix + "self_attn.q_norm.weight"] = normal(dim, mean=1.0)
                 weights[prefix + "self_attn.k_norm.weight"] = normal(dim, mean=1.0)
+            if self.name == "full_norm":
+                weights[prefix + "self_attn.q_norm.weight"] = normal(queries, mean=1.0)
+                weights[prefix + "self_attn.k_norm.weight"] = normal(keys, mean=1.0)
             weights[prefix + "self_attn.o_proj.weight"] = normal(hidden, queries)
             weights[prefix + "post_attention_layernorm.weight"] = normal(hidden, mean=1.0)
             weights[prefix + "mlp.gate_proj.weight"] = normal(ffn, hidden)
@@ -85,6 +90,8 @@ class Model:
 
         def project(what, count):
             y = x @ weights[f"{prefix}{what}_proj.weight"].T
+            if self.name == "full_norm" and what != "v":
+                y = rms_norm(y, weights[f"{prefix}{what}_norm.weight"])
             return y.reshape(batch, length, count, dim).permute(0, 2, 1, 3)
 
         q, k, v = project("q", heads), project("k", kv_heads), project("v", kv_heads)
@@ -93,6 +100,8 @@ class Model:
             theta, dims, scale = self.sizes["rope_theta"], self.sizes["rotary_dims"], self.sizes["attention_scale"]
             q = rotate(rms_norm(q, weights[prefix + "q_norm.weight"]), theta, dims)
             k = rotate(rms_norm(k, weights[prefix + "k_norm.weight"]), theta, dims)
+        elif self.name == "full_norm":
+            q, k = (rotate(t, self.sizes["rope_theta"], dim) for t in (q, k))
         else:
             positions = torch.arange(length, dtype=torch.float64)
             bias = torch.tensor(slopes(heads), dtype=torch.float64)[:, None, None] * positions

@@ -58,6 +58,12 @@ TEST(DryOps, RecordsEveryOpInOrder) {
                        s);
   ops->HeadNormBackward(grouped.Reshape({6, 8}), 2, 1, Make({6, 6}), Make({2}), Make({2}), Make({6, 3}),
                         Make({2}), Make({2}), true, s);
+  const Tensor heads = grouped.Reshape({6, 8}), raw = Make({6, 6}), of_q = Make({4}), of_k = Make({2}),
+               pairs = Make({6, 2});
+  ops->QkSquares(heads, 2, 1, pairs, s);
+  ops->QkNormForward(heads, 2, 1, 4, of_q, of_k, 1e-5, raw, pairs, s);
+  ops->QkProducts(heads, 2, 1, raw, of_q, of_k, pairs, pairs, s);
+  ops->QkNormBackward(heads, 2, 1, 4, raw, of_q, of_k, pairs, pairs, of_q, of_k, true, s);
   ops->Scale(x, 2, s);
   ops->Rope(qkv, 2, 4, 2, 1e4, false, s);
   ops->Rope(qkv, 4, 2, 2, 1e4, true, s);
@@ -123,6 +129,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           geglu, geglu_backward, Desc(OpKind::kRmsNormForward, {6, 4}),
           adding(Desc(OpKind::kRmsNormBackward, {6, 4})), Desc(OpKind::kResidualAdd, {6, 4}),
           Desc(OpKind::kHeadNormForward, {6, 2, 2, 1}), adding(Desc(OpKind::kHeadNormBackward, {6, 2, 2, 1})),
+          Desc(OpKind::kQkSquares, {6, 2, 2, 1}), Desc(OpKind::kQkNormForward, {6, 2, 2, 1}),
+          Desc(OpKind::kQkProducts, {6, 2, 2, 1}), adding(Desc(OpKind::kQkNormBackward, {6, 2, 2, 1})),
           Desc(OpKind::kScale, {6, 4}), Desc(OpKind::kRope, {6, 2, 4, 2}), Desc(OpKind::kRope, {6, 4, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}), alibi,

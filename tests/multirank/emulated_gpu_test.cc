@@ -78,6 +78,13 @@ TrainConfig NormedHeads(const char* precision) {
   return c;
 }
 
+// As above, but over all queries and all keys of a token.
+TrainConfig NormedTokens(const char* precision) {
+  TrainConfig c = Llama(precision);
+  c.model.qk_norm = QkNorm::kFull;
+  return c;
+}
+
 // ALiBi with heads that are no power of two, and another scale of the scores.
 TrainConfig Alibi(const char* precision) {
   TrainConfig c = Gpt2(precision);
@@ -141,7 +148,7 @@ TEST_F(EmulatedGpu, F32StepsMatchThoseOfTheCpu) {
 
 // What few models have, with the plans that divide it: heads over a tensor group, backwards over two actions.
 TEST_F(EmulatedGpu, F32StepsOfModelsWithOtherAttentionMatchThoseOfTheCpu) {
-  for (TrainConfig c : {NormedHeads("fp32"), Alibi("fp32")}) {
+  for (TrainConfig c : {NormedHeads("fp32"), NormedTokens("fp32"), Alibi("fp32")}) {
     const test::TrainedRun cpu = test::RunAsThreads(c);
     for (const ParallelPlan& plan :
          {ParallelPlan{}, ParallelPlan{{.tp = 2, .dp = 2}},
@@ -185,7 +192,7 @@ TEST_F(EmulatedGpu, StepsDoNotDependOnWhenStreamsRun) {
 }
 
 TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
-  for (const auto& make : {Gpt2, Llama, NormedHeads, Alibi}) {
+  for (const auto& make : {Gpt2, Llama, NormedHeads, NormedTokens, Alibi}) {
     const test::TrainedRun cpu = test::RunAsThreads(make("fp32"));
     TrainConfig c = make("bf16");
     for (const ParallelPlan& plan :

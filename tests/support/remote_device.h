@@ -263,6 +263,33 @@ class RemoteOps final : public Ops {
                              R(dgamma_k), accumulate, h);
     });
   }
+  void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                 Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->QkSquares(R(qkv), heads, kv_heads, R(sums), h); });
+  }
+  void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                     const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                     const Tensor& rstd, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->QkNormForward(R(qkv), heads, kv_heads, ranks, R(gamma_q), R(gamma_k), eps, R(raw), R(rstd), h);
+    });
+  }
+  void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                  Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->QkProducts(R(dqkv), heads, kv_heads, R(raw), R(gamma_q), R(gamma_k), R(rstd), R(products), h);
+    });
+  }
+  void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                      Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->QkNormBackward(R(dqkv), heads, kv_heads, ranks, R(raw), R(gamma_q), R(gamma_k), R(rstd),
+                           R(products), R(dgamma_q), R(dgamma_k), accumulate, h);
+    });
+  }
   void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, std::int64_t rotary_dims,
             double theta, bool inverse, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, rotary_dims, theta, inverse, h); });

@@ -45,6 +45,7 @@ TrainConfig GoldenConfig(const std::string& name, const nlohmann::json& golden) 
     c.model.position = name == "alibi" ? Position::kAlibi : Position::kRope;
     c.model.rope_theta = model.value("rope_theta", c.model.rope_theta);
     c.model.attention_scale = model.value("attention_scale", 0.0);
+    if (name == "full_norm") c.model.qk_norm = QkNorm::kFull;
     if (name == "qk_norm") {
       c.model.qk_norm = QkNorm::kHead;
       c.model.partial_rotary_factor =
@@ -161,12 +162,12 @@ TEST_P(GoldenAttention, MatchesReference) {
   ExpectGolden(GetParam(), {{.tp = 2, .dp = 2}, {}, {}, {}, {.zero_stage = 2}});
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldenAttention, ::testing::Values("qk_norm", "alibi"),
+INSTANTIATE_TEST_SUITE_P(Models, GoldenAttention, ::testing::Values("qk_norm", "full_norm", "alibi"),
                          [](const auto& info) { return std::string(info.param); });
 
 // In these runs, clipping is active in some steps but not in others, and the data wraps around.
 TEST(Golden, RunsExerciseClippingAndWrapping) {
-  for (const std::string name : {"gpt2", "llama", "qk_norm", "alibi"}) {
+  for (const std::string name : {"gpt2", "llama", "qk_norm", "full_norm", "alibi"}) {
     const nlohmann::json golden = GoldenRun(name);
     const std::vector<double> norms = golden.at("grad_norms");
     const double clip = golden.at("run").at("clip_norm");

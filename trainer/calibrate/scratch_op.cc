@@ -138,6 +138,10 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kActivationBackward: return PrepareActivation(op);
     case OpKind::kHeadNormForward:
     case OpKind::kHeadNormBackward: return PrepareHeadNorm(op);
+    case OpKind::kQkSquares:
+    case OpKind::kQkNormForward:
+    case OpKind::kQkProducts:
+    case OpKind::kQkNormBackward: return PrepareQkNorm(op);
     case OpKind::kRope: return PrepareRope(op);
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward: return PrepareAttention(op);
@@ -301,6 +305,39 @@ void ScratchOp::PrepareHeadNorm(const OpDesc& op) {
     const auto& v = tensors_;
     ops_.HeadNormBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], v[6], accumulate, stream_);
   };
+}
+
+void ScratchOp::PrepareQkNorm(const OpDesc& op) {
+  // As for heads. Sums that become 1/sqrt(sum / width + eps) stay so that results converge; products are 0,
+  // so that the gradient stays as it is.
+  const Contents written{0, 1, Found::kInCache}, saved{0, 1}, gamma{1, 0}, gradient{0, 1};
+  const Contents sums{static_cast<double>(op.dims[1] * op.dims[2]), 0, Found::kInCache},
+      ones{1, 0, Found::kInCache}, zeros{0, 0, Found::kInCache};
+  const std::int64_t heads = op.dims[1], kv_heads = op.dims[3];
+  const bool accumulate = op.accumulate;
+  const auto& v = tensors_;
+  switch (op.kind) {
+    case OpKind::kQkSquares:
+      Take(op, {written, sums});
+      run_ = [=, this, &v] { ops_.QkSquares(v[0], heads, kv_heads, v[1], stream_); };
+      return;
+    case OpKind::kQkNormForward:
+      Take(op, {written, gamma, gamma, saved, sums});
+      run_ = [=, this, &v] {
+        ops_.QkNormForward(v[0], heads, kv_heads, 1, v[1], v[2], 1, v[3], v[4], stream_);
+      };
+      return;
+    case OpKind::kQkProducts:
+      Take(op, {written, saved, gamma, gamma, ones, zeros});
+      run_ = [=, this, &v] { ops_.QkProducts(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], stream_); };
+      return;
+    default:
+      Take(op, {written, saved, gamma, gamma, ones, zeros, gradient, gradient});
+      run_ = [=, this, &v] {
+        ops_.QkNormBackward(v[0], heads, kv_heads, 1, v[1], v[2], v[3], v[4], v[5], v[6], v[7], accumulate,
+                            stream_);
+      };
+  }
 }
 
 void ScratchOp::PrepareRope(const OpDesc& op) {

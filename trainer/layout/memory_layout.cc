@@ -63,7 +63,10 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
 
 Tensor MemoryLayout::summed_norm_gradients() const {
   const Tensor& all = units_.front().grad;
-  return SplitsSequence(shape_.plan) ? all : all.Slice(0, grouping_.own_head_norms);
+  const std::int64_t own = grouping_.own_head_norms;
+  if (!SplitsSequence(shape_.plan)) return all.Slice(0, own);
+  // With norms over all heads, those of q and k are split like the heads, and not summed.
+  return shape_.model.qk_norm == QkNorm::kFull ? all.Slice(own, all.Elements() - own) : all;
 }
 
 void MemoryLayout::Resolve() {
@@ -307,6 +310,10 @@ void MemoryLayout::AddWorkspace() {
         {AttentionWorkspaceElements(s.seq_len, s.head_dim)});
   }
   if (RecomputesScores(s.plan)) AddProbabilities(kRegion, workspace_.probabilities);
+  if (s.model.qk_norm == QkNorm::kFull) {
+    Add(kRegion, workspace_.qk_products, s.workload.precision.statistics,
+        {s.tokens, QkNormStatistics(s.model, s)});
+  }
   if (AnyRecomputes(s)) AddLayerOutputs(kRegion, workspace_.recompute);
   if (SplitsBackward(s.plan)) {
     Add(kRegion, workspace_.next_grad, e, {s.rows, s.hidden});

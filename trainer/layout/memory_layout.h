@@ -101,6 +101,7 @@ struct Workspace {
   Tensor attention;            // fused attention
   Tensor dscores;              // unfused attention
   Tensor probabilities;        // if the backward recomputes them: those of one layer
+  Tensor qk_products;          // norms over all heads: sums of their backward, [T,2]
   LayerActivations recompute;  // if a layer of the rank recomputes; x unused
   // If the schedule splits backwards: the next gradient of the residual stream, [R,H], and the gradient of
   // the stage's input, in a buffer like grad(j). Input gradients exchange them, grad_qkv and grad_fc for

@@ -39,17 +39,38 @@ Tensor TransformerLayer::BySequence(const Tensor& t) const {
 
 void TransformerLayer::QkNormForward(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
-  if (!q_norm_.present()) return;
-  run.ops.HeadNormForward(a.qkv, s.heads, s.kv_heads, q_norm_.value, k_norm_.value, s.model.norm_eps,
-                          a.raw_qk, a.rstd_qk, run.stream);
+  const double eps = s.model.norm_eps;
+  const Tensor &gamma_q = q_norm_.value, &gamma_k = k_norm_.value;
+  switch (s.model.qk_norm) {
+    case QkNorm::kNone: return;
+    case QkNorm::kHead:
+      return run.ops.HeadNormForward(a.qkv, s.heads, s.kv_heads, gamma_q, gamma_k, eps, a.raw_qk, a.rstd_qk,
+                                     run.stream);
+    case QkNorm::kFull:
+      run.ops.QkSquares(a.qkv, s.heads, s.kv_heads, a.rstd_qk, run.stream);
+      run.AllReduce(run.groups.tensor, a.rstd_qk, ReduceOp::kSum);
+      return run.ops.QkNormForward(a.qkv, s.heads, s.kv_heads, s.plan.tp, gamma_q, gamma_k, eps, a.raw_qk,
+                                   a.rstd_qk, run.stream);
+  }
 }
 
 void TransformerLayer::QkNormBackward(const Execution& run, const LayerActivations& a,
                                       bool accumulate) const {
   const RankShape& s = shape_;
-  if (!q_norm_.present()) return;
-  run.ops.HeadNormBackward(workspace_.grad_qkv, s.heads, s.kv_heads, a.raw_qk, q_norm_.value, k_norm_.value,
-                           a.rstd_qk, q_norm_.grad, k_norm_.grad, accumulate, run.stream);
+  const Tensor &dqkv = workspace_.grad_qkv, &products = workspace_.qk_products;
+  const Tensor &gamma_q = q_norm_.value, &gamma_k = k_norm_.value;
+  switch (s.model.qk_norm) {
+    case QkNorm::kNone: return;
+    case QkNorm::kHead:
+      return run.ops.HeadNormBackward(dqkv, s.heads, s.kv_heads, a.raw_qk, gamma_q, gamma_k, a.rstd_qk,
+                                      q_norm_.grad, k_norm_.grad, accumulate, run.stream);
+    case QkNorm::kFull:
+      run.ops.QkProducts(dqkv, s.heads, s.kv_heads, a.raw_qk, gamma_q, gamma_k, a.rstd_qk, products,
+                         run.stream);
+      run.AllReduce(run.groups.tensor, products, ReduceOp::kSum);
+      return run.ops.QkNormBackward(dqkv, s.heads, s.kv_heads, s.plan.tp, a.raw_qk, gamma_q, gamma_k,
+                                    a.rstd_qk, products, q_norm_.grad, k_norm_.grad, accumulate, run.stream);
+  }
 }
 
 void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool inverse) const {

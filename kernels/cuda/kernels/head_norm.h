@@ -32,4 +32,22 @@ void HeadNormBackward(const HeadNormShape& shape, T* dqkv, const T* raw, const T
                       const float* rstd, float* dgamma_q, float* dgamma_k, bool accumulate, Scratch& scratch,
                       cudaStream_t stream);
 
+// The steps of RMS norms over all queries of a token and over all its keys; see Ops::QkSquares. A tensor
+// group of `ranks` ranks has the heads. sums, rstd and products are [tokens, 2]; gamma_q and dgamma_q are
+// [heads head_dim], gamma_k and dgamma_k [kv_heads head_dim]. The order of all sums depends only on the
+// shape. Any head_dim.
+template <typename T>
+void QkSquares(const HeadNormShape& shape, const T* qkv, float* sums, cudaStream_t stream);
+template <typename T>
+void QkNormForward(const HeadNormShape& shape, std::int64_t ranks, T* qkv, const T* gamma_q, const T* gamma_k,
+                   float eps, T* raw, float* rstd, cudaStream_t stream);
+template <typename T>
+void QkProducts(const HeadNormShape& shape, const T* dqkv, const T* raw, const T* gamma_q, const T* gamma_k,
+                const float* rstd, float* products, cudaStream_t stream);
+// dgamma_q, dgamma_k (=, or += if `accumulate`).
+template <typename T>
+void QkNormBackward(const HeadNormShape& shape, std::int64_t ranks, T* dqkv, const T* raw, const T* gamma_q,
+                    const T* gamma_k, const float* rstd, const float* products, float* dgamma_q,
+                    float* dgamma_k, bool accumulate, Scratch& scratch, cudaStream_t stream);
+
 }  // namespace autocfg::cuda

@@ -133,6 +133,52 @@ void KernelOps::HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::in
   });
 }
 
+void KernelOps::QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                          Stream& stream) {
+  const OpDesc op = op_check::QkSquares(qkv, heads, kv_heads, sums);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&sums}, [&]<typename T>() {
+    cuda::QkSquares(shape, qkv.As<const T>(), sums.As<float>(), HandleOf(stream));
+  });
+}
+
+void KernelOps::QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                              std::int64_t ranks, const Tensor& gamma_q, const Tensor& gamma_k, double eps,
+                              const Tensor& raw, const Tensor& rstd, Stream& stream) {
+  const OpDesc op = op_check::QkNormForward(qkv, heads, kv_heads, ranks, gamma_q, gamma_k, raw, rstd);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&rstd}, [&]<typename T>() {
+    cuda::QkNormForward(shape, ranks, qkv.As<T>(), gamma_q.As<const T>(), gamma_k.As<const T>(),
+                        static_cast<float>(eps), raw.As<T>(), rstd.As<float>(), HandleOf(stream));
+  });
+}
+
+void KernelOps::QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                           const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                           const Tensor& products, Stream& stream) {
+  const OpDesc op = op_check::QkProducts(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, products);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&rstd, &products}, [&]<typename T>() {
+    cuda::QkProducts(shape, dqkv.As<const T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                     gamma_k.As<const T>(), rstd.As<const float>(), products.As<float>(), HandleOf(stream));
+  });
+}
+
+void KernelOps::QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                               std::int64_t ranks, const Tensor& raw, const Tensor& gamma_q,
+                               const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                               const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                               Stream& stream) {
+  const OpDesc op = op_check::QkNormBackward(dqkv, heads, kv_heads, ranks, raw, gamma_q, gamma_k, rstd,
+                                             products, dgamma_q, dgamma_k, accumulate);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&rstd, &products, &dgamma_q, &dgamma_k}, [&]<typename T>() {
+    cuda::QkNormBackward(shape, ranks, dqkv.As<T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                         gamma_k.As<const T>(), rstd.As<const float>(), products.As<const float>(),
+                         dgamma_q.As<float>(), dgamma_k.As<float>(), accumulate, scratch_, HandleOf(stream));
+  });
+}
+
 void KernelOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
                      std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) {
   const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta);

@@ -107,6 +107,8 @@ PlanMemory::PlanMemory(const ModelSpec& model, const Workload& workload, const P
   workspace_ += IsUnfused(plan) ? probabilities
                                 : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
   if (RecomputesScores(plan)) workspace_ += probabilities;
+  if (model.qk_norm == QkNorm::kFull)
+    workspace_ += AlignedBytes(s_.tokens * QkNormStatistics(model, s_) * st);
   if (IsGated(model.activation)) workspace_ += rows(s_.fc);
   if (plan.pp == 1) workspace_ += hidden_;
   if (plan.recompute == Recompute::kFull) workspace_ += inner_;

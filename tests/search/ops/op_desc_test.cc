@@ -35,6 +35,8 @@ TEST(OpDesc, NamesRoundTrip) {
   EXPECT_EQ(Name(OpKind::kActivationForward), "activation_forward");
   EXPECT_EQ(Name(OpKind::kHeadNormForward), "head_norm_forward");
   EXPECT_EQ(Name(OpKind::kHeadNormBackward), "head_norm_backward");
+  EXPECT_EQ(Name(OpKind::kQkSquares), "qk_squares");
+  EXPECT_EQ(Name(OpKind::kQkNormBackward), "qk_norm_backward");
   EXPECT_EQ(Name(OpKind::kRope), "rope");
   EXPECT_EQ(Name(OpKind::kUnfusedAttentionBackward), "unfused_attention_backward");
   EXPECT_EQ(Name(OpKind::kCrossEntropyBackward), "cross_entropy_backward");
@@ -227,6 +229,11 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(MinBytes(Op(OpKind::kHeadNormForward, {4, 2, 8, 1})), 4 * (3 * 4 * 3 * 8 + 2 * 8 + 4 * 3));
   EXPECT_EQ(backward(OpKind::kHeadNormBackward, false, {4, 2, 8, 1}), 4 * (3 * 4 * 3 * 8 + 4 * 8 + 4 * 3));
   EXPECT_EQ(backward(OpKind::kHeadNormBackward, true, {4, 2, 8, 1}), 4 * (3 * 4 * 3 * 8 + 6 * 8 + 4 * 3));
+  EXPECT_EQ(MinBytes(Op(OpKind::kQkSquares, {4, 2, 8, 1})), 4 * (4 * 24 + 2 * 4));
+  EXPECT_EQ(MinBytes(Op(OpKind::kQkNormForward, {4, 2, 8, 1})), 4 * (3 * 4 * 24 + 24 + 4 * 4));
+  EXPECT_EQ(MinBytes(Op(OpKind::kQkProducts, {4, 2, 8, 1})), 4 * (2 * 4 * 24 + 24 + 4 * 4));
+  EXPECT_EQ(backward(OpKind::kQkNormBackward, false, {4, 2, 8, 1}), 4 * (3 * 4 * 24 + 2 * 24 + 4 * 4));
+  EXPECT_EQ(backward(OpKind::kQkNormBackward, true, {4, 2, 8, 1}), 4 * (3 * 4 * 24 + 3 * 24 + 4 * 4));
   EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8, 8})), 4 * 2 * 4 * 3 * 8);
   EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8, 2})), 4 * 2 * 4 * 3 * 2);
   // q, k, v and the result, and one log-sum-exp per head and token: three heads share one key-value head.

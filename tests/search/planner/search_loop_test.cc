@@ -133,7 +133,7 @@ TEST(SearchLoop, RejectsBadInput) {
   EXPECT_EQ(create(SmallGpt(), Fp32(8, 32), LocalRanks(2), {.measurable_ranks = -1}).code(),
             absl::StatusCode::kInvalidArgument);
   ModelSpec scaled = SmallGpt();
-  scaled.logit_scale = 0.5;
+  scaled.residual_scale = 0.5;
   EXPECT_EQ(create(scaled, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kUnimplemented);
 }
 

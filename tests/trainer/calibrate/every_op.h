@@ -62,6 +62,9 @@ inline std::vector<OpDesc> OtherOps(DType type) {
   add(OpKind::kHeadNormForward, {6, 2, 4, 1});
   add(OpKind::kHeadNormBackward, {6, 2, 4, 1});
   add(OpKind::kHeadNormBackward, {6, 2, 4, 1}).accumulate = true;
+  for (const OpKind kind :
+       {OpKind::kQkSquares, OpKind::kQkNormForward, OpKind::kQkProducts, OpKind::kQkNormBackward})
+    add(kind, {6, 2, 4, 1});
   add(OpKind::kRope, {6, 3, 4, 2});
   add(OpKind::kCrossEntropy, {6, 8});
   add(OpKind::kAttentionForward, {2, 3, 4, 6, 2});
