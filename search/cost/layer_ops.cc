@@ -193,7 +193,7 @@ class OpLister {
     Rope();
     AttentionForward();
     RowParallelForward(s.attention, model_.attention_out_bias);
-    NormForward();
+    if (!model_.shared_norm) NormForward();
     GatherHidden();
     ActivationForward();
   }
@@ -238,20 +238,24 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.GatherHidden();
   l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
   l.ActivationBackward();
+  const auto attention_out = [&] {
+    l.GatherHidden();
+    l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
+    l.Matmul(s.tokens, s.attention, s.hidden, false, true);
+  };
+  if (model.parallel_residual) attention_out();
   l.GatherHidden();
   l.LinearGradient(s.hidden, s.fc, accumulate, model.mlp_bias);
   l.ReducedProduct(s.fc, true);
   l.NormBackward(accumulate);
-  l.GatherHidden();
-  l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
-  l.Matmul(s.tokens, s.attention, s.hidden, false, true);
+  if (!model.parallel_residual) attention_out();
   l.AttentionBackward();
   l.Rope();
   l.QkNormBackward(accumulate);
   l.GatherHidden();
   l.LinearGradient(s.hidden, s.qkv, accumulate, model.qkv_bias);
   l.ReducedProduct(s.qkv, true);
-  l.NormBackward(accumulate);
+  l.NormBackward(accumulate || model.shared_norm);
   return std::move(l.ops);
 }
 
@@ -261,16 +265,22 @@ std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload
   const LocalDims& s = l.s;
   l.GatherHidden();
   l.ActivationBackward();
+  const auto attention_out = [&] {
+    l.GatherHidden();
+    l.Matmul(s.tokens, s.attention, s.hidden, false, true);
+  };
+  if (model.parallel_residual) attention_out();
   l.ReducedProduct(s.fc, true);
   l.NormBackward(accumulate);
-  l.OwnRows(OpKind::kResidualAdd);
-  l.GatherHidden();
-  l.Matmul(s.tokens, s.attention, s.hidden, false, true);
+  if (!model.parallel_residual) {
+    l.OwnRows(OpKind::kResidualAdd);
+    attention_out();
+  }
   l.AttentionBackward();
   l.Rope();
   l.QkNormBackward(accumulate);
   l.ReducedProduct(s.qkv, true);
-  l.NormBackward(accumulate);
+  l.NormBackward(accumulate || model.shared_norm);
   l.OwnRows(OpKind::kResidualAdd);
   return std::move(l.ops);
 }
@@ -296,13 +306,16 @@ std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& 
   l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ReduceHidden();
   if (model.embedding_scale != 1) l.OwnRows(OpKind::kScale);
+  if (model.embedding_norm && model.position != Position::kLearned) l.NormForward();
   return std::move(l.ops);
 }
 
 std::vector<OpDesc> PositionForwardOps(const ModelSpec& model, const Workload& workload,
                                        const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
-  if (model.position == Position::kLearned) l.OwnRows(OpKind::kPositionForward);
+  if (model.position != Position::kLearned) return {};
+  l.OwnRows(OpKind::kPositionForward);
+  if (model.embedding_norm) l.NormForward();
   return std::move(l.ops);
 }
 
@@ -310,6 +323,7 @@ std::vector<OpDesc> PositionBackwardOps(const ModelSpec& model, const Workload& 
                                         const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   if (model.position != Position::kLearned) return {};
+  if (model.embedding_norm) l.NormBackward(accumulate);
   l.GatherHidden();
   l.Rows(OpKind::kPositionBackward, l.s.hidden);
   l.ops.back().accumulate = l.Adds(accumulate);
@@ -319,7 +333,10 @@ std::vector<OpDesc> PositionBackwardOps(const ModelSpec& model, const Workload& 
 std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
                                          const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
-  if (model.position != Position::kLearned) l.GatherHidden();
+  if (model.position != Position::kLearned) {
+    if (model.embedding_norm) l.NormBackward(accumulate);
+    l.GatherHidden();
+  }
   if (model.embedding_scale != 1) l.Rows(OpKind::kScale, l.s.hidden);
   l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ops.back().accumulate = l.Adds(accumulate) || EmbeddingAddsToHead(model, plan);

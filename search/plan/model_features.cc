@@ -47,10 +47,9 @@ constexpr Feature kFeatures[] = {
        return m.norm_placement == NormPlacement::kPre ? "" : std::string(Name(m.norm_placement));
      },
      Support::kNone, "use pre"},
-    {"parallel_residual", [](const ModelSpec& m) { return Text(m.parallel_residual); }, Support::kNone,
+    {"parallel_residual", [](const ModelSpec& m) { return Text(m.parallel_residual); }, Support::kRun,
      "use false"},
-    {"embedding_norm", [](const ModelSpec& m) { return Text(m.embedding_norm); }, Support::kNone,
-     "use false"},
+    {"embedding_norm", [](const ModelSpec& m) { return Text(m.embedding_norm); }, Support::kRun, "use false"},
     {"partial_rotary_factor", [](const ModelSpec& m) { return Text(m.partial_rotary_factor, 1); },
      Support::kRun, "use 1, which rotates whole heads"},
     {"no_rope_layer_interval", [](const ModelSpec& m) { return Text(m.no_rope_layer_interval); },

@@ -16,7 +16,9 @@ namespace autocfg {
 enum class ParameterKind : std::uint8_t {
   kTokenEmbedding,     // wte
   kPositionEmbedding,  // wpe
-  kNorm1Weight,        // first parameter of each layer
+  kEmbeddingNormWeight,
+  kEmbeddingNormBias,
+  kNorm1Weight,  // first parameter of each layer
   kNorm1Bias,
   kQkvWeight,  // attn.c_attn: all q, then all k, then all v
   kQkvBias,
@@ -41,6 +43,8 @@ inline constexpr int kParameterKindCount = static_cast<int>(ParameterKind::kOutp
 // replicated parameters come from all tokens on every rank.
 constexpr bool IsOfNorm(ParameterKind kind) {
   switch (kind) {
+    case ParameterKind::kEmbeddingNormWeight:
+    case ParameterKind::kEmbeddingNormBias:
     case ParameterKind::kNorm1Weight:
     case ParameterKind::kNorm1Bias:
     case ParameterKind::kNorm2Weight:
@@ -159,6 +163,8 @@ constexpr ParameterShape ShapeOf(ParameterKind kind, const ModelSpec& model, con
     case ParameterKind::kTokenEmbedding:
     case ParameterKind::kOutputLayer: return shapes::RowsShape(model.vocab, d.vocab, d.hidden);
     case ParameterKind::kPositionEmbedding: return shapes::ReplicatedShape({model.max_seq_len, d.hidden});
+    case ParameterKind::kEmbeddingNormWeight:
+    case ParameterKind::kEmbeddingNormBias:
     case ParameterKind::kNorm1Weight:
     case ParameterKind::kNorm1Bias:
     case ParameterKind::kNorm2Weight:

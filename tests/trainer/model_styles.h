@@ -91,6 +91,26 @@ inline std::vector<ModelSpec> ModelStyles() {
   full.qk_norm = QkNorm::kFull;
   full.tied_embeddings = false;
   styles.push_back(full);
+  // Falcon 7B.
+  ModelSpec shared = SmallModel("shared_norm");
+  shared.kv_heads = 4;
+  shared.heads = 8;
+  shared.activation = Activation::kGeluErf;
+  shared.position = Position::kRope;
+  shared.parallel_residual = true;
+  shared.shared_norm = true;
+  SetBiases(shared, false);
+  styles.push_back(shared);
+  // GPT-NeoX, with the scales and the norm of embeddings that others have.
+  ModelSpec parallel = SmallModel("parallel");
+  parallel.activation = Activation::kGeGlu;
+  parallel.parallel_residual = true;
+  parallel.embedding_norm = true;
+  parallel.embedding_scale = 1.5;
+  parallel.logit_scale = 0.7;
+  parallel.mlp_bias = false;
+  parallel.tied_embeddings = false;
+  styles.push_back(parallel);
   return styles;
 }
 

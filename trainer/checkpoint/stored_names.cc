@@ -28,6 +28,8 @@ std::vector<std::string> LlamaNames(const Parameter& p) {
   switch (p.kind) {
     case Kind::kTokenEmbedding: return {"model.embed_tokens.weight"};
     case Kind::kPositionEmbedding: return {"model.embed_positions.weight"};
+    case Kind::kEmbeddingNormWeight: return {"model.embed_layernorm.weight"};
+    case Kind::kEmbeddingNormBias: return {"model.embed_layernorm.bias"};
     case Kind::kNorm1Weight: return {layer("input_layernorm.weight")};
     case Kind::kNorm1Bias: return {layer("input_layernorm.bias")};
     case Kind::kQkvWeight: return qkv("weight");
@@ -60,7 +62,7 @@ NameStyle StyleOf(const ModelSpec& model) {
   const bool gpt2 = model.norm == Norm::kLayerNorm && !IsGated(model.activation) &&
                     model.position == Position::kLearned && model.qkv_bias && model.attention_out_bias &&
                     model.mlp_bias && model.tied_embeddings && model.qk_norm == QkNorm::kNone &&
-                    model.kv_heads == model.heads;
+                    !model.shared_norm && !model.embedding_norm && model.kv_heads == model.heads;
   return gpt2 ? NameStyle::kGpt2 : NameStyle::kLlama;
 }
 

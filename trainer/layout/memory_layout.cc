@@ -237,8 +237,10 @@ void MemoryLayout::AddLayerOutputs(Region region, LayerActivations& a) {
   }
   Add(region, a.attn, e, {s.tokens, s.attention});
   Add(region, a.mid, e, {s.rows, s.hidden});
-  AddNorm(region, a.norm2);
-  Add(region, a.ln2, e, {s.rows, s.hidden});
+  if (!s.model.shared_norm) {
+    AddNorm(region, a.norm2);
+    Add(region, a.ln2, e, {s.rows, s.hidden});
+  }
   Add(region, a.fc, e, {s.tokens, s.fc});
   Add(region, a.act, e, {s.tokens, s.ffn});
 }
@@ -253,6 +255,10 @@ void MemoryLayout::AddSlot(const StageShape& chunk, ActivationSlot& slot) {
   const DType e = s.workload.precision.compute;
   constexpr Region kRegion = Region::kActivations;
   if (chunk.first) Add(kRegion, slot.tokens, DType::kI32, {s.tokens});
+  if (chunk.first && s.model.embedding_norm) {
+    Add(kRegion, slot.embedded, e, {s.rows, s.hidden});
+    AddNorm(kRegion, slot.embedding_norm);
+  }
   slot.layers.resize(static_cast<std::size_t>(chunk.layers.count));
   for (std::size_t l = 0; l < slot.layers.size(); ++l) {
     Tensor& x = slot.layers[l].x;

@@ -68,7 +68,7 @@ struct LayerActivations {
   Tensor probabilities;    // unfused attention
   Tensor attn, mid;
   NormStatistics norm2;
-  Tensor ln2, fc, act;
+  Tensor ln2, fc, act;  // with a shared norm, ln2 is ln1
 };
 
 // Activations that the output layer stores for one microbatch.
@@ -82,7 +82,9 @@ struct HeadActivations {
 
 // Activations that a stage stores for one microbatch.
 struct ActivationSlot {
-  Tensor tokens;  // first stage
+  Tensor tokens;    // first stage
+  Tensor embedded;  // first stage, with a norm of the embeddings: what it reads
+  NormStatistics embedding_norm;
   std::vector<LayerActivations> layers;
   HeadActivations head;  // last stage
 };

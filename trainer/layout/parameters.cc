@@ -42,7 +42,7 @@ class ListBuilder {
     }
     AddLinear(Kind::kAttentionOutWeight, Kind::kAttentionOutBias, h + "attn.c_proj", residual_std_,
               s_.model.attention_out_bias);
-    AddNorm(Kind::kNorm2Weight, Kind::kNorm2Bias, h + "ln_2");
+    if (!s_.model.shared_norm) AddNorm(Kind::kNorm2Weight, Kind::kNorm2Bias, h + "ln_2");
     AddLinear(Kind::kFcWeight, Kind::kFcBias, h + "mlp.c_fc", std_, s_.model.mlp_bias);
     AddLinear(Kind::kProjWeight, Kind::kProjBias, h + "mlp.c_proj", residual_std_, s_.model.mlp_bias);
     layer_ = kNoLayer;
@@ -95,6 +95,8 @@ std::vector<Parameter> RankParameters(const RankShape& shape) {
     list.AddVocabulary(Kind::kTokenEmbedding, "transformer.wte.weight", !shape.place.first);
   }
   if (shape.place.first && shape.model.position == Position::kLearned) list.AddPositions();
+  if (shape.place.first && shape.model.embedding_norm)
+    list.AddNorm(Kind::kEmbeddingNormWeight, Kind::kEmbeddingNormBias, "transformer.ln_e");
   for (const StageShape& chunk : shape.chunks) {
     for (std::int64_t l = 0; l < chunk.layers.count; ++l) list.AddLayer(chunk.layers.first + l);
   }

@@ -1,4 +1,4 @@
-// The input of the first stage: token embedding and, if the model has them, learned positions. Holds views
+// The input of the first stage: token embedding and, if the model has them, learned positions and a norm. Holds views
 // only; one rank, one thread.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/layout/memory_layout.h"
+#include "trainer/model/norm.h"
 #include "trainer/parallel/execution.h"
 
 namespace autocfg::trainer {
@@ -34,7 +35,8 @@ class Embedding {
   const RankShape& shape_;
   const Workspace& workspace_;
   Weight wte_;
-  Weight wpe_;  // absent without learned positions
+  Weight wpe_;      // absent without learned positions
+  NormLayer norm_;  // used only in a model with a norm of the embeddings
 };
 
 }  // namespace autocfg::trainer

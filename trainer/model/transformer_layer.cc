@@ -104,6 +104,21 @@ void TransformerLayer::AttentionBackward(const Execution& run, const LayerActiva
   }
 }
 
+void TransformerLayer::Norm2Backward(const Execution& run, const Tensor& grad_ln2, const LayerActivations& a,
+                                     const Tensor& dx, bool add_to_dx, bool accumulate) const {
+  if (shape_.model.shared_norm) {
+    norm_1_.Backward(run, grad_ln2, a.x, a.norm1, dx, add_to_dx, accumulate);
+  } else {
+    norm_2_.Backward(run, grad_ln2, shape_.model.parallel_residual ? a.x : a.mid, a.norm2, dx, add_to_dx,
+                     accumulate);
+  }
+}
+
+void TransformerLayer::Norm1Backward(const Execution& run, const Tensor& grad_ln1, const LayerActivations& a,
+                                     const Tensor& dx, bool add_to_dx, bool accumulate) const {
+  norm_1_.Backward(run, grad_ln1, a.x, a.norm1, dx, add_to_dx, accumulate || shape_.model.shared_norm);
+}
+
 void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
   norm_1_.Forward(run, a.x, a.ln1, a.norm1);
@@ -112,8 +127,8 @@ void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a
   Rope(run, a.qkv, /*inverse=*/false);
   AttentionForward(run, a);
   RowParallelForward(run, attn_proj_, a.attn, a.x, workspace_.whole, a.mid);
-  norm_2_.Forward(run, a.mid, a.ln2, a.norm2);
-  ColumnParallelActivationForward(run, s.model.activation, c_fc_, a.ln2, workspace_.whole, a.fc, a.act);
+  if (!s.model.shared_norm) norm_2_.Forward(run, s.model.parallel_residual ? a.x : a.mid, a.ln2, a.norm2);
+  ColumnParallelActivationForward(run, s.model.activation, c_fc_, Ln2(a), workspace_.whole, a.fc, a.act);
 }
 
 void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const {
@@ -127,14 +142,19 @@ void TransformerLayer::Backward(const Execution& run, const LayerActivations& a,
   const Workspace& ws = workspace_;
   RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, grad, ws.whole, a.fc, ws.grad_ffn,
                                 ws.grad_fc, accumulate);
-  const Tensor grad_ln2 = ColumnParallelBackward(run, c_fc_, a.ln2, ws.grad_fc, ws.whole, accumulate);
-  norm_2_.Backward(run, grad_ln2, a.mid, a.norm2, grad, /*add_to_dx=*/true, accumulate);
-  RowParallelBackward(run, attn_proj_, a.attn, grad, ws.whole, ws.grad_attn, accumulate);
+  // Side by side, both blocks read the gradient of the output. Else attention reads that of its own output.
+  const auto attention_out = [&] {
+    RowParallelBackward(run, attn_proj_, a.attn, grad, ws.whole, ws.grad_attn, accumulate);
+  };
+  if (s.model.parallel_residual) attention_out();
+  const Tensor grad_ln2 = ColumnParallelBackward(run, c_fc_, Ln2(a), ws.grad_fc, ws.whole, accumulate);
+  Norm2Backward(run, grad_ln2, a, grad, /*add_to_dx=*/true, accumulate);
+  if (!s.model.parallel_residual) attention_out();
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
   QkNormBackward(run, a, accumulate);
   const Tensor grad_ln1 = ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.whole, accumulate);
-  norm_1_.Backward(run, grad_ln1, a.x, a.norm1, grad, /*add_to_dx=*/true, accumulate);
+  Norm1Backward(run, grad_ln1, a, grad, /*add_to_dx=*/true, accumulate);
 }
 
 void TransformerLayer::InputGradient(const Execution& run, LayerActivations& a, const Tensor& grad,
@@ -145,26 +165,31 @@ void TransformerLayer::InputGradient(const Execution& run, LayerActivations& a, 
                                      ws.grad_fc);
   std::swap(a.fc, ws.grad_fc);
   if (!IsGated(s.model.activation)) ws.grad_ffn = ws.grad_fc;
+  const bool parallel = s.model.parallel_residual;
+  if (parallel) RowParallelInputGradient(run, attn_proj_, grad, ws.whole, ws.grad_attn);
   const Tensor grad_ln2 = ColumnParallelInputGradient(run, c_fc_, a.fc, ws.whole);
-  norm_2_.Backward(run, grad_ln2, a.mid, a.norm2, ws.next_grad, /*add_to_dx=*/false, accumulate);
-  run.ops.ResidualAdd(ws.next_grad, grad, run.stream);
-  std::swap(a.mid, ws.next_grad);
-  RowParallelInputGradient(run, attn_proj_, a.mid, ws.whole, ws.grad_attn);
+  Norm2Backward(run, grad_ln2, a, parallel ? input_grad : ws.next_grad, /*add_to_dx=*/false, accumulate);
+  if (!parallel) {
+    run.ops.ResidualAdd(ws.next_grad, grad, run.stream);
+    std::swap(a.mid, ws.next_grad);
+    RowParallelInputGradient(run, attn_proj_, a.mid, ws.whole, ws.grad_attn);
+  }
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
   QkNormBackward(run, a, accumulate);
   std::swap(a.qkv, ws.grad_qkv);
   const Tensor grad_ln1 = ColumnParallelInputGradient(run, c_attn_, a.qkv, ws.whole);
-  norm_1_.Backward(run, grad_ln1, a.x, a.norm1, input_grad, /*add_to_dx=*/false, accumulate);
-  run.ops.ResidualAdd(input_grad, a.mid, run.stream);
+  Norm1Backward(run, grad_ln1, a, input_grad, /*add_to_dx=*/parallel, accumulate);
+  run.ops.ResidualAdd(input_grad, parallel ? grad : a.mid, run.stream);
 }
 
 void TransformerLayer::WeightGradient(const Execution& run, const LayerActivations& a, const Tensor& grad,
                                       bool accumulate) const {
   const Tensor& whole = workspace_.whole;
   RowParallelWeightGradient(run, mlp_proj_, a.act, grad, whole, accumulate);
-  ColumnParallelWeightGradient(run, c_fc_, a.ln2, a.fc, whole, accumulate);
-  RowParallelWeightGradient(run, attn_proj_, a.attn, a.mid, whole, accumulate);
+  ColumnParallelWeightGradient(run, c_fc_, Ln2(a), a.fc, whole, accumulate);
+  RowParallelWeightGradient(run, attn_proj_, a.attn, shape_.model.parallel_residual ? grad : a.mid, whole,
+                            accumulate);
   ColumnParallelWeightGradient(run, c_attn_, a.ln1, a.qkv, whole, accumulate);
 }
 

@@ -33,6 +33,8 @@ class ParameterVisitor {
   void BeforeLayers(RankPlace place) const {
     if (place.first || (place.last && model_.tied_embeddings)) One<ParameterKind::kTokenEmbedding>();
     if (place.first && model_.position == Position::kLearned) One<ParameterKind::kPositionEmbedding>();
+    if (place.first && model_.embedding_norm)
+      Norm<ParameterKind::kEmbeddingNormWeight, ParameterKind::kEmbeddingNormBias>();
   }
   void Layer() const {
     using enum ParameterKind;
@@ -43,7 +45,7 @@ class ParameterVisitor {
       One<kKeyNormWeight>();
     }
     Linear<kAttentionOutWeight, kAttentionOutBias>(model_.attention_out_bias);
-    Norm<kNorm2Weight, kNorm2Bias>();
+    if (!model_.shared_norm) Norm<kNorm2Weight, kNorm2Bias>();
     Linear<kFcWeight, kFcBias>(model_.mlp_bias);
     Linear<kProjWeight, kProjBias>(model_.mlp_bias);
   }
