@@ -175,9 +175,10 @@ class Bench {
                  dqkv = tensors.Zeros(DType::kBF16, {b, s, q});
     const Tensor lse = tensors.Zeros(DType::kF32, {b, n, s});
     const Tensor workspace = tensors.Zeros(DType::kF32, {AttentionWorkspaceElements(s, d)});
-    Json forward = TimeOf([&] { ops_->AttentionForward(qkv, n, g, out, lse, workspace, *stream_); });
-    Json backward =
-        TimeOf([&] { ops_->AttentionBackward(qkv, n, g, out, lse, dout, dqkv, workspace, *stream_); });
+    Json forward = TimeOf([&] { ops_->AttentionForward(qkv, {n, g}, out, lse, workspace, *stream_); });
+    Json backward = TimeOf([&] {
+      ops_->AttentionBackward(qkv, {n, g}, out, lse, dout, dqkv, workspace, *stream_);
+    });
     return {{"forward_s", std::move(forward)}, {"backward_s", std::move(backward)}};
   }
 

@@ -201,7 +201,7 @@ void Rope(benchmark::State& state) {
   Bench b;
   const auto qkv = b.Add({B, S, 3 * N * D});
   b.Commit();
-  for (auto _ : state) b.ops().Rope(b(qkv), 2 * N, D, 1e4, false, b.stream());
+  for (auto _ : state) b.ops().Rope(b(qkv), 2 * N, D, D, 1e4, false, b.stream());
   Bytes(state, 2 * T * 2 * N * D);
 }
 BENCHMARK(Rope)->Unit(benchmark::kMicrosecond);
@@ -216,12 +216,12 @@ void Attention(benchmark::State& state) {
   const auto out = b.Add({batch, seq, N * D}), dout = b.Add({batch, seq, N * D});
   const auto workspace = b.Add({AttentionWorkspaceElements(seq, D)});
   b.Commit();
-  b.ops().AttentionForward(b(qkv), N, N, b(out), b(lse), b(workspace), b.stream());
+  b.ops().AttentionForward(b(qkv), {N, N}, b(out), b(lse), b(workspace), b.stream());
   for (auto _ : state) {
     if (forward) {
-      b.ops().AttentionForward(b(qkv), N, N, b(out), b(lse), b(workspace), b.stream());
+      b.ops().AttentionForward(b(qkv), {N, N}, b(out), b(lse), b(workspace), b.stream());
     } else {
-      b.ops().AttentionBackward(b(qkv), N, N, b(out), b(lse), b(dout), b(dqkv), b(workspace), b.stream());
+      b.ops().AttentionBackward(b(qkv), {N, N}, b(out), b(lse), b(dout), b(dqkv), b(workspace), b.stream());
     }
   }
   Flops(state, (forward ? 4.0 : 10.0) * static_cast<double>(T * seq * N * D));

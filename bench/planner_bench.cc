@@ -75,7 +75,7 @@ ModelSpec Llama() {
   model.activation = Activation::kSwiGlu;
   model.norm = Norm::kRmsNorm;
   model.position = Position::kRope;
-  model.bias = false;
+  SetBiases(model, false);
   model.tied_embeddings = false;
   FillDefaults(model);
   return model;

@@ -116,10 +116,8 @@ OpDesc Adding(OpDesc op, bool accumulate) {
 
 OpDesc RowsDesc(OpKind op, const Tensor& t) { return Desc(op, t.dtype, {t.shape[0], t.shape[1], 0, 0}); }
 
-// Checks qkv and how it divides into heads.
-OpDesc AttentionHeads(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads) {
-  Main(op, "qkv", qkv, 3);
-  const std::int64_t batch = qkv.shape[0], seq = qkv.shape[1], width = qkv.shape[2];
+// Returns the D of rows of `width` elements that are N heads and twice G key-value heads.
+std::int64_t HeadDimOf(OpKind op, std::int64_t width, std::int64_t heads, std::int64_t kv_heads) {
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
     Fail(op, fmt::format("{} key-value heads do not divide {} heads", kv_heads, heads));
   }
@@ -127,12 +125,40 @@ OpDesc AttentionHeads(OpKind op, const Tensor& qkv, std::int64_t heads, std::int
     Fail(op, fmt::format("a qkv width of {} is not {} heads and twice {} key-value heads of one size", width,
                          heads, kv_heads));
   }
-  return Desc(op, qkv.dtype, {batch, seq, heads, width / (heads + 2 * kv_heads), kv_heads});
+  return width / (heads + 2 * kv_heads);
 }
 
-OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& lse,
+void RequireRanks(OpKind op, std::int64_t ranks) {
+  if (ranks < 1) Fail(op, fmt::format("there are {} ranks in the tensor group; at least 1 is needed", ranks));
+}
+
+OpDesc HeadNorm(OpKind op, std::string_view name, const Tensor& rows, std::int64_t heads,
+                std::int64_t kv_heads) {
+  Main(op, name, rows, 2);
+  return Desc(op, rows.dtype,
+              {rows.shape[0], heads, HeadDimOf(op, rows.shape[1], heads, kv_heads), kv_heads});
+}
+
+// Checks qkv and how it divides into heads.
+OpDesc AttentionHeads(OpKind op, const Tensor& qkv, const AttentionForm& form) {
+  Main(op, "qkv", qkv, 3);
+  const std::int64_t heads = form.heads, kv_heads = form.kv_heads;
+  const std::int64_t head_dim = HeadDimOf(op, qkv.shape[2], heads, kv_heads);
+  if (!(form.scale >= 0) || !std::isfinite(form.scale))
+    Fail(op, fmt::format("the scale of scores is {}; it must be positive, or 0 for 1 / sqrt(D)", form.scale));
+  if (form.alibi_heads < 0 || form.first_head < 0 ||
+      (form.HasAlibi() && form.first_head > form.alibi_heads - heads)) {
+    Fail(op, fmt::format("there are no slopes for {} heads from head {} of {} on", heads, form.first_head,
+                         form.alibi_heads));
+  }
+  OpDesc desc = Desc(op, qkv.dtype, {qkv.shape[0], qkv.shape[1], heads, head_dim, kv_heads});
+  desc.alibi = form.HasAlibi();
+  return desc;
+}
+
+OpDesc Attention(OpKind op, const Tensor& qkv, const AttentionForm& form, const Tensor& lse,
                  const Tensor& workspace) {
-  const OpDesc desc = AttentionHeads(op, qkv, heads, kv_heads);
+  const OpDesc desc = AttentionHeads(op, qkv, form);
   RequireType(op, "workspace", workspace, lse.dtype);
   const std::int64_t needed = AttentionWorkspaceElements(desc.dims[1], desc.dims[3]);
   if (workspace.Elements() < needed) {
@@ -289,6 +315,13 @@ OpDesc ResidualAdd(const Tensor& y, const Tensor& residual) {
   return WithOperands(RowsDesc(op, y), {&y, &residual});
 }
 
+OpDesc Scale(const Tensor& y, double factor) {
+  constexpr OpKind op = OpKind::kScale;
+  Main(op, "y", y, 2);
+  if (!std::isfinite(factor)) Fail(op, fmt::format("factor is {}; it must be finite", factor));
+  return WithOperands(RowsDesc(op, y), {&y});
+}
+
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y) {
   OpDesc desc = ActivationOp(OpKind::kActivationForward, activation, x);
   desc.bias = bias.IsPresent();
@@ -302,41 +335,89 @@ OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& 
   return WithOperands(desc, {&x, &dy, &dx});
 }
 
-OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta) {
+OpDesc HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
+                       const Tensor& gamma_k, const Tensor& raw, const Tensor& rstd) {
+  const OpDesc desc = HeadNorm(OpKind::kHeadNormForward, "qkv", qkv, heads, kv_heads);
+  return WithOperands(desc, {&qkv, &gamma_q, &gamma_k, &raw, &rstd});
+}
+
+OpDesc HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate) {
+  const OpDesc desc = HeadNorm(OpKind::kHeadNormBackward, "dqkv", dqkv, heads, kv_heads);
+  RequireType(desc.kind, "dgamma_k", dgamma_k, dgamma_q.dtype);
+  return WithOperands(Adding(desc, accumulate),
+                      {&dqkv, &raw, &gamma_q, &gamma_k, &rstd, &dgamma_q, &dgamma_k});
+}
+
+OpDesc QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums) {
+  return WithOperands(HeadNorm(OpKind::kQkSquares, "qkv", qkv, heads, kv_heads), {&qkv, &sums});
+}
+
+OpDesc QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                     const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& raw, const Tensor& rstd) {
+  const OpDesc desc = HeadNorm(OpKind::kQkNormForward, "qkv", qkv, heads, kv_heads);
+  RequireRanks(desc.kind, ranks);
+  return WithOperands(desc, {&qkv, &gamma_q, &gamma_k, &raw, &rstd});
+}
+
+OpDesc QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products) {
+  const OpDesc desc = HeadNorm(OpKind::kQkProducts, "dqkv", dqkv, heads, kv_heads);
+  RequireType(desc.kind, "products", products, rstd.dtype);
+  return WithOperands(desc, {&dqkv, &raw, &gamma_q, &gamma_k, &rstd, &products});
+}
+
+OpDesc QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k,
+                      bool accumulate) {
+  const OpDesc desc = HeadNorm(OpKind::kQkNormBackward, "dqkv", dqkv, heads, kv_heads);
+  RequireRanks(desc.kind, ranks);
+  RequireType(desc.kind, "products", products, rstd.dtype);
+  RequireType(desc.kind, "dgamma_k", dgamma_k, dgamma_q.dtype);
+  return WithOperands(Adding(desc, accumulate),
+                      {&dqkv, &raw, &gamma_q, &gamma_k, &rstd, &products, &dgamma_q, &dgamma_k});
+}
+
+OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta) {
   constexpr OpKind op = OpKind::kRope;
   Main(op, "qkv", qkv, 3);
-  if (head_dim < 2 || head_dim % 2 != 0)
-    Fail(op, fmt::format("invalid head dimension {}; it must be even and at least 2", head_dim));
+  if (rotary_dims < 2 || rotary_dims % 2 != 0 || rotary_dims > head_dim) {
+    Fail(op, fmt::format("cannot rotate {} of a head's {} dims; their number must be even and at least 2",
+                         rotary_dims, head_dim));
+  }
   if (heads_turned < 1 || heads_turned > qkv.shape[2] / head_dim) {
     Fail(op, fmt::format("cannot rotate {} heads of {} elements in rows of {}", heads_turned, head_dim,
                          qkv.shape[2]));
   }
   if (!(theta > 0) || !std::isfinite(theta)) Fail(op, fmt::format("theta is {}; it must be positive", theta));
-  return Desc(op, qkv.dtype, {qkv.shape[0] * qkv.shape[1], heads_turned, head_dim});
+  return Desc(op, qkv.dtype, {qkv.shape[0] * qkv.shape[1], heads_turned, head_dim, rotary_dims});
 }
 
-OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace) {
-  const OpDesc desc = Attention(OpKind::kAttentionForward, qkv, heads, kv_heads, lse, workspace);
+OpDesc AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace) {
+  const OpDesc desc = Attention(OpKind::kAttentionForward, qkv, form, lse, workspace);
   return WithOperands(desc, {&qkv, &out, &lse, nullptr});
 }
 
-OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace) {
-  const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, heads, kv_heads, lse, workspace);
+OpDesc AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace) {
+  const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, form, lse, workspace);
   return WithOperands(desc, {&qkv, &out, &lse, &dout, &dqkv, nullptr});
 }
 
-OpDesc UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out) {
-  const OpDesc desc = AttentionHeads(OpKind::kUnfusedAttentionForward, qkv, heads, kv_heads);
+OpDesc UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out) {
+  const OpDesc desc = AttentionHeads(OpKind::kUnfusedAttentionForward, qkv, form);
   return WithOperands(desc, {&qkv, &probabilities, &out});
 }
 
-OpDesc UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores) {
-  const OpDesc desc = AttentionHeads(OpKind::kUnfusedAttentionBackward, qkv, heads, kv_heads);
+OpDesc UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores) {
+  const OpDesc desc = AttentionHeads(OpKind::kUnfusedAttentionBackward, qkv, form);
   if (IsSameMemory(dscores, probabilities))
     Fail(desc.kind, "dscores is probabilities; they need memory of their own");
   return WithOperands(desc, {&qkv, &probabilities, &out, &dout, &dqkv, &dscores});

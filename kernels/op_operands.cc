@@ -85,6 +85,44 @@ Operands OfNorm(const OpDesc& op) {
   return found;
 }
 
+Operands OfHeadNorm(const OpDesc& op) {
+  const std::int64_t t = op.dims[0], n = op.dims[1], d = op.dims[2], g = op.dims[3];
+  const bool forward = op.kind == OpKind::kHeadNormForward;
+  Operands found;
+  found.Add(forward ? "qkv" : "dqkv", kCompute, {t, (n + 2 * g) * d});
+  if (!forward) found.Add("raw", kCompute, {t, (n + g) * d});
+  found.Add("gamma_q", kCompute, {d});
+  found.Add("gamma_k", kCompute, {d});
+  if (forward) found.Add("raw", kCompute, {t, (n + g) * d});
+  found.Add("rstd", kStatistics, {t, n + g});
+  if (forward) return found;
+  found.Add("dgamma_q", kGradient, {d});
+  found.Add("dgamma_k", kGradient, {d});
+  return found;
+}
+
+Operands OfQkNorm(const OpDesc& op) {
+  const std::int64_t t = op.dims[0], n = op.dims[1], d = op.dims[2], g = op.dims[3];
+  const bool forward = op.kind == OpKind::kQkSquares || op.kind == OpKind::kQkNormForward;
+  Operands found;
+  found.Add(forward ? "qkv" : "dqkv", kCompute, {t, (n + 2 * g) * d});
+  if (op.kind == OpKind::kQkSquares) {
+    found.Add("sums", kStatistics, {t, 2});
+    return found;
+  }
+  if (!forward) found.Add("raw", kCompute, {t, (n + g) * d});
+  found.Add("gamma_q", kCompute, {n * d});
+  found.Add("gamma_k", kCompute, {g * d});
+  if (forward) found.Add("raw", kCompute, {t, (n + g) * d});
+  found.Add("rstd", kStatistics, {t, 2});
+  if (forward) return found;
+  found.Add("products", kStatistics, {t, 2});
+  if (op.kind == OpKind::kQkProducts) return found;
+  found.Add("dgamma_q", kGradient, {n * d});
+  found.Add("dgamma_k", kGradient, {g * d});
+  return found;
+}
+
 Operands OfAttention(const OpDesc& op) {
   const auto [b, s, n, d, g] = op.dims;
   const std::int64_t width = (n + 2 * g) * d;
@@ -167,6 +205,7 @@ Operands OperandsOf(const OpDesc& op) {
       found.Add("bias", kCompute, {width});
       found.Add("residual", kCompute, {rows, width});
       return found;
+    case OpKind::kScale: found.Add("y", kCompute, {rows, width}); return found;
     case OpKind::kResidualAdd:
       found.Add("y", kCompute, {rows, width});
       found.Add("residual", kCompute, {rows, width});
@@ -185,6 +224,12 @@ Operands OperandsOf(const OpDesc& op) {
       found.Add("dy", kCompute, {rows, width});
       found.Add("dx", kCompute, {rows, 2 * width});
       return found;
+    case OpKind::kHeadNormForward:
+    case OpKind::kHeadNormBackward: return OfHeadNorm(op);
+    case OpKind::kQkSquares:
+    case OpKind::kQkNormForward:
+    case OpKind::kQkProducts:
+    case OpKind::kQkNormBackward: return OfQkNorm(op);
     case OpKind::kRope: found.Add("qkv", kCompute, {1, rows, width * op.dims[2]}); return found;
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward: return OfAttention(op);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/attention_form.h"
 #include "kernels/device.h"
 #include "kernels/tensor.h"
 #include "search/ops/op_desc.h"
@@ -102,6 +103,8 @@ class Ops {
   virtual void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) = 0;
   // y[T,W] += residual[T,W].
   virtual void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) = 0;
+  // y[T,W] *= factor, which is finite.
+  virtual void Scale(const Tensor& y, double factor, Stream& stream) = 0;
   // Gated activations (search/ops/activation.h); all others are epilogues of a product. x[T,2F] += bias[2F]
   // (or absent); y[T,F] = f(gate) * up, where the first F columns of x are the gates and the last F are the
   // ups. y is not x.
@@ -112,33 +115,74 @@ class Ops {
   virtual void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
                                   Stream& stream) = 0;
 
-  // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of
-  // each row of qkv[B,S,Q]. Each head is rotated in halves, as Hugging Face does: the elements (i, i + D/2)
-  // by the angle s * theta^(-2i/D), where s is the position in the sequence. `inverse` rotates back, which is
-  // also the gradient (a rotation's inverse is its transpose). D is even.
-  virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta,
-                    bool inverse, Stream& stream) = 0;
+  // RMS norms of the queries and keys of each head, in place (Henry et al. 2020 normalize them; Dehghani et
+  // al. 2023 by norms with weights). qkv[T,Q] as in attention. Each of the first N + G heads of a row, x,
+  // becomes x * rstd * gamma, where gamma is gamma_q[D] for q and gamma_k[D] for k. What they were,
+  // raw[T,(N+G)D], and rstd[T,N+G] = 1/sqrt(mean(x^2) + eps) are saved for the backward.
+  virtual void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                               const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                               const Tensor& rstd, Stream& stream) = 0;
+  // Replaces the columns of q and k of dqkv[T,Q], the gradient with respect to the norms' results, by that
+  // with respect to what they read. dgamma_q[D], dgamma_k[D] (=, or += if accumulate).
+  virtual void HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k,
+                                const Tensor& rstd, const Tensor& dgamma_q, const Tensor& dgamma_k,
+                                bool accumulate, Stream& stream) = 0;
 
-  // Causal attention, scale 1/sqrt(D). For each token, qkv[B,S,Q] holds q of all N heads, then k of the G
-  // key-value heads, then their v. Head h uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N).
-  // Writes out[B,S,N*D] and lse[B,N,S], the log-sum-exp of each row of scaled scores. Stores no scores (Dao
-  // et al. 2022). `workspace` holds at least AttentionWorkspaceElements(S, D) elements (memory_sizes.h).
-  virtual void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& out, const Tensor& lse, const Tensor& workspace,
-                                Stream& stream) = 0;
+  // RMS norms of all queries of a token, and of all its keys (OLMo 2, Walsh et al. 2024), in place. A tensor
+  // group of `ranks` ranks has the heads, so each direction has two steps, with a sum over the group between
+  // them.
+  //
+  // 1. sums[T,2] = the sum of squares of the columns of q, and that of k, of each row of qkv[T,Q].
+  virtual void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                         Stream& stream) = 0;
+  // 2. With rstd[T,2] the sums of the group: rstd = 1/sqrt(sum / width + eps), where width is ranks * N * D
+  //    for q and ranks * G * D for k. q becomes q * rstd * gamma_q[N*D], k likewise. What they were,
+  //    raw[T,(N+G)D], is saved with rstd for the backward.
+  virtual void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                             const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                             const Tensor& rstd, Stream& stream) = 0;
+  // Backward, 1. products[T,2] = the sum of dy * gamma * x * rstd over q, and over k, where dqkv[T,Q] holds
+  // dy and raw x.
+  virtual void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                          const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                          const Tensor& products, Stream& stream) = 0;
+  // 2. With products of the group: replaces the columns of q and k of dqkv by the gradient with respect to
+  //    raw. dgamma_q[N*D], dgamma_k[G*D] (=, or += if accumulate).
+  virtual void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                              std::int64_t ranks, const Tensor& raw, const Tensor& gamma_q,
+                              const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                              const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                              Stream& stream) = 0;
+
+  // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of
+  // each row of qkv[B,S,Q]. The first r = rotary_dims dims of each head are rotated, the others stay
+  // unchanged. They are rotated in halves, as Hugging Face does: the elements (i, i + r/2) by the angle
+  // s * theta^(-2i/r), where s is the position in the sequence. `inverse` rotates back, which is also the
+  // gradient (a rotation's inverse is its transpose). r is even, from 2 to head_dim.
+  virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
+                    std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) = 0;
+
+  // Causal attention. `form` says how many heads there are, and what the scores are. For each token,
+  // qkv[B,S,Q] holds q of all N heads, then k of the G key-value heads, then their v. Head h uses key-value
+  // head h / (N/G) (Ainslie et al. 2023; G divides N). Writes out[B,S,N*D] and lse[B,N,S], the log-sum-exp of
+  // each row of scores. Stores no scores (Dao et al. 2022). `workspace` holds at least
+  // AttentionWorkspaceElements(S, D) elements (memory_sizes.h).
+  virtual void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out,
+                                const Tensor& lse, const Tensor& workspace, Stream& stream) = 0;
   // dqkv = the gradient with respect to qkv, given dout and the results of the forward.
-  virtual void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                 const Tensor& out, const Tensor& lse, const Tensor& dout, const Tensor& dqkv,
+  virtual void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out,
+                                 const Tensor& lse, const Tensor& dout, const Tensor& dqkv,
                                  const Tensor& workspace, Stream& stream) = 0;
 
   // Causal attention as above that stores its probabilities (Vaswani et al. 2017): writes out[B,S,N*D] and
-  // probabilities[B,N,S,S], row by row the softmax of a query's scaled scores, 0 for later keys. The softmax
+  // probabilities[B,N,S,S], row by row the softmax of a query's scores, 0 for later keys. The softmax
   // is computed in at least fp32; the probabilities have the compute type.
-  virtual void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+  virtual void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form,
                                        const Tensor& probabilities, const Tensor& out, Stream& stream) = 0;
   // dqkv = the gradient with respect to qkv, given dout and the results of the forward. dscores[B,N,S,S] is
   // room for the gradient with respect to the scores; what it holds afterwards is unspecified.
-  virtual void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+  virtual void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form,
                                         const Tensor& probabilities, const Tensor& out, const Tensor& dout,
                                         const Tensor& dqkv, const Tensor& dscores, Stream& stream) = 0;
 

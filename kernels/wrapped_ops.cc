@@ -67,6 +67,10 @@ void WrappedOps::ResidualAdd(const Tensor& y, const Tensor& residual, Stream& st
   Pass(stream, [&](Ops& ops) { ops.ResidualAdd(y, residual, stream); });
 }
 
+void WrappedOps::Scale(const Tensor& y, double factor, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.Scale(y, factor, stream); });
+}
+
 void WrappedOps::ActivationForward(Activation activation, const Tensor& x, const Tensor& bias,
                                    const Tensor& y, Stream& stream) {
   Pass(stream, [&](Ops& ops) { ops.ActivationForward(activation, x, bias, y, stream); });
@@ -77,36 +81,82 @@ void WrappedOps::ActivationBackward(Activation activation, const Tensor& x, cons
   Pass(stream, [&](Ops& ops) { ops.ActivationBackward(activation, x, dy, dx, stream); });
 }
 
-void WrappedOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta,
-                      bool inverse, Stream& stream) {
-  Pass(stream, [&](Ops& ops) { ops.Rope(qkv, heads_turned, head_dim, theta, inverse, stream); });
-}
-
-void WrappedOps::AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                  const Tensor& out, const Tensor& lse, const Tensor& workspace,
-                                  Stream& stream) {
-  Pass(stream, [&](Ops& ops) { ops.AttentionForward(qkv, heads, kv_heads, out, lse, workspace, stream); });
-}
-
-void WrappedOps::AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                   const Tensor& out, const Tensor& lse, const Tensor& dout,
-                                   const Tensor& dqkv, const Tensor& workspace, Stream& stream) {
+void WrappedOps::HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                 const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                                 const Tensor& rstd, Stream& stream) {
   Pass(stream, [&](Ops& ops) {
-    ops.AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace, stream);
+    ops.HeadNormForward(qkv, heads, kv_heads, gamma_q, gamma_k, eps, raw, rstd, stream);
   });
 }
 
-void WrappedOps::UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                         const Tensor& probabilities, const Tensor& out, Stream& stream) {
-  Pass(stream,
-       [&](Ops& ops) { ops.UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out, stream); });
+void WrappedOps::HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                                  const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k,
+                                  const Tensor& rstd, const Tensor& dgamma_q, const Tensor& dgamma_k,
+                                  bool accumulate, Stream& stream) {
+  Pass(stream, [&](Ops& ops) {
+    ops.HeadNormBackward(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, dgamma_q, dgamma_k, accumulate,
+                         stream);
+  });
 }
 
-void WrappedOps::UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+void WrappedOps::QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                           Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.QkSquares(qkv, heads, kv_heads, sums, stream); });
+}
+
+void WrappedOps::QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                               std::int64_t ranks, const Tensor& gamma_q, const Tensor& gamma_k, double eps,
+                               const Tensor& raw, const Tensor& rstd, Stream& stream) {
+  Pass(stream, [&](Ops& ops) {
+    ops.QkNormForward(qkv, heads, kv_heads, ranks, gamma_q, gamma_k, eps, raw, rstd, stream);
+  });
+}
+
+void WrappedOps::QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                            const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                            const Tensor& products, Stream& stream) {
+  Pass(stream, [&](Ops& ops) {
+    ops.QkProducts(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, products, stream);
+  });
+}
+
+void WrappedOps::QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                                std::int64_t ranks, const Tensor& raw, const Tensor& gamma_q,
+                                const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                                const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                                Stream& stream) {
+  Pass(stream, [&](Ops& ops) {
+    ops.QkNormBackward(dqkv, heads, kv_heads, ranks, raw, gamma_q, gamma_k, rstd, products, dgamma_q,
+                       dgamma_k, accumulate, stream);
+  });
+}
+
+void WrappedOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
+                      std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.Rope(qkv, heads_turned, head_dim, rotary_dims, theta, inverse, stream); });
+}
+
+void WrappedOps::AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out,
+                                  const Tensor& lse, const Tensor& workspace, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.AttentionForward(qkv, form, out, lse, workspace, stream); });
+}
+
+void WrappedOps::AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out,
+                                   const Tensor& lse, const Tensor& dout, const Tensor& dqkv,
+                                   const Tensor& workspace, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.AttentionBackward(qkv, form, out, lse, dout, dqkv, workspace, stream); });
+}
+
+void WrappedOps::UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form,
+                                         const Tensor& probabilities, const Tensor& out, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.UnfusedAttentionForward(qkv, form, probabilities, out, stream); });
+}
+
+void WrappedOps::UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form,
                                           const Tensor& probabilities, const Tensor& out, const Tensor& dout,
                                           const Tensor& dqkv, const Tensor& dscores, Stream& stream) {
   Pass(stream, [&](Ops& ops) {
-    ops.UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores, stream);
+    ops.UnfusedAttentionBackward(qkv, form, probabilities, out, dout, dqkv, dscores, stream);
   });
 }
 

@@ -43,10 +43,10 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
   return json;
 }
 
-absl::StatusOr<ModelSpec> ReadModel(const std::string& path) {
+absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::string>& notes) {
   const auto json = ReadJson(path);
   if (!json.ok()) return json.status();
-  const auto model = IsHuggingFaceConfig(*json) ? ImportHuggingFace(*json) : ParseModelJson(*json);
+  const auto model = IsHuggingFaceConfig(*json) ? ImportHuggingFace(*json, &notes) : ParseModelJson(*json);
   if (!model.ok()) return Where(path, model.status(), "model");
   return *model;
 }
@@ -67,14 +67,15 @@ absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text) {
   return ParseWholeWithUnit("--seq-len", base::Quantity::kSequenceLength, text, 1, kMaxSeqLen);
 }
 
-absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len) {
+absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len,
+                                    std::vector<std::string>& notes) {
   if (text.empty()) return absl::InvalidArgumentError("--model: empty; give a preset's name or a file");
   auto model = ModelPreset(text);
   if (!model.ok()) {
     if (!LooksLikeFile(text)) {
       return Where("--model", model.status(), "model");
     }
-    model = ReadModel(text);
+    model = ReadModel(text, notes);
     if (!model.ok()) return Where("--model", model.status());
   }
   FillDefaults(*model, seq_len);

@@ -26,8 +26,10 @@ absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text);
 
 // Loads a preset or a file, ours or a Hugging Face config.json. A text with a slash, ending in .json, or
 // naming an existing path is a file. Fills in defaults (for `seq_len` if it is not 0) and validates that the
-// model can be predicted. Callers check with CheckEngineSupports that the engine runs it too.
-absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len);
+// model can be predicted. Callers check with CheckEngineSupports that the engine runs it too. Appends to `notes`
+// what of a file was not taken.
+absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len,
+                                    std::vector<std::string>& notes);
 
 // Loads `local`, `local:1xRANKS`, a preset with its size, or a file. `local` means the GPUs of `machine` if
 // it has any, otherwise the CPU. A file without a name takes its file name without the extension.

@@ -51,8 +51,9 @@ std::string FirstGiven(const PlanQuestionArgs& args) {
 
 namespace {
 
-// Returns the parts that the options name, beside those of `known`.
-absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPlan* known) {
+// Returns the parts that the options name, beside those of `known`. Appends what is to be said of the model.
+absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPlan* known,
+                                      std::vector<std::string>& notes) {
   struct Required {
     const char* name;
     const std::string* value;
@@ -78,8 +79,7 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
     if (!known->cluster && args.cluster.empty()) {
       return absl::InvalidArgumentError(
           "--cluster is missing: the search was of this machine, whose op times are not in its answer; name "
-          "a "
-          "described cluster, or see what was measured with autocfg explain");
+          "a described cluster, or see what was measured with autocfg explain");
     }
   }
   if (!args.global_batch.empty()) {
@@ -91,7 +91,7 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
   if (!named_len.ok()) return named_len.status();
   if (*named_len != 0) parts.seq_len = *named_len;
   if (!args.model.empty()) {
-    auto model = LoadModel(args.model, parts.seq_len);
+    auto model = LoadModel(args.model, parts.seq_len, notes);
     if (!model.ok()) return model.status();
     parts.model = *std::move(model);
   }
@@ -118,18 +118,20 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
 }  // namespace
 
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, const BestPlan* known) {
-  auto parts = PartsOf(args, known);
+  std::vector<std::string> notes;
+  auto parts = PartsOf(args, known, notes);
   if (!parts.ok()) return parts.status();
   auto question = MakePredictionQuestion(*std::move(parts));
   if (!question.ok()) return OfOption(question.status(), args.cluster);
   auto predictor =
       Predictor::Create(question->model, question->workload, question->cluster, question->memory_margin);
   if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
-  AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, question->notes);
+  for (std::string& note : question->notes) notes.push_back(std::move(note));
+  AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, notes);
   return PlanQuestion{{std::move(question->model), std::move(question->cluster), question->workload},
                       std::move(question->plan),
                       *std::move(predictor),
-                      std::move(question->notes)};
+                      std::move(notes)};
 }
 
 int EndOf(const PlanPrediction& predicted) {

@@ -175,8 +175,9 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   const auto named_len = LoadSeqLen(args.seq_len);
   if (!named_len.ok()) return named_len.status();
   const std::int64_t seq_len = *named_len;
+  std::vector<std::string> notes;
   AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, question.notes);
-  const auto model = LoadModel(args.model, seq_len);
+  const auto model = LoadModel(args.model, seq_len, notes);
   if (!model.ok()) return model.status();
   question.model = *model;
   if (auto status = args.predict_only ? CheckPredictable(*model) : CheckEngineSupports(*model); !status.ok())
@@ -228,6 +229,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
     for (const std::string& range : ranged->RangeTexts())
       question.notes.push_back(fmt::format("--space: {}", range));
   }
+  for (std::string& note : notes) question.notes.push_back(std::move(note));
   if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
   return request;
 }

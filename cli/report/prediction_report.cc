@@ -33,12 +33,23 @@ std::string FlopsText(double flops_per_s) {
                              : fmt::format("{:.2f} GFLOP/s", flops_per_s / 1e9);
 }
 
+std::string ParametersText(const ModelSpec& model) {
+  auto count = static_cast<double>(ParameterCount(model)) / 1e6;
+  std::string_view unit = "M";
+  for (const std::string_view larger : {"B", "T"}) {
+    if (count < 999.5) break;
+    count /= 1000;
+    unit = larger;
+  }
+  return fmt::format("{:.3g} {}", count, unit);
+}
+
 std::string WorkloadText(const SearchQuestion& question) {
   const Workload& workload = question.workload;
-  return fmt::format("model: {}, {} sequences of {} tokens a step, {}",
+  return fmt::format("model: {}, {} sequences of {} tokens a step, {}\nparams: {}",
                      question.model.name.empty() ? "unnamed" : question.model.name,
                      base::CountText(workload.global_batch), base::CountText(workload.seq_len),
-                     Name(workload.precision));
+                     Name(workload.precision), ParametersText(question.model));
 }
 
 std::string ClusterText(const ClusterSpec& cluster, std::int64_t used) {

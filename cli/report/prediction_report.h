@@ -15,6 +15,9 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
 
 // "model: gpt3-175b, 1,536 sequences of 2,048 tokens a step, bf16".
 std::string WorkloadText(const SearchQuestion& question);
+
+// Returns "8.03 B": the parameters of a model, in millions (M), billions (B) or trillions (T).
+std::string ParametersText(const ModelSpec& model);
 // "cluster: a100-80gb-sxm:64x8, 512 ranks; the plan uses 256".
 std::string ClusterText(const ClusterSpec& cluster, std::int64_t used);
 

@@ -206,6 +206,7 @@ double EvaluatedPerSecond(const v1::Recommendation& answer) {
 absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQuestion& question) {
   Json json{{"study", question.kept ? Json(answer.study()) : Json(nullptr)},
             {"model", ModelJson(question.model)},
+            {"parameters", ParameterCount(question.model)},
             {"cluster", ClusterJson(question.cluster)},
             {"workload", WorkloadJson(question.workload)},
             {"device", question.predict_only ? Json(nullptr) : Json(std::string(Name(question.device)))},

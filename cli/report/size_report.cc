@@ -37,7 +37,7 @@ TrainingAnswer TrainingOfSize(const SizedModel& sized, const SizeAsked& asked) {
 }
 
 // "24.8 billion".
-std::string ParametersText(const ModelSpec& model) {
+std::string SpelledParameters(const ModelSpec& model) {
   const auto count = static_cast<double>(ParameterCount(model));
   if (count < 1e9) return fmt::format("{:.3g} million", count / 1e6);
   return count < 1e12 ? fmt::format("{:.3g} billion", count / 1e9)
@@ -54,7 +54,7 @@ std::string TokensOf(const SizedModel& sized, const SizeAsked& asked) {
 std::string NextLargerText(const SizeAnswer& answer) {
   if (!answer.next_larger) return "next larger: none, since this is the largest model of the family\n";
   const SizedModel& next = *answer.next_larger;
-  return fmt::format("next larger: {}, {} parameters: {}\n", next.model.name, ParametersText(next.model),
+  return fmt::format("next larger: {}, {} parameters: {}\n", next.model.name, SpelledParameters(next.model),
                      WhyNot(next));
 }
 
@@ -105,7 +105,7 @@ std::string SizeReport(const SizeAnswer& answer, const SizeAsked& asked, const s
   const Throughput rates = RatesOf(best, question);
   const TrainingAnswer training = TrainingOfSize(best, asked);
   std::string text =
-      fmt::format("model size: {} parameters: {}  (predicted)\n", ParametersText(model), model.name);
+      fmt::format("model size: {} parameters: {}  (predicted)\n", SpelledParameters(model), model.name);
   std::vector<std::vector<std::string>> rows = {
       {"shape",
        fmt::format("{} layers, hidden {}, {} heads ({} of keys and values), ffn_hidden {}, vocab {}",

@@ -9,6 +9,7 @@
 
 #include "base/statistics.h"
 #include "base/text.h"
+#include "cli/report/prediction_report.h"
 #include "cli/report/results_json.h"
 #include "cli/terminal/drawing.h"
 #include "fmt/format.h"
@@ -61,6 +62,35 @@ std::string NumberText(double value, int digits) {
   return std::isnan(value) ? "nan" : fmt::format("{:.{}f}", value, digits);
 }
 
+std::string WholeReport(const v1::TrainResult& result, const RunDescription& run) {
+  const std::optional<double> tokens_per_s = TokensPerSecond(result, run);
+  if (tokens_per_s && !run.emulated.empty()) {
+    return fmt::format(
+        "\nplan: {} on {}, {} rank{}, emulating {}\n"
+        "tokens per second: {} (emulated: every op took its modelled time)\n"
+        "memory of the worst rank: {} planned\n",
+        run.plan, Name(run.device), run.ranks, run.ranks == 1 ? "" : "s", run.emulated,
+        base::CountText(std::llround(*tokens_per_s)), base::BytesText(result.planned_memory_bytes().total()));
+  }
+  if (!tokens_per_s) {
+    return fmt::format(
+        "plan: {} on {}, {} rank{}; nothing was computed\n"
+        "memory of the worst rank: {} planned\n",
+        run.plan, Name(run.device), run.ranks, run.ranks == 1 ? "" : "s",
+        base::BytesText(result.planned_memory_bytes().total()));
+  }
+  return fmt::format(
+      "\nplan: {} on {}, {} rank{}\n"
+      "tokens per second: {} (measured, median step{})\n"
+      "memory of the worst rank: {} planned, {} of them used, {} beside them\n{}",
+      run.plan, Name(run.device), run.ranks, run.ranks == 1 ? "" : "s",
+      base::CountText(std::llround(*tokens_per_s)),
+      result.step_time_s_size() > 1 ? ", without the first" : "",
+      base::BytesText(result.planned_memory_bytes().total()), base::BytesText(result.peak_memory_bytes()),
+      base::BytesText(result.device_overhead_bytes()),
+      result.checkpoint_path().empty() ? "" : fmt::format("checkpoint: {}\n", result.checkpoint_path()));
+}
+
 }  // namespace
 
 std::optional<double> TokensPerSecond(const v1::TrainResult& result, const RunDescription& run) {
@@ -96,38 +126,14 @@ nlohmann::ordered_json TrainJson(const v1::TrainResult& result, const RunDescrip
           {"cluster", run.emulated.empty() ? Json(nullptr) : Json(run.emulated)},
           {"slice", SliceJson(run)},
           {"model", ModelJson(run.model)},
+          {"parameters", ParameterCount(run.model)},
           {"workload", WorkloadJson(run.workload)},
           {"versions", VersionsJson(run.device)}};
 }
 
 std::string TrainReport(const v1::TrainResult& result, const RunDescription& run) {
-  if (run.slice) return SliceReport(result, run);
-  const std::optional<double> tokens_per_s = TokensPerSecond(result, run);
-  if (tokens_per_s && !run.emulated.empty()) {
-    return fmt::format(
-        "\nplan: {} on {}, {} rank{}, emulating {}\n"
-        "tokens per second: {} (emulated: every op took its modelled time)\n"
-        "memory of the worst rank: {} planned\n",
-        run.plan, Name(run.device), run.ranks, run.ranks == 1 ? "" : "s", run.emulated,
-        base::CountText(std::llround(*tokens_per_s)), base::BytesText(result.planned_memory_bytes().total()));
-  }
-  if (!tokens_per_s) {
-    return fmt::format(
-        "plan: {} on {}, {} rank{}; nothing was computed\n"
-        "memory of the worst rank: {} planned\n",
-        run.plan, Name(run.device), run.ranks, run.ranks == 1 ? "" : "s",
-        base::BytesText(result.planned_memory_bytes().total()));
-  }
-  return fmt::format(
-      "\nplan: {} on {}, {} rank{}\n"
-      "tokens per second: {} (measured, median step{})\n"
-      "memory of the worst rank: {} planned, {} of them used, {} beside them\n{}",
-      run.plan, Name(run.device), run.ranks, run.ranks == 1 ? "" : "s",
-      base::CountText(std::llround(*tokens_per_s)),
-      result.step_time_s_size() > 1 ? ", without the first" : "",
-      base::BytesText(result.planned_memory_bytes().total()), base::BytesText(result.peak_memory_bytes()),
-      base::BytesText(result.device_overhead_bytes()),
-      result.checkpoint_path().empty() ? "" : fmt::format("checkpoint: {}\n", result.checkpoint_path()));
+  return (run.slice ? SliceReport(result, run) : WholeReport(result, run)) +
+         fmt::format("params: {}\n", ParametersText(run.model));
 }
 
 TrainDisplay::TrainDisplay(bool json, bool computes, std::int64_t steps, const Workload& workload,

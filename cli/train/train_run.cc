@@ -130,8 +130,9 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   if (!named_len.ok()) return named_len.status();
   const std::int64_t seq_len = *named_len;
   AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, loaded.notes);
+  std::vector<std::string> of_model;  // notes
   if (!args.model.empty()) {
-    const auto model = LoadModel(args.model, seq_len);
+    const auto model = LoadModel(args.model, seq_len, of_model);
     if (!model.ok()) return model.status();
     run.model = *model;
     if (auto status = CheckEngineSupports(run.model); !status.ok())
@@ -158,6 +159,7 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   if (!device.ok()) return device.status();
   loaded.device = device->engine;
   loaded.machine = std::move(device->machine);
+  for (std::string& note : of_model) loaded.notes.push_back(std::move(note));
   std::move(device->notes.begin(), device->notes.end(), std::back_inserter(loaded.notes));
   auto emulated = LoadEmulated(args, loaded.device, input, run.plan, loaded.notes);
   if (!emulated.ok()) return emulated.status();

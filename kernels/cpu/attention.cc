@@ -60,6 +60,14 @@ void SoftmaxBackwardRow(T* p, T* dp, std::int64_t used, std::int64_t cols, T lse
   std::fill(dp + used, dp + cols, T(0));
 }
 
+// Adds ALiBi's bias to the scores of the query at position `used` - 1 with keys 0 ... used - 1.
+template <typename T>
+void AddBias(T* row, std::int64_t used, T slope) {
+  const T last = static_cast<T>(used - 1);
+#pragma omp simd
+  for (std::int64_t j = 0; j < used; ++j) row[j] -= slope * (last - static_cast<T>(j));
+}
+
 // Returns the delta of a row: the sum of dout * out over a head's columns.
 template <typename T>
 T RowDelta(const T* out, const T* dout, std::int64_t head_dim) {
@@ -76,12 +84,13 @@ void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse,
   const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D,
                      ld = (shape.heads + 2 * shape.kv_heads) * D;
   const std::int64_t block = std::min(S, kAttentionBlockRows);
-  const T scale = T(1) / std::sqrt(static_cast<T>(D));
+  const T scale = static_cast<T>(shape.form.ScaleOf(D));
   T* scores = workspace;
 
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t n = 0; n < shape.heads; ++n) {
       const Head head = HeadAt(shape, b, n);
+      const T slope = static_cast<T>(SlopeOf(shape.form, n));
       const T* q = qkv + head.q;
       const T* k = qkv + head.k;
       const T* v = qkv + head.v;
@@ -92,6 +101,7 @@ void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse,
         T* sums = workspace + 2 * block * S;
         for (std::int64_t i = 0; i < rows; ++i) {
           T max;
+          if (slope != 0) AddBias(scores + i * cols, first + i + 1, slope);
           sums[i] = ExpRow(scores + i * cols, first + i + 1, cols, max);
           lse[head.lse + first + i] = max + std::log(sums[i]);
         }
@@ -115,7 +125,7 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, 
   const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D,
                      ld = (shape.heads + 2 * shape.kv_heads) * D;
   const std::int64_t block = std::min(S, kAttentionBlockRows);
-  const T scale = T(1) / std::sqrt(static_cast<T>(D));
+  const T scale = static_cast<T>(shape.form.ScaleOf(D));
   T* scores = workspace;
   T* dscores = scores + block * S;
   T* delta = dscores + block * S;
@@ -123,6 +133,7 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, 
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t n = 0; n < shape.heads; ++n) {
       const Head head = HeadAt(shape, b, n);
+      const T slope = static_cast<T>(SlopeOf(shape.form, n));
       const T* q = qkv + head.q;
       const T* k = qkv + head.k;
       const T* v = qkv + head.v;
@@ -141,6 +152,7 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, 
         Gemm(kNo, kYes, rows, cols, D, scale, q + first * ld, ld, k, ld, T(0), scores, cols);
         Gemm(kNo, kYes, rows, cols, D, T(1), g, width, v, ld, T(0), dscores, cols);
         for (std::int64_t i = 0; i < rows; ++i) {
+          if (slope != 0) AddBias(scores + i * cols, first + i + 1, slope);
           SoftmaxBackwardRow(scores + i * cols, dscores + i * cols, first + i + 1, cols,
                              lse[head.lse + first + i], delta[first + i], scale);
         }
@@ -158,11 +170,12 @@ void UnfusedAttentionForward(const AttentionShape& shape, const T* qkv, T* proba
   const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D,
                      ld = (shape.heads + 2 * shape.kv_heads) * D;
   const std::int64_t block = std::min(S, kAttentionBlockRows);
-  const T scale = T(1) / std::sqrt(static_cast<T>(D));
+  const T scale = static_cast<T>(shape.form.ScaleOf(D));
 
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t n = 0; n < shape.heads; ++n) {
       const Head head = HeadAt(shape, b, n);
+      const T slope = static_cast<T>(SlopeOf(shape.form, n));
       for (std::int64_t first = 0; first < S; first += block) {
         const std::int64_t rows = std::min(block, S - first), cols = first + rows;
         T* p = probabilities + head.scores + first * S;
@@ -171,6 +184,7 @@ void UnfusedAttentionForward(const AttentionShape& shape, const T* qkv, T* proba
           T* row = p + i * S;
           const std::int64_t used = first + i + 1;
           T max;
+          if (slope != 0) AddBias(row, used, slope);
           const T inverse = T(1) / ExpRow(row, used, S, max);
 #pragma omp simd
           for (std::int64_t j = 0; j < used; ++j) row[j] *= inverse;
@@ -189,7 +203,7 @@ void UnfusedAttentionBackward(const AttentionShape& shape, const T* qkv, const T
   const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D,
                      ld = (shape.heads + 2 * shape.kv_heads) * D;
   const std::int64_t block = std::min(S, kAttentionBlockRows);
-  const T scale = T(1) / std::sqrt(static_cast<T>(D));
+  const T scale = static_cast<T>(shape.form.ScaleOf(D));
 
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t n = 0; n < shape.heads; ++n) {

@@ -8,10 +8,13 @@
 
 #include <cstdint>
 
+#include "kernels/attention_form.h"
+
 namespace autocfg::cpu {
 
 struct AttentionShape {
   std::int64_t batch, seq_len, heads, head_dim, kv_heads;
+  AttentionForm form;  // what the scores are
 };
 
 // Writes out and lse. `workspace` holds AttentionWorkspaceElements(seq_len, head_dim) elements.

@@ -154,6 +154,11 @@ class CpuOps final : public Ops {
              [&]<typename T>() { cpu::ResidualAdd(y.Elements(), y.As<T>(), residual.As<const T>()); });
   }
 
+  void Scale(const Tensor& y, double factor, Stream&) override {
+    const OpDesc op = op_check::Scale(y, factor);
+    Dispatch(op, y, {}, [&]<typename T>() { cpu::Scale(y.Elements(), static_cast<T>(factor), y.As<T>()); });
+  }
+
   void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                          Stream&) override {
     const OpDesc op = op_check::ActivationForward(activation, x, bias, y);
@@ -171,47 +176,120 @@ class CpuOps final : public Ops {
     });
   }
 
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse,
-            Stream&) override {
-    const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, theta);
-    const cpu::RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim};
+  void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
+                       const Tensor& gamma_k, double eps, const Tensor& raw, const Tensor& rstd,
+                       Stream&) override {
+    const OpDesc op = op_check::HeadNormForward(qkv, heads, kv_heads, gamma_q, gamma_k, raw, rstd);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, qkv, {&rstd}, [&]<typename T>() {
+      cpu::HeadNormForward(shape, qkv.As<T>(), gamma_q.As<const T>(), gamma_k.As<const T>(),
+                           static_cast<T>(eps), raw.As<T>(), rstd.As<T>());
+    });
+  }
+
+  void HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate, Stream&) override {
+    const OpDesc op = op_check::HeadNormBackward(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, dgamma_q,
+                                                 dgamma_k, accumulate);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, dqkv, {&rstd, &dgamma_q, &dgamma_k}, [&]<typename T>() {
+      if (!accumulate) {
+        Clear<T>(dgamma_q);
+        Clear<T>(dgamma_k);
+      }
+      cpu::HeadNormBackward(shape, dqkv.As<T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                            gamma_k.As<const T>(), rstd.As<const T>(), dgamma_q.As<T>(), dgamma_k.As<T>());
+    });
+  }
+
+  void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                 Stream&) override {
+    const OpDesc op = op_check::QkSquares(qkv, heads, kv_heads, sums);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, qkv, {&sums}, [&]<typename T>() { cpu::QkSquares(shape, qkv.As<const T>(), sums.As<T>()); });
+  }
+
+  void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                     const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                     const Tensor& rstd, Stream&) override {
+    const OpDesc op = op_check::QkNormForward(qkv, heads, kv_heads, ranks, gamma_q, gamma_k, raw, rstd);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, qkv, {&rstd}, [&]<typename T>() {
+      cpu::QkNormForward(shape, ranks, qkv.As<T>(), gamma_q.As<const T>(), gamma_k.As<const T>(),
+                         static_cast<T>(eps), raw.As<T>(), rstd.As<T>());
+    });
+  }
+
+  void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                  Stream&) override {
+    const OpDesc op = op_check::QkProducts(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, products);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, dqkv, {&rstd, &products}, [&]<typename T>() {
+      cpu::QkProducts(shape, dqkv.As<const T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                      gamma_k.As<const T>(), rstd.As<const T>(), products.As<T>());
+    });
+  }
+
+  void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                      Stream&) override {
+    const OpDesc op = op_check::QkNormBackward(dqkv, heads, kv_heads, ranks, raw, gamma_q, gamma_k, rstd,
+                                               products, dgamma_q, dgamma_k, accumulate);
+    const cpu::HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+    Dispatch(op, dqkv, {&rstd, &products, &dgamma_q, &dgamma_k}, [&]<typename T>() {
+      if (!accumulate) {
+        Clear<T>(dgamma_q);
+        Clear<T>(dgamma_k);
+      }
+      cpu::QkNormBackward(shape, ranks, dqkv.As<T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                          gamma_k.As<const T>(), rstd.As<const T>(), products.As<const T>(), dgamma_q.As<T>(),
+                          dgamma_k.As<T>());
+    });
+  }
+
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool inverse, Stream&) override {
+    const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta);
+    const cpu::RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim, rotary_dims};
     Dispatch(op, qkv, {}, [&]<typename T>() { cpu::Rope(shape, theta, inverse, qkv.As<T>()); });
   }
 
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace, Stream&) override {
-    const OpDesc op = op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace);
+  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream&) override {
+    const OpDesc op = op_check::AttentionForward(qkv, form, out, lse, workspace);
     Dispatch(op, qkv, {&lse}, [&]<typename T>() {
-      cpu::AttentionForward(AttentionShape(op), qkv.As<const T>(), out.As<T>(), lse.As<T>(),
+      cpu::AttentionForward(AttentionShape(op, form), qkv.As<const T>(), out.As<T>(), lse.As<T>(),
                             workspace.As<T>());
     });
   }
 
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
-                         Stream&) override {
-    const OpDesc op = op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace);
+  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
+    const OpDesc op = op_check::AttentionBackward(qkv, form, out, lse, dout, dqkv, workspace);
     Dispatch(op, qkv, {&lse}, [&]<typename T>() {
-      cpu::AttentionBackward(AttentionShape(op), qkv.As<const T>(), out.As<const T>(), lse.As<const T>(),
-                             dout.As<const T>(), dqkv.As<T>(), workspace.As<T>());
+      cpu::AttentionBackward(AttentionShape(op, form), qkv.As<const T>(), out.As<const T>(),
+                             lse.As<const T>(), dout.As<const T>(), dqkv.As<T>(), workspace.As<T>());
     });
   }
 
-  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out, Stream&) override {
-    const OpDesc op = op_check::UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out);
+  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out, Stream&) override {
+    const OpDesc op = op_check::UnfusedAttentionForward(qkv, form, probabilities, out);
     Dispatch(op, qkv, {}, [&]<typename T>() {
-      cpu::UnfusedAttentionForward(AttentionShape(op), qkv.As<const T>(), probabilities.As<T>(), out.As<T>());
+      cpu::UnfusedAttentionForward(AttentionShape(op, form), qkv.As<const T>(), probabilities.As<T>(),
+                                   out.As<T>());
     });
   }
 
-  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores, Stream&) override {
-    const OpDesc op =
-        op_check::UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores);
+  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores, Stream&) override {
+    const OpDesc op = op_check::UnfusedAttentionBackward(qkv, form, probabilities, out, dout, dqkv, dscores);
     Dispatch(op, qkv, {}, [&]<typename T>() {
-      cpu::UnfusedAttentionBackward(AttentionShape(op), qkv.As<const T>(), probabilities.As<const T>(),
+      cpu::UnfusedAttentionBackward(AttentionShape(op, form), qkv.As<const T>(), probabilities.As<const T>(),
                                     out.As<const T>(), dout.As<const T>(), dqkv.As<T>(), dscores.As<T>());
     });
   }
@@ -339,8 +417,8 @@ class CpuOps final : public Ops {
               c.shape[1]);
   }
 
-  static cpu::AttentionShape AttentionShape(const OpDesc& op) {
-    return {op.dims[0], op.dims[1], op.dims[2], op.dims[3], op.dims[4]};
+  static cpu::AttentionShape AttentionShape(const OpDesc& op, const AttentionForm& form) {
+    return {op.dims[0], op.dims[1], op.dims[2], op.dims[3], op.dims[4], form};
   }
 };
 

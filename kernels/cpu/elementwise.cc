@@ -165,6 +165,12 @@ void ResidualAdd(std::int64_t elements, T* y, const T* residual) {
 }
 
 template <typename T>
+void Scale(std::int64_t elements, T factor, T* y) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < elements; ++i) y[i] *= factor;
+}
+
+template <typename T>
 void ActivationForward(Activation activation, std::int64_t rows, std::int64_t width, T* x, const T* bias,
                        T* y) {
   switch (activation) {
@@ -198,6 +204,8 @@ template void BiasGradient(std::int64_t, std::int64_t, const float*, float*);
 template void BiasGradient(std::int64_t, std::int64_t, const double*, double*);
 template void ResidualAdd(std::int64_t, float*, const float*);
 template void ResidualAdd(std::int64_t, double*, const double*);
+template void Scale(std::int64_t, float, float*);
+template void Scale(std::int64_t, double, double*);
 template void ActivationForward(Activation, std::int64_t, std::int64_t, float*, const float*, float*);
 template void ActivationForward(Activation, std::int64_t, std::int64_t, double*, const double*, double*);
 template void ActivationBackward(Activation, std::int64_t, std::int64_t, const float*, const float*, float*);

@@ -22,10 +22,11 @@ constexpr std::int64_t kRestart = 16;  // positions between exact sines
 // between. The error is below 1e-14.
 class Angles {
  public:
-  Angles(std::int64_t first_pair, std::int64_t pairs, std::int64_t head_dim, double theta) : pairs_(pairs) {
+  Angles(std::int64_t first_pair, std::int64_t pairs, std::int64_t rotary_dims, double theta)
+      : pairs_(pairs) {
     for (std::int64_t i = 0; i < pairs; ++i) {
       frequency_[i] =
-          std::pow(theta, -2.0 * static_cast<double>(first_pair + i) / static_cast<double>(head_dim));
+          std::pow(theta, -2.0 * static_cast<double>(first_pair + i) / static_cast<double>(rotary_dims));
       step_cos_[i] = std::cos(frequency_[i]);
       step_sin_[i] = std::sin(frequency_[i]);
     }
@@ -101,11 +102,11 @@ void PositionBackward(std::int64_t batch, std::int64_t seq_len, std::int64_t wid
 
 template <typename T>
 void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv) {
-  const std::int64_t half = shape.head_dim / 2;
+  const std::int64_t half = shape.rotary_dims / 2;
   T cosine[kPairs], sine[kPairs];
   for (std::int64_t first = 0; first < half; first += kPairs) {
     const std::int64_t pairs = std::min(kPairs, half - first);
-    Angles angles(first, pairs, shape.head_dim, theta);
+    Angles angles(first, pairs, shape.rotary_dims, theta);
     for (std::int64_t s = 0; s < shape.seq_len; ++s) {
       angles.At(s, inverse, cosine, sine);
       for (std::int64_t b = 0; b < shape.batch; ++b) {

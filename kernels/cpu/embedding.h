@@ -31,7 +31,8 @@ void PositionBackward(std::int64_t batch, std::int64_t seq_len, std::int64_t wid
 
 struct RopeShape {
   std::int64_t batch, seq_len, width;  // rows of `width` elements
-  std::int64_t heads, head_dim;        // the first heads * head_dim columns are rotated
+  std::int64_t heads, head_dim;        // the first heads * head_dim columns are those of rotated heads
+  std::int64_t rotary_dims;            // of a head: its first ones, which are rotated
 };
 
 // Rotates qkv[batch, seq_len, width] in place by the positions, or back. Angles and their sines are computed

@@ -57,6 +57,7 @@ class DryOps final : public Ops {
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream&) override {
     log_.Record(op_check::ResidualAdd(y, residual));
   }
+  void Scale(const Tensor& y, double factor, Stream&) override { log_.Record(op_check::Scale(y, factor)); }
   void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                          Stream&) override {
     log_.Record(op_check::ActivationForward(activation, x, bias, y));
@@ -65,28 +66,58 @@ class DryOps final : public Ops {
                           Stream&) override {
     log_.Record(op_check::ActivationBackward(activation, x, dy, dx));
   }
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool,
-            Stream&) override {
-    log_.Record(op_check::Rope(qkv, heads_turned, head_dim, theta));
+  void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
+                       const Tensor& gamma_k, double, const Tensor& raw, const Tensor& rstd,
+                       Stream&) override {
+    log_.Record(op_check::HeadNormForward(qkv, heads, kv_heads, gamma_q, gamma_k, raw, rstd));
   }
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace, Stream&) override {
-    log_.Record(op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace));
+  void HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate, Stream&) override {
+    log_.Record(op_check::HeadNormBackward(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, dgamma_q,
+                                           dgamma_k, accumulate));
   }
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
-                         Stream&) override {
-    log_.Record(op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace));
+  void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                 Stream&) override {
+    log_.Record(op_check::QkSquares(qkv, heads, kv_heads, sums));
   }
-  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out, Stream&) override {
-    log_.Record(op_check::UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out));
+  void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                     const Tensor& gamma_q, const Tensor& gamma_k, double, const Tensor& raw,
+                     const Tensor& rstd, Stream&) override {
+    log_.Record(op_check::QkNormForward(qkv, heads, kv_heads, ranks, gamma_q, gamma_k, raw, rstd));
   }
-  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores, Stream&) override {
-    log_.Record(
-        op_check::UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores));
+  void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                  Stream&) override {
+    log_.Record(op_check::QkProducts(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, products));
+  }
+  void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                      Stream&) override {
+    log_.Record(op_check::QkNormBackward(dqkv, heads, kv_heads, ranks, raw, gamma_q, gamma_k, rstd, products,
+                                         dgamma_q, dgamma_k, accumulate));
+  }
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool, Stream&) override {
+    log_.Record(op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta));
+  }
+  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream&) override {
+    log_.Record(op_check::AttentionForward(qkv, form, out, lse, workspace));
+  }
+  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
+    log_.Record(op_check::AttentionBackward(qkv, form, out, lse, dout, dqkv, workspace));
+  }
+  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out, Stream&) override {
+    log_.Record(op_check::UnfusedAttentionForward(qkv, form, probabilities, out));
+  }
+  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores, Stream&) override {
+    log_.Record(op_check::UnfusedAttentionBackward(qkv, form, probabilities, out, dout, dqkv, dscores));
   }
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t, const Tensor& out,
                         Stream&) override {

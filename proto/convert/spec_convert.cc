@@ -85,6 +85,53 @@ std::string TextOfField(const Message& message, const FieldDescriptor* field) {
   }
 }
 
+// Sets the fields that few models have, where they differ from their defaults.
+void SetFeatures(const ModelSpec& model, v1::ModelSpec& message) {
+  if (model.qk_norm != QkNorm::kNone) message.set_qk_norm(std::string(Name(model.qk_norm)));
+  if (model.norm_placement != NormPlacement::kPre)
+    message.set_norm_placement(std::string(Name(model.norm_placement)));
+  message.set_parallel_residual(model.parallel_residual);
+  message.set_shared_norm(model.shared_norm);
+  message.set_embedding_norm(model.embedding_norm);
+  if (model.partial_rotary_factor != 1) message.set_partial_rotary_factor(model.partial_rotary_factor);
+  if (model.embedding_scale != 1) message.set_embedding_scale(model.embedding_scale);
+  message.set_attention_scale(model.attention_scale);
+  if (model.residual_scale != 1) message.set_residual_scale(model.residual_scale);
+  if (model.logit_scale != 1) message.set_logit_scale(model.logit_scale);
+  message.set_attention_softcap(model.attention_softcap);
+  message.set_output_softcap(model.output_softcap);
+  message.set_sliding_window(model.sliding_window);
+  message.set_sliding_window_pattern(model.sliding_window_pattern);
+  message.set_no_rope_layer_interval(model.no_rope_layer_interval);
+}
+
+absl::Status ReadFeatures(const v1::ModelSpec& message, ModelSpec& model) {
+  if (!message.qk_norm().empty()) {
+    const auto norm = ParseQkNorm(message.qk_norm());
+    if (!norm) return UnknownInModel("qk_norm", message.qk_norm());
+    model.qk_norm = *norm;
+  }
+  if (!message.norm_placement().empty()) {
+    const auto placement = ParseNormPlacement(message.norm_placement());
+    if (!placement) return UnknownInModel("norm_placement", message.norm_placement());
+    model.norm_placement = *placement;
+  }
+  model.parallel_residual = message.parallel_residual();
+  model.shared_norm = message.shared_norm();
+  model.embedding_norm = message.embedding_norm();
+  if (message.partial_rotary_factor() != 0) model.partial_rotary_factor = message.partial_rotary_factor();
+  if (message.embedding_scale() != 0) model.embedding_scale = message.embedding_scale();
+  model.attention_scale = message.attention_scale();
+  if (message.residual_scale() != 0) model.residual_scale = message.residual_scale();
+  if (message.logit_scale() != 0) model.logit_scale = message.logit_scale();
+  model.attention_softcap = message.attention_softcap();
+  model.output_softcap = message.output_softcap();
+  model.sliding_window = message.sliding_window();
+  model.sliding_window_pattern = message.sliding_window_pattern();
+  model.no_rope_layer_interval = message.no_rope_layer_interval();
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 v1::ModelSpec ToProto(const ModelSpec& model) {
@@ -103,11 +150,18 @@ v1::ModelSpec ToProto(const ModelSpec& model) {
   message.set_norm_eps(model.norm_eps);
   message.set_position(std::string(Name(model.position)));
   message.set_rope_theta(model.rope_theta);
-  message.set_bias(model.bias);
+  if (model.qkv_bias == model.attention_out_bias && model.qkv_bias == model.mlp_bias) {
+    message.set_bias(model.qkv_bias);
+  } else {
+    message.set_qkv_bias(model.qkv_bias);
+    message.set_attention_out_bias(model.attention_out_bias);
+    message.set_mlp_bias(model.mlp_bias);
+  }
   message.set_tied_embeddings(model.tied_embeddings);
   message.set_init_std(model.init_std);
   message.set_vocab_multiple(model.vocab_multiple);
   message.set_rope_scaling(model.rope_scaling);
+  SetFeatures(model, message);
   return message;
 }
 
@@ -142,7 +196,11 @@ absl::StatusOr<ModelSpec> FromProto(const v1::ModelSpec& message) {
   if (message.rope_theta() != 0) model.rope_theta = message.rope_theta();
   if (message.init_std() != 0) model.init_std = message.init_std();
   if (message.vocab_multiple() != 0) model.vocab_multiple = message.vocab_multiple();
-  if (message.has_bias()) model.bias = message.bias();
+  if (message.has_bias()) SetBiases(model, message.bias());
+  if (message.has_qkv_bias()) model.qkv_bias = message.qkv_bias();
+  if (message.has_attention_out_bias()) model.attention_out_bias = message.attention_out_bias();
+  if (message.has_mlp_bias()) model.mlp_bias = message.mlp_bias();
+  if (absl::Status status = ReadFeatures(message, model); !status.ok()) return status;
   if (message.has_tied_embeddings()) model.tied_embeddings = message.tied_embeddings();
 
   // Sizes that FillDefaults will fill later may be zero. The completed model must be valid.

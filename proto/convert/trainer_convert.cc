@@ -47,8 +47,8 @@ v1::TrainSpec MakeTrainSpec(const ModelSpec& model, const Workload& workload, co
 
 v1::OpDesc ToProto(const OpDesc& op) {
   // Names every field, so that a new one does not compile until the message has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
-               group, group_size, dims] = op;
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi,
+               master_weights, activation, group, group_size, dims] = op;
   v1::OpDesc message;
   message.set_kind(std::string(Name(kind)));
   message.set_dtype(std::string(Name(dtype)));
@@ -56,6 +56,8 @@ v1::OpDesc ToProto(const OpDesc& op) {
   message.set_transpose_b(transpose_b);
   message.set_accumulate(accumulate);
   message.set_bias(bias);
+  message.set_alibi(alibi);
+  message.set_pairs(pairs);
   message.set_master_weights(master_weights);
   if (epilogue != Epilogue::kNone) message.set_epilogue(std::string(Name(epilogue)));
   if (HasActivation(op)) message.set_activation(std::string(Name(activation)));
@@ -109,6 +111,11 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
     return Invalid("kind", Name(op.kind),
                    "activation_forward, or matmul with epilogue activation or residual, if bias is set");
   }
+  op.pairs = message.pairs();
+  if (op.pairs < 0 || (op.pairs > 0 && !IsAttention(op.kind)))
+    return Invalid("kind", Name(op.kind), "attention if pairs is set, and pairs must not be negative");
+  op.alibi = message.alibi();
+  if (op.alibi && !IsAttention(op.kind)) return Invalid("kind", Name(op.kind), "attention if alibi is set");
   if (op.master_weights && op.kind != OpKind::kAdamW)
     return Invalid("kind", Name(op.kind), "adamw if master_weights is set");
   if (HasActivation(op)) {
@@ -122,7 +129,9 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   } else if (!message.activation().empty()) {
     return Invalid("kind", Name(op.kind), "an activation op if activation is set");
   }
-  if (message.dims_size() != DimCount(op.kind)) {
+  // Earlier versions rotated whole heads and did not say how many dims.
+  const bool rotates_all = op.kind == OpKind::kRope && message.dims_size() == DimCount(op.kind) - 1;
+  if (message.dims_size() != DimCount(op.kind) && !rotates_all) {
     return Invalid("dims", fmt::format("a list of {} sizes", message.dims_size()),
                    fmt::format("a list of {} for {}", DimCount(op.kind), Name(op.kind)));
   }
@@ -130,6 +139,7 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
     if (message.dims(i) < 1) return Invalid("dims", fmt::format("{}", message.dims(i)), "at least 1 each");
     op.dims[static_cast<std::size_t>(i)] = message.dims(i);
   }
+  if (rotates_all) op.dims[3] = op.dims[2];
   return op;
 }
 

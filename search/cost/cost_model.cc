@@ -129,14 +129,13 @@ Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
 }
 
 TimedStep CostModel::TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs) {
-  const ProgramTimer& timer =
-      timers_.Find(PipelineShape(plan, MicrobatchCount(workload_, plan), model_.tied_embeddings));
+  const ProgramTimer& timer = timers_.Find(PipelineShape(model_, plan, MicrobatchCount(workload_, plan)));
   return TimeStep(timer, costs, RanksPerCore());
 }
 
 const std::vector<double>& CostModel::WorkedSecondsOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = RanksPerCore();
-  WorkKey key{PipelineShape(plan, MicrobatchCount(workload_, plan), model_.tied_embeddings), {costs.p2p_s}};
+  WorkKey key{PipelineShape(model_, plan, MicrobatchCount(workload_, plan)), {costs.p2p_s}};
   // What follows the backwards.
   key.shape.gathers_parameters = key.shape.reduces_gradients = key.shape.sums_norm_gradients = false;
   key.shape.tied_embeddings = false;

@@ -1,5 +1,6 @@
 #include "search/cost/layer_ops.h"
 
+#include <cmath>
 #include <stdexcept>
 
 #include "search/plan/model_stages.h"
@@ -39,20 +40,21 @@ class OpLister {
     op.accumulate = accumulate;
     ops.push_back(op);
   }
-  void Matmul(Epilogue epilogue, std::int64_t m, std::int64_t n, std::int64_t k) {
+  // `bias`: whether the linear layer has one.
+  void Matmul(Epilogue epilogue, std::int64_t m, std::int64_t n, std::int64_t k, bool bias) {
     Matmul(m, n, k);
     SetEpilogue(ops.back(), epilogue);
     if (HasActivation(ops.back())) ops.back().activation = model_.activation;
-    ops.back().bias = TakesBias(ops.back()) && model_.bias;
+    ops.back().bias = TakesBias(ops.back()) && bias;
   }
   // dW[rows of dW, columns] (+)= x^T dy over T tokens, for a matrix without a bias.
   void WeightGradient(std::int64_t rows, std::int64_t columns, bool accumulate) {
     Matmul(rows, columns, s.tokens, true, false, Adds(accumulate));
   }
   // As above for a linear layer, including its bias gradient.
-  void LinearGradient(std::int64_t rows, std::int64_t columns, bool accumulate) {
-    if (model_.bias) {
-      Matmul(Epilogue::kBiasGradient, rows, columns, s.tokens);
+  void LinearGradient(std::int64_t rows, std::int64_t columns, bool accumulate, bool bias) {
+    if (bias) {
+      Matmul(Epilogue::kBiasGradient, rows, columns, s.tokens, bias);
       ops.back().accumulate = Adds(accumulate);
     } else {
       WeightGradient(rows, columns, accumulate);
@@ -72,7 +74,7 @@ class OpLister {
   void GatedActivation(OpKind kind) {
     Rows(kind, s.ffn);
     ops.back().activation = model_.activation;
-    ops.back().bias = kind == OpKind::kActivationForward && model_.bias;
+    ops.back().bias = kind == OpKind::kActivationForward && model_.mlp_bias;
   }
   // The projection into the feed-forward block and its activation, forward and backward.
   void ActivationForward() {
@@ -80,7 +82,7 @@ class OpLister {
       Matmul(s.tokens, s.fc, s.hidden);
       GatedActivation(OpKind::kActivationForward);
     } else {
-      Matmul(Epilogue::kActivation, s.tokens, s.fc, s.hidden);
+      Matmul(Epilogue::kActivation, s.tokens, s.fc, s.hidden, model_.mlp_bias);
     }
   }
   void ActivationBackward() {
@@ -88,16 +90,46 @@ class OpLister {
       Matmul(s.tokens, s.ffn, s.hidden, false, true);
       GatedActivation(OpKind::kActivationBackward);
     } else {
-      Matmul(Epilogue::kActivationGradient, s.tokens, s.ffn, s.hidden);
+      Matmul(Epilogue::kActivationGradient, s.tokens, s.ffn, s.hidden, false);
     }
+  }
+  // The norms of q and k: of each head, or of all heads, for which the tensor group sums over a token's
+  // columns.
+  void QkNorm(OpKind of_heads, OpKind sums, OpKind of_all, bool accumulate) {
+    if (model_.qk_norm == autocfg::QkNorm::kNone) return;
+    const std::array<std::int64_t, 5> dims = {s.tokens, s.heads, s.head_dim, s.kv_heads};
+    if (model_.qk_norm == autocfg::QkNorm::kFull) {
+      Add(sums, types.compute, dims);
+      TensorReduce(OpKind::kAllReduceSum, types.statistics, 2 * s.tokens);
+    }
+    Add(model_.qk_norm == autocfg::QkNorm::kFull ? of_all : of_heads, types.compute, dims);
+    ops.back().accumulate = accumulate;
+  }
+  void QkNormForward() {
+    QkNorm(OpKind::kHeadNormForward, OpKind::kQkSquares, OpKind::kQkNormForward, false);
+  }
+  void QkNormBackward(bool accumulate) {
+    QkNorm(OpKind::kHeadNormBackward, OpKind::kQkProducts, OpKind::kQkNormBackward, accumulate);
   }
   void Rope() {
     if (model_.position == Position::kRope)
-      Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim});
+      Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim, RotaryDims(model_)});
   }
   void Attention(OpKind fused, OpKind unfused) {
     Add(IsUnfused(plan_) ? unfused : fused, types.compute,
         {s.micro_batch, s.seq_len, s.heads, s.head_dim, s.kv_heads});
+    ops.back().alibi = model_.position == Position::kAlibi;
+    // Unfused attention computes all scores, and masks those outside the window.
+    if (!IsUnfused(plan_)) ops.back().pairs = MeanPairs();
+  }
+  // The pairs that fused attention computes, as the mean over the layers; 0 without a window that matters.
+  std::int64_t MeanPairs() const {
+    const std::int64_t windowed = WindowedLayers(model_);
+    if (windowed == 0 || model_.sliding_window >= s.seq_len) return 0;
+    const auto seq = static_cast<double>(s.seq_len);
+    const double all = static_cast<double>(model_.layers - windowed) * AttendedPairs(seq, 0) +
+                       static_cast<double>(windowed) * AttendedPairs(seq, model_.sliding_window);
+    return std::llround(all / static_cast<double>(model_.layers));
   }
   void AttentionForward() { Attention(OpKind::kAttentionForward, OpKind::kUnfusedAttentionForward); }
   void AttentionBackward() { Attention(OpKind::kAttentionBackward, OpKind::kUnfusedAttentionBackward); }
@@ -135,10 +167,10 @@ class OpLister {
     if (SplitsSequence(plan_)) TensorReduce(OpKind::kAllGather, types.compute, s.tokens * s.hidden);
   }
   // Projects `width` columns back into the residual stream.
-  void RowParallelForward(std::int64_t width) {
-    if (plan_.tp == 1) return Matmul(Epilogue::kResidual, s.tokens, s.hidden, width);
+  void RowParallelForward(std::int64_t width, bool bias) {
+    if (plan_.tp == 1) return Matmul(Epilogue::kResidual, s.tokens, s.hidden, width, bias);
     ReducedProduct(width, false);
-    OwnRows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd);
+    OwnRows(bias ? OpKind::kBiasResidual : OpKind::kResidualAdd);
   }
   // Whether a weight's gradient is added to that of earlier microbatches where it is computed.
   bool Adds(bool accumulate) const { return accumulate && !ShardsGradients(plan_); }
@@ -156,11 +188,12 @@ class OpLister {
   void LayerForwardHead() {
     NormForward();
     GatherHidden();
-    Matmul(model_.bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden);
+    Matmul(model_.qkv_bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden, model_.qkv_bias);
+    QkNormForward();
     Rope();
     AttentionForward();
-    RowParallelForward(s.attention);
-    NormForward();
+    RowParallelForward(s.attention, model_.attention_out_bias);
+    if (!model_.shared_norm) NormForward();
     GatherHidden();
     ActivationForward();
   }
@@ -186,7 +219,7 @@ std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& work
                                     const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   l.LayerForwardHead();
-  l.RowParallelForward(l.s.ffn);
+  l.RowParallelForward(l.s.ffn, model.mlp_bias);
   return std::move(l.ops);
 }
 
@@ -203,21 +236,26 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   l.GatherHidden();
-  l.LinearGradient(s.ffn, s.hidden, accumulate);
+  l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
   l.ActivationBackward();
+  const auto attention_out = [&] {
+    l.GatherHidden();
+    l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
+    l.Matmul(s.tokens, s.attention, s.hidden, false, true);
+  };
+  if (model.parallel_residual) attention_out();
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.fc, accumulate);
+  l.LinearGradient(s.hidden, s.fc, accumulate, model.mlp_bias);
   l.ReducedProduct(s.fc, true);
   l.NormBackward(accumulate);
-  l.GatherHidden();
-  l.LinearGradient(s.attention, s.hidden, accumulate);
-  l.Matmul(s.tokens, s.attention, s.hidden, false, true);
+  if (!model.parallel_residual) attention_out();
   l.AttentionBackward();
   l.Rope();
+  l.QkNormBackward(accumulate);
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.qkv, accumulate);
+  l.LinearGradient(s.hidden, s.qkv, accumulate, model.qkv_bias);
   l.ReducedProduct(s.qkv, true);
-  l.NormBackward(accumulate);
+  l.NormBackward(accumulate || model.shared_norm);
   return std::move(l.ops);
 }
 
@@ -227,15 +265,22 @@ std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload
   const LocalDims& s = l.s;
   l.GatherHidden();
   l.ActivationBackward();
+  const auto attention_out = [&] {
+    l.GatherHidden();
+    l.Matmul(s.tokens, s.attention, s.hidden, false, true);
+  };
+  if (model.parallel_residual) attention_out();
   l.ReducedProduct(s.fc, true);
   l.NormBackward(accumulate);
-  l.OwnRows(OpKind::kResidualAdd);
-  l.GatherHidden();
-  l.Matmul(s.tokens, s.attention, s.hidden, false, true);
+  if (!model.parallel_residual) {
+    l.OwnRows(OpKind::kResidualAdd);
+    attention_out();
+  }
   l.AttentionBackward();
   l.Rope();
+  l.QkNormBackward(accumulate);
   l.ReducedProduct(s.qkv, true);
-  l.NormBackward(accumulate);
+  l.NormBackward(accumulate || model.shared_norm);
   l.OwnRows(OpKind::kResidualAdd);
   return std::move(l.ops);
 }
@@ -245,13 +290,13 @@ std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workloa
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   l.GatherHidden();
-  l.LinearGradient(s.ffn, s.hidden, accumulate);
+  l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.fc, accumulate);
+  l.LinearGradient(s.hidden, s.fc, accumulate, model.mlp_bias);
   l.GatherHidden();
-  l.LinearGradient(s.attention, s.hidden, accumulate);
+  l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.qkv, accumulate);
+  l.LinearGradient(s.hidden, s.qkv, accumulate, model.qkv_bias);
   return std::move(l.ops);
 }
 
@@ -260,13 +305,17 @@ std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& 
   OpLister l(model, workload, plan);
   l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ReduceHidden();
+  if (model.embedding_scale != 1) l.OwnRows(OpKind::kScale);
+  if (model.embedding_norm && model.position != Position::kLearned) l.NormForward();
   return std::move(l.ops);
 }
 
 std::vector<OpDesc> PositionForwardOps(const ModelSpec& model, const Workload& workload,
                                        const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
-  if (model.position == Position::kLearned) l.OwnRows(OpKind::kPositionForward);
+  if (model.position != Position::kLearned) return {};
+  l.OwnRows(OpKind::kPositionForward);
+  if (model.embedding_norm) l.NormForward();
   return std::move(l.ops);
 }
 
@@ -274,6 +323,7 @@ std::vector<OpDesc> PositionBackwardOps(const ModelSpec& model, const Workload& 
                                         const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   if (model.position != Position::kLearned) return {};
+  if (model.embedding_norm) l.NormBackward(accumulate);
   l.GatherHidden();
   l.Rows(OpKind::kPositionBackward, l.s.hidden);
   l.ops.back().accumulate = l.Adds(accumulate);
@@ -283,7 +333,11 @@ std::vector<OpDesc> PositionBackwardOps(const ModelSpec& model, const Workload& 
 std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
                                          const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
-  if (model.position != Position::kLearned) l.GatherHidden();
+  if (model.position != Position::kLearned) {
+    if (model.embedding_norm) l.NormBackward(accumulate);
+    l.GatherHidden();
+  }
+  if (model.embedding_scale != 1) l.Rows(OpKind::kScale, l.s.hidden);
   l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ops.back().accumulate = l.Adds(accumulate) || EmbeddingAddsToHead(model, plan);
   return std::move(l.ops);
@@ -294,8 +348,10 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   l.NormForward();
+  if (model.logit_scale != 1) l.OwnRows(OpKind::kScale);
   l.GatherHidden();
   l.Matmul(s.tokens, s.vocab, s.hidden, false, true);
+  if (model.output_softcap != 0) l.Rows(OpKind::kScale, s.vocab);  // x = c tanh(x / c), in place
   if (plan.tp == 1) {
     l.Rows(OpKind::kCrossEntropy, s.vocab);
     return std::move(l.ops);
@@ -313,9 +369,11 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
   if (plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
+  if (model.output_softcap != 0) l.Rows(OpKind::kResidualAdd, s.vocab);  // dx *= 1 - (x / c)^2
   l.GatherHidden();
   l.WeightGradient(s.vocab, s.hidden, accumulate);
   l.ReducedProduct(s.vocab, false);
+  if (model.logit_scale != 1) l.OwnRows(OpKind::kScale);
   l.NormBackward(accumulate);
   return std::move(l.ops);
 }

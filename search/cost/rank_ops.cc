@@ -6,6 +6,7 @@
 #include "search/cost/unit_ops.h"
 #include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
+#include "search/schedule/compute_order.h"
 #include "search/shapes/local_dims.h"
 
 namespace autocfg {
@@ -21,12 +22,17 @@ class Lister {
         place_(PlaceOf(plan, pipeline_rank)),
         types_(workload.precision),
         dims_(LocalDimsOf(model, workload, plan)),
+        sums_norms_(SumsNormGradients(model, plan)),
+        splits_qk_norm_(model.qk_norm == QkNorm::kFull),
         units_(UnitsOf(dims_, model, plan, place_, RankLayers(model, plan, pipeline_rank))) {}
 
   std::vector<RepeatedOp> NormGradients() const {
-    if (!SplitsSequence(plan_)) return {};
-    return {{CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp,
-                             units_.norms)}};
+    if (!sums_norms_) return {};
+    // With norms over all heads, those of q and k are split like the heads, and not summed.
+    const std::int64_t summed = !SplitsSequence(plan_) ? units_.own_head_norms
+                                : splits_qk_norm_      ? units_.norms - units_.own_head_norms
+                                                       : units_.norms;
+    return {{CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp, summed)}};
   }
 
   // What is not reduced in the computes: of all units, or of the norms alone.
@@ -84,6 +90,7 @@ class Lister {
   RankPlace place_;
   const Precision& types_;
   LocalDims dims_;
+  bool sums_norms_, splits_qk_norm_;
   RankUnits units_;
 };
 

@@ -1,222 +1,106 @@
 #include "search/import/hugging_face.h"
 
-#include <optional>
-#include <string>
+#include <algorithm>
+#include <array>
 #include <string_view>
-#include <utility>
 
-#include "base/json_reader.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "search/import/config_reader.h"
+#include "search/import/model_families.h"
 
 namespace autocfg {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kSubject = "model";
-constexpr std::string_view kFile = "config.json";
 constexpr std::size_t kMaxFields = 1000;
 
-absl::Status NotYet(std::string_view field, const Json& value, std::string_view instead) {
-  return base::Unimplemented(kSubject, fmt::format("{}: {} = {} is not supported yet; {}", kFile, field,
-                                                   base::Printable(value.dump()), instead));
+// Types of mixtures of experts. Most also have a field that says how many experts there are.
+constexpr std::array<std::string_view, 16> kExpertTypes = {
+    "mixtral",     "qwen2_moe", "qwen3_moe",  "deepseek_v2",
+    "deepseek_v3", "olmoe",     "granitemoe", "dbrx",
+    "phimoe",      "minimax",   "gpt_oss",    "jetmoe",
+    "arctic",      "grok-1",    "nllb-moe",   "switch_transformers"};
+// Objects that may hold the fields of the language model.
+constexpr std::array<std::string_view, 3> kInnerConfigs = {"text_config", "ffn_config", "llm_config"};
+
+absl::Status ExpertsNotYet(std::string_view field, const Json& value) {
+  return base::Unimplemented(
+      "model",
+      fmt::format("config.json: {} = {} says that this is a mixture of experts, which is not supported yet; "
+                  "use a dense model",
+                  field, base::Printable(value.dump())));
 }
 
-absl::Status Contradiction(std::string_view problem) {
-  return base::InvalidArgument(kSubject, fmt::format("{}: {}", kFile, problem));
-}
-
-// Reads the fields of a configuration. A null value counts as absent, as in Python.
-class ConfigReader {
- public:
-  explicit ConfigReader(const Json& json) : json_(WithoutNulls(json)), fields_(kSubject, json_, kFile) {}
-
-  void Size(std::string_view name, std::int64_t& value) { fields_.Size(name, value); }
-  void Number(std::string_view name, double& value) { fields_.Number(name, value); }
-  void Bool(std::string_view name, bool& value) { fields_.Bool(name, value); }
-  void Require(std::string_view name) { fields_.Require(name); }
-  const Json* Find(std::string_view name) { return fields_.Find(name); }
-
-  // Requires a field, if present, to have the only value that the engine computes.
-  void Only(std::string_view name, const Json& wanted, std::string_view instead) {
-    const Json* value = fields_.Find(name);
-    if (value != nullptr && *value != wanted) fields_.Fail(NotYet(name, *value, instead));
+// Refuses a mixture of experts: by its type, or by a number of experts above 1.
+absl::Status CheckDense(const Json& json, const std::string& path) {
+  if (const auto type = json.find("model_type"); type != json.end() && type->is_string()) {
+    const auto& name = type->get_ref<const std::string&>();
+    if (name.ends_with("_moe") ||
+        std::find(kExpertTypes.begin(), kExpertTypes.end(), name) != kExpertTypes.end())
+      return ExpertsNotYet(path + "model_type", *type);
   }
-
-  // Rejects mixtures of experts and attention to a part of the sequence. Read after max_seq_len.
-  void DenseWithFullAttention(std::int64_t max_seq_len) {
-    for (const std::string_view name : {"num_local_experts", "num_experts", "n_routed_experts"}) {
-      const Json* experts = fields_.Find(name);
-      if (experts != nullptr && !(experts->is_number() && experts->get<double>() <= 1))
-        fields_.Fail(
-            NotYet(name, *experts, "use a dense model, or remove it to have the model without experts"));
-    }
-    const Json* window = fields_.Find("sliding_window");
-    const Json* used = fields_.Find("use_sliding_window");
-    if (window == nullptr || (used != nullptr && *used == false)) return;
-    if (!window->is_number() || window->get<double>() < static_cast<double>(max_seq_len)) {
-      fields_.Fail(
-          NotYet("sliding_window", *window,
-                 "remove it, or give at least max_position_embeddings, to attend to the whole sequence"));
-    }
+  for (const auto& [key, value] : json.items()) {
+    if (key.find("experts") == std::string::npos || value.is_null() || value.is_boolean()) continue;
+    if (!(value.is_number() && value.get<double>() <= 1))
+      return ExpertsNotYet(path + base::Printable(key), value);
   }
-
-  // Reads an activation function by its name in transformers.
-  void Function(std::string_view name, bool gated, Activation& activation) {
-    std::string text;
-    fields_.String(name, text);
-    if (text.empty()) return;
-    struct Known {
-      std::string_view name;
-      bool gated;
-      Activation activation;
-    };
-    for (const Known& known :
-         {Known{"gelu_new", false, Activation::kGelu}, Known{"gelu_pytorch_tanh", false, Activation::kGelu},
-          Known{"gelu", false, Activation::kGeluErf}, Known{"relu", false, Activation::kRelu},
-          Known{"silu", true, Activation::kSwiGlu}, Known{"swish", true, Activation::kSwiGlu},
-          Known{"gelu_new", true, Activation::kGeGlu},
-          Known{"gelu_pytorch_tanh", true, Activation::kGeGlu}}) {
-      if (known.name == text && known.gated == gated) {
-        activation = known.activation;
-        return;
-      }
-    }
-    fields_.Fail(NotYet(
-        name, text,
-        gated ? "use silu, gelu_new or gelu_pytorch_tanh" : "use gelu_new, gelu_pytorch_tanh, gelu or relu"));
-  }
-
-  // Returns the first error. Unknown fields are ignored.
-  absl::Status Finish() {
-    for (const auto& [key, value] : json_.items()) fields_.Find(key);
-    return fields_.Finish();
-  }
-
- private:
-  static Json WithoutNulls(const Json& json) {
-    Json given = Json::object();
-    for (const auto& [key, value] : json.items()) {
-      if (!value.is_null()) given[key] = value;
-    }
-    return given;
-  }
-
-  Json json_;
-  base::FieldReader fields_;
-};
-
-// Older files use n_ctx, which meant the same as n_positions.
-absl::StatusOr<ModelSpec> ImportGpt2(const Json& json) {
-  ModelSpec model{.activation = Activation::kGelu};
-  ConfigReader reader(json);
-  for (const std::string_view name : {"n_layer", "n_embd", "n_head", "vocab_size"}) reader.Require(name);
-  reader.Size("n_layer", model.layers);
-  reader.Size("n_embd", model.hidden);
-  reader.Size("n_head", model.heads);
-  reader.Size("n_inner", model.ffn_hidden);
-  reader.Size("vocab_size", model.vocab);
-  model.max_seq_len = 1024;
-  reader.Size("n_positions", model.max_seq_len);
-  reader.Function("activation_function", false, model.activation);
-  reader.Number("layer_norm_epsilon", model.norm_eps);
-  reader.Number("initializer_range", model.init_std);
-  reader.Bool("tie_word_embeddings", model.tied_embeddings);
-  reader.Only("scale_attn_weights", true, "use true");
-  reader.Only("scale_attn_by_inverse_layer_idx", false, "use false");
-  reader.Only("add_cross_attention", false, "use false");
-  if (absl::Status status = reader.Finish(); !status.ok()) return status;
-  return model;
-}
-
-// Newer files store rope_theta in rope_parameters.
-absl::Status ReadRope(ConfigReader& reader, ModelSpec& model) {
-  reader.Number("rope_theta", model.rope_theta);
-  for (const std::string_view name : {"rope_scaling", "rope_parameters"}) {
-    const Json* rope = reader.Find(name);
-    if (rope == nullptr) continue;
-    if (!rope->is_object()) return Contradiction(fmt::format("{} must be an object", name));
-    // Keeps only the name of a known scaling: its other fields change frequencies, which only training needs.
-    for (const char* key : {"rope_type", "type"}) {
-      const auto type = rope->find(key);
-      if (type != rope->end() && type->is_string() && IsRopeScaling(type->get_ref<const std::string&>())) {
-        model.rope_scaling = type->get<std::string>();
-      }
-    }
-    for (const auto& [key, value] : rope->items()) {
-      if (key == "rope_theta" && value.is_number() && value.get<double>() > 0) {
-        model.rope_theta = value.get<double>();
-      } else if (((key == "rope_type" || key == "type") && value == "default") ||
-                 (key == "partial_rotary_factor" && value == 1.0)) {
-        continue;
-      } else if (key == "partial_rotary_factor") {
-        return NotYet(fmt::format("{}.{}", name, key), value, "use 1, which rotates whole heads");
-      } else if (model.rope_scaling.empty()) {
-        return NotYet(fmt::format("{}.{}", name, base::Printable(key)), value,
-                      "remove it to train with the frequencies of rope_theta alone");
-      }
-    }
+  for (const std::string_view inner : kInnerConfigs) {
+    const auto found = json.find(std::string(inner));
+    if (found == json.end() || !found->is_object()) continue;
+    if (absl::Status status = CheckDense(*found, fmt::format("{}{}.", path, inner)); !status.ok())
+      return status;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ModelSpec> ImportLlama(const Json& json) {
-  ModelSpec model{.activation = Activation::kSwiGlu,
-                  .norm = Norm::kRmsNorm,
-                  .norm_eps = 1e-6,
-                  .position = Position::kRope,
-                  .bias = false,
-                  .tied_embeddings = false};
-  ConfigReader reader(json);
-  for (const std::string_view name :
-       {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"}) {
-    reader.Require(name);
-  }
-  reader.Size("num_hidden_layers", model.layers);
-  reader.Size("hidden_size", model.hidden);
-  reader.Size("num_attention_heads", model.heads);
-  reader.Size("num_key_value_heads", model.kv_heads);
-  reader.Size("head_dim", model.head_dim);
-  reader.Size("intermediate_size", model.ffn_hidden);
-  reader.Size("vocab_size", model.vocab);
-  model.max_seq_len = 2048;
-  reader.Size("max_position_embeddings", model.max_seq_len);
-  reader.Function("hidden_act", true, model.activation);
-  reader.Number("rms_norm_eps", model.norm_eps);
-  reader.Number("initializer_range", model.init_std);
-  reader.Bool("tie_word_embeddings", model.tied_embeddings);
-  bool attention_bias = false;
-  bool mlp_bias = false;
-  reader.Bool("attention_bias", attention_bias);
-  reader.Bool("mlp_bias", mlp_bias);
-  reader.Only("partial_rotary_factor", 1.0, "use 1, which rotates whole heads");
-  reader.DenseWithFullAttention(model.max_seq_len);
-  const absl::Status rope = ReadRope(reader, model);
-  if (absl::Status status = reader.Finish(); !status.ok()) return status;
-  if (!rope.ok()) return rope;
-  if (attention_bias != mlp_bias) {
-    return NotYet(attention_bias ? "attention_bias" : "mlp_bias", true,
-                  "set attention_bias and mlp_bias alike");
-  }
-  model.bias = attention_bias;
-  return model;
+std::string FamilyTypes() {
+  std::vector<std::string> types;
+  for (const ModelFamily& family : ModelFamilies()) types.emplace_back(family.type);
+  return base::ChoiceText(types);
 }
 
-// Accepts the heads that the engine's models have: next-token logits.
-absl::Status CheckArchitectures(const Json& json) {
+// Accepts the head of the type's language model: next-token logits.
+absl::Status CheckArchitectures(const Json& json, const ModelFamily& family) {
   const auto found = json.find("architectures");
   if (found == json.end() || found->is_null()) return absl::OkStatus();
-  if (!found->is_array()) return Contradiction("architectures must be a list of names");
+  const auto is_name = [](const Json& name) { return name.is_string(); };
+  if (!found->is_array() || !std::all_of(found->begin(), found->end(), is_name))
+    return ConfigContradiction("architectures must be a list of names");
   for (const Json& name : *found) {
-    if (!name.is_string()) return Contradiction("architectures must be a list of names");
-    if (name != "GPT2LMHeadModel" && name != "LlamaForCausalLM")
-      return NotYet("architectures", name,
-                    "use GPT2LMHeadModel or LlamaForCausalLM, a language model that predicts the next token");
+    if (name != family.architecture) {
+      return ConfigNotYet(
+          "architectures", name,
+          fmt::format("use {}, a language model that predicts the next token", family.architecture));
+    }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckNotQuantized(const Json& json) {
+  const auto quantized = json.find("quantization_config");
+  if (quantized == json.end() || quantized->is_null()) return absl::OkStatus();
+  return ConfigNotYet("quantization_config", *quantized, "remove it to train in the precision asked for");
+}
+
+// Returns the object that describes the language model: the file, or its text_config.
+absl::StatusOr<const Json*> TextPart(const Json& json, const ModelFamily& family) {
+  if (family.text_type.empty()) return &json;
+  const auto text = json.find("text_config");
+  if (text == json.end() || !text->is_object()) {
+    return ConfigContradiction(
+        fmt::format("text_config is missing; model_type {} needs it, with the fields of {}", family.type,
+                    family.text_type));
+  }
+  const auto type = text->find("model_type");
+  if (type != text->end() && *type != family.text_type) {
+    return ConfigNotYet("text_config.model_type", *type, fmt::format("use {}", family.text_type));
+  }
+  if (absl::Status status = CheckNotQuantized(*text); !status.ok()) return status;
+  return &*text;
 }
 
 }  // namespace
@@ -229,32 +113,37 @@ bool IsHuggingFaceConfig(const Json& json) {
          (json.contains("architectures") || json.contains("num_hidden_layers") || json.contains("n_layer"));
 }
 
-absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json) {
-  if (!json.is_object()) return Contradiction("it must be a JSON object");
+absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json, std::vector<std::string>* notes) {
+  if (!json.is_object()) return ConfigContradiction("it must be a JSON object");
+  if (absl::Status status = CheckDense(json, ""); !status.ok()) return status;
   if (json.size() > kMaxFields)
-    return Contradiction(fmt::format("it has {} fields; at most {} are read", json.size(), kMaxFields));
-  if (const auto quantized = json.find("quantization_config");
-      quantized != json.end() && !quantized->is_null()) {
-    return NotYet("quantization_config", *quantized, "remove it to train in the precision asked for");
-  }
+    return ConfigContradiction(fmt::format("it has {} fields; at most {} are read", json.size(), kMaxFields));
+  if (absl::Status status = CheckNotQuantized(json); !status.ok()) return status;
   const auto type = json.find("model_type");
-  if (type == json.end()) return Contradiction("model_type is missing; give gpt2 or llama");
-  if (!type->is_string()) return Contradiction("model_type must be a string, such as gpt2 or llama");
-  absl::StatusOr<ModelSpec> model;
-  if (*type == "gpt2") {
-    model = ImportGpt2(json);
-  } else if (*type == "llama") {
-    model = ImportLlama(json);
-  } else {
-    return NotYet("model_type", *type, "use gpt2 or llama, or describe the model in a file of our own");
+  if (type == json.end())
+    return ConfigContradiction(fmt::format("model_type is missing; give {}", FamilyTypes()));
+  if (!type->is_string())
+    return ConfigContradiction(fmt::format("model_type is {}; it must be a string, such as gpt2 or llama",
+                                           base::Printable(type->dump())));
+  const ModelFamily* family = FindFamily(type->get_ref<const std::string&>());
+  if (family == nullptr) {
+    return ConfigNotYet("model_type", *type,
+                        fmt::format("use {}, or describe the model in a file of our own", FamilyTypes()));
   }
-  if (!model.ok()) return model.status();
-  if (absl::Status status = CheckArchitectures(json); !status.ok()) return status;
+  const absl::StatusOr<const Json*> text = TextPart(json, *family);
+  if (!text.ok()) return text.status();
+  ConfigReader reader(**text);
+  ModelSpec model;
+  family->read(reader, model);
+  if (absl::Status status = reader.Finish(); !status.ok()) return status;
+  if (absl::Status status = CheckArchitectures(json, *family); !status.ok()) return status;
   if (const auto name = json.find("_name_or_path"); name != json.end() && name->is_string())
-    model->name = name->get<std::string>();
-  if (model->name.empty()) model->name = type->get<std::string>();
-  FillDefaults(*model);
-  if (absl::Status status = Validate(*model); !status.ok()) return status;
+    model.name = name->get<std::string>();
+  if (model.name.empty()) model.name = type->get<std::string>();
+  FillDefaults(model);
+  if (absl::Status status = Validate(model); !status.ok()) return status;
+  if (notes != nullptr && !family->text_type.empty())
+    notes->push_back(fmt::format("of the {} in config.json the text part alone is taken", family->type));
   return model;
 }
 

@@ -1,6 +1,9 @@
-// Converts a Hugging Face config.json to a ModelSpec, for the supported model types gpt2 and llama. Pure
-// functions, thread-safe.
+// Converts a Hugging Face config.json to a ModelSpec, for the model types of model_families.h. Pure functions,
+// thread-safe.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
@@ -14,12 +17,13 @@ bool IsHuggingFaceConfig(const nlohmann::ordered_json& json);
 
 // Imports a configuration. Missing fields take the defaults of the model type's configuration class in
 // transformers. Fields that do not change a training step (dropout, token ids, generation, initialisation of
-// other parts) are ignored, as are unknown fields, which these files often have.
+// other parts) are ignored, as are unknown fields, which these files often have. Of a model of several
+// modalities the text part alone is taken, which `notes` says.
 //
 // InvalidArgument names a field that is wrong or contradicts another. Unimplemented names a field whose
-// computation "is not supported yet": another model_type, architectures with another head, partially rotated
-// heads, an unknown rope_scaling, another activation, biases of only some linear layers. A known rope_scaling
-// is kept by name: it can be predicted, but the engine does not run it (CheckEngineSupports).
-absl::StatusOr<ModelSpec> ImportHuggingFace(const nlohmann::ordered_json& json);
+// computation "is not supported yet": another model_type, architectures with another head, an unknown
+// rope_scaling, another activation. A mixture of experts is refused as such, whatever else the file holds.
+absl::StatusOr<ModelSpec> ImportHuggingFace(const nlohmann::ordered_json& json,
+                                            std::vector<std::string>* notes = nullptr);
 
 }  // namespace autocfg

@@ -20,9 +20,16 @@ KindFacts FactsOf(OpKind kind) {
     case OpKind::kRmsNormBackward: return {"rms_norm_backward", 2};
     case OpKind::kBiasResidual: return {"bias_residual", 2};
     case OpKind::kResidualAdd: return {"residual_add", 2};
+    case OpKind::kScale: return {"scale", 2};
     case OpKind::kActivationForward: return {"activation_forward", 2};
     case OpKind::kActivationBackward: return {"activation_backward", 2};
-    case OpKind::kRope: return {"rope", 3};
+    case OpKind::kHeadNormForward: return {"head_norm_forward", 4};
+    case OpKind::kHeadNormBackward: return {"head_norm_backward", 4};
+    case OpKind::kQkSquares: return {"qk_squares", 4};
+    case OpKind::kQkNormForward: return {"qk_norm_forward", 4};
+    case OpKind::kQkProducts: return {"qk_products", 4};
+    case OpKind::kQkNormBackward: return {"qk_norm_backward", 4};
+    case OpKind::kRope: return {"rope", 4};
     case OpKind::kAttentionForward: return {"attention_forward", 5};
     case OpKind::kAttentionBackward: return {"attention_backward", 5};
     case OpKind::kUnfusedAttentionForward: return {"unfused_attention_forward", 5};
@@ -88,11 +95,23 @@ double MinElements(const OpDesc& op) {
     // dy, x, dx; weight, one gradient; rstd.
     case OpKind::kRmsNormBackward: return 3 * a * b + (1 + sum) * b + a;
     case OpKind::kResidualAdd: return 3 * a * b;
+    case OpKind::kScale: return 2 * a * b;
     // A bias also writes x.
     case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);
     // x, dy; dx.
     case OpKind::kActivationBackward: return (2 * wide + 1) * a * b;
-    case OpKind::kRope: return 2 * a * b * c;
+    // q and k, read and written, and kept; two weights; rstd.
+    case OpKind::kHeadNormForward: return 3 * a * (b + d) * c + 2 * c + a * (b + d);
+    // Their gradients, read and written, and q and k; two weights, two gradients; rstd.
+    case OpKind::kHeadNormBackward: return 3 * a * (b + d) * c + (2 + 2 * sum) * c + a * (b + d);
+    case OpKind::kQkSquares: return a * (b + d) * c + 2 * a;
+    // q and k, read and written, and kept; weights; sums in, rstd out.
+    case OpKind::kQkNormForward: return (3 * a + 1) * (b + d) * c + 4 * a;
+    // The gradient, q and k; weights; rstd, sums.
+    case OpKind::kQkProducts: return (2 * a + 1) * (b + d) * c + 4 * a;
+    // The gradient, read and written, q and k; weights and their gradients; rstd, sums.
+    case OpKind::kQkNormBackward: return (3 * a + 1 + sum) * (b + d) * c + 4 * a;
+    case OpKind::kRope: return 2 * a * b * d;
     case OpKind::kAttentionForward: return 2 * a * b * (c + g) * d + a * b * c;  // q, k, v, out; log-sum-exp
     case OpKind::kAttentionBackward:
       return 4 * a * b * (c + g) * d + a * b * c;  // q, k, v, out and their gradients
@@ -189,14 +208,16 @@ CommPattern PatternOf(OpKind kind) { return FactsOf(kind).pattern; }
 
 std::string ToString(const OpDesc& op) {
   // Names every field, so that a new one does not compile until the text has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
-               group, group_size, dims] = op;
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi,
+               master_weights, activation, group, group_size, dims] = op;
   std::string text = fmt::format("{} {}", Name(kind), Name(dtype));
   if (kind == OpKind::kMatmul) text += fmt::format(" {}{}", transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
   if (accumulate) text += " acc";
   if (epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(epilogue));
   if (HasActivation(op)) text += fmt::format(" {}", Name(activation));
   if (bias) text += " bias";
+  if (pairs != 0) text += fmt::format(" pairs={}", pairs);
+  if (alibi) text += " alibi";
   if (master_weights) text += " master";
   if (group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(group), group_size);
   for (int i = 0; i < DimCount(kind); ++i) {
@@ -207,6 +228,11 @@ std::string ToString(const OpDesc& op) {
 
 double Flops(const OpDesc& op) {
   const auto dim = [&op](std::size_t i) { return static_cast<double>(op.dims[i]); };
+  if (op.pairs != 0) {
+    OpDesc causal = op;
+    causal.pairs = 0;
+    return Flops(causal) * static_cast<double>(op.pairs) / (dim(1) * (dim(1) + 1) / 2);
+  }
   switch (op.kind) {
     case OpKind::kMatmul: return 2 * dim(0) * dim(1) * dim(2);
     case OpKind::kUnfusedAttentionForward:
@@ -219,8 +245,15 @@ double Flops(const OpDesc& op) {
     case OpKind::kRmsNormBackward:
     case OpKind::kBiasResidual:
     case OpKind::kResidualAdd:
+    case OpKind::kScale:
     case OpKind::kActivationForward:
     case OpKind::kActivationBackward:
+    case OpKind::kHeadNormForward:
+    case OpKind::kHeadNormBackward:
+    case OpKind::kQkSquares:
+    case OpKind::kQkNormForward:
+    case OpKind::kQkProducts:
+    case OpKind::kQkNormBackward:
     case OpKind::kRope:
     case OpKind::kEmbeddingForward:
     case OpKind::kEmbeddingBackward:
@@ -253,8 +286,8 @@ double MinBytes(const OpDesc& op) {
 
 std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
   // Names every field, so that a new one does not compile until the hash has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, master_weights, activation,
-               group, group_size, dims] = op;
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi,
+               master_weights, activation, group, group_size, dims] = op;
   std::uint64_t hash = 0x9e3779b97f4a7c15u;
   const auto mix = [&hash](std::uint64_t value) {
     hash ^= value;
@@ -266,8 +299,10 @@ std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
       static_cast<std::uint64_t>(transpose_b) << 17 | static_cast<std::uint64_t>(accumulate) << 18 |
       static_cast<std::uint64_t>(bias) << 19 | static_cast<std::uint64_t>(master_weights) << 20 |
       static_cast<std::uint64_t>(activation) << 21 | static_cast<std::uint64_t>(group) << 24 |
+      static_cast<std::uint64_t>(alibi) << 28 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(group_size)) << 32);
   for (std::int64_t dim : dims) mix(static_cast<std::uint64_t>(dim));
+  mix(static_cast<std::uint64_t>(pairs));
   return static_cast<std::size_t>(hash);
 }
 

@@ -7,9 +7,10 @@
 //   kMatmul                              {m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n], plus the
 //                                        epilogue's result
 //   k{LayerNorm,RmsNorm}{Forward,Backward}  {T, H}
-//   kBiasResidual, kResidualAdd, kPosition{Forward,Backward}   {T, width}
+//   kBiasResidual, kResidualAdd, kScale, kPosition{Forward,Backward}   {T, width}
 //   kActivation{Forward,Backward}        {T, F}: F is the width of the result; a gated input is 2F wide
-//   kRope                                {T, rotated heads, D}
+//   kHeadNorm{Forward,Backward}, kQk{Squares,NormForward,Products,NormBackward}   {T, N, D, G}
+//   kRope                                {T, rotated heads, D, r}: r of each head's D dims are rotated
 //   k{,Unfused}Attention{Forward,Backward}  {micro_batch, S, N, D, G}
 //   kEmbedding{Forward,Backward}         {T, H, V}
 //   kCrossEntropy{,Forward,Backward}     {T, V};   kCrossEntropy{Rescale,Loss} {T}
@@ -42,9 +43,16 @@ enum class OpKind : std::uint8_t {
   kRmsNormBackward,
   kBiasResidual,        // y += b + residual
   kResidualAdd,         // y += residual
+  kScale,               // y *= a number
   kActivationForward,   // x += b if there is a bias; y = f(gate) * up
   kActivationBackward,  // dx = the gradient with respect to x
-  kRope,                // rotary embedding, or its inverse
+  kHeadNormForward,     // RMS norms of the queries and keys of each head
+  kHeadNormBackward,
+  kQkSquares,  // this and the next three: RMS norms of all queries and of all keys of a token, in steps
+  kQkNormForward,
+  kQkProducts,
+  kQkNormBackward,
+  kRope,  // rotary embedding, or its inverse
   kAttentionForward,
   kAttentionBackward,
   kUnfusedAttentionForward,  // unfused kernels, which store the scores
@@ -109,6 +117,10 @@ struct OpDesc {
   bool accumulate = false;              // only if TakesAccumulate: += rather than =
   Epilogue epilogue = Epilogue::kNone;  // kMatmul only
   bool bias = false;                    // only if TakesBias: a bias is added first
+  // Attention of a model with sliding windows, which is predicted only: the pairs of a query and a key that a head
+  // computes in a sequence, as the mean over the layers; 0: all of causal attention.
+  std::int64_t pairs = 0;
+  bool alibi = false;  // only if IsAttention: the scores have a linear bias (kernels/attention_form.h)
   bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
   Activation activation = Activation::kGelu;  // if HasActivation; otherwise the default
   CommGroup group = CommGroup::kNone;
@@ -141,6 +153,11 @@ constexpr bool HasActivation(const OpDesc& op) {
   return op.kind == OpKind::kActivationForward || op.kind == OpKind::kActivationBackward ||
          op.epilogue == Epilogue::kActivation || op.epilogue == Epilogue::kActivationGradient;
 }
+// Returns true if the op is attention, fused or not.
+constexpr bool IsAttention(OpKind kind) {
+  return kind == OpKind::kAttentionForward || kind == OpKind::kAttentionBackward ||
+         kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward;
+}
 // Returns true if the op may add a bias; OpDesc::bias says whether it does.
 constexpr bool TakesBias(const OpDesc& op) {
   return op.kind == OpKind::kActivationForward || op.epilogue == Epilogue::kActivation ||
@@ -153,6 +170,8 @@ constexpr bool TakesAccumulate(const OpDesc& op) {
     case OpKind::kMatmul: return op.epilogue == Epilogue::kNone || op.epilogue == Epilogue::kBiasGradient;
     case OpKind::kLayerNormBackward:
     case OpKind::kRmsNormBackward:
+    case OpKind::kHeadNormBackward:
+    case OpKind::kQkNormBackward:
     case OpKind::kEmbeddingBackward:
     case OpKind::kPositionBackward: return true;
     default: return false;
@@ -176,7 +195,8 @@ std::string ToString(const OpDesc& op);
 
 // Returns the floating-point operations of the op: 2mnk for a matrix product; for attention 4*B*N*S*S*D
 // forward and 10*B*N*S*S*D backward (scores are computed again), 8*B*N*S*S*D if unfused, full rather than
-// causal; 0 for all other kinds. An epilogue adds none.
+// causal, and with `pairs` as much less as these are fewer than those of causal attention; 0 for all other kinds.
+// An epilogue adds none.
 double Flops(const OpDesc& op);
 
 // Returns the minimum number of bytes that the op reads and writes, with each tensor counted once, from its

@@ -6,14 +6,14 @@
 
 #include "base/subject.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 
 namespace autocfg {
 namespace {
 
 constexpr std::array<std::string_view, 2> kNorms = {"layernorm", "rmsnorm"};
-constexpr std::array<std::string_view, 5> kRopeScalings = {"linear", "dynamic", "yarn", "longrope", "llama3"};
-constexpr std::array<std::string_view, 4> kPositions = {"learned", "rope", "alibi", "none"};
+constexpr std::array<std::string_view, kPositionCount> kPositions = {"learned", "rope", "alibi", "none"};
+constexpr std::array<std::string_view, kQkNormCount> kQkNorms = {"none", "head", "full"};
+constexpr std::array<std::string_view, kNormPlacementCount> kNormPlacements = {"pre", "output", "sandwich"};
 
 template <typename Enum, std::size_t N>
 std::optional<Enum> Parse(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -33,6 +33,8 @@ constexpr std::int64_t kMaxModelSeqLen = 100'000'000;
 constexpr std::int64_t kMaxVocabMultiple = 65'536;
 constexpr double kMaxParameters = 1e15;
 constexpr std::size_t kMaxModelNameBytes = 200;
+constexpr double kMaxScale = 1e6;
+constexpr double kWholeDims = 1e-6;  // a share of dims is written with few digits: 0.33333333 of 96
 
 absl::Status Invalid(std::string_view field, std::string_view problem) {
   return base::InvalidArgument("model", fmt::format("{} {}", field, problem));
@@ -49,28 +51,112 @@ T LayerMatmulWeights(const ModelSpec& model) {
          (IsGated(model.activation) ? 3 : 2) * hidden * ffn;
 }
 
+int NormsOfALayer(const ModelSpec& model) {
+  if (model.shared_norm) return 1;
+  return model.norm_placement == NormPlacement::kSandwich ? 4 : 2;
+}
+
 template <typename T>
 T Parameters(const ModelSpec& model) {
   const T hidden = static_cast<T>(model.hidden);
+  const T head_dim = static_cast<T>(model.head_dim);
+  const T heads = static_cast<T>(model.heads);
+  const T kv_heads = static_cast<T>(model.kv_heads);
   const T norm = (HasBias(model.norm) ? 2 : 1) * hidden;
-  T layer = LayerMatmulWeights<T>(model) + 2 * norm;
-  if (model.bias) {
-    const T qkv =
-        (static_cast<T>(model.heads) + 2 * static_cast<T>(model.kv_heads)) * static_cast<T>(model.head_dim);
-    layer += qkv + 2 * hidden + (IsGated(model.activation) ? 2 : 1) * static_cast<T>(model.ffn_hidden);
-  }
+  T layer = LayerMatmulWeights<T>(model) + static_cast<T>(NormsOfALayer(model)) * norm;
+  if (model.qkv_bias) layer += (heads + 2 * kv_heads) * head_dim;
+  if (model.attention_out_bias) layer += hidden;
+  if (model.mlp_bias)
+    layer += (IsGated(model.activation) ? 2 : 1) * static_cast<T>(model.ffn_hidden) + hidden;
+  if (model.qk_norm == QkNorm::kHead) layer += 2 * head_dim;
+  if (model.qk_norm == QkNorm::kFull) layer += (heads + kv_heads) * head_dim;
   T total = static_cast<T>(model.layers) * layer + norm + static_cast<T>(model.vocab) * hidden;
   if (!model.tied_embeddings) total += static_cast<T>(model.vocab) * hidden;
   if (model.position == Position::kLearned) total += static_cast<T>(model.max_seq_len) * hidden;
+  if (model.embedding_norm) total += norm;
   return total;
+}
+
+// Returns how many of the layers are not the last of `interval` layers.
+std::int64_t NotLastOf(std::int64_t interval, std::int64_t layers) {
+  return interval == 0 ? layers : layers - layers / interval;
+}
+
+struct Bound {
+  std::string_view field;
+  std::int64_t value;
+  std::int64_t least;
+  std::int64_t most;
+};
+
+// Parts that contradict each other.
+absl::Status CheckParts(const ModelSpec& model) {
+  const auto needs_rope = [&model](std::string_view field, std::string_view value) {
+    return Invalid(field, fmt::format("is {}, but position is {}; leave it out or set position to rope",
+                                      value, Name(model.position)));
+  };
+  if (!model.rope_scaling.empty()) {
+    if (absl::Status status = CheckRopeScaling(model.rope_scaling); !status.ok()) return status;
+    if (model.position != Position::kRope) return needs_rope("rope_scaling", model.rope_scaling);
+  }
+  if (model.position == Position::kRope) {
+    const double dims = model.partial_rotary_factor * static_cast<double>(model.head_dim);
+    const std::int64_t whole = RotaryDims(model);
+    if (whole < 2 || whole > model.head_dim || whole % 2 != 0 ||
+        std::abs(dims - static_cast<double>(whole)) > kWholeDims * static_cast<double>(model.head_dim)) {
+      if (model.partial_rotary_factor == 1)
+        return Invalid("head_dim", fmt::format("is {}; rotary positions need an even one", model.head_dim));
+      return Invalid(
+          "partial_rotary_factor",
+          fmt::format("is {}, which rotates {:.6g} of the {} dims of a head; give one that rotates a "
+                      "whole and even number of them, at least 2",
+                      model.partial_rotary_factor, dims, model.head_dim));
+    }
+  } else {
+    if (model.partial_rotary_factor != 1)
+      return needs_rope("partial_rotary_factor", fmt::format("{}", model.partial_rotary_factor));
+    if (model.no_rope_layer_interval != 0)
+      return needs_rope("no_rope_layer_interval", fmt::format("{}", model.no_rope_layer_interval));
+  }
+  if (model.no_rope_layer_interval == 1)
+    return Invalid("no_rope_layer_interval",
+                   "is 1, which leaves no layer with positions; set position to none");
+  if (model.shared_norm && !model.parallel_residual) {
+    return Invalid("shared_norm",
+                   "is true, but parallel_residual is false; only parallel attention and "
+                   "feed-forward can share a norm");
+  }
+  if (model.parallel_residual && model.norm_placement != NormPlacement::kPre) {
+    return Invalid("parallel_residual",
+                   fmt::format("is true, but norm_placement is {}; set norm_placement to pre",
+                               Name(model.norm_placement)));
+  }
+  if (model.sliding_window_pattern != 0 && model.sliding_window == 0) {
+    return Invalid("sliding_window_pattern",
+                   fmt::format("is {}, but there is no sliding_window; leave it out or give the window",
+                               model.sliding_window_pattern));
+  }
+  if (model.sliding_window_pattern == 1) {
+    return Invalid("sliding_window_pattern",
+                   "is 1, which leaves no layer with the window; leave sliding_window out instead");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 std::string_view Name(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }
 std::string_view Name(Position position) { return kPositions[static_cast<std::size_t>(position)]; }
+std::string_view Name(QkNorm norm) { return kQkNorms[static_cast<std::size_t>(norm)]; }
+std::string_view Name(NormPlacement placement) {
+  return kNormPlacements[static_cast<std::size_t>(placement)];
+}
 std::optional<Norm> ParseNorm(std::string_view name) { return Parse<Norm>(kNorms, name); }
 std::optional<Position> ParsePosition(std::string_view name) { return Parse<Position>(kPositions, name); }
+std::optional<QkNorm> ParseQkNorm(std::string_view name) { return Parse<QkNorm>(kQkNorms, name); }
+std::optional<NormPlacement> ParseNormPlacement(std::string_view name) {
+  return Parse<NormPlacement>(kNormPlacements, name);
+}
 
 void FillDefaults(ModelSpec& model, std::int64_t seq_len) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
@@ -82,43 +168,73 @@ void FillDefaults(ModelSpec& model, std::int64_t seq_len) {
   if (model.max_seq_len == 0) model.max_seq_len = seq_len != 0 ? seq_len : 1024;
 }
 
+void SetBiases(ModelSpec& model, bool present) {
+  model.qkv_bias = present;
+  model.attention_out_bias = present;
+  model.mlp_bias = present;
+}
+
+std::int64_t RotaryDims(const ModelSpec& model) {
+  return std::llround(model.partial_rotary_factor * static_cast<double>(model.head_dim));
+}
+
+std::int64_t WindowedLayers(const ModelSpec& model) {
+  return model.sliding_window == 0 ? 0 : NotLastOf(model.sliding_window_pattern, model.layers);
+}
+
+std::int64_t LayersWithoutRope(const ModelSpec& model) {
+  if (model.position != Position::kRope) return 0;
+  return model.layers - NotLastOf(model.no_rope_layer_interval, model.layers);
+}
+
+double AttendedPairs(double seq_len, std::int64_t window) {
+  const double width = window == 0 ? seq_len : std::min(seq_len, static_cast<double>(window));
+  return width * seq_len - width * (width - 1) / 2;
+}
+
 absl::Status Validate(const ModelSpec& model) {
-  struct Bound {
-    std::string_view field;
-    std::int64_t value;
-    std::int64_t most;
-  };
   if (model.head_dim == 0 && model.hidden > 0 && model.heads > 0 && model.heads <= kMaxHeads &&
       model.hidden % model.heads != 0) {
     return Invalid("heads", fmt::format("= {} does not divide hidden = {}; change one or set head_dim",
                                         model.heads, model.hidden));
   }
   for (const Bound& bound :
-       {Bound{"layers", model.layers, kMaxLayers}, Bound{"hidden", model.hidden, kMaxHidden},
-        Bound{"heads", model.heads, kMaxHeads}, Bound{"kv_heads", model.kv_heads, kMaxHeads},
-        Bound{"head_dim", model.head_dim, kMaxHidden}, Bound{"ffn_hidden", model.ffn_hidden, kMaxFfnHidden},
-        Bound{"vocab", model.vocab, kMaxVocab}, Bound{"max_seq_len", model.max_seq_len, kMaxModelSeqLen},
-        Bound{"vocab_multiple", model.vocab_multiple, kMaxVocabMultiple}}) {
-    if (bound.value < 1 || bound.value > bound.most) {
-      return Invalid(bound.field, fmt::format("is {}; it must be from 1 to {}", bound.value, bound.most));
+       {Bound{"layers", model.layers, 1, kMaxLayers}, Bound{"hidden", model.hidden, 1, kMaxHidden},
+        Bound{"heads", model.heads, 1, kMaxHeads}, Bound{"kv_heads", model.kv_heads, 1, kMaxHeads},
+        Bound{"head_dim", model.head_dim, 1, kMaxHidden},
+        Bound{"ffn_hidden", model.ffn_hidden, 1, kMaxFfnHidden}, Bound{"vocab", model.vocab, 1, kMaxVocab},
+        Bound{"max_seq_len", model.max_seq_len, 1, kMaxModelSeqLen},
+        Bound{"vocab_multiple", model.vocab_multiple, 1, kMaxVocabMultiple},
+        Bound{"sliding_window", model.sliding_window, 0, kMaxModelSeqLen},
+        Bound{"sliding_window_pattern", model.sliding_window_pattern, 0, kMaxLayers},
+        Bound{"no_rope_layer_interval", model.no_rope_layer_interval, 0, kMaxLayers}}) {
+    if (bound.value < bound.least || bound.value > bound.most) {
+      return Invalid(bound.field,
+                     fmt::format("is {}; it must be from {} to {}", bound.value, bound.least, bound.most));
     }
   }
   if (model.heads % model.kv_heads != 0) {
     return Invalid("kv_heads", fmt::format("= {} does not divide heads = {}; give a divisor of heads",
                                            model.kv_heads, model.heads));
   }
-  if (model.position == Position::kRope && model.head_dim % 2 != 0) {
-    return Invalid("head_dim", fmt::format("is {}; rotary positions need an even one", model.head_dim));
-  }
   struct Range {
     std::string_view field;
     double value;
     double least;
     double most;
+    bool zero = false;  // 0 is allowed: none
   };
   for (const Range& range :
        {Range{"norm_eps", model.norm_eps, 0, 1}, Range{"rope_theta", model.rope_theta, 1, 1e12},
-        Range{"init_std", model.init_std, 0, 1}}) {
+        Range{"init_std", model.init_std, 0, 1},
+        Range{"partial_rotary_factor", model.partial_rotary_factor, 0, 1},
+        Range{"embedding_scale", model.embedding_scale, 0, kMaxScale},
+        Range{"residual_scale", model.residual_scale, 0, kMaxScale},
+        Range{"logit_scale", model.logit_scale, 0, kMaxScale},
+        Range{"attention_scale", model.attention_scale, 0, kMaxScale, true},
+        Range{"attention_softcap", model.attention_softcap, 0, kMaxScale, true},
+        Range{"output_softcap", model.output_softcap, 0, kMaxScale, true}}) {
+    if (range.zero && range.value == 0) continue;
     if (!std::isfinite(range.value) || range.value <= 0) {
       return Invalid(range.field, fmt::format("is {}; it must be a positive number", range.value));
     }
@@ -135,45 +251,11 @@ absl::Status Validate(const ModelSpec& model) {
                   [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
     return Invalid("name", "has a control character, such as a line break; leave it out");
   }
-  if (!model.rope_scaling.empty()) {
-    if (!IsRopeScaling(model.rope_scaling)) {
-      return Invalid("rope_scaling", fmt::format("is not known; it must be one of {}, or left out",
-                                                 fmt::join(kRopeScalings, ", ")));
-    }
-    if (model.position != Position::kRope) {
-      return Invalid("rope_scaling",
-                     fmt::format("is {}, but position is {}; leave it out or set position to rope",
-                                 model.rope_scaling, Name(model.position)));
-    }
-  }
+  if (absl::Status status = CheckParts(model); !status.ok()) return status;
   if (const double parameters = Parameters<double>(model); parameters > kMaxParameters) {
     return base::InvalidArgument(
         "model", fmt::format("its sizes make {:.3g} parameters; at most {:.0e} are allowed", parameters,
                              kMaxParameters));
-  }
-  return absl::OkStatus();
-}
-
-bool IsRopeScaling(std::string_view name) {
-  return std::find(kRopeScalings.begin(), kRopeScalings.end(), name) != kRopeScalings.end();
-}
-
-absl::Status CheckPredictable(const ModelSpec& model) {
-  if (model.position == Position::kAlibi) {
-    return base::Unimplemented("model", "position alibi is not supported yet; use learned, rope or none");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckEngineSupports(const ModelSpec& model) {
-  if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
-  if (!model.rope_scaling.empty()) {
-    return base::Unimplemented(
-        "model",
-        fmt::format("rope_scaling {} can be predicted, but running it is not supported yet; remove it "
-                    "to train with the "
-                    "frequencies of rope_theta alone",
-                    model.rope_scaling));
   }
   return absl::OkStatus();
 }
@@ -185,11 +267,16 @@ std::int64_t PaddedVocab(const ModelSpec& model, std::int64_t tp) {
 
 std::int64_t ParameterCount(const ModelSpec& model) { return Parameters<std::int64_t>(model); }
 
+double CountedKeys(const ModelSpec& model, double seq_len) {
+  const auto windowed = static_cast<double>(WindowedLayers(model));
+  const double full = (static_cast<double>(model.layers) - windowed) * seq_len;
+  return full + windowed * 2 * AttendedPairs(seq_len, model.sliding_window) / (seq_len + 1);
+}
+
 double ModelFlops(const ModelSpec& model, double tokens, double seq_len) {
-  const double layers = static_cast<double>(model.layers);
   const double width = static_cast<double>(model.heads) * static_cast<double>(model.head_dim);
-  const double matmuls = 6 * layers * LayerMatmulWeights<double>(model);
-  const double attention = 12 * layers * seq_len * width;
+  const double matmuls = 6 * static_cast<double>(model.layers) * LayerMatmulWeights<double>(model);
+  const double attention = 12 * CountedKeys(model, seq_len) * width;
   const double output = 6 * static_cast<double>(model.hidden) * static_cast<double>(model.vocab);
   return tokens * (matmuls + attention + output);
 }

@@ -15,6 +15,14 @@ enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };
 inline constexpr int kNormCount = static_cast<int>(Norm::kRmsNorm) + 1;
 enum class Position : std::uint8_t { kLearned, kRope, kAlibi, kNone };
 inline constexpr int kPositionCount = static_cast<int>(Position::kNone) + 1;
+// RMS norms of the queries and keys, before they rotate. kHead: of each head, by a weight of head_dim that the
+// heads share (Qwen3, Gemma 3). kFull: over all queries of a token, and over all keys (OLMo 2).
+enum class QkNorm : std::uint8_t { kNone, kHead, kFull };
+inline constexpr int kQkNormCount = static_cast<int>(QkNorm::kFull) + 1;
+// Where a layer's norms are. kPre: on the inputs of attention and of feed-forward. kOutput: on their outputs
+// instead, before the residual is added (OLMo 2). kSandwich: on both (Gemma 2).
+enum class NormPlacement : std::uint8_t { kPre, kOutput, kSandwich };
+inline constexpr int kNormPlacementCount = static_cast<int>(NormPlacement::kSandwich) + 1;
 
 // Whether the norm has a bias beside its weight.
 constexpr bool HasBias(Norm norm) {
@@ -38,8 +46,12 @@ constexpr bool HasMean(Norm norm) {
 // name.
 std::string_view Name(Norm norm);
 std::string_view Name(Position position);
+std::string_view Name(QkNorm norm);
+std::string_view Name(NormPlacement placement);
 std::optional<Norm> ParseNorm(std::string_view name);
 std::optional<Position> ParsePosition(std::string_view name);
+std::optional<QkNorm> ParseQkNorm(std::string_view name);
+std::optional<NormPlacement> ParseNormPlacement(std::string_view name);
 
 struct ModelSpec {
   std::string name = {};
@@ -60,8 +72,29 @@ struct ModelSpec {
   std::string rope_scaling = {};
   double init_std = 0.02;
   std::int64_t vocab_multiple = 128;  // the vocabulary is padded to a multiple of tp times this
-  bool bias = true;
+  // Biases of the linear layers: of the q, k and v projection; of attention's output projection; of all layers
+  // of the feed-forward block.
+  bool qkv_bias = true;
+  bool attention_out_bias = true;
+  bool mlp_bias = true;
   bool tied_embeddings = true;
+
+  QkNorm qk_norm = QkNorm::kNone;
+  NormPlacement norm_placement = NormPlacement::kPre;
+  bool parallel_residual = false;    // x + attention(norm1(x)) + mlp(norm2(x))
+  bool shared_norm = false;          // with parallel_residual: norm1 is norm2 as well
+  bool embedding_norm = false;       // a norm of the embeddings, before the first layer
+  double partial_rotary_factor = 1;  // the share of a head's dims, from the first on, that rotate
+  double embedding_scale = 1;        // multiplies the token embeddings, not a tied output layer
+  double attention_scale = 0;        // multiplies the scores; 0: 1 / sqrt(head_dim)
+  double residual_scale = 1;         // multiplies the outputs of attention and of feed-forward
+  double logit_scale = 1;            // multiplies the logits
+  double attention_softcap = 0;      // c: scores become c tanh(score / c); 0: none
+  double output_softcap = 0;         // the same for the logits
+  std::int64_t sliding_window = 0;   // tokens that a token attends to, itself included; 0: all before it
+  // n: of n layers, the last attends to the whole sequence, the others to the window; 0: all to the window
+  std::int64_t sliding_window_pattern = 0;
+  std::int64_t no_rope_layer_interval = 0;  // n: of n layers, the last has no rotary positions; 0: all have
 
   bool operator==(const ModelSpec&) const = default;
 };
@@ -75,17 +108,39 @@ void FillDefaults(ModelSpec& model, std::int64_t seq_len = 0);
 // - a size that is not positive, or so large that a count below could overflow;
 // - heads that do not divide hidden if head_dim is derived, or kv_heads that do not divide heads;
 // - a name with a control character or of more than 200 bytes;
-// - a number outside the sensible range (norm_eps and init_std at most 1, rope_theta from 1 to 1e12).
+// - a number outside the sensible range (norm_eps and init_std at most 1, rope_theta from 1 to 1e12, scales and
+//   soft caps at most 1e6);
+// - a part that contradicts another: shared_norm without parallel_residual, parallel_residual with norms on
+//   outputs, what belongs to rotary positions without them, a pattern of windows without a window;
+// - a partial_rotary_factor that does not rotate a positive even number of dims.
 absl::Status Validate(const ModelSpec& model);
+
+// Sets the biases of all linear layers.
+void SetBiases(ModelSpec& model, bool present);
+
+// Returns how many dims of each head rotate, with rotary positions.
+std::int64_t RotaryDims(const ModelSpec& model);
+
+// Returns how many layers attend to the sliding window alone, and how many have no rotary positions though the
+// model has them.
+std::int64_t WindowedLayers(const ModelSpec& model);
+std::int64_t LayersWithoutRope(const ModelSpec& model);
+
+// Returns the pairs of a query and a key that causal attention computes in a sequence of `seq_len` tokens: each
+// token attends to the last `window` tokens up to itself, or to all of them if the window is 0.
+double AttendedPairs(double seq_len, std::int64_t window);
 
 // Returns true if predictions support this scaling of rotary frequencies. It changes neither time nor memory.
 bool IsRopeScaling(std::string_view name);
 
-// Unimplemented, naming the first feature that cannot be predicted yet.
+// InvalidArgument, listing the known ones, unless IsRopeScaling.
+absl::Status CheckRopeScaling(std::string_view name);
+
+// Unimplemented, naming the first feature that cannot be predicted yet. One table says what is predicted and
+// run of each feature (model_features.cc).
 absl::Status CheckPredictable(const ModelSpec& model);
 
-// Unimplemented, naming the first feature that the training engine lacks; rope_scaling can still be
-// predicted.
+// Unimplemented, naming the first feature that the training engine lacks.
 absl::Status CheckEngineSupports(const ModelSpec& model);
 
 // Returns the rows of the embedding table over `tp` ranks: vocab rounded up to a multiple of tp *
@@ -95,9 +150,14 @@ std::int64_t PaddedVocab(const ModelSpec& model, std::int64_t tp);
 // Returns the number of trainable parameters. Tied tensors count once; vocabulary padding does not count.
 std::int64_t ParameterCount(const ModelSpec& model);
 
+// Returns how many keys a query counts for in ModelFlops, summed over the layers: seq_len in a layer that attends
+// to the whole sequence, as if attention were not causal, and in one with a sliding window as much less as its
+// AttendedPairs are fewer.
+double CountedKeys(const ModelSpec& model, double seq_len);
+
 // Returns the FLOPs of one training step over `tokens` tokens in sequences of `seq_len`. Counts forward and
 // backward, full (not causal) attention and the output layer, without recomputation: 72 B s l h^2 (1 + s/6h +
-// V/12hl) of Korthikanti et al. 2022 (eq. 7), generalised to any ffn_hidden and head layout.
+// V/12hl) of Korthikanti et al. 2022 (eq. 7), generalised to any ffn_hidden, head layout and CountedKeys.
 double ModelFlops(const ModelSpec& model, double tokens, double seq_len);
 
 }  // namespace autocfg

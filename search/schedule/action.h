@@ -23,7 +23,7 @@ enum class ActionKind : std::uint8_t {
   kRecvActivation,    // from the previous stage
   kSendGradient,      // to the previous stage
   kRecvGradient,      // from the next stage
-  kSumNormGradients,  // sequence parallelism: sum of the gradients of norms over the tensor group
+  kSumNormGradients,  // sum of the gradients of norms over the tensor group (SumsNormGradients)
   kReduceGradients,   // sum over the data-parallel group; with sharded states each rank gets its part
   kSumTiedEmbedding,  // sum of the embedding's gradient over first and last rank of the pipeline
   kReduceScalars,     // loss and squared gradient norm, summed over all ranks

@@ -5,16 +5,28 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/schedule/action.h"
 #include "search/schedule/action_kinds.h"
 
 namespace autocfg {
 
+// Returns whether gradients of norms are summed over the tensor group: under sequence parallelism, where a
+// rank computes them from its own tokens, or if norms of queries and keys are of its own heads.
+inline bool SumsNormGradients(const ModelSpec& model, const ParallelPlan& plan) {
+  return SplitsSequence(plan) || (model.qk_norm == QkNorm::kHead && plan.tp > 1);
+}
+
 // All of a plan that determines the actions of its pipeline and their order, and so the key of what is
 // derived from them. Code that lowers a pipeline gets this in place of a plan, so that nothing else can
 // matter.
 struct PipelineShape {
+  PipelineShape(const ModelSpec& model, const ParallelPlan& plan, std::int64_t microbatch_count)
+      : PipelineShape(plan, microbatch_count, model.tied_embeddings) {
+    sums_norm_gradients = SumsNormGradients(model, plan);
+  }
+  // Of a model whose norms of queries and keys are not of single heads.
   PipelineShape(const ParallelPlan& plan, std::int64_t microbatch_count, bool ties_embeddings)
       : schedule(plan.schedule),
         ranks(plan.pp),
@@ -30,7 +42,7 @@ struct PipelineShape {
   std::int64_t ranks;           // of the pipeline
   std::int64_t virtual_stages;  // of each rank
   std::int64_t microbatches;
-  bool sums_norm_gradients;  // over a tensor group, under sequence parallelism
+  bool sums_norm_gradients;  // over a tensor group
   bool reduces_gradients;    // over a data-parallel group of several ranks
   bool gathers_parameters;   // after the update, of which each rank has made its part
   bool tied_embeddings;

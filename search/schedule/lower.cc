@@ -72,7 +72,7 @@ class ProgramSink {
 Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   const RankMesh mesh(plan);
   Program program{plan, MicrobatchCount(workload, plan), {}};
-  const PipelineShape shape(plan, program.microbatches, model.tied_embeddings);
+  const PipelineShape shape(model, plan, program.microbatches);
   std::vector<ComputeOrder> orders;
   orders.reserve(static_cast<std::size_t>(plan.pp));
   for (int pipeline_rank = 0; pipeline_rank < plan.pp; ++pipeline_rank) {

@@ -61,7 +61,7 @@ bool RankActions::StageHas(ActionKind kind, std::int64_t stage) const {
 
 bool RankActions::RankHas(ActionKind kind) const {
   switch (kind) {
-    case ActionKind::kSumNormGradients: return SplitsSequence(plan_);
+    case ActionKind::kSumNormGradients: return plan_.tp > 1;
     case ActionKind::kReduceGradients: return plan_.dp > 1;
     case ActionKind::kGatherParameters: return GathersAfterUpdate(plan_);
     case ActionKind::kSumTiedEmbedding:
@@ -151,8 +151,11 @@ absl::Status RankActions::CheckComplete() const {
     const ActionKind kind = static_cast<ActionKind>(k);
     Action missing{.kind = kind, .lane = LaneOf(kind), .peer = static_cast<std::int32_t>(PeerOf(kind))};
     if (!IsMicrobatch(kind)) {
-      // Whether the embedding is tied is the model's affair; all that is checked is that both sides agree.
-      if (!RankHas(kind) || kind == ActionKind::kSumTiedEmbedding) continue;
+      // Whether the embedding is tied, and whether there are norms of heads, is the model's affair; all that
+      // is checked is that all sides agree.
+      const bool is_of_model = kind == ActionKind::kSumTiedEmbedding ||
+                               (kind == ActionKind::kSumNormGradients && !SplitsSequence(plan_));
+      if (!RankHas(kind) || is_of_model) continue;
       if (single_[k] == kMissing) return WrongProgram(rank_, fmt::format("{} is missing", ToString(missing)));
       continue;
     }

@@ -22,17 +22,23 @@ absl::Status ValidateProgram(const Program& program) {
     return absl::FailedPreconditionError(
         fmt::format("program: {} lists of actions for {} ranks", program.ranks.size(), mesh.size()));
   }
-  std::vector<bool> sums_tied;
+  std::vector<bool> sums_tied, sums_norms;
   for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
     RankActions actions(program, mesh, rank);
     if (absl::Status status = actions.Find(); !status.ok()) return status;
     if (absl::Status status = CheckOrder(actions); !status.ok()) return status;
     sums_tied.push_back(actions.At(ActionKind::kSumTiedEmbedding) != kMissing);
+    sums_norms.push_back(actions.At(ActionKind::kSumNormGradients) != kMissing);
   }
   for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
     for (const std::int64_t member : mesh.Group(rank, CommGroup::kEmbedding)) {
       if (sums_tied[static_cast<std::size_t>(member)] && !sums_tied[static_cast<std::size_t>(rank)]) {
         return WrongProgram(rank, fmt::format("TIED is missing, but rank {} has it", member));
+      }
+    }
+    for (const std::int64_t member : mesh.Group(rank, CommGroup::kTensor)) {
+      if (sums_norms[static_cast<std::size_t>(member)] && !sums_norms[static_cast<std::size_t>(rank)]) {
+        return WrongProgram(rank, fmt::format("NORMS is missing, but rank {} has it", member));
       }
     }
   }

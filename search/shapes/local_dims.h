@@ -34,4 +34,9 @@ struct LocalDims {
 // Returns the dims of every rank of a plan. Requires a legal plan.
 LocalDims LocalDimsOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
+// Returns how many statistics of a token the norms of q and k keep: one of each head, or of q and of k.
+constexpr std::int64_t QkNormStatistics(const ModelSpec& model, const LocalDims& dims) {
+  return model.qk_norm == QkNorm::kHead ? dims.heads + dims.kv_heads : 2;
+}
+
 }  // namespace autocfg

@@ -16,10 +16,14 @@ namespace autocfg {
 enum class ParameterKind : std::uint8_t {
   kTokenEmbedding,     // wte
   kPositionEmbedding,  // wpe
-  kNorm1Weight,        // first parameter of each layer
+  kEmbeddingNormWeight,
+  kEmbeddingNormBias,
+  kNorm1Weight,  // first parameter of each layer
   kNorm1Bias,
   kQkvWeight,  // attn.c_attn: all q, then all k, then all v
   kQkvBias,
+  kQueryNormWeight,  // attn.q_norm and attn.k_norm: of qk_norm
+  kKeyNormWeight,
   kAttentionOutWeight,  // attn.c_proj
   kAttentionOutBias,
   kNorm2Weight,
@@ -39,12 +43,16 @@ inline constexpr int kParameterKindCount = static_cast<int>(ParameterKind::kOutp
 // replicated parameters come from all tokens on every rank.
 constexpr bool IsOfNorm(ParameterKind kind) {
   switch (kind) {
+    case ParameterKind::kEmbeddingNormWeight:
+    case ParameterKind::kEmbeddingNormBias:
     case ParameterKind::kNorm1Weight:
     case ParameterKind::kNorm1Bias:
     case ParameterKind::kNorm2Weight:
     case ParameterKind::kNorm2Bias:
     case ParameterKind::kFinalNormWeight:
-    case ParameterKind::kFinalNormBias: return true;
+    case ParameterKind::kFinalNormBias:
+    case ParameterKind::kQueryNormWeight:
+    case ParameterKind::kKeyNormWeight: return true;
     case ParameterKind::kTokenEmbedding:
     case ParameterKind::kPositionEmbedding:
     case ParameterKind::kQkvWeight:
@@ -58,6 +66,13 @@ constexpr bool IsOfNorm(ParameterKind kind) {
     case ParameterKind::kOutputLayer: return false;
   }
   return false;
+}
+
+// Returns whether a rank computes the gradient of the parameter, which all ranks of its tensor group hold
+// alike, from its own heads alone: then it is summed over the tensor group, whether or not sequences are
+// split.
+constexpr bool IsOfOwnHeads(ParameterKind kind) {
+  return kind == ParameterKind::kQueryNormWeight || kind == ParameterKind::kKeyNormWeight;
 }
 
 // How a parameter is split over the tensor group.
@@ -123,6 +138,12 @@ constexpr ParameterShape QkvShape(const ModelSpec& model, const LocalDims& d, bo
           .sharding = Sharding::kColumns};
 }
 
+// Of the norm of q or of k, which have these widths in the model and on a rank.
+constexpr ParameterShape QkNormShape(const ModelSpec& model, std::int64_t global, std::int64_t local) {
+  if (model.qk_norm != QkNorm::kFull) return ReplicatedShape({model.head_dim});
+  return {.global = {global}, .local = {local}, .parts = {global}, .sharding = Sharding::kColumns};
+}
+
 constexpr ParameterShape FcShape(const ModelSpec& model, const LocalDims& d, bool is_weight) {
   const std::int64_t ffn = model.ffn_hidden;
   const bool gated = IsGated(model.activation);
@@ -142,6 +163,8 @@ constexpr ParameterShape ShapeOf(ParameterKind kind, const ModelSpec& model, con
     case ParameterKind::kTokenEmbedding:
     case ParameterKind::kOutputLayer: return shapes::RowsShape(model.vocab, d.vocab, d.hidden);
     case ParameterKind::kPositionEmbedding: return shapes::ReplicatedShape({model.max_seq_len, d.hidden});
+    case ParameterKind::kEmbeddingNormWeight:
+    case ParameterKind::kEmbeddingNormBias:
     case ParameterKind::kNorm1Weight:
     case ParameterKind::kNorm1Bias:
     case ParameterKind::kNorm2Weight:
@@ -150,6 +173,10 @@ constexpr ParameterShape ShapeOf(ParameterKind kind, const ModelSpec& model, con
     case ParameterKind::kFinalNormBias:
     case ParameterKind::kAttentionOutBias:
     case ParameterKind::kProjBias: return shapes::ReplicatedShape({d.hidden});
+    case ParameterKind::kQueryNormWeight:
+      return shapes::QkNormShape(model, model.heads * model.head_dim, d.attention);
+    case ParameterKind::kKeyNormWeight:
+      return shapes::QkNormShape(model, model.kv_heads * model.head_dim, d.kv_heads * d.head_dim);
     case ParameterKind::kQkvWeight: return shapes::QkvShape(model, d, true);
     case ParameterKind::kQkvBias: return shapes::QkvShape(model, d, false);
     case ParameterKind::kAttentionOutWeight:

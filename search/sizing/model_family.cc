@@ -37,7 +37,7 @@ ModelSpec FamilyModel(std::int64_t hidden, std::int64_t seq_len) {
   model.norm = Norm::kRmsNorm;
   model.position = Position::kRope;
   model.rope_theta = 500000;
-  model.bias = false;
+  SetBiases(model, false);
   model.tied_embeddings = hidden <= kMostTiedHidden;
   model.name = FamilyName(ParameterCount(model));
   return model;

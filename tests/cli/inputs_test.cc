@@ -18,6 +18,13 @@ void ExpectSays(const absl::Status& status, const std::vector<std::string>& part
     EXPECT_NE(status.message().find(part), std::string::npos) << part << " not in: " << status;
 }
 
+absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len) {
+  std::vector<std::string> notes;
+  auto model = cli::LoadModel(text, seq_len, notes);
+  EXPECT_TRUE(notes.empty());
+  return model;
+}
+
 TEST(LoadSeqLen, EmptyMeansTheModelsOwn) {
   EXPECT_EQ(*LoadSeqLen(""), 0);
   EXPECT_EQ(*LoadSeqLen("2048"), 2048);
@@ -68,6 +75,18 @@ TEST(LoadModel, BadFiles) {
       LoadModel(dir.Write("config.json", R"({"model_type": "mamba", "n_layer": 2})"), 0).status();
   EXPECT_TRUE(absl::IsUnimplemented(other_type));
   ExpectSays(other_type, {"config.json", "mamba", "not supported yet"});
+}
+
+TEST(LoadModel, NotesThatTheTextPartAloneIsTaken) {
+  const ScratchDirectory dir;
+  std::vector<std::string> notes;
+  const auto model = cli::LoadModel(
+      dir.Write("config.json",
+                R"({"model_type": "mistral3", "text_config": {"num_hidden_layers": 2, "hidden_size": 64,
+          "num_attention_heads": 8, "intermediate_size": 128, "vocab_size": 99, "sliding_window": null}})"),
+      0, notes);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(notes, std::vector<std::string>{"of the mistral3 in config.json the text part alone is taken"});
 }
 
 TEST(LoadModel, HuggingFaceConfig) {

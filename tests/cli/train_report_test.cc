@@ -9,6 +9,8 @@
 #include "cli/report/trace_file.h"
 #include "search/text/cluster_json.h"
 
+#include "search/text/model_json.h"
+
 namespace autocfg::cli {
 namespace {
 
@@ -95,8 +97,11 @@ TEST(TrainReport, ReportsOnlyMeasuredValues) {
   run.plan = "tp=2";
   run.device = EngineDevice::kDry;
   run.ranks = 2;
+  run.model = *ModelPreset("gpt2-124m");
   EXPECT_EQ(TrainReport(result, run),
-            "plan: tp=2 on dry, 2 ranks; nothing was computed\nmemory of the worst rank: 2.0 KiB planned\n");
+            "plan: tp=2 on dry, 2 ranks; nothing was computed\nmemory of the worst rank: 2.0 KiB planned\n"
+            "params: 124 M\n");
+  EXPECT_EQ(TrainJson(result, run)["parameters"], 124'439'808);
   EXPECT_TRUE(TrainJson(result, run)["tokens_per_s"].is_null());
   run.workload.global_batch = 617;
   run.workload.seq_len = 4;
@@ -113,10 +118,11 @@ TEST(TrainReport, DryRunOfASlice) {
   run.device = EngineDevice::kDry;
   run.ranks = 2;
   run.slice.emplace().set_tensor(1);
+  run.model = *ModelPreset("llama3-8b");
   EXPECT_EQ(
       TrainReport(result, run),
       "plan: tp=2 on dry; one of its 2 ranks alone, a slice: tensor 1, pipeline 0; nothing was computed\n"
-      "memory of this rank: 2.0 KiB planned\n");
+      "memory of this rank: 2.0 KiB planned\nparams: 8.03 B\n");
   for (const double s : {2.0, 1.0}) result.add_step_time_s(s);
   run.device = EngineDevice::kCpu;
   EXPECT_NE(TrainReport(result, run).find("tp=2 on cpu; one of its 2 ranks ran alone, a slice"),

@@ -234,17 +234,68 @@ TEST_P(OpsGradientSuite, EveryGatedActivationWithAndWithoutBias) {
   }
 }
 
+TEST_P(OpsGradientSuite, NormsOfHeads) {
+  const std::int64_t tokens = 4, heads = 4, kv_heads = 2, dim = 3, row = (heads + 2 * kv_heads) * dim;
+  const Values qkv = Random(tokens * row, 1), w = Random(tokens * row, 2), gamma_q = Random(dim, 3),
+               gamma_k = Random(dim, 4);
+  const Tensor qkv_ = dev_.New({tokens, row}), q = dev_.New({dim}), k = dev_.New({dim}),
+               raw = dev_.New({tokens, (heads + kv_heads) * dim}),
+               rstd = dev_.New({tokens, heads + kv_heads});
+  const auto loss = [&](const Values& x, const Values& of_q, const Values& of_k) {
+    dev_.Set(qkv_, x);
+    dev_.Set(q, of_q);
+    dev_.Set(k, of_k);
+    ops_.HeadNormForward(qkv_, heads, kv_heads, q, k, 1e-3, raw, rstd, stream_);
+    return Dot(dev_.Get(qkv_), w);
+  };
+  loss(qkv, gamma_q, gamma_k);
+  const Tensor dqkv = dev_.Put({tokens, row}, w), dq = dev_.New({dim}), dk = dev_.New({dim});
+  ops_.HeadNormBackward(dqkv, heads, kv_heads, raw, q, k, rstd, dq, dk, false, stream_);
+  const Values by_qkv = dev_.Get(dqkv), by_q = dev_.Get(dq), by_k = dev_.Get(dk);
+  ExpectGradient([&](const Values& v) { return loss(v, gamma_q, gamma_k); }, qkv, by_qkv, "dqkv");
+  ExpectGradient([&](const Values& v) { return loss(qkv, v, gamma_k); }, gamma_q, by_q, "dgamma_q");
+  ExpectGradient([&](const Values& v) { return loss(qkv, gamma_q, v); }, gamma_k, by_k, "dgamma_k");
+}
+
+TEST_P(OpsGradientSuite, NormsOfAllQueriesAndKeys) {
+  const std::int64_t tokens = 3, heads = 4, kv_heads = 2, dim = 3, row = (heads + 2 * kv_heads) * dim,
+                     queries = heads * dim, keys = kv_heads * dim;
+  const Values qkv = Random(tokens * row, 1), w = Random(tokens * row, 2), gamma_q = Random(queries, 3),
+               gamma_k = Random(keys, 4);
+  const Tensor qkv_ = dev_.New({tokens, row}), q = dev_.New({queries}), k = dev_.New({keys}),
+               raw = dev_.New({tokens, queries + keys}), rstd = dev_.New({tokens, 2});
+  const auto loss = [&](const Values& x, const Values& of_q, const Values& of_k) {
+    dev_.Set(qkv_, x);
+    dev_.Set(q, of_q);
+    dev_.Set(k, of_k);
+    ops_.QkSquares(qkv_, heads, kv_heads, rstd, stream_);
+    ops_.QkNormForward(qkv_, heads, kv_heads, 1, q, k, 1e-3, raw, rstd, stream_);
+    return Dot(dev_.Get(qkv_), w);
+  };
+  loss(qkv, gamma_q, gamma_k);
+  const Tensor dqkv = dev_.Put({tokens, row}, w), dq = dev_.New({queries}), dk = dev_.New({keys}),
+               products = dev_.New({tokens, 2});
+  ops_.QkProducts(dqkv, heads, kv_heads, raw, q, k, rstd, products, stream_);
+  ops_.QkNormBackward(dqkv, heads, kv_heads, 1, raw, q, k, rstd, products, dq, dk, false, stream_);
+  const Values by_qkv = dev_.Get(dqkv), by_q = dev_.Get(dq), by_k = dev_.Get(dk);
+  ExpectGradient([&](const Values& v) { return loss(v, gamma_q, gamma_k); }, qkv, by_qkv, "dqkv");
+  ExpectGradient([&](const Values& v) { return loss(qkv, v, gamma_k); }, gamma_q, by_q, "dgamma_q");
+  ExpectGradient([&](const Values& v) { return loss(qkv, gamma_q, v); }, gamma_k, by_k, "dgamma_k");
+}
+
 TEST_P(OpsGradientSuite, RopesInverseIsItsGradient) {
   const std::int64_t batch = 2, seq = 19, heads = 2, dim = 6, width = heads * dim + 3;
   const Values x = Random(batch * seq * width, 1), w = Random(batch * seq * width, 2);
-  const Tensor x_ = dev_.New({batch, seq, width}), dx = dev_.Put({batch, seq, width}, w);
-  const auto loss = [&](const Values& values) {
-    dev_.Set(x_, values);
-    ops_.Rope(x_, heads, dim, 30, false, stream_);
-    return Dot(dev_.Get(x_), w);
-  };
-  ops_.Rope(dx, heads, dim, 30, true, stream_);
-  ExpectGradient(loss, x, dev_.Get(dx), "dx");
+  for (const std::int64_t rotary : {dim, dim - 2}) {
+    const Tensor x_ = dev_.New({batch, seq, width}), dx = dev_.Put({batch, seq, width}, w);
+    const auto loss = [&](const Values& values) {
+      dev_.Set(x_, values);
+      ops_.Rope(x_, heads, dim, rotary, 30, false, stream_);
+      return Dot(dev_.Get(x_), w);
+    };
+    ops_.Rope(dx, heads, dim, rotary, 30, true, stream_);
+    ExpectGradient(loss, x, dev_.Get(dx), "dx, " + std::to_string(rotary) + " dims");
+  }
 }
 
 TEST_P(OpsGradientSuite, Attention) {
@@ -266,19 +317,19 @@ TEST_P(OpsGradientSuite, Attention) {
       const auto loss = [&, n = heads, g = kv_heads](const Values& values) {
         dev_.Set(qkv_, values);
         if (unfused) {
-          ops_.UnfusedAttentionForward(qkv_, n, g, probabilities, out, stream_);
+          ops_.UnfusedAttentionForward(qkv_, {n, g}, probabilities, out, stream_);
         } else {
-          ops_.AttentionForward(qkv_, n, g, out, lse, workspace, stream_);
+          ops_.AttentionForward(qkv_, {n, g}, out, lse, workspace, stream_);
         }
         return Dot(dev_.Get(out), w);
       };
       loss(qkv);
       const Tensor dout = dev_.Put({batch, seq, width}, w);
       if (unfused) {
-        ops_.UnfusedAttentionBackward(qkv_, heads, kv_heads, probabilities, out, dout, dqkv, dscores,
+        ops_.UnfusedAttentionBackward(qkv_, {heads, kv_heads}, probabilities, out, dout, dqkv, dscores,
                                       stream_);
       } else {
-        ops_.AttentionBackward(qkv_, heads, kv_heads, out, lse, dout, dqkv, workspace, stream_);
+        ops_.AttentionBackward(qkv_, {heads, kv_heads}, out, lse, dout, dqkv, workspace, stream_);
       }
       ExpectGradient(loss, qkv, dev_.Get(dqkv), unfused ? "dqkv, unfused" : "dqkv", seq > 100 ? 13 : 1);
     }

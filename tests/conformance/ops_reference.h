@@ -103,16 +103,57 @@ inline NormGradients RmsNormBackward(std::int64_t rows, std::int64_t width, cons
   return g;
 }
 
-// Computes the rotation with complex numbers: element i of a head, with its partner i + D/2, is multiplied by
-// exp(i angle).
+struct HeadNormSizes {
+  std::int64_t tokens, heads, kv_heads, dim;
+  std::int64_t Normed() const { return heads + kv_heads; }
+  std::int64_t Row() const { return (heads + 2 * kv_heads) * dim; }  // of qkv
+};
+
+struct HeadNorm {
+  Values qkv, raw, rstd;            // of the forward
+  Values dqkv, dgamma_q, dgamma_k;  // of the backward
+};
+
+// Computes both directions, of each head as a row of its own. The gradient of `raw` multiplies by the whole
+// Jacobian, as above.
+inline HeadNorm NormOfHeads(const HeadNormSizes& z, const Values& qkv, const Values& gamma_q,
+                            const Values& gamma_k, double eps, const Values& dqkv) {
+  HeadNorm r{qkv, {}, {}, dqkv, Zeros(z.dim), Zeros(z.dim)};
+  const auto d = static_cast<double>(z.dim);
+  for (std::int64_t t = 0; t < z.tokens; ++t) {
+    for (std::int64_t h = 0; h < z.Normed(); ++h) {
+      const auto at = [&](std::int64_t i) { return static_cast<std::size_t>(t * z.Row() + h * z.dim + i); };
+      const Values& gamma = h < z.heads ? gamma_q : gamma_k;
+      Values& dgamma = h < z.heads ? r.dgamma_q : r.dgamma_k;
+      double squares = 0;
+      for (std::int64_t i = 0; i < z.dim; ++i) squares += qkv[at(i)] * qkv[at(i)];
+      const double rstd = 1 / std::sqrt(squares / d + eps);
+      r.rstd.push_back(rstd);
+      for (std::int64_t i = 0; i < z.dim; ++i) {
+        r.raw.push_back(qkv[at(i)]);
+        r.qkv[at(i)] = qkv[at(i)] * rstd * gamma[i];
+        dgamma[i] += dqkv[at(i)] * qkv[at(i)] * rstd;
+        r.dqkv[at(i)] = 0;
+        for (std::int64_t j = 0; j < z.dim; ++j) {
+          const double jacobian = rstd * ((i == j ? 1.0 : 0.0) - qkv[at(i)] * qkv[at(j)] * rstd * rstd / d);
+          r.dqkv[at(i)] += jacobian * gamma[j] * dqkv[at(j)];
+        }
+      }
+    }
+  }
+  return r;
+}
+
+// Computes the rotation with complex numbers: element i of a head, with its partner i + rotary / 2, is
+// multiplied by exp(i angle).
 inline void Rope(std::int64_t batch, std::int64_t seq, std::int64_t width, std::int64_t heads,
-                 std::int64_t dim, double theta, double sign, Values& qkv) {
+                 std::int64_t dim, std::int64_t rotary, double theta, double sign, Values& qkv) {
   for (std::int64_t row = 0; row < batch * seq; ++row) {
     for (std::int64_t h = 0; h < heads; ++h) {
-      for (std::int64_t i = 0; i < dim / 2; ++i) {
+      for (std::int64_t i = 0; i < rotary / 2; ++i) {
         double& re = qkv[row * width + h * dim + i];
-        double& im = qkv[row * width + h * dim + i + dim / 2];
-        const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+        double& im = qkv[row * width + h * dim + i + rotary / 2];
+        const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotary));
         const double angle = sign * static_cast<double>(row % seq) * frequency;
         const std::complex<double> turned = std::complex<double>(re, im) * std::polar(1.0, angle);
         re = turned.real();
@@ -159,6 +200,8 @@ inline double ActivationSlope(Activation activation, double x) {
 
 struct AttentionSizes {
   std::int64_t batch, seq, heads, dim, kv_heads;
+  double scale = 0;                              // of the scores; 0: 1 / sqrt(dim)
+  std::int64_t alibi_heads = 0, first_head = 0;  // ALiBi: heads of the model, and the first one of `heads`
   std::int64_t Width() const { return heads * dim; }
   std::int64_t Row() const { return (heads + 2 * kv_heads) * dim; }  // of qkv
   std::int64_t Tokens() const { return batch * seq; }
@@ -169,14 +212,36 @@ struct Attention {
   Values probabilities = {};  // [B,N,S,S]
 };
 
+// The slopes of ALiBi as its paper's code computes them (Press et al. 2022; get_slopes in
+// github.com/ofirpress/ attention_with_linear_biases): a geometric row if the heads are a power of two; else
+// that of the next lower power, and then every second slope of the next higher one.
+inline Values PaperSlopes(std::int64_t heads) {
+  const auto is_power = [](std::int64_t n) { return (n & (n - 1)) == 0; };
+  if (is_power(heads)) {
+    const double start = std::pow(2.0, -std::pow(2.0, -(std::log2(static_cast<double>(heads)) - 3)));
+    Values slopes{start};
+    while (static_cast<std::int64_t>(slopes.size()) < heads) slopes.push_back(slopes.back() * start);
+    return slopes;
+  }
+  std::int64_t lower = heads;
+  while (!is_power(lower)) --lower;
+  Values slopes = PaperSlopes(lower);
+  const Values others = PaperSlopes(2 * lower);
+  for (std::size_t i = 0; static_cast<std::int64_t>(slopes.size()) < heads; i += 2)
+    slopes.push_back(others[i]);
+  return slopes;
+}
+
 // Computes the forward, and the backward from dout.
 inline Attention CausalAttention(const AttentionSizes& z, const Values& qkv, const Values& dout) {
   const std::int64_t width = z.Width();
   Attention r{Zeros(z.Tokens() * width), Zeros(z.batch * z.heads * z.seq), Zeros(z.Tokens() * z.Row()),
               Zeros(z.batch * z.heads * z.seq * z.seq)};
-  const double scale = 1 / std::sqrt(static_cast<double>(z.dim));
+  const double scale = z.scale == 0 ? 1 / std::sqrt(static_cast<double>(z.dim)) : z.scale;
+  const Values slopes = z.alibi_heads == 0 ? Zeros(z.heads) : PaperSlopes(z.alibi_heads);
   for (std::int64_t b = 0; b < z.batch; ++b) {
     for (std::int64_t n = 0; n < z.heads; ++n) {
+      const double slope = slopes.at(static_cast<std::size_t>(z.first_head + n));
       // Returns the index of element d of part (0 q, 1 k, 2 v) of token s.
       const auto at = [&](std::int64_t part, std::int64_t s, std::int64_t d) {
         const std::int64_t kv = n * z.kv_heads / z.heads;
@@ -190,6 +255,7 @@ inline Attention CausalAttention(const AttentionSizes& z, const Values& qkv, con
         Values score = Zeros(i + 1), p = Zeros(i + 1), dp = Zeros(i + 1);
         for (std::int64_t j = 0; j <= i; ++j) {
           for (std::int64_t d = 0; d < z.dim; ++d) score[j] += scale * qkv[at(0, i, d)] * qkv[at(1, j, d)];
+          score[j] -= slope * static_cast<double>(i - j);
         }
         const double max = *std::max_element(score.begin(), score.end());
         double sum = 0;

@@ -168,6 +168,9 @@ TEST_P(OpsShapeSuite, BiasAndResidual) {
   Refused([&] { ops_.ResidualAdd(y, T({3, 3}), s_); }, "residual_add");
   Refused([&] { ops_.ResidualAdd(T({6}), T({6}), s_); }, "residual_add");
   Refused([&] { ops_.ResidualAdd(y, {}, s_); }, "residual_add");
+  EXPECT_NO_THROW(ops_.Scale(y, 2.5, s_));
+  Refused([&] { ops_.Scale(T({6}), 2.5, s_); }, "scale");
+  Refused([&] { ops_.Scale(y, std::numeric_limits<double>::quiet_NaN(), s_); }, "scale");
 }
 
 TEST_P(OpsShapeSuite, Activation) {
@@ -202,10 +205,70 @@ TEST_P(OpsShapeSuite, Activation) {
   }
 }
 
+TEST_P(OpsShapeSuite, NormsOfHeads) {
+  const Tensor qkv = T({3, 12}), gamma = T({3}), raw = T({3, 9}),
+               rstd = T({3, 3});  // 2 heads and 1, of 3 dims
+  const auto forward = [&](Tensor x, std::int64_t heads, Tensor of_q, Tensor of_k, Tensor kept, Tensor s) {
+    return [=, this] { ops_.HeadNormForward(x, heads, 1, of_q, of_k, 1e-5, kept, s, s_); };
+  };
+  EXPECT_NO_THROW(forward(qkv, 2, gamma, gamma, raw, rstd)());
+  Refused(forward(qkv, 0, gamma, gamma, raw, rstd), "head_norm_forward");
+  Refused(forward(qkv, 3, gamma, gamma, raw, rstd), "head_norm_forward");
+  Refused(forward(T({3, 1, 12}), 2, gamma, gamma, raw, rstd), "head_norm_forward");
+  Refused(forward(qkv, 2, T({4}), gamma, raw, rstd), "head_norm_forward");
+  Refused(forward(qkv, 2, gamma, T({6}), raw, rstd), "head_norm_forward");
+  Refused(forward(qkv, 2, gamma, gamma, T({3, 12}), rstd), "head_norm_forward");
+  Refused(forward(qkv, 2, gamma, gamma, raw, T({3})), "head_norm_forward");
+  const auto backward = [&](Tensor dx, Tensor kept, Tensor s, Tensor dq, Tensor dk) {
+    return [=, this] { ops_.HeadNormBackward(dx, 2, 1, kept, gamma, gamma, s, dq, dk, false, s_); };
+  };
+  EXPECT_NO_THROW(backward(qkv, raw, rstd, T({3}), T({3}))());
+  Refused(backward(T({3, 13}), raw, rstd, T({3}), T({3})), "head_norm_backward");
+  Refused(backward(qkv, T({2, 9}), rstd, T({3}), T({3})), "head_norm_backward");
+  Refused(backward(qkv, raw, T({3, 2}), T({3}), T({3})), "head_norm_backward");
+  Refused(backward(qkv, raw, rstd, T({6}), T({3})), "head_norm_backward");
+  Refused(backward(qkv, raw, rstd, T({3}), T({2})), "head_norm_backward");
+}
+
+TEST_P(OpsShapeSuite, NormsOfAllQueriesAndKeys) {
+  const Tensor qkv = T({3, 12}), q = T({6}), k = T({3}), raw = T({3, 9}), sums = T({3, 2});  // 2 heads and 1
+  const auto squares = [&](Tensor x, Tensor s) { return [=, this] { ops_.QkSquares(x, 2, 1, s, s_); }; };
+  EXPECT_NO_THROW(squares(qkv, sums)());
+  Refused(squares(T({3, 13}), sums), "qk_squares");
+  Refused(squares(qkv, T({3})), "qk_squares");
+  const auto forward = [&](Tensor x, std::int64_t ranks, Tensor of_q, Tensor of_k, Tensor kept, Tensor s) {
+    return [=, this] { ops_.QkNormForward(x, 2, 1, ranks, of_q, of_k, 1e-5, kept, s, s_); };
+  };
+  EXPECT_NO_THROW(forward(qkv, 2, q, k, raw, sums)());
+  Refused(forward(qkv, 0, q, k, raw, sums), "qk_norm_forward");
+  Refused(forward(qkv, 2, k, k, raw, sums), "qk_norm_forward");
+  Refused(forward(qkv, 2, q, q, raw, sums), "qk_norm_forward");
+  Refused(forward(qkv, 2, q, k, qkv, sums), "qk_norm_forward");
+  Refused(forward(qkv, 2, q, k, raw, T({3, 3})), "qk_norm_forward");
+  const auto products = [&](Tensor dx, Tensor kept, Tensor to) {
+    return [=, this] { ops_.QkProducts(dx, 2, 1, kept, q, k, sums, to, s_); };
+  };
+  EXPECT_NO_THROW(products(qkv, raw, T({3, 2}))());
+  Refused(products(qkv, qkv, T({3, 2})), "qk_products");
+  Refused(products(qkv, raw, T({2, 3})), "qk_products");
+  const auto backward = [&](std::int64_t ranks, Tensor of_group, Tensor dq, Tensor dk) {
+    return [=, this] { ops_.QkNormBackward(qkv, 2, 1, ranks, raw, q, k, sums, of_group, dq, dk, false, s_); };
+  };
+  EXPECT_NO_THROW(backward(2, T({3, 2}), T({6}), T({3}))());
+  Refused(backward(0, T({3, 2}), T({6}), T({3})), "qk_norm_backward");
+  Refused(backward(2, T({3}), T({6}), T({3})), "qk_norm_backward");
+  Refused(backward(2, T({3, 2}), T({3}), T({3})), "qk_norm_backward");
+  Refused(backward(2, T({3, 2}), T({6}), T({6})), "qk_norm_backward");
+}
+
 TEST_P(OpsShapeSuite, Rope) {
   const Tensor qkv = T({2, 3, 12});
+  const auto partial = [&](Tensor a, std::int64_t heads, std::int64_t dim, std::int64_t rotary,
+                           double theta) {
+    return [=, this] { ops_.Rope(a, heads, dim, rotary, theta, false, s_); };
+  };
   const auto rope = [&](Tensor a, std::int64_t heads, std::int64_t dim, double theta) {
-    return [=, this] { ops_.Rope(a, heads, dim, theta, false, s_); };
+    return partial(a, heads, dim, dim, theta);
   };
   EXPECT_NO_THROW(rope(qkv, 2, 4, 1e4)());
   EXPECT_NO_THROW(rope(qkv, 3, 4, 1e4)());
@@ -216,16 +279,22 @@ TEST_P(OpsShapeSuite, Rope) {
   Refused(rope(qkv, 2, 4, 0), "rope");
   Refused(rope(qkv, 2, 4, std::numeric_limits<double>::infinity()), "rope");
   Refused(rope(T({6, 12}), 2, 4, 1e4), "rope");
+  EXPECT_NO_THROW(partial(qkv, 2, 4, 2, 1e4)());
+  EXPECT_NO_THROW(partial(qkv, 4, 3, 2, 1e4)());
+  Refused(partial(qkv, 2, 4, 3, 1e4), "rope");
+  Refused(partial(qkv, 2, 4, 6, 1e4), "rope");
+  Refused(partial(qkv, 2, 4, 0, 1e4), "rope");
+  Refused(partial(qkv, 2, 4, -2, 1e4), "rope");
 }
 
 TEST_P(OpsShapeSuite, Attention) {
   const Tensor qkv = T({1, 4, 12}), out = T({1, 4, 4}), lse = T({1, 2, 4}),
                work = T({AttentionWorkspaceElements(4, 2)});
   const auto forward = [&](Tensor a, std::int64_t heads, Tensor o, Tensor l, Tensor w) {
-    return [=, this] { ops_.AttentionForward(a, heads, heads, o, l, w, s_); };
+    return [=, this] { ops_.AttentionForward(a, {heads, heads}, o, l, w, s_); };
   };
   const auto grouped = [&](Tensor a, std::int64_t heads, std::int64_t kv_heads) {
-    return [=, this] { ops_.AttentionForward(a, heads, kv_heads, out, lse, work, s_); };
+    return [=, this] { ops_.AttentionForward(a, {heads, kv_heads}, out, lse, work, s_); };
   };
   EXPECT_NO_THROW(grouped(T({1, 4, 8}), 2, 1)());
   Refused(grouped(qkv, 2, 0), "attention_forward");
@@ -234,6 +303,17 @@ TEST_P(OpsShapeSuite, Attention) {
   Refused(grouped(qkv, 2, 1), "attention_forward");
   EXPECT_NO_THROW(forward(qkv, 2, out, lse, work)());
   Refused(forward(qkv, 0, out, lse, work), "attention_forward");
+  const auto formed = [&](const AttentionForm& form) {
+    return [=, this] { ops_.AttentionForward(qkv, form, out, lse, work, s_); };
+  };
+  EXPECT_NO_THROW(formed({2, 2, 0.5, 5, 3})());
+  Refused(formed({2, 2, -0.5}), "attention_forward");
+  Refused(formed({2, 2, std::numeric_limits<double>::infinity()}), "attention_forward");
+  Refused(formed({2, 2, std::numeric_limits<double>::quiet_NaN()}), "attention_forward");
+  Refused(formed({2, 2, 0, 5, 4}), "attention_forward");
+  Refused(formed({2, 2, 0, 1}), "attention_forward");
+  Refused(formed({2, 2, 0, 5, -1}), "attention_forward");
+  Refused(formed({2, 2, 0, -5}), "attention_forward");
   Refused(forward(qkv, 3, out, lse, work), "attention_forward");
   Refused(forward(T({1, 4, 13}), 1, out, lse, work), "attention_forward");
   Refused(forward(T({4, 12}), 2, out, lse, work), "attention_forward");
@@ -241,7 +321,7 @@ TEST_P(OpsShapeSuite, Attention) {
   Refused(forward(qkv, 2, out, T({1, 4, 2}), work), "attention_forward");
   Refused(forward(qkv, 2, out, lse, T({AttentionWorkspaceElements(4, 2) - 1})), "attention_forward");
   const auto backward = [&](Tensor dout, Tensor dqkv) {
-    return [=, this] { ops_.AttentionBackward(qkv, 2, 2, out, lse, dout, dqkv, work, s_); };
+    return [=, this] { ops_.AttentionBackward(qkv, {2, 2}, out, lse, dout, dqkv, work, s_); };
   };
   EXPECT_NO_THROW(backward(T({1, 4, 4}), T({1, 4, 12}))());
   Refused(backward(T({1, 4, 5}), T({1, 4, 12})), "attention_backward");
@@ -251,7 +331,7 @@ TEST_P(OpsShapeSuite, Attention) {
 TEST_P(OpsShapeSuite, UnfusedAttention) {
   const Tensor qkv = T({1, 4, 12}), out = T({1, 4, 4}), square = T({1, 2, 4, 4});
   const auto forward = [&](Tensor a, std::int64_t heads, std::int64_t kv_heads, Tensor p, Tensor o) {
-    return [=, this] { ops_.UnfusedAttentionForward(a, heads, kv_heads, p, o, s_); };
+    return [=, this] { ops_.UnfusedAttentionForward(a, {heads, kv_heads}, p, o, s_); };
   };
   EXPECT_NO_THROW(forward(qkv, 2, 2, square, out)());
   EXPECT_NO_THROW(forward(T({1, 4, 8}), 2, 1, square, out)());
@@ -266,7 +346,7 @@ TEST_P(OpsShapeSuite, UnfusedAttention) {
   Refused(forward(qkv, 2, 2, square, T({1, 4, 12})), "unfused_attention_forward");
   Refused(forward(qkv, 2, 2, Ids(32).Reshape({1, 2, 4, 4}), out), "unfused_attention_forward");
   const auto backward = [&](Tensor p, Tensor o, Tensor dout, Tensor dqkv, Tensor dscores) {
-    return [=, this] { ops_.UnfusedAttentionBackward(qkv, 2, 2, p, o, dout, dqkv, dscores, s_); };
+    return [=, this] { ops_.UnfusedAttentionBackward(qkv, {2, 2}, p, o, dout, dqkv, dscores, s_); };
   };
   const Tensor dout = T({1, 4, 4}), dqkv = T({1, 4, 12}), dscores = T({1, 2, 4, 4});
   EXPECT_NO_THROW(backward(square, out, dout, dqkv, dscores)());

@@ -169,6 +169,19 @@ TEST_P(OpsSuite, ResidualAdd) {
   }
 }
 
+TEST_P(OpsSuite, Scale) {
+  for (const auto& [rows, width] : std::array<std::array<std::int64_t, 2>, 3>{{{1, 1}, {7, 5}, {29, 131}}}) {
+    for (const double factor : {0.0, 0.25, -3.0, 45.254834}) {
+      const Values y = Random(rows * width, 1);
+      Values want = y;
+      for (double& value : want) value *= factor;
+      const Tensor y_ = dev_.Put({rows, width}, y);
+      ops_.Scale(y_, factor, stream_);
+      Near(y_, want, "y");
+    }
+  }
+}
+
 constexpr std::array<Activation, 2> kGatedActivations = {Activation::kSwiGlu, Activation::kGeGlu};
 
 // Uses a gate of x and ups of 1 and of -0.5.
@@ -238,28 +251,185 @@ TEST_P(OpsSuite, GatedActivationsPropagateNaN) {
   }
 }
 
+TEST_P(OpsSuite, NormsOfHeads) {
+  for (const reference::HeadNormSizes& z : {reference::HeadNormSizes{1, 1, 1, 2},
+                                            {5, 3, 1, 4},
+                                            {3, 2, 2, 5},
+                                            {7, 4, 2, 64},
+                                            {67, 6, 2, 128},
+                                            {300, 2, 1, 32},
+                                            {9, 2, 1, 256},
+                                            {11, 2, 1, 96},
+                                            {4, 3, 3, 7}}) {
+    const std::string at = " T=" + std::to_string(z.tokens) + " N/G=" + std::to_string(z.heads) + "/" +
+                           std::to_string(z.kv_heads) + " D=" + std::to_string(z.dim);
+    const Values qkv = Random(z.tokens * z.Row(), 1), dqkv = Random(z.tokens * z.Row(), 2),
+                 gamma_q = Random(z.dim, 3), gamma_k = Random(z.dim, 4), old = Random(z.dim, 5);
+    const reference::HeadNorm want = reference::NormOfHeads(z, qkv, gamma_q, gamma_k, 1e-3, dqkv);
+    const Tensor qkv_ = dev_.Put({z.tokens, z.Row()}, qkv), dqkv_ = dev_.Put({z.tokens, z.Row()}, dqkv),
+                 raw = dev_.New({z.tokens, z.Normed() * z.dim}), rstd = dev_.NewWide({z.tokens, z.Normed()}),
+                 q = dev_.Put({z.dim}, gamma_q), k = dev_.Put({z.dim}, gamma_k);
+    ops_.HeadNormForward(qkv_, z.heads, z.kv_heads, q, k, 1e-3, raw, rstd, stream_);
+    Near(qkv_, want.qkv, "qkv" + at, 2, 1);  // v stays as it is
+    EXPECT_EQ(dev_.Get(raw), want.raw) << at;
+    Near(rstd, want.rstd, "rstd" + at, 2);
+    // Gradients of parameters: written, then added to.
+    const double factor = 4 + std::sqrt(static_cast<double>(z.tokens * z.heads));
+    for (const bool accumulate : {false, true}) {
+      const Tensor dgamma_q = dev_.PutWide({z.dim}, old), dgamma_k = dev_.PutWide({z.dim}, old);
+      dev_.Set(dqkv_, dqkv);
+      ops_.HeadNormBackward(dqkv_, z.heads, z.kv_heads, raw, q, k, rstd, dgamma_q, dgamma_k, accumulate,
+                            stream_);
+      Values sum_q = want.dgamma_q, sum_k = want.dgamma_k;
+      for (std::size_t i = 0; accumulate && i < old.size(); ++i) {
+        sum_q[i] += old[i];
+        sum_k[i] += old[i];
+      }
+      Near(dqkv_, want.dqkv, "dqkv" + at, 4, 1);
+      Near(dgamma_q, sum_q, "dgamma_q" + at, factor);
+      Near(dgamma_k, sum_k, "dgamma_k" + at, factor);
+    }
+  }
+}
+
+// Over all queries and all keys: of two ranks that have half of the heads each, with the sums between the
+// steps.
+TEST_P(OpsSuite, NormsOfAllQueriesAndKeys) {
+  for (const reference::HeadNormSizes& z : {reference::HeadNormSizes{1, 1, 1, 2},
+                                            {5, 3, 1, 4},
+                                            {3, 2, 2, 5},
+                                            {70, 4, 2, 64},
+                                            {33, 24, 8, 128},
+                                            {9, 3, 3, 7}}) {
+    const std::string at = " T=" + std::to_string(z.tokens) + " N/G=" + std::to_string(z.heads) + "/" +
+                           std::to_string(z.kv_heads) + " D=" + std::to_string(z.dim);
+    const std::int64_t queries = z.heads * z.dim, keys = z.kv_heads * z.dim, ranks = 2;
+    struct Rank {
+      Values qkv, dqkv, gamma_q, gamma_k;
+    };
+    std::vector<Rank> of;
+    for (unsigned r = 0; r < 2; ++r) {
+      of.push_back({Random(z.tokens * z.Row(), 10 * r + 1), Random(z.tokens * z.Row(), 10 * r + 2),
+                    Random(queries, 10 * r + 3), Random(keys, 10 * r + 4)});
+    }
+    // The norm of a row of both ranks' columns, from q (part 0) or k (part 1).
+    const auto norm = [&](std::int64_t t, int part) {
+      const std::int64_t first = part == 0 ? 0 : queries, width = part == 0 ? queries : keys;
+      double squares = 0, products = 0;
+      for (const Rank& rank : of) {
+        for (std::int64_t i = 0; i < width; ++i) {
+          const double x = rank.qkv[t * z.Row() + first + i];
+          squares += x * x;
+          products += x * rank.dqkv[t * z.Row() + first + i] * (part == 0 ? rank.gamma_q : rank.gamma_k)[i];
+        }
+      }
+      const double rstd = 1 / std::sqrt(squares / static_cast<double>(ranks * width) + 1e-3);
+      return std::array{squares, rstd, products * rstd};
+    };
+    Values sums, rstds, products;
+    for (std::int64_t t = 0; t < z.tokens; ++t) {
+      for (int part : {0, 1}) {
+        const auto [a, b, c] = norm(t, part);
+        sums.push_back(a);
+        rstds.push_back(b);
+        products.push_back(c);
+      }
+    }
+    const Tensor group_sums = dev_.NewWide({z.tokens, 2});
+    Values got_sums = reference::Zeros(2 * z.tokens), got_products = got_sums;
+    const auto add = [&](Values& to, const Tensor& from) {
+      const Values values = dev_.Get(from);
+      for (std::size_t i = 0; i < to.size(); ++i) to[i] += values[i];
+    };
+    for (const Rank& rank : of) {
+      const Tensor qkv = dev_.Put({z.tokens, z.Row()}, rank.qkv);
+      ops_.QkSquares(qkv, z.heads, z.kv_heads, group_sums, stream_);
+      EXPECT_EQ(dev_.Get(qkv), rank.qkv);
+      add(got_sums, group_sums);
+    }
+    Near(dev_.PutWide({z.tokens, 2}, got_sums), sums, "sums" + at, 4);
+    for (const Rank& rank : of) {
+      const Tensor dqkv = dev_.Put({z.tokens, z.Row()}, rank.dqkv), rstd = dev_.PutWide({z.tokens, 2}, rstds);
+      Values raw;
+      for (std::int64_t t = 0; t < z.tokens; ++t) {
+        const auto begin = rank.qkv.begin() + t * z.Row();
+        raw.insert(raw.end(), begin, begin + queries + keys);
+      }
+      ops_.QkProducts(dqkv, z.heads, z.kv_heads, dev_.Put({z.tokens, z.Normed() * z.dim}, raw),
+                      dev_.Put({queries}, rank.gamma_q), dev_.Put({keys}, rank.gamma_k), rstd, group_sums,
+                      stream_);
+      add(got_products, group_sums);
+    }
+    Near(dev_.PutWide({z.tokens, 2}, got_products), products, "products" + at, 8);
+    for (const Rank& rank : of) {
+      const Tensor qkv = dev_.Put({z.tokens, z.Row()}, rank.qkv),
+                   dqkv = dev_.Put({z.tokens, z.Row()}, rank.dqkv),
+                   raw = dev_.New({z.tokens, z.Normed() * z.dim}), rstd = dev_.PutWide({z.tokens, 2}, sums),
+                   q = dev_.Put({queries}, rank.gamma_q), k = dev_.Put({keys}, rank.gamma_k);
+      Values want = rank.qkv, want_d = rank.dqkv, dgamma_q = reference::Zeros(queries),
+             dgamma_k = reference::Zeros(keys);
+      for (std::int64_t t = 0; t < z.tokens; ++t) {
+        for (std::int64_t i = 0; i < queries + keys; ++i) {
+          const int part = i < queries ? 0 : 1;
+          const std::int64_t column = part == 0 ? i : i - queries, width = part == 0 ? queries : keys;
+          const auto e = static_cast<std::size_t>(t * z.Row() + i);
+          const double s = rstds[2 * t + part], n = rank.qkv[e] * s,
+                       gamma = (part == 0 ? rank.gamma_q : rank.gamma_k)[column];
+          want[e] = n * gamma;
+          (part == 0 ? dgamma_q : dgamma_k)[column] += rank.dqkv[e] * n;
+          want_d[e] =
+              s * (rank.dqkv[e] * gamma - n * products[2 * t + part] / static_cast<double>(ranks * width));
+        }
+      }
+      ops_.QkNormForward(qkv, z.heads, z.kv_heads, ranks, q, k, 1e-3, raw, rstd, stream_);
+      Near(qkv, want, "qkv" + at, 2, 1);
+      Near(rstd, rstds, "rstd" + at, 2);
+      const Tensor dq = dev_.NewWide({queries}), dk = dev_.NewWide({keys}),
+                   of_group = dev_.PutWide({z.tokens, 2}, products);
+      ops_.QkNormBackward(dqkv, z.heads, z.kv_heads, ranks, raw, q, k, rstd, of_group, dq, dk, false,
+                          stream_);
+      Near(dqkv, want_d, "dqkv" + at, 4, 1);
+      const double factor = 4 + std::sqrt(static_cast<double>(z.tokens));
+      Near(dq, dgamma_q, "dgamma_q" + at, factor);
+      Near(dk, dgamma_k, "dgamma_k" + at, factor);
+      // Added to.
+      dev_.Set(dqkv, rank.dqkv);
+      ops_.QkNormBackward(dqkv, z.heads, z.kv_heads, ranks, raw, q, k, rstd, of_group, dq, dk, true, stream_);
+      for (double& v : dgamma_q) v *= 2;
+      for (double& v : dgamma_k) v *= 2;
+      Near(dq, dgamma_q, "sum of dgamma_q" + at, factor);
+      Near(dk, dgamma_k, "sum of dgamma_k" + at, factor);
+    }
+  }
+}
+
 TEST_P(OpsSuite, RopeRotatesAndRotatesBack) {
   struct Sizes {
-    std::int64_t batch, seq, heads, dim, rest;  // rest: columns that stay unchanged
+    std::int64_t batch, seq, heads, dim, rotary, rest;  // rest: columns after the heads, which stay unchanged
     double theta;
   };
   for (const Sizes& z :
-       {Sizes{1, 1, 1, 2, 0, 1e4}, Sizes{2, 5, 3, 4, 3, 1e4}, Sizes{1, 300, 2, 64, 32, 5e5},
-        Sizes{2, 40, 1, 260, 7, 1e4}, Sizes{1, 33, 5, 6, 0, 0.5}, Sizes{1, 2048, 1, 128, 1, 1e6}}) {
+       {Sizes{1, 1, 1, 2, 2, 0, 1e4}, Sizes{2, 5, 3, 4, 4, 3, 1e4}, Sizes{1, 300, 2, 64, 64, 32, 5e5},
+        Sizes{2, 40, 1, 260, 260, 7, 1e4}, Sizes{1, 33, 5, 6, 6, 0, 0.5}, Sizes{1, 2048, 1, 128, 128, 1, 1e6},
+        // Partial: in packs, with heads or halves that are none, and of a head dimension that is odd.
+        Sizes{2, 17, 3, 64, 32, 64, 1e4}, Sizes{1, 40, 2, 80, 20, 8, 1e4}, Sizes{1, 9, 3, 36, 16, 4, 1e4},
+        Sizes{1, 300, 2, 256, 64, 256, 1e4}, Sizes{2, 5, 3, 5, 2, 1, 1e4},
+        Sizes{1, 20, 2, 300, 260, 3, 1e4}}) {
     const std::int64_t width = z.heads * z.dim + z.rest;
     const Values qkv = Random(z.batch * z.seq * width, 1);
     Values want = qkv, back = qkv;
-    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.theta, 1, want);
-    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.theta, -1, back);
-    const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim);
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, z.theta, 1, want);
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, z.theta, -1, back);
+    const std::string at =
+        " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) + " r=" + std::to_string(z.rotary);
     const Tensor turned = dev_.Put({z.batch, z.seq, width}, qkv),
                  inverse = dev_.Put({z.batch, z.seq, width}, qkv);
-    ops_.Rope(turned, z.heads, z.dim, z.theta, false, stream_);
+    ops_.Rope(turned, z.heads, z.dim, z.rotary, z.theta, false, stream_);
     // Angles of up to S are rounded before their sine is taken.
     Near(turned, want, "turned" + at, 1 + static_cast<double>(z.seq) / 500);
-    ops_.Rope(inverse, z.heads, z.dim, z.theta, true, stream_);
+    ops_.Rope(inverse, z.heads, z.dim, z.rotary, z.theta, true, stream_);
     Near(inverse, back, "turned back" + at, 1 + static_cast<double>(z.seq) / 500);
-    ops_.Rope(turned, z.heads, z.dim, z.theta, true, stream_);
+    ops_.Rope(turned, z.heads, z.dim, z.rotary, z.theta, true, stream_);
     Near(turned, qkv, "there and back" + at, 1, 1);
   }
 }
@@ -271,7 +441,7 @@ TEST_P(OpsSuite, RopeMakesScoresRelative) {
   Values rows;
   for (std::int64_t s = 0; s < seq; ++s) rows.insert(rows.end(), head.begin(), head.end());
   const Tensor qkv = dev_.Put({1, seq, dim}, rows);
-  ops_.Rope(qkv, 1, dim, 100, false, stream_);
+  ops_.Rope(qkv, 1, dim, dim, 100, false, stream_);
   const Values turned = dev_.Get(qkv);
   const auto dot = [&](std::int64_t a, std::int64_t b) {
     double sum = 0;
@@ -283,7 +453,7 @@ TEST_P(OpsSuite, RopeMakesScoresRelative) {
   EXPECT_GT(std::abs(dot(3, 0) - dot(0, 0)), 0.01);
 }
 
-constexpr std::array<reference::AttentionSizes, 12> kAttentionSizes{{{1, 1, 1, 1, 1},
+constexpr std::array<reference::AttentionSizes, 17> kAttentionSizes{{{1, 1, 1, 1, 1},
                                                                      {2, 5, 2, 3, 2},
                                                                      {1, 127, 1, 8, 1},
                                                                      {1, 128, 2, 4, 2},
@@ -294,11 +464,22 @@ constexpr std::array<reference::AttentionSizes, 12> kAttentionSizes{{{1, 1, 1, 1
                                                                      {2, 5, 4, 3, 2},
                                                                      {1, 130, 6, 4, 2},
                                                                      {2, 129, 3, 5, 1},
-                                                                     {1, 260, 2, 8, 2}}};
+                                                                     {1, 260, 2, 8, 2},
+                                                                     // scales, and slopes of ALiBi
+                                                                     {1, 130, 2, 8, 2, 0.75},
+                                                                     {2, 19, 4, 16, 2, 0, 4},
+                                                                     {1, 140, 6, 8, 3, 0, 6},
+                                                                     {1, 70, 5, 24, 1, 0.3, 12, 7},
+                                                                     {1, 33, 3, 5, 1, 0, 20, 16}}};
 
 inline std::string Describe(const reference::AttentionSizes& z) {
   return " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) + " N/G=" + std::to_string(z.heads) +
-         "/" + std::to_string(z.kv_heads);
+         "/" + std::to_string(z.kv_heads) + " scale=" + std::to_string(z.scale) + " slopes from " +
+         std::to_string(z.first_head) + " of " + std::to_string(z.alibi_heads);
+}
+
+inline AttentionForm FormOf(const reference::AttentionSizes& z) {
+  return {z.heads, z.kv_heads, z.scale, z.alibi_heads, z.first_head};
 }
 
 TEST_P(OpsSuite, Attention) {
@@ -316,11 +497,11 @@ TEST_P(OpsSuite, Attention) {
       const std::string at = Describe(z);
       // Scores of magnitude^2 sqrt(D) are rounded; the exponential magnifies that rounding.
       const double factor = 4 * std::max(1.0, magnitude * magnitude);
-      ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
+      ops_.AttentionForward(qkv_, FormOf(z), out, lse, workspace, stream_);
       Near(out, want.out, "out" + at, factor, 1);  // probabilities are rounded
       Near(lse, want.lse, "lse" + at, 4);
       dev_.Set(workspace, Values(static_cast<std::size_t>(workspace.Elements()), std::nan("")));
-      ops_.AttentionBackward(qkv_, z.heads, z.kv_heads, out, lse, dout_, dqkv, workspace, stream_);
+      ops_.AttentionBackward(qkv_, FormOf(z), out, lse, dout_, dqkv, workspace, stream_);
       // The backward subtracts dout * out, whose rounding is of the size of v, even if the exact difference
       // is small; q and k magnify it.
       Near(dqkv, want.dqkv, "dqkv" + at, factor, std::max(4.0, magnitude));
@@ -342,7 +523,7 @@ TEST_P(OpsSuite, UnfusedAttention) {
       const reference::Attention want = reference::CausalAttention(z, qkv, dout);
       const std::string at = Describe(z);
       const double factor = 4 * std::max(1.0, magnitude * magnitude);  // as in fused attention
-      ops_.UnfusedAttentionForward(qkv_, z.heads, z.kv_heads, probabilities, out, stream_);
+      ops_.UnfusedAttentionForward(qkv_, FormOf(z), probabilities, out, stream_);
       Near(probabilities, want.probabilities, "probabilities" + at, factor);
       Near(out, want.out, "out" + at, factor, 1);
       const Values stored = dev_.Get(probabilities);
@@ -350,8 +531,7 @@ TEST_P(OpsSuite, UnfusedAttention) {
         for (std::int64_t key = row % z.seq + 1; key < z.seq; ++key)
           ASSERT_EQ(stored[row * z.seq + key], 0) << "of a later key" << at;
       }
-      ops_.UnfusedAttentionBackward(qkv_, z.heads, z.kv_heads, probabilities, out, dout_, dqkv, dscores,
-                                    stream_);
+      ops_.UnfusedAttentionBackward(qkv_, FormOf(z), probabilities, out, dout_, dqkv, dscores, stream_);
       Near(dqkv, want.dqkv, "dqkv" + at, factor, std::max(4.0, magnitude));
       EXPECT_EQ(dev_.Get(qkv_), qkv) << "the input was changed";
       EXPECT_EQ(dev_.Get(probabilities), stored) << "the probabilities were changed";
@@ -369,13 +549,13 @@ TEST_P(OpsSuite, UnfusedAttentionEqualsFused) {
                  workspace = dev_.NewWide({AttentionWorkspaceElements(z.seq, z.dim)});
     const Tensor fused_out = dev_.New({z.batch, z.seq, z.Width()}),
                  fused_dqkv = dev_.New({z.batch, z.seq, z.Row()});
-    ops_.AttentionForward(qkv, z.heads, z.kv_heads, fused_out, lse, workspace, stream_);
-    ops_.AttentionBackward(qkv, z.heads, z.kv_heads, fused_out, lse, dout, fused_dqkv, workspace, stream_);
+    ops_.AttentionForward(qkv, FormOf(z), fused_out, lse, workspace, stream_);
+    ops_.AttentionBackward(qkv, FormOf(z), fused_out, lse, dout, fused_dqkv, workspace, stream_);
     const Tensor probabilities = dev_.New({z.batch, z.heads, z.seq, z.seq}),
                  dscores = dev_.New({z.batch, z.heads, z.seq, z.seq});
     const Tensor out = dev_.New({z.batch, z.seq, z.Width()}), dqkv = dev_.New({z.batch, z.seq, z.Row()});
-    ops_.UnfusedAttentionForward(qkv, z.heads, z.kv_heads, probabilities, out, stream_);
-    ops_.UnfusedAttentionBackward(qkv, z.heads, z.kv_heads, probabilities, out, dout, dqkv, dscores, stream_);
+    ops_.UnfusedAttentionForward(qkv, FormOf(z), probabilities, out, stream_);
+    ops_.UnfusedAttentionBackward(qkv, FormOf(z), probabilities, out, dout, dqkv, dscores, stream_);
     ExpectNear(dev_.Get(out), dev_.Get(fused_out), tolerance + rounding, "out" + Describe(z), rounding);
     ExpectNear(dev_.Get(dqkv), dev_.Get(fused_dqkv), tolerance + 4 * rounding, "dqkv" + Describe(z),
                rounding);
@@ -395,9 +575,9 @@ TEST_P(OpsSuite, AttentionIgnoresLaterTokens) {
     const auto earlier_rows = [&](const Values& values) {
       dev_.Set(qkv_, values);
       if (unfused) {
-        ops_.UnfusedAttentionForward(qkv_, z.heads, z.kv_heads, probabilities, out, stream_);
+        ops_.UnfusedAttentionForward(qkv_, FormOf(z), probabilities, out, stream_);
       } else {
-        ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
+        ops_.AttentionForward(qkv_, FormOf(z), out, lse, workspace, stream_);
       }
       Values rows = dev_.Get(out);
       rows.resize(rows.size() - static_cast<std::size_t>(z.Width()));

@@ -55,11 +55,11 @@ def write_safetensors(path, weights, dtype):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def write_golden(name, seed, model, run, token_count, make_weights, mean_loss, initial_dtype):
+def write_golden(name, seed, model, run, token_count, make_weights, mean_loss, initial_dtype, script=None):
     """Trains, and writes NAME_tokens.u16, NAME_initial.safetensors, NAME_final.safetensors and NAME_run.json beside this script.
 
     make_weights(generator) -> {name: tensor}; mean_loss(weights, inputs, targets) -> scalar. `initial_dtype` must represent
-    the weights exactly.
+    the weights exactly. `script`: the one that calls, unless it is named after the model.
     """
     generator = torch.Generator().manual_seed(seed)
     torch.set_num_threads(1)
@@ -81,6 +81,6 @@ def write_golden(name, seed, model, run, token_count, make_weights, mean_loss, i
         losses.append(float(loss))
         norms.append(norm)
     write_safetensors(HERE / f"{name}_final.safetensors", weights, "F64")
-    result = {"made_by": f"make_{name}_golden.py with torch {torch.__version__}", "model": model, "run": run,
+    result = {"made_by": f"{script or f'make_{name}_golden.py'} with torch {torch.__version__}", "model": model, "run": run,
               "losses": losses, "grad_norms": norms}
     (HERE / f"{name}_run.json").write_text(json.dumps(result, indent=1) + "\n")

@@ -26,7 +26,9 @@ using Bf16 = __nv_bfloat16;
 using reference::AttentionSizes;
 using Results = reference::Attention;
 
-AttentionShape ShapeOf(const AttentionSizes& z) { return {z.batch, z.seq, z.heads, z.kv_heads, z.dim}; }
+AttentionShape ShapeOf(const AttentionSizes& z) {
+  return {z.batch, z.seq, z.heads, z.kv_heads, z.dim, z.scale, z.alibi_heads, z.first_head};
+}
 
 // Random scores with enough spread that probabilities differ.
 Values RandomBf16(std::int64_t n, unsigned seed) {
@@ -140,10 +142,21 @@ TEST_P(GpuAttention, MatchesTheReference) {
                                                              {1, 130, 2, 192, 1},
                                                              {1, 130, 2, 256, 2},
                                                              {1, 130, 2, 72, 1},
-                                                             {2, 129, 4, 104, 2}}) {
-    SCOPED_TRACE(fmt::format("B{} S{} N{} G{} D{}", z.batch, z.seq, z.heads, z.kv_heads, z.dim));
+                                                             {2, 129, 4, 104, 2},
+                                                             // scales, and ALiBi
+                                                             {1, 257, 4, 64, 2, 0.3},
+                                                             {2, 300, 4, 64, 4, 0, 4},
+                                                             {1, 520, 6, 128, 2, 0.05, 12, 6},
+                                                             {1, 130, 2, 256, 2, 0, 71, 60},
+                                                             {1, 200, 3, 20, 1, 0, 3}}) {
+    SCOPED_TRACE(fmt::format("B{} S{} N{} G{} D{} scale {}, slopes from {} of {}", z.batch, z.seq, z.heads,
+                             z.kv_heads, z.dim, z.scale, z.first_head, z.alibi_heads));
     if (IsFaulty(z)) continue;
     const std::string refusal = attention_->Refusal(ShapeOf(z));
+    if (z.alibi_heads > 0 && GetParam() == AttentionForced::kCudnn) {
+      EXPECT_NE(refusal.find(kNoAlibi), std::string::npos) << refusal;
+      continue;
+    }
     // cuDNN computes the gradient of wide heads only on some GPUs.
     if (!refusal.empty() && GetParam() == AttentionForced::kCudnn && z.dim > 128) continue;
     ASSERT_EQ(refusal, "");

@@ -54,13 +54,25 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->RmsNormForward(x, w, 1e-5, x, t, s);
   ops->RmsNormBackward(x, x, w, t, x, true, w, true, s);
   ops->ResidualAdd(x, x, s);
-  ops->Rope(qkv, 4, 2, 1e4, false, s);
-  ops->Rope(qkv, 4, 2, 1e4, true, s);
-  ops->AttentionForward(qkv, 2, 2, out, lse, work, s);
-  ops->AttentionBackward(qkv, 2, 2, out, lse, out, qkv, work, s);
-  ops->AttentionForward(grouped, 2, 1, out, lse, work, s);
-  ops->UnfusedAttentionForward(grouped, 2, 1, square, out, s);
-  ops->UnfusedAttentionBackward(qkv, 2, 2, square, out, out, qkv, square, s);
+  ops->HeadNormForward(grouped.Reshape({6, 8}), 2, 1, Make({2}), Make({2}), 1e-5, Make({6, 6}), Make({6, 3}),
+                       s);
+  ops->HeadNormBackward(grouped.Reshape({6, 8}), 2, 1, Make({6, 6}), Make({2}), Make({2}), Make({6, 3}),
+                        Make({2}), Make({2}), true, s);
+  const Tensor heads = grouped.Reshape({6, 8}), raw = Make({6, 6}), of_q = Make({4}), of_k = Make({2}),
+               pairs = Make({6, 2});
+  ops->QkSquares(heads, 2, 1, pairs, s);
+  ops->QkNormForward(heads, 2, 1, 4, of_q, of_k, 1e-5, raw, pairs, s);
+  ops->QkProducts(heads, 2, 1, raw, of_q, of_k, pairs, pairs, s);
+  ops->QkNormBackward(heads, 2, 1, 4, raw, of_q, of_k, pairs, pairs, of_q, of_k, true, s);
+  ops->Scale(x, 2, s);
+  ops->Rope(qkv, 2, 4, 2, 1e4, false, s);
+  ops->Rope(qkv, 4, 2, 2, 1e4, true, s);
+  ops->AttentionForward(qkv, {2, 2}, out, lse, work, s);
+  ops->AttentionBackward(qkv, {2, 2}, out, lse, out, qkv, work, s);
+  ops->AttentionForward(grouped, {2, 1}, out, lse, work, s);
+  ops->AttentionForward(qkv, {2, 2, 0.5, 6, 4}, out, lse, work, s);
+  ops->UnfusedAttentionForward(grouped, {2, 1}, square, out, s);
+  ops->UnfusedAttentionBackward(qkv, {2, 2}, square, out, out, qkv, square, s);
   ops->EmbeddingForward(ids, table, 0, x, s);
   ops->EmbeddingBackward(ids, x, 0, table, true, s);
   ops->PositionForward(tokens3.Reshape({6, 4}), 3, 0, table, s);
@@ -103,6 +115,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
     desc.accumulate = true;
     return desc;
   };
+  OpDesc alibi = Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2});
+  alibi.alibi = true;
   OpDesc master = Desc(OpKind::kAdamW, {36});
   master.master_weights = true;
   EXPECT_THAT(
@@ -114,9 +128,12 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), swiglu,
           geglu, geglu_backward, Desc(OpKind::kRmsNormForward, {6, 4}),
           adding(Desc(OpKind::kRmsNormBackward, {6, 4})), Desc(OpKind::kResidualAdd, {6, 4}),
-          Desc(OpKind::kRope, {6, 4, 2}), Desc(OpKind::kRope, {6, 4, 2}),
+          Desc(OpKind::kHeadNormForward, {6, 2, 2, 1}), adding(Desc(OpKind::kHeadNormBackward, {6, 2, 2, 1})),
+          Desc(OpKind::kQkSquares, {6, 2, 2, 1}), Desc(OpKind::kQkNormForward, {6, 2, 2, 1}),
+          Desc(OpKind::kQkProducts, {6, 2, 2, 1}), adding(Desc(OpKind::kQkNormBackward, {6, 2, 2, 1})),
+          Desc(OpKind::kScale, {6, 4}), Desc(OpKind::kRope, {6, 2, 4, 2}), Desc(OpKind::kRope, {6, 4, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
-          Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}),
+          Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}), alibi,
           Desc(OpKind::kUnfusedAttentionForward, {2, 3, 2, 2, 1}),
           Desc(OpKind::kUnfusedAttentionBackward, {2, 3, 2, 2, 2}),
           Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}),
@@ -168,11 +185,11 @@ TEST(DryOps, AcceptsMixedPrecision) {
   ops->RmsNormBackward(half({6, 4}), half({6, 4}), half({4}), statistic, half({6, 4}), true,
                        Make({4}, DType::kF32), true, *stream);
   ops->ActivationForward(Activation::kSwiGlu, half({6, 4}), {}, half({6, 2}), *stream);
-  ops->Rope(half({2, 3, 8}), 2, 4, 1e4, false, *stream);
-  ops->AttentionForward(half({2, 3, 8}), 2, 1, half({2, 3, 4}), Make({2, 2, 3}, DType::kF32),
+  ops->Rope(half({2, 3, 8}), 2, 4, 4, 1e4, false, *stream);
+  ops->AttentionForward(half({2, 3, 8}), {2, 1}, half({2, 3, 4}), Make({2, 2, 3}, DType::kF32),
                         Make({AttentionWorkspaceElements(3, 2)}, DType::kF32), *stream);
-  ops->UnfusedAttentionForward(half({2, 3, 8}), 2, 1, half({2, 2, 3, 3}), half({2, 3, 4}), *stream);
-  EXPECT_THROW(ops->UnfusedAttentionForward(half({2, 3, 8}), 2, 1, Make({2, 2, 3, 3}, DType::kF32),
+  ops->UnfusedAttentionForward(half({2, 3, 8}), {2, 1}, half({2, 2, 3, 3}), half({2, 3, 4}), *stream);
+  EXPECT_THROW(ops->UnfusedAttentionForward(half({2, 3, 8}), {2, 1}, Make({2, 2, 3, 3}, DType::kF32),
                                             half({2, 3, 4}), *stream),
                std::invalid_argument)
       << "probabilities in another type";

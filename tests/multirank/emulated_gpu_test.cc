@@ -65,8 +65,32 @@ TrainConfig Llama(const char* precision) {
   c.model.activation = Activation::kSwiGlu;
   c.model.norm = Norm::kRmsNorm;
   c.model.position = Position::kRope;
-  c.model.bias = false;
+  SetBiases(c.model, false);
   c.model.tied_embeddings = false;
+  return c;
+}
+
+// Norms of queries and keys, and a part of each head that rotates.
+TrainConfig NormedHeads(const char* precision) {
+  TrainConfig c = Llama(precision);
+  c.model.qk_norm = QkNorm::kHead;
+  c.model.partial_rotary_factor = 2.0 / 3;
+  return c;
+}
+
+// As above, but over all queries and all keys of a token.
+TrainConfig NormedTokens(const char* precision) {
+  TrainConfig c = Llama(precision);
+  c.model.qk_norm = QkNorm::kFull;
+  return c;
+}
+
+// ALiBi with heads that are no power of two, and another scale of the scores.
+TrainConfig Alibi(const char* precision) {
+  TrainConfig c = Gpt2(precision);
+  c.model.heads = c.model.kv_heads = 6;
+  c.model.position = Position::kAlibi;
+  c.model.attention_scale = 0.2;
   return c;
 }
 
@@ -122,6 +146,24 @@ TEST_F(EmulatedGpu, F32StepsMatchThoseOfTheCpu) {
   }
 }
 
+// What few models have, with the plans that divide it: heads over a tensor group, backwards over two actions.
+TEST_F(EmulatedGpu, F32StepsOfModelsWithOtherAttentionMatchThoseOfTheCpu) {
+  for (TrainConfig c : {NormedHeads("fp32"), NormedTokens("fp32"), Alibi("fp32")}) {
+    const test::TrainedRun cpu = test::RunAsThreads(c);
+    for (const ParallelPlan& plan :
+         {ParallelPlan{}, ParallelPlan{{.tp = 2, .dp = 2}},
+          ParallelPlan{{.tp = 2}, {.attention = Attention::kUnfused}},
+          ParallelPlan{{.tp = 2, .pp = 2},
+                       {.recompute = Recompute::kFull, .sequence_parallel = true},
+                       {.schedule = Schedule::kZeroBubbleH1, .recompute_layers = 1}},
+          ParallelPlan{{.tp = 2, .dp = 2}, {}, {}, {}, {.zero_stage = 3}}}) {
+      SCOPED_TRACE(PlanText(plan));
+      c.plan = plan;
+      ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 1e-4);
+    }
+  }
+}
+
 // The device does the work on its streams when the host waits for it, or at a random time before. Without a
 // wait that is missing somewhere, that changes nothing.
 TEST_F(EmulatedGpu, StepsDoNotDependOnWhenStreamsRun) {
@@ -150,7 +192,7 @@ TEST_F(EmulatedGpu, StepsDoNotDependOnWhenStreamsRun) {
 }
 
 TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
-  for (const auto& make : {Gpt2, Llama}) {
+  for (const auto& make : {Gpt2, Llama, NormedHeads, NormedTokens, Alibi}) {
     const test::TrainedRun cpu = test::RunAsThreads(make("fp32"));
     TrainConfig c = make("bf16");
     for (const ParallelPlan& plan :

@@ -16,6 +16,7 @@
 #include "search/plan/legality.h"
 #include "tests/support/covering_array.h"
 #include "tests/support/plan_values.h"
+#include "tests/support/random_features.h"
 #include "tests/trainer/model_styles.h"
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
@@ -69,8 +70,24 @@ enum Axis : std::size_t {
   kChunks,
   kUnits,
 };
-const std::vector<int> kSizes = {
-    6, 3, 3, 2, static_cast<int>(test::PredictedSchedules().size()), 3, 2, 4, 2, 2, 3, 7, 2, 3, 4};
+// The first styles are an axis; the others take the plans of the cases in turn, because the search for cases
+// goes through all combinations.
+constexpr int kStylesOfAxis = 6;
+const std::vector<int> kSizes = {kStylesOfAxis,
+                                 3,
+                                 3,
+                                 2,
+                                 static_cast<int>(test::PredictedSchedules().size()),
+                                 3,
+                                 2,
+                                 4,
+                                 2,
+                                 2,
+                                 3,
+                                 7,
+                                 2,
+                                 3,
+                                 4};
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
@@ -147,7 +164,10 @@ void ExpectSame(const TrainConfig& config, const TrainedRun& one) {
   ExpectSameWeights(config.model, one, outcome, 1e-9);
 }
 
-std::vector<Case> Cases() { return test::PairwiseCases(kSizes, IsLegal, Cost); }
+const std::vector<Case>& Cases() {
+  static const auto& cases = *new std::vector<Case>(test::PairwiseCases(kSizes, IsLegal, Cost));
+  return cases;
+}
 
 // Returns the one-rank run of the model and workload of a case, computed once for each.
 const TrainedRun& CachedOneRank(const TrainConfig& c) {
@@ -200,6 +220,28 @@ TEST_P(SameStepOfEveryPair, MatchesOneRank) {
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, SameStepOfEveryPair, ::testing::ValuesIn(Cases()));
 
+// The styles beside the axis: each takes every n-th plan of the cases, of n such styles.
+class SameStepOfOtherStyles : public ::testing::TestWithParam<int> {};
+
+TEST_P(SameStepOfOtherStyles, MatchesOneRank) {
+  const std::size_t others = ModelStyles().size() - kStylesOfAxis;
+  int legal = 0;
+  for (std::size_t i = static_cast<std::size_t>(GetParam() - kStylesOfAxis); i < Cases().size();
+       i += others) {
+    Case c = Cases()[i];
+    c[kStyle] = GetParam();
+    if (!IsLegal(c)) continue;
+    const TrainConfig config = ConfigOf(c);
+    SCOPED_TRACE(Describe(config));
+    ExpectSame(config, CachedOneRank(config));
+    ++legal;
+  }
+  EXPECT_GE(legal, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Styles, SameStepOfOtherStyles,
+                         ::testing::Range(kStylesOfAxis, static_cast<int>(ModelStyles().size())));
+
 // Every way in which ZB-H1 splits a backward: each kind of model, of two and four stages, with each
 // recomputation, with whole rows, sequence parallelism and scattered messages, with fewer microbatches than
 // stages and with more.
@@ -229,7 +271,8 @@ TEST_P(SameStepOfSplitBackwards, MatchesOneRank) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Styles, SameStepOfSplitBackwards, ::testing::Range(0, kSizes[kStyle]));
+INSTANTIATE_TEST_SUITE_P(Styles, SameStepOfSplitBackwards,
+                         ::testing::Range(0, static_cast<int>(ModelStyles().size())));
 
 // Checks that the cases are meaningful: they include 16 ranks, deep interleaving and each style with each
 // size, and uneven splits are uneven.
@@ -270,10 +313,10 @@ ModelSpec RandomModel(std::mt19937_64& random, std::int64_t tp) {
   m.activation = static_cast<Activation>(random() % kActivationCount);
   m.norm = random() % 2 ? Norm::kRmsNorm : Norm::kLayerNorm;
   m.norm_eps = random() % 2 ? 1e-5 : 1e-6;
-  constexpr Position kPositions[] = {Position::kLearned, Position::kRope, Position::kNone};
-  m.position = kPositions[random() % 3];
+  constexpr Position kPositions[] = {Position::kLearned, Position::kRope, Position::kNone, Position::kAlibi};
+  m.position = kPositions[random() % 4];
   m.rope_theta = random() % 2 ? 10000.0 : 500000.0;
-  m.bias = random() % 2;
+  SetBiases(m, random() % 2);
   m.tied_embeddings = random() % 2;
   return m;
 }
@@ -283,7 +326,9 @@ void TakeParts(const ModelSpec& style, ModelSpec& m) {
   m.activation = style.activation;
   m.norm = style.norm;
   m.position = style.position;
-  m.bias = style.bias;
+  m.qkv_bias = style.qkv_bias;
+  m.attention_out_bias = style.attention_out_bias;
+  m.mlp_bias = style.mlp_bias;
   m.tied_embeddings = style.tied_embeddings;
   if (style.kv_heads == style.heads) m.kv_heads = m.heads;
 }
@@ -343,11 +388,15 @@ constexpr int kRunsOfPart = 20;
 std::vector<TrainConfig> RandomConfigs(int part) {
   std::mt19937_64 random(static_cast<std::uint64_t>(part));
   std::mt19937_64 overlaps(static_cast<std::uint64_t>(part) + 1000);
+  std::mt19937_64 features(static_cast<std::uint64_t>(part) + 2000);
   std::vector<TrainConfig> configs;
   for (int i = 0; i < kRunsOfPart; ++i) {
     configs.push_back(RandomConfig(random, overlaps));
-    if (part > kMixedParts)
+    if (part > kMixedParts) {
       TakeParts(ModelStyles().at(static_cast<std::size_t>(i % 2)), configs.back().model);
+    } else {
+      test::AddRandomFeatures(configs.back().model, features, false);
+    }
   }
   return configs;
 }

@@ -237,6 +237,9 @@ class RemoteOps final : public Ops {
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->ResidualAdd(R(y), R(residual), h); });
   }
+  void Scale(const Tensor& y, double factor, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->Scale(R(y), factor, h); });
+  }
   void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                          Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->ActivationForward(activation, R(x), R(bias), R(y), h); });
@@ -245,35 +248,73 @@ class RemoteOps final : public Ops {
                           Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->ActivationBackward(activation, R(x), R(dy), R(dx), h); });
   }
-  void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, double theta, bool inverse,
-            Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, theta, inverse, h); });
-  }
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace, Stream& s) override {
+  void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
+                       const Tensor& gamma_k, double eps, const Tensor& raw, const Tensor& rstd,
+                       Stream& s) override {
     Issue(s, [=, this](Stream& h) {
-      cpu_->AttentionForward(R(qkv), heads, kv_heads, R(out), R(lse), R(workspace), h);
+      cpu_->HeadNormForward(R(qkv), heads, kv_heads, R(gamma_q), R(gamma_k), eps, R(raw), R(rstd), h);
     });
   }
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
+  void HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->HeadNormBackward(R(dqkv), heads, kv_heads, R(raw), R(gamma_q), R(gamma_k), R(rstd), R(dgamma_q),
+                             R(dgamma_k), accumulate, h);
+    });
+  }
+  void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                 Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->QkSquares(R(qkv), heads, kv_heads, R(sums), h); });
+  }
+  void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                     const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                     const Tensor& rstd, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->QkNormForward(R(qkv), heads, kv_heads, ranks, R(gamma_q), R(gamma_k), eps, R(raw), R(rstd), h);
+    });
+  }
+  void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                  Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->QkProducts(R(dqkv), heads, kv_heads, R(raw), R(gamma_q), R(gamma_k), R(rstd), R(products), h);
+    });
+  }
+  void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
+                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                      Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->QkNormBackward(R(dqkv), heads, kv_heads, ranks, R(raw), R(gamma_q), R(gamma_k), R(rstd),
+                           R(products), R(dgamma_q), R(dgamma_k), accumulate, h);
+    });
+  }
+  void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, std::int64_t rotary_dims,
+            double theta, bool inverse, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, rotary_dims, theta, inverse, h); });
+  }
+  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->AttentionForward(R(qkv), form, R(out), R(lse), R(workspace), h); });
+  }
+  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
                          Stream& s) override {
     Issue(s, [=, this](Stream& h) {
-      cpu_->AttentionBackward(R(qkv), heads, kv_heads, R(out), R(lse), R(dout), R(dqkv), R(workspace), h);
+      cpu_->AttentionBackward(R(qkv), form, R(out), R(lse), R(dout), R(dqkv), R(workspace), h);
     });
   }
-  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out, Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->UnfusedAttentionForward(R(qkv), heads, kv_heads, R(probabilities), R(out), h);
-    });
+  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out, Stream& s) override {
+    Issue(s,
+          [=, this](Stream& h) { cpu_->UnfusedAttentionForward(R(qkv), form, R(probabilities), R(out), h); });
   }
-  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores, Stream& s) override {
+  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores, Stream& s) override {
     Issue(s, [=, this](Stream& h) {
-      cpu_->UnfusedAttentionBackward(R(qkv), heads, kv_heads, R(probabilities), R(out), R(dout), R(dqkv),
-                                     R(dscores), h);
+      cpu_->UnfusedAttentionBackward(R(qkv), form, R(probabilities), R(out), R(dout), R(dqkv), R(dscores), h);
     });
   }
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,

@@ -42,13 +42,28 @@ test::Case ChoicesOf(const RandomRun& run) {
   const int recompute = static_cast<int>(p.recompute) + (p.recompute_layers > 0 ? 1 : 0);
   const int precision = static_cast<int>(SizeOf(run.workload.precision.parameters));
   std::vector<std::int64_t> choices = {p.tp, p.pp, p.dp, p.micro_batch, p.virtual_stages};
-  for (const int choice :
-       {static_cast<int>(p.schedule), static_cast<int>(p.split), recompute, static_cast<int>(p.attention),
-        precision, static_cast<int>(m.norm), static_cast<int>(m.position), static_cast<int>(m.activation),
-        m.bias ? 1 : 0, m.tied_embeddings ? 1 : 0, m.kv_heads < m.heads ? 1 : 0, p.sequence_parallel ? 1 : 0,
-        p.scatter_gather ? 1 : 0, p.p2p_overlap ? 1 : 0, static_cast<int>(p.zero_stage),
-        p.dp_shard > 0 ? 1 : 0, static_cast<int>(p.tp_overlap), p.grad_overlap ? 1 : 0,
-        p.param_overlap ? 1 : 0}) {
+  for (const int choice : {static_cast<int>(p.schedule),
+                           static_cast<int>(p.split),
+                           recompute,
+                           static_cast<int>(p.attention),
+                           precision,
+                           static_cast<int>(m.norm),
+                           static_cast<int>(m.position),
+                           static_cast<int>(m.activation),
+                           m.qkv_bias ? 1 : 0,
+                           m.attention_out_bias ? 1 : 0,
+                           m.mlp_bias ? 1 : 0,
+                           m.tied_embeddings ? 1 : 0,
+                           m.kv_heads < m.heads ? 1 : 0,
+                           static_cast<int>(m.qk_norm),
+                           p.sequence_parallel ? 1 : 0,
+                           p.scatter_gather ? 1 : 0,
+                           p.p2p_overlap ? 1 : 0,
+                           static_cast<int>(p.zero_stage),
+                           p.dp_shard > 0 ? 1 : 0,
+                           static_cast<int>(p.tp_overlap),
+                           p.grad_overlap ? 1 : 0,
+                           p.param_overlap ? 1 : 0}) {
     choices.push_back(choice);
   }
   return {choices.begin(), choices.end()};
@@ -128,11 +143,11 @@ void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank, std::set<OpKind>
 }
 
 std::string Describe(const TrainConfig& c) {
-  return fmt::format("{} {} layers={} hidden={} heads={}/{}x{} ffn={} {} {} {} bias={} tied={}",
+  return fmt::format("{} {} layers={} hidden={} heads={}/{}x{} ffn={} {} {} {} bias={}{}{} tied={}",
                      PlanText(c.plan), Name(c.workload.precision), c.model.layers, c.model.hidden,
                      c.model.heads, c.model.kv_heads, c.model.head_dim, c.model.ffn_hidden,
-                     Name(c.model.activation), Name(c.model.norm), Name(c.model.position), c.model.bias,
-                     c.model.tied_embeddings);
+                     Name(c.model.activation), Name(c.model.norm), Name(c.model.position), c.model.qkv_bias,
+                     c.model.attention_out_bias, c.model.mlp_bias, c.model.tied_embeddings);
 }
 
 // Runs 500 random runs. Of 20,000 more, it also runs each one with a pair of choices that no earlier run had:

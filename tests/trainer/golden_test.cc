@@ -1,6 +1,6 @@
-// Compares the engine with two independent implementations (tests/golden/make_gpt2_golden.py,
-// make_llama_golden.py). From the same weights and data it must produce the same losses, norms and final
-// weights, on one rank and with every split of the model.
+// Compares the engine with independent implementations (tests/golden/make_gpt2_golden.py,
+// make_llama_golden.py, make_attention_golden.py). From the same weights and data it must produce the same
+// losses, norms and final weights, on one rank and with every split of the model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,15 +36,22 @@ TrainConfig GoldenConfig(const std::string& name, const nlohmann::json& golden) 
   c.model.max_seq_len = model.at("max_seq_len");
   c.model.norm_eps = model.at("norm_eps");
   c.model.vocab_multiple = 8;
-  if (name == "llama") {
+  if (name != "gpt2") {
     c.model.kv_heads = model.at("kv_heads");
     c.model.head_dim = model.at("head_dim");
     c.model.ffn_hidden = model.at("ffn_hidden");
     c.model.activation = Activation::kSwiGlu;
     c.model.norm = Norm::kRmsNorm;
-    c.model.position = Position::kRope;
-    c.model.rope_theta = model.at("rope_theta");
-    c.model.bias = false;
+    c.model.position = name == "alibi" ? Position::kAlibi : Position::kRope;
+    c.model.rope_theta = model.value("rope_theta", c.model.rope_theta);
+    c.model.attention_scale = model.value("attention_scale", 0.0);
+    if (name == "full_norm") c.model.qk_norm = QkNorm::kFull;
+    if (name == "qk_norm") {
+      c.model.qk_norm = QkNorm::kHead;
+      c.model.partial_rotary_factor =
+          model.at("rotary_dims").get<double>() / model.at("head_dim").get<double>();
+    }
+    SetBiases(c.model, false);
     c.model.tied_embeddings = false;
   }
   FillDefaults(c.model);
@@ -144,9 +151,23 @@ TEST(Golden, LlamaWithSplitBackwardsMatchesReference) {
   ExpectGolden("llama", {{.tp = 2, .pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}});
 }
 
+class GoldenAttention : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenAttention, MatchesReference) {
+  ExpectGolden(GetParam(), {});
+  ExpectGolden(GetParam(), {{.tp = 2, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}});
+  ExpectGolden(GetParam(),
+               {{.tp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}});
+  ExpectGolden(GetParam(), {{.tp = 2, .pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}});
+  ExpectGolden(GetParam(), {{.tp = 2, .dp = 2}, {}, {}, {}, {.zero_stage = 2}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenAttention, ::testing::Values("qk_norm", "full_norm", "alibi"),
+                         [](const auto& info) { return std::string(info.param); });
+
 // In these runs, clipping is active in some steps but not in others, and the data wraps around.
 TEST(Golden, RunsExerciseClippingAndWrapping) {
-  for (const std::string name : {"gpt2", "llama"}) {
+  for (const std::string name : {"gpt2", "llama", "qk_norm", "full_norm", "alibi"}) {
     const nlohmann::json golden = GoldenRun(name);
     const std::vector<double> norms = golden.at("grad_norms");
     const double clip = golden.at("run").at("clip_norm");

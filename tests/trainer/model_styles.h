@@ -33,7 +33,7 @@ inline std::vector<ModelSpec> ModelStyles() {
   llama.norm = Norm::kRmsNorm;
   llama.activation = Activation::kSwiGlu;
   llama.position = Position::kRope;
-  llama.bias = false;
+  SetBiases(llama, false);
   llama.tied_embeddings = false;
   styles.push_back(llama);
 
@@ -46,7 +46,7 @@ inline std::vector<ModelSpec> ModelStyles() {
   relu.head_dim = 2;
   relu.activation = Activation::kRelu;
   relu.position = Position::kNone;
-  relu.bias = false;
+  SetBiases(relu, false);
   relu.tied_embeddings = false;
   styles.push_back(relu);
 
@@ -62,6 +62,55 @@ inline std::vector<ModelSpec> ModelStyles() {
   gelu_erf.activation = Activation::kGeluErf;
   gelu_erf.tied_embeddings = false;
   styles.push_back(gelu_erf);
+  // Bloom's positions, with heads that are no power of two.
+  ModelSpec alibi = SmallModel("alibi");
+  alibi.heads = 12;
+  alibi.head_dim = 2;
+  alibi.position = Position::kAlibi;
+  alibi.attention_scale = 0.9;
+  styles.push_back(alibi);
+
+  ModelSpec partial = SmallModel("partial_rotary");
+  partial.head_dim = 6;
+  partial.position = Position::kRope;
+  partial.rope_theta = 50.0;
+  partial.partial_rotary_factor = 2.0 / 3;
+  styles.push_back(partial);
+  // Qwen 3.
+  ModelSpec qk_norm = SmallModel("qk_norm");
+  qk_norm.heads = 8;
+  qk_norm.norm = Norm::kRmsNorm;
+  qk_norm.activation = Activation::kSwiGlu;
+  qk_norm.position = Position::kRope;
+  qk_norm.qk_norm = QkNorm::kHead;
+  SetBiases(qk_norm, false);
+  styles.push_back(qk_norm);
+  // OLMo 2.
+  ModelSpec full = qk_norm;
+  full.name = "full_qk_norm";
+  full.qk_norm = QkNorm::kFull;
+  full.tied_embeddings = false;
+  styles.push_back(full);
+  // Falcon 7B.
+  ModelSpec shared = SmallModel("shared_norm");
+  shared.kv_heads = 4;
+  shared.heads = 8;
+  shared.activation = Activation::kGeluErf;
+  shared.position = Position::kRope;
+  shared.parallel_residual = true;
+  shared.shared_norm = true;
+  SetBiases(shared, false);
+  styles.push_back(shared);
+  // GPT-NeoX, with the scales and the norm of embeddings that others have.
+  ModelSpec parallel = SmallModel("parallel");
+  parallel.activation = Activation::kGeGlu;
+  parallel.parallel_residual = true;
+  parallel.embedding_norm = true;
+  parallel.embedding_scale = 1.5;
+  parallel.logit_scale = 0.7;
+  parallel.mlp_bias = false;
+  parallel.tied_embeddings = false;
+  styles.push_back(parallel);
   return styles;
 }
 

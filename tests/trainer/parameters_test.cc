@@ -44,6 +44,19 @@ TEST(RankParameters, Gpt2FollowsTheSpecifiedOrder) {
                   "transformer.h.0.mlp.c_proj.bias", "transformer.ln_f.weight", "transformer.ln_f.bias"));
 }
 
+TEST(RankParameters, NormsOfQueriesAndKeysFollowTheirProjection) {
+  const std::vector<Parameter> parameters = ParametersOf(Style("qk_norm", 1), {{.tp = 2}}, 1);
+  EXPECT_THAT(Names(parameters),
+              ElementsAre("transformer.wte.weight", "transformer.h.0.ln_1.weight",
+                          "transformer.h.0.attn.c_attn.weight", "transformer.h.0.attn.q_norm.weight",
+                          "transformer.h.0.attn.k_norm.weight", "transformer.h.0.attn.c_proj.weight",
+                          "transformer.h.0.ln_2.weight", "transformer.h.0.mlp.c_fc.weight",
+                          "transformer.h.0.mlp.c_proj.weight", "transformer.ln_f.weight"));
+  EXPECT_THAT(parameters[3].shape, ElementsAre(4));
+  EXPECT_EQ(parameters[3].initial, Initial::kOnes);
+  EXPECT_FALSE(parameters[3].counted) << "tensor coordinate 0 counts it";
+}
+
 // Chunk by chunk, preceded by the embedding and followed by the head.
 TEST(RankParameters, LlamaIsOrderedByChunk) {
   const ModelSpec llama = Style("llama", 4);

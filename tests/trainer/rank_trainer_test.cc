@@ -86,7 +86,8 @@ TEST(RankTrainer, RejectsInvalidConfigs) {
   c.program_fingerprint = Fingerprint(Lower(c.model, c.workload, c.plan));
   EXPECT_NO_THROW(RankTrainer(c, 0, 1, backend));
   c = SmallConfig();
-  c.model.position = Position::kAlibi;
+  c.model.position = Position::kRope;
+  c.model.rope_scaling = "llama3";
   EXPECT_THROW(RankTrainer(c, 0, 1, backend), NotSupported);
   c = SmallConfig();
   c.plan.split = SplitMode::kAuto;

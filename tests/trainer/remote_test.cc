@@ -150,7 +150,7 @@ TrainConfig Bf16Llama(const ParallelPlan& plan) {
   c.model.activation = Activation::kSwiGlu;
   c.model.norm = Norm::kRmsNorm;
   c.model.position = Position::kRope;
-  c.model.bias = false;
+  SetBiases(c.model, false);
   c.model.tied_embeddings = false;
   c.workload.precision = *ParsePrecision("bf16");
   return c;

@@ -35,6 +35,11 @@ void CheckDims(const OpDesc& op) {
   }
 }
 
+// The slopes of a model that has these heads alone: other slopes take as long.
+AttentionForm FormOf(const OpDesc& op) {
+  return {.heads = op.dims[2], .kv_heads = op.dims[4], .alibi_heads = op.alibi ? op.dims[2] : 0};
+}
+
 }  // namespace
 
 ScratchOp::ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream)
@@ -127,9 +132,16 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kRmsNormForward:
     case OpKind::kRmsNormBackward: return PrepareNorm(op);
     case OpKind::kBiasResidual:
-    case OpKind::kResidualAdd: return PrepareRows(op);
+    case OpKind::kResidualAdd:
+    case OpKind::kScale: return PrepareRows(op);
     case OpKind::kActivationForward:
     case OpKind::kActivationBackward: return PrepareActivation(op);
+    case OpKind::kHeadNormForward:
+    case OpKind::kHeadNormBackward: return PrepareHeadNorm(op);
+    case OpKind::kQkSquares:
+    case OpKind::kQkNormForward:
+    case OpKind::kQkProducts:
+    case OpKind::kQkNormBackward: return PrepareQkNorm(op);
     case OpKind::kRope: return PrepareRope(op);
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward: return PrepareAttention(op);
@@ -249,6 +261,11 @@ void ScratchOp::PrepareNorm(const OpDesc& op) {
 
 void ScratchOp::PrepareRows(const OpDesc& op) {
   const Contents y{1, 0.2, Found::kInCache}, residual{0, 0.1}, bias{0, 0.1};
+  if (op.kind == OpKind::kScale) {
+    Take(op, {y});
+    run_ = [this] { ops_.Scale(tensors_[0], 1.0, stream_); };  // repeated, another factor would overflow
+    return;
+  }
   if (op.kind == OpKind::kResidualAdd) {
     Take(op, {y, residual});
     run_ = [this] { ops_.ResidualAdd(tensors_[0], tensors_[1], stream_); };
@@ -270,49 +287,100 @@ void ScratchOp::PrepareActivation(const OpDesc& op) {
   run_ = [=, this] { ops_.ActivationBackward(activation, tensors_[0], tensors_[1], tensors_[2], stream_); };
 }
 
+void ScratchOp::PrepareHeadNorm(const OpDesc& op) {
+  // Repeated backwards replace the gradient by a projection of it, which stays as large.
+  const Contents written{0, 1, Found::kInCache}, saved{0, 1}, gamma{1, 0}, rstd{1, 0}, gradient{0, 1};
+  const std::int64_t heads = op.dims[1], kv_heads = op.dims[3];
+  const bool accumulate = op.accumulate;
+  if (op.kind == OpKind::kHeadNormForward) {
+    Take(op, {written, gamma, gamma, saved, rstd});
+    run_ = [=, this] {
+      const auto& v = tensors_;
+      ops_.HeadNormForward(v[0], heads, kv_heads, v[1], v[2], 1e-5, v[3], v[4], stream_);
+    };
+    return;
+  }
+  Take(op, {written, saved, gamma, gamma, rstd, gradient, gradient});
+  run_ = [=, this] {
+    const auto& v = tensors_;
+    ops_.HeadNormBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], v[6], accumulate, stream_);
+  };
+}
+
+void ScratchOp::PrepareQkNorm(const OpDesc& op) {
+  // As for heads. Sums that become 1/sqrt(sum / width + eps) stay so that results converge; products are 0,
+  // so that the gradient stays as it is.
+  const Contents written{0, 1, Found::kInCache}, saved{0, 1}, gamma{1, 0}, gradient{0, 1};
+  const Contents sums{static_cast<double>(op.dims[1] * op.dims[2]), 0, Found::kInCache},
+      ones{1, 0, Found::kInCache}, zeros{0, 0, Found::kInCache};
+  const std::int64_t heads = op.dims[1], kv_heads = op.dims[3];
+  const bool accumulate = op.accumulate;
+  const auto& v = tensors_;
+  switch (op.kind) {
+    case OpKind::kQkSquares:
+      Take(op, {written, sums});
+      run_ = [=, this, &v] { ops_.QkSquares(v[0], heads, kv_heads, v[1], stream_); };
+      return;
+    case OpKind::kQkNormForward:
+      Take(op, {written, gamma, gamma, saved, sums});
+      run_ = [=, this, &v] {
+        ops_.QkNormForward(v[0], heads, kv_heads, 1, v[1], v[2], 1, v[3], v[4], stream_);
+      };
+      return;
+    case OpKind::kQkProducts:
+      Take(op, {written, saved, gamma, gamma, ones, zeros});
+      run_ = [=, this, &v] { ops_.QkProducts(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], stream_); };
+      return;
+    default:
+      Take(op, {written, saved, gamma, gamma, ones, zeros, gradient, gradient});
+      run_ = [=, this, &v] {
+        ops_.QkNormBackward(v[0], heads, kv_heads, 1, v[1], v[2], v[3], v[4], v[5], v[6], v[7], accumulate,
+                            stream_);
+      };
+  }
+}
+
 void ScratchOp::PrepareRope(const OpDesc& op) {
   // Of all tokens in one sequence: the same work on the rows, and the maximum on the angles.
   Take(op, {{0, 1, Found::kInCache}});
-  run_ = [this, heads = op.dims[1], d = op.dims[2]] {
-    ops_.Rope(tensors_[0], heads, d, 1e4, false, stream_);
+  run_ = [this, heads = op.dims[1], d = op.dims[2], r = op.dims[3]] {
+    ops_.Rope(tensors_[0], heads, d, r, 1e4, false, stream_);
   };
 }
 
 void ScratchOp::PrepareAttention(const OpDesc& op) {
-  const std::int64_t heads = op.dims[2], kv_heads = op.dims[4];
+  const AttentionForm form = FormOf(op);
   const Contents saved{0, 0.1}, written{0, 0.1, Found::kInCache};
   const Contents lse{std::log(static_cast<double>(op.dims[1])), 0.1};
   if (op.kind == OpKind::kAttentionForward) {
     Take(op, {written, saved, lse, written});
     run_ = [=, this] {
       const auto& v = tensors_;
-      ops_.AttentionForward(v[0], heads, kv_heads, v[1], v[2], v[3], stream_);
+      ops_.AttentionForward(v[0], form, v[1], v[2], v[3], stream_);
     };
     return;
   }
   Take(op, {saved, saved, lse, written, saved, written});
   run_ = [=, this] {
     const auto& v = tensors_;
-    ops_.AttentionBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], stream_);
+    ops_.AttentionBackward(v[0], form, v[1], v[2], v[3], v[4], v[5], stream_);
   };
 }
 
 void ScratchOp::PrepareUnfusedAttention(const OpDesc& op) {
-  const std::int64_t heads = op.dims[2], kv_heads = op.dims[4];
+  const AttentionForm form = FormOf(op);
   const Contents saved{0, 0.1}, written{0, 0.1, Found::kInCache};
   const double probability = 1 / static_cast<double>(op.dims[1]);
   const Contents probabilities{probability, probability / 2};
   if (op.kind == OpKind::kUnfusedAttentionForward) {
     Take(op, {written, probabilities, saved});
-    run_ = [=, this] {
-      ops_.UnfusedAttentionForward(tensors_[0], heads, kv_heads, tensors_[1], tensors_[2], stream_);
-    };
+    run_ = [=, this] { ops_.UnfusedAttentionForward(tensors_[0], form, tensors_[1], tensors_[2], stream_); };
     return;
   }
   Take(op, {saved, probabilities, saved, written, saved, saved});
   run_ = [=, this] {
     const auto& v = tensors_;
-    ops_.UnfusedAttentionBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], stream_);
+    ops_.UnfusedAttentionBackward(v[0], form, v[1], v[2], v[3], v[4], v[5], stream_);
   };
 }
 

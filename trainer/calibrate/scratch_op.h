@@ -66,6 +66,8 @@ class ScratchOp {
   void PrepareNorm(const OpDesc& op);
   void PrepareRows(const OpDesc& op);
   void PrepareActivation(const OpDesc& op);
+  void PrepareHeadNorm(const OpDesc& op);
+  void PrepareQkNorm(const OpDesc& op);
   void PrepareRope(const OpDesc& op);
   void PrepareAttention(const OpDesc& op);
   void PrepareUnfusedAttention(const OpDesc& op);

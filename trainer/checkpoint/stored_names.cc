@@ -28,10 +28,14 @@ std::vector<std::string> LlamaNames(const Parameter& p) {
   switch (p.kind) {
     case Kind::kTokenEmbedding: return {"model.embed_tokens.weight"};
     case Kind::kPositionEmbedding: return {"model.embed_positions.weight"};
+    case Kind::kEmbeddingNormWeight: return {"model.embed_layernorm.weight"};
+    case Kind::kEmbeddingNormBias: return {"model.embed_layernorm.bias"};
     case Kind::kNorm1Weight: return {layer("input_layernorm.weight")};
     case Kind::kNorm1Bias: return {layer("input_layernorm.bias")};
     case Kind::kQkvWeight: return qkv("weight");
     case Kind::kQkvBias: return qkv("bias");
+    case Kind::kQueryNormWeight: return {layer("self_attn.q_norm.weight")};
+    case Kind::kKeyNormWeight: return {layer("self_attn.k_norm.weight")};
     case Kind::kAttentionOutWeight: return {layer("self_attn.o_proj.weight")};
     case Kind::kAttentionOutBias: return {layer("self_attn.o_proj.bias")};
     case Kind::kNorm2Weight: return {layer("post_attention_layernorm.weight")};
@@ -56,8 +60,9 @@ bool IsLinearWeight(Kind kind) {
 
 NameStyle StyleOf(const ModelSpec& model) {
   const bool gpt2 = model.norm == Norm::kLayerNorm && !IsGated(model.activation) &&
-                    model.position == Position::kLearned && model.bias && model.tied_embeddings &&
-                    model.kv_heads == model.heads;
+                    model.position == Position::kLearned && model.qkv_bias && model.attention_out_bias &&
+                    model.mlp_bias && model.tied_embeddings && model.qk_norm == QkNorm::kNone &&
+                    !model.shared_norm && !model.embedding_norm && model.kv_heads == model.heads;
   return gpt2 ? NameStyle::kGpt2 : NameStyle::kLlama;
 }
 

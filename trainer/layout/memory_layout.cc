@@ -34,8 +34,8 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
       tensors_(parameters_.size()),
       units_(grouping_.units.size()),
       slots_(shape.chunks.size()),
-      grads_(static_cast<std::size_t>(GradientBuffers(
-          PipelineShape(shape.plan, shape.microbatches, shape.model.tied_embeddings), shape.pipeline))) {
+      grads_(static_cast<std::size_t>(
+          GradientBuffers(PipelineShape(shape.model, shape.plan, shape.microbatches), shape.pipeline))) {
   if (slots.size() != shape.chunks.size())
     throw std::invalid_argument("memory layout: expected slots for each chunk");
   const Precision& precision = shape.workload.precision;
@@ -59,6 +59,14 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
   }
   AddWorkspace();
   AddCommunication();
+}
+
+Tensor MemoryLayout::summed_norm_gradients() const {
+  const Tensor& all = units_.front().grad;
+  const std::int64_t own = grouping_.own_head_norms;
+  if (!SplitsSequence(shape_.plan)) return all.Slice(0, own);
+  // With norms over all heads, those of q and k are split like the heads, and not summed.
+  return shape_.model.qk_norm == QkNorm::kFull ? all.Slice(own, all.Elements() - own) : all;
 }
 
 void MemoryLayout::Resolve() {
@@ -218,6 +226,10 @@ void MemoryLayout::AddLayerOutputs(Region region, LayerActivations& a) {
   AddNorm(region, a.norm1);
   Add(region, a.ln1, e, {s.rows, s.hidden});
   Add(region, a.qkv, e, {s.tokens, s.qkv});
+  if (s.model.qk_norm != QkNorm::kNone) {
+    Add(region, a.raw_qk, e, {s.tokens, (s.heads + s.kv_heads) * s.head_dim});
+    Add(region, a.rstd_qk, stat, {s.tokens, QkNormStatistics(s.model, s)});
+  }
   if (!IsUnfused(s.plan)) {
     Add(region, a.lse, stat, {s.micro_batch, s.heads, s.seq_len});
   } else if (!RecomputesScores(s.plan)) {
@@ -225,8 +237,10 @@ void MemoryLayout::AddLayerOutputs(Region region, LayerActivations& a) {
   }
   Add(region, a.attn, e, {s.tokens, s.attention});
   Add(region, a.mid, e, {s.rows, s.hidden});
-  AddNorm(region, a.norm2);
-  Add(region, a.ln2, e, {s.rows, s.hidden});
+  if (!s.model.shared_norm) {
+    AddNorm(region, a.norm2);
+    Add(region, a.ln2, e, {s.rows, s.hidden});
+  }
   Add(region, a.fc, e, {s.tokens, s.fc});
   Add(region, a.act, e, {s.tokens, s.ffn});
 }
@@ -241,6 +255,10 @@ void MemoryLayout::AddSlot(const StageShape& chunk, ActivationSlot& slot) {
   const DType e = s.workload.precision.compute;
   constexpr Region kRegion = Region::kActivations;
   if (chunk.first) Add(kRegion, slot.tokens, DType::kI32, {s.tokens});
+  if (chunk.first && s.model.embedding_norm) {
+    Add(kRegion, slot.embedded, e, {s.rows, s.hidden});
+    AddNorm(kRegion, slot.embedding_norm);
+  }
   slot.layers.resize(static_cast<std::size_t>(chunk.layers.count));
   for (std::size_t l = 0; l < slot.layers.size(); ++l) {
     Tensor& x = slot.layers[l].x;
@@ -292,6 +310,10 @@ void MemoryLayout::AddWorkspace() {
         {AttentionWorkspaceElements(s.seq_len, s.head_dim)});
   }
   if (RecomputesScores(s.plan)) AddProbabilities(kRegion, workspace_.probabilities);
+  if (s.model.qk_norm == QkNorm::kFull) {
+    Add(kRegion, workspace_.qk_products, s.workload.precision.statistics,
+        {s.tokens, QkNormStatistics(s.model, s)});
+  }
   if (AnyRecomputes(s)) AddLayerOutputs(kRegion, workspace_.recompute);
   if (SplitsBackward(s.plan)) {
     Add(kRegion, workspace_.next_grad, e, {s.rows, s.hidden});

@@ -63,11 +63,12 @@ struct LayerActivations {
   Tensor x;
   NormStatistics norm1;
   Tensor ln1, qkv;
-  Tensor lse;            // fused attention
-  Tensor probabilities;  // unfused attention
+  Tensor raw_qk, rstd_qk;  // norms of q and k: what they read, and their statistics
+  Tensor lse;              // fused attention
+  Tensor probabilities;    // unfused attention
   Tensor attn, mid;
   NormStatistics norm2;
-  Tensor ln2, fc, act;
+  Tensor ln2, fc, act;  // with a shared norm, ln2 is ln1
 };
 
 // Activations that the output layer stores for one microbatch.
@@ -81,7 +82,9 @@ struct HeadActivations {
 
 // Activations that a stage stores for one microbatch.
 struct ActivationSlot {
-  Tensor tokens;  // first stage
+  Tensor tokens;    // first stage
+  Tensor embedded;  // first stage, with a norm of the embeddings: what it reads
+  NormStatistics embedding_norm;
   std::vector<LayerActivations> layers;
   HeadActivations head;  // last stage
 };
@@ -98,6 +101,7 @@ struct Workspace {
   Tensor attention;            // fused attention
   Tensor dscores;              // unfused attention
   Tensor probabilities;        // if the backward recomputes them: those of one layer
+  Tensor qk_products;          // norms over all heads: sums of their backward, [T,2]
   LayerActivations recompute;  // if a layer of the rank recomputes; x unused
   // If the schedule splits backwards: the next gradient of the residual stream, [R,H], and the gradient of
   // the stage's input, in a buffer like grad(j). Input gradients exchange them, grad_qkv and grad_fc for
@@ -141,7 +145,8 @@ class MemoryLayout {
   const std::vector<UnitTensors>& units() const { return units_; }
   std::size_t unit_of(std::size_t parameter) const { return grouping_.places[parameter].unit; }
   const Tensor& all_gradients() const { return all_gradients_; }  // flat, the whole region
-  const Tensor& norm_gradients() const { return units_.front().grad; }
+  // The gradients of norms that are summed over the tensor group (SumsNormGradients), flat.
+  Tensor summed_norm_gradients() const;
   const Tensor& own_wte_gradient() const { return own_wte_gradient_; }  // flat; absent without a table
   const Workspace& workspace() const { return workspace_; }
   Workspace& workspace() { return workspace_; }

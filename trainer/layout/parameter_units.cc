@@ -18,19 +18,28 @@ ParameterUnits GroupParameters(const std::vector<Parameter>& parameters, std::in
   ParameterUnits all;
   all.places.resize(parameters.size());
   all.units.emplace_back();  // of the norms
-  const Parameter* previous = nullptr;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Parameter& p = parameters[i];
-    std::size_t unit = 0;
-    if (!IsOfNorm(p.kind)) {
-      if (BeginsUnit(p, previous)) all.units.emplace_back();
-      unit = all.units.size() - 1;
-      previous = &p;
-    }
+  const auto add = [&](std::size_t i, std::size_t unit) {
     ParameterUnit& into = all.units[unit];
     into.parameters.push_back(i);
     all.places[i] = {unit, into.elements};
-    into.elements += AlignedElements(ElementCount(p.shape));
+    into.elements += AlignedElements(ElementCount(parameters[i].shape));
+  };
+  // First of the norms come those whose gradients may be summed alone.
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (IsOfOwnHeads(parameters[i].kind)) add(i, kNormUnit);
+  }
+  all.own_head_norms = all.units[kNormUnit].elements;
+  const Parameter* previous = nullptr;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& p = parameters[i];
+    if (IsOfOwnHeads(p.kind)) continue;
+    if (IsOfNorm(p.kind)) {
+      add(i, kNormUnit);
+      continue;
+    }
+    if (BeginsUnit(p, previous)) all.units.emplace_back();
+    add(i, all.units.size() - 1);
+    previous = &p;
   }
   for (ParameterUnit& unit : all.units) unit.elements = UnitElements(unit.elements, shards);
   return all;

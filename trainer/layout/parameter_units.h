@@ -27,6 +27,8 @@ inline constexpr std::size_t kNormUnit = 0;
 struct ParameterUnits {
   std::vector<ParameterUnit> units;  // that at kNormUnit has the norms
   std::vector<UnitPlace> places;     // by parameter
+  // Elements at the start of the norms, padding included, whose gradients are of a rank's own heads.
+  std::int64_t own_head_norms = 0;
 };
 
 // `shards`: the number of equal parts that each unit falls into.

@@ -35,20 +35,25 @@ class ListBuilder {
     layer_ = layer;
     const std::string h = fmt::format("transformer.h.{}.", layer);
     AddNorm(Kind::kNorm1Weight, Kind::kNorm1Bias, h + "ln_1");
-    AddLinear(Kind::kQkvWeight, Kind::kQkvBias, h + "attn.c_attn", std_);
-    AddLinear(Kind::kAttentionOutWeight, Kind::kAttentionOutBias, h + "attn.c_proj", residual_std_);
-    AddNorm(Kind::kNorm2Weight, Kind::kNorm2Bias, h + "ln_2");
-    AddLinear(Kind::kFcWeight, Kind::kFcBias, h + "mlp.c_fc", std_);
-    AddLinear(Kind::kProjWeight, Kind::kProjBias, h + "mlp.c_proj", residual_std_);
+    AddLinear(Kind::kQkvWeight, Kind::kQkvBias, h + "attn.c_attn", std_, s_.model.qkv_bias);
+    if (s_.model.qk_norm != QkNorm::kNone) {
+      Add(Kind::kQueryNormWeight, h + "attn.q_norm.weight", Initial::kOnes);
+      Add(Kind::kKeyNormWeight, h + "attn.k_norm.weight", Initial::kOnes);
+    }
+    AddLinear(Kind::kAttentionOutWeight, Kind::kAttentionOutBias, h + "attn.c_proj", residual_std_,
+              s_.model.attention_out_bias);
+    if (!s_.model.shared_norm) AddNorm(Kind::kNorm2Weight, Kind::kNorm2Bias, h + "ln_2");
+    AddLinear(Kind::kFcWeight, Kind::kFcBias, h + "mlp.c_fc", std_, s_.model.mlp_bias);
+    AddLinear(Kind::kProjWeight, Kind::kProjBias, h + "mlp.c_proj", residual_std_, s_.model.mlp_bias);
     layer_ = kNoLayer;
   }
 
   std::vector<Parameter> Take() { return std::move(list_); }
 
  private:
-  void AddLinear(Kind weight, Kind bias, const std::string& name, double std) {
+  void AddLinear(Kind weight, Kind bias, const std::string& name, double std, bool has_bias) {
     AddNormal(weight, name + ".weight", std);
-    if (s_.model.bias) Add(bias, name + ".bias", Initial::kZeros);
+    if (has_bias) Add(bias, name + ".bias", Initial::kZeros);
   }
 
   void AddNormal(Kind kind, std::string name, double std) {
@@ -90,6 +95,8 @@ std::vector<Parameter> RankParameters(const RankShape& shape) {
     list.AddVocabulary(Kind::kTokenEmbedding, "transformer.wte.weight", !shape.place.first);
   }
   if (shape.place.first && shape.model.position == Position::kLearned) list.AddPositions();
+  if (shape.place.first && shape.model.embedding_norm)
+    list.AddNorm(Kind::kEmbeddingNormWeight, Kind::kEmbeddingNormBias, "transformer.ln_e");
   for (const StageShape& chunk : shape.chunks) {
     for (std::int64_t l = 0; l < chunk.layers.count; ++l) list.AddLayer(chunk.layers.first + l);
   }

@@ -1,4 +1,4 @@
-// The input of the first stage: token embedding and, if the model has them, learned positions. Holds views
+// The input of the first stage: token embedding and, if the model has them, learned positions and a norm. Holds views
 // only; one rank, one thread.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/layout/memory_layout.h"
+#include "trainer/model/norm.h"
 #include "trainer/parallel/execution.h"
 
 namespace autocfg::trainer {
@@ -24,13 +25,18 @@ class Embedding {
   void Forward(const Execution& run, const ActivationSlot& slot) const;
   // Computes the parameter gradients, given grad[R,H]; adds to them if `accumulate`. Always adds to a tied
   // embedding's if the rank has the head too, which writes it first.
+  // Overwrites grad.
   void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad, bool accumulate) const;
 
  private:
+  // Multiplies embeddings, or their gradient, by the model's embedding_scale.
+  void Scale(const Execution& run, const Tensor& rows) const;
+
   const RankShape& shape_;
   const Workspace& workspace_;
   Weight wte_;
-  Weight wpe_;  // absent without learned positions
+  Weight wpe_;      // absent without learned positions
+  NormLayer norm_;  // used only in a model with a norm of the embeddings
 };
 
 }  // namespace autocfg::trainer

@@ -25,9 +25,16 @@ OutputHead::OutputHead(const RankShape& shape, const MemoryLayout& layout)
       output_(layout.Find(shape.model.tied_embeddings ? Kind::kTokenEmbedding : Kind::kOutputLayer)),
       norm_(shape, layout.Find(Kind::kFinalNormWeight), layout.Find(Kind::kFinalNormBias)) {}
 
+// The scale of the logits is applied to the rows that they are computed from, which are fewer.
+void OutputHead::Scale(const Execution& run, const Tensor& rows) const {
+  const double scale = shape_.model.logit_scale;
+  if (scale != 1) run.ops.Scale(rows, scale, run.stream);
+}
+
 void OutputHead::Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const {
   run.units->Read(run, output_.unit);
   norm_.Forward(run, head.x_final, head.ln, head.norm);
+  Scale(run, head.ln);
   const Tensor ln = GatherRows(run, head.ln, workspace_.whole);
   run.ops.Matmul(ln, Transpose::kNo, output_.value, Transpose::kYes, head.logits, false, run.stream);
   VocabParallelCrossEntropyForward(run, shape_, head, LossScale(shape_.workload), loss);
@@ -44,6 +51,7 @@ void OutputHead::Backward(const Execution& run, const HeadActivations& head, con
                  run.stream);
   const Tensor grad_ln = ReducedRows(run, whole);
   ReducedProduct(run, head.logits, output_.value, Transpose::kNo, whole, grad_ln);
+  Scale(run, grad_ln);
   norm_.Backward(run, grad_ln, head.x_final, head.norm, grad, /*add_to_dx=*/false, accumulate);
   if (!EmbeddingAddsToHead(shape_.model, shape_.plan)) run.units->Reduce(run, output_.unit, accumulate);
 }

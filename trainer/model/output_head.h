@@ -25,6 +25,9 @@ class OutputHead {
   void Backward(const Execution& run, const HeadActivations& head, const Tensor& grad, bool accumulate) const;
 
  private:
+  // Multiplies the input of the output layer, or its gradient, by the model's logit_scale.
+  void Scale(const Execution& run, const Tensor& rows) const;
+
   const RankShape& shape_;
   const Workspace& workspace_;
   Weight output_;  // [V,H]

@@ -8,11 +8,26 @@ namespace autocfg::trainer {
 
 using Kind = ParameterKind;
 
+namespace {
+
+AttentionForm FormOf(const RankShape& s) {
+  AttentionForm form{.heads = s.heads, .kv_heads = s.kv_heads, .scale = s.model.attention_scale};
+  if (s.model.position == Position::kAlibi) {
+    form.alibi_heads = s.model.heads;
+    form.first_head = s.tensor * s.heads;
+  }
+  return form;
+}
+
+}  // namespace
+
 TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout, std::int64_t layer)
     : shape_(shape),
       workspace_(layout.workspace()),
       norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
       c_attn_{layout.Find(Kind::kQkvWeight, layer), layout.Find(Kind::kQkvBias, layer)},
+      q_norm_(layout.Find(Kind::kQueryNormWeight, layer)),
+      k_norm_(layout.Find(Kind::kKeyNormWeight, layer)),
       attn_proj_{layout.Find(Kind::kAttentionOutWeight, layer), layout.Find(Kind::kAttentionOutBias, layer)},
       norm_2_(shape, layout.Find(Kind::kNorm2Weight, layer), layout.Find(Kind::kNorm2Bias, layer)),
       c_fc_{layout.Find(Kind::kFcWeight, layer), layout.Find(Kind::kFcBias, layer)},
@@ -22,45 +37,98 @@ Tensor TransformerLayer::BySequence(const Tensor& t) const {
   return t.Reshape({shape_.micro_batch, shape_.seq_len, t.shape[1]});
 }
 
+void TransformerLayer::QkNormForward(const Execution& run, const LayerActivations& a) const {
+  const RankShape& s = shape_;
+  const double eps = s.model.norm_eps;
+  const Tensor &gamma_q = q_norm_.value, &gamma_k = k_norm_.value;
+  switch (s.model.qk_norm) {
+    case QkNorm::kNone: return;
+    case QkNorm::kHead:
+      return run.ops.HeadNormForward(a.qkv, s.heads, s.kv_heads, gamma_q, gamma_k, eps, a.raw_qk, a.rstd_qk,
+                                     run.stream);
+    case QkNorm::kFull:
+      run.ops.QkSquares(a.qkv, s.heads, s.kv_heads, a.rstd_qk, run.stream);
+      run.AllReduce(run.groups.tensor, a.rstd_qk, ReduceOp::kSum);
+      return run.ops.QkNormForward(a.qkv, s.heads, s.kv_heads, s.plan.tp, gamma_q, gamma_k, eps, a.raw_qk,
+                                   a.rstd_qk, run.stream);
+  }
+}
+
+void TransformerLayer::QkNormBackward(const Execution& run, const LayerActivations& a,
+                                      bool accumulate) const {
+  const RankShape& s = shape_;
+  const Tensor &dqkv = workspace_.grad_qkv, &products = workspace_.qk_products;
+  const Tensor &gamma_q = q_norm_.value, &gamma_k = k_norm_.value;
+  switch (s.model.qk_norm) {
+    case QkNorm::kNone: return;
+    case QkNorm::kHead:
+      return run.ops.HeadNormBackward(dqkv, s.heads, s.kv_heads, a.raw_qk, gamma_q, gamma_k, a.rstd_qk,
+                                      q_norm_.grad, k_norm_.grad, accumulate, run.stream);
+    case QkNorm::kFull:
+      run.ops.QkProducts(dqkv, s.heads, s.kv_heads, a.raw_qk, gamma_q, gamma_k, a.rstd_qk, products,
+                         run.stream);
+      run.AllReduce(run.groups.tensor, products, ReduceOp::kSum);
+      return run.ops.QkNormBackward(dqkv, s.heads, s.kv_heads, s.plan.tp, a.raw_qk, gamma_q, gamma_k,
+                                    a.rstd_qk, products, q_norm_.grad, k_norm_.grad, accumulate, run.stream);
+  }
+}
+
 void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool inverse) const {
   if (shape_.model.position != Position::kRope) return;
-  run.ops.Rope(BySequence(qkv), shape_.heads + shape_.kv_heads, shape_.head_dim, shape_.model.rope_theta,
-               inverse, run.stream);
+  run.ops.Rope(BySequence(qkv), shape_.heads + shape_.kv_heads, shape_.head_dim, RotaryDims(shape_.model),
+               shape_.model.rope_theta, inverse, run.stream);
 }
 
 void TransformerLayer::AttentionForward(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
+  const AttentionForm form = FormOf(s);
   const Tensor qkv = BySequence(a.qkv), attn = BySequence(a.attn);
   if (IsUnfused(s.plan)) {
-    run.ops.UnfusedAttentionForward(qkv, s.heads, s.kv_heads, a.probabilities, attn, run.stream);
+    run.ops.UnfusedAttentionForward(qkv, form, a.probabilities, attn, run.stream);
   } else {
-    run.ops.AttentionForward(qkv, s.heads, s.kv_heads, attn, a.lse, workspace_.attention, run.stream);
+    run.ops.AttentionForward(qkv, form, attn, a.lse, workspace_.attention, run.stream);
   }
 }
 
 void TransformerLayer::AttentionBackward(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
+  const AttentionForm form = FormOf(s);
   const Tensor qkv = BySequence(a.qkv), attn = BySequence(a.attn), grad_attn = BySequence(ws.grad_attn),
                grad_qkv = BySequence(ws.grad_qkv);
   if (IsUnfused(s.plan)) {
-    run.ops.UnfusedAttentionBackward(qkv, s.heads, s.kv_heads, a.probabilities, attn, grad_attn, grad_qkv,
-                                     ws.dscores, run.stream);
+    run.ops.UnfusedAttentionBackward(qkv, form, a.probabilities, attn, grad_attn, grad_qkv, ws.dscores,
+                                     run.stream);
   } else {
-    run.ops.AttentionBackward(qkv, s.heads, s.kv_heads, attn, a.lse, grad_attn, grad_qkv, ws.attention,
-                              run.stream);
+    run.ops.AttentionBackward(qkv, form, attn, a.lse, grad_attn, grad_qkv, ws.attention, run.stream);
   }
+}
+
+void TransformerLayer::Norm2Backward(const Execution& run, const Tensor& grad_ln2, const LayerActivations& a,
+                                     const Tensor& dx, bool add_to_dx, bool accumulate) const {
+  if (shape_.model.shared_norm) {
+    norm_1_.Backward(run, grad_ln2, a.x, a.norm1, dx, add_to_dx, accumulate);
+  } else {
+    norm_2_.Backward(run, grad_ln2, shape_.model.parallel_residual ? a.x : a.mid, a.norm2, dx, add_to_dx,
+                     accumulate);
+  }
+}
+
+void TransformerLayer::Norm1Backward(const Execution& run, const Tensor& grad_ln1, const LayerActivations& a,
+                                     const Tensor& dx, bool add_to_dx, bool accumulate) const {
+  norm_1_.Backward(run, grad_ln1, a.x, a.norm1, dx, add_to_dx, accumulate || shape_.model.shared_norm);
 }
 
 void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
   norm_1_.Forward(run, a.x, a.ln1, a.norm1);
   ColumnParallelForward(run, c_attn_, a.ln1, workspace_.whole, a.qkv);
+  QkNormForward(run, a);
   Rope(run, a.qkv, /*inverse=*/false);
   AttentionForward(run, a);
   RowParallelForward(run, attn_proj_, a.attn, a.x, workspace_.whole, a.mid);
-  norm_2_.Forward(run, a.mid, a.ln2, a.norm2);
-  ColumnParallelActivationForward(run, s.model.activation, c_fc_, a.ln2, workspace_.whole, a.fc, a.act);
+  if (!s.model.shared_norm) norm_2_.Forward(run, s.model.parallel_residual ? a.x : a.mid, a.ln2, a.norm2);
+  ColumnParallelActivationForward(run, s.model.activation, c_fc_, Ln2(a), workspace_.whole, a.fc, a.act);
 }
 
 void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const {
@@ -74,13 +142,19 @@ void TransformerLayer::Backward(const Execution& run, const LayerActivations& a,
   const Workspace& ws = workspace_;
   RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, grad, ws.whole, a.fc, ws.grad_ffn,
                                 ws.grad_fc, accumulate);
-  const Tensor grad_ln2 = ColumnParallelBackward(run, c_fc_, a.ln2, ws.grad_fc, ws.whole, accumulate);
-  norm_2_.Backward(run, grad_ln2, a.mid, a.norm2, grad, /*add_to_dx=*/true, accumulate);
-  RowParallelBackward(run, attn_proj_, a.attn, grad, ws.whole, ws.grad_attn, accumulate);
+  // Side by side, both blocks read the gradient of the output. Else attention reads that of its own output.
+  const auto attention_out = [&] {
+    RowParallelBackward(run, attn_proj_, a.attn, grad, ws.whole, ws.grad_attn, accumulate);
+  };
+  if (s.model.parallel_residual) attention_out();
+  const Tensor grad_ln2 = ColumnParallelBackward(run, c_fc_, Ln2(a), ws.grad_fc, ws.whole, accumulate);
+  Norm2Backward(run, grad_ln2, a, grad, /*add_to_dx=*/true, accumulate);
+  if (!s.model.parallel_residual) attention_out();
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
+  QkNormBackward(run, a, accumulate);
   const Tensor grad_ln1 = ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.whole, accumulate);
-  norm_1_.Backward(run, grad_ln1, a.x, a.norm1, grad, /*add_to_dx=*/true, accumulate);
+  Norm1Backward(run, grad_ln1, a, grad, /*add_to_dx=*/true, accumulate);
 }
 
 void TransformerLayer::InputGradient(const Execution& run, LayerActivations& a, const Tensor& grad,
@@ -91,25 +165,31 @@ void TransformerLayer::InputGradient(const Execution& run, LayerActivations& a, 
                                      ws.grad_fc);
   std::swap(a.fc, ws.grad_fc);
   if (!IsGated(s.model.activation)) ws.grad_ffn = ws.grad_fc;
+  const bool parallel = s.model.parallel_residual;
+  if (parallel) RowParallelInputGradient(run, attn_proj_, grad, ws.whole, ws.grad_attn);
   const Tensor grad_ln2 = ColumnParallelInputGradient(run, c_fc_, a.fc, ws.whole);
-  norm_2_.Backward(run, grad_ln2, a.mid, a.norm2, ws.next_grad, /*add_to_dx=*/false, accumulate);
-  run.ops.ResidualAdd(ws.next_grad, grad, run.stream);
-  std::swap(a.mid, ws.next_grad);
-  RowParallelInputGradient(run, attn_proj_, a.mid, ws.whole, ws.grad_attn);
+  Norm2Backward(run, grad_ln2, a, parallel ? input_grad : ws.next_grad, /*add_to_dx=*/false, accumulate);
+  if (!parallel) {
+    run.ops.ResidualAdd(ws.next_grad, grad, run.stream);
+    std::swap(a.mid, ws.next_grad);
+    RowParallelInputGradient(run, attn_proj_, a.mid, ws.whole, ws.grad_attn);
+  }
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
+  QkNormBackward(run, a, accumulate);
   std::swap(a.qkv, ws.grad_qkv);
   const Tensor grad_ln1 = ColumnParallelInputGradient(run, c_attn_, a.qkv, ws.whole);
-  norm_1_.Backward(run, grad_ln1, a.x, a.norm1, input_grad, /*add_to_dx=*/false, accumulate);
-  run.ops.ResidualAdd(input_grad, a.mid, run.stream);
+  Norm1Backward(run, grad_ln1, a, input_grad, /*add_to_dx=*/parallel, accumulate);
+  run.ops.ResidualAdd(input_grad, parallel ? grad : a.mid, run.stream);
 }
 
 void TransformerLayer::WeightGradient(const Execution& run, const LayerActivations& a, const Tensor& grad,
                                       bool accumulate) const {
   const Tensor& whole = workspace_.whole;
   RowParallelWeightGradient(run, mlp_proj_, a.act, grad, whole, accumulate);
-  ColumnParallelWeightGradient(run, c_fc_, a.ln2, a.fc, whole, accumulate);
-  RowParallelWeightGradient(run, attn_proj_, a.attn, a.mid, whole, accumulate);
+  ColumnParallelWeightGradient(run, c_fc_, Ln2(a), a.fc, whole, accumulate);
+  RowParallelWeightGradient(run, attn_proj_, a.attn, shape_.model.parallel_residual ? grad : a.mid, whole,
+                            accumulate);
   ColumnParallelWeightGradient(run, c_attn_, a.ln1, a.qkv, whole, accumulate);
 }
 

@@ -1,4 +1,5 @@
-// One transformer layer on one microbatch: pre-norm attention and feed-forward, split over the tensor group,
+// One transformer layer on one microbatch: pre-norm attention and feed-forward, one after the other or side by
+// side, split over the tensor group,
 // with the variants that the model selects. docs/engine.md lists its ops in order. Holds views only; one
 // rank, one thread.
 #pragma once
@@ -36,25 +37,39 @@ class TransformerLayer {
   // What WeightGradient reads besides must outlive the workspace's next use. So InputGradient exchanges three
   // activations that it has read for tensors of the workspace, of the same shapes: on return a.qkv and a.fc
   // are the gradients with respect to them, a.mid that with respect to the output of attention, with its
-  // residual.
+  // residual. With a parallel residual that is grad, and a.mid stays.
   void InputGradient(const Execution& run, LayerActivations& a, const Tensor& grad, const Tensor& input_grad,
                      bool accumulate) const;
   void WeightGradient(const Execution& run, const LayerActivations& a, const Tensor& grad,
                       bool accumulate) const;
 
  private:
+  // Norms of q and k: of a.qkv, in place, and of their gradient in ws.grad_qkv. Nothing in a model without.
+  void QkNormForward(const Execution& run, const LayerActivations& a) const;
+  void QkNormBackward(const Execution& run, const LayerActivations& a, bool accumulate) const;
   // Rotates q and k of qkv[T,Q] by their positions, or back. Does nothing in a model without rotary
   // positions.
   void Rope(const Execution& run, const Tensor& qkv, bool inverse) const;
   // Attention, fused or unfused; the backward turns ws.grad_attn into ws.grad_qkv.
   void AttentionForward(const Execution& run, const LayerActivations& a) const;
   void AttentionBackward(const Execution& run, const LayerActivations& a) const;
+  // What the feed-forward block reads: the result of its own norm, or of the shared one.
+  const Tensor& Ln2(const LayerActivations& a) const { return shape_.model.shared_norm ? a.ln1 : a.ln2; }
+  // The backward of the norm before the feed-forward block: dx (= or +=) the gradient of what the norm read.
+  void Norm2Backward(const Execution& run, const Tensor& grad_ln2, const LayerActivations& a,
+                     const Tensor& dx, bool add_to_dx, bool accumulate) const;
+  // That of the norm before attention. A shared norm adds to the gradients of its parameters, which
+  // Norm2Backward wrote.
+  void Norm1Backward(const Execution& run, const Tensor& grad_ln1, const LayerActivations& a,
+                     const Tensor& dx, bool add_to_dx, bool accumulate) const;
   Tensor BySequence(const Tensor& t) const;  // a tensor [T,...] viewed as [B,S,...]
 
   const RankShape& shape_;
   Workspace& workspace_;
   NormLayer norm_1_;
-  LinearParameters c_attn_, attn_proj_;
+  LinearParameters c_attn_;
+  Weight q_norm_, k_norm_;  // absent without norms of q and k
+  LinearParameters attn_proj_;
   NormLayer norm_2_;
   LinearParameters c_fc_, mlp_proj_;
 };

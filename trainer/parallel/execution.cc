@@ -22,7 +22,7 @@ Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& 
 }
 
 void SumNormGradients(const Execution& run, const MemoryLayout& layout) {
-  run.AllReduce(run.groups.tensor, layout.norm_gradients(), ReduceOp::kSum);
+  run.AllReduce(run.groups.tensor, layout.summed_norm_gradients(), ReduceOp::kSum);
 }
 
 void SumTiedEmbedding(const Execution& run, const MemoryLayout& layout) {

@@ -35,6 +35,8 @@ constexpr FieldUse kFieldUses[] = {
     {"autocfg.v1.ModelSpec.norm", TextUse::kNotAPath},
     {"autocfg.v1.ModelSpec.position", TextUse::kNotAPath},
     {"autocfg.v1.ModelSpec.rope_scaling", TextUse::kNotAPath},
+    {"autocfg.v1.ModelSpec.qk_norm", TextUse::kNotAPath},
+    {"autocfg.v1.ModelSpec.norm_placement", TextUse::kNotAPath},
     {"autocfg.v1.Workload.precision", TextUse::kNotAPath},
     {"autocfg.v1.ParallelPlan.schedule", TextUse::kNotAPath},
     {"autocfg.v1.ParallelPlan.split", TextUse::kNotAPath},

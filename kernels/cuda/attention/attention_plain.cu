@@ -2,9 +2,9 @@
 // a query row in the forward and in the gradient of q, a key row in the gradients of k and v. The block walks
 // over tiles of 32 rows of the other side, held in shared memory. In each tile, a lane first computes one
 // row's score; then the lanes compute the columns of the result.
-#include <cmath>
 #include <type_traits>
 
+#include "kernels/cuda/attention/alibi.cuh"
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/number.cuh"
@@ -48,6 +48,11 @@ __device__ float Dot(const AttentionShape& shape, const float* a, const float* b
   float sum = 0;
   for (int d = 0; d < static_cast<int>(shape.head_dim); ++d) sum += a[d] * b[d];
   return sum;
+}
+
+// The score of a query and a key `distance` tokens before it. Without ALiBi the slope is 0.
+__device__ float BiasedScore(float product, float scale, float slope, std::int64_t distance) {
+  return scale * product - slope * static_cast<float>(distance);
 }
 
 // sums[i] += sum over the tile's rows r of weight[r] * tile[r][lane + 32 i].
@@ -107,14 +112,16 @@ __global__ void __launch_bounds__(kThreads)
   const float* q = shared.own_a + warp * Stride(shape);
 
   float max = -INFINITY, sum = 0, sums[kColumns] = {};
+  const float slope = SlopeOf(shape, own.head);
   for (std::int64_t first = 0; first < own.first_row + kRows && first < shape.seq_len; first += kTile) {
     __syncthreads();
     LoadTile(shape, k, ld, first, kTile, shared.tile_a);
     LoadTile(shape, v, ld, first, kTile, shared.tile_b);
     __syncthreads();
     // Every row sees column 0, so the maximum is finite from the first tile on.
-    const float score =
-        first + lane <= row ? scale * Dot(shape, q, shared.tile_a + lane * Stride(shape)) : -INFINITY;
+    const float score = first + lane <= row ? BiasedScore(Dot(shape, q, shared.tile_a + lane * Stride(shape)),
+                                                          scale, slope, row - (first + lane))
+                                            : -INFINITY;
     const float new_max = fmaxf(max, WarpReduce(score, Max()));
     const float p = expf(score - new_max), keep = expf(max - new_max);
     sum = sum * keep + WarpReduce(p, Sum());
@@ -154,6 +161,7 @@ __global__ void __launch_bounds__(kThreads)
               row_delta = row < shape.seq_len ? delta[statistic] : 0.0f;
 
   float sums[kColumns] = {};
+  const float slope = SlopeOf(shape, own.head);
   for (std::int64_t first = 0; first < own.first_row + kRows && first < shape.seq_len; first += kTile) {
     __syncthreads();
     LoadTile(shape, k, ld, first, kTile, shared.tile_a);
@@ -161,7 +169,9 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     float ds = 0;
     if (row < shape.seq_len && first + lane <= row) {
-      const float p = expf(scale * Dot(shape, q, shared.tile_a + lane * Stride(shape)) - row_lse);
+      const float score = BiasedScore(Dot(shape, q, shared.tile_a + lane * Stride(shape)), scale, slope,
+                                      row - (first + lane));
+      const float p = expf(score - row_lse);
       ds = p * (Dot(shape, g, shared.tile_b + lane * Stride(shape)) - row_delta) * scale;
     }
     shared.weight_a[lane] = ds;
@@ -195,6 +205,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const T* q = rows + head * shape.head_dim;
     const T* g = dout + start * shape.OutWidth() + head * shape.head_dim;
     const std::int64_t statistics = (own.batch * shape.heads + head) * shape.seq_len;
+    const float slope = SlopeOf(shape, head);
     for (std::int64_t first = own.first_row / kTile * kTile; first < shape.seq_len; first += kTile) {
       __syncthreads();
       LoadTile(shape, q, ld, first, kTile, shared.tile_a);
@@ -203,7 +214,9 @@ __global__ void __launch_bounds__(kThreads, 1)
       float p = 0, ds = 0;
       if (first + lane < shape.seq_len && row <= first + lane) {
         const std::int64_t statistic = statistics + first + lane;
-        p = expf(scale * Dot(shape, k, shared.tile_a + lane * Stride(shape)) - lse[statistic]);
+        p = expf(BiasedScore(Dot(shape, k, shared.tile_a + lane * Stride(shape)), scale, slope,
+                             first + lane - row) -
+                 lse[statistic]);
         ds = p * (Dot(shape, v, shared.tile_b + lane * Stride(shape)) - delta[statistic]) * scale;
       }
       shared.weight_a[lane] = ds;
@@ -218,14 +231,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   StoreRow(shape, dv, 1.0f, lane, dqkv + (start + row) * ld + value);
 }
 
-float Scale(const AttentionShape& shape) { return 1 / std::sqrt(static_cast<float>(shape.head_dim)); }
-
 template <typename... Parameters, typename... Arguments>
 void LaunchRows(void (*kernel)(Parameters...), const AttentionShape& shape, std::int64_t heads,
                 cudaStream_t stream, Arguments... arguments) {
   AllowShared(kernel, SharedBytes(shape));
   const unsigned blocks = CeilDiv(shape.seq_len, kRows) * static_cast<unsigned>(shape.batch * heads);
-  Launch(kernel, {dim3(blocks), dim3(kThreads), SharedBytes(shape)}, stream, shape, Scale(shape),
+  Launch(kernel, {dim3(blocks), dim3(kThreads), SharedBytes(shape)}, stream, shape, shape.Scale(),
          arguments...);
 }
 

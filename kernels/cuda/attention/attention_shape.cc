@@ -22,6 +22,8 @@ void CheckAttention(const AttentionShape& shape) {
   if (shape.heads % shape.kv_heads != 0) refuse("the heads must be divisible by the key-value heads");
   if (shape.batch * shape.heads > kMostRows / shape.seq_len)
     refuse("batch x heads x sequence must be at most 2^31 - 1");
+  if (shape.HasAlibi() && (shape.first_head < 0 || shape.first_head > shape.alibi_heads - shape.heads))
+    refuse("the slopes of ALiBi must be of heads that the model has");
   if (shape.head_dim > kMostHeadDim) refuse("the CUDA device supports head dimensions up to 256");
 }
 

@@ -1,8 +1,10 @@
-// The sizes of one attention op and the position of its heads in qkv. Pure functions.
+// The sizes and scores of one attention op, and the position of its heads in qkv. Pure functions.
 #pragma once
 
 #include <compare>
 #include <cstdint>
+
+#include "kernels/attention_form.h"
 
 namespace autocfg::cuda {
 
@@ -10,8 +12,14 @@ inline constexpr std::int64_t kMostHeadDim = 256;
 
 struct AttentionShape {
   std::int64_t batch = 0, seq_len = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  // What the scores are, as in AttentionForm (kernels/attention_form.h).
+  double scale = 0;
+  std::int64_t alibi_heads = 0, first_head = 0;
 
   auto operator<=>(const AttentionShape&) const = default;  // NOLINT(modernize-use-nullptr): false positive
+
+  constexpr bool HasAlibi() const { return alibi_heads > 0; }
+  float Scale() const { return static_cast<float>(AttentionForm{.scale = scale}.ScaleOf(head_dim)); }
 
   // Width of a row of qkv: q heads, then k heads, then v heads.
   constexpr std::int64_t RowWidth() const { return (heads + 2 * kv_heads) * head_dim; }

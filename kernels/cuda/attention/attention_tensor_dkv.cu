@@ -1,5 +1,5 @@
 // The gradients of keys and values on tensor cores. With P the probabilities: dV = P^T dout, dS = P * (dout
-// V^T - delta), dK = dS^T Q / sqrt(D). A block owns 64 keys of one key-value head. It walks over the tiles of
+// V^T - delta), dK = dS^T Q scale. A block owns 64 keys of one key-value head. It walks over the tiles of
 // queries from the diagonal on, for all heads that share the key-value head. A warp owns 16 keys. It computes
 // transposed scores, so that they are the left operands of both products. The columns of dK and dV of wide
 // heads are split over two warps, both of which compute the scores; otherwise these columns would not fit in
@@ -27,7 +27,7 @@ struct KeyValueGradientTraits {
   static constexpr int kResident = kDim <= 128 ? 2 : 1;
 };
 
-template <int kDim>
+template <int kDim, bool kAlibi>
 __global__ void __launch_bounds__(KeyValueGradientTraits<kDim>::kThreads,
                                   BlocksThatFit(KeyValueGradientTraits<kDim>::kResident,
                                                 KeyValueGradientTraits<kDim>::kSharedBytes))
@@ -91,6 +91,7 @@ __global__ void __launch_bounds__(KeyValueGradientTraits<kDim>::kThreads,
     const int first = first_of(step);
     const bool more = step + 1 < steps;
     const bool diagonal = first < place.first_row + kRows;
+    const float slope_log2 = kAlibi ? SlopeOf(shape, head_of(step)) * kLog2E : 0.0f;
 #pragma unroll 1
     for (int at = 0; at < kTile; at += kAtOnce) {
       Sums p[kAtOnce / 8], ds[kAtOnce / 8];
@@ -110,7 +111,9 @@ __global__ void __launch_bounds__(KeyValueGradientTraits<kDim>::kThreads,
         for (int i = 0; i < 4; ++i) {
           const int column = at + n * 8 + FragmentColumn() + i % 2;
           const bool hidden = diagonal && row + i / 2 * 8 > first + column;
-          const float probability = hidden ? 0.0f : exp2f(p[n].x[i] * scale_log2 - statistics[column]);
+          const float score =
+              ScoreOf<kAlibi>(p[n].x[i], scale_log2, slope_log2, first + column, row + i / 2 * 8);
+          const float probability = hidden ? 0.0f : exp2f(score - statistics[column]);
           p[n].x[i] = probability;
           ds[n].x[i] = probability * (ds[n].x[i] - statistics[kTile + column]);
         }
@@ -139,9 +142,9 @@ __global__ void __launch_bounds__(KeyValueGradientTraits<kDim>::kThreads,
   StoreRows(dv, 1, 1, to + value, ld, rows_left, columns_left);
 }
 
-template <int kDim>
+template <int kDim, bool kAlibi>
 struct KeyValueGradient : KeyValueGradientTraits<kDim> {
-  static constexpr auto kFunction = TensorKeyValueGradientKernel<kDim>;
+  static constexpr auto kFunction = TensorKeyValueGradientKernel<kDim, kAlibi>;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The gradient of the queries on tensor cores. With P the probabilities: dS = P * (dout V^T - delta), dQ = dS
-// K / sqrt(D). As in the forward, a block owns 64 queries of one head, a warp owns 16 of them, and the block
+// K scale. As in the forward, a block owns 64 queries of one head, a warp owns 16 of them, and the block
 // walks over the tiles of keys up to the diagonal.
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/attention/attention_tile.cuh"
@@ -20,7 +20,7 @@ struct QueryGradientTraits {
   static constexpr int kResident = kDim <= 64 ? 3 : kDim <= 128 ? 2 : 1;
 };
 
-template <int kDim>
+template <int kDim, bool kAlibi>
 __global__ void __launch_bounds__(QueryGradientTraits<kDim>::kThreads,
                                   BlocksThatFit(QueryGradientTraits<kDim>::kResident,
                                                 QueryGradientTraits<kDim>::kSharedBytes))
@@ -50,6 +50,7 @@ __global__ void __launch_bounds__(QueryGradientTraits<kDim>::kThreads,
   Sums dq[kDim / 8] = {};
   const int first_row = place.first_row + warp * 16, row = first_row + FragmentRow();  // and row + 8
   const float scale_log2 = scale * kLog2E;
+  const float slope_log2 = kAlibi ? SlopeOf(shape, place.head) * kLog2E : 0.0f;
   // Rows beyond the sequence have probability 0 everywhere.
   float row_lse[2], row_delta[2];
 #pragma unroll
@@ -78,7 +79,8 @@ __global__ void __launch_bounds__(QueryGradientTraits<kDim>::kThreads,
       for (int i = 0; i < 4; ++i) {
         const int half = i / 2, column = first + n * 8 + FragmentColumn() + i % 2;
         const bool hidden = diagonal && column > row + half * 8;
-        const float probability = exp2f(p[n].x[i] * scale_log2 - row_lse[half]);
+        const float probability =
+            exp2f(ScoreOf<kAlibi>(p[n].x[i], scale_log2, slope_log2, row + half * 8, column) - row_lse[half]);
         ds[n].x[i] = hidden ? 0.0f : probability * (ds[n].x[i] - row_delta[half]);
       }
     }
@@ -94,9 +96,9 @@ __global__ void __launch_bounds__(QueryGradientTraits<kDim>::kThreads,
             static_cast<int>(shape.seq_len) - first_row, static_cast<int>(shape.head_dim));
 }
 
-template <int kDim>
+template <int kDim, bool kAlibi>
 struct QueryGradient : QueryGradientTraits<kDim> {
-  static constexpr auto kFunction = TensorQueryGradientKernel<kDim>;
+  static constexpr auto kFunction = TensorQueryGradientKernel<kDim, kAlibi>;
 };
 
 }  // namespace

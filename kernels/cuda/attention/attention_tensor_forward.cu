@@ -18,7 +18,7 @@ struct ForwardTraits {
   static constexpr int kResident = kDim <= 32 ? 4 : kDim <= 96 ? 3 : kDim <= 128 ? 2 : 1;
 };
 
-template <int kDim>
+template <int kDim, bool kAlibi>
 __global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
                                   BlocksThatFit(ForwardTraits<kDim>::kResident,
                                                 ForwardTraits<kDim>::kSharedBytes))
@@ -43,6 +43,7 @@ __global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
   Sums o[kDim / 8] = {};
   const int first_row = place.first_row + warp * 16, row = first_row + FragmentRow();  // and row + 8
   const float scale_log2 = scale * kLog2E;
+  const float slope_log2 = kAlibi ? SlopeOf(shape, place.head) * kLog2E : 0.0f;
   // Of the scores times log2(e) of the two rows; `sum` of this lane's columns only.
   float max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 
@@ -66,7 +67,9 @@ __global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
         for (int i = 0; i < 2; ++i) {
           float& score = p[n].x[half * 2 + i];
           const int column = first + n * 8 + FragmentColumn() + i;
-          score = diagonal && column > row + half * 8 ? -INFINITY : score * scale_log2;
+          score = diagonal && column > row + half * 8
+                      ? -INFINITY
+                      : ScoreOf<kAlibi>(score, scale_log2, slope_log2, row + half * 8, column);
           new_max = fmaxf(new_max, score);
         }
       }
@@ -114,9 +117,9 @@ __global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
   }
 }
 
-template <int kDim>
+template <int kDim, bool kAlibi>
 struct Forward : ForwardTraits<kDim> {
-  static constexpr auto kFunction = TensorForwardKernel<kDim>;
+  static constexpr auto kFunction = TensorForwardKernel<kDim, kAlibi>;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Attention that stores its probabilities, by our own kernels. With P the probabilities, dP = dout V^T and
 // delta the row sums of dout * out:
-//   forward    P = softmax(Q K^T / sqrt(D)),  out = P V
-//   backward   dS = P * (dP - delta) / sqrt(D),  dQ = dS K,  dK = dS^T Q,  dV = P^T dout
+//   forward    P = softmax(Q K^T scale - bias),  out = P V
+//   backward   dS = P * (dP - delta) scale,  dQ = dS K,  dK = dS^T Q,  dV = P^T dout
 // Each product is a kernel of its own. A block computes a tile of 64 x 64 elements, and only tiles that reach
 // below the diagonal. A warp owns 16 rows of the tile, in the fragments of mma.cuh: of tensor cores in bf16,
 // computed by plain arithmetic in float. The scores are computed twice, once for the maximum and sum of each
@@ -12,6 +12,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "kernels/cuda/attention/alibi.cuh"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/attention/attention_tile.cuh"
@@ -229,7 +230,7 @@ __device__ std::int64_t ScoresAt(const AttentionShape& shape, std::int64_t batch
 }
 
 // A block owns 64 rows of P.
-template <typename T>
+template <typename T, bool kAlibi>
 __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
     ProbabilitiesKernel(AttentionShape shape, float scale, bool packs, const T* qkv, T* probabilities) {
   T* shared = reinterpret_cast<T*>(SharedMemory());
@@ -237,7 +238,8 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
   const int seq_len = static_cast<int>(shape.seq_len), depth = static_cast<int>(shape.head_dim);
   const int rows = seq_len - place.first_row;
   const Part<T> q = HeadRows(shape, qkv, place.batch, place.head * shape.head_dim, place.first_row, packs);
-  // Computes scaled scores of the keys from `first` on; minus infinity for later keys than the row's.
+  const float slope = kAlibi ? SlopeOf(shape, place.head) : 0.0f;
+  // Computes the scores of the keys from `first` on; minus infinity for later keys than the row's.
   const auto scores = [&](int first, Sums(&sums)[kFragments]) {
 #pragma unroll
     for (int n = 0; n < kFragments; ++n) sums[n] = {};
@@ -246,8 +248,10 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
                               depth, shared, sums);
     ForPairs(sums, [&](int row, int column, int, float* pair) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
-        pair[i] = first + column + i > place.first_row + row ? -INFINITY : pair[i] * scale;
+      for (int i = 0; i < 2; ++i) {
+        const int query = place.first_row + row, key = first + column + i;
+        pair[i] = key > query ? -INFINITY : ScoreOf<kAlibi>(pair[i], scale, slope, query, key);
+      }
     });
   };
 
@@ -390,8 +394,6 @@ bool AllInPacks(const AttentionShape& shape, std::initializer_list<const void*> 
   return shape.seq_len % kPack<T> == 0 && InPacks<T>(shape.head_dim, addresses);
 }
 
-float Scale(const AttentionShape& shape) { return 1 / std::sqrt(static_cast<float>(shape.head_dim)); }
-
 // Launches a block for each tile of rows of each of `heads` heads, and for each of `columns` tiles of
 // columns.
 template <typename T, typename... Parameters, typename... Arguments>
@@ -409,8 +411,8 @@ void UnfusedAttentionForward(const AttentionShape& shape, const T* qkv, T* proba
   CheckAttention(shape);
   const bool packs = AllInPacks<T>(shape, {qkv, probabilities, out});
   const unsigned columns = CeilDiv(shape.head_dim, kTile);
-  LaunchTiles<T>(ProbabilitiesKernel<T>, shape, shape.heads, 1, stream, Scale(shape), packs, qkv,
-                 probabilities);
+  LaunchTiles<T>(shape.HasAlibi() ? ProbabilitiesKernel<T, true> : ProbabilitiesKernel<T, false>, shape,
+                 shape.heads, 1, stream, shape.Scale(), packs, qkv, probabilities);
   LaunchTiles<T>(RowsKernel<T>, shape, shape.heads, columns, stream, packs, probabilities, qkv,
                  shape.FirstValue(), out, shape.OutWidth());
 }
@@ -422,7 +424,7 @@ void UnfusedAttentionBackward(const AttentionShape& shape, const T* qkv, const T
   const bool packs = AllInPacks<T>(shape, {qkv, probabilities, dout, dqkv, dscores});
   const unsigned columns = CeilDiv(shape.head_dim, kTile);
   AttentionDelta(shape, out, dout, delta, stream);
-  LaunchTiles<T>(ScoreGradientKernel<T>, shape, shape.heads, 1, stream, Scale(shape), packs, qkv,
+  LaunchTiles<T>(ScoreGradientKernel<T>, shape, shape.heads, 1, stream, shape.Scale(), packs, qkv,
                  probabilities, dout, delta, dscores);
   LaunchTiles<T>(RowsKernel<T>, shape, shape.heads, columns, stream, packs, dscores, qkv, shape.FirstKey(),
                  dqkv, shape.RowWidth());

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -104,7 +103,10 @@ struct CudnnAttention::State {
     return handle;
   }
 
-  const Plans& At(const AttentionShape& shape) {
+  const Plans& At(const AttentionShape& of) {
+    if (of.HasAlibi()) return alibi;
+    AttentionShape shape = of;
+    shape.scale = 0;  // plans take it as an operand
     const auto known = plans.find(shape);
     if (known != plans.end()) return known->second;
     Plans made;
@@ -136,6 +138,8 @@ struct CudnnAttention::State {
 
   cudnnHandle_t handle = nullptr;
   std::map<AttentionShape, Plans> plans;
+  // The graphs (cudnn_attention_graph.h) have no bias of the scores.
+  const Plans alibi{.refusal = std::string(kNoAlibi)};
 };
 
 CudnnAttention::CudnnAttention() : state_(std::make_unique<State>()) {}
@@ -147,7 +151,7 @@ void CudnnAttention::Forward(const AttentionShape& shape, const __nv_bfloat16* q
                              float* lse, Scratch& scratch, cudaStream_t stream) {
   const Plans& plans = state_->Ready(shape);
   const CudnnPlan& plan = *plans.forward;
-  const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  const float scale = shape.Scale();
   Operands operands;
   operands.AddHeads(shape, AttentionTensor::kQuery, AttentionTensor::kKey, AttentionTensor::kValue, qkv);
   operands.Add(AttentionTensor::kOut, out);
@@ -163,7 +167,7 @@ void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* 
                               const float* lse, const __nv_bfloat16* dout, __nv_bfloat16* dqkv,
                               Scratch& scratch, cudaStream_t stream) {
   const CudnnPlan& plan = *state_->Ready(shape).backward;
-  const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  const float scale = shape.Scale();
   const std::int64_t sum_bytes = SumBytes(shape);
   auto* sums = static_cast<unsigned char*>(scratch.Get(BackwardBytes(shape, plan)));
   // NVIDIA's cudnn-frontend clears these sums only below cuDNN 9.6.0. No documentation of cuDNN itself says

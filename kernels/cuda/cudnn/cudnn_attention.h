@@ -12,11 +12,15 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "kernels/cuda/attention/attention_shape.h"
 #include "kernels/cuda/device/scratch.h"
 
 namespace autocfg::cuda {
+
+// Why cuDNN does not compute attention with ALiBi: our graphs of it have no bias of the scores.
+inline constexpr std::string_view kNoAlibi = "its graphs have no linear bias of the scores (ALiBi)";
 
 class CudnnAttention {
  public:
@@ -27,8 +31,9 @@ class CudnnAttention {
 
   // Returns why cuDNN does not compute the shape, in one line; empty if it computes both directions. Reasons:
   // cuDNN is not installed (cudnn_api.h), it refuses (IsRefusal of cudnn_descriptor.h), or its version is
-  // known to compute the shape wrongly (CudnnAttentionFault). Throws DeviceError for all other failures and
-  // DeviceOutOfMemory if memory does not suffice; those do not select other kernels.
+  // known to compute the shape wrongly (CudnnAttentionFault), or the scores have a bias (kNoAlibi). Throws
+  // DeviceError for all other failures and DeviceOutOfMemory if memory does not suffice; those do not select
+  // other kernels.
   const std::string& Refusal(const AttentionShape& shape);
 
   // Both require a shape that is not refused and pointers that are multiples of 16 bytes. Throw DeviceError,

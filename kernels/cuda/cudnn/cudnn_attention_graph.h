@@ -25,7 +25,7 @@ enum class AttentionTensor : std::int64_t {
   kValue,
   kOut,
   kLogSumExp,
-  kScale,   // 1 / sqrt(head_dim)
+  kScale,   // of the scores
   kLowest,  // value of masked scores: the lowest finite float
   kOne,     // 1
   kOutGradient,

@@ -121,7 +121,7 @@ constexpr int kRopeAtOnce = 2;  // pairs of accesses that a thread has in flight
 template <typename T, int N>
 __global__ void __launch_bounds__(kRopeThreads)
     RopeKernel(RopeShape shape, double log2_theta, float sign, T* qkv) {
-  const int half = static_cast<int>(shape.head_dim / 2);
+  const int half = static_cast<int>(shape.rotary_dims / 2);
   float* cosines = reinterpret_cast<float*>(SharedMemory());
   float* sines = cosines + half;
   const double position = static_cast<double>(blockIdx.x);
@@ -197,11 +197,12 @@ void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab
 template <typename T>
 void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv, cudaStream_t stream) {
   const LaunchShape launch{dim3(static_cast<unsigned>(shape.seq_len), static_cast<unsigned>(shape.batch)),
-                           dim3(kRopeThreads), static_cast<std::size_t>(shape.head_dim) * sizeof(float)};
+                           dim3(kRopeThreads), static_cast<std::size_t>(shape.rotary_dims) * sizeof(float)};
   const auto start = [&]<int N>() {
     Launch(RopeKernel<T, N>, launch, stream, shape, std::log2(theta), inverse ? -1.0f : 1.0f, qkv);
   };
-  if (InPacks<T>(shape.width, {qkv}) && shape.head_dim / 2 % kPack<T> == 0) {
+  if (InPacks<T>(shape.width, {qkv}) && shape.rotary_dims / 2 % kPack<T> == 0 &&
+      shape.head_dim % kPack<T> == 0) {
     start.template operator()<kPack<T>>();
   } else {
     start.template operator()<1>();

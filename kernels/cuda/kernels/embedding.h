@@ -31,13 +31,14 @@ void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab
 
 struct RopeShape {
   std::int64_t batch, seq_len, width;  // rows of `width` elements
-  std::int64_t heads, head_dim;        // the first heads * head_dim columns are rotated
+  std::int64_t heads, head_dim;        // the first heads * head_dim columns are those of rotated heads
+  std::int64_t rotary_dims;            // of a head: its first ones, which are rotated
 };
 
 // Rotates qkv[batch, seq_len, width] in place by the positions, or back, in float. Angles are reduced to one
 // turn in double precision; their sines are computed in float (error below 1e-6 for positions below 2^24).
 // One block per token; its sines are computed once for all heads. Memory traffic: 2 batch seq_len heads
-// head_dim sizeof(T) bytes.
+// rotary_dims sizeof(T) bytes.
 template <typename T>
 void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv, cudaStream_t stream);
 

@@ -20,10 +20,10 @@ class CudaOps final : public LinearOps {
  public:
   using LinearOps::LinearOps;
 
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                        const Tensor& lse, const Tensor& workspace, Stream& stream) override {
-    const OpDesc op = op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace);
-    const AttentionShape shape = ShapeOf(op);
+  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream& stream) override {
+    const OpDesc op = op_check::AttentionForward(qkv, form, out, lse, workspace);
+    const AttentionShape shape = ShapeOf(op, form);
     Dispatch(op, {&lse}, [&]<typename T>() {
       attention_.Forward(shape, qkv.As<const T>(), out.As<T>(), lse.As<float>(), scratch(),
                          CudaOps::HandleOf(stream));
@@ -31,31 +31,30 @@ class CudaOps final : public LinearOps {
     });
   }
 
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
-                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
+  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
                          Stream& stream) override {
-    const OpDesc op = op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace);
+    const OpDesc op = op_check::AttentionBackward(qkv, form, out, lse, dout, dqkv, workspace);
     Dispatch(op, {&lse}, [&]<typename T>() {
-      attention_.Backward(ShapeOf(op), qkv.As<const T>(), out.As<const T>(), lse.As<const float>(),
+      attention_.Backward(ShapeOf(op, form), qkv.As<const T>(), out.As<const T>(), lse.As<const float>(),
                           dout.As<const T>(), dqkv.As<T>(), scratch(), CudaOps::HandleOf(stream));
     });
   }
 
-  void UnfusedAttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                               const Tensor& probabilities, const Tensor& out, Stream& stream) override {
-    const OpDesc op = op_check::UnfusedAttentionForward(qkv, heads, kv_heads, probabilities, out);
+  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                               const Tensor& out, Stream& stream) override {
+    const OpDesc op = op_check::UnfusedAttentionForward(qkv, form, probabilities, out);
     Dispatch(op, {}, [&]<typename T>() {
-      cuda::UnfusedAttentionForward(ShapeOf(op), qkv.As<const T>(), probabilities.As<T>(), out.As<T>(),
+      cuda::UnfusedAttentionForward(ShapeOf(op, form), qkv.As<const T>(), probabilities.As<T>(), out.As<T>(),
                                     CudaOps::HandleOf(stream));
     });
   }
 
-  void UnfusedAttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
-                                const Tensor& probabilities, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv, const Tensor& dscores, Stream& stream) override {
-    const OpDesc op =
-        op_check::UnfusedAttentionBackward(qkv, heads, kv_heads, probabilities, out, dout, dqkv, dscores);
-    const AttentionShape shape = ShapeOf(op);
+  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
+                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                                const Tensor& dscores, Stream& stream) override {
+    const OpDesc op = op_check::UnfusedAttentionBackward(qkv, form, probabilities, out, dout, dqkv, dscores);
+    const AttentionShape shape = ShapeOf(op, form);
     Dispatch(op, {}, [&]<typename T>() {
       cuda::UnfusedAttentionBackward(shape, qkv.As<const T>(), probabilities.As<const T>(), out.As<const T>(),
                                      dout.As<const T>(), dqkv.As<T>(), dscores.As<T>(),
@@ -74,12 +73,15 @@ class CudaOps final : public LinearOps {
  private:
   cudaStream_t HandleOf(Stream& stream) override { return cuda::HandleOf(stream); }
 
-  static AttentionShape ShapeOf(const OpDesc& op) {
+  static AttentionShape ShapeOf(const OpDesc& op, const AttentionForm& form) {
     return {.batch = op.dims[0],
             .seq_len = op.dims[1],
             .heads = op.dims[2],
             .kv_heads = op.dims[4],
-            .head_dim = op.dims[3]};
+            .head_dim = op.dims[3],
+            .scale = form.scale,
+            .alibi_heads = form.alibi_heads,
+            .first_head = form.first_head};
   }
 
   template <typename T>

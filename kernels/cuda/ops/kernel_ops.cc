@@ -7,6 +7,7 @@
 #include "kernels/cuda/kernels/cross_entropy.h"
 #include "kernels/cuda/kernels/elementwise.h"
 #include "kernels/cuda/kernels/embedding.h"
+#include "kernels/cuda/kernels/head_norm.h"
 #include "kernels/cuda/kernels/norm.h"
 #include "kernels/cuda/kernels/optimizer.h"
 #include "kernels/cuda/kernels/sum.h"
@@ -82,6 +83,13 @@ void KernelOps::ResidualAdd(const Tensor& y, const Tensor& residual, Stream& str
   });
 }
 
+void KernelOps::Scale(const Tensor& y, double factor, Stream& stream) {
+  const OpDesc op = op_check::Scale(y, factor);
+  Dispatch(op, {}, [&]<typename T>() {
+    cuda::Scale(y.Elements(), static_cast<float>(factor), y.As<T>(), HandleOf(stream));
+  });
+}
+
 void KernelOps::ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                                   Stream& stream) {
   const OpDesc op = op_check::ActivationForward(activation, x, bias, y);
@@ -100,10 +108,81 @@ void KernelOps::ActivationBackward(Activation activation, const Tensor& x, const
   });
 }
 
-void KernelOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta,
-                     bool inverse, Stream& stream) {
-  const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, theta);
-  const RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim};
+void KernelOps::HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
+                                const Tensor& rstd, Stream& stream) {
+  const OpDesc op = op_check::HeadNormForward(qkv, heads, kv_heads, gamma_q, gamma_k, raw, rstd);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&rstd}, [&]<typename T>() {
+    cuda::HeadNormForward(shape, qkv.As<T>(), gamma_q.As<const T>(), gamma_k.As<const T>(),
+                          static_cast<float>(eps), raw.As<T>(), rstd.As<float>(), HandleOf(stream));
+  });
+}
+
+void KernelOps::HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                                 const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k,
+                                 const Tensor& rstd, const Tensor& dgamma_q, const Tensor& dgamma_k,
+                                 bool accumulate, Stream& stream) {
+  const OpDesc op = op_check::HeadNormBackward(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, dgamma_q,
+                                               dgamma_k, accumulate);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&rstd, &dgamma_q, &dgamma_k}, [&]<typename T>() {
+    cuda::HeadNormBackward(shape, dqkv.As<T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                           gamma_k.As<const T>(), rstd.As<const float>(), dgamma_q.As<float>(),
+                           dgamma_k.As<float>(), accumulate, scratch_, HandleOf(stream));
+  });
+}
+
+void KernelOps::QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
+                          Stream& stream) {
+  const OpDesc op = op_check::QkSquares(qkv, heads, kv_heads, sums);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&sums}, [&]<typename T>() {
+    cuda::QkSquares(shape, qkv.As<const T>(), sums.As<float>(), HandleOf(stream));
+  });
+}
+
+void KernelOps::QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                              std::int64_t ranks, const Tensor& gamma_q, const Tensor& gamma_k, double eps,
+                              const Tensor& raw, const Tensor& rstd, Stream& stream) {
+  const OpDesc op = op_check::QkNormForward(qkv, heads, kv_heads, ranks, gamma_q, gamma_k, raw, rstd);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&rstd}, [&]<typename T>() {
+    cuda::QkNormForward(shape, ranks, qkv.As<T>(), gamma_q.As<const T>(), gamma_k.As<const T>(),
+                        static_cast<float>(eps), raw.As<T>(), rstd.As<float>(), HandleOf(stream));
+  });
+}
+
+void KernelOps::QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
+                           const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
+                           const Tensor& products, Stream& stream) {
+  const OpDesc op = op_check::QkProducts(dqkv, heads, kv_heads, raw, gamma_q, gamma_k, rstd, products);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&rstd, &products}, [&]<typename T>() {
+    cuda::QkProducts(shape, dqkv.As<const T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                     gamma_k.As<const T>(), rstd.As<const float>(), products.As<float>(), HandleOf(stream));
+  });
+}
+
+void KernelOps::QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads,
+                               std::int64_t ranks, const Tensor& raw, const Tensor& gamma_q,
+                               const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
+                               const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
+                               Stream& stream) {
+  const OpDesc op = op_check::QkNormBackward(dqkv, heads, kv_heads, ranks, raw, gamma_q, gamma_k, rstd,
+                                             products, dgamma_q, dgamma_k, accumulate);
+  const HeadNormShape shape{op.dims[0], heads, kv_heads, op.dims[2]};
+  Dispatch(op, {&rstd, &products, &dgamma_q, &dgamma_k}, [&]<typename T>() {
+    cuda::QkNormBackward(shape, ranks, dqkv.As<T>(), raw.As<const T>(), gamma_q.As<const T>(),
+                         gamma_k.As<const T>(), rstd.As<const float>(), products.As<const float>(),
+                         dgamma_q.As<float>(), dgamma_k.As<float>(), accumulate, scratch_, HandleOf(stream));
+  });
+}
+
+void KernelOps::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
+                     std::int64_t rotary_dims, double theta, bool inverse, Stream& stream) {
+  const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, rotary_dims, theta);
+  const RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim, rotary_dims};
   Dispatch(op, {}, [&]<typename T>() { cuda::Rope(shape, theta, inverse, qkv.As<T>(), HandleOf(stream)); });
 }
 

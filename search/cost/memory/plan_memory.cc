@@ -85,15 +85,21 @@ PlanMemory::PlanMemory(const ModelSpec& model, const Workload& workload, const P
   const std::int64_t all_hidden = rows(s_.hidden);
   hidden_ = AlignedBytes(s_.rows * s_.hidden * e);
   message_ = AlignedBytes(s_.message * e);
-  ids_ = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
+  const std::int64_t ids = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
+  ids_ = ids + (model.embedding_norm ? hidden_ + statistics : 0);
 
   // One layer's tensors except its input x: as computed, and as kept in a slot.
   const std::int64_t kept_by_attention =
       IsUnfused(plan) ? probabilities : AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * st);
   inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
            rows(s_.fc) + rows(s_.ffn);
+  if (model.shared_norm) inner_ -= statistics + hidden_;
+  if (model.qk_norm != QkNorm::kNone) {
+    inner_ += rows((s_.heads + s_.kv_heads) * s_.head_dim) +
+              AlignedBytes(s_.tokens * QkNormStatistics(model, s_) * st);
+  }
   kept_ = inner_ - (RecomputesScores(plan) ? probabilities : 0);
-  head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids_;
+  head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids;
   if (plan.tp > 1) head_ += per_token + AlignedBytes(2 * s_.tokens * st);
 
   workspace_ = all_hidden + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) +
@@ -101,6 +107,8 @@ PlanMemory::PlanMemory(const ModelSpec& model, const Workload& workload, const P
   workspace_ += IsUnfused(plan) ? probabilities
                                 : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
   if (RecomputesScores(plan)) workspace_ += probabilities;
+  if (model.qk_norm == QkNorm::kFull)
+    workspace_ += AlignedBytes(s_.tokens * QkNormStatistics(model, s_) * st);
   if (IsGated(model.activation)) workspace_ += rows(s_.fc);
   if (plan.pp == 1) workspace_ += hidden_;
   if (plan.recompute == Recompute::kFull) workspace_ += inner_;

@@ -67,7 +67,7 @@ class PlanMemory {
   LocalDims s_;
   std::int64_t hidden_ = 0;   // [R,H e]
   std::int64_t message_ = 0;  // a buffer of a message
-  std::int64_t ids_ = 0;      // [T int32]
+  std::int64_t ids_ = 0;      // [T int32], and what a norm of the embeddings keeps
   std::int64_t inner_ = 0, kept_ = 0, head_ = 0, workspace_ = 0;
 };
 

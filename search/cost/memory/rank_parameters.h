@@ -33,15 +33,21 @@ class ParameterVisitor {
   void BeforeLayers(RankPlace place) const {
     if (place.first || (place.last && model_.tied_embeddings)) One<ParameterKind::kTokenEmbedding>();
     if (place.first && model_.position == Position::kLearned) One<ParameterKind::kPositionEmbedding>();
+    if (place.first && model_.embedding_norm)
+      Norm<ParameterKind::kEmbeddingNormWeight, ParameterKind::kEmbeddingNormBias>();
   }
   void Layer() const {
     using enum ParameterKind;
     Norm<kNorm1Weight, kNorm1Bias>();
-    Linear<kQkvWeight, kQkvBias>();
-    Linear<kAttentionOutWeight, kAttentionOutBias>();
-    Norm<kNorm2Weight, kNorm2Bias>();
-    Linear<kFcWeight, kFcBias>();
-    Linear<kProjWeight, kProjBias>();
+    Linear<kQkvWeight, kQkvBias>(model_.qkv_bias);
+    if (model_.qk_norm != QkNorm::kNone) {
+      One<kQueryNormWeight>();
+      One<kKeyNormWeight>();
+    }
+    Linear<kAttentionOutWeight, kAttentionOutBias>(model_.attention_out_bias);
+    if (!model_.shared_norm) Norm<kNorm2Weight, kNorm2Bias>();
+    Linear<kFcWeight, kFcBias>(model_.mlp_bias);
+    Linear<kProjWeight, kProjBias>(model_.mlp_bias);
   }
   void AfterLayers(RankPlace place) const {
     if (!place.last) return;
@@ -64,9 +70,9 @@ class ParameterVisitor {
     if (HasBias(model_.norm)) One<bias>();
   }
   template <ParameterKind weight, ParameterKind bias>
-  void Linear() const {
+  void Linear(bool has_bias) const {
     One<weight>();
-    if (model_.bias) One<bias>();
+    if (has_bias) One<bias>();
   }
 
   const LocalDims& dims_;

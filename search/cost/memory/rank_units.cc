@@ -35,6 +35,7 @@ RankUnits UnitsOf(const LocalDims& dims, const ModelSpec& model, const ParallelP
   units.layers = layers;
   std::int64_t layer_norms = 0;
   const auto of_layer = [&](const RankParameter& p) {
+    if (IsOfOwnHeads(p.kind)) units.own_head_norms += layers * AlignedElements(p.elements);
     (p.of_norm ? layer_norms : units.layer) += AlignedElements(p.elements);
   };
   ParameterVisitor(dims, model, of_layer).Layer();
@@ -68,7 +69,7 @@ std::int64_t OwnElements(const LocalDims& dims, const ModelSpec& model, const Pa
     if (counted.replicated || !p.replicated) own += elements;
   };
   UnitWalk layer(units.layer, shards, shard), norms(units.norms, shards, shard);
-  absl::InlinedVector<RankParameter, 4> layer_norms;
+  absl::InlinedVector<RankParameter, 6> layer_norms;
   const auto of_layer = [&](const RankParameter& p) {
     if (p.of_norm) {
       layer_norms.push_back(p);
@@ -78,8 +79,12 @@ std::int64_t OwnElements(const LocalDims& dims, const ModelSpec& model, const Pa
   };
   ParameterVisitor(dims, model, of_layer).Layer();
   own *= layers;
-  for (std::int64_t i = 0; i < layers; ++i) {
-    for (const RankParameter& p : layer_norms) count(norms, p);
+  for (const bool of_own_heads : {true, false}) {
+    for (std::int64_t i = 0; i < layers; ++i) {
+      for (const RankParameter& p : layer_norms) {
+        if (IsOfOwnHeads(p.kind) == of_own_heads) count(norms, p);
+      }
+    }
   }
   const auto outside = [&](const RankParameter& p) {
     if (p.of_norm) return count(norms, p);

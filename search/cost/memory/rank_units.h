@@ -16,7 +16,8 @@ namespace autocfg {
 
 // Elements of each unit, padding included; 0 if the rank has no such unit.
 struct RankUnits {
-  std::int64_t norms = 0;  // of all layers, and the final one
+  std::int64_t norms = 0;           // of all layers, and the final one
+  std::int64_t own_head_norms = 0;  // of them, the first ones, whose gradients are of a rank's own heads
   std::int64_t token_embedding = 0;
   std::int64_t positions = 0;
   std::int64_t layer = 0;  // of each layer, without its norms

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 
+#include "cli/report/prediction_report.h"
 #include "cli/report/report.h"
 #include "fmt/format.h"
 #include "proto/convert/spec_convert.h"
@@ -69,8 +70,8 @@ v1::Recommendation Answer() {
 TEST(SearchJson, HasTheContractsKeys) {
   const auto json = SearchJson(Answer(), Question());
   ASSERT_TRUE(json.ok()) << json.status();
-  for (const char* key : {"study", "model", "cluster", "workload", "versions", "best", "runners_up", "counts",
-                          "rejected", "search"}) {
+  for (const char* key : {"study", "model", "parameters", "cluster", "workload", "versions", "best",
+                          "runners_up", "counts", "rejected", "search"}) {
     EXPECT_TRUE(json->contains(key)) << key;
   }
   const auto& best = (*json)["best"];
@@ -317,6 +318,29 @@ TEST(SearchReport, ExplainsSlices) {
   EXPECT_EQ((*SearchJson(answer, Question()))["runners_up"][0]["provenance"], "predicted");
   std::istringstream lines(report);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+}
+
+TEST(ParametersText, HasThreeDigitsAndAUnit) {
+  ModelSpec model{.layers = 1, .hidden = 1000, .heads = 1, .kv_heads = 1, .head_dim = 1};
+  model.position = Position::kNone;
+  model.vocab = 1;
+  EXPECT_EQ(ParametersText(model), "0.014 M");
+  model.vocab = 999'400;
+  EXPECT_EQ(ParametersText(model), "999 M");
+  model.vocab = 999'600;
+  EXPECT_EQ(ParametersText(model), "1 B");
+  model.vocab = 8'030'000;
+  EXPECT_EQ(ParametersText(model), "8.03 B");
+  model.vocab = 99'000'000;
+  model.hidden = 12'000;
+  EXPECT_EQ(ParametersText(model), "1.19 T");
+}
+
+TEST(SearchReport, SaysHowManyParameters) {
+  EXPECT_NE(SearchReport(Answer(), Question(), "").find("params: " + ParametersText(Question().model) + "\n"),
+            std::string::npos)
+      << SearchReport(Answer(), Question(), "");
+  EXPECT_EQ((*SearchJson(Answer(), Question()))["parameters"], ParameterCount(Question().model));
 }
 
 TEST(SearchJson, PredictedRatesArePerRank) {

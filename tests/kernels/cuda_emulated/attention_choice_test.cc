@@ -18,7 +18,8 @@ using reference::AttentionSizes;
 // Expects that these kernels are chosen if cuDNN is missing, and that the choice says so.
 template <typename T>
 void ExpectOwn(AttentionChoice& choice, const AttentionSizes& z, const std::string& implementation) {
-  const AttentionShape shape{z.batch, z.seq, z.heads, z.kv_heads, z.dim};
+  const AttentionShape shape{z.batch, z.seq,   z.heads,       z.kv_heads,
+                             z.dim,   z.scale, z.alibi_heads, z.first_head};
   EXPECT_EQ(choice.ImplementationOf<T>(shape), implementation);
   const DeviceArray<T> qkv(Random(z.Tokens() * z.Row(), 1)), dout(Random(z.Tokens() * z.Width(), 2));
   const DeviceArray<T> out(z.Tokens() * z.Width()), chosen_out(z.Tokens() * z.Width());
@@ -44,6 +45,9 @@ TEST(CudaAttentionChoice, UsesOwnKernelsIfCudnnIsMissing) {
                            "own kernels, tensor cores (cuDNN refuses: the emulator has no cuDNN)");
   ExpectOwn<__nv_bfloat16>(choice, {1, 9, 2, 6, 1},
                            "own kernels, plain arithmetic (cuDNN refuses: the emulator has no cuDNN)");
+  ExpectOwn<__nv_bfloat16>(
+      choice, {1, 9, 2, 16, 1, 0.3, 6, 3},
+      "own kernels, tensor cores (cuDNN refuses: its graphs have no linear bias of the scores (ALiBi))");
 }
 
 }  // namespace

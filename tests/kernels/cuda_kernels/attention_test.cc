@@ -23,7 +23,9 @@ namespace {
 
 using reference::AttentionSizes;
 
-AttentionShape KernelShapeOf(const AttentionSizes& z) { return {z.batch, z.seq, z.heads, z.kv_heads, z.dim}; }
+AttentionShape KernelShapeOf(const AttentionSizes& z) {
+  return {z.batch, z.seq, z.heads, z.kv_heads, z.dim, z.scale, z.alibi_heads, z.first_head};
+}
 
 // Expects a difference of at most `tolerance` times the largest magnitude of `want`, however small that is.
 void ExpectClose(const Values& got, const Values& want, double tolerance, const std::string& what) {
@@ -90,6 +92,27 @@ TEST_F(CudaAttention, OnTensorCores) {
     ExpectAttention<__nv_bfloat16>(z, 1, 8e-3);
   }
   ExpectAttention<__nv_bfloat16>({1, 130, 2, 32, 1}, 4, 1e-2);
+}
+
+// Scores with another scale and ALiBi's bias: plain and, with every number of tile columns, on tensor cores.
+TEST_F(CudaAttention, WithScalesAndLinearBiases) {
+  for (const AttentionSizes& z : std::vector<AttentionSizes>{{1, 33, 3, 8, 1, 0.2},
+                                                             {2, 41, 6, 4, 2, 0, 6},
+                                                             {1, 70, 3, 5, 1, 0.1, 12, 7},
+                                                             {1, 40, 5, 20, 5, 0, 112, 100}}) {
+    ExpectAttention<float>(z, 1, 2e-6);
+    ExpectAttention<__nv_bfloat16>(z, 1, 8e-3);
+  }
+  for (const AttentionSizes& z : std::vector<AttentionSizes>{{1, 65, 2, 32, 1, 0.05},
+                                                             {2, 33, 2, 16, 1, 0, 2},
+                                                             {1, 130, 4, 64, 2, 0, 4},
+                                                             {1, 70, 3, 80, 1, 0, 12, 7},
+                                                             {1, 67, 1, 96, 1, 0.2, 12, 11},
+                                                             {1, 129, 2, 128, 1, 0, 71, 60},
+                                                             {1, 66, 1, 192, 1, 0, 8, 7},
+                                                             {1, 66, 2, 256, 1, 0, 3, 1}}) {
+    ExpectAttention<__nv_bfloat16>(z, 1, 8e-3);
+  }
 }
 
 // Tests the barriers between warps: under random orders one warp runs ahead of the others.

@@ -291,7 +291,7 @@ TEST_F(ModelShapes, Rope) {
   const std::int64_t turned = kHeads - 1, width = kHeads * kHeadDim, half = kHeadDim / 2;
   Matrix<Bf16> qkv(kTokens, width, 1);
   const Matrix<Bf16> before(kTokens, width, qkv.host);
-  ops_->Rope(qkv.Of({1, kTokens, width}), turned, kHeadDim, 5e5, /*inverse=*/false, *stream_);
+  ops_->Rope(qkv.Of({1, kTokens, width}), turned, kHeadDim, kHeadDim, 5e5, /*inverse=*/false, *stream_);
   Finish();
   qkv.Read();
   for (std::int64_t s = 0; s < kTokens; ++s) {

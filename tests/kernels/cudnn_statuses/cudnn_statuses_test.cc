@@ -244,6 +244,36 @@ TEST_F(CudnnStatuses, FallsBackWithoutCudnnAndReportsIt) {
   EXPECT_THAT([&] { Forward(); }, ThrowsMessage<DeviceError>(HasSubstr(*world.missing)));
 }
 
+// Where cuDNN computes attention, one with ALiBi takes our own kernels all the same, in both directions, and
+// the choice says why. A forced cuDNN is an error.
+TEST_F(CudnnStatuses, LinearBiasesTakeOwnKernels) {
+  AttentionShape alibi = kShape;
+  alibi.alibi_heads = 2;
+  const auto run = [&] {
+    choice_->Forward<__nv_bfloat16>(alibi, nullptr, nullptr, nullptr, scratch_, nullptr);
+    choice_->Backward<__nv_bfloat16>(alibi, nullptr, nullptr, nullptr, nullptr, nullptr, scratch_, nullptr);
+  };
+  run();
+  EXPECT_THAT(world.calls, ElementsAre("own", "own"));
+  EXPECT_EQ(choice_->ImplementationOf<__nv_bfloat16>(alibi),
+            "own kernels, tensor cores (cuDNN refuses: " + std::string(kNoAlibi) + ")");
+  Forward();
+  EXPECT_THAT(world.calls, ElementsAre("own", "own", "cuDNN"));
+  choice_.emplace(AttentionForced::kCudnn);
+  EXPECT_THAT([&] { run(); }, ThrowsMessage<DeviceError>(HasSubstr(std::string(kNoAlibi))));
+}
+
+// One plan serves all scales, which are operands.
+TEST_F(CudnnStatuses, OtherScalesTakeTheSamePlans) {
+  Forward();
+  const std::int64_t plans = world.descriptors;
+  AttentionShape scaled = kShape;
+  scaled.scale = 0.25;
+  choice_->Forward<__nv_bfloat16>(scaled, nullptr, nullptr, nullptr, scratch_, nullptr);
+  EXPECT_THAT(world.calls, ElementsAre("cuDNN", "cuDNN"));
+  EXPECT_EQ(world.descriptors, plans);
+}
+
 TEST_F(CudnnStatuses, RefusalsFallBackToOwnKernels) {
   for (const cudnnStatus_t status :
        {CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED_SHAPE,

@@ -38,7 +38,7 @@ ModelSpec SomeModel() {
   model.rope_scaling = "llama3";
   model.init_std = 0.01;
   model.vocab_multiple = 64;
-  model.bias = false;
+  SetBiases(model, false);
   model.tied_embeddings = false;
   return model;
 }
@@ -47,6 +47,52 @@ TEST(ModelConvert, RoundTrips) {
   const auto back = FromProto(Wire(ToProto(SomeModel())));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, SomeModel());
+}
+
+TEST(ModelConvert, FeaturesRoundTrip) {
+  ModelSpec model = SomeModel();
+  model.qkv_bias = true;
+  model.qk_norm = QkNorm::kFull;
+  model.parallel_residual = true;
+  model.shared_norm = true;
+  model.embedding_norm = true;
+  model.partial_rotary_factor = 0.25;
+  model.embedding_scale = 8;
+  model.attention_scale = 0.1;
+  model.residual_scale = 0.2;
+  model.logit_scale = 0.3;
+  model.attention_softcap = 50;
+  model.output_softcap = 30;
+  model.sliding_window = 40;
+  model.sliding_window_pattern = 6;
+  model.no_rope_layer_interval = 4;
+  const auto back = FromProto(Wire(ToProto(model)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, model);
+
+  ModelSpec sandwich = SomeModel();
+  sandwich.norm_placement = NormPlacement::kSandwich;
+  sandwich.mlp_bias = true;
+  EXPECT_EQ(*FromProto(Wire(ToProto(sandwich))), sandwich);
+}
+
+// Every field of the message has a value of some model above: a field that conversions forget fails here.
+TEST(ModelConvert, EveryFieldIsConverted) {
+  ModelSpec model = SomeModel();
+  model.qkv_bias = true;
+  const v1::ModelSpec some = ToProto(model);
+  v1::ModelSpec all = ToProto(SomeModel());
+  all.MergeFrom(some);
+  model.qk_norm = QkNorm::kHead;
+  model.norm_placement = NormPlacement::kOutput;
+  model.parallel_residual = model.shared_norm = model.embedding_norm = true;
+  model.partial_rotary_factor = model.embedding_scale = model.attention_scale = 0.5;
+  model.residual_scale = model.logit_scale = model.attention_softcap = model.output_softcap = 0.5;
+  model.sliding_window = model.sliding_window_pattern = model.no_rope_layer_interval = 2;
+  all.MergeFrom(ToProto(model));
+  const auto* descriptor = v1::ModelSpec::descriptor();
+  for (int i = 0; i < descriptor->field_count(); ++i)
+    EXPECT_TRUE(all.GetReflection()->HasField(all, descriptor->field(i))) << descriptor->field(i)->name();
 }
 
 TEST(ModelConvert, UnsetFieldsGetDefaults) {
@@ -87,6 +133,12 @@ TEST(ModelConvert, RejectsInvalidMessages) {
   bad = good;
   bad.set_position("sin");
   EXPECT_THAT(Refusal(bad), HasSubstr("position 'sin'"));
+  bad = good;
+  bad.set_qk_norm("heads");
+  EXPECT_THAT(Refusal(bad), HasSubstr("qk_norm 'heads'"));
+  bad = good;
+  bad.set_norm_placement("post");
+  EXPECT_THAT(Refusal(bad), HasSubstr("norm_placement 'post'"));
   bad = good;
   bad.set_norm_eps(std::nan(""));
   EXPECT_THAT(Refusal(bad), HasSubstr("norm_eps"));

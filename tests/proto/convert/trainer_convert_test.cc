@@ -61,6 +61,8 @@ TEST(OpConvert, EveryFieldRoundTrips) {
       product,
       derivative,
       {.kind = OpKind::kActivationForward, .bias = true, .activation = Activation::kGeGlu, .dims = {2, 3}},
+      {.kind = OpKind::kAttentionBackward, .alibi = true, .dims = {2, 3, 4, 5, 1}},
+      {.kind = OpKind::kAttentionForward, .pairs = 5, .dims = {2, 3, 4, 5, 1}},
       {.kind = OpKind::kAdamW, .dtype = DType::kBF16, .master_weights = true, .dims = {2}},
       {.kind = OpKind::kSend, .group = CommGroup::kPipeline, .group_size = 4, .dims = {2}}};
   std::set<std::string> set;
@@ -128,6 +130,18 @@ TEST(OpConvert, RejectsInvalidEpilogues) {
   EXPECT_THAT(Refusal(bad), HasSubstr("activation is gelu; it must be gated"));
 }
 
+// Op times that an earlier version measured say of a rope how large heads are, and not how much of them
+// rotates.
+TEST(OpConvert, RopesOfEarlierVersionsRotateWholeHeads) {
+  v1::OpDesc message = ToProto(OpDesc{.kind = OpKind::kRope, .dims = {6, 2, 8, 8}});
+  ASSERT_EQ(message.dims_size(), 4);
+  const OpDesc whole = *FromProto(message);
+  message.mutable_dims()->RemoveLast();
+  EXPECT_EQ(*FromProto(message), whole);
+  message.mutable_dims()->RemoveLast();
+  EXPECT_THAT(Refusal(message), HasSubstr("a list of 4 for rope"));
+}
+
 TEST(OpConvert, RejectsInvalidMessages) {
   OpDesc op;
   op.dims = {2, 3, 4, 0};
@@ -135,6 +149,12 @@ TEST(OpConvert, RejectsInvalidMessages) {
   v1::OpDesc bad = good;
   bad.set_kind("conv");
   EXPECT_THAT(Refusal(bad), HasSubstr("unknown kind 'conv'"));
+  bad = good;
+  bad.set_alibi(true);
+  EXPECT_THAT(Refusal(bad), HasSubstr("attention if alibi is set"));
+  bad.set_alibi(false);
+  bad.set_pairs(3);
+  EXPECT_THAT(Refusal(bad), HasSubstr("attention if pairs is set"));
   bad = good;
   bad.set_dtype("fp8");
   EXPECT_THAT(Refusal(bad), HasSubstr("unknown dtype 'fp8'"));

@@ -65,6 +65,51 @@ TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
                           "matmul fp32 nn residual bias 64x128x512"));
 }
 
+// A model of 6 layers, of which 4 have a window of 8 of the 32 tokens: 8 + 7 + ... pairs less in each.
+TEST_F(LayerOpsTest, SlidingWindowsOfSomeLayers) {
+  model.layers = 6;
+  model.sliding_window = 8;
+  model.sliding_window_pattern = 3;
+  const int causal = 32 * 33 / 2, windowed = 8 * 9 / 2 + 24 * 8;
+  const int mean = (2 * causal + 4 * windowed) / 6;
+  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[2],
+            "attention_forward fp32 pairs=" + std::to_string(mean) + " 2x32x4x16x4");
+  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan, true)),
+              ::testing::Contains("attention_backward fp32 pairs=" + std::to_string(mean) + " 2x32x4x16x4"));
+  plan.attention = Attention::kUnfused;
+  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[2], "unfused_attention_forward fp32 2x32x4x16x4")
+      << "which computes all scores";
+  plan.attention = Attention::kFused;
+  model.sliding_window = 32;
+  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[2], "attention_forward fp32 2x32x4x16x4");
+}
+
+TEST_F(LayerOpsTest, ScalesAndSoftCaps) {
+  const auto added = [this](auto change) {
+    std::vector<std::string> plain, scaled;
+    const auto all = [this](const ModelSpec& m) {
+      std::vector<OpDesc> ops;
+      for (const auto& part :
+           {EmbeddingForwardOps(m, workload, plan), EmbeddingBackwardOps(m, workload, plan, true),
+            HeadForwardOps(m, workload, plan), HeadBackwardOps(m, workload, plan, true)})
+        ops.insert(ops.end(), part.begin(), part.end());
+      return OpsText(ops);
+    };
+    ModelSpec changed = model;
+    change(changed);
+    std::vector<std::string> more = all(changed);
+    for (const std::string& op : all(model)) more.erase(std::find(more.begin(), more.end(), op));
+    return more;
+  };
+  EXPECT_THAT(added([](ModelSpec& m) { m.embedding_scale = 8; }),
+              ElementsAre("scale fp32 64x128", "scale fp32 64x128"));
+  EXPECT_THAT(added([](ModelSpec& m) { m.logit_scale = 0.5; }),
+              ElementsAre("scale fp32 64x128", "scale fp32 64x128"));
+  EXPECT_THAT(added([](ModelSpec& m) { m.output_softcap = 30; }),
+              ElementsAre("scale fp32 64x512", "residual_add fp32 64x512"));
+  EXPECT_THAT(added([](ModelSpec& m) { m.attention_softcap = 50; }), ElementsAre());
+}
+
 TEST_F(LayerOpsTest, LayerBackward) {
   EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan, true)),
               ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",
@@ -233,7 +278,7 @@ TEST_F(LayerOpsTest, ParametersOfEachStage) {
 
 // Epilogues for different model parts: gelu or relu with and without biases, gates with biases.
 TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
-  model.bias = false;
+  SetBiases(model, false);
   model.activation = Activation::kRelu;
   const std::vector<std::string> forward = OpsText(LayerForwardOps(model, workload, plan)),
                                  backward = OpsText(LayerBackwardOps(model, workload, plan, true));
@@ -241,7 +286,7 @@ TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
   EXPECT_EQ(forward[7], "matmul fp32 nn activation relu 64x256x128");
   EXPECT_EQ(backward[0], "matmul fp32 tn acc 256x128x64");
   EXPECT_EQ(backward[1], "matmul fp32 nt activation_gradient relu 64x256x128");
-  model.bias = true;
+  SetBiases(model, true);
   model.activation = Activation::kGeGlu;
   const std::vector<std::string> gated = OpsText(LayerForwardOps(model, workload, plan)),
                                  back = OpsText(LayerBackwardOps(model, workload, plan, true));
@@ -290,7 +335,7 @@ class LlamaOpsTest : public LayerOpsTest {
     model.activation = Activation::kSwiGlu;
     model.norm = Norm::kRmsNorm;
     model.position = Position::kRope;
-    model.bias = false;
+    SetBiases(model, false);
     model.tied_embeddings = false;
     workload = {.global_batch = 12, .seq_len = 16, .precision = *ParsePrecision("bf16")};
     plan = ParallelPlan();
@@ -304,7 +349,7 @@ class LlamaOpsTest : public LayerOpsTest {
 
 TEST_F(LlamaOpsTest, Layer) {
   EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
-              ElementsAre("rms_norm_forward bf16 48x96", "matmul bf16 nn 48x64x96", "rope bf16 48x3x16",
+              ElementsAre("rms_norm_forward bf16 48x96", "matmul bf16 nn 48x64x96", "rope bf16 48x3x16x16",
                           "attention_forward bf16 3x16x2x16x1", "matmul bf16 nn 48x96x32",
                           "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96",
                           "rms_norm_forward bf16 48x96", "matmul bf16 nn 48x80x96",
@@ -316,7 +361,7 @@ TEST_F(LlamaOpsTest, Layer) {
                           "matmul bf16 nt 48x96x80", "all_reduce_sum bf16 tensor/2 4608",
                           "rms_norm_backward bf16 acc 48x96", "matmul bf16 tn acc 32x96x48",
                           "matmul bf16 nt 48x32x96", "attention_backward bf16 3x16x2x16x1",
-                          "rope bf16 48x3x16", "matmul bf16 tn acc 96x64x48", "matmul bf16 nt 48x96x64",
+                          "rope bf16 48x3x16x16", "matmul bf16 tn acc 96x64x48", "matmul bf16 nt 48x96x64",
                           "all_reduce_sum bf16 tensor/2 4608", "rms_norm_backward bf16 acc 48x96"));
 }
 

@@ -120,7 +120,7 @@ TEST(MemoryModel, LlamaByHand) {
   model.activation = Activation::kSwiGlu;
   model.norm = Norm::kRmsNorm;
   model.position = Position::kRope;
-  model.bias = false;
+  SetBiases(model, false);
   model.tied_embeddings = false;
   const Workload workload{.global_batch = 12, .seq_len = 16, .precision = *ParsePrecision("bf16")};
   ParallelPlan plan;

@@ -14,6 +14,7 @@
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 #include "tests/support/plan_values.h"
+#include "tests/support/random_features.h"
 
 namespace autocfg::test {
 
@@ -41,6 +42,7 @@ class RandomRuns {
         split_backwards_(seed + 1),
         messages_(seed + 2),
         states_(seed + 3),
+        features_(seed + 4),
         limits_(std::move(limits)) {
     for (int i = 0; i < kPositionCount; ++i) {
       const ModelSpec model{.position = static_cast<Position>(i)};
@@ -69,8 +71,9 @@ class RandomRuns {
     model.activation = static_cast<Activation>(Between(0, kActivationCount - 1));
     model.norm = static_cast<Norm>(Between(0, kNormCount - 1));
     model.position = positions_[random_() % positions_.size()];
-    model.bias = Coin();
+    SetBiases(model, Coin());
     model.tied_embeddings = Coin();
+    AddRandomFeatures(model, features_, limits_.predicted_only);
     return model;
   }
 
@@ -141,7 +144,7 @@ class RandomRuns {
 
   std::mt19937_64 random_;
   // Of options and values that were added later: the other choices stay as they were.
-  std::mt19937_64 flags_, split_backwards_, messages_, states_;
+  std::mt19937_64 flags_, split_backwards_, messages_, states_, features_;
   RunLimits limits_;
   std::vector<Position> positions_;  // those that the runs may have
   std::vector<Schedule> schedules_ = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};

@@ -61,7 +61,7 @@ TEST(Measurements, ReadsSecondsQuotesAndFieldsByName) {
   ASSERT_THAT(parsed->rows, SizeIs(1));
   EXPECT_EQ(parsed->rows[0].line, 3);
   EXPECT_EQ(parsed->rows[0].step_time_s, 0.9);
-  EXPECT_FALSE(parsed->rows[0].model.bias);
+  EXPECT_FALSE(parsed->rows[0].model.qkv_bias);
   EXPECT_EQ(parsed->rows[0].model.activation, Activation::kSwiGlu);
   EXPECT_THAT(parsed->rows[0].plan.split_layers, ElementsAre(13, 11));
 }

@@ -76,7 +76,12 @@ TEST(HuggingFace, MapsEveryField) {
   EXPECT_EQ(ImportHuggingFace(newer)->rope_theta, 10'000);
   Json biased = Json::parse(kLlama3);
   biased["attention_bias"] = biased["mlp_bias"] = true;
-  EXPECT_TRUE(ImportHuggingFace(biased)->bias);
+  EXPECT_TRUE(ImportHuggingFace(biased)->qkv_bias);
+  EXPECT_TRUE(ImportHuggingFace(biased)->attention_out_bias);
+  EXPECT_TRUE(ImportHuggingFace(biased)->mlp_bias);
+  biased["mlp_bias"] = false;
+  EXPECT_TRUE(ImportHuggingFace(biased)->qkv_bias);
+  EXPECT_FALSE(ImportHuggingFace(biased)->mlp_bias);
 }
 
 // The field of Llama 3.1, verbatim. Only its name is kept, for predictions; the engine rejects it.
@@ -103,8 +108,9 @@ TEST(HuggingFace, NotSupportedYet) {
     EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented) << field << ": " << model.status();
     return std::string(model.status().message());
   };
-  EXPECT_THAT(refusal(kGpt2, "model_type", "mamba"),
-              AllOf(HasSubstr("model_type = \"mamba\" is not supported yet"), HasSubstr("gpt2 or llama")));
+  EXPECT_THAT(
+      refusal(kGpt2, "model_type", "mamba"),
+      AllOf(HasSubstr("model_type = \"mamba\" is not supported yet"), HasSubstr("use gpt2, gpt_neox, opt,")));
   EXPECT_THAT(refusal(kGpt2, "activation_function", "silu"),
               HasSubstr("activation_function = \"silu\" is not supported yet"));
   EXPECT_THAT(refusal(kGpt2, "scale_attn_by_inverse_layer_idx", true),
@@ -112,37 +118,54 @@ TEST(HuggingFace, NotSupportedYet) {
   EXPECT_THAT(refusal(kGpt2, "add_cross_attention", true), HasSubstr("add_cross_attention"));
   EXPECT_THAT(refusal(kGpt2, "quantization_config", Json::object()), HasSubstr("quantization_config"));
   EXPECT_THAT(refusal(kLlama3, "hidden_act", "relu"), HasSubstr("hidden_act = \"relu\""));
-  EXPECT_THAT(refusal(kLlama3, "attention_bias", true),
-              HasSubstr("attention_bias = true is not supported yet"));
-  EXPECT_THAT(refusal(kLlama3, "mlp_bias", true), HasSubstr("mlp_bias = true is not supported yet"));
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"rope_type", "su4"}, {"factor", 8.0}}),
               HasSubstr("rope_scaling.rope_type = \"su4\" is not supported yet"));
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"factor", 2.0}}), HasSubstr("rope_scaling.factor"));
-  EXPECT_THAT(refusal(kLlama3, "partial_rotary_factor", 0.5),
-              HasSubstr("partial_rotary_factor = 0.5 is not supported yet; use 1"));
-  EXPECT_THAT(
-      refusal(kLlama3, "rope_parameters", Json{{"rope_type", "llama3"}, {"partial_rotary_factor", 0.5}}),
-      HasSubstr("rope_parameters.partial_rotary_factor = 0.5"));
   EXPECT_THAT(refusal(kLlama3, "architectures", Json::array({"LlamaForSequenceClassification"})),
               AllOf(HasSubstr("architectures = \"LlamaForSequenceClassification\" is not supported yet"),
                     HasSubstr("LlamaForCausalLM")));
   EXPECT_THAT(refusal(kGpt2, "architectures", Json::array({"GPT2Model"})), HasSubstr("use GPT2LMHeadModel"));
 }
 
-// Importing these as dense models with full attention would change the model.
-TEST(HuggingFace, ExpertsAndSlidingWindows) {
-  const auto refusal = [](const std::string& field, const Json& value) {
-    const auto model = With(kLlama3, field, value);
-    EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented) << field << ": " << model.status();
+// Says in one line that experts are not supported, whatever else the file holds.
+TEST(HuggingFace, MixturesOfExperts) {
+  const auto refusal = [](const Json& json) {
+    const auto model = ImportHuggingFace(json);
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented) << json << ": " << model.status();
+    EXPECT_THAT(
+        std::string(model.status().message()),
+        HasSubstr("says that this is a mixture of experts, which is not supported yet; use a dense model"));
     return std::string(model.status().message());
   };
-  EXPECT_THAT(refusal("num_local_experts", 8),
-              HasSubstr("num_local_experts = 8 is not supported yet; use a dense model"));
-  EXPECT_THAT(refusal("num_experts", 64), HasSubstr("num_experts = 64"));
-  EXPECT_THAT(refusal("n_routed_experts", "many"), HasSubstr("n_routed_experts = \"many\""));
-  EXPECT_THAT(refusal("sliding_window", 4096),
-              HasSubstr("sliding_window = 4096 is not supported yet; remove"));
-  EXPECT_THAT(refusal("sliding_window", "x"), HasSubstr("sliding_window = \"x\""));
+  for (const char* type : {"mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3", "olmoe",
+                           "granitemoe", "dbrx", "gpt_oss", "some_new_moe"}) {
+    EXPECT_THAT(refusal(Json{{"model_type", type}}), HasSubstr(type));
+  }
+  const auto with = [&](const std::string& field, const Json& value) {
+    Json json = Json::parse(kLlama3);
+    json[field] = value;
+    return refusal(json);
+  };
+  EXPECT_THAT(with("num_local_experts", 8), HasSubstr("num_local_experts = 8 says"));
+  EXPECT_THAT(with("num_experts", 64), HasSubstr("num_experts = 64"));
+  EXPECT_THAT(with("moe_num_experts", 2.0), HasSubstr("moe_num_experts = 2.0"));
+  EXPECT_THAT(with("n_routed_experts", "many"), HasSubstr("n_routed_experts = \"many\""));
+  EXPECT_THAT(with("ffn_config", Json{{"moe_num_experts", 16}}),
+              HasSubstr("ffn_config.moe_num_experts = 16"));
+  EXPECT_THAT(with("text_config", Json{{"model_type", "llama4_text"}, {"num_local_experts", 16}}),
+              HasSubstr("text_config.num_local_experts = 16"));
+  EXPECT_THAT(refusal(Json{{"num_experts", 8}, {"model_type", 3}, {"quantization_config", Json::object()}}),
+              HasSubstr("num_experts = 8"));
+}
+
+// A window narrower than the longest sequence is kept; it changes predictions.
+TEST(HuggingFace, SlidingWindows) {
+  const auto window = With(kLlama3, "sliding_window", 4096);
+  ASSERT_TRUE(window.ok()) << window.status();
+  EXPECT_EQ(window->sliding_window, 4096);
+  EXPECT_EQ(window->sliding_window_pattern, 0);
+  EXPECT_THAT(std::string(With(kLlama3, "sliding_window", "x").status().message()),
+              HasSubstr("sliding_window is \"x\"; it must be a whole number"));
   for (const auto& [field, value] : {std::pair<const char*, Json>{"num_local_experts", 1},
                                      {"num_local_experts", nullptr},
                                      {"sliding_window", nullptr},
@@ -173,7 +196,7 @@ TEST(HuggingFace, DetectsFilesWithoutAType) {
     json.erase("model_type");
     EXPECT_TRUE(IsHuggingFaceConfig(json));
     EXPECT_THAT(std::string(ImportHuggingFace(json).status().message()),
-                HasSubstr("model_type is missing; give gpt2 or llama"));
+                HasSubstr("model_type is missing; give gpt2, gpt_neox, opt,"));
   }
   EXPECT_FALSE(IsHuggingFaceConfig(Json{{"layers", 2}, {"hidden", 64}}));
 }
@@ -194,7 +217,7 @@ TEST(HuggingFace, RejectsWrongAndContradictoryFields) {
   EXPECT_THAT(refusal(kLlama3, "rope_theta", 0), HasSubstr("rope_theta is 0"));
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", 3), HasSubstr("rope_scaling must be an object"));
   EXPECT_THAT(refusal(kLlama3, "rms_norm_eps", "x"), HasSubstr("rms_norm_eps is \"x\"; it must be a number"));
-  EXPECT_THAT(refusal(kLlama3, "model_type", 3), HasSubstr("model_type must be a string"));
+  EXPECT_THAT(refusal(kLlama3, "model_type", 3), HasSubstr("model_type is 3; it must be a string"));
 }
 
 // Any bytes give a model or one printable line.

@@ -31,7 +31,12 @@ TEST(OpDesc, NamesRoundTrip) {
   EXPECT_EQ(Name(OpKind::kLayerNormForward), "layer_norm_forward");
   EXPECT_EQ(Name(OpKind::kRmsNormBackward), "rms_norm_backward");
   EXPECT_EQ(Name(OpKind::kResidualAdd), "residual_add");
+  EXPECT_EQ(Name(OpKind::kScale), "scale");
   EXPECT_EQ(Name(OpKind::kActivationForward), "activation_forward");
+  EXPECT_EQ(Name(OpKind::kHeadNormForward), "head_norm_forward");
+  EXPECT_EQ(Name(OpKind::kHeadNormBackward), "head_norm_backward");
+  EXPECT_EQ(Name(OpKind::kQkSquares), "qk_squares");
+  EXPECT_EQ(Name(OpKind::kQkNormBackward), "qk_norm_backward");
   EXPECT_EQ(Name(OpKind::kRope), "rope");
   EXPECT_EQ(Name(OpKind::kUnfusedAttentionBackward), "unfused_attention_backward");
   EXPECT_EQ(Name(OpKind::kCrossEntropyBackward), "cross_entropy_backward");
@@ -136,7 +141,15 @@ TEST(OpDesc, Line) {
   reduce.group_size = 4;
   EXPECT_EQ(ToString(reduce), "all_reduce_sum fp32 tensor/4 65536");
   EXPECT_EQ(ToString(Op(OpKind::kAttentionForward, {2, 64, 4, 32, 1})), "attention_forward fp32 2x64x4x32x1");
-  EXPECT_EQ(ToString(Op(OpKind::kRope, {512, 5, 32})), "rope fp32 512x5x32");
+  OpDesc alibi = Op(OpKind::kUnfusedAttentionBackward, {2, 64, 4, 32, 1});
+  alibi.alibi = true;
+  EXPECT_EQ(ToString(alibi), "unfused_attention_backward fp32 alibi 2x64x4x32x1");
+  OpDesc window = Op(OpKind::kAttentionForward, {2, 64, 4, 32, 1});
+  const double full = Flops(window);
+  window.pairs = 64 * 65 / 2 / 4;
+  EXPECT_EQ(ToString(window), "attention_forward fp32 pairs=520 2x64x4x32x1");
+  EXPECT_DOUBLE_EQ(Flops(window), full / 4) << "full rather than causal, as without a window";
+  EXPECT_EQ(ToString(Op(OpKind::kRope, {512, 5, 32, 16})), "rope fp32 512x5x32x16");
   OpDesc activation = Op(OpKind::kActivationForward, {512, 3072});
   activation.activation = Activation::kSwiGlu;
   EXPECT_EQ(ToString(activation), "activation_forward fp32 swiglu 512x3072");
@@ -199,9 +212,10 @@ TEST(OpDesc, MinBytes) {
   // written, in four bytes.
   EXPECT_EQ(MinBytes(with_master), 100 * (2 + 4 + 3 * 8));
   EXPECT_EQ(MinBytes(Op(OpKind::kResidualAdd, {4, 8})), 4 * 3 * 32);
+  EXPECT_EQ(MinBytes(Op(OpKind::kScale, {4, 8})), 4 * 2 * 32);
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormForward, {4, 8})), 4 * (2 * 32 + 8 + 4));
-  const auto backward = [](OpKind kind, bool accumulate) {
-    OpDesc op = Op(kind, {4, 8, 100});
+  const auto backward = [](OpKind kind, bool accumulate, std::array<std::int64_t, 5> dims = {4, 8, 100}) {
+    OpDesc op = Op(kind, dims);
     op.accumulate = accumulate;
     return MinBytes(op);
   };
@@ -211,7 +225,17 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(backward(OpKind::kLayerNormBackward, false), 4 * (3 * 32 + 3 * 8 + 2 * 4));
   EXPECT_EQ(backward(OpKind::kEmbeddingBackward, true), 4 * (3 * 32 + 4));
   EXPECT_EQ(backward(OpKind::kEmbeddingBackward, false), 4 * (32 + 800 + 4)) << "the whole table is written";
-  EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8})), 4 * 2 * 4 * 3 * 8);
+  // 4 tokens of 2 + 1 heads of 8: q and k, read, written and kept; two weights; rstd.
+  EXPECT_EQ(MinBytes(Op(OpKind::kHeadNormForward, {4, 2, 8, 1})), 4 * (3 * 4 * 3 * 8 + 2 * 8 + 4 * 3));
+  EXPECT_EQ(backward(OpKind::kHeadNormBackward, false, {4, 2, 8, 1}), 4 * (3 * 4 * 3 * 8 + 4 * 8 + 4 * 3));
+  EXPECT_EQ(backward(OpKind::kHeadNormBackward, true, {4, 2, 8, 1}), 4 * (3 * 4 * 3 * 8 + 6 * 8 + 4 * 3));
+  EXPECT_EQ(MinBytes(Op(OpKind::kQkSquares, {4, 2, 8, 1})), 4 * (4 * 24 + 2 * 4));
+  EXPECT_EQ(MinBytes(Op(OpKind::kQkNormForward, {4, 2, 8, 1})), 4 * (3 * 4 * 24 + 24 + 4 * 4));
+  EXPECT_EQ(MinBytes(Op(OpKind::kQkProducts, {4, 2, 8, 1})), 4 * (2 * 4 * 24 + 24 + 4 * 4));
+  EXPECT_EQ(backward(OpKind::kQkNormBackward, false, {4, 2, 8, 1}), 4 * (3 * 4 * 24 + 2 * 24 + 4 * 4));
+  EXPECT_EQ(backward(OpKind::kQkNormBackward, true, {4, 2, 8, 1}), 4 * (3 * 4 * 24 + 3 * 24 + 4 * 4));
+  EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8, 8})), 4 * 2 * 4 * 3 * 8);
+  EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8, 2})), 4 * 2 * 4 * 3 * 2);
   // q, k, v and the result, and one log-sum-exp per head and token: three heads share one key-value head.
   EXPECT_EQ(MinBytes(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})),
             4 * (2 * 8 * (2 * 3 + 2 * 1) * 4 + 2 * 8 * 3));

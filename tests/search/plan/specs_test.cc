@@ -52,9 +52,66 @@ TEST(ModelSpec, ParameterCountOfGatedModel) {
   model.activation = Activation::kSwiGlu;
   model.norm = Norm::kRmsNorm;
   model.position = Position::kRope;
-  model.bias = false;
+  SetBiases(model, false);
   model.tied_embeddings = false;
   EXPECT_EQ(ParameterCount(model), 6'738'415'616);
+}
+
+// Each part's parameters, counted by hand, in a model of 2 layers.
+TEST(ModelSpec, ParameterCountOfEachPart) {
+  ModelSpec model = Gpt(2, 64, 4, 100);
+  model.kv_heads = 2;
+  SetBiases(model, false);
+  const std::int64_t plain = ParameterCount(model);
+  const auto added = [&](const std::function<void(ModelSpec&)>& change) {
+    ModelSpec changed = model;
+    change(changed);
+    return ParameterCount(changed) - plain;
+  };
+  EXPECT_EQ(added([](ModelSpec& m) { m.qkv_bias = true; }), 2 * (64 + 32 + 32));
+  EXPECT_EQ(added([](ModelSpec& m) { m.attention_out_bias = true; }), 2 * 64);
+  EXPECT_EQ(added([](ModelSpec& m) { m.mlp_bias = true; }), 2 * (256 + 64));
+  EXPECT_EQ(added([](ModelSpec& m) { m.qk_norm = QkNorm::kHead; }), 2 * (16 + 16))
+      << "RMS norms have no biases";
+  EXPECT_EQ(added([](ModelSpec& m) { m.qk_norm = QkNorm::kFull; }), 2 * (64 + 32));
+  EXPECT_EQ(added([](ModelSpec& m) { m.norm_placement = NormPlacement::kOutput; }), 0);
+  EXPECT_EQ(added([](ModelSpec& m) { m.norm_placement = NormPlacement::kSandwich; }), 2 * 2 * 128);
+  EXPECT_EQ(added([](ModelSpec& m) { m.parallel_residual = true; }), 0);
+  EXPECT_EQ(added([](ModelSpec& m) { m.parallel_residual = m.shared_norm = true; }), -2 * 128);
+  EXPECT_EQ(added([](ModelSpec& m) { m.embedding_norm = true; }), 128);
+  EXPECT_EQ(added([](ModelSpec& m) {
+              m.embedding_scale = m.residual_scale = m.logit_scale = 2;
+              m.attention_scale = m.attention_softcap = m.output_softcap = 2;
+              m.sliding_window = 8;
+            }),
+            0);
+}
+
+// Counts the pairs one by one.
+TEST(ModelSpec, AttendedPairs) {
+  for (const std::int64_t window : {0, 1, 2, 5, 9, 10, 11}) {
+    int pairs = 0;
+    for (std::int64_t query = 0; query < 10; ++query) {
+      for (std::int64_t key = 0; key <= query; ++key) pairs += window == 0 || query - key < window ? 1 : 0;
+    }
+    EXPECT_EQ(AttendedPairs(10, window), pairs) << window;
+  }
+}
+
+TEST(ModelSpec, FlopsOfWindows) {
+  ModelSpec model = Gpt(6, 64, 4, 100);
+  const double products = ModelFlops(model, 1, 0);
+  const double attention = ModelFlops(model, 1, 1024) - products;
+  model.sliding_window = 256;
+  const double share = AttendedPairs(1024, 256) / AttendedPairs(1024, 0);
+  EXPECT_NEAR(ModelFlops(model, 1, 1024), products + share * attention, 1e-9 * attention);
+  model.sliding_window_pattern = 3;
+  EXPECT_EQ(WindowedLayers(model), 4);
+  EXPECT_NEAR(ModelFlops(model, 1, 1024), products + (2 + 4 * share) / 6 * attention, 1e-9 * attention);
+  model.layers = 5;
+  EXPECT_EQ(WindowedLayers(model), 4) << "layers 1, 2, 4 and 5";
+  model.sliding_window = 1024;
+  EXPECT_DOUBLE_EQ(ModelFlops(model, 1, 1024), ModelFlops(Gpt(5, 64, 4, 100), 1, 1024));
 }
 
 // Korthikanti et al. 2022, equation 7, without recomputation.
@@ -119,6 +176,48 @@ TEST(ModelSpec, ValidateNamesTheField) {
                 m.head_dim = 63;
               }),
               HasSubstr("head_dim is 63"));
+  const auto rope = [&](const std::function<void(ModelSpec&)>& change) {
+    return says([&](ModelSpec& m) {
+      m.position = Position::kRope;
+      change(m);
+    });
+  };
+  EXPECT_THAT(rope([](ModelSpec& m) { m.partial_rotary_factor = 0.3; }),
+              HasSubstr("partial_rotary_factor is 0.3, which rotates 19.2 of the 64 dims"));
+  EXPECT_THAT(rope([](ModelSpec& m) { m.partial_rotary_factor = 5.0 / 64; }),
+              HasSubstr("rotates 5 of the 64"));
+  EXPECT_THAT(rope([](ModelSpec& m) { m.partial_rotary_factor = 1e-6; }),
+              HasSubstr("rotates 6.4e-05 of the 64"));
+  EXPECT_THAT(rope([](ModelSpec& m) { m.partial_rotary_factor = 1.5; }), HasSubstr("must be from 0 to 1"));
+  EXPECT_THAT(rope([](ModelSpec& m) { m.partial_rotary_factor = 0; }),
+              HasSubstr("must be a positive number"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.partial_rotary_factor = 0.5; }),
+              HasSubstr("partial_rotary_factor is 0.5, but position is learned"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.no_rope_layer_interval = 4; }),
+              HasSubstr("no_rope_layer_interval is 4, but position is learned"));
+  EXPECT_THAT(rope([](ModelSpec& m) { m.no_rope_layer_interval = 1; }),
+              HasSubstr("no_rope_layer_interval is 1"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.shared_norm = true; }), HasSubstr("parallel_residual is false"));
+  EXPECT_THAT(says([](ModelSpec& m) {
+                m.parallel_residual = true;
+                m.norm_placement = NormPlacement::kOutput;
+              }),
+              HasSubstr("parallel_residual is true, but norm_placement is output"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.sliding_window = -1; }), HasSubstr("sliding_window is -1"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.sliding_window_pattern = 2; }),
+              HasSubstr("sliding_window_pattern is 2, but there is no sliding_window"));
+  EXPECT_THAT(says([](ModelSpec& m) {
+                m.sliding_window = 8;
+                m.sliding_window_pattern = 1;
+              }),
+              HasSubstr("sliding_window_pattern is 1"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.embedding_scale = 0; }), HasSubstr("embedding_scale is 0"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.attention_scale = -1; }), HasSubstr("attention_scale is -1"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.residual_scale = std::nan(""); }),
+              HasSubstr("residual_scale is nan"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.logit_scale = 1e300; }), HasSubstr("logit_scale is 1e+300"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.attention_softcap = -50; }), HasSubstr("attention_softcap is -50"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.output_softcap = 1e7; }), HasSubstr("output_softcap is 1e+07"));
   // Each size is within its bounds, but the product is too large.
   EXPECT_THAT(says([](ModelSpec& m) {
                 m.layers = 100'000;
@@ -135,7 +234,7 @@ TEST(ModelSpec, EngineSupport) {
   model.activation = Activation::kSwiGlu;
   model.norm = Norm::kRmsNorm;
   model.position = Position::kRope;
-  model.bias = false;
+  SetBiases(model, false);
   model.tied_embeddings = false;
   model.kv_heads = 4;
   EXPECT_TRUE(CheckEngineSupports(model).ok());
@@ -149,9 +248,43 @@ TEST(ModelSpec, EngineSupport) {
   model.position = Position::kNone;
   EXPECT_TRUE(CheckEngineSupports(model).ok());
   model.position = Position::kAlibi;
-  const absl::Status status = CheckEngineSupports(model);
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("position alibi is not supported yet"));
+  model.qk_norm = QkNorm::kHead;
+  model.attention_scale = 0.3;
+  EXPECT_TRUE(CheckEngineSupports(model).ok());
+  model.qk_norm = QkNorm::kNone;
+  model.position = Position::kRope;
+  model.partial_rotary_factor = 0.5;
+  EXPECT_TRUE(CheckEngineSupports(model).ok());
+}
+
+// A share that was written with few digits still rotates whole dims.
+TEST(ModelSpec, RotaryDims) {
+  ModelSpec model = Gpt(2, 768, 8, 100);
+  model.position = Position::kRope;
+  EXPECT_EQ(RotaryDims(model), 96);
+  model.partial_rotary_factor = 0.3333333;
+  EXPECT_EQ(RotaryDims(model), 32);
+  EXPECT_TRUE(Validate(model).ok()) << Validate(model);
+  EXPECT_EQ(LayersWithoutRope(model), 0);
+  model.no_rope_layer_interval = 2;
+  EXPECT_EQ(LayersWithoutRope(model), 1);
+}
+
+TEST(ModelSpec, FeaturesAreRefusedByName) {
+  const auto refused = [](const std::function<void(ModelSpec&)>& change) {
+    ModelSpec model = Gpt(12, 768, 12, 50257);
+    model.position = Position::kRope;
+    change(model);
+    EXPECT_TRUE(Validate(model).ok()) << Validate(model);
+    const absl::Status status = CheckEngineSupports(model);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refused([](ModelSpec& m) { m.sliding_window = 64; }), HasSubstr("sliding_window 64"));
+  EXPECT_THAT(refused([](ModelSpec& m) { m.attention_softcap = 50; }), HasSubstr("attention_softcap 50"));
+  EXPECT_THAT(refused([](ModelSpec& m) { m.output_softcap = 30; }), HasSubstr("output_softcap 30"));
+  EXPECT_THAT(refused([](ModelSpec& m) { m.no_rope_layer_interval = 4; }),
+              HasSubstr("no_rope_layer_interval 4 can be predicted, but running it is not supported yet"));
 }
 
 TEST(ModelSpec, NamesRoundTrip) {
@@ -160,6 +293,12 @@ TEST(ModelSpec, NamesRoundTrip) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(ParseNorm(Name(static_cast<Norm>(i))), static_cast<Norm>(i));
   for (int i = 0; i < 4; ++i)
     EXPECT_EQ(ParsePosition(Name(static_cast<Position>(i))), static_cast<Position>(i));
+  for (int i = 0; i < kQkNormCount; ++i)
+    EXPECT_EQ(ParseQkNorm(Name(static_cast<QkNorm>(i))), static_cast<QkNorm>(i));
+  for (int i = 0; i < kNormPlacementCount; ++i)
+    EXPECT_EQ(ParseNormPlacement(Name(static_cast<NormPlacement>(i))), static_cast<NormPlacement>(i));
+  EXPECT_FALSE(ParseQkNorm("all"));
+  EXPECT_FALSE(ParseNormPlacement("post"));
   EXPECT_FALSE(ParseActivation("tanh"));
 }
 

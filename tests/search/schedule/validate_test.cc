@@ -1,4 +1,5 @@
 // Lowered programs are proved right over all small layouts, and those broken by hand are refused by name.
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <string>
@@ -18,6 +19,7 @@ using test::Find;
 using test::Interleaved;
 using test::Make;
 using test::Move;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(ValidateProgram, AcceptsEverySmallLayout) {
@@ -208,6 +210,34 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"AnotherRanksList", [](Program& p) { p.ranks[2] = p.ranks[4]; }, {"rank 2", "2RA0<2", "peer"}},
         Break{"NoList", [](Program& p) { p.ranks.pop_back(); }, {"7 lists", "8 ranks"}}),
     [](const auto& info) { return info.param.name; });
+
+// Norms of queries and keys of a rank's own heads: the ranks of a tensor group sum their gradients, although
+// they hold whole sequences.
+TEST(ValidateProgram, NormsOfHeadsAreSummedByAllRanksOfATensorGroup) {
+  ModelSpec model{.layers = 2, .hidden = 8, .heads = 2, .vocab = 8};
+  FillDefaults(model);
+  const Workload workload{.global_batch = 2, .seq_len = 4};
+  const ParallelPlan plan{{.tp = 2}};
+  const auto sums = [](const Program& program) {
+    return std::ranges::count_if(program.ranks, [](const RankProgram& list) {
+      return std::ranges::any_of(list,
+                                 [](const Action& a) { return a.kind == ActionKind::kSumNormGradients; });
+    });
+  };
+  EXPECT_EQ(sums(Lower(model, workload, plan)), 0);
+  model.qk_norm = QkNorm::kFull;
+  EXPECT_EQ(sums(Lower(model, workload, plan)), 0) << "their weights are split like the heads";
+  model.qk_norm = QkNorm::kHead;
+  EXPECT_EQ(sums(Lower(model, workload, {})), 0) << "one rank has all heads";
+  Program program = Lower(model, workload, plan);
+  EXPECT_EQ(sums(program), 2);
+  EXPECT_TRUE(ValidateProgram(program).ok()) << ValidateProgram(program);
+  ModelSpec plain = model;
+  plain.qk_norm = QkNorm::kNone;
+  program.ranks[1] = Lower(plain, workload, plan).ranks[1];
+  EXPECT_THAT(std::string(ValidateProgram(program).message()),
+              AllOf(HasSubstr("rank 1"), HasSubstr("NORMS is missing, but rank 0 has it")));
+}
 
 // Three stages, four microbatches. The last rank runs 2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3.
 class BrokenZeroBubbleProgram : public ::testing::TestWithParam<Break> {};

@@ -76,6 +76,27 @@ TEST(ParameterShape, Llama3OverFourRanks) {
       (ParameterShape{.global = {4096}, .local = {4096}, .parts = {}, .sharding = Sharding::kReplicated}));
 }
 
+// Norms of queries and keys: one weight of all heads, which every rank has whole, or one of each column (OLMo
+// 2).
+TEST(ParameterShape, NormsOfQueriesAndKeysOverFourRanks) {
+  ModelSpec model = *ModelPreset("llama3-8b");
+  const auto shape = [&](Kind kind) {
+    return ShapeOf(kind, model, LocalDimsOf(model, {.global_batch = 1, .seq_len = 128}, {{.tp = 4}}));
+  };
+  model.qk_norm = QkNorm::kHead;
+  const ParameterShape of_head{
+      .global = {128}, .local = {128}, .parts = {}, .sharding = Sharding::kReplicated};
+  EXPECT_EQ(shape(Kind::kQueryNormWeight), of_head);
+  EXPECT_EQ(shape(Kind::kKeyNormWeight), of_head);
+  model.qk_norm = QkNorm::kFull;
+  EXPECT_EQ(
+      shape(Kind::kQueryNormWeight),
+      (ParameterShape{.global = {4096}, .local = {1024}, .parts = {4096}, .sharding = Sharding::kColumns}));
+  EXPECT_EQ(
+      shape(Kind::kKeyNormWeight),
+      (ParameterShape{.global = {1024}, .local = {256}, .parts = {1024}, .sharding = Sharding::kColumns}));
+}
+
 // A bias is split as the columns of its weight, or replicated if the weight is split by rows.
 TEST(ParameterShape, BiasesOfGpt3OverEightRanks) {
   const auto shape = [](Kind kind) { return PresetShape(kind, "gpt3-175b", 8); };
@@ -101,10 +122,20 @@ TEST(ParameterShape, AddUpToThePublishedCounts) {
   };
   const std::set<Kind> once = {Kind::kTokenEmbedding, Kind::kPositionEmbedding, Kind::kFinalNormWeight,
                                Kind::kFinalNormBias, Kind::kOutputLayer};
-  const std::set<Kind> not_in_gpt2 = {Kind::kOutputLayer};
-  const std::set<Kind> not_in_llama = {Kind::kPositionEmbedding, Kind::kNorm1Bias,    Kind::kQkvBias,
-                                       Kind::kAttentionOutBias,  Kind::kNorm2Bias,    Kind::kFcBias,
-                                       Kind::kProjBias,          Kind::kFinalNormBias};
+  const std::set<Kind> not_in_gpt2 = {Kind::kEmbeddingNormWeight, Kind::kEmbeddingNormBias,
+                                      Kind::kOutputLayer, Kind::kQueryNormWeight, Kind::kKeyNormWeight};
+  const std::set<Kind> not_in_llama = {Kind::kEmbeddingNormWeight,
+                                       Kind::kEmbeddingNormBias,
+                                       Kind::kPositionEmbedding,
+                                       Kind::kNorm1Bias,
+                                       Kind::kQkvBias,
+                                       Kind::kAttentionOutBias,
+                                       Kind::kNorm2Bias,
+                                       Kind::kFcBias,
+                                       Kind::kProjBias,
+                                       Kind::kFinalNormBias,
+                                       Kind::kQueryNormWeight,
+                                       Kind::kKeyNormWeight};
   for (const auto& [model, layers, count] : {Published{"gpt2-124m", 12, 124'439'808},
                                              {"gpt2-1.5b", 48, 1'557'611'200},
                                              {"llama2-7b", 32, 6'738'415'616},

@@ -36,7 +36,7 @@ TEST(ModelJson, DefaultsOfGpt2) {
   EXPECT_EQ(model->norm_eps, 1e-5);
   EXPECT_EQ(model->init_std, 0.02);
   EXPECT_EQ(model->vocab_multiple, 128);
-  EXPECT_TRUE(model->bias);
+  EXPECT_TRUE(model->qkv_bias && model->attention_out_bias && model->mlp_bias);
   EXPECT_TRUE(model->tied_embeddings);
 }
 
@@ -48,10 +48,44 @@ TEST(ModelJson, RoundTrips) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->activation, Activation::kSwiGlu);
   EXPECT_EQ(model->position, Position::kRope);
-  EXPECT_FALSE(model->bias);
+  EXPECT_FALSE(model->qkv_bias || model->attention_out_bias || model->mlp_bias);
   const auto again = ParseModelText(ModelJson(*model).dump());
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, *model);
+}
+
+TEST(ModelJson, FeaturesRoundTrip) {
+  const auto model = ParseModelText(
+      R"({"layers": 4, "hidden": 96, "heads": 6, "vocab": 1000, "position": "rope", "bias": false, "qkv_bias": true,
+          "qk_norm": "head", "parallel_residual": true, "shared_norm": true, "embedding_norm": true,
+          "partial_rotary_factor": 0.5, "embedding_scale": 12, "attention_scale": 0.0625, "residual_scale": 0.22,
+          "logit_scale": 0.125, "attention_softcap": 50, "output_softcap": 30.0, "sliding_window": 4096,
+          "sliding_window_pattern": 2, "no_rope_layer_interval": 4})");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(model->qkv_bias);
+  EXPECT_FALSE(model->attention_out_bias || model->mlp_bias);
+  EXPECT_EQ(model->qk_norm, QkNorm::kHead);
+  EXPECT_TRUE(model->parallel_residual && model->shared_norm && model->embedding_norm);
+  EXPECT_EQ(model->partial_rotary_factor, 0.5);
+  EXPECT_EQ(model->embedding_scale, 12);
+  EXPECT_EQ(model->attention_scale, 0.0625);
+  EXPECT_EQ(model->residual_scale, 0.22);
+  EXPECT_EQ(model->logit_scale, 0.125);
+  EXPECT_EQ(model->attention_softcap, 50);
+  EXPECT_EQ(model->output_softcap, 30);
+  EXPECT_EQ(model->sliding_window, 4096);
+  EXPECT_EQ(model->sliding_window_pattern, 2);
+  EXPECT_EQ(model->no_rope_layer_interval, 4);
+  const auto again = ParseModelText(ModelJson(*model).dump());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *model);
+
+  const auto sandwich = ParseModelText(
+      R"({"layers": 2, "hidden": 64, "heads": 4, "vocab": 100, "norm_placement": "sandwich", "mlp_bias": false})");
+  ASSERT_TRUE(sandwich.ok()) << sandwich.status();
+  EXPECT_TRUE(sandwich->qkv_bias && sandwich->attention_out_bias);
+  EXPECT_FALSE(sandwich->mlp_bias);
+  EXPECT_EQ(ParseModelText(ModelJson(*sandwich).dump())->norm_placement, NormPlacement::kSandwich);
 }
 
 TEST(ModelJson, RejectsBadFields) {
@@ -92,6 +126,11 @@ TEST(ModelJson, RejectsBadFields) {
       HasSubstr(
           "unknown activation 'gelo'; expected gelu, gelu_erf, relu, swiglu or geglu; did you mean gelu"));
   EXPECT_THAT(with(R"("activation": 3)"), HasSubstr("activation is 3; it must be a string"));
+  EXPECT_THAT(with(R"("qk_norm": "heads")"),
+              HasSubstr("unknown qk_norm 'heads'; expected none, head or full; did you mean head"));
+  EXPECT_THAT(with(R"("norm_placement": "post")"),
+              HasSubstr("unknown norm_placement 'post'; expected pre, output or sandwich"));
+  EXPECT_THAT(with(R"("sliding_window": -1)"), HasSubstr("sliding_window is -1; it must be at least 0"));
   EXPECT_THAT(with(R"("bias": 1)"), HasSubstr("bias is 1; it must be true or false"));
   EXPECT_THAT(with("\"name\": \"\xff\xfe\""), HasSubstr("not valid JSON"));
   EXPECT_THAT(ModelError(R"({"layers": 2, "hidden": 65, "heads": 4, "vocab": 100})"),

@@ -85,7 +85,7 @@ TEST(ModelPresets, NumericsOfLlama) {
     EXPECT_EQ(model.norm_eps, 1e-5);
     EXPECT_EQ(model.position, Position::kRope);
     EXPECT_EQ(model.rope_theta, std::string(name).starts_with("llama3") ? 500'000 : 10'000);
-    EXPECT_FALSE(model.bias);
+    EXPECT_FALSE(model.qkv_bias || model.attention_out_bias || model.mlp_bias);
     EXPECT_FALSE(model.tied_embeddings);
     EXPECT_EQ(model.head_dim, 128);
   }

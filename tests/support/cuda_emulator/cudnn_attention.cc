@@ -6,13 +6,15 @@
 namespace autocfg::cuda {
 
 struct CudnnAttention::State {
-  std::string refusal = "the emulator has no cuDNN";
+  std::string refusal = "the emulator has no cuDNN", alibi = std::string(kNoAlibi);
 };
 
 CudnnAttention::CudnnAttention() : state_(std::make_unique<State>()) {}
 CudnnAttention::~CudnnAttention() = default;
 
-const std::string& CudnnAttention::Refusal(const AttentionShape&) { return state_->refusal; }
+const std::string& CudnnAttention::Refusal(const AttentionShape& shape) {
+  return shape.HasAlibi() ? state_->alibi : state_->refusal;
+}
 
 void CudnnAttention::Forward(const AttentionShape&, const __nv_bfloat16*, __nv_bfloat16*, float*, Scratch&,
                              cudaStream_t) {

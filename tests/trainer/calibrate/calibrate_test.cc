@@ -251,8 +251,8 @@ TEST(Calibrate, RejectsInvalidOps) {
   EXPECT_TRUE(refuses(attention)) << "key-value heads that do not divide the heads";
   OpDesc rope;
   rope.kind = OpKind::kRope;
-  rope.dims = {4, 2, 3};
-  EXPECT_TRUE(refuses(rope)) << "an odd head dimension";
+  rope.dims = {4, 2, 4, 3};
+  EXPECT_TRUE(refuses(rope)) << "an odd number of rotated dims";
   OpDesc form;
   form.dims = {2, 2, 2};
   form.epilogue = Epilogue::kBiasGradient;

@@ -37,6 +37,7 @@ inline std::vector<OpDesc> OtherOps(DType type) {
   add(OpKind::kRmsNormForward, {6, 8});
   add(OpKind::kRmsNormBackward, {6, 8});
   add(OpKind::kResidualAdd, {6, 8});
+  add(OpKind::kScale, {6, 8});
   for (int i = 0; i < kActivationCount; ++i) {
     const auto activation = static_cast<Activation>(i);
     const bool gated = IsGated(activation);
@@ -58,12 +59,21 @@ inline std::vector<OpDesc> OtherOps(DType type) {
     op.bias = true;
     if (TakesBias(op)) ops.push_back(op);
   }
-  add(OpKind::kRope, {6, 3, 4});
+  add(OpKind::kHeadNormForward, {6, 2, 4, 1});
+  add(OpKind::kHeadNormBackward, {6, 2, 4, 1});
+  add(OpKind::kHeadNormBackward, {6, 2, 4, 1}).accumulate = true;
+  for (const OpKind kind :
+       {OpKind::kQkSquares, OpKind::kQkNormForward, OpKind::kQkProducts, OpKind::kQkNormBackward})
+    add(kind, {6, 2, 4, 1});
+  add(OpKind::kRope, {6, 3, 4, 2});
   add(OpKind::kCrossEntropy, {6, 8});
   add(OpKind::kAttentionForward, {2, 3, 4, 6, 2});
   add(OpKind::kAttentionBackward, {2, 3, 4, 6, 2});
   add(OpKind::kUnfusedAttentionForward, {2, 3, 4, 6, 2});
   add(OpKind::kUnfusedAttentionBackward, {2, 3, 4, 6, 2});
+  for (const OpKind kind : {OpKind::kAttentionForward, OpKind::kAttentionBackward,
+                            OpKind::kUnfusedAttentionForward, OpKind::kUnfusedAttentionBackward})
+    add(kind, {2, 3, 6, 4, 3}).alibi = true;
   return ops;
 }
 

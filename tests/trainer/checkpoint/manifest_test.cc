@@ -154,7 +154,7 @@ TEST(RunIdentity, HasEverythingThatChangesTheSteps) {
   const std::vector<std::function<void(TrainConfig&)>> changes = {
       [](TrainConfig& c) { c.model.hidden = 64; },
       [](TrainConfig& c) { c.model.norm_eps = 1e-6; },
-      [](TrainConfig& c) { c.model.bias = false; },
+      [](TrainConfig& c) { SetBiases(c.model, false); },
       [](TrainConfig& c) { c.model.tied_embeddings = false; },
       [](TrainConfig& c) { c.workload.seq_len = 4; },
       [](TrainConfig& c) { c.workload.global_batch = 16; },

@@ -88,7 +88,7 @@ inline trainer::TrainConfig LlamaConfig() {
   c.model.activation = Activation::kSwiGlu;
   c.model.norm = Norm::kRmsNorm;
   c.model.position = Position::kRope;
-  c.model.bias = false;
+  SetBiases(c.model, false);
   c.model.tied_embeddings = false;
   return c;
 }

@@ -1,0 +1,51 @@
+// Random mixes of the features that few models have, for tests that compare predictor and engine.
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+#include "search/plan/model_spec.h"
+
+namespace autocfg::test {
+
+// Gives a model random features, of those that the engine runs, or of all that are predicted. Each call draws
+// the same number of random values. The features do not contradict each other, or the model's own.
+inline void AddRandomFeatures(ModelSpec& model, std::mt19937_64& random, bool predicted_only) {
+  using Draw = std::uint64_t;
+  using Change = void (*)(ModelSpec&, Draw);
+  constexpr Change kChanges[] = {
+      [](ModelSpec& m, Draw draw) {
+        if (draw % 2 == 0) return;
+        m.qkv_bias = draw / 2 % 2 == 0;
+        m.attention_out_bias = draw / 4 % 2 == 0;
+        m.mlp_bias = draw / 8 % 2 == 0;
+      },
+      [](ModelSpec& m, Draw draw) { m.qk_norm = static_cast<QkNorm>(draw / 2 % 2 * (draw % kQkNormCount)); },
+      [](ModelSpec& m, Draw draw) {
+        m.norm_placement = static_cast<NormPlacement>(draw / 3 % 2 * (draw % kNormPlacementCount));
+      },
+      [](ModelSpec& m, Draw draw) {
+        m.parallel_residual = draw % 3 == 0 && m.norm_placement == NormPlacement::kPre;
+      },
+      [](ModelSpec& m, Draw draw) { m.shared_norm = draw % 2 == 0 && m.parallel_residual; },
+      [](ModelSpec& m, Draw draw) { m.embedding_norm = draw % 3 == 0; },
+      [](ModelSpec& m, Draw draw) {
+        if (m.position != Position::kRope || m.head_dim < 4 || draw % 2 == 0) return;
+        m.partial_rotary_factor = 2.0 * static_cast<double>(m.head_dim / 4) / static_cast<double>(m.head_dim);
+      },
+      [](ModelSpec& m, Draw draw) {
+        m.no_rope_layer_interval = m.position == Position::kRope && draw % 3 == 0 ? 2 : 0;
+      },
+      [](ModelSpec& m, Draw draw) { m.embedding_scale = draw % 3 == 0 ? 1.5 : 1; },
+      [](ModelSpec& m, Draw draw) { m.attention_scale = draw % 3 == 0 ? 0.4 : 0; },
+      [](ModelSpec& m, Draw draw) { m.residual_scale = draw % 3 == 0 ? 0.7 : 1; },
+      [](ModelSpec& m, Draw draw) { m.logit_scale = draw % 3 == 0 ? 0.6 : 1; },
+  };
+  for (const Change change : kChanges) {
+    ModelSpec changed = model;
+    change(changed, random() >> 8U);
+    if ((predicted_only ? CheckPredictable(changed) : CheckEngineSupports(changed)).ok()) model = changed;
+  }
+}
+
+}  // namespace autocfg::test
