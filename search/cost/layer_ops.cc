@@ -166,8 +166,40 @@ class OpLister {
   void GatherHidden() {
     if (SplitsSequence(plan_)) TensorReduce(OpKind::kAllGather, types.compute, s.tokens * s.hidden);
   }
+  // The norm before a block, forward and backward. Without it, what the block reads is the residual stream.
+  void PreNormForward() {
+    if (model_.norm_placement != NormPlacement::kOutput) NormForward();
+  }
+  void PreNormBackward(bool accumulate) {
+    if (model_.norm_placement == NormPlacement::kOutput) return OwnRows(OpKind::kResidualAdd);
+    NormBackward(accumulate);
+  }
+  // Whether the output of a block passes through ops of its own before the residual is added. The engine does not
+  // run them yet.
+  bool HasOutputOps() const {
+    return model_.norm_placement != NormPlacement::kPre || model_.residual_scale != 1;
+  }
+  void OutputOpsForward() {
+    if (model_.norm_placement != NormPlacement::kPre) NormForward();
+    if (model_.residual_scale != 1) OwnRows(OpKind::kScale);
+    OwnRows(OpKind::kResidualAdd);
+  }
+  // Of the gradient of the residual stream, which stays as it is.
+  void OutputOpsBackward(bool accumulate) {
+    if (model_.residual_scale != 1) OwnRows(OpKind::kScale);
+    if (model_.norm_placement != NormPlacement::kPre) NormBackward(accumulate);
+  }
   // Projects `width` columns back into the residual stream.
   void RowParallelForward(std::int64_t width, bool bias) {
+    if (HasOutputOps()) {
+      if (plan_.tp == 1) {
+        Matmul(bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.hidden, width, bias);
+      } else {
+        ReducedProduct(width, false);
+        if (bias) OwnRows(OpKind::kBiasResidual);
+      }
+      return OutputOpsForward();
+    }
     if (plan_.tp == 1) return Matmul(Epilogue::kResidual, s.tokens, s.hidden, width, bias);
     ReducedProduct(width, false);
     OwnRows(bias ? OpKind::kBiasResidual : OpKind::kResidualAdd);
@@ -186,14 +218,14 @@ class OpLister {
 
   // A layer's forward up to the activation: the part that full recomputation repeats.
   void LayerForwardHead() {
-    NormForward();
+    PreNormForward();
     GatherHidden();
     Matmul(model_.qkv_bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden, model_.qkv_bias);
     QkNormForward();
     Rope();
     AttentionForward();
     RowParallelForward(s.attention, model_.attention_out_bias);
-    if (!model_.shared_norm) NormForward();
+    if (!model_.shared_norm) PreNormForward();
     GatherHidden();
     ActivationForward();
   }
@@ -235,10 +267,12 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
                                      const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
+  l.OutputOpsBackward(accumulate);
   l.GatherHidden();
   l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
   l.ActivationBackward();
   const auto attention_out = [&] {
+    l.OutputOpsBackward(accumulate);
     l.GatherHidden();
     l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
     l.Matmul(s.tokens, s.attention, s.hidden, false, true);
@@ -247,7 +281,7 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.GatherHidden();
   l.LinearGradient(s.hidden, s.fc, accumulate, model.mlp_bias);
   l.ReducedProduct(s.fc, true);
-  l.NormBackward(accumulate);
+  l.PreNormBackward(accumulate);
   if (!model.parallel_residual) attention_out();
   l.AttentionBackward();
   l.Rope();
@@ -255,7 +289,7 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.GatherHidden();
   l.LinearGradient(s.hidden, s.qkv, accumulate, model.qkv_bias);
   l.ReducedProduct(s.qkv, true);
-  l.NormBackward(accumulate || model.shared_norm);
+  l.PreNormBackward(accumulate || model.shared_norm);
   return std::move(l.ops);
 }
 
@@ -263,15 +297,17 @@ std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload
                                           const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
+  l.OutputOpsBackward(accumulate);
   l.GatherHidden();
   l.ActivationBackward();
   const auto attention_out = [&] {
+    l.OutputOpsBackward(accumulate);
     l.GatherHidden();
     l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   };
   if (model.parallel_residual) attention_out();
   l.ReducedProduct(s.fc, true);
-  l.NormBackward(accumulate);
+  if (model.norm_placement != NormPlacement::kOutput) l.NormBackward(accumulate);
   if (!model.parallel_residual) {
     l.OwnRows(OpKind::kResidualAdd);
     attention_out();
@@ -280,7 +316,7 @@ std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload
   l.Rope();
   l.QkNormBackward(accumulate);
   l.ReducedProduct(s.qkv, true);
-  l.NormBackward(accumulate || model.shared_norm);
+  if (model.norm_placement != NormPlacement::kOutput) l.NormBackward(accumulate || model.shared_norm);
   l.OwnRows(OpKind::kResidualAdd);
   return std::move(l.ops);
 }

@@ -46,7 +46,7 @@ constexpr Feature kFeatures[] = {
      [](const ModelSpec& m) {
        return m.norm_placement == NormPlacement::kPre ? "" : std::string(Name(m.norm_placement));
      },
-     Support::kNone, "use pre"},
+     Support::kPredicted, "use pre"},
     {"parallel_residual", [](const ModelSpec& m) { return Text(m.parallel_residual); }, Support::kRun,
      "use false"},
     {"embedding_norm", [](const ModelSpec& m) { return Text(m.embedding_norm); }, Support::kRun, "use false"},
@@ -56,7 +56,8 @@ constexpr Feature kFeatures[] = {
      Support::kPredicted, "use 0, which rotates in all layers"},
     {"embedding_scale", [](const ModelSpec& m) { return Text(m.embedding_scale, 1); }, Support::kRun,
      "use 1"},
-    {"residual_scale", [](const ModelSpec& m) { return Text(m.residual_scale, 1); }, Support::kNone, "use 1"},
+    {"residual_scale", [](const ModelSpec& m) { return Text(m.residual_scale, 1); }, Support::kPredicted,
+     "use 1"},
     {"logit_scale", [](const ModelSpec& m) { return Text(m.logit_scale, 1); }, Support::kRun, "use 1"},
     {"sliding_window", [](const ModelSpec& m) { return Text(m.sliding_window); }, Support::kPredicted,
      "remove it to attend to the whole sequence"},

@@ -28,6 +28,10 @@ enum class ParameterKind : std::uint8_t {
   kAttentionOutBias,
   kNorm2Weight,
   kNorm2Bias,
+  kPostNorm1Weight,  // of norm_placement sandwich: on the output of attention and of feed-forward
+  kPostNorm1Bias,
+  kPostNorm2Weight,
+  kPostNorm2Bias,
   kFcWeight,  // mlp.c_fc; gated: all gates, then all ups
   kFcBias,
   kProjWeight,  // mlp.c_proj
@@ -45,6 +49,10 @@ constexpr bool IsOfNorm(ParameterKind kind) {
   switch (kind) {
     case ParameterKind::kEmbeddingNormWeight:
     case ParameterKind::kEmbeddingNormBias:
+    case ParameterKind::kPostNorm1Weight:
+    case ParameterKind::kPostNorm1Bias:
+    case ParameterKind::kPostNorm2Weight:
+    case ParameterKind::kPostNorm2Bias:
     case ParameterKind::kNorm1Weight:
     case ParameterKind::kNorm1Bias:
     case ParameterKind::kNorm2Weight:
@@ -165,6 +173,10 @@ constexpr ParameterShape ShapeOf(ParameterKind kind, const ModelSpec& model, con
     case ParameterKind::kPositionEmbedding: return shapes::ReplicatedShape({model.max_seq_len, d.hidden});
     case ParameterKind::kEmbeddingNormWeight:
     case ParameterKind::kEmbeddingNormBias:
+    case ParameterKind::kPostNorm1Weight:
+    case ParameterKind::kPostNorm1Bias:
+    case ParameterKind::kPostNorm2Weight:
+    case ParameterKind::kPostNorm2Bias:
     case ParameterKind::kNorm1Weight:
     case ParameterKind::kNorm1Bias:
     case ParameterKind::kNorm2Weight:

@@ -40,6 +40,10 @@ std::vector<std::string> LlamaNames(const Parameter& p) {
     case Kind::kAttentionOutBias: return {layer("self_attn.o_proj.bias")};
     case Kind::kNorm2Weight: return {layer("post_attention_layernorm.weight")};
     case Kind::kNorm2Bias: return {layer("post_attention_layernorm.bias")};
+    case Kind::kPostNorm1Weight: return {layer("post_attention_norm.weight")};
+    case Kind::kPostNorm1Bias: return {layer("post_attention_norm.bias")};
+    case Kind::kPostNorm2Weight: return {layer("post_feedforward_norm.weight")};
+    case Kind::kPostNorm2Bias: return {layer("post_feedforward_norm.bias")};
     case Kind::kFcWeight: return fc("weight");
     case Kind::kFcBias: return fc("bias");
     case Kind::kProjWeight: return {layer("mlp.down_proj.weight")};

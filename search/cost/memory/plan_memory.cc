@@ -94,6 +94,8 @@ PlanMemory::PlanMemory(const ModelSpec& model, const Workload& workload, const P
   inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
            rows(s_.fc) + rows(s_.ffn);
   if (model.shared_norm) inner_ -= statistics + hidden_;
+  // What norms on outputs read, in place of what those on inputs write, or beside it.
+  if (model.norm_placement == NormPlacement::kSandwich) inner_ += 2 * (statistics + hidden_);
   if (model.qk_norm != QkNorm::kNone) {
     inner_ += rows((s_.heads + s_.kv_heads) * s_.head_dim) +
               AlignedBytes(s_.tokens * QkNormStatistics(model, s_) * st);
@@ -111,6 +113,8 @@ PlanMemory::PlanMemory(const ModelSpec& model, const Workload& workload, const P
     workspace_ += AlignedBytes(s_.tokens * QkNormStatistics(model, s_) * st);
   if (IsGated(model.activation)) workspace_ += rows(s_.fc);
   if (plan.pp == 1) workspace_ += hidden_;
+  // The gradient of a block's output, beside that of the residual stream.
+  if (model.norm_placement != NormPlacement::kPre || model.residual_scale != 1) workspace_ += hidden_;
   if (plan.recompute == Recompute::kFull) workspace_ += inner_;
   if (SplitsSequence(plan) && TensorChunks(plan) > 1) workspace_ += hidden_;  // scattered sums
   if (SplitsBackward(plan)) workspace_ += hidden_ + message_;                 // exchanged with slots

@@ -46,6 +46,10 @@ class ParameterVisitor {
     }
     Linear<kAttentionOutWeight, kAttentionOutBias>(model_.attention_out_bias);
     if (!model_.shared_norm) Norm<kNorm2Weight, kNorm2Bias>();
+    if (model_.norm_placement == NormPlacement::kSandwich) {
+      Norm<kPostNorm1Weight, kPostNorm1Bias>();
+      Norm<kPostNorm2Weight, kPostNorm2Bias>();
+    }
     Linear<kFcWeight, kFcBias>(model_.mlp_bias);
     Linear<kProjWeight, kProjBias>(model_.mlp_bias);
   }

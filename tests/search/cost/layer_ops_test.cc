@@ -110,6 +110,50 @@ TEST_F(LayerOpsTest, ScalesAndSoftCaps) {
   EXPECT_THAT(added([](ModelSpec& m) { m.attention_softcap = 50; }), ElementsAre());
 }
 
+// Norms on the outputs of both blocks, in place of those on their inputs or beside them.
+TEST_F(LayerOpsTest, NormsOnOutputs) {
+  plan.tp = 1;
+  SetBiases(model, false);
+  model.norm_placement = NormPlacement::kOutput;
+  EXPECT_THAT(
+      OpsText(LayerForwardOps(model, workload, plan)),
+      ElementsAre("matmul fp32 nn 64x384x128", "attention_forward fp32 2x32x8x16x8",
+                  "matmul fp32 nn 64x128x128", "layer_norm_forward fp32 64x128", "residual_add fp32 64x128",
+                  "matmul fp32 nn activation gelu 64x512x128", "matmul fp32 nn 64x128x512",
+                  "layer_norm_forward fp32 64x128", "residual_add fp32 64x128"));
+  EXPECT_THAT(
+      OpsText(LayerBackwardOps(model, workload, plan, false)),
+      ElementsAre("layer_norm_backward fp32 64x128", "matmul fp32 tn 512x128x64",
+                  "matmul fp32 nt activation_gradient gelu 64x512x128", "matmul fp32 tn 128x512x64",
+                  "matmul fp32 nt 64x128x512", "residual_add fp32 64x128", "layer_norm_backward fp32 64x128",
+                  "matmul fp32 tn 128x128x64", "matmul fp32 nt 64x128x128",
+                  "attention_backward fp32 2x32x8x16x8", "matmul fp32 tn 128x384x64",
+                  "matmul fp32 nt 64x128x384", "residual_add fp32 64x128"));
+  const auto norms = [this] {
+    int count = 0;
+    for (const OpDesc& op : LayerForwardOps(model, workload, plan))
+      count += op.kind == OpKind::kLayerNormForward;
+    for (const OpDesc& op : LayerBackwardOps(model, workload, plan, false))
+      count += op.kind == OpKind::kLayerNormBackward;
+    return count;
+  };
+  EXPECT_EQ(norms(), 4);
+  model.norm_placement = NormPlacement::kSandwich;
+  EXPECT_EQ(norms(), 8);
+  model.norm_placement = NormPlacement::kPre;
+  EXPECT_EQ(norms(), 4);
+}
+
+// The output of each block is scaled before the residual is added, and its gradient beside that of the stream.
+TEST_F(LayerOpsTest, ScaledResiduals) {
+  model.residual_scale = 0.22;
+  int scales = 0;
+  for (const OpDesc& op : LayerForwardOps(model, workload, plan)) scales += op.kind == OpKind::kScale;
+  EXPECT_EQ(scales, 2);
+  for (const OpDesc& op : LayerBackwardOps(model, workload, plan, true)) scales += op.kind == OpKind::kScale;
+  EXPECT_EQ(scales, 4);
+}
+
 TEST_F(LayerOpsTest, LayerBackward) {
   EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan, true)),
               ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",

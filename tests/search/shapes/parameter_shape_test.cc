@@ -122,20 +122,17 @@ TEST(ParameterShape, AddUpToThePublishedCounts) {
   };
   const std::set<Kind> once = {Kind::kTokenEmbedding, Kind::kPositionEmbedding, Kind::kFinalNormWeight,
                                Kind::kFinalNormBias, Kind::kOutputLayer};
-  const std::set<Kind> not_in_gpt2 = {Kind::kEmbeddingNormWeight, Kind::kEmbeddingNormBias,
-                                      Kind::kOutputLayer, Kind::kQueryNormWeight, Kind::kKeyNormWeight};
-  const std::set<Kind> not_in_llama = {Kind::kEmbeddingNormWeight,
-                                       Kind::kEmbeddingNormBias,
-                                       Kind::kPositionEmbedding,
-                                       Kind::kNorm1Bias,
-                                       Kind::kQkvBias,
-                                       Kind::kAttentionOutBias,
-                                       Kind::kNorm2Bias,
-                                       Kind::kFcBias,
-                                       Kind::kProjBias,
-                                       Kind::kFinalNormBias,
-                                       Kind::kQueryNormWeight,
-                                       Kind::kKeyNormWeight};
+  const std::set<Kind> not_in_gpt2 = {
+      Kind::kPostNorm1Weight, Kind::kPostNorm1Bias,       Kind::kPostNorm2Weight,
+      Kind::kPostNorm2Bias,   Kind::kEmbeddingNormWeight, Kind::kEmbeddingNormBias,
+      Kind::kOutputLayer,     Kind::kQueryNormWeight,     Kind::kKeyNormWeight};
+  const std::set<Kind> not_in_llama = {
+      Kind::kPostNorm1Weight,   Kind::kPostNorm1Bias,       Kind::kPostNorm2Weight,
+      Kind::kPostNorm2Bias,     Kind::kEmbeddingNormWeight, Kind::kEmbeddingNormBias,
+      Kind::kPositionEmbedding, Kind::kNorm1Bias,           Kind::kQkvBias,
+      Kind::kAttentionOutBias,  Kind::kNorm2Bias,           Kind::kFcBias,
+      Kind::kProjBias,          Kind::kFinalNormBias,       Kind::kQueryNormWeight,
+      Kind::kKeyNormWeight};
   for (const auto& [model, layers, count] : {Published{"gpt2-124m", 12, 124'439'808},
                                              {"gpt2-1.5b", 48, 1'557'611'200},
                                              {"llama2-7b", 32, 6'738'415'616},
