@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <map>
 #include <new>
 #include <sstream>
 #include <string>
@@ -24,13 +23,6 @@ const std::vector<std::string>& UnsupportedVerbs() {
   static const std::vector<std::string> verbs = {"export",   "import",    "report",
                                                  "db check", "db export", "db prune"};
   return verbs;
-}
-
-// Options that are reserved for a later version, by verb.
-const std::map<std::string, std::vector<std::string>>& UnsupportedOptions() {
-  static const std::map<std::string, std::vector<std::string>> options = {
-      {"predict", {"--input", "--study"}}, {"explain", {"--input", "--study"}}};
-  return options;
 }
 
 bool Contains(const std::vector<std::string>& list, const std::string& word) {
@@ -113,11 +105,7 @@ int UsageError(const CLI::App& app, const CLI::ParseError& error) {
   while (!what.empty() && (what.back() == '\n' || what.back() == '.' || what.back() == ' ')) what.pop_back();
   std::string hint;
   const auto extras = verb->remaining(true);
-  const std::string extra = extras.empty() ? "" : extras.front().substr(0, extras.front().find('='));
-  if (const auto later = UnsupportedOptions().find(path);
-      later != UnsupportedOptions().end() && Contains(later->second, extra)) {
-    what = extra + " is not supported yet";
-  } else if (!extras.empty()) {
+  if (!extras.empty()) {
     std::vector<std::string> options;
     for (const CLI::Option* option : verb->get_options()) {
       if (!option->get_group().empty()) options.push_back(option->get_name());

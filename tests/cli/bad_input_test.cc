@@ -179,7 +179,7 @@ std::vector<Case> Cases() {
        Train("tp=1", {"--log", "file"}),
        2,
        {"--log: 'file' does not end in .csv or .jsonl"}},
-      {"PredictLater", {"predict", "--input=best.json"}, 2, {"predict: --input is not supported yet"}},
+      {"PredictOfNoFile", {"predict", "--input=no-such.json"}, 2, {"--input", "no-such.json"}},
       {"BackupToNowhere", {"db", "backup", "--db", "/nonexistent/x.db"}, 2, {"--output is missing"}},
       {"BackupOfNothing",
        {"db", "backup", "--db", "/nonexistent/x.db", "--output", "copy.db"},

@@ -133,7 +133,7 @@ TEST(PredictionBadInput, ModelFilesNameTheField) {
   const std::pair<std::string, std::vector<std::string>> wrong[] = {
       {R"("depth": 3)", {"unknown field depth"}},
       {R"("kv_heads": 3)", {"kv_heads", "heads"}},
-      {R"("residual_scale": 0.5)", {"residual_scale", "not supported yet"}},
+      {R"("residual_scale": -0.5)", {"residual_scale"}},
       {R"("norm": "batchnorm")", {"norm", "batchnorm", "rmsnorm"}},
       {R"("head_dim": 15, "position": "rope")", {"head_dim", "even"}},
       {R"("max_seq_len": 32, "position": "rope", "max_seq_len": 64)", {"max_seq_len", "twice"}}};

@@ -324,7 +324,7 @@ TEST(ParametersText, HasThreeDigitsAndAUnit) {
   ModelSpec model{.layers = 1, .hidden = 1000, .heads = 1, .kv_heads = 1, .head_dim = 1};
   model.position = Position::kNone;
   model.vocab = 1;
-  EXPECT_EQ(ParametersText(model), "0.014 M");
+  EXPECT_EQ(ParametersText(model), "0.013 M");
   model.vocab = 999'400;
   EXPECT_EQ(ParametersText(model), "999 M");
   model.vocab = 999'600;

@@ -159,9 +159,6 @@ TEST(PredictPlan, RejectsByName) {
   wrong.model.kv_heads = 5;
   refused(wrong("tp=1").status(), absl::StatusCode::kInvalidArgument, "kv_heads");
   wrong = Question();
-  wrong.model.residual_scale = 0.5;
-  refused(wrong("tp=1").status(), absl::StatusCode::kUnimplemented, "residual_scale");
-  wrong = Question();
   wrong.workload.seq_len = 4096;
   refused(wrong("tp=1").status(), absl::StatusCode::kInvalidArgument, "learned positions");
   wrong = Question();

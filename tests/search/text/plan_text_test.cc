@@ -138,8 +138,9 @@ TEST(PlanText, BlanksAroundOptions) {
 
 // Who writes the one form with the other's names is told the right one, whatever else is near.
 TEST(PlanText, ALongOneIsCutForAMessage) {
-  ParallelPlan plan{
-      {.pp = 400}, {}, {.split = SplitMode::kExplicit, .split_layers = std::vector<std::int64_t>(400, 1)}};
+  std::vector<std::int64_t> layers;
+  for (std::int64_t stage = 0; stage < 400; ++stage) layers.push_back(1 + stage % 2);
+  ParallelPlan plan{{.pp = 400}, {}, {.split = SplitMode::kExplicit, .split_layers = layers}};
   EXPECT_EQ(ShortPlanText(plan), PlanText(plan).substr(0, 160) + "...");
   plan = {{.tp = 2}};
   EXPECT_EQ(ShortPlanText(plan), PlanText(plan));
