@@ -25,15 +25,15 @@ absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, d
 // Parses a share from 0 to below 1, written "5%" or "0.05".
 absl::StatusOr<double> ParseShare(std::string_view name, std::string_view text);
 
-// Parses a number with or without a unit (base/units.h); requires least <= value <= most. `unit` is the size of
-// a bare number in the quantity's base unit, such as 3600 of an option in hours.
+// Parses a number with or without a unit (base/units.h); requires least <= value <= most. `unit` is the size
+// of a bare number in the quantity's base unit, such as 3600 of an option in hours.
 absl::StatusOr<double> ParseWithUnit(std::string_view name, base::Quantity quantity, std::string_view text,
                                      double least, double most, double unit = 1);
 // As above, for values that must be whole.
 absl::StatusOr<std::int64_t> ParseWholeWithUnit(std::string_view name, base::Quantity quantity,
                                                 std::string_view text, std::int64_t least, std::int64_t most);
-// Appends what a text with a unit was read as to `notes`: "--seq-len: 8k is 8,192 tokens". Requires a text that
-// parses.
+// Appends what a text with a unit was read as to `notes`: "--seq-len: 8k is 8,192 tokens". Requires a text
+// that parses.
 void AddUnitNote(std::string_view name, base::Quantity quantity, std::string_view text,
                  std::vector<std::string>& notes);
 

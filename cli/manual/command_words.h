@@ -19,8 +19,8 @@ struct Word {
 // Returns the verbs below `app`, in its order.
 std::vector<Word> VerbWords(const CLI::App& app);
 
-// Returns the long options of a verb that --help shows; of a verb with verbs below it also their names, and the
-// options of all of them. Each once.
+// Returns the long options of a verb that --help shows; of a verb with verbs below it also their names, and
+// the options of all of them. Each once.
 std::vector<Word> WordsOf(const CLI::App& verb);
 
 std::vector<std::string> ModelWords();    // presets

@@ -363,8 +363,8 @@ std::string TextOf(const TrialEnds& ends) {
 
 namespace {
 
-// Continues lines of words that are too long below, under the first word after a title such as "plans:". Lines
-// of a table, and those that are to be copied, stay.
+// Continues lines of words that are too long below, under the first word after a title such as "plans:".
+// Lines of a table, and those that are to be copied, stay.
 std::string Wrapped(const std::string& text) {
   constexpr std::size_t kWidestTitle = 20;
   std::string wrapped;

@@ -130,8 +130,8 @@ absl::Status WriteTraceOf(const TrainRun& run, const TrainArgs& args, const v1::
   return WriteTrace(args.trace, program, rows, origin);
 }
 
-// Returns the cluster of the run's peak rates: the emulated one, else this machine. Its GPUs have the rates of
-// the preset of their name, if there is one.
+// Returns the cluster of the run's peak rates: the emulated one, else this machine. Its GPUs have the rates
+// of the preset of their name, if there is one.
 std::optional<RunRates> RatesOf(const TrainRun& run) {
   RunRates rates{run.what.model, run.what.plan, {}};
   if (run.emulated) {

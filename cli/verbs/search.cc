@@ -201,8 +201,8 @@ struct Ended {
   std::optional<v1::Recommendation> answer;
   int exit_code = kExitDone;
   TrialEnds trials = {};
-  // Why the study was stopped before its end, and how to go on; empty if it came to its end. The answer is then
-  // the best so far, if there is one.
+  // Why the study was stopped before its end, and how to go on; empty if it came to its end. The answer is
+  // then the best so far, if there is one.
   std::string stopped = {};
   absl::Status rejected = absl::OkStatus();  // of writing the file of --rejected
 };

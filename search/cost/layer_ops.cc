@@ -174,8 +174,8 @@ class OpLister {
     if (model_.norm_placement == NormPlacement::kOutput) return OwnRows(OpKind::kResidualAdd);
     NormBackward(accumulate);
   }
-  // Whether the output of a block passes through ops of its own before the residual is added. The engine does not
-  // run them yet.
+  // Whether the output of a block passes through ops of its own before the residual is added. The engine
+  // does not run them yet.
   bool HasOutputOps() const {
     return model_.norm_placement != NormPlacement::kPre || model_.residual_scale != 1;
   }

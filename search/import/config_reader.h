@@ -27,13 +27,13 @@ struct WindowDefaults {
   bool used = true;         // false: only with use_sliding_window
   // Whether a layer, counted from 0, has the window; empty: all have.
   std::function<bool(std::int64_t)> windowed = {};
-  // Windows of at least max_seq_len are left out, as they change nothing, unless the model type gives windowed
-  // layers something else as well.
+  // Windows of at least max_seq_len are left out, as they change nothing, unless the model type gives
+  // windowed layers something else as well.
   bool keep_idle = false;
 };
 
-// Reads fields into a ModelSpec. A null value counts as absent, as in Python, but IsNull tells. Keeps the first
-// error for Finish.
+// Reads fields into a ModelSpec. A null value counts as absent, as in Python, but IsNull tells. Keeps the
+// first error for Finish.
 class ConfigReader {
  public:
   explicit ConfigReader(const nlohmann::ordered_json& json);
@@ -58,8 +58,8 @@ class ConfigReader {
   // Reads an activation function by its name in transformers.
   void Function(std::string_view name, bool gated, Activation& activation);
 
-  // Reads rope_theta, partial_rotary_factor and the objects rope_scaling and rope_parameters. Of a scaling only
-  // the name is kept: its other fields change frequencies, which only training needs.
+  // Reads rope_theta, partial_rotary_factor and the objects rope_scaling and rope_parameters. Of a scaling
+  // only the name is kept: its other fields change frequencies, which only training needs.
   void Rope(ModelSpec& model);
 
   // Reads sliding_window, use_sliding_window and layer_types. Read after layers and max_seq_len.
@@ -76,8 +76,8 @@ class ConfigReader {
   base::FieldReader fields_;
 };
 
-// Returns n >= 2 if every n-th of the layers, counted from 1, is marked and no other; 0 if none is; -1 for any
-// other set.
+// Returns n >= 2 if every n-th of the layers, counted from 1, is marked and no other; 0 if none is; -1 for
+// any other set.
 std::int64_t IntervalOf(std::int64_t layers, const std::function<bool(std::int64_t)>& marked);
 
 }  // namespace autocfg

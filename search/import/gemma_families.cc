@@ -11,7 +11,8 @@ namespace {
 void ReadGemmaSizes(const LlamaDefaults& defaults, ConfigReader& reader, ModelSpec& model) {
   ReadLlamaSizes(defaults, reader, model);
   model.activation = Activation::kGeGlu;
-  // The first files of Gemma have hidden_act "gelu", which transformers takes as the tanh form it was trained with.
+  // The first files of Gemma have hidden_act "gelu", which transformers takes as the tanh form it was
+  // trained with.
   if (reader.Find("hidden_activation") == nullptr && reader.Find("hidden_act") != nullptr &&
       *reader.Find("hidden_act") != "gelu") {
     reader.Function("hidden_act", true, model.activation);

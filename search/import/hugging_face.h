@@ -1,5 +1,5 @@
-// Converts a Hugging Face config.json to a ModelSpec, for the model types of model_families.h. Pure functions,
-// thread-safe.
+// Converts a Hugging Face config.json to a ModelSpec, for the model types of model_families.h. Pure
+// functions, thread-safe.
 #pragma once
 
 #include <string>

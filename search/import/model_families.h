@@ -1,5 +1,5 @@
-// The model types of Hugging Face's transformers that are imported, and how the configuration of each becomes a
-// ModelSpec. Pure functions, thread-safe.
+// The model types of Hugging Face's transformers that are imported, and how the configuration of each
+// becomes a ModelSpec. Pure functions, thread-safe.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,8 @@ struct ModelFamily {
   std::string_view type;
   std::string_view architecture;  // the name of its language model, which predicts the next token
   void (*read)(ConfigReader& reader, ModelSpec& model);
-  // Of a model of several modalities: the type of its text_config, which alone is read. Empty: the file itself.
+  // Of a model of several modalities: the type of its text_config, which alone is read. Empty: the file
+  // itself.
   std::string_view text_type = {};
 };
 
@@ -61,7 +62,8 @@ struct LlamaDefaults {
   bool tied = false;
 };
 
-// Reads what files of Llama's relatives have in common, but for the activation and windows. Biases are absent.
+// Reads what files of Llama's relatives have in common, but for the activation and windows. Biases are
+// absent.
 void ReadLlamaSizes(const LlamaDefaults& defaults, ConfigReader& reader, ModelSpec& model);
 
 // Sets attention_scale, or leaves it at 0 if `scale` is the usual 1 / sqrt(head_dim).

@@ -117,8 +117,8 @@ struct OpDesc {
   bool accumulate = false;              // only if TakesAccumulate: += rather than =
   Epilogue epilogue = Epilogue::kNone;  // kMatmul only
   bool bias = false;                    // only if TakesBias: a bias is added first
-  // Attention of a model with sliding windows, which is predicted only: the pairs of a query and a key that a head
-  // computes in a sequence, as the mean over the layers; 0: all of causal attention.
+  // Attention of a model with sliding windows, which is predicted only: the pairs of a query and a key that
+  // a head computes in a sequence, as the mean over the layers; 0: all of causal attention.
   std::int64_t pairs = 0;
   bool alibi = false;  // only if IsAttention: the scores have a linear bias (kernels/attention_form.h)
   bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
@@ -195,8 +195,8 @@ std::string ToString(const OpDesc& op);
 
 // Returns the floating-point operations of the op: 2mnk for a matrix product; for attention 4*B*N*S*S*D
 // forward and 10*B*N*S*S*D backward (scores are computed again), 8*B*N*S*S*D if unfused, full rather than
-// causal, and with `pairs` as much less as these are fewer than those of causal attention; 0 for all other kinds.
-// An epilogue adds none.
+// causal, and with `pairs` as much less as these are fewer than those of causal attention; 0 for all other
+// kinds. An epilogue adds none.
 double Flops(const OpDesc& op);
 
 // Returns the minimum number of bytes that the op reads and writes, with each tensor counted once, from its

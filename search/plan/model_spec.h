@@ -15,8 +15,8 @@ enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };
 inline constexpr int kNormCount = static_cast<int>(Norm::kRmsNorm) + 1;
 enum class Position : std::uint8_t { kLearned, kRope, kAlibi, kNone };
 inline constexpr int kPositionCount = static_cast<int>(Position::kNone) + 1;
-// RMS norms of the queries and keys, before they rotate. kHead: of each head, by a weight of head_dim that the
-// heads share (Qwen3, Gemma 3). kFull: over all queries of a token, and over all keys (OLMo 2).
+// RMS norms of the queries and keys, before they rotate. kHead: of each head, by a weight of head_dim that
+// the heads share (Qwen3, Gemma 3). kFull: over all queries of a token, and over all keys (OLMo 2).
 enum class QkNorm : std::uint8_t { kNone, kHead, kFull };
 inline constexpr int kQkNormCount = static_cast<int>(QkNorm::kFull) + 1;
 // Where a layer's norms are. kPre: on the inputs of attention and of feed-forward. kOutput: on their outputs
@@ -72,8 +72,8 @@ struct ModelSpec {
   std::string rope_scaling = {};
   double init_std = 0.02;
   std::int64_t vocab_multiple = 128;  // the vocabulary is padded to a multiple of tp times this
-  // Biases of the linear layers: of the q, k and v projection; of attention's output projection; of all layers
-  // of the feed-forward block.
+  // Biases of the linear layers: of the q, k and v projection; of attention's output projection; of all
+  // layers of the feed-forward block.
   bool qkv_bias = true;
   bool attention_out_bias = true;
   bool mlp_bias = true;
@@ -108,8 +108,8 @@ void FillDefaults(ModelSpec& model, std::int64_t seq_len = 0);
 // - a size that is not positive, or so large that a count below could overflow;
 // - heads that do not divide hidden if head_dim is derived, or kv_heads that do not divide heads;
 // - a name with a control character or of more than 200 bytes;
-// - a number outside the sensible range (norm_eps and init_std at most 1, rope_theta from 1 to 1e12, scales and
-//   soft caps at most 1e6);
+// - a number outside the sensible range (norm_eps and init_std at most 1, rope_theta from 1 to 1e12, scales
+//   and soft caps at most 1e6);
 // - a part that contradicts another: shared_norm without parallel_residual, parallel_residual with norms on
 //   outputs, what belongs to rotary positions without them, a pattern of windows without a window;
 // - a partial_rotary_factor that does not rotate a positive even number of dims.
@@ -121,13 +121,13 @@ void SetBiases(ModelSpec& model, bool present);
 // Returns how many dims of each head rotate, with rotary positions.
 std::int64_t RotaryDims(const ModelSpec& model);
 
-// Returns how many layers attend to the sliding window alone, and how many have no rotary positions though the
-// model has them.
+// Returns how many layers attend to the sliding window alone, and how many have no rotary positions though
+// the model has them.
 std::int64_t WindowedLayers(const ModelSpec& model);
 std::int64_t LayersWithoutRope(const ModelSpec& model);
 
-// Returns the pairs of a query and a key that causal attention computes in a sequence of `seq_len` tokens: each
-// token attends to the last `window` tokens up to itself, or to all of them if the window is 0.
+// Returns the pairs of a query and a key that causal attention computes in a sequence of `seq_len` tokens:
+// each token attends to the last `window` tokens up to itself, or to all of them if the window is 0.
 double AttendedPairs(double seq_len, std::int64_t window);
 
 // Returns true if predictions support this scaling of rotary frequencies. It changes neither time nor memory.
@@ -150,9 +150,9 @@ std::int64_t PaddedVocab(const ModelSpec& model, std::int64_t tp);
 // Returns the number of trainable parameters. Tied tensors count once; vocabulary padding does not count.
 std::int64_t ParameterCount(const ModelSpec& model);
 
-// Returns how many keys a query counts for in ModelFlops, summed over the layers: seq_len in a layer that attends
-// to the whole sequence, as if attention were not causal, and in one with a sliding window as much less as its
-// AttendedPairs are fewer.
+// Returns how many keys a query counts for in ModelFlops, summed over the layers: seq_len in a layer that
+// attends to the whole sequence, as if attention were not causal, and in one with a sliding window as much
+// less as its AttendedPairs are fewer.
 double CountedKeys(const ModelSpec& model, double seq_len);
 
 // Returns the FLOPs of one training step over `tokens` tokens in sequences of `seq_len`. Counts forward and

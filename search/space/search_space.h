@@ -45,9 +45,9 @@ class SearchSpace {
   // spread, rounded up, under split=auto); every other option its default, or all values if its row says so
   // (PlanOption::searched, needs_hiding).
   //
-  // A value may be a range (axis_ranges.h): "1-4", or alone "<=4", ">=2", "<8", ">1". Of a size it holds those
-  // that the axis takes if it is not named (dp_shard: divisors of `ranks`), else the choices of the row.
-  // recompute also takes "full:*": full:K for every K as above, and full.
+  // A value may be a range (axis_ranges.h): "1-4", or alone "<=4", ">=2", "<8", ">1". Of a size it holds
+  // those that the axis takes if it is not named (dp_shard: divisors of `ranks`), else the choices of the
+  // row. recompute also takes "full:*": full:K for every K as above, and full.
   //
   // InvalidArgument, with the subject "space", names an unknown axis (with the nearest names), an axis named
   // twice, a value that it does not take, sizes none of which make up `ranks`, or schedules none of which go

@@ -20,9 +20,9 @@ struct MachineShare {
 // Returns the key for the times of these shares. Those of GPUs hold wherever there are such GPUs, for a year.
 // Those of a CPU depend on the machine, its memory and its other load: they hold on that host, for a day.
 //
-// Returns nullopt if they cannot be reused: a worker has no device name or no valid build ID ("-dirty" and "+unknown" builds are not valid), or workers
-// differ in these. `fewer_ranks` is the job's; such a job runs one rank per GPU (worker/jobs/job_runner.h).
-// Requires a share.
+// Returns nullopt if they cannot be reused: a worker has no device name or no valid build ID ("-dirty" and
+// "+unknown" builds are not valid), or workers differ in these. `fewer_ranks` is the job's; such a job runs
+// one rank per GPU (worker/jobs/job_runner.h). Requires a share.
 std::optional<OpTimesKey> OpTimesKeyOf(std::span<const MachineShare> shares, bool fewer_ranks);
 
 // Returns the key for the shares that placement would give the job if all eligible workers were idle. Returns

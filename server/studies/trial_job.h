@@ -21,7 +21,6 @@ inline constexpr std::int64_t kMaxAttempts = 3;
 // the links between machines are described; fewer_ranks is then set, and the worker runs one rank per core.
 v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops);
 
-
 struct StepCounts {
   std::int64_t untimed = 0;
   std::int64_t timed = 0;

@@ -1,5 +1,5 @@
-// The completion scripts, the manual pages and the help of plan options, which follow from the verbs and from the table of
-// options.
+// The completion scripts, the manual pages and the help of plan options, which follow from the verbs and
+// from the table of options.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -8,7 +8,6 @@
 
 #include "cli/report/trace_file.h"
 #include "search/text/cluster_json.h"
-
 #include "search/text/model_json.h"
 
 namespace autocfg::cli {

@@ -48,7 +48,8 @@ inline v1::SearchSpec SmallSpec() {
   return spec;
 }
 
-// Measures every plan of the small search that leaves overlap and recomputation at their defaults: some dozens.
+// Measures every plan of the small search that leaves overlap and recomputation at their defaults: some
+// dozens.
 inline v1::SearchSpec ExhaustiveSpec() {
   v1::SearchSpec spec = SmallSpec();
   spec.set_exhaustive(true);

@@ -1,5 +1,6 @@
 // Writes token files in the forms of other programs. The layouts are written here a second time, by their
-// published descriptions: Megatron-LM's IndexedDataset (megatron/core/datasets) and the data scripts of llm.c.
+// published descriptions: Megatron-LM's IndexedDataset (megatron/core/datasets) and the data scripts of
+// llm.c.
 #pragma once
 
 #include <cstddef>

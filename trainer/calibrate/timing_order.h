@@ -43,9 +43,9 @@ struct TimingTurn {
 // which the ops that matter most come first.
 std::vector<TimingTurn> TimingOrder(const std::vector<OpDesc>& ops);
 
-// Returns true if an op is left out after `elapsed_s` of a calibration that has `limit_s` (0: no limit). Ops of
-// need kRest are left out once their group's share of the limit is over; the first ones of a family once twice
-// the limit is over.
+// Returns true if an op is left out after `elapsed_s` of a calibration that has `limit_s` (0: no limit). Ops
+// of need kRest are left out once their group's share of the limit is over; the first ones of a family once
+// twice the limit is over.
 bool LeavesOut(const TimingTurn& turn, double elapsed_s, double limit_s);
 
 }  // namespace autocfg::trainer

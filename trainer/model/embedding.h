@@ -1,5 +1,5 @@
-// The input of the first stage: token embedding and, if the model has them, learned positions and a norm. Holds views
-// only; one rank, one thread.
+// The input of the first stage: token embedding and, if the model has them, learned positions and a norm.
+// Holds views only; one rank, one thread.
 #pragma once
 
 #include <cstddef>

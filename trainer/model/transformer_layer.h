@@ -1,7 +1,6 @@
-// One transformer layer on one microbatch: pre-norm attention and feed-forward, one after the other or side by
-// side, split over the tensor group,
-// with the variants that the model selects. docs/engine.md lists its ops in order. Holds views only; one
-// rank, one thread.
+// One transformer layer on one microbatch: pre-norm attention and feed-forward, one after the other or side
+// by side, split over the tensor group, with the variants that the model selects. docs/engine.md lists its
+// ops in order. Holds views only; one rank, one thread.
 #pragma once
 
 #include "trainer/layout/memory_layout.h"

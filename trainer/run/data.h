@@ -28,8 +28,9 @@ class TokenSource {
   virtual std::string Description() const = 0;
 };
 
-// Opens a file of tokens, in any form of token_file.h. Sequence n takes the tokens (n S + i) mod N. Reads only
-// the requested parts. Throws BadInput, which names the file, if it is unreadable, empty, or not of its form.
+// Opens a file of tokens, in any form of token_file.h. Sequence n takes the tokens (n S + i) mod N. Reads
+// only the requested parts. Throws BadInput, which names the file, if it is unreadable, empty, or not of its
+// form.
 std::unique_ptr<TokenSource> OpenTokenFile(const std::string& path, std::int64_t seq_len, std::int64_t vocab);
 
 // Creates a seeded pattern of at most 64 distinct tokens. Every sequence repeats it, starting at some

@@ -23,8 +23,8 @@ constexpr std::string_view kBin = ".bin";
 constexpr std::string_view kIdx = ".idx";
 
 // The header of a Megatron index (megatron/core/datasets/indexed_dataset.py, _IndexWriter): magic, version,
-// code of the token type, count of sequences, count of document boundaries; then the sequences' lengths, their
-// offsets in bytes, and the boundaries. A multimodal dataset ends with a byte for each sequence.
+// code of the token type, count of sequences, count of document boundaries; then the sequences' lengths,
+// their offsets in bytes, and the boundaries. A multimodal dataset ends with a byte for each sequence.
 constexpr std::string_view kIndexMagic("MMIDIDX\0\0", 9);
 constexpr std::int64_t kIndexHeaderBytes = 34;
 

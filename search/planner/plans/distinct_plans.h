@@ -10,12 +10,12 @@
 
 namespace autocfg {
 
-// Returns the number of options in which the plans differ. Those that only overlap communication count as one,
-// whichever of them differ.
+// Returns the number of options in which the plans differ. Those that only overlap communication count as
+// one, whichever of them differ.
 int OptionsApart(const ParallelPlan& a, const ParallelPlan& b, PlanOptionTable options = PlanOptions());
 
-// Returns the places of at most `most` plans of a ranking, the first one always, in their order. At most two of
-// them differ from an earlier one in one option only.
+// Returns the places of at most `most` plans of a ranking, the first one always, in their order. At most two
+// of them differ from an earlier one in one option only.
 std::vector<std::size_t> DistinctPlans(std::span<const ParallelPlan> ranking, std::size_t most);
 
 }  // namespace autocfg

@@ -99,7 +99,8 @@ TEST(Evidence, OfAStudyIsOfItsFastestTrialWithoutSlices) {
   const auto best = EvidenceOfBest(trials);
   ASSERT_TRUE(best.ok()) << best.status();
   EXPECT_EQ(best->measured.median_step_time_s(), 0.4);
-  EXPECT_EQ(EvidenceOfBest(std::vector{trials[2], trials[3]}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(EvidenceOfBest(std::vector{trials[2], trials[3]}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(Evidence, TableOfTrialsHasTheColumnsThatAreNotZero) {

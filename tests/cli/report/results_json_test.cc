@@ -174,8 +174,7 @@ TEST(SearchReport, SaysHowFastPlansAreEvaluated) {
   EXPECT_EQ(EvaluatedPerSecond(answer), 40'000);
   EXPECT_EQ((*SearchJson(answer, question))["search"]["evaluated_per_s"], 40'000);
   question.predict_only = true;
-  EXPECT_NE(SearchReport(answer, question, "").find(", 40,000 plans"),
-            std::string::npos);
+  EXPECT_NE(SearchReport(answer, question, "").find(", 40,000 plans"), std::string::npos);
   question.predict_only = false;
   EXPECT_EQ(SearchReport(answer, question, "").find("per second\n"), std::string::npos);
 }

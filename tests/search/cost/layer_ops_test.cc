@@ -144,7 +144,8 @@ TEST_F(LayerOpsTest, NormsOnOutputs) {
   EXPECT_EQ(norms(), 4);
 }
 
-// The output of each block is scaled before the residual is added, and its gradient beside that of the stream.
+// The output of each block is scaled before the residual is added, and its gradient beside that of the
+// stream.
 TEST_F(LayerOpsTest, ScaledResiduals) {
   model.residual_scale = 0.22;
   int scales = 0;
