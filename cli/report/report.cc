@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "proto/convert/result_convert.h"
+#include "proto/convert/spec_convert.h"
 #include "proto/short_name.h"
 #include "search/plan/memory_margin.h"
 #include "search/plan/plan_text.h"
@@ -286,7 +287,7 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
 }
 
 std::string ShortPlan(const std::string& whole, std::size_t most) {
-  const std::string plan_text = WithShortSplit(whole);
+  std::string plan_text = WithShortSplit(whole);
   constexpr std::string_view kSplit = ",split=";
   const std::size_t found = plan_text.find(kSplit);
   if (plan_text.size() <= most || found == std::string::npos) return plan_text;

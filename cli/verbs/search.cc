@@ -254,7 +254,7 @@ Ended ConcludeSearch(const SearchArgs& args, StudyClient& client, StudyWatcher& 
   if (study.state() == v1::STUDY_STATE_CANCELLED) {
     return Stopped(
         client, study.name(), "cancelled", kExitNegative,
-        fmt::format("study {} was cancelled; the same command begins a new one", LastPart(study.name())));
+        fmt::format("study {} cancelled; the same command begins a new one", LastPart(study.name())));
   }
   if (study.state() != v1::STUDY_STATE_DONE) {
     return {

@@ -109,7 +109,7 @@ void ReadLlama(ConfigReader& reader, ModelSpec& model) {
 }
 
 void ReadMistral(ConfigReader& reader, ModelSpec& model) {
-  ReadNamedSizes({.kv_heads = 8, .max_seq_len = 4096 * 32}, reader, model);
+  ReadNamedSizes({.kv_heads = 8, .max_seq_len = 131072}, reader, model);
   reader.Windows({.window = 4096}, model);
 }
 

@@ -133,6 +133,7 @@ absl::StatusOr<std::vector<std::string>> ExpandRanges(const PlanOption& option,
 std::string RangeText(const PlanOption& option, const std::vector<std::string>& given,
                       const std::vector<std::string>& values) {
   std::vector<std::string> read;
+  read.reserve(values.size());
   for (const std::string& value : values)
     read.push_back(value == kEveryFull ? "full:1,full:2,...,full" : value);
   return fmt::format("{} is {}={}", Assigned(option, fmt::format("{}", fmt::join(given, ","))), option.name,

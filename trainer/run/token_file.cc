@@ -44,7 +44,7 @@ struct LlmcForm {
   int width;
 };
 constexpr LlmcForm kLlmcForms[] = {{20240520, 1, "uint16", 2}, {20240801, 7, "uint32", 4}};
-constexpr std::int64_t kLlmcHeaderBytes = 256 * 4;
+constexpr std::int64_t kLlmcHeaderBytes = 1024;  // 256 numbers of 32 bits
 
 [[noreturn]] void Refuse(const std::string& path, std::string_view problem) {
   throw BadInput(fmt::format("data file {} {}", path, problem));
