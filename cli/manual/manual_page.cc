@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <sstream>
-#include <vector>
+#include <string>
 
 #include "base/os/process.h"
 #include "cli/manual/command_words.h"

@@ -49,8 +49,8 @@ class StudyApiTest(unittest.TestCase):
              "GetTrial", "RetryTrial", "GetRecommendation", "ExportConfig", "WatchStudy", "Predict", "ListRejected"},
             set(self.api.methods("StudyService")))
         self.assertEqual(
-            {"RegisterWorker", "LeaseWork", "RenewLease", "Rendezvous", "AppendTrialLog", "ReportTrial", "DrainWorker", "DeregisterWorker",
-             "ListWorkers"},
+            {"RegisterWorker", "LeaseWork", "RenewLease", "Rendezvous", "ReportProgress", "AppendTrialLog", "ReportTrial", "DrainWorker",
+             "DeregisterWorker", "ListWorkers"},
             set(self.api.methods("WorkerService")))
 
     def test_watch_resumes_after_disconnect(self):
