@@ -169,8 +169,10 @@ TEST_P(OpsSuite, ResidualAdd) {
   }
 }
 
+// Also of elements in whole packs, which GPUs read several at a time.
 TEST_P(OpsSuite, Scale) {
-  for (const auto& [rows, width] : std::array<std::array<std::int64_t, 2>, 3>{{{1, 1}, {7, 5}, {29, 131}}}) {
+  for (const auto& [rows, width] :
+       std::array<std::array<std::int64_t, 2>, 4>{{{1, 1}, {7, 5}, {29, 131}, {17, 64}}}) {
     for (const double factor : {0.0, 0.25, -3.0, 45.254834}) {
       const Values y = Random(rows * width, 1);
       Values want = y;
