@@ -15,7 +15,7 @@ PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 LAYERS, MOST_VOCAB, MICRO_BATCH, SEQ_LEN = 2, 32000, 4, 1024
 MOST_KERNELS = 400  # that are profiled; a step has about 150
 TIME, BYTES = "gpu__time_duration.sum", "dram__bytes.sum"
-BUSY = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+BUSY = "sm__cycles_active.avg.pct_of_peak_sustained_elapsed"
 REGISTERS = "launch__registers_per_thread"
 REFUSALS = ("ERR_NVGPUCTRPERM", "not supported", "Unable to", "InterprocessLockFailed")
 
@@ -69,7 +69,7 @@ def profile(context, program, name, entry, deadline):
     """Fills the entry; raises NotPossible if ncu may not read this device's counters."""
     log = os.path.join(context.work, f"{name}-ncu.csv")
     command = ["--log-file", log, "--target-processes", "all", "--csv", "--page", "raw",
-               "--print-units", "base", "--launch-count", str(MOST_KERNELS), "--metrics",
+               "--print-units", "base", "--clock-control", "none", "--launch-count", str(MOST_KERNELS), "--metrics",
                ",".join((TIME, BYTES, BUSY, REGISTERS)), context.program("autocfg"), "train",
                "--model", two_layers(context, name), "--plan", f"mbs={MICRO_BATCH}", "--device",
                "cuda", "--precision", "bf16", "--steps", "1", "--global-batch", str(MICRO_BATCH),

@@ -350,7 +350,7 @@ class GpuCheck(unittest.TestCase):
         _, outcomes, _ = self.check("--only", "kernel_profile", FAKE_GPU="1")
         self.assertEqual(outcomes["kernel_profile"], "not possible")
         self.assertIn("no permission", self.report["sections"]["kernel_profile"]["why"])
-        columns = "ID,Kernel Name,gpu__time_duration.sum,dram__bytes.sum,sm__throughput.avg.pct_of_peak_sustained_elapsed,launch__registers_per_thread"
+        columns = "ID,Kernel Name,gpu__time_duration.sum,dram__bytes.sum,sm__cycles_active.avg.pct_of_peak_sustained_elapsed,launch__registers_per_thread"
         rows = [columns.split(","), ["", "", "ns", "byte", "%", ""], ["0", "RopeKernel", "2000", "1000", "50", "32"]]
         (self.directory / "ncu.csv").write_text("\n".join(",".join(f'"{cell}"' for cell in row) for row in rows))
         tool.write_text(f'#!/bin/sh\ncp "{self.directory}/ncu.csv" "$2"\n')

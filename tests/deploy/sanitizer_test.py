@@ -20,6 +20,7 @@ class Tool:
 
     def __init__(self, answer):
         self.answer, self.asked = answer, {"memcheck": 0, "racecheck": 0}
+        self.variables = {"memcheck": [], "racecheck": []}  # the environment of each run
 
     def needs_gpu(self):
         pass
@@ -32,12 +33,13 @@ class Tool:
     def shown(self, words):
         return " ".join(words)
 
-    def run(self, program, arguments, _deadline):
+    def run(self, program, arguments, _deadline, **variables):
         if program == "gpu_test":
             return Done([program], 0, LISTED, "", 0.1)
         tool, tests = arguments[1], arguments[-1].removeprefix("--gtest_filter=").split(":")
         code, text = self.answer(tool, self.asked[tool], tests)
         self.asked[tool] += 1
+        self.variables[tool].append(variables)
         return Done([program], code, text, "", 0.1)
 
 
@@ -61,6 +63,12 @@ class Sections(unittest.TestCase):
         self.figures, self.tool = {}, Tool(answer)
         with mock.patch.object(compute_sanitizer, "find", lambda: "/tools/compute-sanitizer"):
             sanitizer.run(self.tool, self.figures, time.monotonic() + 60)
+
+    def test_only_racecheck_runs_without_the_librarys_epilogues(self):
+        self.check(good)
+        self.assertEqual(self.tool.variables, {"memcheck": [{}] * sanitizer.BATCHES,
+                                               "racecheck": [{"AUTOCFG_MATMUL": "apart"}] * sanitizer.BATCHES})
+        self.assertIn("AUTOCFG_MATMUL=apart /tools", self.figures["racecheck"]["command"])
 
     def refused(self, kind, answer):
         with self.assertRaises(kind) as raised:

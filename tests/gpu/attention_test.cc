@@ -56,8 +56,14 @@ class Implementation {
     choice_.Forward(shape, qkv.As<const Bf16>(), out.As<Bf16>(), lse.As<float>(), scratch_,
                     HandleOf(*dev_.stream));
   }
+  // The scratch memory is full of NaN, so that an implementation that expects clear sums shows it.
   void Backward(const AttentionShape& shape, const Tensor& qkv, const Tensor& out, const Tensor& lse,
                 const Tensor& dout, const Tensor& dqkv) {
+    if (const std::int64_t bytes = scratch_.bytes(); bytes > 0) {
+      EXPECT_EQ(
+          cudaMemsetAsync(scratch_.Get(bytes), 0xff, static_cast<std::size_t>(bytes), HandleOf(*dev_.stream)),
+          cudaSuccess);
+    }
     choice_.Backward(shape, qkv.As<const Bf16>(), out.As<const Bf16>(), lse.As<const float>(),
                      dout.As<const Bf16>(), dqkv.As<Bf16>(), scratch_, HandleOf(*dev_.stream));
   }
@@ -201,7 +207,7 @@ TEST_P(GpuAttention, SupportsIndicesBeyond32Bits) {
   const AttentionSizes one{1, 512, 32, 128, 1};
   AttentionSizes all = one;
   all.batch = (std::int64_t{1} << 31) / (one.Tokens() * one.Width()) + 32;
-  if (IsFaulty(one)) return;
+  if (IsFaulty(all)) return;
   std::size_t free = 0, total = 0;
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
   constexpr std::size_t kNeeded = std::size_t{44} << 30;  // includes cuDNN's sums and per-head gradients

@@ -170,10 +170,10 @@ void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* 
   const float scale = shape.Scale();
   const std::int64_t sum_bytes = SumBytes(shape);
   auto* sums = static_cast<unsigned char*>(scratch.Get(BackwardBytes(shape, plan)));
-  // NVIDIA's cudnn-frontend clears these sums only below cuDNN 9.6.0. No documentation of cuDNN itself says
-  // that all engines of later versions clear them.
-  Check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(sum_bytes), stream),
-        "clearing the sums of attention's gradient");
+  if (!CudnnClearsQuerySums(Cudnn().get_version())) {
+    Check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(sum_bytes), stream),
+          "clearing the sums of attention's gradient");
+  }
   Operands operands;
   operands.AddHeads(shape, AttentionTensor::kQuery, AttentionTensor::kKey, AttentionTensor::kValue, qkv);
   operands.AddHeads(shape, AttentionTensor::kQueryGradient, AttentionTensor::kKeyGradient,

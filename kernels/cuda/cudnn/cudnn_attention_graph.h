@@ -3,8 +3,8 @@
 // operations, values. Scores are virtual, that is, never stored. The gradient recomputes them from the
 // log-sum-exp. Pure functions.
 //
-// The gradient of q is accumulated in float in memory that the caller clears ("query sums"). Blocks of keys
-// add to it in no fixed order, so its last bits may differ between runs. The engine without such sums is not
+// The gradient of q is accumulated in float in memory of the caller's ("query sums"), which old versions expect
+// to be clear. Blocks of keys add to it in no fixed order, so its last bits may differ between runs. The engine without such sums is not
 // used, because it stores scores (batch x heads x sequence^2 elements).
 #pragma once
 
@@ -32,7 +32,7 @@ enum class AttentionTensor : std::int64_t {
   kQueryGradient,
   kKeyGradient,
   kValueGradient,
-  kQuerySums,  // initially zero
+  kQuerySums,  // initially zero, unless CudnnClearsQuerySums
 };
 
 // Layouts, as [batch, heads, sequence, head dimension], of q, k and v in qkv[B,S,(N+2G)D], relative to a
@@ -51,6 +51,11 @@ std::optional<CudnnPlan> FindAttentionForward(const AttentionShape& shape, const
                                               std::string* why);
 std::optional<CudnnPlan> FindAttentionBackward(const AttentionShape& shape, const CudnnTarget& target,
                                                std::string* why);
+
+// Returns whether the backward of this version, as cudnnGetVersion reports it, clears the query sums itself.
+// NVIDIA's cudnn-frontend clears them only below 9.6.0; a test of the GPU fills them with NaN before each
+// backward (tests/gpu/attention_test.cc).
+bool CudnnClearsQuerySums(std::size_t version);
 
 // Returns why this cuDNN version, as cudnnGetVersion reports it, must not compute attention of this shape
 // although it offers plans for it, in one line. Empty if no fault is known.

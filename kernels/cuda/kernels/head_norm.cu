@@ -147,8 +147,7 @@ void HeadNormBackward(const HeadNormShape& shape, T* dqkv, const T* raw, const T
     float* partials = scratch.Get<float>(2 * blocks * shape.head_dim);
     Launch(kernel, {dim3(static_cast<unsigned>(blocks), 2), dim3(kHeadThreads), shared}, stream, shape, dqkv,
            raw, gamma_q, gamma_k, rstd, partials);
-    AddPartials(blocks, shape.head_dim, partials, dgamma_q, accumulate, stream);
-    AddPartials(blocks, shape.head_dim, partials + blocks * shape.head_dim, dgamma_k, accumulate, stream);
+    AddPartials(blocks, shape.head_dim, partials, {dgamma_q, dgamma_k}, accumulate, stream);
   });
 }
 

@@ -267,9 +267,7 @@ void StartBackward(const NormBackwardArguments<T>& a, const ParameterGradients& 
   float* partials = scratch.Get<float>((kCentered ? 2 : 1) * blocks * a.width);
   Launch(kernel, {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads))}, stream, a,
          partials);
-  AddPartials(blocks, a.width, partials, to.dgamma, to.add, stream);
-  if constexpr (kCentered)
-    AddPartials(blocks, a.width, partials + blocks * a.width, to.dbeta, to.add, stream);
+  AddPartials(blocks, a.width, partials, {to.dgamma, to.dbeta}, to.add, stream);
 }
 
 // Writes y, rstd and, for LayerNorm, mean.

@@ -160,7 +160,7 @@ void QkNormBackward(const HeadNormShape& shape, std::int64_t ranks, T* dqkv, con
                              dim3(kQkThreads)};
       Launch(QkNormBackwardKernel<T, N>, grid, stream, shape, part, 1.0f / static_cast<float>(ranks * width),
              dqkv, raw, part == 0 ? gamma_q : gamma_k, rstd, products, partials);
-      AddPartials(parts, width, partials, part == 0 ? dgamma_q : dgamma_k, accumulate, stream);
+      AddPartials(parts, width, partials, {part == 0 ? dgamma_q : dgamma_k}, accumulate, stream);
     }
   });
 }

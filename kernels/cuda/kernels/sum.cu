@@ -54,16 +54,30 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-// Blocks of 32 columns; thread row y of 32 adds every 32nd part.
+constexpr int kPartsAtOnce = 4;  // loads that a thread of AddPartialsKernel has in flight
+
+// Blocks of 32 columns; thread row y of 32 adds every 32nd part. Grid row 1 adds the second set.
 __global__ void __launch_bounds__(kWarp* kWarp)
-    AddPartialsKernel(std::int64_t parts, std::int64_t width, const float* partials, float* sums, bool add) {
+    AddPartialsKernel(std::int64_t parts, std::int64_t width, const float* partials, PartialSums to,
+                      bool add) {
   __shared__ float shared[kWarp][kWarp + 1];
   const std::int64_t column = ColumnOf();
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
-  float total = 0;
+  float* sums = blockIdx.y == 0 ? to.first : to.second;
+  const float* from = partials + blockIdx.y * parts * width + column;
+  float totals[kPartsAtOnce] = {};
   if (column < width) {
-    for (std::int64_t part = y; part < parts; part += kWarp) total += partials[part * width + column];
+    for (std::int64_t first = y; first < parts; first += kPartsAtOnce * kWarp) {
+#pragma unroll
+      for (int k = 0; k < kPartsAtOnce; ++k) {
+        const std::int64_t part = first + k * kWarp;
+        if (part < parts) totals[k] += from[part * width];
+      }
+    }
   }
+  float total = 0;
+#pragma unroll
+  for (int k = 0; k < kPartsAtOnce; ++k) total += totals[k];
   shared[y][x] = total;
   __syncthreads();
   // Each warp adds the 32 sums of one column.
@@ -105,14 +119,15 @@ void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, b
     shape.grid.y = static_cast<unsigned>(parts);
     float* partials = parts == 1 ? nullptr : scratch.Get<float>(parts * width);
     Launch(ColumnSumKernel<T, N>, shape, stream, rows, width, x, partials, sums, add);
-    if (parts > 1) AddPartials(parts, width, partials, sums, add, stream);
+    if (parts > 1) AddPartials(parts, width, partials, {sums}, add, stream);
   });
 }
 
-void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, float* sums, bool add,
-                 cudaStream_t stream) {
-  Launch(AddPartialsKernel, {dim3(CeilDiv(width, kWarp)), dim3(kWarp, kWarp)}, stream, parts, width, partials,
-         sums, add);
+void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, const PartialSums& to,
+                 bool add, cudaStream_t stream) {
+  const unsigned sets = to.second == nullptr ? 1 : 2;
+  Launch(AddPartialsKernel, {dim3(CeilDiv(width, kWarp), sets), dim3(kWarp, kWarp)}, stream, parts, width,
+         partials, to, add);
 }
 
 void AddSum(std::int64_t n, const double* partials, double* result, cudaStream_t stream) {

@@ -18,10 +18,16 @@ template <typename T>
 void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, bool add, Scratch& scratch,
                cudaStream_t stream);
 
-// The second phase of column sums, in float: sums[width] (=, or += if `add`) sum over the parts of
-// partials[parts, width].
-void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, float* sums, bool add,
-                 cudaStream_t stream);
+// Where the second phase of column sums adds up the parts: one or two sets of sums, each [width].
+struct PartialSums {
+  float* first;
+  float* second = nullptr;
+};
+
+// The second phase of column sums, in float: each set of sums (=, or += if `add`) the sum over the parts of
+// its partials[parts, width]. The partials of the second set follow those of the first.
+void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, const PartialSums& to,
+                 bool add, cudaStream_t stream);
 
 // The second phase of a single sum, in double: result[1] += sum of partials[n], in an order that depends only
 // on n.

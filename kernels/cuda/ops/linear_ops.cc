@@ -175,7 +175,7 @@ void LinearOps::MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tens
   char* base = static_cast<char*>(scratch().Get(at + key.n * static_cast<std::int64_t>(sizeof(float))));
   float* sums = accumulate ? reinterpret_cast<float*>(base + at) : dbias.As<float>();
   float* to = sums;
-  const std::function<void()> add_sums = [&] { AddPartials(1, key.n, sums, to, /*add=*/true, handle); };
+  const std::function<void()> add_sums = [&] { AddPartials(1, key.n, sums, {to}, /*add=*/true, handle); };
   const auto sum_columns = [&] {
     Dispatch(op, {}, [&]<typename T>() {
       cuda::ColumnSum(dy.shape[0], key.n, dy.As<const T>(), to, accumulate, scratch(), handle);
