@@ -1,3 +1,7 @@
+#include "trainer/program/blas_restart.h"
 #include "trainer/program/trainer_main.h"
 
-int main(int argc, char** argv) { return autocfg::trainer::TrainerMain(argc, argv); }
+int main(int argc, char** argv) {
+  autocfg::trainer::RestartForBlas(argv);
+  return autocfg::trainer::TrainerMain(argc, argv);
+}

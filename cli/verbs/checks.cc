@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/os/blas_core.h"
 #include "base/text.h"
 #include "cli/input/devices.h"
 #include "cli/terminal/console.h"
@@ -112,6 +113,11 @@ Check CheckBlas(const std::string& loaded) {
   const Library library(file);
   if (auto* config = library.Find<const char*()>("openblas_get_config"))
     found += fmt::format(" ({})", config());
+  if (auto* core = library.Find<const char*()>("openblas_get_corename")) {
+    const std::string_view better = base::BlasCoreInstead(core(), base::ThisCpusVectorUnits());
+    if (!better.empty())
+      found += fmt::format("; it does not know this CPU, and ranks run its {} kernels", better);
+  }
   if (library.Find<void(int)>("openblas_set_num_threads") == nullptr) {
     return Warning(
         "blas", found + "; not OpenBLAS",

@@ -69,7 +69,8 @@ def profile(context, program, name, entry, deadline):
     """Fills the entry; raises NotPossible if ncu may not read this device's counters."""
     log = os.path.join(context.work, f"{name}-ncu.csv")
     command = ["--log-file", log, "--target-processes", "all", "--csv", "--page", "raw",
-               "--print-units", "base", "--clock-control", "none", "--launch-count", str(MOST_KERNELS), "--metrics",
+               "--print-units", "base", "--clock-control", "none", "--launch-count",
+               str(MOST_KERNELS), "--metrics",
                ",".join((TIME, BYTES, BUSY, REGISTERS)), context.program("autocfg"), "train",
                "--model", two_layers(context, name), "--plan", f"mbs={MICRO_BATCH}", "--device",
                "cuda", "--precision", "bf16", "--steps", "1", "--global-batch", str(MICRO_BATCH),

@@ -6,8 +6,9 @@
 #include <limits>
 #include <stdexcept>
 
-// Only OpenBLAS defines this symbol; it is null with any other BLAS.
+// Only OpenBLAS defines these symbols; they are null with any other BLAS.
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int threads);
+extern "C" __attribute__((weak)) char* openblas_get_corename(void);
 
 namespace autocfg::cpu {
 namespace {
@@ -29,6 +30,11 @@ void UseOneBlasThread() {
     if (set != nullptr) set(1);
     return true;
   }();
+}
+
+std::string ChosenBlasCore() {
+  char* (*name)() = openblas_get_corename;
+  return name == nullptr ? "" : name();
 }
 
 void Gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/ops.h"
 
@@ -9,6 +10,9 @@ namespace autocfg::cpu {
 
 // Sets BLAS to one thread for the whole process if the library has threads (OpenBLAS). Idempotent.
 void UseOneBlasThread();
+
+// Returns the name of the kernels that OpenBLAS has chosen for this CPU; empty with any other BLAS.
+std::string ChosenBlasCore();
 
 // Computes c[m,n] = alpha op(a)[m,k] op(b)[k,n] + beta c. lda, ldb, ldc: elements from one row to the next.
 // If beta is 0, the old c is not read. Throws std::invalid_argument if a size does not fit BLAS's 32-bit

@@ -80,7 +80,7 @@ class GpuCheck(unittest.TestCase):
         runs = sections["schedules_host"]["figures"]["runs"]
         self.assertEqual({name: len(found) for name, found in commands.items()},
                          {"device": 3, "smoke": 4, "step_ops": 2, "ops": 1, "losses": 6, "weights": 4 * 3, "reproducible": 6 * 2, "schedules_host": len(runs), "memory": 6, "does_not_fit": 5, "dead_rank": 2, "search": 2,
-                          "bench_steps": 1 + 2 * 3, "bench_ops": 2, "attention": 2 * 2, "slices": 3, "schedules_nccl": len(layouts.RANKS) + 2})
+                          "bench_steps": 1 + 2 * 3, "bench_ops": 2, "attention": 2 * 2, "slices": 3, "schedules_nccl": len(layouts.OVER_NCCL) + 2})
         for name, found in commands.items():
             for command in found:
                 self.assertRegex(command, "^([A-Z_]+=[a-z0-9]+ )*gpu_bundle/gpu_check --exec |^python3 gpu_bundle/bench/|^nvidia-smi --query-gpu=", name)
@@ -297,7 +297,7 @@ class GpuCheck(unittest.TestCase):
         refusal = self.report["sections"]["schedules_nccl"]["figures"]["with NCCL's log"]
         self.assertIn("NCCL_DEBUG=INFO", refusal["command"])
         self.assertIn("Duplicate GPU detected", refusal["first_lines"][0])
-        self.check("--only", "schedules_nccl", FAKE_GPU="1", FAKE_FAIL="tp=4,mbs=1")
+        self.check("--only", "schedules_nccl", FAKE_GPU="1", FAKE_FAIL=layouts.OVER_NCCL[-1])
         repeated = self.report["sections"]["schedules_nccl"]["figures"]["repeated"]
         self.assertIn("NCCL_DEBUG=INFO", repeated["each op awaited"]["command"])
 

@@ -50,8 +50,8 @@ bool CudnnClearsQuerySums(std::size_t version) { return version >= 90600; }
 //   backward of versions up to 9.15.0 may access memory out of bounds; 9.15.1 fixes it. The fault was seen
 //   when CUDA graphs were replayed, but the frontend always masks such shapes
 //   (.../node/scaled_dot_product_flash_attention.h).
-// A fault that the engine's own test found on an H100 (cuDNN 9.19.0): the backward computes wrong gradients of
-// what lies beyond 2^31 elements, while the forward is right. No version is known to mend it.
+// A fault that the engine's own test found on an H100 (cuDNN 9.19.0): the backward computes wrong gradients
+// of what lies beyond 2^31 elements, while the forward is right. No version is known to mend it.
 std::string CudnnAttentionFault(std::size_t version, const AttentionShape& shape) {
   constexpr std::size_t kUnusableFrom = 91000, kUsableAgain = 91002, kTailsMended = 91501;
   constexpr std::int64_t kTileKeys = 128, kMostElements = std::numeric_limits<std::int32_t>::max();

@@ -3,9 +3,9 @@
 // operations, values. Scores are virtual, that is, never stored. The gradient recomputes them from the
 // log-sum-exp. Pure functions.
 //
-// The gradient of q is accumulated in float in memory of the caller's ("query sums"), which old versions expect
-// to be clear. Blocks of keys add to it in no fixed order, so its last bits may differ between runs. The engine without such sums is not
-// used, because it stores scores (batch x heads x sequence^2 elements).
+// The gradient of q is accumulated in float in memory of the caller's ("query sums"), which old versions
+// expect to be clear. Blocks of keys add to it in no fixed order, so its last bits may differ between runs.
+// The engine without such sums is not used, because it stores scores (batch x heads x sequence^2 elements).
 #pragma once
 
 #include <cstddef>
