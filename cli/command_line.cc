@@ -144,6 +144,7 @@ int Parse(int argc, char** argv) {
   AddWorkers(app, chosen);
   AddWatch(app, chosen);
   AddCancel(app, chosen);
+  AddExport(app, chosen);
   AddDb(app, chosen);
   AddDoctor(app, chosen);
   AddCompletion(app, chosen);

@@ -26,6 +26,7 @@ void AddTrials(CLI::App& app, Verb& chosen);
 void AddWorkers(CLI::App& app, Verb& chosen);
 void AddWatch(CLI::App& app, Verb& chosen);
 void AddCancel(CLI::App& app, Verb& chosen);
+void AddExport(CLI::App& app, Verb& chosen);
 void AddDb(CLI::App& app, Verb& chosen);
 void AddDoctor(CLI::App& app, Verb& chosen);
 // `app` must outlive the chosen verb.

@@ -23,7 +23,4 @@ Caller CallerOf(const grpc::ServerContextBase& context, const std::string& local
 // of gRPC.
 grpc::Status ToGrpc(const absl::Status& status);
 
-// Returns UNIMPLEMENTED: "`what` is not supported yet".
-grpc::Status NotSupportedYet(const char* what);
-
 }  // namespace autocfg::server

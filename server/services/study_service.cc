@@ -4,7 +4,10 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/text.h"
 #include "fmt/format.h"
+#include "proto/convert/export_convert.h"
+#include "search/export/export_target.h"
 #include "server/names/names.h"
 #include "server/services/grpc_call.h"
 #include "server/services/list_page.h"
@@ -295,9 +298,30 @@ grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext*, const v1::RetryT
   return Answer(Retry(*request), response);
 }
 
-grpc::Status StudyServiceImpl::ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
-                                            v1::ExportConfigResponse*) {
-  return NotSupportedYet("ExportConfig");
+absl::StatusOr<v1::ExportConfigResponse> StudyServiceImpl::Exported(const v1::ExportConfigRequest& request) {
+  const auto id = ParseStudyName(request.study());
+  if (!id.ok()) return id.status();
+  const ExportTarget* target = FindExportTarget(request.format());
+  if (target == nullptr) {
+    std::vector<std::string> names;
+    for (const ExportTarget& known : ExportTargets()) names.emplace_back(known.name);
+    return absl::InvalidArgumentError(fmt::format(
+        "format: unknown '{}'; expected {}", base::Printable(request.format()), base::ChoiceText(names)));
+  }
+  const auto study = parts_.store.GetStudy(*id);
+  if (!study.ok()) return study.status();
+  const auto run = ExportedRunOf(*study);
+  if (!run.ok()) return run.status();
+  auto file = Export(*run, *target);
+  if (!file.ok()) return file.status();
+  v1::ExportConfigResponse response;
+  response.set_content(std::move(file->text));
+  return response;
+}
+
+grpc::Status StudyServiceImpl::ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest* request,
+                                            v1::ExportConfigResponse* response) {
+  return Answer(Exported(*request), response);
 }
 
 grpc::Status StudyServiceImpl::Predict(

@@ -65,7 +65,6 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   grpc::Status ListRejected(grpc::ServerContext*, const v1::ListRejectedRequest*,
                             grpc::ServerWriter<v1::RejectedPlans>*) override;
 
-  // Not supported yet.
   grpc::Status ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
                             v1::ExportConfigResponse*) override;
 
@@ -77,6 +76,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study, const PlanningWatch& watch);
   absl::StatusOr<v1::Trial> Retry(const v1::RetryTrialRequest& request);
+  absl::StatusOr<v1::ExportConfigResponse> Exported(const v1::ExportConfigRequest& request);
   // Returns why a RUNNING study makes no progress. Empty if it does.
   std::string Waiting(std::int64_t study);
   // Stops work on a study that is no longer to run.

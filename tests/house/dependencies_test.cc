@@ -41,6 +41,7 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"search/question",
        {"search/ops", "search/plan", "search/breakdown", "search/cost", "search/predict", "search/text"}},
       {"search/import", {"search/ops", "search/plan", "search/text"}},
+      {"search/export", {"search/ops", "search/plan", "search/text"}},
       {"search/training_time", {"search/ops", "search/plan"}},
       {"search/sizing",
        {"search/ops", "search/plan", "search/cost", "search/space", "search/planner", "search/predict",

@@ -154,12 +154,29 @@ TEST_F(StudyServiceTest, ListsArePaged) {
             StatusCode::INVALID_ARGUMENT);
 }
 
-TEST_F(StudyServiceTest, UnsupportedMethodsAreUnimplemented) {
+TEST_F(StudyServiceTest, ExportsTheBestPlan) {
+  v1::ExportConfigRequest request;
   v1::ExportConfigResponse exported;
-  const grpc::Status status =
-      Call(studies_, &v1::StudyService::Stub::ExportConfig, v1::ExportConfigRequest(), &exported);
-  EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("not supported yet"));
+  const auto call = [&] { return Call(studies_, &v1::StudyService::Stub::ExportConfig, request, &exported); };
+  request.set_study(Create(SmallSpec()).name());
+  request.set_format("megatron");
+  grpc::Status status = call();
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("has no plan yet"));
+  request.set_format("megatorn");
+  status = call();
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("megatron, nemo, deepspeed, torchtitan or autocfg"));
+
+  const std::string name = Create(SmallSpec()).name();
+  FakeWorker worker(coordinator_->address());
+  ASSERT_TRUE(Start(name).ok());
+  ASSERT_EQ(Finish(name).state(), v1::STUDY_STATE_DONE);
+  request.set_study(name);
+  request.set_format("autocfg");
+  ASSERT_TRUE(call().ok());
+  EXPECT_THAT(exported.content(), HasSubstr("\"plan_text\": \"tp="));
+  EXPECT_THAT(exported.content(), HasSubstr("study: " + name));
 }
 
 TEST_F(StudyServiceTest, RetriedTrialIsMeasuredAndAffectsTheSearch) {

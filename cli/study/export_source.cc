@@ -1,0 +1,107 @@
+#include "cli/study/export_source.h"
+
+#include <string_view>
+#include <utility>
+
+#include "base/json_reader.h"
+#include "cli/input/files.h"
+#include "cli/report/results_json.h"
+#include "cli/study/stored_question.h"
+#include "cli/terminal/console.h"
+#include "fmt/format.h"
+#include "proto/convert/export_convert.h"
+
+namespace autocfg::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Return the value at `path` of a file that this program wrote; zero or empty where it has none.
+double NumberAt(const Json& json, const Json::json_pointer& path) {
+  return json.contains(path) && json[path].is_number() ? json[path].get<double>() : 0.0;
+}
+std::string TextAt(const Json& json, const Json::json_pointer& path) {
+  return json.contains(path) && json[path].is_string() ? json[path].get<std::string>() : "";
+}
+
+v1::Candidate CandidateOf(const Json& json) {
+  v1::Candidate candidate;
+  candidate.set_plan_text(TextAt(json, Json::json_pointer("/plan_text")));
+  v1::Prediction& predicted = *candidate.mutable_predicted();
+  predicted.set_step_time_s(NumberAt(json, Json::json_pointer("/predicted/step_time_s")));
+  predicted.set_step_time_low_s(NumberAt(json, Json::json_pointer("/predicted/step_time_low_s")));
+  predicted.set_step_time_high_s(NumberAt(json, Json::json_pointer("/predicted/step_time_high_s")));
+  const auto bytes = [&json](const char* path) {
+    return static_cast<std::int64_t>(NumberAt(json, Json::json_pointer(path)));
+  };
+  predicted.mutable_memory_bytes()->set_total(bytes("/predicted/memory_bytes/total"));
+  predicted.mutable_memory_bytes()->set_capacity(bytes("/predicted/memory_bytes/capacity"));
+  const Json::json_pointer measured("/measured");
+  if (!json.contains(measured) || !json[measured].is_object()) return candidate;
+  v1::Measurement& measurement = *candidate.mutable_measured();
+  measurement.set_median_step_time_s(NumberAt(json, Json::json_pointer("/measured/step_time_s")));
+  measurement.set_ci95_s(NumberAt(json, Json::json_pointer("/measured/ci95_s")));
+  measurement.set_planned_memory_bytes(bytes("/measured/planned_memory_bytes"));
+  measurement.set_device_overhead_bytes(bytes("/measured/device_overhead_bytes"));
+  measurement.set_slice(json.contains(Json::json_pointer("/measured/slice")) &&
+                        json["measured"]["slice"] == true);
+  measurement.set_device_fingerprint(TextAt(json, Json::json_pointer("/measured/device")));
+  return candidate;
+}
+
+ExportedRun RunOf(BestPlan question) {
+  ExportedRun run{.model = std::move(question.model),
+                  .cluster = {},
+                  .workload = question.workload,
+                  .plan = std::move(question.plan)};
+  if (question.cluster) {
+    run.cluster = *std::move(question.cluster);
+  } else {
+    run.cluster.name = "local";
+    run.cluster.local = true;
+  }
+  return run;
+}
+
+}  // namespace
+
+absl::StatusOr<ExportedRun> RunOfInput(const std::string& path) {
+  auto question = QuestionOfInput(path);
+  if (!question.ok()) return question.status();
+  const auto text = ReadTextFile(path);
+  if (!text.ok()) return Where("--input", text.status());
+  const auto json = base::ParseJson("answer", *text);
+  if (!json.ok()) return Where("--input", json.status());
+  ExportedRun run = RunOf(*std::move(question));
+  const v1::Candidate best = CandidateOf((*json)["best"]);
+  const Json::json_pointer second("/runners_up/0");
+  const bool has_second = json->contains(second) && (*json)[second].is_object();
+  const v1::Candidate runner_up = has_second ? CandidateOf((*json)[second]) : v1::Candidate();
+  run.evidence = EvidenceFor(best, has_second ? &runner_up : nullptr);
+  run.evidence.build = TextAt(*json, Json::json_pointer("/versions/build_id"));
+  if (const std::string engine = TextAt(*json, Json::json_pointer("/engine")); !engine.empty())
+    run.evidence.engine = engine;
+  run.evidence.study = TextAt(*json, Json::json_pointer("/study"));
+  return run;
+}
+
+absl::StatusOr<ExportedRun> RunOfStudy(StudyReader& reader, const std::string& text) {
+  const auto found = reader.StudyNamed(text.substr(0, text.find(kTrialsPart)));
+  if (!found.ok()) return found.status();
+  v1::Study study = *found;
+  if (text.find(kTrialsPart) != std::string::npos) {
+    const auto trial = TrialNamed(reader, study, text);
+    if (!trial.ok()) return trial.status();
+    v1::Candidate& chosen = *study.mutable_best();
+    chosen.Clear();
+    *chosen.mutable_plan() = trial->plan();
+    chosen.set_plan_text(trial->plan_text());
+    if (trial->has_measured()) *chosen.mutable_measured() = trial->measured();
+    *chosen.mutable_predicted() = trial->predicted();
+  }
+  auto run = ExportedRunOf(study);
+  if (!run.ok()) return Where("--study", run.status());
+  return run;
+}
+
+}  // namespace autocfg::cli

@@ -1,0 +1,116 @@
+// autocfg export: writes the plan that a search found as a file of a training framework.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "cli/input/files.h"
+#include "cli/input/service_options.h"
+#include "cli/input/training_options.h"
+#include "cli/study/export_source.h"
+#include "cli/terminal/console.h"
+#include "cli/verbs/verbs.h"
+#include "fmt/format.h"
+#include "search/export/export_target.h"
+
+namespace autocfg::cli {
+namespace {
+
+constexpr std::string_view kSlurmScript = "sbatch";
+
+struct ExportArgs {
+  ServiceOptions service;
+  std::string study, input, to, engine, output, tokens;
+};
+
+std::vector<std::string> TargetNames() {
+  std::vector<std::string> names;
+  for (const ExportTarget& target : ExportTargets()) names.emplace_back(target.name);
+  return names;
+}
+
+absl::StatusOr<const ExportTarget*> TargetNamed(std::string_view option, const std::string& name,
+                                                bool script_too) {
+  if (const ExportTarget* target = FindExportTarget(name)) return target;
+  std::vector<std::string> names = TargetNames();
+  if (script_too) names.emplace_back(kSlurmScript);
+  return absl::InvalidArgumentError(fmt::format("{}: unknown target '{}'; expected {}", option,
+                                                base::Printable(name), base::ChoiceText(names)));
+}
+
+absl::StatusOr<ExportedRun> RunOf(const ExportArgs& args) {
+  if (args.input.empty() == args.study.empty())
+    return absl::InvalidArgumentError("give --input FILE or --study ID: the plan to export, one of them");
+  if (!args.input.empty()) {
+    if (args.service.remote() || !args.service.database.empty()) {
+      return absl::InvalidArgumentError(fmt::format("{} is for a stored study; name one with --study",
+                                                    args.service.remote() ? "--coordinator" : "--db"));
+    }
+    return RunOfInput(args.input);
+  }
+  const auto reader = StudyReader::Open(args.service);
+  if (!reader.ok()) return reader.status();
+  return RunOfStudy(**reader, args.study);
+}
+
+absl::StatusOr<ExportedFile> FileOf(const ExportArgs& args) {
+  const bool script = args.to == kSlurmScript;
+  if (!script && !args.engine.empty())
+    return absl::InvalidArgumentError("--engine is for --to sbatch; leave it out");
+  if (script && args.engine.empty()) {
+    return absl::InvalidArgumentError(fmt::format("--to sbatch starts a framework; name it with --engine {}",
+                                                  base::ChoiceText(TargetNames())));
+  }
+  const auto target =
+      script ? TargetNamed("--engine", args.engine, false) : TargetNamed("--to", args.to, true);
+  if (!target.ok()) return target.status();
+  auto run = RunOf(args);
+  if (!run.ok()) return run.status();
+  if (!args.tokens.empty()) {
+    const auto tokens = ParseTokens("--tokens", args.tokens);
+    if (!tokens.ok()) return tokens.status();
+    run->tokens = *tokens;
+  }
+  return script ? ExportSlurmScript(*run, **target) : Export(*run, **target);
+}
+
+int RunExport(const ExportArgs& args) {
+  const auto file = FileOf(args);
+  if (!file.ok()) return Fail(file.status());
+  for (const std::string& translated : file->translated) Note("translated: " + translated);
+  if (args.output.empty()) {
+    if (!file->evidence.empty()) Note("the evidence stands in a file beside it if --output names one");
+    return Answer(file->text);
+  }
+  if (auto status = WriteFileAtomically(args.output, file->text); !status.ok())
+    return Fail(Where("--output", status));
+  if (!file->evidence.empty()) {
+    const std::string beside = args.output + ".evidence.txt";
+    if (auto status = WriteFileAtomically(beside, file->evidence); !status.ok())
+      return Fail(Where("--output", status));
+    Note(fmt::format("the evidence is in {}", beside));
+  }
+  return Answer(fmt::format("wrote {}\n", args.output));
+}
+
+}  // namespace
+
+void AddExport(CLI::App& app, Verb& chosen) {
+  CLI::App* verb =
+      app.add_subcommand("export", "write the plan that a search found as a file of a training framework");
+  const auto args = std::make_shared<ExportArgs>();
+  verb->add_option("--study", args->study, "the study's number, or a trial of it: 3/trials/7");
+  verb->add_option("--input", args->input, "a file that search --output wrote");
+  std::vector<std::string> names = TargetNames();
+  names.emplace_back(kSlurmScript);
+  verb->add_option("--to", args->to, base::ChoiceText(names))->required();
+  verb->add_option("--engine", args->engine, "with --to sbatch: the framework that the script starts");
+  verb->add_option("--tokens", args->tokens, "of the whole run (1T): the number of steps, and days");
+  verb->add_option("--output", args->output, "the file to write; standard output if not given");
+  AddServiceOptions(verb, args->service);
+  verb->callback([args, &chosen] { chosen = [args] { return RunExport(*args); }; });
+}
+
+}  // namespace autocfg::cli

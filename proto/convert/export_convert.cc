@@ -1,0 +1,73 @@
+#include "proto/convert/export_convert.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "proto/convert/spec_convert.h"
+
+namespace autocfg {
+namespace {
+
+// As a plan is ranked: its measurement, unless only one rank of it was measured.
+bool IsMeasured(const v1::Candidate& candidate) {
+  return candidate.has_measured() && !candidate.measured().slice();
+}
+
+double RankedStepSeconds(const v1::Candidate& candidate) {
+  return IsMeasured(candidate) ? candidate.measured().median_step_time_s()
+                               : candidate.predicted().step_time_s();
+}
+
+}  // namespace
+
+ExportEvidence EvidenceFor(const v1::Candidate& best, const v1::Candidate* runner_up) {
+  const v1::Prediction& predicted = best.predicted();
+  ExportEvidence evidence;
+  evidence.measured = IsMeasured(best);
+  evidence.step_time_s = RankedStepSeconds(best);
+  evidence.engine = "autocfg";
+  evidence.capacity_bytes = predicted.memory_bytes().capacity();
+  if (evidence.measured) {
+    const v1::Measurement& measured = best.measured();
+    evidence.low_s = measured.median_step_time_s() - measured.ci95_s();
+    evidence.high_s = measured.median_step_time_s() + measured.ci95_s();
+    evidence.device = measured.device_fingerprint();
+    evidence.build = measured.build_id();
+    evidence.memory_bytes = measured.planned_memory_bytes() + measured.device_overhead_bytes();
+  } else {
+    evidence.low_s = predicted.step_time_low_s();
+    evidence.high_s = predicted.step_time_high_s();
+    evidence.memory_bytes = predicted.memory_bytes().total();
+  }
+  if (runner_up != nullptr) {
+    evidence.runner_up = runner_up->plan_text();
+    evidence.runner_up_step_time_s = RankedStepSeconds(*runner_up);
+  }
+  return evidence;
+}
+
+absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Study& study) {
+  if (!study.has_best()) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} has no plan yet; wait for it, or export another study", study.name()));
+  }
+  ExportedRun run;
+  auto model = FromProto(study.spec().model());
+  if (!model.ok()) return model.status();
+  run.model = *std::move(model);
+  auto cluster = FromProto(study.spec().cluster());
+  if (!cluster.ok()) return cluster.status();
+  run.cluster = *std::move(cluster);
+  const auto workload = FromProto(study.spec().workload());
+  if (!workload.ok()) return workload.status();
+  run.workload = *workload;
+  auto plan = FromProto(study.best().plan());
+  if (!plan.ok()) return plan.status();
+  run.plan = *std::move(plan);
+  run.evidence = EvidenceFor(study.best(), nullptr);
+  if (!run.cluster.engine.name.empty()) run.evidence.engine = run.cluster.engine.name;
+  run.evidence.study = study.name();
+  return run;
+}
+
+}  // namespace autocfg

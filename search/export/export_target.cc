@@ -1,0 +1,51 @@
+#include "search/export/export_target.h"
+
+#include <array>
+#include <utility>
+
+#include "search/export/writers.h"
+#include "search/plan/legality.h"
+#include "search/plan/plan_options.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::array kTargets = {
+    ExportTarget{"megatron", "flags of Megatron-LM, an option a line", "megatron.args", kMegatronVersion,
+                 &WriteMegatron},
+    ExportTarget{"nemo", "YAML of NeMo 1.x", "nemo.yaml", kNemoVersion, &WriteNemo},
+    ExportTarget{"deepspeed", "JSON of DeepSpeed, without the model", "deepspeed.json", kDeepSpeedVersion,
+                 &WriteDeepSpeed},
+    ExportTarget{"torchtitan", "TOML of torchtitan, for sizes of Llama 3", "torchtitan.toml",
+                 kTorchtitanVersion, &WriteTorchtitan},
+    ExportTarget{"autocfg", "JSON that train --input and predict --input take", "best.json", "",
+                 &WriteOwnForm},
+};
+
+}  // namespace
+
+std::span<const ExportTarget> ExportTargets() { return kTargets; }
+
+const ExportTarget* FindExportTarget(std::string_view name) {
+  for (const ExportTarget& target : kTargets) {
+    if (target.name == name) return &target;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& target) {
+  ExportedRun canonical = run;
+  canonical.plan = Canonical(run.plan);
+  if (absl::Status status =
+          CheckLegal(canonical.model, canonical.workload, RankCount(canonical.plan), canonical.plan);
+      !status.ok())
+    return status;
+  auto file = target.write(canonical);
+  if (!file.ok()) return file;
+  // The launch line among the comments.
+  file->text = WithFileName(std::move(file->text), target.file_name);
+  file->evidence = WithFileName(std::move(file->evidence), target.file_name);
+  return file;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,40 @@
+// A run that is exported to a training framework: what trains, on what, by which plan, and the evidence for
+// the plan. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "search/plan/cluster_spec.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
+
+namespace autocfg {
+
+// What is known of the plan's step.
+struct ExportEvidence {
+  bool measured = false;            // by short runs; else predicted
+  double step_time_s = 0;           // 0: nothing is known, and the rest but `study` has no meaning
+  double low_s = 0;                 // the 95% interval of a measurement, the 90% interval of a prediction;
+  double high_s = 0;                // 0: unknown
+  std::string engine = {};          // whose step it is
+  std::string device = {};          // that was measured; empty: a described one
+  std::string build = {};           // of autocfg, that measured or predicted it
+  std::int64_t memory_bytes = 0;    // of the worst rank, everything included; 0: unknown
+  std::int64_t capacity_bytes = 0;  // of its device
+  std::string runner_up = {};       // the next best plan, in the text form; empty: none
+  double runner_up_step_time_s = 0;
+  std::string study = {};  // its name; empty: it was not kept
+};
+
+struct ExportedRun {
+  ModelSpec model;
+  ClusterSpec cluster;
+  Workload workload;
+  ParallelPlan plan;  // legal; its split is not auto
+  ExportEvidence evidence = {};
+  double tokens = 0;  // of the whole run; 0: not said
+};
+
+}  // namespace autocfg

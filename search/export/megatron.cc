@@ -1,0 +1,257 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "search/export/evidence_text.h"
+#include "search/export/flag_file.h"
+#include "search/export/refusals.h"
+#include "search/export/writers.h"
+#include "search/plan/model_stages.h"
+#include "search/plan/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::string_view kLlama3Scaling = "llama3";
+
+enum class Biases { kAll, kQkvOnly, kNone, kOther };
+
+Biases BiasesOf(const ModelSpec& model) {
+  if (model.attention_out_bias != model.mlp_bias) return Biases::kOther;
+  if (model.mlp_bias) return model.qkv_bias ? Biases::kAll : Biases::kOther;
+  return model.qkv_bias ? Biases::kQkvOnly : Biases::kNone;
+}
+
+// The tanh form comes with the kernel that adds the biases; without biases it is the erf form.
+bool HasActivation(const ModelSpec& model) {
+  switch (model.activation) {
+    case Activation::kGelu: return model.mlp_bias;
+    case Activation::kGeluErf: return !model.mlp_bias;
+    case Activation::kSwiGlu: return true;
+    case Activation::kRelu:
+    case Activation::kGeGlu: return false;
+  }
+  return false;
+}
+
+void CheckModel(const ModelSpec& model, Refusals& refuse) {
+  refuse.Unless(HasActivation(model),
+                fmt::format("activation={} {} biases (it has gelu with them, gelu_erf without, swiglu)",
+                            Name(model.activation), model.mlp_bias ? "with" : "without"));
+  refuse.Unless(model.position != Position::kAlibi, "position=alibi");
+  refuse.Unless(model.position != Position::kRope || model.rope_theta == std::floor(model.rope_theta),
+                fmt::format("rope_theta={} (it takes whole numbers)", model.rope_theta));
+  refuse.Unless(model.rope_scaling.empty() || model.rope_scaling == kLlama3Scaling,
+                fmt::format("rope_scaling={} (it has llama3)", model.rope_scaling));
+  refuse.Unless(BiasesOf(model) != Biases::kOther,
+                "biases of some linear layers (it has those of all, of q, k and v, or none)");
+  refuse.Unless(
+      model.qk_norm == QkNorm::kNone || (model.qk_norm == QkNorm::kHead && model.norm == Norm::kRmsNorm),
+      fmt::format("qk_norm={} with norm={} (it norms each head, in the way of the other norms)",
+                  Name(model.qk_norm), Name(model.norm)));
+  refuse.Unless(model.norm_placement == NormPlacement::kPre,
+                fmt::format("norm_placement={}", Name(model.norm_placement)));
+  refuse.Unless(!model.parallel_residual, "parallel_residual");
+  refuse.Unless(!model.embedding_norm, "embedding_norm");
+  refuse.Unless(model.embedding_scale == 1, "embedding_scale");
+  refuse.Unless(model.attention_scale == 0, "attention_scale");
+  refuse.Unless(model.residual_scale == 1, "residual_scale");
+  refuse.Unless(model.logit_scale == 1, "logit_scale");
+  refuse.Unless(model.attention_softcap == 0 && model.output_softcap == 0, "soft caps");
+  refuse.Unless(model.sliding_window == 0, "sliding_window");
+  refuse.Unless(model.no_rope_layer_interval == 0, "no_rope_layer_interval");
+}
+
+// Sharded gradients and parameters: Megatron FSDP.
+bool IsFsdp(const ParallelPlan& plan) { return plan.zero_stage >= 2; }
+
+void CheckPlan(const ExportedRun& run, Refusals& refuse) {
+  const ParallelPlan& plan = run.plan;
+  const std::string_view precision = Name(run.workload.precision);
+  refuse.Unless(precision == "fp32" || precision == "bf16" || precision == "fp16",
+                fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
+  if (plan.pp > 1) {
+    refuse.Unless(plan.schedule == Schedule::kOneFOneB || plan.schedule == Schedule::kInterleaved,
+                  fmt::format("schedule={} (it has 1f1b and interleaved)",
+                              plan.schedule == Schedule::kGPipe ? "gpipe" : "zb-h1"));
+  }
+  refuse.Unless(plan.tp_overlap == 1 || plan.sequence_parallel,
+                fmt::format("tp_overlap={} without sp=1", plan.tp_overlap));
+  refuse.Unless(!SplitsSequence(plan) || run.workload.seq_len % plan.tp == 0,
+                fmt::format("sp=1 of a sequence of {} tokens over {} ranks", run.workload.seq_len, plan.tp));
+  refuse.Unless(!plan.p2p_overlap || plan.virtual_stages > 1, "p2p_overlap=1 without interleaving");
+  refuse.Unless(plan.p2p_overlap || plan.virtual_stages == 1 || plan.pp > 2,
+                "p2p_overlap=0 of an interleaved pipeline of 2 ranks");
+  refuse.Unless(!plan.scatter_gather || SplitsSequence(plan), "scatter_gather=1 without sp=1");
+  refuse.Unless(!plan.param_overlap || plan.grad_overlap, "param_overlap=1 without grad_overlap=1");
+  if (IsFsdp(plan)) {
+    refuse.Unless(plan.grad_overlap && (plan.zero_stage < 3 || plan.param_overlap),
+                  fmt::format("zero={} without overlap (its FSDP overlaps what it shards)", plan.zero_stage));
+    refuse.Unless(StateShards(plan) == plan.dp, fmt::format("zero={} with dp_shard", plan.zero_stage));
+  }
+  refuse.Unless(plan.recompute != Recompute::kSelective || IsUnfused(plan),
+                "recompute=selective of fused attention");
+}
+
+// One letter a layer, a bar between stages, E before the first layer and L after the last.
+std::string PipelineLayout(const ExportedRun& run) {
+  std::string text;
+  const std::int64_t stages = StageCount(run.plan);
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    if (stage > 0) text += '|';
+    if (IsFirstStage(stage)) text += 'E';
+    if (const std::int64_t layers = StageLayerCount(run.model, run.plan, stage); layers > 0)
+      text += fmt::format("t*{}", layers);
+    if (IsLastStage(run.plan, stage)) text += 'L';
+  }
+  return text;
+}
+
+void WriteModel(const ExportedRun& run, FlagFile& file) {
+  const ModelSpec& model = run.model;
+  file.Section("model");
+  file.Option("--num-layers", model.layers);
+  file.Option("--hidden-size", model.hidden);
+  file.Option("--ffn-hidden-size", model.ffn_hidden);
+  file.Option("--num-attention-heads", model.heads);
+  if (model.kv_heads != model.heads) {
+    file.Flag("--group-query-attention");
+    file.Option("--num-query-groups", model.kv_heads);
+  }
+  file.Option("--kv-channels", model.head_dim);
+  file.Option("--seq-length", run.workload.seq_len);
+  file.Option("--max-position-embeddings", std::max(model.max_seq_len, run.workload.seq_len));
+  file.Flag("--swiglu", model.activation == Activation::kSwiGlu);
+  file.Option("--normalization", model.norm == Norm::kRmsNorm ? "RMSNorm" : "LayerNorm");
+  file.Option("--norm-epsilon", model.norm_eps);
+  switch (model.position) {
+    case Position::kLearned: file.Option("--position-embedding-type", "learned_absolute"); break;
+    case Position::kRope:
+      file.Option("--position-embedding-type", "rope");
+      file.Option("--rotary-base", static_cast<std::int64_t>(model.rope_theta));
+      file.Option("--rotary-percent", model.partial_rotary_factor);
+      file.Flag("--use-rope-scaling", !model.rope_scaling.empty());
+      break;
+    case Position::kAlibi:
+    case Position::kNone: file.Option("--position-embedding-type", "none"); break;
+  }
+  file.Flag("--disable-bias-linear", BiasesOf(model) != Biases::kAll);
+  file.Flag("--add-qkv-bias", BiasesOf(model) == Biases::kQkvOnly);
+  file.Flag("--qk-layernorm", model.qk_norm == QkNorm::kHead);
+  file.Flag("--untie-embeddings-and-output-weights", !model.tied_embeddings);
+  file.Option("--make-vocab-size-divisible-by", model.vocab_multiple);
+  file.Option("--init-method-std", model.init_std);
+  file.Option("--attention-dropout", 0.0);
+  file.Option("--hidden-dropout", 0.0);
+}
+
+void WriteParallelism(const ExportedRun& run, FlagFile& file, std::vector<std::string>& translated) {
+  const ParallelPlan& plan = run.plan;
+  file.Section(fmt::format("parallelism; the data axis is what is left of the ranks: {}", plan.dp));
+  file.Option("--tensor-model-parallel-size", plan.tp);
+  file.Option("--pipeline-model-parallel-size", plan.pp);
+  file.Flag("--sequence-parallel", SplitsSequence(plan));
+  if (plan.split == SplitMode::kExplicit && plan.pp > 1) {
+    const std::string layout = PipelineLayout(run);
+    file.Option("--pipeline-model-parallel-layout", layout);
+    translated.push_back(fmt::format("the split is --pipeline-model-parallel-layout {}", layout));
+  } else if (plan.virtual_stages > 1) {
+    file.Option("--num-layers-per-virtual-pipeline-stage", run.model.layers / StageCount(plan));
+  }
+  if (plan.virtual_stages > 1 && !plan.p2p_overlap) file.Flag("--no-overlap-p2p-communication");
+  if (plan.tp_overlap > 1) {
+    file.Flag("--tp-comm-overlap");
+    translated.push_back(
+        fmt::format("tp_overlap={} is --tp-comm-overlap, which chooses the chunks itself", plan.tp_overlap));
+  }
+  file.Section("batch");
+  file.Option("--micro-batch-size", plan.micro_batch);
+  file.Option("--global-batch-size", run.workload.global_batch);
+  file.Section("recomputation and attention");
+  if (plan.recompute == Recompute::kFull) {
+    file.Option("--recompute-granularity", "full");
+    if (plan.recompute_layers == 0) {
+      file.Option("--recompute-method", "uniform");
+      file.Option("--recompute-num-layers", 1);
+    } else {
+      file.Option("--recompute-method", "block");
+      file.Option("--recompute-num-layers", plan.recompute_layers);
+      translated.push_back(fmt::format(
+          "recompute=full:{0} is --recompute-method block --recompute-num-layers {0}, of each virtual stage",
+          plan.recompute_layers));
+    }
+  } else if (plan.recompute == Recompute::kSelective) {
+    file.Option("--recompute-granularity", "selective");
+  }
+  file.Option("--attention-backend", IsUnfused(plan) ? "unfused" : "flash");
+}
+
+void WriteTraining(const ExportedRun& run, FlagFile& file) {
+  const ParallelPlan& plan = run.plan;
+  const std::string_view precision = Name(run.workload.precision);
+  file.Section("precision and optimizer");
+  file.Flag("--bf16", precision == "bf16");
+  file.Flag("--fp16", precision == "fp16");
+  if (IsFsdp(plan)) {
+    file.Flag("--use-megatron-fsdp");
+    file.Option("--data-parallel-sharding-strategy",
+                plan.zero_stage == 2 ? "optim_grads" : "optim_grads_params");
+    file.Option("--ckpt-format", "fsdp_dtensor");
+  } else {
+    file.Flag("--use-distributed-optimizer", plan.zero_stage > 0);
+  }
+  if (ShardsStates(plan) && StateShards(plan) < plan.dp)
+    file.Option("--num-distributed-optimizer-instances", plan.dp / StateShards(plan));
+  file.Flag("--overlap-grad-reduce", plan.grad_overlap);
+  file.Flag("--overlap-param-gather", plan.param_overlap);
+  file.Option("--optimizer", "adam");
+  file.Option("--adam-beta1", 0.9);
+  file.Option("--adam-beta2", 0.95);
+  file.Option("--adam-eps", "1e-8");
+  file.Option("--weight-decay", 0.1);
+  file.Option("--clip-grad", 1.0);
+  file.Section("set these as your training needs them");
+  file.Option("--lr", "3e-4");
+  file.Option("--min-lr", "3e-5");
+  file.Option("--lr-decay-style", "cosine");
+  file.Option("--train-iters", run.tokens > 0 ? StepsOf(run) : 1000);
+  file.Option("--log-interval", 1);
+  file.Flag("--log-throughput");
+  file.Section("data: replace by your tokenizer and --data-path");
+  file.Flag("--mock-data");
+  file.Option("--tokenizer-type", "NullTokenizer");
+  // The tokenizer adds one id, for the end of a document.
+  file.Option("--vocab-size", run.model.vocab - 1);
+}
+
+}  // namespace
+
+absl::StatusOr<ExportedFile> WriteMegatron(const ExportedRun& run) {
+  Refusals refuse;
+  CheckModel(run.model, refuse);
+  CheckPlan(run, refuse);
+  if (absl::Status status = refuse.For("megatron"); !status.ok()) return status;
+  FlagFile body;
+  ExportedFile exported;
+  WriteModel(run, body);
+  WriteParallelism(run, body, exported.translated);
+  WriteTraining(run, body);
+
+  FlagFile file;
+  file.Comment(fmt::format("Megatron-LM ({}), pretrain_gpt.py", kMegatronVersion));
+  for (const std::string& line : EvidenceLines(run)) file.Comment(line);
+  for (const std::string& line : exported.translated) file.Comment("translated: " + line);
+  // Collectives and computes must be issued in one order; before Blackwell, one queue gives it.
+  if (run.plan.tp > 1 && !IsFsdp(run.plan)) file.Environment("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  exported.launch = {
+      .program = "pretrain_gpt.py", .arguments = "$(grep -v '^#' {file})", .environment = file.environment()};
+  file.Comment("start: " + TorchrunLine(exported.launch, LayoutOf(run)));
+  exported.text = file.text() + body.text();
+  return exported;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,35 @@
+// What a framework cannot express of a run. Plain values.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace autocfg {
+
+class Refusals {
+ public:
+  // `what` names the field with its value, and what to do: "schedule=zb-h1: it has 1f1b and interleaved".
+  void Unless(bool expressible, std::string what) {
+    if (!expressible) all_.push_back(std::move(what));
+  }
+  bool empty() const { return all_.empty(); }
+
+  // Returns Unimplemented with all of them in one line; OK without any.
+  absl::Status For(std::string_view target) const {
+    if (all_.empty()) return absl::OkStatus();
+    return absl::UnimplementedError(fmt::format(
+        "{} cannot express {}; export another plan, or to another target", target, fmt::join(all_, "; ")));
+  }
+
+ private:
+  std::vector<std::string> all_;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,94 @@
+// `autocfg export` as a user runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/cli/program.h"
+
+namespace autocfg::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class ExportVerb : public testing::Test {
+ protected:
+  ExportVerb() : best_(home_ / "best.json") {
+    const Finished search =
+        RunAutocfg(home_, {"search", "--model", "llama3-8b", "--cluster", "h100-sxm:2x8", "--global-batch",
+                           "64", "--seq-len", "4096", "--space", "zero=0,1", "--space", "schedule=1f1b",
+                           "--space", "p2p_overlap=0", "--predict-only", "--output", best_, "--save"});
+    EXPECT_EQ(search.exit_code, 0) << search.err;
+  }
+  Finished Export(std::vector<std::string> words) const {
+    words.insert(words.begin(), "export");
+    return RunAutocfg(home_, words);
+  }
+  const ScratchDirectory home_;
+  const std::string best_;
+};
+
+TEST_F(ExportVerb, FilesOfASearchAndOfItsStudyAreAlike) {
+  const Finished file = Export({"--input", best_, "--to", "megatron"});
+  ASSERT_EQ(file.exit_code, 0) << file.err;
+  EXPECT_THAT(file.out, AllOf(HasSubstr("# step time: "), HasSubstr(", predicted (90% interval "),
+                              HasSubstr("\n--num-layers 32\n"), HasSubstr("# next best plan: ")));
+  const Finished study = Export({"--study", "1", "--to", "megatron"});
+  ASSERT_EQ(study.exit_code, 0) << study.err;
+  const auto options = [](const std::string& text) { return text.substr(text.find("\n# model\n")); };
+  EXPECT_EQ(options(study.out), options(file.out));
+  EXPECT_THAT(study.out, HasSubstr("# study: studies/1\n"));
+}
+
+TEST_F(ExportVerb, OwnFormIsReadAgain) {
+  ASSERT_EQ(Export({"--input", best_, "--to", "autocfg", "--output", home_ / "again.json"}).exit_code, 0);
+  const Finished before = RunAutocfg(home_, {"predict", "--input", best_, "--json"});
+  const Finished after = RunAutocfg(home_, {"predict", "--input", home_ / "again.json", "--json"});
+  ASSERT_EQ(after.exit_code, 0) << after.err;
+  EXPECT_EQ(after.out, before.out);
+}
+
+TEST_F(ExportVerb, ASlurmScriptIsAShellScript) {
+  const std::string script = home_ / "run.sbatch";
+  const Finished done = Export(
+      {"--input", best_, "--to", "sbatch", "--engine", "megatron", "--tokens", "1T", "--output", script});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("wrote " + script));
+  EXPECT_EQ(std::system(("bash -n " + script).c_str()), 0);
+}
+
+TEST_F(ExportVerb, BadInputIsNamed) {
+  struct Case {
+    std::vector<std::string> words;
+    std::string said;
+  };
+  const std::vector<Case> cases = {
+      {{"--to", "megatron"}, "give --input FILE or --study ID"},
+      {{"--to", "megatron", "--input", best_, "--study", "1"}, "give --input FILE or --study ID"},
+      {{"--to", "megatorn", "--input", best_}, "--to: unknown target 'megatorn'; expected megatron, nemo, "},
+      {{"--to", "sbatch", "--input", best_}, "name it with --engine"},
+      {{"--to", "megatron", "--engine", "nemo", "--input", best_}, "--engine is for --to sbatch"},
+      {{"--to", "sbatch", "--engine", "x", "--input", best_}, "--engine: unknown target 'x'"},
+      {{"--to", "megatron", "--input", home_ / "none.json"}, "none.json"},
+      {{"--to", "megatron", "--study", "7"}, "7"},
+      {{"--to", "megatron", "--input", best_, "--tokens", "many"}, "--tokens"},
+      {{"--to", "megatron", "--input", best_, "--output", "/nowhere/x"}, "--output"}};
+  for (const Case& bad : cases) {
+    const Finished done = Export(bad.words);
+    EXPECT_EQ(done.exit_code, 2) << done.err;
+    EXPECT_THAT(done.err, HasSubstr(bad.said));
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+  }
+}
+
+TEST_F(ExportVerb, ARefusalNamesThePlansOption) {
+  const Finished done = Export({"--input", best_, "--to", "torchtitan"});
+  EXPECT_EQ(done.exit_code, 2);
+  EXPECT_THAT(done.err, HasSubstr("torchtitan cannot express "));
+}
+
+}  // namespace
+}  // namespace autocfg::cli
