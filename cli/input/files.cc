@@ -198,6 +198,10 @@ absl::Status CheckReadable(const std::string& path) {
 
 absl::Status CheckWritable(const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("an empty file name; name a file to write");
+  if (path == "-") {
+    return absl::InvalidArgumentError(
+        "- is no file; give /dev/stdout for standard output, or ./- for a file of that name");
+  }
   const WriteTarget target = Resolve(path);
   std::error_code ignored;
   if (std::filesystem::is_directory(target.path, ignored)) {

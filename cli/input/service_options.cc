@@ -68,6 +68,13 @@ absl::Status CheckServiceOptions(const ServiceOptions& options) {
     return absl::InvalidArgumentError(
         "--insecure is for a --coordinator on another machine; give that, or leave it out");
   }
+  // Its directory is made for the default database alone: a mistyped name must not begin a new one.
+  const std::filesystem::path parent = std::filesystem::path(options.database).parent_path();
+  std::error_code ignored;
+  if (!parent.empty() && !std::filesystem::is_directory(parent, ignored)) {
+    return absl::InvalidArgumentError(fmt::format("--db: {}: {} is not a directory; make it, or name another",
+                                                  options.database, parent.string()));
+  }
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@
 #include "cli/report/trace_file.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/train/first_step_wait.h"
 #include "cli/train/step_log.h"
 #include "cli/train/train_report.h"
 #include "cli/train/train_run.h"
@@ -108,6 +109,13 @@ int ExitOf(const worker::JobResult& result) {
         fmt::format("; {} bytes over, largest region: {}", result.error.over_bytes(), result.error.region());
   }
   return Fail(kExitNegative, message);
+}
+
+// What runs, for a user who waits for its first step.
+std::string FirstStepText(const TrainRun& run) {
+  return fmt::format("{} on {} rank{}, {} sequences of {} tokens a step", PlanText(run.what.plan),
+                     run.slice ? 1 : RankCount(run.what.plan), RankCount(run.what.plan) == 1 ? "" : "s",
+                     run.what.workload.global_batch, run.what.workload.seq_len);
 }
 
 // Writes the trace of the ranks that --trace-ranks names, or that are shown by default.
@@ -253,7 +261,9 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   const auto say_notes = [&run] {
     for (const auto& note : std::exchange(run.notes, {})) Note(note);
   };
+  FirstStepWait wait(Computes(run.device) && !args.json, FirstStepText(run));
   hooks.progress = [&](int rank, const v1::Progress& progress) {
+    if (progress.step() > 0) wait.End();
     say_notes();
     for (const auto& note : progress.notes()) Note(note);
     display.Step(rank, progress);
@@ -261,6 +271,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   worker::ProcessLauncher launcher(trainer);
   const worker::JobResult result =
       launcher.Run(worker::MakeJobRequest(*job, cores, UuidsOf(run.machine)), hooks);
+  wait.End();
   display.End();
   const absl::Status logged = log != nullptr ? log->Finish() : absl::OkStatus();
   ShowRankLogs(result);

@@ -227,6 +227,11 @@ std::vector<Case> Cases() {
        Search({"--output", "/nonexistent/dir/best.json"}),
        2,
        {"--output", "/nonexistent/dir"}},
+      {"OutputIsNoFile", Search({"--output", "-"}), 2, {"--output: - is no file", "/dev/stdout"}},
+      {"DbInNoDirectory",
+       Search({"--db", "/nonexistent/x.db"}),
+       2,
+       {"--db: /nonexistent/x.db: /nonexistent is not a directory"}},
       {"OutputIsDirectory", Search({"--output", "/tmp"}), 2, {"--output", "directory"}},
       {"NoPlan", {"train", "--model", "gpt2-tiny", "--steps", "2"}, 2, {"--plan is missing"}},
       {"NoSteps", {"train", "--model", "gpt2-tiny", "--plan", "tp=1"}, 2, {"--steps is missing"}},
@@ -348,7 +353,7 @@ std::vector<Case> Cases() {
                              "--time-budget", "--device", "--db", "--output"})
     cases.push_back({option, Search({option, ""}), 2, {std::string(option) + ": it is empty"}});
   cases.push_back({"TrialsOfNothing", {"trials", "--study", ""}, 2, {"--study: it is empty"}});
-  for (const char* verb : {"import", "export", "report"}) {
+  for (const char* verb : {"import", "report"}) {
     cases.push_back(
         {verb, {verb, "--anything"}, 2, {std::string("autocfg ") + verb + " is not supported yet"}});
   }
