@@ -19,6 +19,7 @@
 #include "cli/input/files.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
+#include "cli/question/exportable.h"
 #include "cli/question/question_list.h"
 #include "cli/question/search_request.h"
 #include "cli/report/questions_report.h"
@@ -87,6 +88,11 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
     how = fmt::format(" --device {}", Name(*request.asked_device));
   if (!args.output.empty() && ReplaceablePath(args.output).ok() && question.cluster.local)
     return fmt::format("{} train --input {} --steps 10{}", args.program, ShellWord(args.output), how);
+  if (!args.output.empty() && IsDescribed(question)) {
+    if (const std::string framework = FrameworkFor(answer, question); !framework.empty()) {
+      return fmt::format("{} export --input {} --to {}", args.program, ShellWord(args.output), framework);
+    }
+  }
   const std::string plan = WithShortSplit(answer.best().plan_text());
   const std::string workload = fmt::format("--model {} --global-batch {} --seq-len {} --precision {}",
                                            ShellWord(args.model), question.workload.global_batch,
@@ -107,7 +113,9 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
 }
 
 int Present(const SearchArgs& args, const v1::Recommendation& answer, const SearchRequest& request) {
-  const SearchQuestion& question = request.question;
+  SearchQuestion question = request.question;
+  const std::string why = NotExportable(answer, question);
+  if (!why.empty()) question.notes.push_back(why);
   auto json = SearchJson(answer, question);
   if (!json.ok()) return Fail(kExitNegative, Text(json.status()));
   const auto training = TrainingOf(request.training, answer, question);
@@ -125,6 +133,7 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
                                      : SearchReport(answer, question, NextCommand(args, answer, request),
                                                     TrainingText(training), args.pareto);
   if (const int code = Answer(text); code != kExitDone) return code;
+  if (!why.empty()) Note(why + " (docs/export.md says how to narrow --space)");
   if (!found) return Fail(kExitNegative, fmt::format("nothing fits: {}", answer.nothing_fits()));
   return kExitDone;
 }

@@ -43,6 +43,24 @@ TEST_F(ExportVerb, FilesOfASearchAndOfItsStudyAreAlike) {
   EXPECT_THAT(study.out, HasSubstr("# study: studies/1\n"));
 }
 
+TEST_F(ExportVerb, ASearchProposesItAndSaysWhatAFrameworkCannotExpress) {
+  const std::vector<std::string> question = {
+      "search",   "--model",   "llama3-8b", "--cluster",      "h100-sxm:2x8", "--global-batch",
+      "64",       "--seq-len", "4096",      "--predict-only", "--output",     home_ / "next.json",
+      "--engine", "megatron",  "--space"};
+  const auto asked = [&](const std::string& space, const std::string& another) {
+    std::vector<std::string> words = question;
+    words.insert(words.end(), {space, "--space", another});
+    return RunAutocfg(home_, words);
+  };
+  const Finished good = asked("pp=1", "mbs=1");
+  ASSERT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_THAT(good.out, HasSubstr("export --input " + (home_ / "next.json") + " --to megatron"));
+  const Finished bad = asked("pp=2", "schedule=zb-h1");
+  ASSERT_EQ(bad.exit_code, 0) << bad.err;
+  EXPECT_THAT(bad.err, HasSubstr("note: megatron cannot express schedule=zb-h1"));
+}
+
 TEST_F(ExportVerb, OwnFormIsReadAgain) {
   ASSERT_EQ(Export({"--input", best_, "--to", "autocfg", "--output", home_ / "again.json"}).exit_code, 0);
   const Finished before = RunAutocfg(home_, {"predict", "--input", best_, "--json"});
