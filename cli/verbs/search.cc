@@ -26,6 +26,7 @@
 #include "cli/report/results_json.h"
 #include "cli/report/training_report.h"
 #include "cli/study/embedded_service.h"
+#include "cli/study/kept_op_times.h"
 #include "cli/study/progress.h"
 #include "cli/study/rejected_file.h"
 #include "cli/study/study_watcher.h"
@@ -319,10 +320,34 @@ class Notes {
   std::set<std::string> said_;
 };
 
+// Answers a prediction of this machine from the op times that earlier searches have kept: without a study,
+// and without the database's lock. Returns nothing if some must be measured, or a study is asked for.
+std::optional<Ended> PredictFromKept(const SearchArgs& args, SearchRequest& request, Notes& notes) {
+  SearchQuestion& question = request.question;
+  const bool may = question.predict_only && question.cluster.local && !args.save && args.rejected.empty();
+  if (!may) return std::nullopt;
+  const Interrupt interrupt;
+  auto answer = PredictFromKeptOpTimes(args.service.database, request.machine, request.spec,
+                                       [&](const PlanningProgress&) { return !interrupt.requested(); });
+  if (interrupt.requested()) {
+    Ended ended{{}, kExitInterrupted};
+    ended.stopped = "interrupted; nothing is kept; repeat the command, or narrow it with --space";
+    return ended;
+  }
+  if (!answer.ok()) return Ended{{}, Fail(answer.status())};
+  if (!answer->has_value()) return std::nullopt;
+  question.kept = false;
+  for (std::string& note : LoadNotes(request, RanksAtOnce(request)))
+    question.notes.push_back(std::move(note));
+  notes.Say(question.notes);
+  return Ended{**std::move(answer)};
+}
+
 // Runs the search with a coordinator and a worker inside this process.
 Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   const auto database = server::DatabasePath(args.service.database);
   if (!database.ok()) return {{}, Fail(database.status())};
+  if (auto known = PredictFromKept(args, request, notes)) return *std::move(known);
   // A prediction by figures needs nothing of the database, and others may be asked at the same time.
   request.question.kept = args.save || !request.question.predict_only || !IsDescribed(request.question);
   const SearchQuestion& question = request.question;
@@ -539,7 +564,9 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->add_flag("--predict-only", args->predict_only,
                  "measure nothing; find the fastest plan by prediction, for any cluster");
-  verb->add_flag("--save", args->save, "keep the study of --predict-only in the database");
+  verb->add_flag("--save", args->save,
+                 "keep the study of --predict-only in the database; of local, one is kept anyway if op times "
+                 "had to be measured");
   AddTrainingOptions(verb, args->training);
   AddServiceOptions(verb, args->service);
   verb->callback([args, &chosen] { chosen = [args] { return RunSearch(*args); }; });
