@@ -176,9 +176,11 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
   return notes;
 }
 
-// Shows the study's progress until it ends or is paused. Returns false if interrupted.
-bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, const std::string& target) {
-  ProgressDisplay display(stderr);
+// Shows the study's progress until it ends or is paused: `live`, on a terminal, as a block that is drawn
+// anew; else as lines. Returns false if interrupted.
+bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, const std::string& target,
+            bool live) {
+  ProgressDisplay display(stderr, live);
   const auto began = std::chrono::steady_clock::now();
   WatchNotes notes(target);
   std::chrono::duration<double> next_line = kLineEvery;  // elapsed
@@ -187,7 +189,7 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, 
     const v1::Study latest = watcher.Latest();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     if (display.active()) {
-      display.Draw(ProgressLines(latest, elapsed.count(), budget_s, display.Width()));
+      display.Draw(ProgressLines(latest, watcher.Running(), elapsed.count(), budget_s, display.Style()));
     } else {
       notes.Say(watcher);
       if (elapsed >= next_line) {
@@ -371,7 +373,7 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
     if (auto status = service->StartWorker(slots, request.machine); !status.ok()) return {{}, Fail(status)};
   }
   StudyWatcher watcher(service->address(), study->name());
-  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
+  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address(), !args.json)) {
     watcher.Stop();
     Ended ended = Stopped(
         client, study->name(), "interrupted", kExitInterrupted,
@@ -403,7 +405,7 @@ void Forget(StudyClient& client, const std::string& study) {
 Ended FollowThere(const SearchArgs& args, const SearchRequest& request, StudyClient& client,
                   const std::string& study, const Interrupt& interrupt) {
   StudyWatcher watcher(args.service.coordinator, study, kRemotePatienceSeconds);
-  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator)) {
+  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator, !args.json)) {
     watcher.Stop();
     const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study));
     return Stopped(
