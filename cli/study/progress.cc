@@ -17,7 +17,7 @@ namespace autocfg::cli {
 namespace {
 
 constexpr int kMostColumns = 80;
-constexpr int kWidestBar = 50;
+constexpr int kNarrowestBar = 10, kWidestBar = 50;  // columns
 constexpr double kPercent = 100;
 
 // Returns the columns of a text without control characters, of one column a character.
@@ -47,9 +47,12 @@ double ShareDone(const v1::Study& study, double elapsed_s, double budget_s) {
   return whole_s > 0 ? std::min(1.0, elapsed_s / whole_s) : -1;
 }
 
-std::string BarLine(double share, const BarStyle& style) {
-  const int width = std::clamp(style.columns - 10, 1, kWidestBar);
-  return fmt::format("  [{}] {:3.0f}%", Bar(share, 1, width, style), std::floor(kPercent * share));
+// Returns the bar with `time` behind it, which takes the columns that it needs first; without a known share,
+// the time alone.
+std::string BarLine(double share, const std::string& time, const BarStyle& style) {
+  if (share < 0) return "  " + time;
+  const int width = std::clamp(style.columns - 12 - static_cast<int>(time.size()), kNarrowestBar, kWidestBar);
+  return fmt::format("  [{}] {:3.0f}%  {}", Bar(share, 1, width, style), std::floor(kPercent * share), time);
 }
 
 // Returns the workers of the trial's last attempt, without "workers/".
@@ -115,10 +118,9 @@ std::vector<std::string> ProgressLines(const v1::Study& study, const std::vector
   std::vector<std::string> lines;
   const std::string round =
       study.round() > 0 ? fmt::format(", round {}", base::CountText(study.round())) : "";
-  lines.push_back(fmt::format("study {}: {}{}  {}", LastPart(study.name()), PhaseText(study), round,
-                              TimeText(study, elapsed_s, budget_s)));
-  if (const double share = ShareDone(study, elapsed_s, budget_s); share >= 0)
-    lines.push_back(BarLine(share, style));
+  lines.push_back(fmt::format("study {}: {}{}", LastPart(study.name()), PhaseText(study), round));
+  lines.push_back(
+      BarLine(ShareDone(study, elapsed_s, budget_s), TimeText(study, elapsed_s, budget_s), style));
   lines.push_back(fmt::format("  enumerated {}, fit {}, measured {}", base::CountText(counts.enumerated()),
                               base::CountText(counts.predicted()), base::CountText(counts.measured())));
   lines.push_back(fmt::format("  rejected: {}", RejectedText(counts)));

@@ -132,8 +132,8 @@ TEST(Progress, BlockOfEightyColumns) {
       RunningTrial("tp=2,dp=4,mbs=8", {"workers/node-1"}),
       RunningTrial("tp=4,dp=4,mbs=2", {"workers/node-2", "workers/node-3"})};
   EXPECT_EQ(Joined(ProgressLines(study, running, 10, 0, Plain(80))),
-            R"(study 4: measuring, round 3  10 s, about 30 s left (predicted)
-  [#############                                     ]  25%
+            R"(study 4: measuring, round 3
+  [#########                          ]  25%  10 s, about 30 s left (predicted)
   enumerated 96, fit 60, measured 5
   rejected: layers_not_divisible 24, heads_not_divisible 12
   best so far: 250 ms +- 0 s (measured)  tp=2,pp=1,dp=4,mbs=8
@@ -145,8 +145,8 @@ TEST(Progress, BlockOfEightyColumns) {
   study.set_calibration_ops_passed(100);
   study.clear_round();
   const auto lines = ProgressLines(study, {}, 10, 0, Plain(40));
-  EXPECT_EQ(lines[0], "study 4: calibrating, 100 of 400 ops ...");
-  EXPECT_EQ(lines[1], "  [########                      ]  25%");
+  EXPECT_EQ(lines[0], "study 4: calibrating, 100 of 400 ops");
+  EXPECT_EQ(lines[1], "  [###       ]  25%  10 s, about 30 s...");
   EXPECT_EQ(ProgressLines(study, std::vector<v1::Trial>(9, running[0]), 1, 0, Plain(80)).back(),
             "  and 3 more trials");
   study.set_phase("measuring");
