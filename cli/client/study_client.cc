@@ -52,6 +52,15 @@ absl::StatusOr<v1::Study> StudyClient::CancelStudy(const std::string& name) {
   return CallByName<v1::CancelStudyRequest>(&StudyStub::CancelStudy, name);
 }
 
+absl::Status StudyClient::DeleteStudy(const std::string& name) {
+  v1::DeleteStudyRequest request;
+  request.set_name(name);
+  request.set_request_id(base::RandomId());
+  return Ask<v1::DeleteStudyResponse>(connection_, *stub_, &StudyStub::DeleteStudy, request,
+                                      kStudyDeadlineSeconds)
+      .status();
+}
+
 void StudyClient::Pause(double seconds, const std::function<bool()>& stop) {
   PauseBeforeRetry(*connection_.channel, seconds, stop);
 }

@@ -25,6 +25,7 @@ class StudyClient {
   absl::StatusOr<v1::Study> PauseStudy(const std::string& name);
   absl::StatusOr<v1::Study> CancelStudy(const std::string& name);
   absl::StatusOr<v1::Study> GetStudy(const std::string& name);
+  absl::Status DeleteStudy(const std::string& name);
   absl::StatusOr<v1::Recommendation> GetRecommendation(const std::string& study);
   // Returns all studies, newest first as the server lists them.
   absl::StatusOr<std::vector<v1::Study>> ListStudies();

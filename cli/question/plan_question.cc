@@ -5,9 +5,12 @@
 #include <utility>
 
 #include "base/text.h"
+#include "cli/client/worker_pool.h"
+#include "cli/input/devices.h"
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"
 #include "cli/question/memory_advice.h"
+#include "cli/question/this_machine.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "search/plan/plan_text.h"
@@ -20,7 +23,8 @@ namespace autocfg::cli {
 void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
   verb->add_option("--model", args.model, "a preset, such as gpt3-175b, or a model's JSON file");
   verb->add_option("--cluster", args.cluster,
-                   "a preset with its size, such as a100-80gb-sxm:64x8 (64 nodes of 8), or a file");
+                   "a preset with its size, such as a100-80gb-sxm:64x8 (64 nodes of 8), a file, or local: "
+                   "this machine, by the op times that searches have kept in the database");
   verb->add_option("--global-batch", args.global_batch, "sequences per step");
   verb->add_option("--plan", args.plan, "such as tp=8,pp=8,dp=8,mbs=1,recompute=full");
   verb->footer("Options of a plan:\n" + PlanOptionsHelp());
@@ -51,9 +55,33 @@ std::string FirstGiven(const PlanQuestionArgs& args) {
 
 namespace {
 
+// Sets the cluster to this machine. Appends why it uses no GPU that it has. Returns its device.
+absl::StatusOr<RunDevice> LoadThisMachine(const PlanQuestionArgs& args, QuestionParts& parts,
+                                          std::vector<std::string>& notes) {
+  auto device = ChooseDevice(std::nullopt, args.precision);
+  if (!device.ok()) return device.status();
+  auto cluster = LoadCluster(args.cluster, device->machine);
+  if (!cluster.ok()) return cluster.status();
+  const auto precision =
+      UsesGpus(device->engine) ? LoadGpuPrecision(args.precision) : LoadPrecision(args.precision);
+  if (!precision.ok()) return precision.status();
+  if (!args.engine.empty() && args.engine != kOwnEngine) {
+    return absl::InvalidArgumentError(
+        fmt::format("--engine: the op times of this machine are those of {}; leave --engine out, or give a "
+                    "described --cluster",
+                    kOwnEngine));
+  }
+  parts.cluster = *std::move(cluster);
+  parts.precision = Name(*precision);
+  parts.measured = true;
+  notes.insert(notes.end(), device->notes.begin(), device->notes.end());
+  return device;
+}
+
 // Returns the parts that the options name, beside those of `known`. Appends what is to be said of the model.
+// Sets `machine` if the cluster is this one.
 absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPlan* known,
-                                      std::vector<std::string>& notes) {
+                                      std::vector<std::string>& notes, std::optional<RunDevice>& machine) {
   struct Required {
     const char* name;
     const std::string* value;
@@ -62,7 +90,7 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
   for (const auto& [name, value, instead] :
        {Required{"--model", &args.model, "give a preset, such as gpt3-175b, or a file"},
         Required{"--cluster", &args.cluster,
-                 "give a preset with its size, such as a100-80gb-sxm:64x8, or a file"},
+                 "give a preset with its size, such as a100-80gb-sxm:64x8, a file, or local"},
         Required{"--global-batch", &args.global_batch, "give the sequences per step"},
         Required{"--plan", &args.plan, "give one such as tp=8,pp=8,dp=8,mbs=1"}}) {
     if (known == nullptr && value->empty())
@@ -78,8 +106,9 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
     if (known->cluster) parts.cluster = *known->cluster;
     if (!known->cluster && args.cluster.empty()) {
       return absl::InvalidArgumentError(
-          "--cluster is missing: the search was of this machine, whose op times are not in its answer; name "
-          "a described cluster, or see what was measured with autocfg explain");
+          "--cluster is missing: the search was of this machine, whose op times are not in its answer; give "
+          "--cluster local for those that the database keeps, name a described cluster, or see what was "
+          "measured with autocfg explain");
     }
   }
   if (!args.global_batch.empty()) {
@@ -95,7 +124,11 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
     if (!model.ok()) return model.status();
     parts.model = *std::move(model);
   }
-  if (!args.cluster.empty()) {
+  if (!args.cluster.empty() && IsOfThisMachine(args)) {
+    auto device = LoadThisMachine(args, parts, notes);
+    if (!device.ok()) return device.status();
+    machine = *std::move(device);
+  } else if (!args.cluster.empty()) {
     auto cluster = LoadDescribedCluster(args.cluster);
     if (!cluster.ok()) return cluster.status();
     parts.cluster = *std::move(cluster);
@@ -111,20 +144,25 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
     parts.memory_margin = *share;
   }
   parts.engine = args.engine;
-  if (!args.precision.empty()) parts.precision = args.precision;
+  if (!args.precision.empty() && !machine) parts.precision = args.precision;
   return parts;
 }
 
 }  // namespace
 
+bool IsOfThisMachine(const PlanQuestionArgs& args) { return IsLocalName(args.cluster); }
+
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, const BestPlan* known) {
   std::vector<std::string> notes;
-  auto parts = PartsOf(args, known, notes);
+  std::optional<RunDevice> machine;
+  auto parts = PartsOf(args, known, notes, machine);
   if (!parts.ok()) return parts.status();
   auto question = MakePredictionQuestion(*std::move(parts));
   if (!question.ok()) return OfOption(question.status(), args.cluster);
   auto predictor =
-      Predictor::Create(question->model, question->workload, question->cluster, question->memory_margin);
+      machine ? PredictorOfThisMachine(*question, *machine, {args.model, args.cluster, args.database}, notes)
+              : Predictor::Create(question->model, question->workload, question->cluster,
+                                  question->memory_margin);
   if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
   for (std::string& note : question->notes) notes.push_back(std::move(note));
   AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, notes);

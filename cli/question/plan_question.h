@@ -1,5 +1,5 @@
-// The question that `predict` and `explain` answer: a model, a described cluster, a workload and a plan, and
-// the predictor for it. Not thread-safe.
+// The question that `predict` and `explain` answer: a model, a cluster, a workload and a plan, and the
+// predictor for it: by the figures of a described cluster, or by the op times that are kept of this machine. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -15,6 +15,7 @@ namespace autocfg::cli {
 
 struct PlanQuestionArgs {
   std::string model, cluster, global_batch, seq_len, precision, plan, memory_margin, engine;
+  std::string database;  // --db, or empty; its op times predict the cluster `local`
 };
 
 // Adds --model, --cluster, --global-batch, --plan, --seq-len, --precision, --engine and --memory-margin.
@@ -29,6 +30,9 @@ struct PlanQuestion {
   Predictor predictor;
   std::vector<std::string> notes;  // about choices made for options not given
 };
+
+// Returns true if --cluster is this machine.
+bool IsOfThisMachine(const PlanQuestionArgs& args);
 
 // `known`: a question that was asked before; options take the place of its parts. Errors name the option.
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, const BestPlan* known = nullptr);

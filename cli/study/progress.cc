@@ -1,6 +1,7 @@
 #include "cli/study/progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/text.h"
@@ -15,10 +16,55 @@
 namespace autocfg::cli {
 namespace {
 
-std::string Cut(std::string line, int width) {
-  if (static_cast<int>(line.size()) <= width) return line;
-  line.resize(static_cast<std::size_t>(std::max(width - 3, 0)));
-  return line + "...";
+constexpr int kMostColumns = 80;
+constexpr int kNarrowestBar = 10, kWidestBar = 50;  // columns
+constexpr double kPercent = 100;
+
+// Returns the columns of a text without control characters, of one column a character.
+std::size_t ColumnCount(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string CutColumns(std::string line, int width) {
+  const auto most = static_cast<std::size_t>(std::max(width, 0));
+  if (ColumnCount(line) <= most) return line;
+  const std::size_t left = most < 3 ? 0 : most - 3;
+  std::size_t columns = 0, end = 0;
+  while (end < line.size() && (columns < left || (line[end] & 0xC0) == 0x80)) {
+    if ((line[end] & 0xC0) != 0x80) ++columns;
+    ++end;
+  }
+  return line.substr(0, end) + std::string(most - left, '.');
+}
+
+// Returns how much of the phase is done, from 0 to 1; a negative number if unknown.
+double ShareDone(const v1::Study& study, double elapsed_s, double budget_s) {
+  if (study.calibration_ops() > 0 && study.phase() == "calibrating") {
+    return static_cast<double>(study.calibration_ops_passed()) / static_cast<double>(study.calibration_ops());
+  }
+  const double whole_s = study.eta_s() > 0 ? elapsed_s + study.eta_s() : budget_s;
+  return whole_s > 0 ? std::min(1.0, elapsed_s / whole_s) : -1;
+}
+
+// Returns the bar with `time` behind it, which takes the columns that it needs first; without a known share,
+// the time alone.
+std::string BarLine(double share, const std::string& time, const BarStyle& style) {
+  if (share < 0) return "  " + time;
+  const int width = std::clamp(style.columns - 12 - static_cast<int>(time.size()), kNarrowestBar, kWidestBar);
+  return fmt::format("  [{}] {:3.0f}%  {}", Bar(share, 1, width, style), std::floor(kPercent * share), time);
+}
+
+// Returns the workers of the trial's last attempt, without "workers/".
+std::string WorkersText(const v1::Trial& trial) {
+  if (trial.attempts().empty()) return "a worker";
+  const v1::Attempt& attempt = *trial.attempts().rbegin();
+  std::string text;
+  for (const std::string& worker : attempt.workers()) {
+    text += text.empty() ? "" : ", ";
+    text += worker.substr(worker.rfind('/') + 1);
+  }
+  return text.empty() ? attempt.worker().substr(attempt.worker().rfind('/') + 1) : text;
 }
 
 std::string RejectedText(const v1::Counts& counts) {
@@ -66,11 +112,15 @@ std::string ProgressText(const v1::Study& study, double elapsed_s, double budget
   return text;
 }
 
-std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s, double budget_s, int width) {
+std::vector<std::string> ProgressLines(const v1::Study& study, const std::vector<v1::Trial>& running,
+                                       double elapsed_s, double budget_s, const BarStyle& style) {
   const auto& counts = study.counts();
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("study {}: {}  {}", LastPart(study.name()), PhaseText(study),
-                              TimeText(study, elapsed_s, budget_s)));
+  const std::string round =
+      study.round() > 0 ? fmt::format(", round {}", base::CountText(study.round())) : "";
+  lines.push_back(fmt::format("study {}: {}{}", LastPart(study.name()), PhaseText(study), round));
+  lines.push_back(
+      BarLine(ShareDone(study, elapsed_s, budget_s), TimeText(study, elapsed_s, budget_s), style));
   lines.push_back(fmt::format("  enumerated {}, fit {}, measured {}", base::CountText(counts.enumerated()),
                               base::CountText(counts.predicted()), base::CountText(counts.measured())));
   lines.push_back(fmt::format("  rejected: {}", RejectedText(counts)));
@@ -80,34 +130,49 @@ std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s,
   } else {
     lines.emplace_back("  best so far: nothing measured yet");
   }
+  for (std::size_t i = 0; i < std::min(running.size(), kMostShownTrials); ++i)
+    lines.push_back(
+        fmt::format("  {} on {}", WithShortSplit(running[i].plan_text()), WorkersText(running[i])));
+  if (running.size() > kMostShownTrials)
+    lines.push_back(fmt::format("  and {} more trials", running.size() - kMostShownTrials));
   if (!study.waiting().empty()) lines.push_back(fmt::format("  waiting: {}", study.waiting()));
-  for (auto& line : lines) line = Cut(std::move(line), width);
+  for (auto& line : lines) line = CutColumns(std::move(line), style.columns);
   return lines;
 }
 
-ProgressDisplay::ProgressDisplay(std::FILE* out)
-    : out_(out), active_(CanDraw(fileno(out))), color_(WantsColor(fileno(out))) {}
+ProgressDisplay::ProgressDisplay(std::FILE* out, bool wanted)
+    : out_(out), active_(wanted && CanDraw(fileno(out))), color_(WantsColor(fileno(out))) {}
 
 ProgressDisplay::~ProgressDisplay() { Clear(); }
 
+std::size_t ProgressDisplay::DrawnRows() const {
+  const auto columns = static_cast<std::size_t>(Columns(fileno(out_))) + 1;  // one stays free
+  std::size_t rows = 0;
+  for (const std::string& line : drawn_)
+    rows += 1 + (std::max<std::size_t>(ColumnCount(line), 1) - 1) / columns;
+  return rows;
+}
+
 void ProgressDisplay::Draw(const std::vector<std::string>& lines) {
-  if (!active_) return;
-  std::string text = drawn_ > 0 ? fmt::format("\x1b[{}A\r\x1b[J", drawn_) : "";
+  if (!active_ || (lines == drawn_)) return;
+  std::string text = drawn_.empty() ? "" : fmt::format("\x1b[{}A\r", DrawnRows());
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    text += color_ && i == 0 ? fmt::format("\x1b[1m{}\x1b[0m\n", lines[i]) : lines[i] + "\n";
+    text += color_ && i == 0 ? fmt::format("\x1b[1m{}\x1b[0m", lines[i]) : lines[i];
+    text += "\x1b[K\n";  // erases what is left of the line before
   }
+  if (!drawn_.empty()) text += "\x1b[J";  // erases the lines that the block had more
   std::fwrite(text.data(), 1, text.size(), out_);
   std::fflush(out_);
-  drawn_ = lines.size();
+  drawn_ = lines;
 }
 
-void ProgressDisplay::Clear() {
-  if (drawn_ == 0) return;
-  Draw({});
-  drawn_ = 0;
-}
+void ProgressDisplay::Clear() { Draw({}); }
 
-int ProgressDisplay::Width() const { return Columns(fileno(out_)); }
+BarStyle ProgressDisplay::Style() const {
+  BarStyle style = StyleOf(fileno(out_));
+  style.columns = std::min(style.columns, kMostColumns);
+  return style;
+}
 
 void WatchNotes::Say(StudyWatcher& watcher) {
   const v1::Study study = watcher.Latest();

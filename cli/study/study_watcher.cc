@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "server/names/names.h"
 #include "server/store/store.h"
 
 namespace autocfg::cli {
@@ -32,6 +33,14 @@ bool StudyWatcher::WaitForEnd(double seconds) {
 v1::Study StudyWatcher::Latest() {
   absl::MutexLock lock(&mutex_);
   return latest_;
+}
+
+std::vector<v1::Trial> StudyWatcher::Running() {
+  absl::MutexLock lock(&mutex_);
+  std::vector<v1::Trial> trials;
+  trials.reserve(running_.size());
+  for (const auto& [number, trial] : running_) trials.push_back(trial);
+  return trials;
 }
 
 absl::Status StudyWatcher::status() {
@@ -84,6 +93,13 @@ void StudyWatcher::Loop() {
             absl::MutexLock lock(&mutex_);
             cursor_ = event.cursor();
             if (event.has_study()) latest_ = event.study();
+            if (const auto id = server::ParseTrialName(event.trial().name()); event.has_trial() && id.ok()) {
+              if (event.trial().state() == v1::TRIAL_STATE_RUNNING) {
+                running_[id->number] = event.trial();
+              } else {
+                running_.erase(id->number);
+              }
+            }
             away_ = false;
             refused_.clear();
           }
@@ -103,7 +119,10 @@ bool StudyWatcher::GoesOn(const absl::Status& status, const absl::StatusOr<v1::S
   // The server has no room for the stream. If the study itself had no room, its `waiting` text would say so.
   const bool exhausted = absl::IsResourceExhausted(status) && latest_.waiting() != status.message();
   refused_ = exhausted && known.ok() ? std::string(status.message()) : "";
-  if (!refused_.empty()) latest_ = *known;
+  if (!refused_.empty()) {
+    latest_ = *known;
+    running_.clear();  // its trials are not polled
+  }
   // A caller with a `visit` function needs another stream, which also delivers the last events.
   if (server::IsEnd(latest_.state()) && (refused_.empty() || visit_ == nullptr)) {
     ended_ = true;

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -32,6 +34,8 @@ class StudyWatcher {
   // Waits up to `seconds`. Returns true once the study has ended or can no longer be followed (status()).
   bool WaitForEnd(double seconds);
   v1::Study Latest();
+  // Returns the trials that run, by number. Empty while the study is polled.
+  std::vector<v1::Trial> Running();
   absl::Status status();
   // Returns true while the coordinator does not answer and is retried.
   bool Away();
@@ -52,6 +56,7 @@ class StudyWatcher {
   const std::function<void(const v1::StudyEvent&)> visit_;
   absl::Mutex mutex_;
   v1::Study latest_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::int64_t, v1::Trial> running_ ABSL_GUARDED_BY(mutex_);  // by number
   std::int64_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool away_ ABSL_GUARDED_BY(mutex_) = false;

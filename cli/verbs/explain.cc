@@ -98,7 +98,9 @@ int AnswerJson(const nlohmann::ordered_json& json, const Explanation& explained)
 }
 
 int ExplainPrediction(const ExplainArgs& args, const BestPlan* known) {
-  auto question = LoadPlanQuestion(args.question, known);
+  PlanQuestionArgs asked = args.question;
+  asked.database = args.service.database;
+  auto question = LoadPlanQuestion(asked, known);
   if (!question.ok()) return Fail(question.status());
   const auto explained = Explain(question->predictor, question->plan);
   if (!explained.ok()) return Fail(OfOption(explained.status()));
@@ -150,9 +152,12 @@ int RunEvidence(const ExplainArgs& args) {
 
 int RunExplain(const ExplainArgs& args) {
   if (args.of_input || args.of_study) return RunEvidence(args);
-  if (args.service.remote() || !args.service.database.empty()) {
-    return Fail(kExitUsage, fmt::format("{} is for a stored study; name one with --study",
-                                        args.service.remote() ? "--coordinator" : "--db"));
+  const bool of_database = !args.service.database.empty() && !IsOfThisMachine(args.question);
+  if (args.service.remote() || of_database) {
+    return Fail(kExitUsage,
+                args.service.remote()
+                    ? "--coordinator is for a stored study; name one with --study"
+                    : "--db is for a stored study or this machine; give --study or --cluster local");
   }
   return ExplainPrediction(args, nullptr);
 }

@@ -100,9 +100,12 @@ int RunPredict(const PredictArgs& args) {
   if (args.many) return RunRequests(args);
   if (!args.input.empty() && !args.study.empty())
     return Fail(kExitUsage, "--input and --study exclude each other; leave one of them out");
-  if (args.study.empty() && (args.service.remote() || !args.service.database.empty())) {
-    return Fail(kExitUsage, fmt::format("{} is for a stored study; name one with --study",
-                                        args.service.remote() ? "--coordinator" : "--db"));
+  const bool of_database = !args.service.database.empty() && !IsOfThisMachine(args.question);
+  if (args.study.empty() && (args.service.remote() || of_database)) {
+    return Fail(kExitUsage,
+                args.service.remote()
+                    ? "--coordinator is for a stored study; name one with --study"
+                    : "--db is for a stored study or this machine; give --study or --cluster local");
   }
   std::optional<BestPlan> known;
   if (!args.input.empty() || !args.study.empty()) {
@@ -110,7 +113,9 @@ int RunPredict(const PredictArgs& args) {
     if (!stored.ok()) return Fail(stored.status());
     known = *std::move(stored);
   }
-  auto question = LoadPlanQuestion(args.question, known ? &*known : nullptr);
+  PlanQuestionArgs asked = args.question;
+  asked.database = args.service.database;
+  auto question = LoadPlanQuestion(asked, known ? &*known : nullptr);
   if (!question.ok()) return Fail(question.status());
   if (!args.trace.empty()) {
     if (auto status = CheckTrace(args.trace); !status.ok())

@@ -27,6 +27,7 @@
 #include "cli/report/results_json.h"
 #include "cli/report/training_report.h"
 #include "cli/study/embedded_service.h"
+#include "cli/study/kept_op_times.h"
 #include "cli/study/progress.h"
 #include "cli/study/rejected_file.h"
 #include "cli/study/study_watcher.h"
@@ -39,6 +40,7 @@
 #include "search/text/cluster_json.h"
 #include "search/text/engines.h"
 #include "search/text/plan_json.h"
+#include "server/store/store.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::cli {
@@ -50,12 +52,14 @@ constexpr int kReadAgain = 60;
 constexpr std::chrono::duration<double> kLineEvery{5};  // of progress, where no display is drawn
 
 // Creates and starts the study, or continues the unfinished study of the same question. With `alone`, other
-// unfinished studies are paused, so that nothing else is measured meanwhile.
-absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec, bool alone) {
+// unfinished studies are paused, so that nothing else is measured meanwhile. Without `shared`, always creates
+// a study, which no other search takes part in.
+absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec, bool alone,
+                                bool shared = true) {
   v1::CreateStudyRequest create;
   create.set_request_id(base::RandomId());
   *create.mutable_spec() = spec;
-  create.set_reuse_unfinished(true);
+  create.set_reuse_unfinished(shared);
   auto study = client.CreateStudy(create);
   if (!study.ok()) return study.status();
   if (study->state() != v1::STUDY_STATE_CREATED) {
@@ -181,9 +185,11 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
   return notes;
 }
 
-// Shows the study's progress until it ends or is paused. Returns false if interrupted.
-bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, const std::string& target) {
-  ProgressDisplay display(stderr);
+// Shows the study's progress until it ends or is paused: `live`, on a terminal, as a block that is drawn
+// anew; else as lines. Returns false if interrupted.
+bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, const std::string& target,
+            bool live) {
+  ProgressDisplay display(stderr, live);
   const auto began = std::chrono::steady_clock::now();
   WatchNotes notes(target);
   std::chrono::duration<double> next_line = kLineEvery;  // elapsed
@@ -192,7 +198,7 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, 
     const v1::Study latest = watcher.Latest();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     if (display.active()) {
-      display.Draw(ProgressLines(latest, elapsed.count(), budget_s, display.Width()));
+      display.Draw(ProgressLines(latest, watcher.Running(), elapsed.count(), budget_s, display.Style()));
     } else {
       notes.Say(watcher);
       if (elapsed >= next_line) {
@@ -328,10 +334,34 @@ class Notes {
   std::set<std::string> said_;
 };
 
+// Answers a prediction of this machine from the op times that earlier searches have kept: without a study,
+// and without the database's lock. Returns nothing if some must be measured, or a study is asked for.
+std::optional<Ended> PredictFromKept(const SearchArgs& args, SearchRequest& request, Notes& notes) {
+  SearchQuestion& question = request.question;
+  const bool may = question.predict_only && question.cluster.local && !args.save && args.rejected.empty();
+  if (!may) return std::nullopt;
+  const Interrupt interrupt;
+  auto answer = PredictFromKeptOpTimes(args.service.database, request.machine, request.spec,
+                                       [&](const PlanningProgress&) { return !interrupt.requested(); });
+  if (interrupt.requested()) {
+    Ended ended{{}, kExitInterrupted};
+    ended.stopped = "interrupted; nothing is kept; repeat the command, or narrow it with --space";
+    return ended;
+  }
+  if (!answer.ok()) return Ended{{}, Fail(answer.status())};
+  if (!answer->has_value()) return std::nullopt;
+  question.kept = false;
+  for (std::string& note : LoadNotes(request, RanksAtOnce(request)))
+    question.notes.push_back(std::move(note));
+  notes.Say(question.notes);
+  return Ended{**std::move(answer)};
+}
+
 // Runs the search with a coordinator and a worker inside this process.
 Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   const auto database = server::DatabasePath(args.service.database);
   if (!database.ok()) return {{}, Fail(database.status())};
+  if (auto known = PredictFromKept(args, request, notes)) return *std::move(known);
   // A prediction by figures needs nothing of the database, and others may be asked at the same time.
   request.question.kept = args.save || !request.question.predict_only || !IsDescribed(request.question);
   const SearchQuestion& question = request.question;
@@ -352,7 +382,7 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
     if (auto status = service->StartWorker(slots, request.machine); !status.ok()) return {{}, Fail(status)};
   }
   StudyWatcher watcher(service->address(), study->name());
-  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
+  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address(), !args.json)) {
     watcher.Stop();
     Ended ended = Stopped(
         client, study->name(), "interrupted", kExitInterrupted,
@@ -370,28 +400,61 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   return ended;
 }
 
-// Runs the search on an existing coordinator and its workers.
-Ended SearchThere(const SearchArgs& args, const SearchRequest& request, Notes& notes) {
+// Ends and deletes a study of a coordinator. A coordinator that does not answer keeps it.
+void Forget(StudyClient& client, const std::string& study) {
+  const auto known = Patiently(client, [&] { return client.GetStudy(study); });
+  // The study may end meanwhile; then there is nothing to cancel.
+  if (known.ok() && !server::IsEnd(known->state())) (void)client.CancelStudy(study);
+  const absl::Status deleted = known.ok() ? client.DeleteStudy(study) : known.status();
+  if (!deleted.ok() && !absl::IsNotFound(deleted))
+    Note(fmt::format("study {} remains on the coordinator: {}", LastPart(study), Text(deleted)));
+}
+
+// Follows the study of the coordinator to its end.
+Ended FollowThere(const SearchArgs& args, const SearchRequest& request, StudyClient& client,
+                  const std::string& study, const Interrupt& interrupt) {
+  StudyWatcher watcher(args.service.coordinator, study, kRemotePatienceSeconds);
+  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator, !args.json)) {
+    watcher.Stop();
+    const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study));
+    return Stopped(
+        client, study, "interrupted", kExitInterrupted,
+        request.question.kept
+            ? fmt::format(
+                  "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
+                  where)
+            : std::string("interrupted; nothing is kept; repeat the command, or narrow it with --space"));
+  }
+  Ended ended = ConcludeSearch(args, client, watcher);
+  if (!request.question.kept && watcher.Latest().state() == v1::STUDY_STATE_PAUSED)
+    ended.stopped = fmt::format("the study was paused: {}; repeat the command", watcher.Latest().message());
+  if (ended.answer && ended.stopped.empty())
+    ended.rejected = WriteRejected(args.rejected, client, study, interrupt);
+  return ended;
+}
+
+// Runs the search on an existing coordinator and its workers. The study of a prediction is deleted after its
+// answer, unless it is to be saved; the op times that it measured stay there.
+Ended SearchThere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
+  request.question.kept = args.save || !request.question.predict_only;
+  const bool kept = request.question.kept;
   notes.Say(request.question.notes);
   const Interrupt interrupt;
   StudyClient client(args.service.coordinator);
-  const auto study = Begin(client, request.spec, /*alone=*/false);
+  const auto study = Begin(client, request.spec, /*alone=*/false, /*shared=*/kept);
   if (!study.ok()) return {{}, Fail(study.status())};
-  Note(fmt::format("study {} of {}", LastPart(study->name()), args.service.coordinator));
-  StudyWatcher watcher(args.service.coordinator, study->name(), kRemotePatienceSeconds);
-  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator)) {
-    watcher.Stop();
-    const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study->name()));
-    return Stopped(
-        client, study->name(), "interrupted", kExitInterrupted,
-        fmt::format(
-            "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
-            where));
-  }
-  Ended ended = ConcludeSearch(args, client, watcher);
-  if (ended.answer && ended.stopped.empty())
-    ended.rejected = WriteRejected(args.rejected, client, study->name(), interrupt);
+  if (kept) Note(fmt::format("study {} of {}", LastPart(study->name()), args.service.coordinator));
+  Ended ended = FollowThere(args, request, client, study->name(), interrupt);
+  if (!kept) Forget(client, study->name());
   return ended;
+}
+
+// Answers the question where it belongs: on the coordinator, if there is one and it is about its workers, or
+// keeps the study; else in this process. `pool`: the coordinator's workers; null without one.
+Ended Ask(const SearchArgs& args, SearchRequest& request, const WorkerPool* pool, Notes& notes) {
+  const SearchQuestion& question = request.question;
+  const bool there = pool != nullptr && (args.save || !question.predict_only || !IsDescribed(question));
+  return there ? SearchThere(args, request, notes) : SearchHere(args, request, notes);
 }
 
 // Returns kExitDone if --output can be written; prints an error otherwise.
@@ -445,8 +508,7 @@ int SearchEach(const std::vector<SearchArgs>& questions, const WorkerPool* pool)
       entry.wrong = Text(requests[i].status());
       continue;
     }
-    Ended ended = pool != nullptr ? SearchThere(questions[i], *requests[i], notes)
-                                  : SearchHere(questions[i], *requests[i], notes);
+    Ended ended = Ask(questions[i], *requests[i], pool, notes);
     if (!ended.stopped.empty()) return Fail(ended.exit_code, ended.stopped);
     if (!ended.answer) return ended.exit_code;
     entry.question = std::move(requests[i]->question);
@@ -493,7 +555,7 @@ int RunSearch(const SearchArgs& given) {
   if (const int code = CheckOutput(args); code != kExitDone) return code;
   if (const int code = CheckRejected(args.rejected, args.output); code != kExitDone) return code;
   Notes notes;
-  const Ended ended = pool ? SearchThere(args, *request, notes) : SearchHere(args, *request, notes);
+  const Ended ended = Ask(args, *request, pool ? &*pool : nullptr, notes);
   return EndOfRejected(PresentEnded(args, ended, *request), ended.rejected);
 }
 
@@ -548,7 +610,9 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->add_flag("--predict-only", args->predict_only,
                  "measure nothing; find the fastest plan by prediction, for any cluster");
-  verb->add_flag("--save", args->save, "keep the study of --predict-only in the database");
+  verb->add_flag("--save", args->save,
+                 "keep the study of --predict-only in the database; of local, one is kept anyway if op times "
+                 "had to be measured");
   AddTrainingOptions(verb, args->training);
   AddServiceOptions(verb, args->service);
   verb->callback([args, &chosen] { chosen = [args] { return RunSearch(*args); }; });

@@ -124,7 +124,8 @@ int RunWatch(const WatchArgs& args) {
     const v1::Study latest = watcher.Latest();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     if (draw) {
-      display.Draw(ProgressLines(latest, elapsed.count(), latest.spec().time_budget_s(), display.Width()));
+      display.Draw(ProgressLines(latest, watcher.Running(), elapsed.count(), latest.spec().time_budget_s(),
+                                 display.Style()));
     } else {
       notes.Say(watcher);
     }

@@ -45,6 +45,15 @@ std::string LaunchBoundNote(const Prediction& prediction, double host_op_s, cons
       prediction.step_time_high_s / prediction.step_time_s, larger);
 }
 
+absl::Status CheckQuestion(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
+                           double memory_margin) {
+  if (absl::Status status = Validate(model); !status.ok()) return status;
+  if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
+  if (absl::Status status = Validate(workload, model); !status.ok()) return status;
+  if (absl::Status status = Validate(cluster); !status.ok()) return status;
+  return CheckMemoryMargin(memory_margin);
+}
+
 }  // namespace
 
 std::string RopeScalingNote(const ModelSpec& model) {
@@ -54,15 +63,23 @@ std::string RopeScalingNote(const ModelSpec& model) {
 
 absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload,
                                             const ClusterSpec& cluster, double memory_margin) {
-  if (absl::Status status = Validate(model); !status.ok()) return status;
-  if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
-  if (absl::Status status = Validate(workload, model); !status.ok()) return status;
-  if (absl::Status status = Validate(cluster); !status.ok()) return status;
-  if (absl::Status status = CheckMemoryMargin(memory_margin); !status.ok()) return status;
+  if (absl::Status status = CheckQuestion(model, workload, cluster, memory_margin); !status.ok())
+    return status;
   auto times = ClusterOpTimes::Create(cluster, workload.precision);
   if (!times.ok()) return times.status();
   return Predictor(
       CostModel(model, workload, cluster, *std::move(times), DeviceOverheadBytes(cluster), memory_margin));
+}
+
+absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload,
+                                            const ClusterSpec& cluster, double memory_margin,
+                                            MeasuredOpTimes measured) {
+  if (absl::Status status = CheckQuestion(model, workload, cluster, memory_margin); !status.ok())
+    return status;
+  Predictor predictor(CostModel(model, workload, cluster, std::move(measured.times),
+                                measured.device_overhead_bytes, memory_margin));
+  predictor.sigma_ = std::move(measured.sigma);
+  return predictor;
 }
 
 absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
@@ -99,19 +116,34 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
     result.prediction = costs_.Predict(result.plan);
   }
   const double seconds = result.prediction.step_time_s;
+  if (sigma_ && !std::isfinite(seconds)) {
+    return base::SubjectError(absl::StatusCode::kFailedPrecondition, "cluster",
+                              fmt::format("the measured op times lack ops of {}", PlanText(result.plan)));
+  }
   if (!std::isfinite(seconds) || !(seconds > 0)) {
     return base::InvalidArgument(
         "cluster",
         fmt::format("its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
   }
+  SetInterval(result);
+  result.throughput = ThroughputOf(costs_.model(), costs_.workload(), costs_.cluster(), result.plan, seconds);
+  return result;
+}
+
+void Predictor::SetInterval(PlanPrediction& result) {
+  Prediction& prediction = result.prediction;
+  if (sigma_) {
+    const double factor = std::exp(kSigmasOf90Percent * sigma_(result.plan, prediction.breakdown));
+    prediction.step_time_low_s = prediction.step_time_s / factor;
+    prediction.step_time_high_s = prediction.step_time_s * factor;
+    return;
+  }
   const double host_op_s = costs_.host_op_s();
-  const bool host_may_bound = SetDescribedInterval(result.prediction, costs_, result.plan);
+  const bool host_may_bound = SetDescribedInterval(prediction, costs_, result.plan);
   const bool host_bounds = host_op_s > 0 && costs_.EstimatedSeconds(result.plan, host_op_s) >
                                                 (1 + kNoticeable) * costs_.EstimatedSeconds(result.plan, 0);
   if (host_may_bound || host_bounds)
-    result.notes.push_back(LaunchBoundNote(result.prediction, host_op_s, result.plan));
-  result.throughput = ThroughputOf(costs_.model(), costs_.workload(), costs_.cluster(), result.plan, seconds);
-  return result;
+    result.notes.push_back(LaunchBoundNote(prediction, host_op_s, result.plan));
 }
 
 absl::StatusOr<Predictor::Trace> Predictor::TraceOf(const ParallelPlan& plan) {

@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +52,14 @@ struct PlanPrediction {
 // Returns the note about predictions of a model with a rope_scaling.
 std::string RopeScalingNote(const ModelSpec& model);
 
+// Op times that were measured on the cluster itself, in place of its figures.
+struct MeasuredOpTimes {
+  std::shared_ptr<const OpTimeModel> times;
+  std::int64_t device_overhead_bytes = 0;
+  // Returns the standard deviation of log(measured / predicted) of a step of the plan.
+  std::function<double(const ParallelPlan&, const Breakdown&)> sigma;
+};
+
 // Predictions that share a model, a workload and a cluster, and therefore the costs of their stages. Not
 // thread-safe.
 class Predictor {
@@ -59,6 +70,11 @@ class Predictor {
   // unless CheckMemoryMargin accepts it.
   static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload,
                                           const ClusterSpec& cluster, double memory_margin = 0);
+  // As Create, by measured op times. The cluster may be local. Predict then returns FailedPrecondition about
+  // the subject "cluster" if the times allow no estimate of an op of the plan.
+  static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload,
+                                          const ClusterSpec& cluster, double memory_margin,
+                                          MeasuredOpTimes measured);
 
   // InvalidArgument: the plan is illegal, with the reason in a sentence. It may use fewer ranks than the
   // cluster has. Unimplemented: an option that cannot be predicted yet.
@@ -79,8 +95,11 @@ class Predictor {
 
  private:
   explicit Predictor(CostModel costs) : costs_(std::move(costs)) {}
+  // Sets the interval of the prediction, and adds what is to be said of its step.
+  void SetInterval(PlanPrediction& result);
 
   CostModel costs_;
+  std::function<double(const ParallelPlan&, const Breakdown&)> sigma_;  // set if op times were measured
 };
 
 // Runs Predictor::Create, then Predict.

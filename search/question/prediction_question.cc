@@ -50,7 +50,7 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
                               .memory_margin = 0,
                               .notes = {}};
   FillDefaults(question.model, parts.seq_len);
-  if (question.cluster.local) return LocalHasNoFigures();
+  if (question.cluster.local && !parts.measured) return LocalHasNoFigures();
   if (!parts.engine.empty()) {
     absl::StatusOr<EngineProfile> engine = EngineNamed(parts.engine);
     if (!engine.ok()) {
@@ -65,7 +65,7 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
     if (std::string note = PrecisionNote(question.cluster); !note.empty())
       question.notes.push_back(std::move(note));
   }
-  if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty())
+  if (std::string note = parts.measured ? "" : AssumeTypicalFigures(question.cluster); !note.empty())
     question.notes.push_back(std::move(note));
   const std::optional<Precision> precision = ParsePrecision(parts.precision);
   if (!precision) {

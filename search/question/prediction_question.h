@@ -37,6 +37,7 @@ struct QuestionParts {
   std::string precision = {};  // empty: DefaultPredictedPrecision
   ParallelPlan plan = {};
   std::optional<double> memory_margin = {};  // empty: DefaultMemoryMargin
+  bool measured = false;                     // the caller has op times of the cluster, which may be local
 };
 
 struct PredictionQuestion {
@@ -48,7 +49,7 @@ struct PredictionQuestion {
   std::vector<std::string> notes;  // on the defaults that were chosen
 };
 
-// Fills in the defaults. InvalidArgument: a cluster that is this machine ("cluster"), an unknown precision
+// Fills in the defaults. InvalidArgument: a cluster that is this machine without op times ("cluster"), an unknown precision
 // ("request", option "precision"), or a memory margin that CheckMemoryMargin refuses ("request"). The rest is
 // checked by Predictor::Create.
 absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts);

@@ -246,6 +246,9 @@ class Store {
   // a key for its shares and no other job ran on its workers meanwhile. Ignores times older than key.kept_s.
   virtual absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key,
                                                   const autocfg::v1::CalibrateSpec& spec, double now_s) = 0;
+  // Returns all op times under the key that are not older than key.kept_s, whichever calibrations measured
+  // them and in whatever time, and the largest overhead reported with any of them. In the order of their ops.
+  virtual absl::StatusOr<Calibration> AllOpTimes(const OpTimesKey& key, double now_s) = 0;
   virtual absl::StatusOr<autocfg::v1::Trial> GetTrial(std::int64_t study,
                                                       std::int64_t number) = 0;  // NotFound
   // Ascending by number, after `after`, with attempts and measurement.

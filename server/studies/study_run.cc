@@ -142,6 +142,7 @@ absl::Status StudyRun::SaveProgress(const std::string& phase) {
   if (search_) {
     events_.publish(search_->Recommendation());
     *progress.mutable_counts() = search_->Counts();
+    progress.set_round(search_->rounds());
     if (auto best = search_->Best()) *progress.mutable_best() = *std::move(best);
   }
   const bool same = saved_ && google::protobuf::util::MessageDifferencer::Equals(progress, *saved_);
@@ -150,6 +151,7 @@ absl::Status StudyRun::SaveProgress(const std::string& phase) {
     study.set_phase(phase);
     if (!search_) return absl::OkStatus();
     *study.mutable_counts() = progress.counts();
+    study.set_round(progress.round());
     double eta_s = search_->EtaSeconds();
     if (eta_s > 0) eta_s = std::min(eta_s, std::max(0.0, BudgetLeft()));
     if (phase != Name(SearchPhase::kCalibrating)) study.set_eta_s(eta_s);  // there, its worker says it

@@ -162,6 +162,7 @@ absl::Status StudySearch::Drive(OutcomeSource& source) {
       return loop_.Next();
     }();
     if (requests.empty()) return absl::InternalError("the planner waits for trials, but none is in flight");
+    ++rounds_;
     bool stopped = false;
     std::vector<std::pair<std::int64_t, const TrialRequest*>> round;
     for (const TrialRequest& request : requests) {

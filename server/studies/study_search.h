@@ -47,6 +47,8 @@ class StudySearch {
   absl::Status Drive(OutcomeSource& source);
 
   const SearchLoop& loop() const { return loop_; }
+  // Returns how many rounds of trials have begun.
+  std::int64_t rounds() const { return rounds_; }
   v1::Counts Counts() const;
   // Returns the best plan so far; nullopt before the calibration, and if no plan is left.
   std::optional<v1::Candidate> Best() const;
@@ -84,6 +86,7 @@ class StudySearch {
   // by plan text, then by repeat
   std::map<std::string, std::map<std::int64_t, v1::Measurement>> measured_;
   std::map<std::string, Prediction> before_;  // by plan text, before the plan's first trial
+  std::int64_t rounds_ = 0;
   double trial_wall_s_ = 0;
   std::int64_t trials_timed_ = 0;
   double plan_cpu_s_ = 0;

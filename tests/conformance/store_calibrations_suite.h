@@ -156,6 +156,28 @@ TEST_P(StoreCalibrationSuite, CommunicationIsReusedFromOneCalibrationOnly) {
   EXPECT_EQ(found.result.device_overhead_bytes(), 3000);
 }
 
+TEST_P(StoreCalibrationSuite, AllTimesOfAKey) {
+  const WorkerSession worker = Add("a", Gpus(2));
+  const OpTimesKey key = KeyOf(Gpus(2), 2);
+  const auto all = [&](const OpTimesKey& of) {
+    const auto found = store_->AllOpTimes(of, now_);
+    EXPECT_TRUE(found.ok()) << found.status();
+    return found.ok() ? *found : Store::Calibration();
+  };
+  EXPECT_TRUE(Times(all(key)).empty());
+  Calibrate(GpuJob(Spec({1, 2}, 2), 2), {worker}, 1, 100);
+  Calibrate(GpuJob(Spec({2, 3}), 2), {worker}, 10, 50);
+  const Store::Calibration found = all(key);
+  EXPECT_EQ(Times(found), (Pairs{{1, 1}, {2, 20}, {3, 30}})) << "of every calibration, the newest";
+  EXPECT_EQ(found.reused_ops, 3);
+  EXPECT_EQ(found.result.device_overhead_bytes(), 100);
+  EXPECT_EQ(found.result.ops(0).host_s(), 0.25);
+  EXPECT_TRUE(Times(all(KeyOf(Gpus(2), 1))).empty());
+  EXPECT_TRUE(Times(all(KeyOf(Gpus(2, "0.1.0+def"), 2))).empty());
+  now_ += 366.0 * 24 * 3600;
+  EXPECT_TRUE(Times(all(key)).empty());
+}
+
 TEST_P(StoreCalibrationSuite, TimesExpireAfterAYear) {
   const WorkerSession worker = Add("a", Gpus(1));
   const OpTimesKey key = KeyOf(Gpus(1), 1);

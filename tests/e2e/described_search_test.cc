@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -90,10 +93,59 @@ TEST_F(DescribedSearchTest, PredictOnlyNeedsNoWorkers) {
                             "--global-batch", "64", "--json"});
   ASSERT_EQ(here.exit_code, 0) << here.err;
   EXPECT_EQ(there["best"], Json::parse(here.out)["best"]);
+  // It is answered without the coordinator, which keeps a study of it only if it is asked to.
+  EXPECT_EQ(there["study"], nullptr);
+  const auto studies = [&] {
+    return Json::parse(RunAutocfg(home_, {"studies", "--coordinator", address, "--json"}).out).size();
+  };
+  EXPECT_EQ(studies(), 0u);
+  EXPECT_EQ(RunAutocfg(home_, {"search", "--coordinator", address, "--predict-only", "--save", "--model",
+                               "llama2-7b", "--cluster", "h100-sxm:2x8", "--global-batch", "64"})
+                .exit_code,
+            0);
+  EXPECT_EQ(studies(), 1u);
   // A local cluster needs a calibration by workers, so it is rejected without them.
   const auto local = ask("local");
   EXPECT_EQ(local.exit_code, 2) << local.err;
   EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has no workers that take jobs)"));
+}
+
+// A prediction of the coordinator's own workers is a study there while it runs.
+TEST_F(DescribedSearchTest, PredictionsOfWorkersLeaveNoStudy) {
+  const std::string address = "unix:" + home_ / "head.sock";
+  const ProgramProcess server(home_, {"--listen", address, "--db", home_ / "head.db"}, "/dev/null",
+                              "autocfg-server");
+  const ProgramProcess worker(home_, {"--coordinator", address, "--slots", "2"}, "/dev/null",
+                              "autocfg-worker");
+  const auto model = home_.Write(
+      "model.json",
+      R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
+  const auto ask = [&](std::vector<std::string> more) {
+    std::vector<std::string> args = {"search", "--coordinator", address, "--predict-only", "--cluster",
+                                     "local",  "--model",       model,   "--global-batch", "4",
+                                     "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunAutocfg(home_, args);
+  };
+  Finished first = ask({});
+  for (int i = 0; i < 100 && first.exit_code != 0; ++i) {  // until both have started
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    first = ask({});
+  }
+  ASSERT_EQ(first.exit_code, 0) << first.err << server.err_so_far() << worker.err_so_far();
+  EXPECT_EQ(Json::parse(first.out)["study"], nullptr);
+  const auto studies = [&] {
+    return Json::parse(RunAutocfg(home_, {"studies", "--coordinator", address, "--json"}).out).size();
+  };
+  EXPECT_EQ(studies(), 0u);
+  const Finished rejected = ask({"--rejected", home_ / "r.csv"});
+  EXPECT_EQ(rejected.exit_code, 0) << rejected.err;
+  EXPECT_TRUE(std::filesystem::exists(home_ / "r.csv"));
+  EXPECT_EQ(studies(), 0u);
+  const Finished saved = ask({"--save"});
+  ASSERT_EQ(saved.exit_code, 0) << saved.err;
+  EXPECT_TRUE(Json::parse(saved.out)["study"].is_string());
+  EXPECT_EQ(studies(), 1u);
 }
 
 // Returns the counts of the rows of a file of rejected plans, by reason.

@@ -174,6 +174,30 @@ absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& ke
   });
 }
 
+absl::StatusOr<Store::Calibration> SqliteStore::AllOpTimes(const OpTimesKey& key, double now_s) {
+  return Read([&]() -> absl::StatusOr<Calibration> {
+    Calibration found;
+    SQLite::Statement row = Query(
+        R"sql(
+          SELECT op, seconds, device_overhead_bytes, host_s
+          FROM op_times
+          WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
+              AND measured_s >= ?
+          ORDER BY op)sql",
+        key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, now_s - key.kept_s);
+    while (row.executeStep()) {
+      v1::OpTime& time = *found.result.add_ops();
+      Parse(row.getColumn(0), *time.mutable_op());
+      time.set_seconds(row.getColumn(1).getDouble());
+      time.set_host_s(row.getColumn(3).getDouble());
+      found.result.set_device_overhead_bytes(
+          std::max<std::int64_t>(found.result.device_overhead_bytes(), row.getColumn(2).getInt64()));
+      ++found.reused_ops;
+    }
+    return found;
+  });
+}
+
 void SqliteStore::KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
                                   const std::vector<EndedShare>& shares, double now_s) {
   std::vector<ShareCalibration> parts;

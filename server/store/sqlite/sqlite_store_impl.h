@@ -54,6 +54,7 @@ class SqliteStore final : public Store {
   absl::Status DropCalibration(std::int64_t study) override;
   absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec,
                                           double now_s) override;
+  absl::StatusOr<Calibration> AllOpTimes(const OpTimesKey& key, double now_s) override;
   absl::StatusOr<v1::Trial> GetTrial(std::int64_t study, std::int64_t number) override;
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
                                                     const ListLimit& limit) override;

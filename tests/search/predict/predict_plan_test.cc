@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "search/cost/op_times/nominal_times.h"
+#include "search/cost/op_times/op_times.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/prediction_interval.h"
 #include "search/schedule/program.h"
@@ -51,6 +57,32 @@ TEST(PredictPlan, FitsAndIsTimedWithItsInterval) {
   EXPECT_EQ(p.memory.device_overhead, *ask.cluster.groups[0].device.overhead_bytes);
   EXPECT_EQ(p.capacity_bytes, ask.cluster.groups[0].device.memory_bytes);
   EXPECT_THAT(answer->notes, ElementsAre());
+}
+
+TEST(PredictPlan, ByMeasuredOpTimes) {
+  const Question ask;
+  const ParallelPlan plan = *ParsePlanText("tp=2,pp=2,dp=2,mbs=2");
+  const auto by = [&](std::shared_ptr<const OpTimeModel> times) {
+    auto predictor = Predictor::Create(ask.model, ask.workload, ask.cluster, 0,
+                                       {.times = std::move(times),
+                                        .device_overhead_bytes = 12345,
+                                        .sigma = [](const ParallelPlan& of, const Breakdown& step) {
+                                          EXPECT_EQ(of.tp, 2);
+                                          EXPECT_GT(step.compute, 0);
+                                          return 0.1;
+                                        }});
+    EXPECT_TRUE(predictor.ok()) << predictor.status();
+    return predictor->Predict(plan);
+  };
+  const auto answer = by(std::make_shared<const NominalTimes>());
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const Prediction& p = answer->prediction;
+  EXPECT_NEAR(p.step_time_high_s, p.step_time_s * std::exp(0.1645), 1e-9 * p.step_time_s);
+  EXPECT_NEAR(p.step_time_low_s, p.step_time_s / std::exp(0.1645), 1e-9 * p.step_time_s);
+  EXPECT_EQ(p.memory.device_overhead, 12345);
+  const auto none = by(std::make_shared<const OpTimes>()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(none)) << none;
+  EXPECT_THAT(none.message(), HasSubstr("cluster: the measured op times lack ops"));
 }
 
 TEST(PredictPlan, FeasiblePlansLeaveTheMargin) {

@@ -1,0 +1,80 @@
+#include "cli/question/this_machine.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "cli/study/kept_op_times.h"
+#include "cli/terminal/console.h"
+#include "fmt/format.h"
+#include "proto/convert/trainer_convert.h"
+#include "search/planner/calibration_ops.h"
+#include "search/planner/recalibration/recalibration.h"
+#include "server/studies/study_op_times.h"
+
+namespace autocfg::cli {
+namespace {
+
+absl::Status WithoutOpTimes(const PredictionQuestion& question, const ThisMachineOptions& options,
+                            std::string_view why) {
+  const std::string db = options.database.empty() ? "" : fmt::format(" --db {}", ShellWord(options.database));
+  return absl::FailedPreconditionError(fmt::format(
+      "--cluster: {}; autocfg search --predict-only --model {} --cluster {} --global-batch {} "
+      "--seq-len {} --precision {}{} measures them",
+      why, ShellWord(options.model.empty() ? question.model.name : options.model), options.cluster,
+      question.workload.global_batch, question.workload.seq_len, Name(question.workload.precision), db));
+}
+
+}  // namespace
+
+absl::StatusOr<Predictor> PredictorOfThisMachine(const PredictionQuestion& question, const RunDevice& device,
+                                                 const ThisMachineOptions& options,
+                                                 std::vector<std::string>& notes) {
+  const auto kept = KeptOpTimes(options.database, device.machine, RankCount(question.cluster));
+  if (absl::IsFailedPrecondition(kept.status()))
+    return WithoutOpTimes(question, options, Text(kept.status()));
+  if (!kept.ok()) return Where("--db", kept.status());
+  server::SearchProblem problem;
+  problem.model = question.model;
+  problem.workload = question.workload;
+  problem.cluster = question.cluster;
+  problem.device = device.engine;
+  const auto known = server::OpTimesOf(problem, *kept);
+  if (!known.ok()) return known.status();
+  // Without observations: the priors of a search.
+  const auto prior =
+      std::make_shared<const Recalibration>(question.model.layers, std::vector<RatioObservation>());
+  auto predictor =
+      Predictor::Create(question.model, question.workload, question.cluster, question.memory_margin,
+                        {.times = (*known)->times,
+                         .device_overhead_bytes = (*known)->device_overhead_bytes,
+                         .sigma = [prior](const ParallelPlan& plan, const Breakdown& step) {
+                           return prior->For(plan, step).sigma;
+                         }});
+  if (!predictor.ok()) return predictor;
+  const auto plan = predictor->Resolve(question.plan);
+  if (!plan.ok()) return plan.status();
+  absl::flat_hash_set<OpDesc, OpDescHash> timed;
+  for (const v1::OpTime& time : kept->result.ops()) {
+    if (const auto op = FromProto(time.op()); op.ok()) timed.insert(*op);
+  }
+  const std::vector<OpDesc> ops =
+      ListCalibrationOps(question.model, question.workload, {*plan}, std::numeric_limits<std::size_t>::max());
+  // A calibration times first what takes the most time. If it has not timed the plan's first compute, it was
+  // of another question, and the small ops that all models share say little of this one.
+  const auto first =
+      std::find_if(ops.begin(), ops.end(), [](const OpDesc& op) { return !IsCommunication(op.kind); });
+  if (first != ops.end() && !timed.contains(*first))
+    return WithoutOpTimes(question, options, "no search here has timed the ops of this model and plan");
+  const auto measured =
+      std::count_if(ops.begin(), ops.end(), [&](const OpDesc& op) { return timed.contains(op); });
+  notes.push_back(fmt::format(
+      "predicted from op times measured on this machine: {} of the plan's {}{}", measured, ops.size(),
+      measured < static_cast<std::ptrdiff_t>(ops.size()) ? ", from which the others are estimated" : ""));
+  return predictor;
+}
+
+}  // namespace autocfg::cli

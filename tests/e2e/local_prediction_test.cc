@@ -1,0 +1,98 @@
+// Predictions of this machine from the op times that an earlier search has kept, as a user sees them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/os/process.h"
+#include "nlohmann/json.hpp"
+#include "server/store/sqlite/sqlite_store.h"
+#include "tests/cli/program.h"
+
+namespace autocfg::cli {
+namespace {
+
+using Json = nlohmann::json;
+using testing::HasSubstr;
+
+class LocalPredictionTest : public testing::Test {
+ protected:
+  Finished Run(const std::string& verb, const std::vector<std::string>& more) const {
+    std::vector<std::string> args = {verb,        "--db",      database_,        "--model", model_,
+                                     "--cluster", "local:1x2", "--global-batch", "4"};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunAutocfg(home_, args);
+  }
+  std::size_t Studies() const {
+    return (*server::OpenSqliteStoreReadOnly(database_))->ListStudies(0, 100)->size();
+  }
+
+  const ScratchDirectory home_;
+  const std::string database_ = home_ / "a.db";
+  const std::string model_ = home_.Write(
+      "model.json",
+      R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
+};
+
+TEST_F(LocalPredictionTest, WithoutOpTimesNamesTheCommandThatMeasuresThem) {
+  for (const char* verb : {"predict", "explain"}) {
+    const Finished finished = Run(verb, {"--plan", "dp=2"});
+    EXPECT_EQ(finished.exit_code, 2);
+    EXPECT_THAT(finished.err, HasSubstr("; autocfg search --predict-only --model " + model_));
+    EXPECT_THAT(finished.err, HasSubstr(" --db " + database_ + " measures them"));
+    EXPECT_FALSE(std::filesystem::exists(database_));
+  }
+}
+
+TEST_F(LocalPredictionTest, KeptOpTimesAnswerWithoutAStudy) {
+  const std::string build = base::BuildId();
+  if (build.ends_with("-dirty") || build.ends_with("+unknown"))
+    GTEST_SKIP() << "op times are not kept for build " << build;
+  const Finished first = Run("search", {"--predict-only", "--json"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const Json measured = Json::parse(first.out);
+  ASSERT_EQ(Studies(), 1u);
+  const Finished second = Run("search", {"--predict-only", "--json"});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  const Json kept = Json::parse(second.out);
+  EXPECT_EQ(kept["study"], nullptr);
+  EXPECT_EQ(kept["best"], measured["best"]);
+  EXPECT_EQ(kept["counts"], measured["counts"]);
+  EXPECT_EQ(Studies(), 1u);
+
+  const std::string plan = kept["best"]["plan_text"];
+  const Finished predicted = Run("predict", {"--plan", plan, "--json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  EXPECT_THAT(predicted.err, HasSubstr("predicted from op times measured on this machine"));
+  const Json answer = Json::parse(predicted.out);
+  for (const char* part : {"step_time_s", "step_time_low_s", "step_time_high_s"}) {
+    const double searched = kept["best"]["predicted"][part];
+    EXPECT_NEAR(answer[part].get<double>(), searched, 1e-9 * searched) << part;
+  }
+  const Finished explained = Run("explain", {"--plan", plan});
+  EXPECT_EQ(explained.exit_code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("cluster: local"));
+
+  // Another process has the database open for writing.
+  {
+    const auto held = server::OpenSqliteStore(database_);
+    ASSERT_TRUE(held.ok()) << held.status();
+    EXPECT_EQ(Run("predict", {"--plan", plan}).exit_code, 0);
+    EXPECT_EQ(Run("search", {"--predict-only"}).exit_code, 0);
+  }
+  EXPECT_EQ(Run("search", {"--predict-only", "--save"}).exit_code, 0);
+  EXPECT_EQ(Studies(), 2u);
+
+  // Of another model, no op was timed.
+  const std::string other = home_.Write(
+      "other.json", R"({"layers": 2, "hidden": 96, "heads": 2, "vocab": 640, "max_seq_len": 48})");
+  const Finished unknown = RunAutocfg(home_, {"predict", "--db", database_, "--model", other, "--cluster",
+                                              "local:1x2", "--global-batch", "4", "--plan", "dp=2"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("no search here has timed the ops of this model"));
+}
+
+}  // namespace
+}  // namespace autocfg::cli
