@@ -30,7 +30,7 @@ std::optional<server::OpTimesKey> KeyHere(const GpuList& machine, std::int64_t r
 }
 
 // Opens the database. Null if there is no such file.
-absl::StatusOr<std::unique_ptr<server::Store>> OpenToRead(const std::string& path) {
+absl::StatusOr<std::unique_ptr<server::Store>> OpenKept(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return nullptr;
   return server::OpenSqliteStoreReadOnly(path);
@@ -67,7 +67,7 @@ absl::StatusOr<server::Store::Calibration> KeptOpTimes(const std::string& databa
   }
   const auto path = server::DatabasePath(database);
   if (!path.ok()) return path.status();
-  const auto store = OpenToRead(*path);
+  const auto store = OpenKept(*path);
   if (!store.ok()) return store.status();
   if (*store != nullptr) {
     auto kept = (*store)->AllOpTimes(*key, Now());
@@ -89,7 +89,7 @@ absl::StatusOr<std::optional<v1::Recommendation>> PredictFromKeptOpTimes(const s
   const auto key = KeyHere(machine, RankCount(problem->cluster));
   const auto path = server::DatabasePath(database);
   if (!key || !path.ok()) return None();
-  const auto store = OpenToRead(*path);
+  const auto store = OpenKept(*path);
   if (!store.ok() || *store == nullptr) return None();
   auto search = server::StudySearch::Create(*problem, {.watch = watch});
   if (!search.ok()) return search.status();
