@@ -21,8 +21,9 @@ std::string ProgressText(const v1::Study& study, double elapsed_s, double budget
 inline constexpr std::size_t kMostShownTrials = 6;
 
 // Returns the block's lines, each of at most `style.columns` columns: phase and round; a bar, of ops while
-// calibrating, else of time, with the times; counts; the best plan so far; and where each trial runs. `running`: the
-// trials that run. `elapsed_s` counts from the start of the command; `budget_s` is 0 without a time budget.
+// calibrating, else of time, with the times; counts; the best plan so far; and where each trial runs.
+// `running`: the trials that run. `elapsed_s` counts from the start of the command; `budget_s` is 0 without a
+// time budget.
 std::vector<std::string> ProgressLines(const v1::Study& study, const std::vector<v1::Trial>& running,
                                        double elapsed_s, double budget_s, const BarStyle& style);
 
