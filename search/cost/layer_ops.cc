@@ -174,8 +174,7 @@ class OpLister {
     if (model_.norm_placement == NormPlacement::kOutput) return OwnRows(OpKind::kResidualAdd);
     NormBackward(accumulate);
   }
-  // Whether the output of a block passes through ops of its own before the residual is added. The engine
-  // does not run them yet.
+  // Whether the output of a block passes through ops of its own before the residual is added.
   bool HasOutputOps() const {
     return model_.norm_placement != NormPlacement::kPre || model_.residual_scale != 1;
   }
@@ -184,7 +183,7 @@ class OpLister {
     if (model_.residual_scale != 1) OwnRows(OpKind::kScale);
     OwnRows(OpKind::kResidualAdd);
   }
-  // Of the gradient of the residual stream, which stays as it is.
+  // Of the gradient of the residual stream, which stays as it is, the gradient of the block's product.
   void OutputOpsBackward(bool accumulate) {
     if (model_.residual_scale != 1) OwnRows(OpKind::kScale);
     if (model_.norm_placement != NormPlacement::kPre) NormBackward(accumulate);
@@ -196,7 +195,7 @@ class OpLister {
         Matmul(bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.hidden, width, bias);
       } else {
         ReducedProduct(width, false);
-        if (bias) OwnRows(OpKind::kBiasResidual);
+        if (bias) OwnRows(OpKind::kPositionForward);  // a bias is a table of one position
       }
       return OutputOpsForward();
     }
@@ -272,7 +271,7 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
   l.ActivationBackward();
   const auto attention_out = [&] {
-    l.OutputOpsBackward(accumulate);
+    if (!model.parallel_residual) l.OutputOpsBackward(accumulate);  // else that of the other block
     l.GatherHidden();
     l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
     l.Matmul(s.tokens, s.attention, s.hidden, false, true);
@@ -301,7 +300,7 @@ std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload
   l.GatherHidden();
   l.ActivationBackward();
   const auto attention_out = [&] {
-    l.OutputOpsBackward(accumulate);
+    if (!model.parallel_residual) l.OutputOpsBackward(accumulate);
     l.GatherHidden();
     l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   };
@@ -325,10 +324,16 @@ std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workloa
                                            const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
+  // The gradient of a block's product is kept only where it is that of a norm. Else it is scaled again.
+  const auto scale = [&] {
+    if (model.residual_scale != 1 && model.norm_placement == NormPlacement::kPre) l.OwnRows(OpKind::kScale);
+  };
+  scale();
   l.GatherHidden();
   l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
   l.GatherHidden();
   l.LinearGradient(s.hidden, s.fc, accumulate, model.mlp_bias);
+  if (!model.parallel_residual) scale();
   l.GatherHidden();
   l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
   l.GatherHidden();

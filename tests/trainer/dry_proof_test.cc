@@ -56,6 +56,8 @@ test::Case ChoicesOf(const RandomRun& run) {
                            m.tied_embeddings ? 1 : 0,
                            m.kv_heads < m.heads ? 1 : 0,
                            static_cast<int>(m.qk_norm),
+                           m.residual_scale != 1 ? 1 : 0,
+                           m.parallel_residual ? 1 : 0,
                            p.sequence_parallel ? 1 : 0,
                            p.scatter_gather ? 1 : 0,
                            p.p2p_overlap ? 1 : 0,

@@ -108,9 +108,19 @@ inline std::vector<ModelSpec> ModelStyles() {
   parallel.embedding_norm = true;
   parallel.embedding_scale = 1.5;
   parallel.logit_scale = 0.7;
+  parallel.residual_scale = 1.3;
   parallel.mlp_bias = false;
   parallel.tied_embeddings = false;
   styles.push_back(parallel);
+  // Granite, with biases.
+  ModelSpec granite = SmallModel("scaled_residuals");
+  granite.heads = 8;
+  granite.norm = Norm::kRmsNorm;
+  granite.activation = Activation::kSwiGlu;
+  granite.position = Position::kRope;
+  granite.residual_scale = 0.6;
+  granite.qkv_bias = false;
+  styles.push_back(granite);
   return styles;
 }
 

@@ -299,6 +299,7 @@ void MemoryLayout::AddWorkspace() {
   Add(kRegion, workspace_.whole, e, {s.tokens, s.hidden});
   if (SplitsSequence(s.plan) && TensorChunks(s.plan) > 1)
     Add(kRegion, workspace_.reduced, e, {s.rows, s.hidden});
+  if (s.model.residual_scale != 1) Add(kRegion, workspace_.grad_block, e, {s.rows, s.hidden});
   Add(kRegion, workspace_.grad_qkv, e, {s.tokens, s.qkv});
   Add(kRegion, workspace_.grad_attn, e, {s.tokens, s.attention});
   Add(kRegion, workspace_.grad_ffn, e, {s.tokens, s.ffn});

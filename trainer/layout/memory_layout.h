@@ -96,6 +96,7 @@ struct Workspace {
   // [R,H], if sums of chunks are scattered (tp_overlap under sequence parallelism): the own rows of the
   // gradient of the input of a column-parallel layer. Otherwise they lie in `whole`.
   Tensor reduced;
+  Tensor grad_block;  // [R,H], with scaled residuals: the gradient of a block's output
   Tensor grad_qkv, grad_attn, grad_ffn;
   Tensor grad_fc;              // same memory as grad_ffn if the activation is not gated
   Tensor attention;            // fused attention

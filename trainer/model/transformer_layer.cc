@@ -119,6 +119,23 @@ void TransformerLayer::Norm1Backward(const Execution& run, const Tensor& grad_ln
   norm_1_.Backward(run, grad_ln1, a.x, a.norm1, dx, add_to_dx, accumulate || shape_.model.shared_norm);
 }
 
+void TransformerLayer::AddBlock(const Execution& run, const LinearParameters& proj, const Tensor& x,
+                                const Tensor& residual, const Tensor& y) const {
+  const Tensor& whole = workspace_.whole;
+  const double scale = shape_.model.residual_scale;
+  if (scale == 1) return RowParallelForward(run, proj, x, residual, whole, y);
+  RowParallelForward(run, proj, x, whole, y);
+  run.ops.Scale(y, scale, y, run.stream);
+  run.ops.ResidualAdd(y, residual, run.stream);
+}
+
+const Tensor& TransformerLayer::BlockGradient(const Execution& run, const Tensor& grad) const {
+  const double scale = shape_.model.residual_scale;
+  if (scale == 1) return grad;
+  run.ops.Scale(grad, scale, workspace_.grad_block, run.stream);
+  return workspace_.grad_block;
+}
+
 void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
   norm_1_.Forward(run, a.x, a.ln1, a.norm1);
@@ -126,30 +143,33 @@ void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a
   QkNormForward(run, a);
   Rope(run, a.qkv, /*inverse=*/false);
   AttentionForward(run, a);
-  RowParallelForward(run, attn_proj_, a.attn, a.x, workspace_.whole, a.mid);
+  AddBlock(run, attn_proj_, a.attn, a.x, a.mid);
   if (!s.model.shared_norm) norm_2_.Forward(run, s.model.parallel_residual ? a.x : a.mid, a.ln2, a.norm2);
   ColumnParallelActivationForward(run, s.model.activation, c_fc_, Ln2(a), workspace_.whole, a.fc, a.act);
 }
 
 void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const {
   Recompute(run, a);
-  RowParallelForward(run, mlp_proj_, a.act, a.mid, workspace_.whole, out);
+  AddBlock(run, mlp_proj_, a.act, a.mid, out);
 }
 
 void TransformerLayer::Backward(const Execution& run, const LayerActivations& a, const Tensor& grad,
                                 bool accumulate) const {
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
-  RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, grad, ws.whole, a.fc, ws.grad_ffn,
-                                ws.grad_fc, accumulate);
+  const bool parallel = s.model.parallel_residual;
+  const Tensor mlp_grad = BlockGradient(run, grad);
+  RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, mlp_grad, ws.whole, a.fc,
+                                ws.grad_ffn, ws.grad_fc, accumulate);
   // Side by side, both blocks read the gradient of the output. Else attention reads that of its own output.
   const auto attention_out = [&] {
-    RowParallelBackward(run, attn_proj_, a.attn, grad, ws.whole, ws.grad_attn, accumulate);
+    const Tensor attn_grad = parallel ? mlp_grad : BlockGradient(run, grad);
+    RowParallelBackward(run, attn_proj_, a.attn, attn_grad, ws.whole, ws.grad_attn, accumulate);
   };
-  if (s.model.parallel_residual) attention_out();
+  if (parallel) attention_out();
   const Tensor grad_ln2 = ColumnParallelBackward(run, c_fc_, Ln2(a), ws.grad_fc, ws.whole, accumulate);
   Norm2Backward(run, grad_ln2, a, grad, /*add_to_dx=*/true, accumulate);
-  if (!s.model.parallel_residual) attention_out();
+  if (!parallel) attention_out();
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
   QkNormBackward(run, a, accumulate);
@@ -161,18 +181,19 @@ void TransformerLayer::InputGradient(const Execution& run, LayerActivations& a, 
                                      const Tensor& input_grad, bool accumulate) const {
   const RankShape& s = shape_;
   Workspace& ws = workspace_;
-  RowParallelActivationInputGradient(run, s.model.activation, mlp_proj_, grad, ws.whole, a.fc, ws.grad_ffn,
-                                     ws.grad_fc);
+  const Tensor mlp_grad = BlockGradient(run, grad);
+  RowParallelActivationInputGradient(run, s.model.activation, mlp_proj_, mlp_grad, ws.whole, a.fc,
+                                     ws.grad_ffn, ws.grad_fc);
   std::swap(a.fc, ws.grad_fc);
   if (!IsGated(s.model.activation)) ws.grad_ffn = ws.grad_fc;
   const bool parallel = s.model.parallel_residual;
-  if (parallel) RowParallelInputGradient(run, attn_proj_, grad, ws.whole, ws.grad_attn);
+  if (parallel) RowParallelInputGradient(run, attn_proj_, mlp_grad, ws.whole, ws.grad_attn);
   const Tensor grad_ln2 = ColumnParallelInputGradient(run, c_fc_, a.fc, ws.whole);
   Norm2Backward(run, grad_ln2, a, parallel ? input_grad : ws.next_grad, /*add_to_dx=*/false, accumulate);
   if (!parallel) {
     run.ops.ResidualAdd(ws.next_grad, grad, run.stream);
     std::swap(a.mid, ws.next_grad);
-    RowParallelInputGradient(run, attn_proj_, a.mid, ws.whole, ws.grad_attn);
+    RowParallelInputGradient(run, attn_proj_, BlockGradient(run, a.mid), ws.whole, ws.grad_attn);
   }
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
@@ -186,10 +207,11 @@ void TransformerLayer::InputGradient(const Execution& run, LayerActivations& a, 
 void TransformerLayer::WeightGradient(const Execution& run, const LayerActivations& a, const Tensor& grad,
                                       bool accumulate) const {
   const Tensor& whole = workspace_.whole;
-  RowParallelWeightGradient(run, mlp_proj_, a.act, grad, whole, accumulate);
+  const Tensor mlp_grad = BlockGradient(run, grad);
+  RowParallelWeightGradient(run, mlp_proj_, a.act, mlp_grad, whole, accumulate);
   ColumnParallelWeightGradient(run, c_fc_, Ln2(a), a.fc, whole, accumulate);
-  RowParallelWeightGradient(run, attn_proj_, a.attn, shape_.model.parallel_residual ? grad : a.mid, whole,
-                            accumulate);
+  const Tensor attn_grad = shape_.model.parallel_residual ? mlp_grad : BlockGradient(run, a.mid);
+  RowParallelWeightGradient(run, attn_proj_, a.attn, attn_grad, whole, accumulate);
   ColumnParallelWeightGradient(run, c_attn_, a.ln1, a.qkv, whole, accumulate);
 }
 

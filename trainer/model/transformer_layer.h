@@ -61,6 +61,12 @@ class TransformerLayer {
   // Norm2Backward wrote.
   void Norm1Backward(const Execution& run, const Tensor& grad_ln1, const LayerActivations& a,
                      const Tensor& dx, bool add_to_dx, bool accumulate) const;
+  // Adds the output of a block to the residual stream: y = the scaled x W + b, plus `residual`.
+  void AddBlock(const Execution& run, const LinearParameters& proj, const Tensor& x, const Tensor& residual,
+                const Tensor& y) const;
+  // Returns the gradient with respect to a block's x W + b, given `grad`, that of the residual stream: `grad`
+  // itself, or ws.grad_block, if outputs are scaled.
+  const Tensor& BlockGradient(const Execution& run, const Tensor& grad) const;
   Tensor BySequence(const Tensor& t) const;  // a tensor [T,...] viewed as [B,S,...]
 
   const RankShape& shape_;

@@ -22,6 +22,7 @@ using test::RandomRun;
 using test::RandomRuns;
 using test::SmallGpt;
 using ::testing::ElementsAre;
+using ::testing::IsSupersetOf;
 
 std::vector<std::string> OpsText(const std::vector<OpDesc>& ops) {
   std::vector<std::string> text;
@@ -153,6 +154,15 @@ TEST_F(LayerOpsTest, ScaledResiduals) {
   EXPECT_EQ(scales, 2);
   for (const OpDesc& op : LayerBackwardOps(model, workload, plan, true)) scales += op.kind == OpKind::kScale;
   EXPECT_EQ(scales, 4);
+  // The bias comes before the scale, so that it does not come with the residual.
+  EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
+              IsSupersetOf({"position_forward fp32 64x128", "residual_add fp32 64x128"}));
+  const auto weights = OpsText(LayerWeightGradientOps(model, workload, plan, true));
+  EXPECT_EQ(std::count(weights.begin(), weights.end(), "scale fp32 64x128"), 2) << "nothing keeps them";
+  // Side by side, both blocks read the same gradient.
+  model.parallel_residual = true;
+  const auto backward = OpsText(LayerBackwardOps(model, workload, plan, true));
+  EXPECT_EQ(std::count(backward.begin(), backward.end(), "scale fp32 64x128"), 1);
 }
 
 TEST_F(LayerOpsTest, LayerBackward) {

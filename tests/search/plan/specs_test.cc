@@ -283,7 +283,6 @@ TEST(ModelSpec, FeaturesAreRefusedByName) {
   EXPECT_THAT(refused([](ModelSpec& m) { m.sliding_window = 64; }), HasSubstr("sliding_window 64"));
   EXPECT_THAT(refused([](ModelSpec& m) { m.attention_softcap = 50; }), HasSubstr("attention_softcap 50"));
   EXPECT_THAT(refused([](ModelSpec& m) { m.output_softcap = 30; }), HasSubstr("output_softcap 30"));
-  EXPECT_THAT(refused([](ModelSpec& m) { m.residual_scale = 0.5; }), HasSubstr("residual_scale 0.5"));
   EXPECT_THAT(refused([](ModelSpec& m) { m.norm_placement = NormPlacement::kOutput; }),
               HasSubstr("norm_placement output can be predicted, but running it is not supported yet"));
   EXPECT_THAT(refused([](ModelSpec& m) { m.no_rope_layer_interval = 4; }),
