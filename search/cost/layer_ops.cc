@@ -29,8 +29,13 @@ OpKind BackwardOf(Norm norm) {
 // Appends ops, in the notation of docs/engine.md.
 class OpLister {
  public:
-  OpLister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
-      : s(LocalDimsOf(model, workload, plan)), types(workload.precision), model_(model), plan_(plan) {}
+  // `rotates`: of a layer, whether it has the model's rotary positions.
+  OpLister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, bool rotates = true)
+      : s(LocalDimsOf(model, workload, plan)),
+        types(workload.precision),
+        model_(model),
+        plan_(plan),
+        rotates_(rotates && model.position == Position::kRope) {}
 
   void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false,
               bool accumulate = false) {
@@ -112,7 +117,7 @@ class OpLister {
     QkNorm(OpKind::kHeadNormBackward, OpKind::kQkProducts, OpKind::kQkNormBackward, accumulate);
   }
   void Rope() {
-    if (model_.position == Position::kRope)
+    if (rotates_)
       Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim, RotaryDims(model_)});
   }
   void Attention(OpKind fused, OpKind unfused) {
@@ -236,6 +241,7 @@ class OpLister {
  private:
   const ModelSpec& model_;
   const ParallelPlan& plan_;
+  const bool rotates_;
 };
 
 }  // namespace
@@ -247,24 +253,24 @@ std::vector<OpDesc> ArrivalOps(const ModelSpec& model, const Workload& workload,
 }
 
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan) {
-  OpLister l(model, workload, plan);
+                                    const ParallelPlan& plan, bool rotates) {
+  OpLister l(model, workload, plan, rotates);
   l.LayerForwardHead();
   l.RowParallelForward(l.s.ffn, model.mlp_bias);
   return std::move(l.ops);
 }
 
 std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
-                                      const ParallelPlan& plan) {
-  OpLister l(model, workload, plan);
+                                      const ParallelPlan& plan, bool rotates) {
+  OpLister l(model, workload, plan, rotates);
   if (plan.recompute == Recompute::kFull) l.LayerForwardHead();
   if (RecomputesScores(plan)) l.AttentionForward();
   return std::move(l.ops);
 }
 
 std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
-                                     const ParallelPlan& plan, bool accumulate) {
-  OpLister l(model, workload, plan);
+                                     const ParallelPlan& plan, bool accumulate, bool rotates) {
+  OpLister l(model, workload, plan, rotates);
   const LocalDims& s = l.s;
   l.OutputOpsBackward(accumulate);
   l.GatherHidden();
@@ -293,8 +299,8 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
 }
 
 std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload& workload,
-                                          const ParallelPlan& plan, bool accumulate) {
-  OpLister l(model, workload, plan);
+                                          const ParallelPlan& plan, bool accumulate, bool rotates) {
+  OpLister l(model, workload, plan, rotates);
   const LocalDims& s = l.s;
   l.OutputOpsBackward(accumulate);
   l.GatherHidden();

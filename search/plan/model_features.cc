@@ -53,7 +53,7 @@ constexpr Feature kFeatures[] = {
     {"partial_rotary_factor", [](const ModelSpec& m) { return Text(m.partial_rotary_factor, 1); },
      Support::kRun, "use 1, which rotates whole heads"},
     {"no_rope_layer_interval", [](const ModelSpec& m) { return Text(m.no_rope_layer_interval); },
-     Support::kPredicted, "use 0, which rotates in all layers"},
+     Support::kRun, "use 0, which rotates in all layers"},
     {"embedding_scale", [](const ModelSpec& m) { return Text(m.embedding_scale, 1); }, Support::kRun,
      "use 1"},
     {"residual_scale", [](const ModelSpec& m) { return Text(m.residual_scale, 1); }, Support::kRun, "use 1"},

@@ -126,6 +126,9 @@ std::int64_t RotaryDims(const ModelSpec& model);
 std::int64_t WindowedLayers(const ModelSpec& model);
 std::int64_t LayersWithoutRope(const ModelSpec& model);
 
+// Returns whether a layer, counted from 0, has rotary positions.
+bool Rotates(const ModelSpec& model, std::int64_t layer);
+
 // Returns the pairs of a query and a key that causal attention computes in a sequence of `seq_len` tokens:
 // each token attends to the last `window` tokens up to itself, or to all of them if the window is 0.
 double AttendedPairs(double seq_len, std::int64_t window);

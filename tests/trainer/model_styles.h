@@ -121,6 +121,16 @@ inline std::vector<ModelSpec> ModelStyles() {
   granite.residual_scale = 0.6;
   granite.qkv_bias = false;
   styles.push_back(granite);
+  // SmolLM 3.
+  ModelSpec smol = SmallModel("some_layers_rotate");
+  smol.heads = 8;
+  smol.norm = Norm::kRmsNorm;
+  smol.activation = Activation::kSwiGlu;
+  smol.position = Position::kRope;
+  smol.rope_theta = 50.0;
+  smol.no_rope_layer_interval = 2;
+  SetBiases(smol, false);
+  styles.push_back(smol);
   return styles;
 }
 

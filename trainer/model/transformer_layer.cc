@@ -24,6 +24,7 @@ AttentionForm FormOf(const RankShape& s) {
 TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout, std::int64_t layer)
     : shape_(shape),
       workspace_(layout.workspace()),
+      rotates_(Rotates(shape.model, layer)),
       norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
       c_attn_{layout.Find(Kind::kQkvWeight, layer), layout.Find(Kind::kQkvBias, layer)},
       q_norm_(layout.Find(Kind::kQueryNormWeight, layer)),
@@ -74,7 +75,7 @@ void TransformerLayer::QkNormBackward(const Execution& run, const LayerActivatio
 }
 
 void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool inverse) const {
-  if (shape_.model.position != Position::kRope) return;
+  if (!rotates_) return;
   run.ops.Rope(BySequence(qkv), shape_.heads + shape_.kv_heads, shape_.head_dim, RotaryDims(shape_.model),
                shape_.model.rope_theta, inverse, run.stream);
 }

@@ -46,7 +46,7 @@ class TransformerLayer {
   // Norms of q and k: of a.qkv, in place, and of their gradient in ws.grad_qkv. Nothing in a model without.
   void QkNormForward(const Execution& run, const LayerActivations& a) const;
   void QkNormBackward(const Execution& run, const LayerActivations& a, bool accumulate) const;
-  // Rotates q and k of qkv[T,Q] by their positions, or back. Does nothing in a model without rotary
+  // Rotates q and k of qkv[T,Q] by their positions, or back. Does nothing in a layer without rotary
   // positions.
   void Rope(const Execution& run, const Tensor& qkv, bool inverse) const;
   // Attention, fused or unfused; the backward turns ws.grad_attn into ws.grad_qkv.
@@ -71,6 +71,7 @@ class TransformerLayer {
 
   const RankShape& shape_;
   Workspace& workspace_;
+  const bool rotates_;
   NormLayer norm_1_;
   LinearParameters c_attn_;
   Weight q_norm_, k_norm_;  // absent without norms of q and k

@@ -464,6 +464,28 @@ TEST_F(LlamaOpsTest, PredictedOnly) {
   EXPECT_NE(Of(ActionKind::kForward, 0).front(), "all_gather bf16 tensor/2 4608") << "nothing arrives";
 }
 
+// Of six layers, the second, fourth and sixth do not rotate: the first and third of stage 1.
+TEST_F(LlamaOpsTest, LayersWithoutRope) {
+  const auto ropes = [&](std::int64_t stage, ActionKind kind) {
+    const auto ops = Of(kind, stage);
+    return std::count(ops.begin(), ops.end(), "rope bf16 48x3x16x16");
+  };
+  plan.virtual_stages = 1;
+  plan.schedule = Schedule::kZeroBubbleH1;
+  plan.split_layers = {3, 3};
+  model.layers = 6;
+  plan.recompute = Recompute::kFull;
+  plan.recompute_layers = 1;
+  EXPECT_EQ(ropes(0, ActionKind::kForward), 3);
+  EXPECT_EQ(ropes(1, ActionKind::kInputGradient), 3 + 1);
+  model.no_rope_layer_interval = 2;
+  EXPECT_EQ(ropes(0, ActionKind::kForward), 2);
+  EXPECT_EQ(ropes(1, ActionKind::kForward), 1);
+  EXPECT_EQ(ropes(0, ActionKind::kInputGradient), 2 + 1);
+  EXPECT_EQ(ropes(1, ActionKind::kInputGradient), 1) << "its first layer recomputes and does not rotate";
+  EXPECT_EQ(ropes(1, ActionKind::kWeightGradient), 0);
+}
+
 // Each op of each rank occurs once in the plan's list.
 TEST(PlanOps, CoverAllActions) {
   RandomRuns runs(53);

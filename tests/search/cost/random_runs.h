@@ -34,6 +34,8 @@ struct RunLimits {
   bool predicted_only = true;
   // includes models whose layers have ops on the outputs of their blocks
   bool output_ops = true;
+  // all layers have the same ops, as the time of a step assumes
+  bool equal_layers = true;
 };
 
 class RandomRuns {
@@ -77,6 +79,7 @@ class RandomRuns {
     model.tied_embeddings = Coin();
     AddRandomFeatures(model, features_, /*predicted_only=*/false);
     if (!limits_.output_ops) model.residual_scale = 1;
+    if (limits_.equal_layers) model.no_rope_layer_interval = 0;
     return model;
   }
 
