@@ -47,8 +47,8 @@ class StageBlocks {
     } else {
       blocks.push_back({ArrivalOps(model_, workload_, plan_)});
     }
-    const LayerOps layer = OfLayers(
-        [this](bool rotates) { return LayerForwardOps(model_, workload_, plan_, rotates); });
+    const LayerOps layer =
+        OfLayers([this](bool rotates) { return LayerForwardOps(model_, workload_, plan_, rotates); });
     for (std::int64_t i = 0; i < Layers(); ++i) blocks.push_back(Read(LayerUnit(i), layer[Rotates(i)]));
     if (IsLastStage(plan_, stage_)) {
       blocks.push_back(Read(Head(), HeadForwardOps(model_, workload_, plan_)));
@@ -68,8 +68,8 @@ class StageBlocks {
     } else {
       blocks.push_back({ArrivalOps(model_, workload_, plan_)});
     }
-    const LayerOps recompute = OfLayers(
-        [this](bool rotates) { return LayerRecomputeOps(model_, workload_, plan_, rotates); });
+    const LayerOps recompute =
+        OfLayers([this](bool rotates) { return LayerRecomputeOps(model_, workload_, plan_, rotates); });
     const LayerOps layer = OfLayers([this, accumulate](bool rotates) {
       return LayerBackwardOps(model_, workload_, plan_, accumulate, rotates);
     });

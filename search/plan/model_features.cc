@@ -46,7 +46,7 @@ constexpr Feature kFeatures[] = {
      [](const ModelSpec& m) {
        return m.norm_placement == NormPlacement::kPre ? "" : std::string(Name(m.norm_placement));
      },
-     Support::kPredicted, "use pre"},
+     Support::kRun, "use pre"},
     {"parallel_residual", [](const ModelSpec& m) { return Text(m.parallel_residual); }, Support::kRun,
      "use false"},
     {"embedding_norm", [](const ModelSpec& m) { return Text(m.embedding_norm); }, Support::kRun, "use false"},

@@ -24,6 +24,10 @@ inline constexpr int kQkNormCount = static_cast<int>(QkNorm::kFull) + 1;
 enum class NormPlacement : std::uint8_t { kPre, kOutput, kSandwich };
 inline constexpr int kNormPlacementCount = static_cast<int>(NormPlacement::kSandwich) + 1;
 
+// Whether norms are on the inputs of attention and feed-forward, and whether on their outputs.
+constexpr bool NormsInputs(NormPlacement placement) { return placement != NormPlacement::kOutput; }
+constexpr bool NormsOutputs(NormPlacement placement) { return placement != NormPlacement::kPre; }
+
 // Whether the norm has a bias beside its weight.
 constexpr bool HasBias(Norm norm) {
   switch (norm) {

@@ -57,6 +57,7 @@ test::Case ChoicesOf(const RandomRun& run) {
                            m.kv_heads < m.heads ? 1 : 0,
                            static_cast<int>(m.qk_norm),
                            m.residual_scale != 1 ? 1 : 0,
+                           static_cast<int>(m.norm_placement),
                            m.no_rope_layer_interval > 0 ? 1 : 0,
                            m.parallel_residual ? 1 : 0,
                            p.sequence_parallel ? 1 : 0,
@@ -162,7 +163,7 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
                                .layers_per_stage = 3,
                                .microbatches = 12,
                                .predicted_only = false,
-.equal_layers = false});
+                               .equal_layers = false});
   std::set<test::ChoicePair> pairs;
   std::set<OpKind> kinds;
   std::set<std::pair<Recompute, std::int64_t>> split;  // what plans with split backwards recompute
@@ -201,7 +202,7 @@ TEST(DryProof, PredictsBytesOfTwoThousandPlans) {
                                .layers_per_stage = 3,
                                .microbatches = 8,
                                .predicted_only = false,
-.equal_layers = false});
+                               .equal_layers = false});
   std::vector<ParallelPlan> plans;
   for (int i = 0; i < 2000; ++i) {
     const TrainConfig c = ConfigOf(random.Next());
@@ -225,7 +226,7 @@ TEST(DryProof, EveryParameterCountsOnceInTheNorm) {
                         .layers_per_stage = 2,
                         .microbatches = 3,
                         .predicted_only = false,
-.equal_layers = false});
+                        .equal_layers = false});
   for (int i = 0; i < 30; ++i) {
     TrainConfig c = ConfigOf(random.Next());
     c.model.vocab = 8 * c.plan.tp * random.Between(1, 4);  // no padding, so that elements add up

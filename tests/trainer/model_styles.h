@@ -131,6 +131,24 @@ inline std::vector<ModelSpec> ModelStyles() {
   smol.no_rope_layer_interval = 2;
   SetBiases(smol, false);
   styles.push_back(smol);
+  // OLMo 2.
+  ModelSpec output = full;
+  output.name = "norms_on_outputs";
+  output.norm_placement = NormPlacement::kOutput;
+  styles.push_back(output);
+  // Gemma 2, with layer norms, biases and scaled residuals.
+  ModelSpec sandwich = SmallModel("norms_on_both");
+  sandwich.heads = 8;
+  sandwich.activation = Activation::kGeGlu;
+  sandwich.position = Position::kRope;
+  sandwich.norm_placement = NormPlacement::kSandwich;
+  sandwich.embedding_scale = 4;
+  sandwich.residual_scale = 0.8;
+  styles.push_back(sandwich);
+  // Norms on outputs of GPT-2's other parts.
+  ModelSpec output_gpt2 = SmallModel("gpt2_with_norms_on_outputs");
+  output_gpt2.norm_placement = NormPlacement::kOutput;
+  styles.push_back(output_gpt2);
   return styles;
 }
 

@@ -143,6 +143,20 @@ TEST_F(LayerOpsTest, NormsOnOutputs) {
   EXPECT_EQ(norms(), 8);
   model.norm_placement = NormPlacement::kPre;
   EXPECT_EQ(norms(), 4);
+  // The backward needs what the norm on the layer's output reads, and its statistics.
+  plan.recompute = Recompute::kFull;
+  model.norm_placement = NormPlacement::kOutput;
+  std::vector<OpDesc> forward = LayerForwardOps(model, workload, plan);
+  forward.pop_back();
+  EXPECT_EQ(LayerRecomputeOps(model, workload, plan), forward);
+  // Gradients of the stream are updated in place, by a norm or by a sum.
+  const auto adds = [this] {
+    const auto ops = OpsText(LayerInputGradientOps(model, workload, plan, false));
+    return std::count(ops.begin(), ops.end(), "residual_add fp32 64x128");
+  };
+  EXPECT_EQ(adds(), 2);
+  model.norm_placement = NormPlacement::kSandwich;
+  EXPECT_EQ(adds(), 0);
 }
 
 // The output of each block is scaled before the residual is added, and its gradient beside that of the

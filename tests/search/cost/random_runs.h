@@ -78,7 +78,10 @@ class RandomRuns {
     SetBiases(model, Coin());
     model.tied_embeddings = Coin();
     AddRandomFeatures(model, features_, /*predicted_only=*/false);
-    if (!limits_.output_ops) model.residual_scale = 1;
+    if (!limits_.output_ops) {
+      model.residual_scale = 1;
+      model.norm_placement = NormPlacement::kPre;
+    }
     if (limits_.equal_layers) model.no_rope_layer_interval = 0;
     return model;
   }
