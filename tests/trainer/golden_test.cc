@@ -1,6 +1,6 @@
 // Compares the engine with independent implementations (tests/golden/make_gpt2_golden.py,
-// make_llama_golden.py, make_attention_golden.py, make_layer_golden.py). From the same weights and data it must produce the same
-// losses, norms and final weights, on one rank and with every split of the model.
+// make_llama_golden.py, make_attention_golden.py, make_layer_golden.py). From the same weights and data it
+// must produce the same losses, norms and final weights, on one rank and with every split of the model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@ namespace autocfg::trainer {
 
 // kGpt2: "transformer.h.0.attn.c_attn.weight", matrices as ours, [in, out]. kLlama:
 // "model.layers.0.self_attn.q_proj.weight", matrices of linear layers [out, in]; q, k and v, and gate and up,
-// are separate tensors. kOlmo2, kGemma2: the same, but for the names of norms on outputs, and on inputs beside
-// them. kGemma2: norms store what is added to 1.
+// are separate tensors. kOlmo2, kGemma2: the same, but for the names of norms on outputs, and on inputs
+// beside them. kGemma2: norms store what is added to 1.
 enum class NameStyle : std::uint8_t { kGpt2, kLlama, kOlmo2, kGemma2 };
 
 // Returns kGpt2 if the model uses only GPT-2's parts: layernorm on inputs, a non-gated activation, learned

@@ -110,9 +110,8 @@ struct Workspace {
   Tensor qk_products;          // norms over all heads: sums of their backward, [T,2]
   LayerActivations recompute;  // if a layer of the rank recomputes; x unused
   // If the schedule splits backwards, without norms on outputs: the next gradient of the residual stream,
-  // [R,H], and the gradient of
-  // the stage's input, in a buffer like grad(j). Input gradients exchange them, grad_qkv and grad_fc for
-  // tensors of slots (trainer/model/transformer_layer.h).
+  // [R,H], and the gradient of the stage's input, in a buffer like grad(j). Input gradients exchange them,
+  // and in any case grad_qkv and grad_fc, for tensors of slots (trainer/model/transformer_layer.h).
   Tensor next_grad, input_grad;
   Tensor scalars;  // [2] kF64
 };

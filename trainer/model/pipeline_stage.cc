@@ -79,8 +79,8 @@ void PipelineStage::LayersBackward(const Execution& run, const ActivationSlot& s
 }
 
 // The gradient with respect to the output of layer l is kept where the input of layer l + 1 was. That of the
-// last layer is kept where the input of the stage was, in exchange for a buffer of the same size. With norms on
-// outputs, these gradients are not needed again.
+// last layer is kept where the input of the stage was, in exchange for a buffer of the same size. With norms
+// on outputs, these gradients are not needed again.
 void PipelineStage::InputGradient(const Execution& run, ActivationSlot& slot, Tensor& grad,
                                   bool accumulate) const {
   if (recomputed_ == layers_.size()) return Backward(run, slot, grad, accumulate);

@@ -39,8 +39,8 @@ class TransformerLayer {
   // are the gradients with respect to them, a.mid that with respect to the output of attention, with its
   // residual. With a parallel residual that is grad, and a.mid stays.
   //
-  // With norms on outputs, `input_grad` is `grad`, which is updated in place. WeightGradient does not read it:
-  // a.out1 and a.out2 are exchanged instead, for the gradients with respect to them.
+  // With norms on outputs, `input_grad` is `grad`, which is updated in place. WeightGradient does not read
+  // it: a.out1 and a.out2 are exchanged instead, for the gradients with respect to them.
   void InputGradient(const Execution& run, LayerActivations& a, const Tensor& grad, const Tensor& input_grad,
                      bool accumulate) const;
   void WeightGradient(const Execution& run, const LayerActivations& a, const Tensor& grad,
