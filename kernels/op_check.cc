@@ -315,11 +315,11 @@ OpDesc ResidualAdd(const Tensor& y, const Tensor& residual) {
   return WithOperands(RowsDesc(op, y), {&y, &residual});
 }
 
-OpDesc Scale(const Tensor& y, double factor) {
+OpDesc Scale(const Tensor& x, double factor, const Tensor& y) {
   constexpr OpKind op = OpKind::kScale;
-  Main(op, "y", y, 2);
+  Main(op, "x", x, 2);
   if (!std::isfinite(factor)) Fail(op, fmt::format("factor is {}; it must be finite", factor));
-  return WithOperands(RowsDesc(op, y), {&y});
+  return WithOperands(RowsDesc(op, x), {&x, &y});
 }
 
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y) {

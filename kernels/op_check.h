@@ -27,7 +27,7 @@ OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, c
                        const Tensor& dx, bool add_to_dx, const Tensor& dgamma, bool accumulate);
 OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual);
 OpDesc ResidualAdd(const Tensor& y, const Tensor& residual);
-OpDesc Scale(const Tensor& y, double factor);
+OpDesc Scale(const Tensor& x, double factor, const Tensor& y);
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y);
 OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx);
 OpDesc HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,

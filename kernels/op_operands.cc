@@ -205,7 +205,10 @@ Operands OperandsOf(const OpDesc& op) {
       found.Add("bias", kCompute, {width});
       found.Add("residual", kCompute, {rows, width});
       return found;
-    case OpKind::kScale: found.Add("y", kCompute, {rows, width}); return found;
+    case OpKind::kScale:
+      found.Add("x", kCompute, {rows, width});
+      found.Add("y", kCompute, {rows, width});
+      return found;
     case OpKind::kResidualAdd:
       found.Add("y", kCompute, {rows, width});
       found.Add("residual", kCompute, {rows, width});

@@ -103,8 +103,8 @@ class Ops {
   virtual void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) = 0;
   // y[T,W] += residual[T,W].
   virtual void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) = 0;
-  // y[T,W] *= factor, which is finite.
-  virtual void Scale(const Tensor& y, double factor, Stream& stream) = 0;
+  // y[T,W] = x[T,W] * factor, which is finite. y may be x.
+  virtual void Scale(const Tensor& x, double factor, const Tensor& y, Stream& stream) = 0;
   // Gated activations (search/ops/activation.h); all others are epilogues of a product. x[T,2F] += bias[2F]
   // (or absent); y[T,F] = f(gate) * up, where the first F columns of x are the gates and the last F are the
   // ups. y is not x.

@@ -67,8 +67,8 @@ void WrappedOps::ResidualAdd(const Tensor& y, const Tensor& residual, Stream& st
   Pass(stream, [&](Ops& ops) { ops.ResidualAdd(y, residual, stream); });
 }
 
-void WrappedOps::Scale(const Tensor& y, double factor, Stream& stream) {
-  Pass(stream, [&](Ops& ops) { ops.Scale(y, factor, stream); });
+void WrappedOps::Scale(const Tensor& x, double factor, const Tensor& y, Stream& stream) {
+  Pass(stream, [&](Ops& ops) { ops.Scale(x, factor, y, stream); });
 }
 
 void WrappedOps::ActivationForward(Activation activation, const Tensor& x, const Tensor& bias,

@@ -32,6 +32,10 @@ absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text);
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len,
                                     std::vector<std::string>& notes);
 
+// Unimplemented if --init and --save would read or write weights of this model wrongly: of a file whose norms
+// store what is added to 1.
+absl::Status CheckStoredWeights(const std::string& model);
+
 // Loads `local`, `local:1xRANKS`, a preset with its size, or a file. `local` means the GPUs of `machine` if
 // it has any, otherwise the CPU. A file without a name takes its file name without the extension.
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text, const GpuList& machine = {});

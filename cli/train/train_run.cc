@@ -314,6 +314,10 @@ absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
 }
 
 absl::Status CheckFiles(const TrainArgs& args) {
+  for (const auto& [option, path] : {std::pair{"--init", &args.init}, std::pair{"--save", &args.save}}) {
+    if (path->empty()) continue;
+    if (auto status = CheckStoredWeights(args.model); !status.ok()) return Where(option, status);
+  }
   if (!args.data.empty()) {
     for (const std::string& file : DataFiles(args.data)) {
       if (auto status = CheckReadable(file); !status.ok()) return Where("--data", status);

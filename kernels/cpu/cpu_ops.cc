@@ -154,9 +154,11 @@ class CpuOps final : public Ops {
              [&]<typename T>() { cpu::ResidualAdd(y.Elements(), y.As<T>(), residual.As<const T>()); });
   }
 
-  void Scale(const Tensor& y, double factor, Stream&) override {
-    const OpDesc op = op_check::Scale(y, factor);
-    Dispatch(op, y, {}, [&]<typename T>() { cpu::Scale(y.Elements(), static_cast<T>(factor), y.As<T>()); });
+  void Scale(const Tensor& x, double factor, const Tensor& y, Stream&) override {
+    const OpDesc op = op_check::Scale(x, factor, y);
+    Dispatch(op, x, {}, [&]<typename T>() {
+      cpu::Scale(x.Elements(), x.As<const T>(), static_cast<T>(factor), y.As<T>());
+    });
   }
 
   void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,

@@ -165,9 +165,9 @@ void ResidualAdd(std::int64_t elements, T* y, const T* residual) {
 }
 
 template <typename T>
-void Scale(std::int64_t elements, T factor, T* y) {
+void Scale(std::int64_t elements, const T* x, T factor, T* y) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < elements; ++i) y[i] *= factor;
+  for (std::int64_t i = 0; i < elements; ++i) y[i] = x[i] * factor;
 }
 
 template <typename T>
@@ -204,8 +204,8 @@ template void BiasGradient(std::int64_t, std::int64_t, const float*, float*);
 template void BiasGradient(std::int64_t, std::int64_t, const double*, double*);
 template void ResidualAdd(std::int64_t, float*, const float*);
 template void ResidualAdd(std::int64_t, double*, const double*);
-template void Scale(std::int64_t, float, float*);
-template void Scale(std::int64_t, double, double*);
+template void Scale(std::int64_t, const float*, float, float*);
+template void Scale(std::int64_t, const double*, double, double*);
 template void ActivationForward(Activation, std::int64_t, std::int64_t, float*, const float*, float*);
 template void ActivationForward(Activation, std::int64_t, std::int64_t, double*, const double*, double*);
 template void ActivationBackward(Activation, std::int64_t, std::int64_t, const float*, const float*, float*);

@@ -25,9 +25,9 @@ void BiasGradient(std::int64_t rows, std::int64_t width, const T* dy, T* dbias);
 template <typename T>
 void ResidualAdd(std::int64_t elements, T* y, const T* residual);
 
-// y[elements] *= factor.
+// y[elements] = x[elements] * factor. y may be x.
 template <typename T>
-void Scale(std::int64_t elements, T factor, T* y);
+void Scale(std::int64_t elements, const T* x, T factor, T* y);
 
 // Computes y from x, which is twice as wide as y if the activation is gated. `bias` has the width of x, or is
 // null. With a bias, x becomes x + bias. Throws std::invalid_argument for an unknown activation.

@@ -57,7 +57,9 @@ class DryOps final : public Ops {
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream&) override {
     log_.Record(op_check::ResidualAdd(y, residual));
   }
-  void Scale(const Tensor& y, double factor, Stream&) override { log_.Record(op_check::Scale(y, factor)); }
+  void Scale(const Tensor& x, double factor, const Tensor& y, Stream&) override {
+    log_.Record(op_check::Scale(x, factor, y));
+  }
   void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                          Stream&) override {
     log_.Record(op_check::ActivationForward(activation, x, bias, y));

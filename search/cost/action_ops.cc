@@ -1,6 +1,7 @@
 #include "search/cost/action_ops.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <stdexcept>
@@ -28,6 +29,7 @@ class StageBlocks {
         stage_(stage),
         rank_(PipelineRankOf(plan, stage)),
         place_(PlaceOf(plan, rank_)),
+        layers_(StageLayers(model, plan, stage)),
         units_(UnitsOf(LocalDimsOf(model, workload, plan), model, plan, place_,
                        RankLayers(model, plan, rank_))) {
     if (units_.token_embedding > 0) table_ = count_++;
@@ -45,8 +47,9 @@ class StageBlocks {
     } else {
       blocks.push_back({ArrivalOps(model_, workload_, plan_)});
     }
-    const std::vector<OpDesc> layer = LayerForwardOps(model_, workload_, plan_);
-    for (std::int64_t i = 0; i < Layers(); ++i) blocks.push_back(Read(LayerUnit(i), layer));
+    const LayerOps layer =
+        OfLayers([this](bool rotates) { return LayerForwardOps(model_, workload_, plan_, rotates); });
+    for (std::int64_t i = 0; i < Layers(); ++i) blocks.push_back(Read(LayerUnit(i), layer[Rotates(i)]));
     if (IsLastStage(plan_, stage_)) {
       blocks.push_back(Read(Head(), HeadForwardOps(model_, workload_, plan_)));
       if (KeepsTable()) blocks.back().gathered = 0;  // since the embedding
@@ -65,13 +68,19 @@ class StageBlocks {
     } else {
       blocks.push_back({ArrivalOps(model_, workload_, plan_)});
     }
-    const std::vector<OpDesc> recompute = LayerRecomputeOps(model_, workload_, plan_);
-    const std::vector<OpDesc> layer = LayerBackwardOps(model_, workload_, plan_, accumulate);
-    const std::vector<OpDesc> delaying = LayerInputGradientOps(model_, workload_, plan_, accumulate);
+    const LayerOps recompute =
+        OfLayers([this](bool rotates) { return LayerRecomputeOps(model_, workload_, plan_, rotates); });
+    const LayerOps layer = OfLayers([this, accumulate](bool rotates) {
+      return LayerBackwardOps(model_, workload_, plan_, accumulate, rotates);
+    });
+    const LayerOps delaying = OfLayers([this, accumulate](bool rotates) {
+      return LayerInputGradientOps(model_, workload_, plan_, accumulate, rotates);
+    });
     const std::int64_t recomputing = LayersWithRecomputeOps(plan_, Layers());
     for (std::int64_t i = Layers() - 1; i >= 0; --i) {
-      UnitBlock block = Read(LayerUnit(i), i < recomputing ? recompute : std::vector<OpDesc>());
-      const std::vector<OpDesc>& own = i >= Layers() - Delayed() ? delaying : layer;
+      const std::size_t rotates = Rotates(i);
+      UnitBlock block = Read(LayerUnit(i), i < recomputing ? recompute[rotates] : std::vector<OpDesc>());
+      const std::vector<OpDesc>& own = (i >= Layers() - Delayed() ? delaying : layer)[rotates];
       block.ops.insert(block.ops.end(), own.begin(), own.end());
       if (reduces) Completes(LayerUnit(i), block);
       blocks.push_back(std::move(block));
@@ -109,7 +118,20 @@ class StageBlocks {
   }
 
  private:
-  std::int64_t Layers() const { return StageLayerCount(model_, plan_, stage_); }
+  // Ops of a layer, by whether it rotates.
+  using LayerOps = std::array<std::vector<OpDesc>, 2>;
+  template <typename List>
+  LayerOps OfLayers(const List& list) const {
+    LayerOps ops;
+    ops[1] = list(true);
+    if (LayersWithoutRope(model_) > 0) ops[0] = list(false);
+    return ops;
+  }
+  // Of the stage's i-th layer; 1 also in a model without rotary positions.
+  std::size_t Rotates(std::int64_t i) const {
+    return LayersWithoutRope(model_) == 0 || autocfg::Rotates(model_, layers_.first + i) ? 1 : 0;
+  }
+  std::int64_t Layers() const { return layers_.count; }
   std::int64_t Delayed() const { return LayersWithDelayedGradients(plan_, Layers()); }
   std::int64_t Head() const { return model_.tied_embeddings ? table_ : output_; }
   // Whether a tied table stays gathered from the embedding on.
@@ -144,6 +166,7 @@ class StageBlocks {
   const ParallelPlan& plan_;
   const std::int64_t stage_, rank_;
   const RankPlace place_;
+  const LayerRange layers_;
   const RankUnits units_;
   // Numbers of units; 0, that of the norms: the rank has no such unit.
   std::int64_t table_ = 0, positions_ = 0, first_layer_ = 0, output_ = 0;

@@ -29,8 +29,13 @@ OpKind BackwardOf(Norm norm) {
 // Appends ops, in the notation of docs/engine.md.
 class OpLister {
  public:
-  OpLister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
-      : s(LocalDimsOf(model, workload, plan)), types(workload.precision), model_(model), plan_(plan) {}
+  // `rotates`: of a layer, whether it has the model's rotary positions.
+  OpLister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, bool rotates = true)
+      : s(LocalDimsOf(model, workload, plan)),
+        types(workload.precision),
+        model_(model),
+        plan_(plan),
+        rotates_(rotates && model.position == Position::kRope) {}
 
   void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false,
               bool accumulate = false) {
@@ -112,7 +117,7 @@ class OpLister {
     QkNorm(OpKind::kHeadNormBackward, OpKind::kQkProducts, OpKind::kQkNormBackward, accumulate);
   }
   void Rope() {
-    if (model_.position == Position::kRope)
+    if (rotates_)
       Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim, RotaryDims(model_)});
   }
   void Attention(OpKind fused, OpKind unfused) {
@@ -168,36 +173,35 @@ class OpLister {
   }
   // The norm before a block, forward and backward. Without it, what the block reads is the residual stream.
   void PreNormForward() {
-    if (model_.norm_placement != NormPlacement::kOutput) NormForward();
+    if (NormsInputs(model_.norm_placement)) NormForward();
   }
   void PreNormBackward(bool accumulate) {
-    if (model_.norm_placement == NormPlacement::kOutput) return OwnRows(OpKind::kResidualAdd);
+    if (!NormsInputs(model_.norm_placement)) return OwnRows(OpKind::kResidualAdd);
     NormBackward(accumulate);
   }
-  // Whether the output of a block passes through ops of its own before the residual is added. The engine
-  // does not run them yet.
-  bool HasOutputOps() const {
-    return model_.norm_placement != NormPlacement::kPre || model_.residual_scale != 1;
-  }
+  // Whether the output of a block passes through ops of its own before the residual is added.
+  bool HasOutputOps() const { return NormsOutputs(model_.norm_placement) || model_.residual_scale != 1; }
   void OutputOpsForward() {
-    if (model_.norm_placement != NormPlacement::kPre) NormForward();
+    if (NormsOutputs(model_.norm_placement)) NormForward();
     if (model_.residual_scale != 1) OwnRows(OpKind::kScale);
     OwnRows(OpKind::kResidualAdd);
   }
-  // Of the gradient of the residual stream, which stays as it is.
+  // Of the gradient of the residual stream, which stays as it is, the gradient of the block's product.
   void OutputOpsBackward(bool accumulate) {
     if (model_.residual_scale != 1) OwnRows(OpKind::kScale);
-    if (model_.norm_placement != NormPlacement::kPre) NormBackward(accumulate);
+    if (NormsOutputs(model_.norm_placement)) NormBackward(accumulate);
+  }
+  // Projects `width` columns to a block's output, without the residual.
+  void BlockProduct(std::int64_t width, bool bias) {
+    if (plan_.tp == 1)
+      return Matmul(bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.hidden, width, bias);
+    ReducedProduct(width, false);
+    if (bias) OwnRows(OpKind::kPositionForward);  // a bias is a table of one position
   }
   // Projects `width` columns back into the residual stream.
   void RowParallelForward(std::int64_t width, bool bias) {
     if (HasOutputOps()) {
-      if (plan_.tp == 1) {
-        Matmul(bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.hidden, width, bias);
-      } else {
-        ReducedProduct(width, false);
-        if (bias) OwnRows(OpKind::kBiasResidual);
-      }
+      BlockProduct(width, bias);
       return OutputOpsForward();
     }
     if (plan_.tp == 1) return Matmul(Epilogue::kResidual, s.tokens, s.hidden, width, bias);
@@ -216,7 +220,15 @@ class OpLister {
     if (ScattersMessages(plan_)) TensorReduce(OpKind::kAllGather, types.compute, s.message);
   }
 
-  // A layer's forward up to the activation: the part that full recomputation repeats.
+  // What full recomputation repeats of a layer's forward. The backward of a norm on the layer's output needs
+  // what it reads, and its statistics.
+  void RecomputeLayer() {
+    LayerForwardHead();
+    if (!NormsOutputs(model_.norm_placement)) return;
+    BlockProduct(s.ffn, model_.mlp_bias);
+    NormForward();
+  }
+  // A layer's forward up to the activation.
   void LayerForwardHead() {
     PreNormForward();
     GatherHidden();
@@ -237,6 +249,7 @@ class OpLister {
  private:
   const ModelSpec& model_;
   const ParallelPlan& plan_;
+  const bool rotates_;
 };
 
 }  // namespace
@@ -248,31 +261,31 @@ std::vector<OpDesc> ArrivalOps(const ModelSpec& model, const Workload& workload,
 }
 
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan) {
-  OpLister l(model, workload, plan);
+                                    const ParallelPlan& plan, bool rotates) {
+  OpLister l(model, workload, plan, rotates);
   l.LayerForwardHead();
   l.RowParallelForward(l.s.ffn, model.mlp_bias);
   return std::move(l.ops);
 }
 
 std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
-                                      const ParallelPlan& plan) {
-  OpLister l(model, workload, plan);
-  if (plan.recompute == Recompute::kFull) l.LayerForwardHead();
+                                      const ParallelPlan& plan, bool rotates) {
+  OpLister l(model, workload, plan, rotates);
+  if (plan.recompute == Recompute::kFull) l.RecomputeLayer();
   if (RecomputesScores(plan)) l.AttentionForward();
   return std::move(l.ops);
 }
 
 std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
-                                     const ParallelPlan& plan, bool accumulate) {
-  OpLister l(model, workload, plan);
+                                     const ParallelPlan& plan, bool accumulate, bool rotates) {
+  OpLister l(model, workload, plan, rotates);
   const LocalDims& s = l.s;
   l.OutputOpsBackward(accumulate);
   l.GatherHidden();
   l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
   l.ActivationBackward();
   const auto attention_out = [&] {
-    l.OutputOpsBackward(accumulate);
+    if (!model.parallel_residual) l.OutputOpsBackward(accumulate);  // else that of the other block
     l.GatherHidden();
     l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
     l.Matmul(s.tokens, s.attention, s.hidden, false, true);
@@ -294,30 +307,32 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
 }
 
 std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload& workload,
-                                          const ParallelPlan& plan, bool accumulate) {
-  OpLister l(model, workload, plan);
+                                          const ParallelPlan& plan, bool accumulate, bool rotates) {
+  OpLister l(model, workload, plan, rotates);
   const LocalDims& s = l.s;
   l.OutputOpsBackward(accumulate);
   l.GatherHidden();
   l.ActivationBackward();
   const auto attention_out = [&] {
-    l.OutputOpsBackward(accumulate);
+    if (!model.parallel_residual) l.OutputOpsBackward(accumulate);
     l.GatherHidden();
     l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   };
   if (model.parallel_residual) attention_out();
+  // With norms on outputs, nothing later needs the gradient of the stream, to which the norms add in place.
+  const bool in_place = NormsOutputs(model.norm_placement);
   l.ReducedProduct(s.fc, true);
-  if (model.norm_placement != NormPlacement::kOutput) l.NormBackward(accumulate);
+  l.PreNormBackward(accumulate);
   if (!model.parallel_residual) {
-    l.OwnRows(OpKind::kResidualAdd);
+    if (!in_place) l.OwnRows(OpKind::kResidualAdd);
     attention_out();
   }
   l.AttentionBackward();
   l.Rope();
   l.QkNormBackward(accumulate);
   l.ReducedProduct(s.qkv, true);
-  if (model.norm_placement != NormPlacement::kOutput) l.NormBackward(accumulate || model.shared_norm);
-  l.OwnRows(OpKind::kResidualAdd);
+  l.PreNormBackward(accumulate || model.shared_norm);
+  if (!in_place) l.OwnRows(OpKind::kResidualAdd);
   return std::move(l.ops);
 }
 
@@ -325,10 +340,16 @@ std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workloa
                                            const ParallelPlan& plan, bool accumulate) {
   OpLister l(model, workload, plan);
   const LocalDims& s = l.s;
+  // The gradient of a block's product is kept only where it is that of a norm. Else it is scaled again.
+  const auto scale = [&] {
+    if (model.residual_scale != 1 && !NormsOutputs(model.norm_placement)) l.OwnRows(OpKind::kScale);
+  };
+  scale();
   l.GatherHidden();
   l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
   l.GatherHidden();
   l.LinearGradient(s.hidden, s.fc, accumulate, model.mlp_bias);
+  if (!model.parallel_residual) scale();
   l.GatherHidden();
   l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
   l.GatherHidden();

@@ -19,18 +19,18 @@ namespace autocfg {
 // Ops of one transformer layer on one microbatch. LayerRecomputeOps lists what the backward of a recomputing
 // layer runs first: under recompute=selective only the attention. It is empty if the plan recomputes nothing.
 // `accumulate`: gradients of parameters are added to those of earlier microbatches; the first one writes
-// them.
+// them. `rotates`: the layer has rotary positions, if the model has them (Rotates).
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan);
+                                    const ParallelPlan& plan, bool rotates = true);
 std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
-                                      const ParallelPlan& plan);
+                                      const ParallelPlan& plan, bool rotates = true);
 std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
-                                     const ParallelPlan& plan, bool accumulate);
+                                     const ParallelPlan& plan, bool accumulate, bool rotates = true);
 
 // Ops of the two parts of a layer's backward, if the plan's schedule splits it: the gradient of the layer's
 // input, then, in another action, those of its weights and biases.
 std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload& workload,
-                                          const ParallelPlan& plan, bool accumulate);
+                                          const ParallelPlan& plan, bool accumulate, bool rotates = true);
 std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workload& workload,
                                            const ParallelPlan& plan, bool accumulate);
 

@@ -113,6 +113,10 @@ bool IsHuggingFaceConfig(const Json& json) {
          (json.contains("architectures") || json.contains("num_hidden_layers") || json.contains("n_layer"));
 }
 
+bool StoresNormsLessOne(const Json& json) {
+  return json.is_object() && json.contains("model_type") && json["model_type"] == "gemma";
+}
+
 absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json, std::vector<std::string>* notes) {
   if (!json.is_object()) return ConfigContradiction("it must be a JSON object");
   if (absl::Status status = CheckDense(json, ""); !status.ok()) return status;

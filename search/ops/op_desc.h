@@ -43,7 +43,7 @@ enum class OpKind : std::uint8_t {
   kRmsNormBackward,
   kBiasResidual,        // y += b + residual
   kResidualAdd,         // y += residual
-  kScale,               // y *= a number
+  kScale,               // y = x * a number
   kActivationForward,   // x += b if there is a bias; y = f(gate) * up
   kActivationBackward,  // dx = the gradient with respect to x
   kHeadNormForward,     // RMS norms of the queries and keys of each head

@@ -29,8 +29,12 @@ double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double to
     }
     share = static_cast<double>(recomputed) / static_cast<double>(model.layers);
   }
-  const double last_products = 2 * tokens * static_cast<double>(model.ffn_hidden) *
-                               static_cast<double>(model.hidden) * static_cast<double>(model.layers);
+  // Which the backward of a norm on its output needs.
+  const double last_products = NormsOutputs(model.norm_placement)
+                                   ? 0
+                                   : 2 * tokens * static_cast<double>(model.ffn_hidden) *
+                                         static_cast<double>(model.hidden) *
+                                         static_cast<double>(model.layers);
   return once + share * (LayersForwardFlops(model, tokens, seq_len) - last_products);
 }
 

@@ -14,7 +14,7 @@ namespace autocfg {
 // Returns ModelFlops plus what the plan recomputes, as specified in docs/engine.md:
 //
 // - recompute=full: the forward of every recomputed layer except its last matrix product (mlp.c_proj, whose
-//   result the backward does not need), and never the output layer;
+//   result the backward needs only with norms on outputs), and never the output layer;
 // - recompute=selective with unfused attention: the forward of attention's two products over the scores, 4 B
 //   s^2 h l;
 // - recompute=selective with fused attention: nothing.

@@ -187,6 +187,11 @@ std::int64_t LayersWithoutRope(const ModelSpec& model) {
   return model.layers - NotLastOf(model.no_rope_layer_interval, model.layers);
 }
 
+bool Rotates(const ModelSpec& model, std::int64_t layer) {
+  const std::int64_t interval = model.no_rope_layer_interval;
+  return model.position == Position::kRope && (interval == 0 || (layer + 1) % interval != 0);
+}
+
 double AttendedPairs(double seq_len, std::int64_t window) {
   const double width = window == 0 ? seq_len : std::min(seq_len, static_cast<double>(window));
   return width * seq_len - width * (width - 1) / 2;

@@ -24,6 +24,10 @@ inline constexpr int kQkNormCount = static_cast<int>(QkNorm::kFull) + 1;
 enum class NormPlacement : std::uint8_t { kPre, kOutput, kSandwich };
 inline constexpr int kNormPlacementCount = static_cast<int>(NormPlacement::kSandwich) + 1;
 
+// Whether norms are on the inputs of attention and feed-forward, and whether on their outputs.
+constexpr bool NormsInputs(NormPlacement placement) { return placement != NormPlacement::kOutput; }
+constexpr bool NormsOutputs(NormPlacement placement) { return placement != NormPlacement::kPre; }
+
 // Whether the norm has a bias beside its weight.
 constexpr bool HasBias(Norm norm) {
   switch (norm) {
@@ -125,6 +129,9 @@ std::int64_t RotaryDims(const ModelSpec& model);
 // the model has them.
 std::int64_t WindowedLayers(const ModelSpec& model);
 std::int64_t LayersWithoutRope(const ModelSpec& model);
+
+// Returns whether a layer, counted from 0, has rotary positions.
+bool Rotates(const ModelSpec& model, std::int64_t layer);
 
 // Returns the pairs of a query and a key that causal attention computes in a sequence of `seq_len` tokens:
 // each token attends to the last `window` tokens up to itself, or to all of them if the window is 0.

@@ -53,6 +53,18 @@ TEST(LoadModel, OurOwnFormat) {
   EXPECT_EQ(model->max_seq_len, 48) << "as the sequence length asked for";
 }
 
+// The first Gemma's tensors have the names and shapes of Llama's, but its norms store what is added to 1.
+// Those of Gemma 2 have names of their own.
+TEST(CheckStoredWeights, RefusesGemma) {
+  const ScratchDirectory dir;
+  EXPECT_TRUE(CheckStoredWeights("gpt2-tiny").ok());
+  EXPECT_TRUE(CheckStoredWeights(dir.Write("l.json", R"({"model_type": "llama"})")).ok());
+  EXPECT_TRUE(CheckStoredWeights(dir.Write("2.json", R"({"model_type": "gemma2"})")).ok());
+  const absl::Status status = CheckStoredWeights(dir.Write("1.json", R"({"model_type": "gemma"})"));
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  ExpectSays(status, {"norms of gemma", "added to 1", "not supported yet"});
+}
+
 TEST(LoadModel, BadFiles) {
   const ScratchDirectory dir;
   EXPECT_TRUE(absl::IsNotFound(LoadModel(dir / "none.json", 0).status()));

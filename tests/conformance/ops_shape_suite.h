@@ -168,9 +168,12 @@ TEST_P(OpsShapeSuite, BiasAndResidual) {
   Refused([&] { ops_.ResidualAdd(y, T({3, 3}), s_); }, "residual_add");
   Refused([&] { ops_.ResidualAdd(T({6}), T({6}), s_); }, "residual_add");
   Refused([&] { ops_.ResidualAdd(y, {}, s_); }, "residual_add");
-  EXPECT_NO_THROW(ops_.Scale(y, 2.5, s_));
-  Refused([&] { ops_.Scale(T({6}), 2.5, s_); }, "scale");
-  Refused([&] { ops_.Scale(y, std::numeric_limits<double>::quiet_NaN(), s_); }, "scale");
+  EXPECT_NO_THROW(ops_.Scale(y, 2.5, y, s_));
+  EXPECT_NO_THROW(ops_.Scale(y, 2.5, T({2, 3}), s_));
+  Refused([&] { ops_.Scale(T({6}), 2.5, T({6}), s_); }, "scale");
+  Refused([&] { ops_.Scale(y, 2.5, T({3, 2}), s_); }, "scale");
+  Refused([&] { ops_.Scale(y, 2.5, {}, s_); }, "scale");
+  Refused([&] { ops_.Scale(y, std::numeric_limits<double>::quiet_NaN(), y, s_); }, "scale");
 }
 
 TEST_P(OpsShapeSuite, Activation) {

@@ -174,12 +174,15 @@ TEST_P(OpsSuite, Scale) {
   for (const auto& [rows, width] :
        std::array<std::array<std::int64_t, 2>, 4>{{{1, 1}, {7, 5}, {29, 131}, {17, 64}}}) {
     for (const double factor : {0.0, 0.25, -3.0, 45.254834}) {
-      const Values y = Random(rows * width, 1);
-      Values want = y;
+      const Values x = Random(rows * width, 1);
+      Values want = x;
       for (double& value : want) value *= factor;
-      const Tensor y_ = dev_.Put({rows, width}, y);
-      ops_.Scale(y_, factor, stream_);
+      const Tensor x_ = dev_.Put({rows, width}, x), y_ = dev_.New({rows, width});
+      ops_.Scale(x_, factor, y_, stream_);
       Near(y_, want, "y");
+      Near(x_, x, "x");
+      ops_.Scale(x_, factor, x_, stream_);
+      Near(x_, want, "in place");
     }
   }
 }

@@ -64,7 +64,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->QkNormForward(heads, 2, 1, 4, of_q, of_k, 1e-5, raw, pairs, s);
   ops->QkProducts(heads, 2, 1, raw, of_q, of_k, pairs, pairs, s);
   ops->QkNormBackward(heads, 2, 1, 4, raw, of_q, of_k, pairs, pairs, of_q, of_k, true, s);
-  ops->Scale(x, 2, s);
+  ops->Scale(x, 2, x, s);
   ops->Rope(qkv, 2, 4, 2, 1e4, false, s);
   ops->Rope(qkv, 4, 2, 2, 1e4, true, s);
   ops->AttentionForward(qkv, {2, 2}, out, lse, work, s);

@@ -94,6 +94,26 @@ TrainConfig Alibi(const char* precision) {
   return c;
 }
 
+// Scaled residuals, with biases.
+TrainConfig ScaledResiduals(const char* precision) {
+  TrainConfig c = Llama(precision);
+  c.model.residual_scale = 0.4;
+  SetBiases(c.model, true);
+  return c;
+}
+
+// Norms on the outputs of blocks, and on both ends of them, with biases and scaled residuals.
+TrainConfig NormedOutputs(const char* precision) {
+  TrainConfig c = NormedTokens(precision);
+  c.model.norm_placement = NormPlacement::kOutput;
+  return c;
+}
+TrainConfig NormedEnds(const char* precision) {
+  TrainConfig c = ScaledResiduals(precision);
+  c.model.norm_placement = NormPlacement::kSandwich;
+  return c;
+}
+
 void ExpectLosses(const worker::JobResult& job, const std::vector<StepResult>& want, double tolerance) {
   ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
   for (const worker::RankEnd& rank : job.ranks) {
@@ -148,7 +168,8 @@ TEST_F(EmulatedGpu, F32StepsMatchThoseOfTheCpu) {
 
 // What few models have, with the plans that divide it: heads over a tensor group, backwards over two actions.
 TEST_F(EmulatedGpu, F32StepsOfModelsWithOtherAttentionMatchThoseOfTheCpu) {
-  for (TrainConfig c : {NormedHeads("fp32"), NormedTokens("fp32"), Alibi("fp32")}) {
+  for (TrainConfig c : {NormedHeads("fp32"), NormedTokens("fp32"), Alibi("fp32"), ScaledResiduals("fp32"),
+                        NormedOutputs("fp32"), NormedEnds("fp32")}) {
     const test::TrainedRun cpu = test::RunAsThreads(c);
     for (const ParallelPlan& plan :
          {ParallelPlan{}, ParallelPlan{{.tp = 2, .dp = 2}},
@@ -192,7 +213,8 @@ TEST_F(EmulatedGpu, StepsDoNotDependOnWhenStreamsRun) {
 }
 
 TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
-  for (const auto& make : {Gpt2, Llama, NormedHeads, NormedTokens, Alibi}) {
+  for (const auto& make :
+       {Gpt2, Llama, NormedHeads, NormedTokens, Alibi, ScaledResiduals, NormedOutputs, NormedEnds}) {
     const test::TrainedRun cpu = test::RunAsThreads(make("fp32"));
     TrainConfig c = make("bf16");
     for (const ParallelPlan& plan :

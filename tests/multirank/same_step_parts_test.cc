@@ -220,14 +220,13 @@ TEST_P(SameStepOfEveryPair, MatchesOneRank) {
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, SameStepOfEveryPair, ::testing::ValuesIn(Cases()));
 
-// The styles beside the axis: each takes every n-th plan of the cases, of n such styles.
+// The styles beside the axis: each takes every sixth plan of the cases, so that six of them take all.
 class SameStepOfOtherStyles : public ::testing::TestWithParam<int> {};
 
 TEST_P(SameStepOfOtherStyles, MatchesOneRank) {
-  const std::size_t others = ModelStyles().size() - kStylesOfAxis;
+  constexpr std::size_t kStep = 6;
   int legal = 0;
-  for (std::size_t i = static_cast<std::size_t>(GetParam() - kStylesOfAxis); i < Cases().size();
-       i += others) {
+  for (std::size_t i = static_cast<std::size_t>(GetParam()) % kStep; i < Cases().size(); i += kStep) {
     Case c = Cases()[i];
     c[kStyle] = GetParam();
     if (!IsLegal(c)) continue;

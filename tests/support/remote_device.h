@@ -237,8 +237,8 @@ class RemoteOps final : public Ops {
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->ResidualAdd(R(y), R(residual), h); });
   }
-  void Scale(const Tensor& y, double factor, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->Scale(R(y), factor, h); });
+  void Scale(const Tensor& x, double factor, const Tensor& y, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->Scale(R(x), factor, R(y), h); });
   }
   void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                          Stream& s) override {

@@ -56,6 +56,10 @@ test::Case ChoicesOf(const RandomRun& run) {
                            m.tied_embeddings ? 1 : 0,
                            m.kv_heads < m.heads ? 1 : 0,
                            static_cast<int>(m.qk_norm),
+                           m.residual_scale != 1 ? 1 : 0,
+                           static_cast<int>(m.norm_placement),
+                           m.no_rope_layer_interval > 0 ? 1 : 0,
+                           m.parallel_residual ? 1 : 0,
                            p.sequence_parallel ? 1 : 0,
                            p.scatter_gather ? 1 : 0,
                            p.p2p_overlap ? 1 : 0,
@@ -158,7 +162,8 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
                                .dp = {1, 2, 3, 4},
                                .layers_per_stage = 3,
                                .microbatches = 12,
-                               .predicted_only = false});
+                               .predicted_only = false,
+                               .equal_layers = false});
   std::set<test::ChoicePair> pairs;
   std::set<OpKind> kinds;
   std::set<std::pair<Recompute, std::int64_t>> split;  // what plans with split backwards recompute
@@ -196,7 +201,8 @@ TEST(DryProof, PredictsBytesOfTwoThousandPlans) {
                                .dp = {1, 2, 3, 4},
                                .layers_per_stage = 3,
                                .microbatches = 8,
-                               .predicted_only = false});
+                               .predicted_only = false,
+                               .equal_layers = false});
   std::vector<ParallelPlan> plans;
   for (int i = 0; i < 2000; ++i) {
     const TrainConfig c = ConfigOf(random.Next());
@@ -219,7 +225,8 @@ TEST(DryProof, EveryParameterCountsOnceInTheNorm) {
                         .dp = {1, 2},
                         .layers_per_stage = 2,
                         .microbatches = 3,
-                        .predicted_only = false});
+                        .predicted_only = false,
+                        .equal_layers = false});
   for (int i = 0; i < 30; ++i) {
     TrainConfig c = ConfigOf(random.Next());
     c.model.vocab = 8 * c.plan.tp * random.Between(1, 4);  // no padding, so that elements add up

@@ -1,6 +1,6 @@
 // Compares the engine with independent implementations (tests/golden/make_gpt2_golden.py,
-// make_llama_golden.py, make_attention_golden.py). From the same weights and data it must produce the same
-// losses, norms and final weights, on one rank and with every split of the model.
+// make_llama_golden.py, make_attention_golden.py, make_layer_golden.py). From the same weights and data it
+// must produce the same losses, norms and final weights, on one rank and with every split of the model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "search/text/model_json.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/thread_ranks.h"
@@ -29,6 +30,8 @@ TrainConfig GoldenConfig(const std::string& name, const nlohmann::json& golden) 
   const auto& model = golden.at("model");
   const auto& run = golden.at("run");
   TrainConfig c;
+  const bool described = model.contains("vocab_multiple");  // by all fields of docs/formats.md
+  if (described) c.model = *ParseModelText(model.dump());
   c.model.layers = model.at("layers");
   c.model.hidden = model.at("hidden");
   c.model.heads = model.at("heads");
@@ -36,7 +39,7 @@ TrainConfig GoldenConfig(const std::string& name, const nlohmann::json& golden) 
   c.model.max_seq_len = model.at("max_seq_len");
   c.model.norm_eps = model.at("norm_eps");
   c.model.vocab_multiple = 8;
-  if (name != "gpt2") {
+  if (name != "gpt2" && !described) {
     c.model.kv_heads = model.at("kv_heads");
     c.model.head_dim = model.at("head_dim");
     c.model.ffn_hidden = model.at("ffn_hidden");
@@ -151,9 +154,9 @@ TEST(Golden, LlamaWithSplitBackwardsMatchesReference) {
   ExpectGolden("llama", {{.tp = 2, .pp = 2}, {}, {.schedule = Schedule::kZeroBubbleH1}});
 }
 
-class GoldenAttention : public ::testing::TestWithParam<const char*> {};
+class GoldenVariant : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(GoldenAttention, MatchesReference) {
+TEST_P(GoldenVariant, MatchesReference) {
   ExpectGolden(GetParam(), {});
   ExpectGolden(GetParam(), {{.tp = 2, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}});
   ExpectGolden(GetParam(),
@@ -162,12 +165,15 @@ TEST_P(GoldenAttention, MatchesReference) {
   ExpectGolden(GetParam(), {{.tp = 2, .dp = 2}, {}, {}, {}, {.zero_stage = 2}});
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldenAttention, ::testing::Values("qk_norm", "full_norm", "alibi"),
+INSTANTIATE_TEST_SUITE_P(Models, GoldenVariant,
+                         ::testing::Values("qk_norm", "full_norm", "alibi", "granite", "smollm3", "olmo2",
+                                           "gemma3"),
                          [](const auto& info) { return std::string(info.param); });
 
 // In these runs, clipping is active in some steps but not in others, and the data wraps around.
 TEST(Golden, RunsExerciseClippingAndWrapping) {
-  for (const std::string name : {"gpt2", "llama", "qk_norm", "full_norm", "alibi"}) {
+  for (const std::string name :
+       {"gpt2", "llama", "qk_norm", "full_norm", "alibi", "granite", "smollm3", "olmo2", "gemma3"}) {
     const nlohmann::json golden = GoldenRun(name);
     const std::vector<double> norms = golden.at("grad_norms");
     const double clip = golden.at("run").at("clip_norm");

@@ -108,9 +108,47 @@ inline std::vector<ModelSpec> ModelStyles() {
   parallel.embedding_norm = true;
   parallel.embedding_scale = 1.5;
   parallel.logit_scale = 0.7;
+  parallel.residual_scale = 1.3;
   parallel.mlp_bias = false;
   parallel.tied_embeddings = false;
   styles.push_back(parallel);
+  // Granite, with biases.
+  ModelSpec granite = SmallModel("scaled_residuals");
+  granite.heads = 8;
+  granite.norm = Norm::kRmsNorm;
+  granite.activation = Activation::kSwiGlu;
+  granite.position = Position::kRope;
+  granite.residual_scale = 0.6;
+  granite.qkv_bias = false;
+  styles.push_back(granite);
+  // SmolLM 3.
+  ModelSpec smol = SmallModel("some_layers_rotate");
+  smol.heads = 8;
+  smol.norm = Norm::kRmsNorm;
+  smol.activation = Activation::kSwiGlu;
+  smol.position = Position::kRope;
+  smol.rope_theta = 50.0;
+  smol.no_rope_layer_interval = 2;
+  SetBiases(smol, false);
+  styles.push_back(smol);
+  // OLMo 2.
+  ModelSpec output = full;
+  output.name = "norms_on_outputs";
+  output.norm_placement = NormPlacement::kOutput;
+  styles.push_back(output);
+  // Gemma 2, with layer norms, biases and scaled residuals.
+  ModelSpec sandwich = SmallModel("norms_on_both");
+  sandwich.heads = 8;
+  sandwich.activation = Activation::kGeGlu;
+  sandwich.position = Position::kRope;
+  sandwich.norm_placement = NormPlacement::kSandwich;
+  sandwich.embedding_scale = 4;
+  sandwich.residual_scale = 0.8;
+  styles.push_back(sandwich);
+  // Norms on outputs of GPT-2's other parts.
+  ModelSpec output_gpt2 = SmallModel("gpt2_with_norms_on_outputs");
+  output_gpt2.norm_placement = NormPlacement::kOutput;
+  styles.push_back(output_gpt2);
   return styles;
 }
 

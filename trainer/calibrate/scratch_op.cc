@@ -262,8 +262,8 @@ void ScratchOp::PrepareNorm(const OpDesc& op) {
 void ScratchOp::PrepareRows(const OpDesc& op) {
   const Contents y{1, 0.2, Found::kInCache}, residual{0, 0.1}, bias{0, 0.1};
   if (op.kind == OpKind::kScale) {
-    Take(op, {y});
-    run_ = [this] { ops_.Scale(tensors_[0], 1.0, stream_); };  // repeated, another factor would overflow
+    Take(op, {y, y});
+    run_ = [this] { ops_.Scale(tensors_[0], 0.5, tensors_[1], stream_); };
     return;
   }
   if (op.kind == OpKind::kResidualAdd) {

@@ -13,11 +13,13 @@ namespace autocfg::trainer {
 
 // kGpt2: "transformer.h.0.attn.c_attn.weight", matrices as ours, [in, out]. kLlama:
 // "model.layers.0.self_attn.q_proj.weight", matrices of linear layers [out, in]; q, k and v, and gate and up,
-// are separate tensors.
-enum class NameStyle : std::uint8_t { kGpt2, kLlama };
+// are separate tensors. kOlmo2, kGemma2: the same, but for the names of norms on outputs, and on inputs
+// beside them. kGemma2: norms store what is added to 1.
+enum class NameStyle : std::uint8_t { kGpt2, kLlama, kOlmo2, kGemma2 };
 
-// Returns kGpt2 if the model uses only GPT-2's parts: layernorm, a non-gated activation, learned positions,
-// biases, tied embeddings, and as many key-value heads as heads. Returns kLlama for all other models.
+// Returns kGpt2 if the model uses only GPT-2's parts: layernorm on inputs, a non-gated activation, learned
+// positions, biases, tied embeddings, and as many key-value heads as heads. Of other models, returns kOlmo2
+// with norms on outputs alone, kGemma2 with norms on both, else kLlama.
 NameStyle StyleOf(const ModelSpec& model);
 
 // A tensor of a file and its place in the parameter: columns [first, first + columns) of the parameter's last
@@ -28,6 +30,7 @@ struct StoredPart {
   std::int64_t first = 0;
   std::int64_t columns = 0;
   bool transposed = false;  // the file's rows are the parameter's columns
+  double offset = 0;        // what is added to the file's values
 };
 
 // Returns the tensors that store a parameter of the whole model, in the order of its columns.

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/bf16.h"
 #include "search/ops/memory_sizes.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/stored_names.h"
@@ -141,6 +142,29 @@ void CheckFinite(const SafetensorsFile& file, const std::string& name, DType dty
   }
 }
 
+// Subtracts the offset of a stored part from encoded values.
+void SubtractOffset(double offset, DType dtype, std::vector<char>& encoded) {
+  const std::size_t width = static_cast<std::size_t>(SizeOf(dtype));
+  std::vector<double> values(encoded.size() / width);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const char* from = encoded.data() + i * width;
+    float single = 0;
+    Bf16Bits half = 0;
+    switch (width) {
+      case 2:
+        std::memcpy(&half, from, width);
+        values[i] = FromBf16(half) - offset;
+        break;
+      case 4:
+        std::memcpy(&single, from, width);
+        values[i] = single - offset;
+        break;
+      default: std::memcpy(&values[i], from, width); values[i] -= offset;
+    }
+  }
+  EncodeDoubles(values, dtype, encoded.data());
+}
+
 // Copies those of `numbers`, the parameter's elements from `offset` on, that `to` has: it has the elements of
 // `range`, or is absent.
 void CopyRange(std::span<const double> numbers, std::int64_t offset, const ElementRange& range,
@@ -171,6 +195,7 @@ void LoadPart(const SafetensorsFile& file, const std::string& name, const Stored
       for (std::int64_t row = 0; row < place.rows; row += kTile) {
         const std::int64_t rows = std::min(kTile, place.rows - row);
         ReadTile(file, name, part, place.first_row + row, rows, column - part.first, columns, values);
+        for (double& value : values) value += part.offset;
         const std::span<const double> all(values);
         CheckFinite(file, name, tensors.value.dtype, all);
         if (columns == local_columns) {
@@ -345,6 +370,7 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
     const auto& [parameter, part] = sources[index];
     const Parameter& p = parameters[parameter];
     if (part.first == 0) assemble(p);  // the parameter's other parts follow directly
+    if (part.offset != 0) SubtractOffset(part.offset, dtype, whole);  // of a norm, in one part
     if (!part.transposed && part.columns == p.global_shape.back()) return std::span<const char>(whole);
     switch (width) {
       case 2: CutOut<std::uint16_t>(whole, p.global_shape.back(), part, piece); break;

@@ -223,8 +223,11 @@ void MemoryLayout::AddLayerOutputs(Region region, LayerActivations& a) {
   const RankShape& s = shape_;
   const DType e = s.workload.precision.compute;
   const DType stat = s.workload.precision.statistics;
-  AddNorm(region, a.norm1);
-  Add(region, a.ln1, e, {s.rows, s.hidden});
+  const bool inputs = NormsInputs(s.model.norm_placement);
+  if (inputs) {
+    AddNorm(region, a.norm1);
+    Add(region, a.ln1, e, {s.rows, s.hidden});
+  }
   Add(region, a.qkv, e, {s.tokens, s.qkv});
   if (s.model.qk_norm != QkNorm::kNone) {
     Add(region, a.raw_qk, e, {s.tokens, (s.heads + s.kv_heads) * s.head_dim});
@@ -237,12 +240,18 @@ void MemoryLayout::AddLayerOutputs(Region region, LayerActivations& a) {
   }
   Add(region, a.attn, e, {s.tokens, s.attention});
   Add(region, a.mid, e, {s.rows, s.hidden});
-  if (!s.model.shared_norm) {
+  if (inputs && !s.model.shared_norm) {
     AddNorm(region, a.norm2);
     Add(region, a.ln2, e, {s.rows, s.hidden});
   }
   Add(region, a.fc, e, {s.tokens, s.fc});
   Add(region, a.act, e, {s.tokens, s.ffn});
+  if (NormsOutputs(s.model.norm_placement)) {
+    for (const auto& [out, norm] : {std::pair(&a.out1, &a.out_norm1), std::pair(&a.out2, &a.out_norm2)}) {
+      Add(region, *out, e, {s.rows, s.hidden});
+      AddNorm(region, *norm);
+    }
+  }
 }
 
 void MemoryLayout::AddProbabilities(Region region, Tensor& target) {
@@ -299,6 +308,9 @@ void MemoryLayout::AddWorkspace() {
   Add(kRegion, workspace_.whole, e, {s.tokens, s.hidden});
   if (SplitsSequence(s.plan) && TensorChunks(s.plan) > 1)
     Add(kRegion, workspace_.reduced, e, {s.rows, s.hidden});
+  const bool norms_outputs = NormsOutputs(s.model.norm_placement);
+  if (s.model.residual_scale != 1 || norms_outputs)
+    Add(kRegion, workspace_.grad_block, e, {s.rows, s.hidden});
   Add(kRegion, workspace_.grad_qkv, e, {s.tokens, s.qkv});
   Add(kRegion, workspace_.grad_attn, e, {s.tokens, s.attention});
   Add(kRegion, workspace_.grad_ffn, e, {s.tokens, s.ffn});
@@ -315,7 +327,7 @@ void MemoryLayout::AddWorkspace() {
         {s.tokens, QkNormStatistics(s.model, s)});
   }
   if (AnyRecomputes(s)) AddLayerOutputs(kRegion, workspace_.recompute);
-  if (SplitsBackward(s.plan)) {
+  if (SplitsBackward(s.plan) && !norms_outputs) {
     Add(kRegion, workspace_.next_grad, e, {s.rows, s.hidden});
     AddMessage(kRegion, workspace_.input_grad);
   }

@@ -69,6 +69,9 @@ struct LayerActivations {
   Tensor attn, mid;
   NormStatistics norm2;
   Tensor ln2, fc, act;  // with a shared norm, ln2 is ln1
+  // Norms on outputs: what they read, the outputs of attention and of feed-forward.
+  Tensor out1, out2;
+  NormStatistics out_norm1, out_norm2;
 };
 
 // Activations that the output layer stores for one microbatch.
@@ -96,6 +99,9 @@ struct Workspace {
   // [R,H], if sums of chunks are scattered (tp_overlap under sequence parallelism): the own rows of the
   // gradient of the input of a column-parallel layer. Otherwise they lie in `whole`.
   Tensor reduced;
+  // [R,H], with scaled residuals or norms on outputs: the gradient of a block's product. Input gradients
+  // exchange it for out1 and out2 of slots.
+  Tensor grad_block;
   Tensor grad_qkv, grad_attn, grad_ffn;
   Tensor grad_fc;              // same memory as grad_ffn if the activation is not gated
   Tensor attention;            // fused attention
@@ -103,9 +109,9 @@ struct Workspace {
   Tensor probabilities;        // if the backward recomputes them: those of one layer
   Tensor qk_products;          // norms over all heads: sums of their backward, [T,2]
   LayerActivations recompute;  // if a layer of the rank recomputes; x unused
-  // If the schedule splits backwards: the next gradient of the residual stream, [R,H], and the gradient of
-  // the stage's input, in a buffer like grad(j). Input gradients exchange them, grad_qkv and grad_fc for
-  // tensors of slots (trainer/model/transformer_layer.h).
+  // If the schedule splits backwards, without norms on outputs: the next gradient of the residual stream,
+  // [R,H], and the gradient of the stage's input, in a buffer like grad(j). Input gradients exchange them,
+  // and in any case grad_qkv and grad_fc, for tensors of slots (trainer/model/transformer_layer.h).
   Tensor next_grad, input_grad;
   Tensor scalars;  // [2] kF64
 };

@@ -43,6 +43,10 @@ class ListBuilder {
     AddLinear(Kind::kAttentionOutWeight, Kind::kAttentionOutBias, h + "attn.c_proj", residual_std_,
               s_.model.attention_out_bias);
     if (!s_.model.shared_norm) AddNorm(Kind::kNorm2Weight, Kind::kNorm2Bias, h + "ln_2");
+    if (s_.model.norm_placement == NormPlacement::kSandwich) {
+      AddNorm(Kind::kPostNorm1Weight, Kind::kPostNorm1Bias, h + "ln_1_post");
+      AddNorm(Kind::kPostNorm2Weight, Kind::kPostNorm2Bias, h + "ln_2_post");
+    }
     AddLinear(Kind::kFcWeight, Kind::kFcBias, h + "mlp.c_fc", std_, s_.model.mlp_bias);
     AddLinear(Kind::kProjWeight, Kind::kProjBias, h + "mlp.c_proj", residual_std_, s_.model.mlp_bias);
     layer_ = kNoLayer;

@@ -17,7 +17,7 @@ Embedding::Embedding(const RankShape& shape, const MemoryLayout& layout)
 
 void Embedding::Scale(const Execution& run, const Tensor& rows) const {
   const double scale = shape_.model.embedding_scale;
-  if (scale != 1) run.ops.Scale(rows, scale, run.stream);
+  if (scale != 1) run.ops.Scale(rows, scale, rows, run.stream);
 }
 
 void Embedding::Forward(const Execution& run, const ActivationSlot& slot) const {

@@ -28,7 +28,7 @@ OutputHead::OutputHead(const RankShape& shape, const MemoryLayout& layout)
 // The scale of the logits is applied to the rows that they are computed from, which are fewer.
 void OutputHead::Scale(const Execution& run, const Tensor& rows) const {
   const double scale = shape_.model.logit_scale;
-  if (scale != 1) run.ops.Scale(rows, scale, run.stream);
+  if (scale != 1) run.ops.Scale(rows, scale, rows, run.stream);
 }
 
 void OutputHead::Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const {

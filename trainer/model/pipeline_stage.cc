@@ -8,6 +8,7 @@ namespace autocfg::trainer {
 
 PipelineStage::PipelineStage(const RankShape& shape, MemoryLayout& layout, std::size_t chunk)
     : recomputes_scores_(RecomputesScores(shape.plan)),
+      in_place_(NormsOutputs(shape.model.norm_placement)),
       workspace_(layout.workspace()),
       loss_(LossScalar(layout.workspace())) {
   const StageShape& stage = shape.chunks.at(chunk);
@@ -78,11 +79,21 @@ void PipelineStage::LayersBackward(const Execution& run, const ActivationSlot& s
 }
 
 // The gradient with respect to the output of layer l is kept where the input of layer l + 1 was. That of the
-// last layer is kept where the input of the stage was, in exchange for a buffer of the same size.
+// last layer is kept where the input of the stage was, in exchange for a buffer of the same size. With norms
+// on outputs, these gradients are not needed again.
 void PipelineStage::InputGradient(const Execution& run, ActivationSlot& slot, Tensor& grad,
                                   bool accumulate) const {
   if (recomputed_ == layers_.size()) return Backward(run, slot, grad, accumulate);
   if (head_) head_->Backward(run, slot.head, grad, accumulate);
+  if (in_place_) {
+    for (std::size_t l = layers_.size(); l-- > recomputed_;) {
+      if (recomputes_scores_) RecomputeScores(run, slot, l);
+      layers_[l].InputGradient(run, slot.layers[l], grad, grad, accumulate);
+    }
+    LayersBackward(run, slot, recomputed_, grad, accumulate);
+    if (embedding_) embedding_->Backward(run, slot, grad, accumulate);
+    return;
+  }
   const Tensor* output_grad = &grad;
   for (std::size_t l = layers_.size(); l-- > recomputed_;) {
     LayerActivations& a = slot.layers[l];

@@ -49,6 +49,7 @@ class PipelineStage {
 
   std::size_t recomputed_;  // the number of recomputed layers, from the first on
   bool recomputes_scores_;  // in every layer
+  bool in_place_;           // input gradients replace the gradient of the stream (transformer_layer.h)
   Workspace& workspace_;
   Tensor loss_;
   std::optional<Embedding> embedding_;

@@ -19,11 +19,20 @@ AttentionForm FormOf(const RankShape& s) {
   return form;
 }
 
+// Returns the norms on outputs of a layer. In a model without others they are ln_1 and ln_2.
+NormLayer OutputNorm(const RankShape& shape, const MemoryLayout& layout, std::int64_t layer, Kind weight,
+                     Kind bias, Kind only_weight, Kind only_bias) {
+  const bool only = shape.model.norm_placement == NormPlacement::kOutput;
+  return {shape, layout.Find(only ? only_weight : weight, layer),
+          layout.Find(only ? only_bias : bias, layer)};
+}
+
 }  // namespace
 
 TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout, std::int64_t layer)
     : shape_(shape),
       workspace_(layout.workspace()),
+      rotates_(Rotates(shape.model, layer)),
       norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
       c_attn_{layout.Find(Kind::kQkvWeight, layer), layout.Find(Kind::kQkvBias, layer)},
       q_norm_(layout.Find(Kind::kQueryNormWeight, layer)),
@@ -31,7 +40,11 @@ TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout,
       attn_proj_{layout.Find(Kind::kAttentionOutWeight, layer), layout.Find(Kind::kAttentionOutBias, layer)},
       norm_2_(shape, layout.Find(Kind::kNorm2Weight, layer), layout.Find(Kind::kNorm2Bias, layer)),
       c_fc_{layout.Find(Kind::kFcWeight, layer), layout.Find(Kind::kFcBias, layer)},
-      mlp_proj_{layout.Find(Kind::kProjWeight, layer), layout.Find(Kind::kProjBias, layer)} {}
+      mlp_proj_{layout.Find(Kind::kProjWeight, layer), layout.Find(Kind::kProjBias, layer)},
+      out_norm_1_(OutputNorm(shape, layout, layer, Kind::kPostNorm1Weight, Kind::kPostNorm1Bias,
+                             Kind::kNorm1Weight, Kind::kNorm1Bias)),
+      out_norm_2_(OutputNorm(shape, layout, layer, Kind::kPostNorm2Weight, Kind::kPostNorm2Bias,
+                             Kind::kNorm2Weight, Kind::kNorm2Bias)) {}
 
 Tensor TransformerLayer::BySequence(const Tensor& t) const {
   return t.Reshape({shape_.micro_batch, shape_.seq_len, t.shape[1]});
@@ -74,7 +87,7 @@ void TransformerLayer::QkNormBackward(const Execution& run, const LayerActivatio
 }
 
 void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool inverse) const {
-  if (shape_.model.position != Position::kRope) return;
+  if (!rotates_) return;
   run.ops.Rope(BySequence(qkv), shape_.heads + shape_.kv_heads, shape_.head_dim, RotaryDims(shape_.model),
                shape_.model.rope_theta, inverse, run.stream);
 }
@@ -106,7 +119,9 @@ void TransformerLayer::AttentionBackward(const Execution& run, const LayerActiva
 
 void TransformerLayer::Norm2Backward(const Execution& run, const Tensor& grad_ln2, const LayerActivations& a,
                                      const Tensor& dx, bool add_to_dx, bool accumulate) const {
-  if (shape_.model.shared_norm) {
+  if (!NormsInputs(shape_.model.norm_placement)) {
+    run.ops.ResidualAdd(dx, grad_ln2, run.stream);
+  } else if (shape_.model.shared_norm) {
     norm_1_.Backward(run, grad_ln2, a.x, a.norm1, dx, add_to_dx, accumulate);
   } else {
     norm_2_.Backward(run, grad_ln2, shape_.model.parallel_residual ? a.x : a.mid, a.norm2, dx, add_to_dx,
@@ -116,44 +131,82 @@ void TransformerLayer::Norm2Backward(const Execution& run, const Tensor& grad_ln
 
 void TransformerLayer::Norm1Backward(const Execution& run, const Tensor& grad_ln1, const LayerActivations& a,
                                      const Tensor& dx, bool add_to_dx, bool accumulate) const {
+  if (!NormsInputs(shape_.model.norm_placement)) return run.ops.ResidualAdd(dx, grad_ln1, run.stream);
   norm_1_.Backward(run, grad_ln1, a.x, a.norm1, dx, add_to_dx, accumulate || shape_.model.shared_norm);
 }
 
-void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a) const {
+void TransformerLayer::AddBlock(const Execution& run, const BlockEnd& block, const Tensor& x,
+                                const Tensor& residual, const Tensor& y) const {
+  const Tensor& whole = workspace_.whole;
+  const double scale = shape_.model.residual_scale;
+  if (!norms_outputs() && scale == 1) return RowParallelForward(run, block.proj, x, residual, whole, y);
+  RowParallelForward(run, block.proj, x, whole, norms_outputs() ? block.out : y);
+  if (norms_outputs()) block.norm.Forward(run, block.out, y, block.statistics);
+  if (scale != 1) run.ops.Scale(y, scale, y, run.stream);
+  run.ops.ResidualAdd(y, residual, run.stream);
+}
+
+const Tensor& TransformerLayer::BlockGradient(const Execution& run, const BlockEnd& block, const Tensor& grad,
+                                              bool accumulate) const {
+  const double scale = shape_.model.residual_scale;
+  if (!norms_outputs() && scale == 1) return grad;
+  const Tensor& block_grad = workspace_.grad_block;
+  if (scale != 1) run.ops.Scale(grad, scale, block_grad, run.stream);
+  if (norms_outputs()) {
+    block.norm.Backward(run, scale != 1 ? block_grad : grad, block.out, block.statistics, block_grad,
+                        /*add_to_dx=*/false, accumulate);
+  }
+  return block_grad;
+}
+
+void TransformerLayer::ForwardHead(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
-  norm_1_.Forward(run, a.x, a.ln1, a.norm1);
-  ColumnParallelForward(run, c_attn_, a.ln1, workspace_.whole, a.qkv);
+  const bool norms_inputs = NormsInputs(s.model.norm_placement);
+  if (norms_inputs) norm_1_.Forward(run, a.x, a.ln1, a.norm1);
+  ColumnParallelForward(run, c_attn_, Ln1(a), workspace_.whole, a.qkv);
   QkNormForward(run, a);
   Rope(run, a.qkv, /*inverse=*/false);
   AttentionForward(run, a);
-  RowParallelForward(run, attn_proj_, a.attn, a.x, workspace_.whole, a.mid);
-  if (!s.model.shared_norm) norm_2_.Forward(run, s.model.parallel_residual ? a.x : a.mid, a.ln2, a.norm2);
+  AddBlock(run, AttentionEnd(a), a.attn, a.x, a.mid);
+  if (norms_inputs && !s.model.shared_norm)
+    norm_2_.Forward(run, s.model.parallel_residual ? a.x : a.mid, a.ln2, a.norm2);
   ColumnParallelActivationForward(run, s.model.activation, c_fc_, Ln2(a), workspace_.whole, a.fc, a.act);
 }
 
+void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a) const {
+  ForwardHead(run, a);
+  if (!norms_outputs()) return;
+  RowParallelForward(run, mlp_proj_, a.act, workspace_.whole, a.out2);
+  // Of its results, the backward needs the statistics alone.
+  out_norm_2_.Forward(run, a.out2, workspace_.grad_block, a.out_norm2);
+}
+
 void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const {
-  Recompute(run, a);
-  RowParallelForward(run, mlp_proj_, a.act, a.mid, workspace_.whole, out);
+  ForwardHead(run, a);
+  AddBlock(run, MlpEnd(a), a.act, a.mid, out);
 }
 
 void TransformerLayer::Backward(const Execution& run, const LayerActivations& a, const Tensor& grad,
                                 bool accumulate) const {
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
-  RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, grad, ws.whole, a.fc, ws.grad_ffn,
-                                ws.grad_fc, accumulate);
+  const bool parallel = s.model.parallel_residual;
+  const Tensor mlp_grad = BlockGradient(run, MlpEnd(a), grad, accumulate);
+  RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, mlp_grad, ws.whole, a.fc,
+                                ws.grad_ffn, ws.grad_fc, accumulate);
   // Side by side, both blocks read the gradient of the output. Else attention reads that of its own output.
   const auto attention_out = [&] {
-    RowParallelBackward(run, attn_proj_, a.attn, grad, ws.whole, ws.grad_attn, accumulate);
+    const Tensor attn_grad = parallel ? mlp_grad : BlockGradient(run, AttentionEnd(a), grad, accumulate);
+    RowParallelBackward(run, attn_proj_, a.attn, attn_grad, ws.whole, ws.grad_attn, accumulate);
   };
-  if (s.model.parallel_residual) attention_out();
+  if (parallel) attention_out();
   const Tensor grad_ln2 = ColumnParallelBackward(run, c_fc_, Ln2(a), ws.grad_fc, ws.whole, accumulate);
   Norm2Backward(run, grad_ln2, a, grad, /*add_to_dx=*/true, accumulate);
-  if (!s.model.parallel_residual) attention_out();
+  if (!parallel) attention_out();
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
   QkNormBackward(run, a, accumulate);
-  const Tensor grad_ln1 = ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.whole, accumulate);
+  const Tensor grad_ln1 = ColumnParallelBackward(run, c_attn_, Ln1(a), ws.grad_qkv, ws.whole, accumulate);
   Norm1Backward(run, grad_ln1, a, grad, /*add_to_dx=*/true, accumulate);
 }
 
@@ -161,36 +214,53 @@ void TransformerLayer::InputGradient(const Execution& run, LayerActivations& a, 
                                      const Tensor& input_grad, bool accumulate) const {
   const RankShape& s = shape_;
   Workspace& ws = workspace_;
-  RowParallelActivationInputGradient(run, s.model.activation, mlp_proj_, grad, ws.whole, a.fc, ws.grad_ffn,
-                                     ws.grad_fc);
+  const Tensor mlp_grad = BlockGradient(run, MlpEnd(a), grad, accumulate);
+  RowParallelActivationInputGradient(run, s.model.activation, mlp_proj_, mlp_grad, ws.whole, a.fc,
+                                     ws.grad_ffn, ws.grad_fc);
+  if (norms_outputs()) std::swap(a.out2, ws.grad_block);
   std::swap(a.fc, ws.grad_fc);
   if (!IsGated(s.model.activation)) ws.grad_ffn = ws.grad_fc;
   const bool parallel = s.model.parallel_residual;
-  if (parallel) RowParallelInputGradient(run, attn_proj_, grad, ws.whole, ws.grad_attn);
+  if (parallel) RowParallelInputGradient(run, attn_proj_, mlp_grad, ws.whole, ws.grad_attn);
   const Tensor grad_ln2 = ColumnParallelInputGradient(run, c_fc_, a.fc, ws.whole);
-  Norm2Backward(run, grad_ln2, a, parallel ? input_grad : ws.next_grad, /*add_to_dx=*/false, accumulate);
+  if (norms_outputs()) {
+    Norm2Backward(run, grad_ln2, a, grad, /*add_to_dx=*/true, accumulate);
+  } else {
+    Norm2Backward(run, grad_ln2, a, parallel ? input_grad : ws.next_grad, /*add_to_dx=*/false, accumulate);
+  }
   if (!parallel) {
-    run.ops.ResidualAdd(ws.next_grad, grad, run.stream);
-    std::swap(a.mid, ws.next_grad);
-    RowParallelInputGradient(run, attn_proj_, a.mid, ws.whole, ws.grad_attn);
+    if (!norms_outputs()) {
+      run.ops.ResidualAdd(ws.next_grad, grad, run.stream);
+      std::swap(a.mid, ws.next_grad);
+    }
+    const Tensor& mid_grad = norms_outputs() ? grad : a.mid;
+    const Tensor attn_grad = BlockGradient(run, AttentionEnd(a), mid_grad, accumulate);
+    RowParallelInputGradient(run, attn_proj_, attn_grad, ws.whole, ws.grad_attn);
+    if (norms_outputs()) std::swap(a.out1, ws.grad_block);
   }
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
   QkNormBackward(run, a, accumulate);
   std::swap(a.qkv, ws.grad_qkv);
   const Tensor grad_ln1 = ColumnParallelInputGradient(run, c_attn_, a.qkv, ws.whole);
-  Norm1Backward(run, grad_ln1, a, input_grad, /*add_to_dx=*/parallel, accumulate);
+  Norm1Backward(run, grad_ln1, a, input_grad, /*add_to_dx=*/parallel || norms_outputs(), accumulate);
+  if (norms_outputs()) return;
   run.ops.ResidualAdd(input_grad, parallel ? grad : a.mid, run.stream);
 }
 
 void TransformerLayer::WeightGradient(const Execution& run, const LayerActivations& a, const Tensor& grad,
                                       bool accumulate) const {
   const Tensor& whole = workspace_.whole;
-  RowParallelWeightGradient(run, mlp_proj_, a.act, grad, whole, accumulate);
+  // With norms on outputs, InputGradient left it in the place of what the norm read.
+  const auto block_gradient = [&](const BlockEnd& block, const Tensor& of_stream) {
+    return norms_outputs() ? block.out : BlockGradient(run, block, of_stream, accumulate);
+  };
+  const Tensor mlp_grad = block_gradient(MlpEnd(a), grad);
+  RowParallelWeightGradient(run, mlp_proj_, a.act, mlp_grad, whole, accumulate);
   ColumnParallelWeightGradient(run, c_fc_, Ln2(a), a.fc, whole, accumulate);
-  RowParallelWeightGradient(run, attn_proj_, a.attn, shape_.model.parallel_residual ? grad : a.mid, whole,
-                            accumulate);
-  ColumnParallelWeightGradient(run, c_attn_, a.ln1, a.qkv, whole, accumulate);
+  const Tensor attn_grad = shape_.model.parallel_residual ? mlp_grad : block_gradient(AttentionEnd(a), a.mid);
+  RowParallelWeightGradient(run, attn_proj_, a.attn, attn_grad, whole, accumulate);
+  ColumnParallelWeightGradient(run, c_attn_, Ln1(a), a.qkv, whole, accumulate);
 }
 
 }  // namespace autocfg::trainer

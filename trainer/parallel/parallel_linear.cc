@@ -91,6 +91,20 @@ void RowParallelForward(const Execution& run, const LinearParameters& p, const T
   }
 }
 
+void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& whole,
+                        const Tensor& y) {
+  if (run.groups.tensor != nullptr) {
+    ReducedProduct(run, x, p.weight.value, Transpose::kNo, SumsOf(run, y, whole), y);
+    // A bias is a table of one position.
+    if (p.bias.present())
+      run.ops.PositionForward(y, 1, 0, p.bias.value.Reshape({1, p.bias.value.shape[0]}), run.stream);
+  } else if (p.bias.present()) {
+    run.ops.MatmulBias(x, p.weight.value, p.bias.value, y, run.stream);
+  } else {
+    run.ops.Matmul(x, Transpose::kNo, p.weight.value, Transpose::kNo, y, false, run.stream);
+  }
+}
+
 void RowParallelWeightGradient(const Execution& run, const LinearParameters& p, const Tensor& x,
                                const Tensor& dy, const Tensor& whole, bool accumulate) {
   LinearGradient(run, p, x, GatherRows(run, dy, whole), accumulate);

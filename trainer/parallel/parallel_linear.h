@@ -46,6 +46,10 @@ Tensor ColumnParallelInputGradient(const Execution& run, const LinearParameters&
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
                         const Tensor& residual, const Tensor& whole, const Tensor& y);
 
+// Does the same without a residual, for an output that is normed or scaled before the residual is added.
+void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& whole,
+                        const Tensor& y);
+
 // Computes the parameter gradients, given dy[R, out], and dx[T, in/tp] = dy W^T.
 void RowParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
                          const Tensor& whole, const Tensor& dx, bool accumulate);

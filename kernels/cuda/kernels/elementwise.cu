@@ -17,11 +17,12 @@ __global__ void FillKernel(std::int64_t n, T value, T* y) {
 }
 
 template <typename T, int N>
-__global__ void __launch_bounds__(kFillThreads) ScaleKernel(std::int64_t packs, float factor, T* y) {
+__global__ void __launch_bounds__(kFillThreads)
+    ScaleKernel(std::int64_t packs, const T* x, float factor, T* y) {
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < packs; i += stride) {
     float value[N];
-    Unpack(Load<N>(y + i * N), value);
+    Unpack(Load<N>(x + i * N), value);
 #pragma unroll
     for (int k = 0; k < N; ++k) value[k] *= factor;
     Store(y + i * N, PackOf<T>(value));
@@ -212,12 +213,12 @@ void Fill(std::int64_t n, T value, T* y, cudaStream_t stream) {
 }
 
 template <typename T>
-void Scale(std::int64_t n, float factor, T* y, cudaStream_t stream) {
-  WithPacks<T>(n, {y}, [&]<int N>() {
+void Scale(std::int64_t n, const T* x, float factor, T* y, cudaStream_t stream) {
+  WithPacks<T>(n, {x, y}, [&]<int N>() {
     const std::int64_t packs = n / N;
     const unsigned blocks = static_cast<unsigned>(
         std::min<std::int64_t>((packs + kFillThreads - 1) / kFillThreads, kMostFillBlocks));
-    Launch(ScaleKernel<T, N>, {dim3(blocks), dim3(kFillThreads)}, stream, packs, factor, y);
+    Launch(ScaleKernel<T, N>, {dim3(blocks), dim3(kFillThreads)}, stream, packs, x, factor, y);
   });
 }
 
@@ -255,8 +256,8 @@ void ActivationBackward(Activation activation, std::int64_t rows, std::int64_t w
 template void Fill(std::int64_t, float, float*, cudaStream_t);
 template void Fill(std::int64_t, double, double*, cudaStream_t);
 template void Fill(std::int64_t, __nv_bfloat16, __nv_bfloat16*, cudaStream_t);
-template void Scale(std::int64_t, float, float*, cudaStream_t);
-template void Scale(std::int64_t, float, __nv_bfloat16*, cudaStream_t);
+template void Scale(std::int64_t, const float*, float, float*, cudaStream_t);
+template void Scale(std::int64_t, const __nv_bfloat16*, float, __nv_bfloat16*, cudaStream_t);
 template void BiasAdd(std::int64_t, std::int64_t, float*, const float*, cudaStream_t);
 template void BiasAdd(std::int64_t, std::int64_t, __nv_bfloat16*, const __nv_bfloat16*, cudaStream_t);
 template void BiasResidual(std::int64_t, std::int64_t, float*, const float*, const float*, cudaStream_t);

@@ -27,9 +27,9 @@ template <typename T>
 void BiasResidual(std::int64_t rows, std::int64_t width, T* y, const T* bias, const T* residual,
                   cudaStream_t stream);
 
-// y[n] *= factor. Memory traffic: 2 n sizeof(T).
+// y[n] = x[n] * factor. y may be x. Memory traffic: 2 n sizeof(T).
 template <typename T>
-void Scale(std::int64_t n, float factor, T* y, cudaStream_t stream);
+void Scale(std::int64_t n, const T* x, float factor, T* y, cudaStream_t stream);
 
 // Computes y[rows, width] from x[rows, width]; x is twice as wide if gated; y is not x. `bias` has the width
 // of x, or is null. With a bias, x becomes x + bias, rounded, and y is computed from the rounded value.

@@ -83,10 +83,10 @@ void KernelOps::ResidualAdd(const Tensor& y, const Tensor& residual, Stream& str
   });
 }
 
-void KernelOps::Scale(const Tensor& y, double factor, Stream& stream) {
-  const OpDesc op = op_check::Scale(y, factor);
+void KernelOps::Scale(const Tensor& x, double factor, const Tensor& y, Stream& stream) {
+  const OpDesc op = op_check::Scale(x, factor, y);
   Dispatch(op, {}, [&]<typename T>() {
-    cuda::Scale(y.Elements(), static_cast<float>(factor), y.As<T>(), HandleOf(stream));
+    cuda::Scale(x.Elements(), x.As<const T>(), static_cast<float>(factor), y.As<T>(), HandleOf(stream));
   });
 }
 

@@ -28,7 +28,7 @@ class KernelOps : public Ops {
 
   void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) override;
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) override;
-  void Scale(const Tensor& y, double factor, Stream& stream) override;
+  void Scale(const Tensor& x, double factor, const Tensor& y, Stream& stream) override;
   void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                          Stream& stream) override;
   void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,

@@ -114,10 +114,11 @@ PlanMemory::PlanMemory(const ModelSpec& model, const Workload& workload, const P
   if (IsGated(model.activation)) workspace_ += rows(s_.fc);
   if (plan.pp == 1) workspace_ += hidden_;
   // The gradient of a block's output, beside that of the residual stream.
-  if (model.norm_placement != NormPlacement::kPre || model.residual_scale != 1) workspace_ += hidden_;
+  if (NormsOutputs(model.norm_placement) || model.residual_scale != 1) workspace_ += hidden_;
   if (plan.recompute == Recompute::kFull) workspace_ += inner_;
   if (SplitsSequence(plan) && TensorChunks(plan) > 1) workspace_ += hidden_;  // scattered sums
-  if (SplitsBackward(plan)) workspace_ += hidden_ + message_;                 // exchanged with slots
+  // Exchanged with slots. Norms on outputs exchange the gradients of blocks.
+  if (SplitsBackward(plan) && !NormsOutputs(model.norm_placement)) workspace_ += hidden_ + message_;
 }
 
 MemoryBytes PlanMemory::Of(const RankLoad& rank) const {

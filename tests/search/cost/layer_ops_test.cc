@@ -22,6 +22,7 @@ using test::RandomRun;
 using test::RandomRuns;
 using test::SmallGpt;
 using ::testing::ElementsAre;
+using ::testing::IsSupersetOf;
 
 std::vector<std::string> OpsText(const std::vector<OpDesc>& ops) {
   std::vector<std::string> text;
@@ -142,6 +143,20 @@ TEST_F(LayerOpsTest, NormsOnOutputs) {
   EXPECT_EQ(norms(), 8);
   model.norm_placement = NormPlacement::kPre;
   EXPECT_EQ(norms(), 4);
+  // The backward needs what the norm on the layer's output reads, and its statistics.
+  plan.recompute = Recompute::kFull;
+  model.norm_placement = NormPlacement::kOutput;
+  std::vector<OpDesc> forward = LayerForwardOps(model, workload, plan);
+  forward.pop_back();
+  EXPECT_EQ(LayerRecomputeOps(model, workload, plan), forward);
+  // Gradients of the stream are updated in place, by a norm or by a sum.
+  const auto adds = [this] {
+    const auto ops = OpsText(LayerInputGradientOps(model, workload, plan, false));
+    return std::count(ops.begin(), ops.end(), "residual_add fp32 64x128");
+  };
+  EXPECT_EQ(adds(), 2);
+  model.norm_placement = NormPlacement::kSandwich;
+  EXPECT_EQ(adds(), 0);
 }
 
 // The output of each block is scaled before the residual is added, and its gradient beside that of the
@@ -153,6 +168,15 @@ TEST_F(LayerOpsTest, ScaledResiduals) {
   EXPECT_EQ(scales, 2);
   for (const OpDesc& op : LayerBackwardOps(model, workload, plan, true)) scales += op.kind == OpKind::kScale;
   EXPECT_EQ(scales, 4);
+  // The bias comes before the scale, so that it does not come with the residual.
+  EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
+              IsSupersetOf({"position_forward fp32 64x128", "residual_add fp32 64x128"}));
+  const auto weights = OpsText(LayerWeightGradientOps(model, workload, plan, true));
+  EXPECT_EQ(std::count(weights.begin(), weights.end(), "scale fp32 64x128"), 2) << "nothing keeps them";
+  // Side by side, both blocks read the same gradient.
+  model.parallel_residual = true;
+  const auto backward = OpsText(LayerBackwardOps(model, workload, plan, true));
+  EXPECT_EQ(std::count(backward.begin(), backward.end(), "scale fp32 64x128"), 1);
 }
 
 TEST_F(LayerOpsTest, LayerBackward) {
@@ -452,6 +476,28 @@ TEST_F(LlamaOpsTest, PredictedOnly) {
   EXPECT_THAT(Of(ActionKind::kRecvGradient, 0), ElementsAre("recv bf16 pipeline/2 2304"));
   EXPECT_EQ(Of(ActionKind::kBackward, 0).front(), "all_gather bf16 tensor/2 4608");
   EXPECT_NE(Of(ActionKind::kForward, 0).front(), "all_gather bf16 tensor/2 4608") << "nothing arrives";
+}
+
+// Of six layers, the second, fourth and sixth do not rotate: the first and third of stage 1.
+TEST_F(LlamaOpsTest, LayersWithoutRope) {
+  const auto ropes = [&](std::int64_t stage, ActionKind kind) {
+    const auto ops = Of(kind, stage);
+    return std::count(ops.begin(), ops.end(), "rope bf16 48x3x16x16");
+  };
+  plan.virtual_stages = 1;
+  plan.schedule = Schedule::kZeroBubbleH1;
+  plan.split_layers = {3, 3};
+  model.layers = 6;
+  plan.recompute = Recompute::kFull;
+  plan.recompute_layers = 1;
+  EXPECT_EQ(ropes(0, ActionKind::kForward), 3);
+  EXPECT_EQ(ropes(1, ActionKind::kInputGradient), 3 + 1);
+  model.no_rope_layer_interval = 2;
+  EXPECT_EQ(ropes(0, ActionKind::kForward), 2);
+  EXPECT_EQ(ropes(1, ActionKind::kForward), 1);
+  EXPECT_EQ(ropes(0, ActionKind::kInputGradient), 2 + 1);
+  EXPECT_EQ(ropes(1, ActionKind::kInputGradient), 1) << "its first layer recomputes and does not rotate";
+  EXPECT_EQ(ropes(1, ActionKind::kWeightGradient), 0);
 }
 
 // Each op of each rank occurs once in the plan's list.

@@ -32,6 +32,10 @@ struct RunLimits {
   std::int64_t microbatches = 24;
   // includes options that the engine does not run yet
   bool predicted_only = true;
+  // includes models whose layers have ops on the outputs of their blocks
+  bool output_ops = true;
+  // all layers have the same ops, as the time of a step assumes
+  bool equal_layers = true;
 };
 
 class RandomRuns {
@@ -73,8 +77,12 @@ class RandomRuns {
     model.position = positions_[random_() % positions_.size()];
     SetBiases(model, Coin());
     model.tied_embeddings = Coin();
-    // Of features that are predicted only, layers have more ops than the tests of hosts assume.
     AddRandomFeatures(model, features_, /*predicted_only=*/false);
+    if (!limits_.output_ops) {
+      model.residual_scale = 1;
+      model.norm_placement = NormPlacement::kPre;
+    }
+    if (limits_.equal_layers) model.no_rope_layer_interval = 0;
     return model;
   }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "search/cost/layer_ops.h"
 
 namespace autocfg {
@@ -27,14 +29,18 @@ TEST(PublishedHardwareFlops, MatchesThePublishedFormula) {
 // Compares with the ops that the engine issues again: matrix products, and attention's two products over full
 // scores.
 TEST(HardwareFlops, FullMatchesTheEnginesOps) {
-  for (const Activation activation : {Activation::kGelu, Activation::kSwiGlu}) {
+  for (const auto& [activation, placement] : {std::pair(Activation::kGelu, NormPlacement::kPre),
+                                              std::pair(Activation::kSwiGlu, NormPlacement::kPre),
+                                              std::pair(Activation::kSwiGlu, NormPlacement::kOutput),
+                                              std::pair(Activation::kGelu, NormPlacement::kSandwich)}) {
     ModelSpec model{.layers = 24,
                     .hidden = 1024,
                     .heads = 16,
                     .kv_heads = 4,
                     .ffn_hidden = 3072,
                     .vocab = 51200,
-                    .activation = activation};
+                    .activation = activation,
+                    .norm_placement = placement};
     FillDefaults(model, 2048);
     const Workload workload{.global_batch = 1, .seq_len = 2048, .precision = *ParsePrecision("bf16")};
     const ParallelPlan plan{{}, {.recompute = Recompute::kFull}};
@@ -46,7 +52,7 @@ TEST(HardwareFlops, FullMatchesTheEnginesOps) {
     }
     EXPECT_NEAR((HardwareFlops(model, plan, 2048, 2048) - ModelFlops(model, 2048, 2048)) / (24 * again), 1,
                 1e-9)
-        << Name(activation);
+        << Name(activation) << " " << Name(placement);
   }
 }
 

@@ -266,8 +266,13 @@ TEST(ModelSpec, RotaryDims) {
   EXPECT_EQ(RotaryDims(model), 32);
   EXPECT_TRUE(Validate(model).ok()) << Validate(model);
   EXPECT_EQ(LayersWithoutRope(model), 0);
+  EXPECT_TRUE(Rotates(model, 1));
   model.no_rope_layer_interval = 2;
   EXPECT_EQ(LayersWithoutRope(model), 1);
+  EXPECT_TRUE(Rotates(model, 0));
+  EXPECT_FALSE(Rotates(model, 1)) << "the last of every two";
+  model.position = Position::kNone;
+  EXPECT_FALSE(Rotates(model, 0));
 }
 
 TEST(ModelSpec, FeaturesAreRefusedByName) {
@@ -282,12 +287,8 @@ TEST(ModelSpec, FeaturesAreRefusedByName) {
   };
   EXPECT_THAT(refused([](ModelSpec& m) { m.sliding_window = 64; }), HasSubstr("sliding_window 64"));
   EXPECT_THAT(refused([](ModelSpec& m) { m.attention_softcap = 50; }), HasSubstr("attention_softcap 50"));
-  EXPECT_THAT(refused([](ModelSpec& m) { m.output_softcap = 30; }), HasSubstr("output_softcap 30"));
-  EXPECT_THAT(refused([](ModelSpec& m) { m.residual_scale = 0.5; }), HasSubstr("residual_scale 0.5"));
-  EXPECT_THAT(refused([](ModelSpec& m) { m.norm_placement = NormPlacement::kOutput; }),
-              HasSubstr("norm_placement output can be predicted, but running it is not supported yet"));
-  EXPECT_THAT(refused([](ModelSpec& m) { m.no_rope_layer_interval = 4; }),
-              HasSubstr("no_rope_layer_interval 4 can be predicted, but running it is not supported yet"));
+  EXPECT_THAT(refused([](ModelSpec& m) { m.output_softcap = 30; }),
+              HasSubstr("output_softcap 30 can be predicted, but running it is not supported yet"));
 }
 
 TEST(ModelSpec, NamesRoundTrip) {

@@ -132,9 +132,9 @@ TEST(SearchLoop, RejectsBadInput) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(create(SmallGpt(), Fp32(8, 32), LocalRanks(2), {.measurable_ranks = -1}).code(),
             absl::StatusCode::kInvalidArgument);
-  ModelSpec scaled = SmallGpt();
-  scaled.residual_scale = 0.5;
-  EXPECT_EQ(create(scaled, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kUnimplemented);
+  ModelSpec capped = SmallGpt();
+  capped.output_softcap = 30;
+  EXPECT_EQ(create(capped, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST(SearchLoop, AsksOnceAndRejectsUnknownTrials) {

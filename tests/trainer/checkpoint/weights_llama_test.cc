@@ -81,6 +81,42 @@ TEST_F(SavedWeights, EveryLlamaLayoutSavesTheSameFileAndLoadsIt) {
   }
 }
 
+// OLMo 2's and Gemma 2's names: the same norm of attention's output is in another place of the parameters.
+TEST_F(SavedWeights, NormsOnOutputsHaveNamesOfTheirOwn) {
+  TrainConfig c = LlamaConfig();
+  const std::string layer = "model.layers.1.";
+  c.model.norm_placement = NormPlacement::kOutput;
+  TrainAndSave(c, "a.safetensors");
+  const auto names = SafetensorsFile(Path("a.safetensors")).tensors();
+  EXPECT_EQ(names.size(), 1u + 4 * 9 + 2);
+  EXPECT_TRUE(names.contains(layer + "post_attention_layernorm.weight"));
+  EXPECT_TRUE(names.contains(layer + "post_feedforward_layernorm.weight"));
+  EXPECT_FALSE(names.contains(layer + "input_layernorm.weight"));
+
+  // With norms on both, what is stored is less by one. In fp32 that is exact for values near one.
+  c.model.norm_placement = NormPlacement::kSandwich;
+  c.workload.precision = *ParsePrecision("fp32");
+  const auto saved = TrainAndSave(c, "b.safetensors").weights;
+  const SafetensorsFile file(Path("b.safetensors"));
+  EXPECT_EQ(file.tensors().size(), 1u + 4 * 11 + 2);
+  std::vector<double> stored(32);
+  for (const auto& [theirs, ours] :
+       {std::pair(layer + "input_layernorm.weight", "transformer.h.1.ln_1.weight"),
+        std::pair(layer + "post_attention_layernorm.weight", "transformer.h.1.ln_1_post.weight"),
+        std::pair(layer + "pre_feedforward_layernorm.weight", "transformer.h.1.ln_2.weight"),
+        std::pair(layer + "post_feedforward_layernorm.weight", "transformer.h.1.ln_2_post.weight"),
+        std::pair(std::string("model.norm.weight"), "transformer.ln_f.weight")}) {
+    file.Read(theirs, 0, stored);
+    for (std::size_t i = 0; i < stored.size(); ++i) ASSERT_EQ(stored[i] + 1, saved.at(ours)[i]) << theirs;
+  }
+  c.init_path = Path("b.safetensors");
+  c.lr.lr = c.lr.min_lr = 0;  // the steps change nothing
+  c.adamw.weight_decay = 0;
+  c.plan = {{.tp = 2, .pp = 2}};
+  EXPECT_EQ(TrainAndSave(c, "c.safetensors").weights, saved);
+  EXPECT_EQ(Rewriter(Path("c.safetensors")).data, Rewriter(Path("b.safetensors")).data);
+}
+
 // Combines parts of both styles: biases, LayerNorm, learned positions and a tied output layer under Llama's
 // names.
 TEST_F(SavedWeights, SavesMixedModelsUnderLlamaNames) {
