@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "fmt/format.h"
 
 namespace autocfg::cli {
@@ -79,6 +80,7 @@ Json TrainingJson(const TrainingAnswer& training) {
             {"gpu_hours", NumberOrNull(estimate.gpu_hours)},
             {"cost", NumberOrNull(estimate.cost)},
             {"cost_per_billion_tokens", NumberOrNull(estimate.cost_per_billion_tokens)},
+            {"price_per_gpu_hour", NumberOrNull(estimate.price_per_gpu_hour)},
             {"step_time_s", estimate.step_time_s},
             {"provenance", training.measured ? "measured" : "predicted"}};
   json["failures"] = estimate.failures ? FailuresJson(*estimate.failures) : Json(nullptr);
@@ -98,6 +100,7 @@ std::string TrainingText(const std::optional<TrainingAnswer>& training) {
   }
   if (estimate.cost_per_billion_tokens)
     text += fmt::format("{} per billion tokens", AmountText(*estimate.cost_per_billion_tokens));
+  if (estimate.price_per_gpu_hour) text += ", at " + base::PriceText(*estimate.price_per_gpu_hour);
   if (text.ends_with(": ")) text.resize(text.size() - 1);  // only failures are asked for
   text += "\n";
   if (estimate.failures) text += FailuresText(*estimate.failures);

@@ -147,8 +147,9 @@ TEST(Predict, SearchesRangesAndRepeatsThem) {
               testing::IsSupersetOf({"--space: tp<=2 is tp=1,2", "--space: mbs=1-4 is mbs=1,2,4",
                                      "--space: recompute=full:* is recompute=full:1,full:2,...,full",
                                      "--tokens: 1T is 1,000,000,000,000 tokens",
-                                     "--price-per-gpu-hour: $2.10 is 2.1, in any currency"}));
+                                     "--price-per-gpu-hour: $2.10 is 2.10 a GPU-hour, in any currency"}));
   EXPECT_EQ(ranges["training"]["tokens"], 1e12);
+  EXPECT_EQ(ranges["training"]["price_per_gpu_hour"], 2.1);
   const Json listed = search({"--space", "tp=1,2", "--space", "mbs=1,2,4", "--space",
                               "recompute=full,full:1,full:2,full:3,full:4,full:5,full:6,full:7,full:8,full:9,"
                               "full:10,full:11"});
