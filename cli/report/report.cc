@@ -251,8 +251,9 @@ std::string Why(const v1::Recommendation& answer) {
   }
   if (answer.has_matters_most()) {
     const v1::OptionEffect& effect = answer.matters_most();
-    text += fmt::format("{}{} matters most: {}\n", text.empty() ? "why: " : "     ", effect.option(),
-                        effect.because());
+    const bool little = effect.costs() < kPredictionsTellApart;
+    text += fmt::format("{}{}{} matters most: {}\n", text.empty() ? "why: " : "     ",
+                        little ? "no option matters much; " : "", effect.option(), effect.because());
   }
   return text.empty() ? "" : text + "\n";
 }

@@ -59,8 +59,8 @@ std::optional<double> LeadOf(const v1::Recommendation& answer);
 int TiedWithBest(const v1::Recommendation& answer);
 
 // Predictions do not tell plans of one cluster apart whose step times differ by less than this fraction. The
-// plan that is predicted to be the fastest took 3.4% longer than the fastest measured one, in the mean over 45
-// steps of GPTs on 8 to 64 nodes of A100s to which nothing was fitted (docs/predictions.md, "How good the
+// plan that is predicted to be the fastest took 3.4% longer than the fastest measured one, in the mean over
+// 45 steps of GPTs on 8 to 64 nodes of A100s to which nothing was fitted (docs/predictions.md, "How good the
 // predictions are"); identical runs that were published twice differ by 1% to 8%.
 inline constexpr double kPredictionsTellApart = 0.03;
 

@@ -34,9 +34,10 @@ inline constexpr double kMuchMoreAlone = 0.01;
 using CorrectionOf = std::function<double(const ParallelPlan&)>;
 
 // Returns the effect of each option that has another value in the space, in the order of the table, without
-// sentences. Leaves out options that have nothing to act on in the plan or in `instead` (PlanOption::redundant; vpp without the interleaved schedule):
-// there, other options make the difference. Times are estimates (CostModel::Estimate), corrected. `feasible`: the plans of the space, with
-// their times, or with bounds and `times`; its values are those that are tried. `best`: one of these plans.
+// sentences. Leaves out options that have nothing to act on in the plan or in `instead`
+// (PlanOption::redundant; vpp without the interleaved schedule): there, other options make the difference.
+// Times are estimates (CostModel::Estimate), corrected. `feasible`: the plans of the space, with their times,
+// or with bounds and `times`; its values are those that are tried. `best`: one of these plans.
 std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasible, const ParallelPlan& best,
                                           const CorrectionOf& correction, const LazyTimes& times = {});
 

@@ -137,6 +137,9 @@ TEST(SearchJson, SaysWhyTheBestPlanIsTheBest) {
                       "     tp matters most: tp=2 in place of tp=1 costs 50%\n"),
             std::string::npos)
       << SearchReport(answer, Question(), "");
+  effect.set_costs(0.01);
+  EXPECT_NE(SearchReport(answer, Question(), "").find("     no option matters much; tp matters most: tp=2"),
+            std::string::npos);
   answer.clear_runners_up();
   answer.clear_matters_most();
   const auto none = (*SearchJson(answer, Question()))["why"];

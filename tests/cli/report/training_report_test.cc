@@ -105,6 +105,7 @@ TEST(TrainingText, SaysWhatIsAsked) {
   EXPECT_THAT(failing, HasSubstr("\n  with a failure every 4.2 days: 0."));
   EXPECT_THAT(failing, HasSubstr("\n  best checkpoint: after every "));
   EXPECT_THAT(text({.node_mtbf_s = 1, .checkpoint_s = 5.0}), HasSubstr("the job does not progress"));
+  EXPECT_THAT(text({.node_mtbf_s = 1000, .checkpoint_s = 5.0}), HasSubstr(" times as long\n"));
 }
 
 TEST(QuestionsReport, HasColumnsForAWholeRun) {
