@@ -168,7 +168,9 @@ void FieldReader::FailUnknown(std::string_view name, std::string_view value,
 }
 
 void FieldReader::Require(std::string_view name) {
-  if (Find(name) == nullptr) Invalid(fmt::format("{} is missing; add it", name));
+  if (Find(name) != nullptr) return;
+  if (status_.ok()) missing_ = name;
+  Invalid(fmt::format("{} is missing; add it", name));
 }
 
 void FieldReader::Size(std::string_view name, std::int64_t& value, std::int64_t least) {
@@ -240,6 +242,17 @@ void FieldReader::String(std::string_view name, std::string& value) {
 }
 
 absl::Status FieldReader::Finish() {
+  if (!missing_.empty() && json_.is_object()) {
+    // The field may be there under a misspelt name.
+    for (const auto& [key, value] : json_.items()) {
+      const bool unknown = std::find(known_.begin(), known_.end(), key) == known_.end();
+      if (!unknown || NearestNames(key, known_).empty() || NearestNames(key, known_).front() != missing_)
+        continue;
+      return InvalidArgument(
+          subject_, fmt::format("{}{} is missing, and {} is unknown; write {} in its place", path_, missing_,
+                                Printable(key), missing_));
+    }
+  }
   if (!status_.ok()) return status_;
   for (const auto& [key, value] : json_.items()) {
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {

@@ -79,6 +79,7 @@ class FieldReader {
   std::string path_;  // with ": " at its end; empty for the outermost object
   const nlohmann::ordered_json& json_;
   std::vector<std::string> known_;
+  std::string missing_;  // the required field whose absence is the first error; else empty
   absl::Status status_;
 };
 

@@ -147,8 +147,14 @@ absl::StatusOr<double> ParsePrice(std::string_view text) {
       break;
     }
   }
+  const std::string_view digits = number;
   double value = 0;
   if (!TakeNumber(number, value) || !number.empty()) return NotAQuantity(kPrice, text);
+  if (digits.front() == '.') {
+    return Bad(fmt::format(
+        "invalid value '{}': a shell makes .10 of an unquoted $2.10; write {}, or 0{} if it is meant",
+        Printable(text), QuantityExamples(kPrice), digits));
+  }
   return value;
 }
 
@@ -195,9 +201,15 @@ std::string QuantityText(Quantity quantity, double value) {
     case kBytes: return fmt::format("{} bytes", CountText(std::llround(value)));
     case kBytesPerSecond: return fmt::format("{:.10g} GB/s", value / 1e9);
     case kFlopsPerSecond: return fmt::format("{:.10g} TFLOP/s", value / 1e12);
-    case kPrice: return fmt::format("{:.10g}, in any currency", value);
+    case kPrice: return PriceText(value) + ", in any currency";
   }
   return "";
+}
+
+std::string PriceText(double price) {
+  const std::string cents = fmt::format("{:.2f}", price);
+  const bool whole = std::abs(std::stod(cents) - price) <= 1e-9 * price;
+  return fmt::format("{} a GPU-hour", whole ? cents : fmt::format("{:.10g}", price));
 }
 
 std::string_view QuantityExamples(Quantity quantity) {
@@ -208,7 +220,7 @@ std::string_view QuantityExamples(Quantity quantity) {
     case kBytes: return "80e9, 80GB or 80GiB";
     case kBytesPerSecond: return "400GB/s (bytes) or 200Gb/s (bits)";
     case kFlopsPerSecond: return "989e12 or 989TFLOP/s";
-    case kPrice: return "2.10 or $2.10";
+    case kPrice: return "2.10 or '$2.10' (in quotes)";
   }
   return "";
 }

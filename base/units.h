@@ -18,7 +18,7 @@ enum class Quantity : std::uint8_t {
   kBytes,
   kBytesPerSecond,  // also in bits: b is a bit, B a byte
   kFlopsPerSecond,
-  kPrice,  // in any currency
+  kPrice,  // of an hour of a GPU, in any currency
 };
 
 // One unit: a number before `suffix` (of a price: after it) means so many times `factor`.
@@ -36,7 +36,8 @@ std::span<const Unit> Units();
 // negative.
 //
 // InvalidArgument quotes the text and says what to write. A unit that may be several (gb/s: bits or bytes) is
-// refused with each of them.
+// refused with each of them. So is a price without a digit before its point: it is what a shell leaves of an
+// unquoted $2.10.
 absl::StatusOr<double> ParseQuantity(Quantity quantity, std::string_view text);
 
 // Returns true if the text is more than a bare number, so that an answer must repeat what it was read as.
@@ -44,6 +45,9 @@ bool HasUnit(std::string_view text);
 
 // Returns the value with its base unit, for people: "8,192 tokens", "25 GB/s", "1 h 30 min".
 std::string QuantityText(Quantity quantity, double value);
+
+// Returns "2.10 a GPU-hour": with cents, or with all digits if it has parts of a cent.
+std::string PriceText(double price);
 
 // Returns examples for messages: "8192 or 8k (k is 1024)".
 std::string_view QuantityExamples(Quantity quantity);

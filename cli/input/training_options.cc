@@ -49,6 +49,12 @@ absl::StatusOr<double> ParseTokens(std::string_view name, std::string_view text)
 
 std::vector<std::string> UnitNotes(const TrainingOptions& options) {
   std::vector<std::string> notes;
+  const std::string& price = options.price_per_gpu_hour;
+  if (!base::HasUnit(price)) {
+    if (const auto value = base::ParseQuantity(kPriceTerm.quantity, price); value.ok())
+      notes.push_back(
+          fmt::format("{}: {}", kPriceTerm.name, base::QuantityText(kPriceTerm.quantity, *value)));
+  }
   for (const Term& term : {kTokensTerm, kPriceTerm, kMtbfTerm, kCheckpointTerm, kRestartTerm})
     AddUnitNote(term.name, term.quantity, options.*term.text, notes);
   return notes;
@@ -59,7 +65,8 @@ void AddTrainingOptions(CLI::App* verb, TrainingOptions& options) {
       "--tokens", options.tokens,
       "tokens of the whole run, such as 300e9, 300B or 1.5T (k is 1000): how many days it takes");
   verb->add_option("--price-per-gpu-hour", options.price_per_gpu_hour,
-                   "what the run costs, such as 2.10 or $2.10, in any currency");
+                   "what the run costs, in any currency, such as 2.10, or '$2.10' in quotes (a shell "
+                   "expands $2)");
   verb->add_option("--mtbf-hours", options.mtbf_hours,
                    "mean time between failures of one node: how failures lengthen the run, and how often to "
                    "write a checkpoint");

@@ -27,7 +27,8 @@ void AddTrainingOptions(CLI::App* verb, TrainingOptions& options);
 // without --mtbf-hours.
 absl::StatusOr<TrainingTerms> LoadTrainingTerms(const TrainingOptions& options);
 
-// Returns what each value with a unit was read as: "--tokens: 1T is 1,000,000,000,000 tokens".
+// Returns what each value with a unit was read as: "--tokens: 1T is 1,000,000,000,000 tokens". The price is
+// always among them, since a shell may have changed it.
 std::vector<std::string> UnitNotes(const TrainingOptions& options);
 
 // Parses a number of tokens from 1 to 1e18: "300e9", "300000000000", "300B" or "1.5T" (base/units.h).

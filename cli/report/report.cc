@@ -236,10 +236,24 @@ std::string Why(const v1::Recommendation& answer) {
                           tied == 1 ? "" : "s", tied == 1 ? "is" : "are");
     }
   }
+  if (const auto ties = PredictionTiesOf(answer); ties && ties->count > 0) {
+    text += fmt::format("     {} runner{}-up {} within {:g}%, which predictions do not tell apart",
+                        ties->count, ties->count == 1 ? "" : "s", ties->count == 1 ? "is" : "are",
+                        100 * kPredictionsTellApart);
+    if (ties->roomier != nullptr) {
+      text +=
+          fmt::format("; the careful choice leaves {:.0f}% of the memory free in place of {:.0f}% ({}): {}",
+                      100 * FreeShare(ties->roomier->predicted()), 100 * FreeShare(answer.best().predicted()),
+                      base::SecondsText(ties->roomier->predicted().step_time_s()),
+                      WithShortSplit(ties->roomier->plan_text()));
+    }
+    text += "\n";
+  }
   if (answer.has_matters_most()) {
     const v1::OptionEffect& effect = answer.matters_most();
-    text += fmt::format("{}{} matters most: {}\n", text.empty() ? "why: " : "     ", effect.option(),
-                        effect.because());
+    const bool little = effect.costs() < kPredictionsTellApart;
+    text += fmt::format("{}{}{} matters most: {}\n", text.empty() ? "why: " : "     ",
+                        little ? "no option matters much; " : "", effect.option(), effect.because());
   }
   return text.empty() ? "" : text + "\n";
 }

@@ -153,7 +153,44 @@ int TiedWithBest(const v1::Recommendation& answer) {
       }));
 }
 
+double FreeShare(const v1::Prediction& predicted) {
+  const auto& memory = predicted.memory_bytes();
+  if (memory.capacity() <= 0) return 0;
+  return std::max(0.0, 1 - static_cast<double>(memory.total()) / static_cast<double>(memory.capacity()));
+}
+
+std::optional<PredictionTies> PredictionTiesOf(const v1::Recommendation& answer) {
+  const auto whole = [](const v1::Candidate& candidate) {
+    return candidate.has_measured() && !candidate.measured().slice();
+  };
+  if (!answer.has_best() || whole(answer.best())) return std::nullopt;
+  const double most_s = answer.best().predicted().step_time_s() * (1 + kPredictionsTellApart);
+  PredictionTies ties;
+  double most_free = FreeShare(answer.best().predicted()) + kMuchMoreFree;
+  for (const v1::Candidate& candidate : answer.runners_up()) {
+    if (whole(candidate) || candidate.predicted().step_time_s() > most_s) continue;
+    ++ties.count;
+    if (FreeShare(candidate.predicted()) < most_free) continue;
+    if (ties.roomier != nullptr && FreeShare(candidate.predicted()) == most_free) continue;
+    most_free = FreeShare(candidate.predicted());
+    ties.roomier = &candidate;
+  }
+  return ties;
+}
+
 namespace {
+
+absl::StatusOr<Json> PredictionTiesJson(const PredictionTies& ties) {
+  Json json{{"within", kPredictionsTellApart}, {"count", ties.count}, {"roomier", nullptr}};
+  if (ties.roomier == nullptr) return json;
+  const auto plan = FromProto(ties.roomier->plan());
+  if (!plan.ok()) return plan.status();
+  json["roomier"] = Json{{"plan", PlanJson(*plan)},
+                         {"plan_text", PlanText(*plan)},
+                         {"step_time_s", ties.roomier->predicted().step_time_s()},
+                         {"total_memory_bytes", ties.roomier->predicted().memory_bytes().total()}};
+  return json;
+}
 
 // Returns why the best plan is the best: the runner-up, its lead, and which option matters most.
 absl::StatusOr<Json> WhyJson(const v1::Recommendation& answer) {
@@ -169,6 +206,12 @@ absl::StatusOr<Json> WhyJson(const v1::Recommendation& answer) {
                              {"step_time_s", RankedSeconds(second)}};
   }
   if (const auto lead = LeadOf(answer)) json["lead"] = *lead;
+  json["predicted_ties"] = nullptr;
+  if (const auto ties = PredictionTiesOf(answer)) {
+    auto tied = PredictionTiesJson(*ties);
+    if (!tied.ok()) return tied.status();
+    json["predicted_ties"] = *std::move(tied);
+  }
   if (answer.has_matters_most()) {
     const v1::OptionEffect& effect = answer.matters_most();
     const auto plan = FromProto(effect.plan());
@@ -178,6 +221,15 @@ absl::StatusOr<Json> WhyJson(const v1::Recommendation& answer) {
              {"instead", effect.instead()}, {"costs", effect.costs()},
              {"because", effect.because()}, {"only_this_changed", effect.only_this_changed()},
              {"plan", PlanJson(*plan)},     {"plan_text", PlanText(*plan)}};
+    Json& most = json["matters_most"];
+    most["costs_alone"] = most["plan_alone"] = most["plan_alone_text"] = nullptr;
+    if (effect.has_costs_alone()) {
+      const auto alone = FromProto(effect.plan_alone());
+      if (!alone.ok()) return alone.status();
+      most["costs_alone"] = effect.costs_alone();
+      most["plan_alone"] = PlanJson(*alone);
+      most["plan_alone_text"] = PlanText(*alone);
+    }
   }
   return json;
 }

@@ -57,6 +57,26 @@ std::optional<double> LeadOf(const v1::Recommendation& answer);
 // Returns the number of runners-up that are tied with the best plan: both were measured as a whole, and
 // their 95% intervals overlap.
 int TiedWithBest(const v1::Recommendation& answer);
+
+// Predictions do not tell plans of one cluster apart whose step times differ by less than this fraction. The
+// plan that is predicted to be the fastest took 3.4% longer than the fastest measured one, in the mean over
+// 45 steps of GPTs on 8 to 64 nodes of A100s to which nothing was fitted (docs/predictions.md, "How good the
+// predictions are"); identical runs that were published twice differ by 1% to 8%.
+inline constexpr double kPredictionsTellApart = 0.03;
+
+// The runners-up whose predicted times are too close to that of the best plan to say which is faster.
+struct PredictionTies {
+  int count = 0;
+  // Of them, the one that leaves the most memory free, if it leaves more than the best plan by at least
+  // kMuchMoreFree of a rank's memory: the choice if something else than predicted needs memory too.
+  const v1::Candidate* roomier = nullptr;  // points into the answer
+};
+inline constexpr double kMuchMoreFree = 0.02;
+
+// Nothing if the best plan was measured as a whole, or there is none: then predictions decide nothing.
+std::optional<PredictionTies> PredictionTiesOf(const v1::Recommendation& answer);
+// Returns the free part of a rank's memory, from 0 to 1.
+double FreeShare(const v1::Prediction& predicted);
 absl::StatusOr<nlohmann::ordered_json> SearchJson(const v1::Recommendation& answer,
                                                   const SearchQuestion& question);
 

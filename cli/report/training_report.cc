@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "fmt/format.h"
 
 namespace autocfg::cli {
@@ -42,6 +43,12 @@ Json FailuresJson(const FailureEstimate& failures) {
               {"cost", NumberOrNull(failures.cost)}};
 }
 
+// "12.3% longer", or "268 times as long" from twice the time on.
+std::string SlowdownText(double slowdown) {
+  return slowdown < 2 ? fmt::format("{:.1f}% longer", 100 * (slowdown - 1))
+                      : fmt::format("{:.3g} times as long", slowdown);
+}
+
 std::string FailuresText(const FailureEstimate& failures) {
   const std::string often = DaysText(failures.job_mtbf_s / 86400);
   if (!failures.progresses) {
@@ -50,8 +57,7 @@ std::string FailuresText(const FailureEstimate& failures) {
         "{}\n",
         often, base::SecondsText(failures.checkpoint_s), base::SecondsText(failures.restart_s));
   }
-  std::string text =
-      fmt::format("  with a failure every {}: {:.1f}% longer", often, 100 * (failures.slowdown - 1));
+  std::string text = fmt::format("  with a failure every {}: {}", often, SlowdownText(failures.slowdown));
   if (failures.days) text += ", " + SpentText(*failures.days, *failures.gpu_hours, failures.cost);
   return text + fmt::format("\n  best checkpoint: after every {} of training; writing it takes {}\n",
                             base::SecondsText(failures.checkpoint_interval_s),
@@ -79,6 +85,7 @@ Json TrainingJson(const TrainingAnswer& training) {
             {"gpu_hours", NumberOrNull(estimate.gpu_hours)},
             {"cost", NumberOrNull(estimate.cost)},
             {"cost_per_billion_tokens", NumberOrNull(estimate.cost_per_billion_tokens)},
+            {"price_per_gpu_hour", NumberOrNull(estimate.price_per_gpu_hour)},
             {"step_time_s", estimate.step_time_s},
             {"provenance", training.measured ? "measured" : "predicted"}};
   json["failures"] = estimate.failures ? FailuresJson(*estimate.failures) : Json(nullptr);
@@ -98,6 +105,7 @@ std::string TrainingText(const std::optional<TrainingAnswer>& training) {
   }
   if (estimate.cost_per_billion_tokens)
     text += fmt::format("{} per billion tokens", AmountText(*estimate.cost_per_billion_tokens));
+  if (estimate.price_per_gpu_hour) text += ", at " + base::PriceText(*estimate.price_per_gpu_hour);
   if (text.ends_with(": ")) text.resize(text.size() - 1);  // only failures are asked for
   text += "\n";
   if (estimate.failures) text += FailuresText(*estimate.failures);
@@ -126,7 +134,7 @@ std::vector<std::string> TrainingCells(const TrainingTerms& terms,
   const FailureEstimate& failures = *estimate.failures;
   cells.push_back(!failures.progresses ? "no progress"
                   : failures.days      ? DaysText(*failures.days)
-                                       : fmt::format("{:.1f}% longer", 100 * (failures.slowdown - 1)));
+                                       : SlowdownText(failures.slowdown));
   return cells;
 }
 

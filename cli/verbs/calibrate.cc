@@ -27,7 +27,7 @@ struct CalibrateArgs {
 
 int RunCalibrate(const CalibrateArgs& args) {
   const auto cluster = LoadDescribedCluster(args.cluster);
-  if (!cluster.ok()) return Fail(Where("--cluster", cluster.status(), "cluster"));
+  if (!cluster.ok()) return Fail(cluster.status());
   const auto defaults = ParseColumnDefaults(args.defaults);
   if (!defaults.ok()) return Fail(defaults.status());
   const auto csv = ReadTextFile(args.measurements);
@@ -36,9 +36,9 @@ int RunCalibrate(const CalibrateArgs& args) {
     return Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
   const auto measurements = ParseMeasurements(*csv, *defaults, *cluster);
   if (!measurements.ok()) return Fail(Where("--measurements", measurements.status(), "measurements"));
-  for (const std::string& note : measurements->notes) Note(fmt::format("note: {}", note));
+  for (const std::string& note : measurements->notes) Note(note);
   for (const auto line : absl::StrSplit(SkippedText(*measurements), '\n', absl::SkipEmpty()))
-    Note(fmt::format("note: {}", std::string(line)));
+    Note(std::string(line));
 
   Note(fmt::format("fitting the cluster to {} steps", measurements->rows.size()));
   const Interrupt interrupt;

@@ -67,10 +67,8 @@ absl::StatusOr<Evidence> EvidenceOfInput(const std::string& path) {
 // Names the first two options that exclude each other; empty if none do.
 std::string Excluded(const ExplainArgs& args) {
   const std::string_view of = args.of_input ? "--input" : "--study";
-  std::string other = FirstGiven(args.question);
-  if (other.empty() && args.compares) other = "--against";
-  if (other.empty() && args.json) other = "--json";
-  if (other.empty() && args.of_input && args.of_study) other = "--study";
+  std::string other;
+  if (args.of_input && args.of_study) other = "--study";
   if (other.empty() && args.of_input && args.service.remote()) other = "--coordinator";
   if (other.empty() && args.of_input && !args.service.database.empty()) other = "--db";
   if (other.empty()) return "";
@@ -140,6 +138,11 @@ absl::StatusOr<BestPlan> StoredQuestion(const ExplainArgs& args) {
 
 int RunEvidence(const ExplainArgs& args) {
   if (const std::string excluded = Excluded(args); !excluded.empty()) return Fail(kExitUsage, excluded);
+  // Options in place of parts of the question, and a second plan, ask for predictions.
+  if (args.compares || args.json || !FirstGiven(args.question).empty()) {
+    const auto known = StoredQuestion(args);
+    return known.ok() ? ExplainPrediction(args, &*known) : Fail(known.status());
+  }
   const auto evidence = args.of_input ? EvidenceOfInput(args.input) : EvidenceOfStudy(args);
   if (!evidence.ok()) {
     // What was not measured is explained as it is predicted, where it can be.
@@ -175,12 +178,12 @@ void AddExplain(CLI::App& app, Verb& chosen) {
                  "the predictions as JSON; with --against, also the difference by part of a step");
   const CLI::Option* input = verb->add_option(
       "--input", args->input,
-      "instead of these options: the file of a search; shows the measured parts of a step of its best plan "
-      "against the predicted ones, or, if it was not measured, the prediction");
+      "the file of a search; alone it shows the measured parts of a step of its best plan against the "
+      "predicted ones. With options above in place of its parts, --against or --json, or if nothing was "
+      "measured: the prediction");
   const CLI::Option* study = verb->add_option("--study", args->study,
-                                              "instead of these options: a study (3) or a trial "
-                                              "(3/trials/7); shows the same of its fastest trial, or "
-                                              "of that trial");
+                                              "a study (3) or a trial (3/trials/7); shows the same of "
+                                              "its fastest trial, or of that trial");
   AddServiceOptions(verb, args->service);
   verb->callback([args, against, input, study, &chosen] {
     args->compares = against->count() > 0;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "cli/input/files.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
+#include "cli/question/answer_notes.h"
 #include "cli/question/exportable.h"
 #include "cli/question/question_list.h"
 #include "cli/question/search_request.h"
@@ -50,6 +52,12 @@ namespace {
 // finished study.
 constexpr int kReadAgain = 60;
 constexpr std::chrono::duration<double> kLineEvery{5};  // of progress, where no display is drawn
+// How long a prediction that is kept waits for a database that another process uses. Such a search holds it
+// for the time that it plans, a second or two.
+constexpr std::chrono::duration<double> kDatabasePatience{15};
+constexpr std::chrono::milliseconds kDatabaseAgain{100};
+// An awkward batch is planned again if that is likely to take at most so long.
+constexpr double kSecondPlanningSeconds = 5;
 
 // Creates and starts the study, or continues the unfinished study of the same question. With `alone`, other
 // unfinished studies are paused, so that nothing else is measured meanwhile. Without `shared`, always creates
@@ -220,6 +228,7 @@ struct Ended {
   // then the best so far, if there is one.
   std::string stopped = {};
   absl::Status rejected = absl::OkStatus();  // of writing the file of --rejected
+  std::string batch_note = {};               // on an awkward global batch; empty: none
 };
 
 // Repeats `call` while the coordinator is unavailable or exhausted, at most kReadAgain times. Returns the
@@ -312,6 +321,12 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
     request.question.notes.push_back(left_out);
     Note(left_out);
   }
+  std::vector<std::string> notes = IdleValueNotes(request.spec, *ended.answer);
+  if (!ended.batch_note.empty()) notes.push_back(ended.batch_note);
+  for (std::string& note : notes) {
+    Note(note);
+    request.question.notes.push_back(std::move(note));
+  }
   if (std::string note = StopNote(*ended.answer, request.spec.time_budget_s(), request.spec.max_trials());
       !note.empty()) {
     Note(note);
@@ -357,6 +372,35 @@ std::optional<Ended> PredictFromKept(const SearchArgs& args, SearchRequest& requ
   return Ended{**std::move(answer)};
 }
 
+// Returns the note on an awkward batch of a prediction that took little time, within as much time again.
+std::string BatchNote(const SearchRequest& request, const v1::Recommendation& answer,
+                      const Interrupt& interrupt) {
+  const double budget_s = request.spec.time_budget_s();
+  const double most_s =
+      budget_s > 0 ? std::min(kSecondPlanningSeconds, budget_s - answer.wall_s()) : kSecondPlanningSeconds;
+  if (!request.question.predict_only || !IsDescribed(request.question) || answer.wall_s() > most_s) return "";
+  const auto began = std::chrono::steady_clock::now();
+  return EvenBatchNote(request.spec, answer, [&](const PlanningProgress&) {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
+    return !interrupt.requested() && elapsed.count() < most_s;
+  });
+}
+
+// Starts the coordinator on the database. With `patient`, waits a while for another process that uses it.
+absl::StatusOr<std::unique_ptr<EmbeddedService>> StartOn(const std::string& database, bool patient,
+                                                         const Interrupt& interrupt) {
+  const auto began = std::chrono::steady_clock::now();
+  while (true) {
+    auto service = EmbeddedService::Start(database);
+    const bool in_use = absl::IsFailedPrecondition(service.status()) &&
+                        Text(service.status()).find("is in use by") != std::string::npos;
+    if (!in_use || !patient || interrupt.requested() ||
+        std::chrono::steady_clock::now() - began > kDatabasePatience)
+      return service;
+    std::this_thread::sleep_for(kDatabaseAgain);
+  }
+}
+
 // Runs the search with a coordinator and a worker inside this process.
 Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   const auto database = server::DatabasePath(args.service.database);
@@ -372,7 +416,7 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   notes.Say(question.notes);
 
   const Interrupt interrupt;
-  auto started = question.kept ? EmbeddedService::Start(*database) : EmbeddedService::StartInMemory();
+  auto started = question.kept ? StartOn(*database, args.save, interrupt) : EmbeddedService::StartInMemory();
   if (!started.ok()) return {{}, Fail(kExitUsage, fmt::format("--db: {}", Text(started.status())))};
   const auto service = *std::move(started);
   StudyClient client(service->address());
@@ -397,6 +441,7 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   if (ended.answer && ended.stopped.empty())
     ended.rejected = WriteRejected(args.rejected, client, study->name(), interrupt);
   service->Stop();
+  if (ended.answer && ended.stopped.empty()) ended.batch_note = BatchNote(request, *ended.answer, interrupt);
   return ended;
 }
 
@@ -576,7 +621,7 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
                    "tokens per sequence, such as 8192 or 8k (k is 1024; default: the model's max_seq_len)");
   verb->add_option("--precision", args->precision,
                    "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; for predicted and "
-                   "emulated clusters also bf16 (default) and fp16");
+                   "emulated clusters also bf16 (default) and fp16; with --predict-only also fp8");
   verb->add_option(
           "--space", args->space,
           "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; ranges "

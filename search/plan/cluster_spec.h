@@ -90,7 +90,8 @@ struct ClusterSpec {
   std::vector<NodeGroup> groups = {};
   EngineProfile engine = {};                    // that runs on it, and whose step is predicted
   std::optional<Calibration> calibration = {};  // of one node group; empty: not fitted to measured steps
-  std::vector<std::string> read_as = {};  // how texts with units of its description were read, for notes
+  std::vector<std::string> read_as =
+      {};  // for notes: how texts with units were read, and figures that are hard to believe
 
   bool operator==(const ClusterSpec&) const = default;
 };

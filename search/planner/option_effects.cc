@@ -78,19 +78,27 @@ Survey SurveyOf(const FeasiblePlans& feasible, const ParallelPlan& best) {
   return survey;
 }
 
+// The plans that are looked at first: most options have another value in one of them.
+constexpr std::size_t kFastestPlans = 200;
+
 // Returns the fastest plan that has another value of the option than the best plan, the first of those;
-// nothing if there is none.
+// nothing if none takes less than `most_s`. `fastest_plans`: the fastest of all, fastest first.
 std::optional<std::size_t> FastestOther(CostModel& costs, FeasiblePlans& feasible, const LazyTimes& times,
-                                        const Survey& survey, const ParallelPlan& best, std::size_t option) {
+                                        const Survey& survey, const ParallelPlan& best, std::size_t option,
+                                        const std::vector<TimedPlan>& fastest_plans, double most_s) {
   const auto differs = [&](std::size_t i) {
     const CompactPlan& plan = feasible.plans[i].plan;
     const std::uint64_t bits =
         OtherSizes(plan, best) | survey.differs[static_cast<std::size_t>(plan.variant)];
     return (bits >> option) % 2 != 0;
   };
+  const auto known = std::find_if(fastest_plans.begin(), fastest_plans.end(),
+                                  [&](const TimedPlan& plan) { return differs(plan.index); });
+  if (known != fastest_plans.end())
+    return known->seconds < most_s ? std::optional<std::size_t>(known->index) : std::nullopt;
   // That with the least bound is likely among the fastest.
   std::optional<std::size_t> fastest;
-  double least_s = std::numeric_limits<double>::infinity();
+  double least_s = most_s;
   for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
     if (feasible.plans[i].SecondsAtLeast() >= least_s || !differs(i)) continue;
     least_s = feasible.plans[i].SecondsAtLeast();
@@ -106,7 +114,39 @@ std::optional<std::size_t> FastestOther(CostModel& costs, FeasiblePlans& feasibl
     least_s = seconds;
     fastest = i;
   }
-  return fastest;
+  return least_s < most_s ? fastest : std::nullopt;
+}
+
+// vpp acts under the interleaved schedule alone, which has no other numbers of stages.
+bool IsIdle(const PlanOption& option, const ParallelPlan& plan) {
+  if (option.name == "vpp") return !TakesVirtualStages(plan.schedule);
+  return option.redundant != nullptr && !option.redundant(plan).empty();
+}
+
+std::string CostText(double costs) { return fmt::format("{:.{}f}%", 100 * costs, costs < 0.0995 ? 1 : 0); }
+
+// Says what it costs to give up the option, without the reason.
+std::string CostSentence(const OptionEffect& effect, const ParallelPlan& best) {
+  const PlanOption& option = *effect.option;
+  const std::string other = fmt::format("{}={}", option.name, option.print(effect.instead));
+  const std::string chosen = fmt::format("{}={}", option.name, option.print(best));
+  const std::string costs = CostText(effect.costs);
+  if (effect.only_this_changed) return fmt::format("{} in place of {} costs {}", other, chosen, costs);
+  if (!effect.alone) {
+    return fmt::format(
+        "no plan fits that has {} in place of {} and is else the same; the fastest one with it, {}, takes {} "
+        "more",
+        other, chosen, ShortPlanText(effect.instead), costs);
+  }
+  std::string text =
+      fmt::format("{} in place of {} costs {} ({})", other, chosen, costs, ShortPlanText(effect.instead));
+  if (effect.costs_alone > effect.costs + kMuchMoreAlone) {
+    const std::string alone = option.print(*effect.alone);
+    text +=
+        fmt::format(", {}{} if nothing else changes", CostText(effect.costs_alone),
+                    alone == option.print(effect.instead) ? "" : fmt::format(" ({}={})", option.name, alone));
+  }
+  return text;
 }
 
 // Makes and judges the plans that differ from the best one in one option.
@@ -292,19 +332,33 @@ std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasi
   const Survey survey = SurveyOf(feasible, best);
   Alternatives alternatives(costs, survey, best, correction);
   const double best_s = alternatives.Seconds(best);
+  const std::vector<TimedPlan> fastest_plans = times.Fastest(costs, feasible, kFastestPlans);
   std::vector<OptionEffect> effects;
   for (std::size_t i = 0; i < PlanOptions().size(); ++i) {
-    OptionEffect effect{.option = &PlanOptions()[i], .instead = {}, .because = {}};
-    if (auto plan = alternatives.FastestWithAnother(i)) {
-      effect.instead = *std::move(plan);
+    const PlanOption& option = PlanOptions()[i];
+    if (IsIdle(option, best)) continue;
+    OptionEffect effect{.option = &option, .instead = {}, .because = {}};
+    effect.alone = alternatives.FastestWithAnother(i);
+    double most_s = std::numeric_limits<double>::infinity();
+    if (effect.alone) {
+      effect.costs_alone = alternatives.Seconds(*effect.alone) / best_s - 1;
+      effect.instead = *effect.alone;
+      effect.costs = effect.costs_alone;
       effect.only_this_changed = true;
-    } else if (const auto other = FastestOther(costs, feasible, times, survey, best, i)) {
-      effect.instead = feasible.PlanAt(*other);
-    } else {
+      most_s = costs.Estimate(*effect.alone).step_time_s;
+    }
+    if (const auto other = FastestOther(costs, feasible, times, survey, best, i, fastest_plans, most_s)) {
+      ParallelPlan instead = feasible.PlanAt(*other);
+      const double other_costs = alternatives.Seconds(instead) / best_s - 1;
+      if (!effect.alone || other_costs < effect.costs) {
+        effect.only_this_changed = effect.alone == instead;
+        effect.instead = std::move(instead);
+        effect.costs = other_costs;
+      }
+    } else if (!effect.alone) {
       continue;
     }
-    effect.costs = alternatives.Seconds(effect.instead) / best_s - 1;
-    effects.push_back(std::move(effect));
+    if (!IsIdle(option, effect.instead)) effects.push_back(std::move(effect));
   }
   return effects;
 }
@@ -317,26 +371,27 @@ std::optional<OptionEffect> MattersMost(CostModel& costs, FeasiblePlans& feasibl
   const auto timed = [&](const ParallelPlan& plan) {
     return MicrobatchCount(costs.workload(), plan) <= kMostTimedHere / plan.pp;
   };
+  const auto predict = [&](const ParallelPlan& plan, const ParallelPlan& beside) {
+    return timed(plan) && timed(beside) ? costs.Predict(plan) : costs.Estimate(plan);
+  };
+  const auto costs_of = [&](const ParallelPlan& plan) {
+    return correction(plan) * predict(plan, best).step_time_s /
+               (correction(best) * predict(best, plan).step_time_s) -
+           1;
+  };
   for (OptionEffect& effect : effects) {
-    const ParallelPlan& instead = effect.instead;
-    const bool both = timed(best) && timed(instead);
-    const Prediction a = both ? costs.Predict(best) : costs.Estimate(best);
-    const Prediction b = both ? costs.Predict(instead) : costs.Estimate(instead);
-    effect.costs = correction(instead) * b.step_time_s / (correction(best) * a.step_time_s) - 1;
+    effect.costs = costs_of(effect.instead);
+    if (effect.alone) effect.costs_alone = effect.only_this_changed ? effect.costs : costs_of(*effect.alone);
+    if (effect.alone && effect.costs_alone < effect.costs) {
+      effect.instead = *effect.alone;
+      effect.costs = effect.costs_alone;
+      effect.only_this_changed = true;
+    }
     if (!(effect.costs > 0) || !std::isfinite(effect.costs)) continue;
     const std::string grows =
-        WhatGrows(costs.cluster(), costs.workload(), best, a.breakdown, instead, b.breakdown);
-    const std::string_view name = effect.option->name;
-    const std::string other = fmt::format("{}={}", name, effect.option->print(instead));
-    const std::string chosen = fmt::format("{}={}", name, effect.option->print(best));
-    const std::string percent = fmt::format("{:.{}f}%", 100 * effect.costs, effect.costs < 0.0995 ? 1 : 0);
-    effect.because =
-        effect.only_this_changed
-            ? fmt::format("{} in place of {} costs {}", other, chosen, percent)
-            : fmt::format(
-                  "no plan fits that has {} in place of {} and is else the same; the fastest one "
-                  "with it, {}, takes {} more",
-                  other, chosen, ShortPlanText(instead), percent);
+        WhatGrows(costs.cluster(), costs.workload(), best, predict(best, effect.instead).breakdown,
+                  effect.instead, predict(effect.instead, best).breakdown);
+    effect.because = CostSentence(effect, best);
     if (!grows.empty()) effect.because += ": " + grows;
     return std::move(effect);
   }

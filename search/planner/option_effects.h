@@ -16,21 +16,28 @@ namespace autocfg {
 
 struct OptionEffect {
   const PlanOption* option = nullptr;
-  ParallelPlan instead;  // the fastest plan that has another value of the option
-  // `instead` differs from the plan in this option alone, and in what must change with it: a size of the mesh
+  ParallelPlan instead;  // the fastest plan that has another value of the option; every other option is free
+  double costs = 0;      // (time of `instead`) / (time of the plan) - 1
+  // The fastest plan that differs in this option alone, and in what must change with it: a size of the mesh
   // takes another one along, so that the plan uses all ranks; a new number of stages takes a new split; vpp
-  // and schedule follow each other. Otherwise no such plan is legal and fits, and every option is free.
-  bool only_this_changed = false;
-  double costs = 0;     // (time of `instead`) / (time of the plan) - 1
-  std::string because;  // one sentence
+  // and schedule follow each other. Empty if no such plan is legal and fits. Never faster than `instead`.
+  std::optional<ParallelPlan> alone = {};
+  double costs_alone = 0;          // as `costs`, of `alone`
+  bool only_this_changed = false;  // `instead` is `alone`
+  std::string because;             // one sentence
 };
+
+// Of `costs` and `costs_alone`, the sentence says both if they differ by more than this.
+inline constexpr double kMuchMoreAlone = 0.01;
 
 // Corrects predictions by measurements: a plan's factor. Requires definite splits.
 using CorrectionOf = std::function<double(const ParallelPlan&)>;
 
 // Returns the effect of each option that has another value in the space, in the order of the table, without
-// sentences. Times are estimates (CostModel::Estimate), corrected. `feasible`: the plans of the space, with
-// their times, or with bounds and `times`; its values are those that are tried. `best`: one of these plans.
+// sentences. Leaves out options that have nothing to act on in the plan or in `instead`
+// (PlanOption::redundant; vpp without the interleaved schedule): there, other options make the difference.
+// Times are estimates (CostModel::Estimate), corrected. `feasible`: the plans of the space, with their times,
+// or with bounds and `times`; its values are those that are tried. `best`: one of these plans.
 std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasible, const ParallelPlan& best,
                                           const CorrectionOf& correction, const LazyTimes& times = {});
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/subject.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "search/cost/engine_costs.h"
 #include "search/cost/op_times/cluster_op_times.h"
@@ -99,6 +100,10 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
                         .notes = Notes(plan),
                         .prediction = {},
                         .throughput = {}};
+  if (const std::int64_t used = RankCount(plan), ranks = RankCount(costs_.cluster()); used < ranks) {
+    result.notes.push_back(fmt::format("uses {} of {} ranks; the others are idle", base::CountText(used),
+                                       base::CountText(ranks)));
+  }
   if (const ModelSpec& model = costs_.model(); !model.rope_scaling.empty()) {
     result.notes.push_back(RopeScalingNote(model));
   }

@@ -43,7 +43,7 @@ struct PlanPrediction {
   std::string engine;           // whose step it is
   std::int64_t parameters = 0;  // of the model
   ParallelPlan plan;            // canonical; split=auto resolved
-  // options without effect; how the time was found if not by the timer
+  // options without effect; ranks without work; how the time was found if not by the timer
   std::vector<std::string> notes;
   Prediction prediction;  // a plan that does not fit still has a time
   Throughput throughput;

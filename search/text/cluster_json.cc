@@ -1,5 +1,6 @@
 #include "search/text/cluster_json.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -230,6 +231,46 @@ absl::StatusOr<NodeGroup> PresetGroup(std::string_view name) {
                                                base::DidYouMeanPreset(name, known)));
 }
 
+// The fastest links that exist, in bytes per second of one GPU in one direction. A cluster's figure above may
+// be that of a whole node, or of both directions.
+struct LinkLimit {
+  std::string_view name;
+  double NodeGroup::*member;
+  double bytes_per_s;
+  std::string_view what;
+};
+constexpr std::array<LinkLimit, 2> kLinkLimits = {
+    // NVIDIA NVLink 5 (Blackwell data sheet, 2024): 1.8 TB/s of a GPU in both directions together.
+    {{"intra_node_bytes_per_s", &NodeGroup::intra_node_bytes_per_s, 900e9, "900 GB/s, NVLink 5"},
+     // NVIDIA ConnectX-8 (data sheet, 2024): 800 Gb/s, one interface for each GPU.
+     {"inter_node_bytes_per_s", &NodeGroup::inter_node_bytes_per_s, 100e9, "800 Gb/s, ConnectX-8"}}};
+
+const LinkLimit* FindLink(std::string_view name) {
+  const auto* const found = std::find_if(kLinkLimits.begin(), kLinkLimits.end(),
+                                         [&](const LinkLimit& link) { return link.name == name; });
+  return found == kLinkLimits.end() ? nullptr : found;
+}
+
+// Returns a warning for each link of GPUs that is faster than any that exists.
+std::vector<std::string> LinkWarnings(const NodeGroup& group) {
+  std::vector<std::string> warnings;
+  for (const LinkLimit& link : kLinkLimits) {
+    const double given = group.*link.member;
+    if (group.device.kind != DeviceKind::kCuda || !(given > link.bytes_per_s)) continue;
+    std::string warning = fmt::format(
+        "{}: {} a GPU and direction is more than the fastest known link ({}); is it the figure of a whole "
+        "node, or of both directions?",
+        link.name, base::QuantityText(base::Quantity::kBytesPerSecond, given), link.what);
+    if (group.gpus_per_node > 1) {
+      warning += fmt::format(" Of a node of {}, it is {} a GPU", group.gpus_per_node,
+                             base::QuantityText(base::Quantity::kBytesPerSecond,
+                                                given / static_cast<double>(group.gpus_per_node)));
+    }
+    warnings.push_back(std::move(warning));
+  }
+  return warnings;
+}
+
 // Returns how each text with a unit, at any depth, was read: "memory_bytes: 80GB is 80,000,000,000 bytes".
 std::vector<std::string> UnitNotes(const Json& cluster) {
   std::vector<std::string> notes;
@@ -241,7 +282,8 @@ std::vector<std::string> UnitNotes(const Json& cluster) {
     const auto& text = value.get_ref<const std::string&>();
     const auto parsed = base::ParseQuantity(field->quantity, text);
     if (parsed.ok())
-      notes.push_back(fmt::format("{}: {} is {}", name, text, base::QuantityText(field->quantity, *parsed)));
+      notes.push_back(fmt::format("{}: {} is {}{}", name, text, base::QuantityText(field->quantity, *parsed),
+                                  FindLink(name) != nullptr ? " a GPU and direction" : ""));
   }
   return notes;
 }
@@ -294,6 +336,8 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   cluster.groups.push_back(std::move(group));
   cluster.read_as = UnitNotes(json);
+  for (std::string& warning : LinkWarnings(cluster.groups.back()))
+    cluster.read_as.push_back(std::move(warning));
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
   return cluster;
 }

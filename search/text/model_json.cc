@@ -91,7 +91,16 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   base::FieldReader reader("model", json);
   for (const std::string_view name : {"layers", "hidden", "heads", "vocab"}) reader.Require(name);
   ReadFields(reader, model);
-  if (json.is_object()) ReadSources(reader, json);
+  if (json.is_object()) {
+    ReadSources(reader, json);
+    for (const auto& [key, value] : json.items()) {
+      if (key.find("expert") == std::string::npos) continue;
+      return base::Unimplemented("model",
+                                 fmt::format("{} says that this is a mixture of experts, which is not "
+                                             "supported yet; use a dense model",
+                                             base::Printable(key)));
+    }
+  }
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   if (model.position != Position::kRope && model.rope_theta != ModelSpec{}.rope_theta) {
     return base::InvalidArgument(

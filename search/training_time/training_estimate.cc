@@ -58,6 +58,7 @@ TrainingEstimate EstimateTraining(const TrainingTerms& terms, const ModelSpec& m
     estimate.days = *seconds / kDay;
     estimate.gpu_hours = hours_of(*seconds);
   }
+  estimate.price_per_gpu_hour = terms.price_per_gpu_hour;
   if (terms.price_per_gpu_hour) {
     if (seconds) estimate.cost = *estimate.gpu_hours * *terms.price_per_gpu_hour;
     estimate.cost_per_billion_tokens =

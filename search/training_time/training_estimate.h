@@ -48,6 +48,7 @@ struct TrainingEstimate {
   std::optional<std::int64_t> steps = {};  // rounded up
   std::optional<double> days = {};         // tokens / (global_batch x seq_len) x step_time_s / 86400
   std::optional<double> gpu_hours = {};
+  std::optional<double> price_per_gpu_hour = {};  // as it was asked
   std::optional<double> cost = {};
   std::optional<double> cost_per_billion_tokens = {};
   std::optional<FailureEstimate> failures = {};

@@ -55,6 +55,10 @@ v1::OptionEffect EffectOf(const OptionEffect& effect, const ParallelPlan& best) 
   message.set_because(effect.because);
   message.set_only_this_changed(effect.only_this_changed);
   *message.mutable_plan() = ToProto(effect.instead);
+  if (effect.alone) {
+    message.set_costs_alone(effect.costs_alone);
+    *message.mutable_plan_alone() = ToProto(*effect.alone);
+  }
   return message;
 }
 

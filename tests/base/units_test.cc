@@ -85,8 +85,10 @@ TEST(Units, BadTextsAreRefusedWithWhatToWrite) {
                    "invalid value 'fast'; write 400GB/s (bytes) or 200Gb/s"},
         std::tuple{Quantity::kBytesPerSecond, "400miles", "unknown unit 'miles'"},
         std::tuple{Quantity::kFlopsPerSecond, "989T", "could be 989TFLOP/s or 989TFLOPS; write which"},
-        std::tuple{Quantity::kPrice, "$", "invalid value '$'; write 2.10 or $2.10"},
+        std::tuple{Quantity::kPrice, "$", "invalid value '$'; write 2.10 or '$2.10' (in quotes)"},
         std::tuple{Quantity::kPrice, "$-2", "invalid value '$-2'"},
+        std::tuple{Quantity::kPrice, ".10", "write 2.10 or '$2.10' (in quotes), or 0.10 if it is meant"},
+        std::tuple{Quantity::kPrice, "$.10", "invalid value '$.10'"},
         std::tuple{Quantity::kPrice, "$$2", "invalid value '$$2'"},
         std::tuple{Quantity::kPrice, "2.10/h", "invalid value '2.10/h'"},
         std::tuple{Quantity::kPrice, "nan", "invalid value 'nan'"}}) {
@@ -121,7 +123,8 @@ TEST(Units, ValuesAreShownInTheBaseUnit) {
   EXPECT_EQ(QuantityText(Quantity::kBytesPerSecond, 25e9), "25 GB/s");
   EXPECT_EQ(QuantityText(Quantity::kSeconds, 5400), "1 h 30 min");
   EXPECT_EQ(QuantityText(Quantity::kBytes, 80e9), "80,000,000,000 bytes");
-  EXPECT_EQ(QuantityText(Quantity::kPrice, 2.1), "2.1, in any currency");
+  EXPECT_EQ(QuantityText(Quantity::kPrice, 2.1), "2.10 a GPU-hour, in any currency");
+  EXPECT_EQ(PriceText(0.0125), "0.0125 a GPU-hour");
 }
 
 }  // namespace

@@ -113,14 +113,6 @@ TEST(PredictionBadInput, RejectsOptionsOfOtherVerbs) {
 TEST(PredictionBadInput, EvidenceIsOfOneSource) {
   const ScratchDirectory home;
   const std::string empty = home.Write("best.json", "{}");
-  for (const char* source : {"--input", "--study"}) {
-    auto both = Ask("explain");
-    both.insert(both.end(), {source, "1"});
-    ExpectOneClearLine(both, 2, {source, "--model", "exclude each other"});
-    ExpectOneClearLine({"explain", source, "1", "--json"}, 2, {source, "--json", "exclude each other"});
-    ExpectOneClearLine({"explain", source, "1", "--against", "tp=2"}, 2,
-                       {source, "--against", "exclude each other"});
-  }
   ExpectOneClearLine({"explain", "--input", empty, "--study", "1"}, 2,
                      {"--input", "--study", "exclude each other"});
   ExpectOneClearLine({"explain", "--input", empty, "--db", "x.db"}, 2, {"--input", "--db", "exclude"});

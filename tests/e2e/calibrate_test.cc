@@ -55,6 +55,12 @@ TEST(Calibrate, ItsFileMakesPredictionsAgree) {
       home, {"calibrate", "--measurements", home.Write("steps.csv", rows + rows.substr(rows.find('\n') + 1)),
              "--cluster", "a100-80gb-sxm:1x8", "--default", "vocab=51200", "--output", output});
   ASSERT_EQ(fitted.exit_code, 0) << fitted.err;
+  EXPECT_EQ(fitted.err.find("note: note:"), std::string::npos) << fitted.err;
+  const auto unknown = RunAutocfg(home, {"calibrate", "--measurements", "none.csv", "--cluster",
+                                         "a100-80gb-sxn:1x8", "--output", output});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("autocfg: --cluster: "));
+  EXPECT_EQ(unknown.err.find("--cluster: --cluster"), std::string::npos) << unknown.err;
   EXPECT_THAT(fitted.out,
               AllOf(HasSubstr("fitted to 18 measured steps"), HasSubstr("host_op_s"),
                     HasSubstr("not determined by these steps"), HasSubstr("over several nodes: none")));

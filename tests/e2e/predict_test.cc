@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
@@ -112,10 +113,10 @@ TEST(Predict, TakesInputsAsPeopleWriteThem) {
   const auto written = ask(cluster, "8k");
   ASSERT_EQ(written.exit_code, 0) << written.err;
   const Json answer = Json::parse(written.out);
-  EXPECT_THAT(
-      answer["notes"].get<std::vector<std::string>>(),
-      testing::IsSupersetOf({"--seq-len: 8k is 8,192 tokens", "inter_node_bytes_per_s: 400Gb/s is 50 GB/s",
-                             "intra_node_bytes_per_s: 450GB/s is 450 GB/s"}));
+  EXPECT_THAT(answer["notes"].get<std::vector<std::string>>(),
+              testing::IsSupersetOf({"--seq-len: 8k is 8,192 tokens",
+                                     "inter_node_bytes_per_s: 400Gb/s is 50 GB/s a GPU and direction",
+                                     "intra_node_bytes_per_s: 450GB/s is 450 GB/s a GPU and direction"}));
   const auto numbers = home.Write("n.json", R"({"device": "h100-sxm", "nodes": 2, "gpus_per_node": 8,
       "intra_node_bytes_per_s": 450e9, "inter_node_bytes_per_s": 50e9})");
   EXPECT_EQ(Json::parse(ask(numbers, "8192").out)["step_time_s"], answer["step_time_s"]);
@@ -147,8 +148,9 @@ TEST(Predict, SearchesRangesAndRepeatsThem) {
               testing::IsSupersetOf({"--space: tp<=2 is tp=1,2", "--space: mbs=1-4 is mbs=1,2,4",
                                      "--space: recompute=full:* is recompute=full:1,full:2,...,full",
                                      "--tokens: 1T is 1,000,000,000,000 tokens",
-                                     "--price-per-gpu-hour: $2.10 is 2.1, in any currency"}));
+                                     "--price-per-gpu-hour: $2.10 is 2.10 a GPU-hour, in any currency"}));
   EXPECT_EQ(ranges["training"]["tokens"], 1e12);
+  EXPECT_EQ(ranges["training"]["price_per_gpu_hour"], 2.1);
   const Json listed = search({"--space", "tp=1,2", "--space", "mbs=1,2,4", "--space",
                               "recompute=full,full:1,full:2,full:3,full:4,full:5,full:6,full:7,full:8,full:9,"
                               "full:10,full:11"});
@@ -318,11 +320,25 @@ TEST(Predict, AsksWhatASearchAnswered) {
   const auto explained = RunAutocfg(home, {"explain", "--input", file});
   ASSERT_EQ(explained.exit_code, 0) << explained.err;
   EXPECT_THAT(explained.out, HasSubstr("compute"));
+  const auto json_of = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {"explain", "--input", file, "--json"});
+    const auto finished = RunAutocfg(home, args);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return finished.exit_code == 0 ? Json::parse(finished.out) : Json();
+  };
+  EXPECT_DOUBLE_EQ(json_of({})["step_time_s"], step_s);
+  EXPECT_DOUBLE_EQ(json_of({"--global-batch", "128"})["step_time_s"], twice_s) << "as predict";
+  EXPECT_EQ(json_of({"--engine", "megatron"})["engine"], "megatron");
+  EXPECT_DOUBLE_EQ(json_of({"--against", "tp=1,pp=1,dp=1,mbs=1"})["first"]["step_time_s"], step_s);
 
   std::vector<std::string> kept = search;
   kept.emplace_back("--save");
   ASSERT_EQ(RunAutocfg(home, kept).exit_code, 0);
   EXPECT_DOUBLE_EQ(predicted({"--study", "1", "--db", database})["step_time_s"], step_s);
+  // Searches that are started together wait for the database.
+  std::vector<std::thread> together;
+  for (int i = 0; i < 3; ++i) together.emplace_back([&] { EXPECT_EQ(RunAutocfg(home, kept).exit_code, 0); });
+  for (std::thread& search_too : together) search_too.join();
   for (const std::vector<std::string>& wrong :
        std::vector<std::vector<std::string>>{{"predict", "--study", "7", "--db", database},
                                              {"predict", "--study", "1/trials/3", "--db", database},

@@ -32,11 +32,11 @@ TEST(LoadTrainingTerms, TakesUnitsAndTellsWhatTheyWereReadAs) {
   EXPECT_EQ(terms->node_mtbf_s, 5400);
   EXPECT_EQ(terms->checkpoint_s, 300);
   EXPECT_EQ(terms->restart_s, 300);
-  EXPECT_EQ(
-      UnitNotes(options),
-      (std::vector<std::string>{
-          "--tokens: 1T is 1,000,000,000,000 tokens", "--price-per-gpu-hour: $2.10 is 2.1, in any currency",
-          "--mtbf-hours: 90m is 1 h 30 min", "--checkpoint-seconds: 5m is 5 min 00 s"}));
+  EXPECT_EQ(UnitNotes(options),
+            (std::vector<std::string>{"--tokens: 1T is 1,000,000,000,000 tokens",
+                                      "--price-per-gpu-hour: $2.10 is 2.10 a GPU-hour, in any currency",
+                                      "--mtbf-hours: 90m is 1 h 30 min",
+                                      "--checkpoint-seconds: 5m is 5 min 00 s"}));
 }
 
 TEST(LoadTrainingTerms, ReadsEachOptionInItsUnit) {
@@ -51,6 +51,10 @@ TEST(LoadTrainingTerms, ReadsEachOptionInItsUnit) {
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(all->tokens, 1e12);
   EXPECT_EQ(all->price_per_gpu_hour, 2.5);
+  TrainingOptions price;
+  price.price_per_gpu_hour = "2.5";
+  EXPECT_EQ(UnitNotes(price),
+            std::vector<std::string>{"--price-per-gpu-hour: 2.50 a GPU-hour, in any currency"});
   EXPECT_EQ(all->node_mtbf_s, 3.6e6);
   EXPECT_EQ(all->checkpoint_s, 30);
   EXPECT_EQ(all->restart_s, 0);

@@ -31,7 +31,10 @@ TEST(WrittenInputs, BadOptionsAreOneClearLine) {
   refuse("--tokens", "1t", {"--tokens: invalid value '1t': unknown unit 't'; did you mean 1T?"});
   refuse("--tokens", "1GB", {"--tokens: invalid value '1GB': unknown unit 'GB'; write 300e9, 300B or 1.5T"});
   refuse("--tokens", "1e19", {"--tokens: invalid value '1e19'; expected a number from 1 to 1e+18"});
-  refuse("--price-per-gpu-hour", "$", {"--price-per-gpu-hour: invalid value '$'; write 2.10 or $2.10"});
+  refuse("--price-per-gpu-hour", "$", {"--price-per-gpu-hour: invalid value '$'; write 2.10 or '$2.10'"});
+  for (const char* left : {".10", "$.10"})
+    refuse("--price-per-gpu-hour", left,
+           {"a shell makes .10 of an unquoted $2.10", "or 0.10 if it is meant"});
   refuse("--price-per-gpu-hour", "$0", {"--price-per-gpu-hour: invalid value '$0'; expected a number from"});
   refuse("--price-per-gpu-hour", "2.10/h", {"invalid value '2.10/h'"});
   refuse("--price-per-gpu-hour", "$2,10", {"invalid value '$2,10'"});

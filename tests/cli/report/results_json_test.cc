@@ -125,11 +125,21 @@ TEST(SearchJson, SaysWhyTheBestPlanIsTheBest) {
   EXPECT_EQ(why["matters_most"]["because"], "tp=2 in place of tp=1 costs 50%");
   EXPECT_EQ(why["matters_most"]["only_this_changed"], true);
   EXPECT_EQ(why["matters_most"]["plan"]["tp"], 2);
+  EXPECT_EQ(why["matters_most"]["costs_alone"], nullptr);
+  effect.set_costs_alone(0.75);
+  *effect.mutable_plan_alone() = ToProto(*ParsePlanText("tp=2,pp=1,mbs=2"));
+  const auto alone = (*SearchJson(answer, Question()))["why"]["matters_most"];
+  EXPECT_EQ(alone["costs_alone"], 0.75);
+  EXPECT_EQ(alone["plan_alone"]["micro_batch"], 2);
+  EXPECT_EQ(alone["plan_alone_text"], "tp=2,pp=1,dp=1,mbs=2");
   EXPECT_NE(SearchReport(answer, Question(), "")
                 .find("why: the runner-up takes 50.0% more (375 ms, measured)\n"
                       "     tp matters most: tp=2 in place of tp=1 costs 50%\n"),
             std::string::npos)
       << SearchReport(answer, Question(), "");
+  effect.set_costs(0.01);
+  EXPECT_NE(SearchReport(answer, Question(), "").find("     no option matters much; tp matters most: tp=2"),
+            std::string::npos);
   answer.clear_runners_up();
   answer.clear_matters_most();
   const auto none = (*SearchJson(answer, Question()))["why"];
@@ -137,6 +147,38 @@ TEST(SearchJson, SaysWhyTheBestPlanIsTheBest) {
   EXPECT_EQ(SearchReport(answer, Question(), "").find("why:"), std::string::npos);
   answer.set_nothing_fits("nothing");
   EXPECT_TRUE((*SearchJson(answer, Question()))["why"].is_null());
+}
+
+TEST(SearchJson, NamesWhatPredictionsDoNotTellApart) {
+  EXPECT_EQ((*SearchJson(Answer(), Question()))["why"]["predicted_ties"], nullptr) << "it was measured";
+  v1::Recommendation answer;
+  const auto plan = [](const char* text, double seconds, std::int64_t bytes) {
+    v1::Candidate candidate = Candidate(text, 0);
+    candidate.mutable_predicted()->set_step_time_s(seconds);
+    candidate.mutable_predicted()->mutable_memory_bytes()->set_total(bytes);
+    candidate.mutable_predicted()->mutable_memory_bytes()->set_capacity(1000);
+    return candidate;
+  };
+  *answer.mutable_best() = plan("tp=1,pp=2,dp=1,mbs=2", 1, 940);
+  const auto ties = [&] { return (*SearchJson(answer, Question()))["why"]["predicted_ties"]; };
+  EXPECT_EQ(ties()["count"], 0);
+  EXPECT_EQ(SearchReport(answer, Question(), "").find("tell apart"), std::string::npos);
+  *answer.add_runners_up() = plan("tp=2,pp=1,dp=1,mbs=1", 1.002, 930);
+  EXPECT_EQ(ties()["roomier"], nullptr) << "1% more is not worth a word";
+  *answer.add_runners_up() = plan("tp=2,pp=1,dp=1,mbs=2", 1.02, 740);
+  *answer.add_runners_up() = plan("tp=1,pp=1,dp=2,mbs=1", 1.03, 800);
+  *answer.add_runners_up() = plan("tp=1,pp=1,dp=2,mbs=2", 1.04, 100);
+  EXPECT_EQ(ties()["count"], 3);
+  EXPECT_EQ(ties()["within"], 0.03);
+  EXPECT_EQ(ties()["roomier"]["plan_text"], "tp=2,pp=1,dp=1,mbs=2");
+  EXPECT_EQ(ties()["roomier"]["step_time_s"], 1.02);
+  EXPECT_EQ(ties()["roomier"]["total_memory_bytes"], 740);
+  EXPECT_NE(SearchReport(answer, Question(), "")
+                .find("     3 runners-up are within 3%, which predictions do not tell apart; the\n"
+                      "       careful choice leaves 26% of the memory free in place of 6% (1.02 s):\n"
+                      "       tp=2,pp=1,dp=1,mbs=2\n"),
+            std::string::npos)
+      << SearchReport(answer, Question(), "");
 }
 
 TEST(SearchJson, HasTheFrontOfTimeAndMemory) {

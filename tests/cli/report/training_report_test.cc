@@ -66,6 +66,7 @@ TEST(TrainingJson, HasTheDocumentedKeys) {
   EXPECT_DOUBLE_EQ(json["gpu_hours"], 480);
   EXPECT_DOUBLE_EQ(json["cost"], 960);
   EXPECT_DOUBLE_EQ(json["cost_per_billion_tokens"], 960);
+  EXPECT_EQ(json["price_per_gpu_hour"], 2);
   EXPECT_EQ(json["step_time_s"], 0.864);
   EXPECT_EQ(json["provenance"], "predicted");
   const auto& failures = json["failures"];
@@ -96,12 +97,15 @@ TEST(TrainingText, SaysWhatIsAsked) {
   EXPECT_EQ(text({.tokens = 1e9}),
             "training, by the predicted step time: 1B tokens in 1,000,000 steps: 10.0 days, 480 GPU-hours\n");
   EXPECT_EQ(text({.price_per_gpu_hour = 2}),
-            "training, by the predicted step time: 960 per billion tokens\n");
+            "training, by the predicted step time: 960 per billion tokens, at 2.00 a GPU-hour\n");
   const std::string failing = text({.tokens = 1e9, .price_per_gpu_hour = 20, .node_mtbf_s = 360000});
-  EXPECT_THAT(failing, HasSubstr("10.0 days, 480 GPU-hours, cost 9,600, 9,600 per billion tokens\n"));
+  EXPECT_THAT(
+      failing,
+      HasSubstr("10.0 days, 480 GPU-hours, cost 9,600, 9,600 per billion tokens, at 20.00 a GPU-hour\n"));
   EXPECT_THAT(failing, HasSubstr("\n  with a failure every 4.2 days: 0."));
   EXPECT_THAT(failing, HasSubstr("\n  best checkpoint: after every "));
   EXPECT_THAT(text({.node_mtbf_s = 1, .checkpoint_s = 5.0}), HasSubstr("the job does not progress"));
+  EXPECT_THAT(text({.node_mtbf_s = 1000, .checkpoint_s = 5.0}), HasSubstr(" times as long\n"));
 }
 
 TEST(QuestionsReport, HasColumnsForAWholeRun) {

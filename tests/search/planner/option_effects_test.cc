@@ -137,7 +137,10 @@ TEST(OptionEffects, AreThoseOfTheFastestOtherPlans) {
   for (const FeasiblePlan& plan : Planned(model, workload, 8, times, {}).feasible.plans)
     bytes.push_back(std::int64_t{1024} * plan.arena_kib);
   std::sort(bytes.begin(), bytes.end());
-  int only_one = 0, free = 0;
+  int alone = 0, freed = 0, cheaper = 0;
+  const auto idle = [](const PlanOption& option, const ParallelPlan& plan) {
+    return option.redundant != nullptr && !option.redundant(plan).empty();
+  };
   for (const std::size_t share : {2, 4, 20, 100}) {
     Planned planned(model, workload, 8, times, {}, bytes[bytes.size() / share]);
     const ParallelPlan best = planned.Fastest();
@@ -146,22 +149,31 @@ TEST(OptionEffects, AreThoseOfTheFastestOtherPlans) {
     for (const OptionEffect& effect : EstimateEffects(costs, planned.feasible, best, Uncorrected)) {
       SCOPED_TRACE(PlanText(best) + " " + std::string(effect.option->name) + " " + PlanText(effect.instead));
       EXPECT_FALSE(effect.option->equal(effect.instead, best));
+      EXPECT_FALSE(idle(*effect.option, best) || idle(*effect.option, effect.instead));
       EXPECT_FALSE(FindIllegality(model, workload, 8, effect.instead));
       EXPECT_EQ(RankCount(effect.instead), 8);
       EXPECT_NE(effect.instead.split, SplitMode::kAuto);
       EXPECT_TRUE(costs.PredictMemory(effect.instead).feasible);
       EXPECT_NEAR(effect.costs, costs.Estimate(effect.instead).step_time_s / best_s - 1, 1e-9);
-      ++(effect.only_this_changed ? only_one : free);
+      freed += effect.only_this_changed ? 0 : 1;
+      if (effect.alone) {
+        ++alone;
+        EXPECT_LE(effect.costs, effect.costs_alone);
+        EXPECT_NEAR(effect.costs_alone, costs.Estimate(*effect.alone).step_time_s / best_s - 1, 1e-9);
+        EXPECT_EQ(effect.only_this_changed, effect.instead == *effect.alone);
+        cheaper += effect.costs_alone > effect.costs + kMuchMoreAlone ? 1 : 0;
+      }
       double least = std::numeric_limits<double>::infinity();
       for (std::size_t i = 0; i < planned.feasible.plans.size(); ++i) {
         const ParallelPlan plan = planned.feasible.PlanAt(i);
         if (effect.option->equal(plan, best)) continue;
         least = std::min(least, planned.feasible.plans[i].step_time_s);
+        EXPECT_LE(effect.costs, costs.Estimate(plan).step_time_s / best_s - 1 + 1e-6) << PlanText(plan);
         ParallelPlan same = plan;
         effect.option->copy(best, same);
         if (same != best) continue;
-        EXPECT_TRUE(effect.only_this_changed) << PlanText(plan) << " fits and differs in this alone";
-        EXPECT_LE(effect.costs, costs.Estimate(plan).step_time_s / best_s - 1 + 1e-9) << PlanText(plan);
+        ASSERT_TRUE(effect.alone) << PlanText(plan) << " fits and differs in this alone";
+        EXPECT_LE(effect.costs_alone, costs.Estimate(plan).step_time_s / best_s - 1 + 1e-9) << PlanText(plan);
       }
       if (!effect.only_this_changed) {
         const auto found = std::find_if(planned.feasible.plans.begin(), planned.feasible.plans.end(),
@@ -173,8 +185,23 @@ TEST(OptionEffects, AreThoseOfTheFastestOtherPlans) {
       }
     }
   }
-  EXPECT_GT(only_one, 5);
-  EXPECT_GT(free, 2);
+  EXPECT_GT(alone, 5);
+  EXPECT_GT(freed, 2);
+  EXPECT_GT(cheaper, 0) << "an option whose cost alone would be misleading";
+}
+
+// With scatter_gather=1, each plan with a tensor axis and no pipeline has nothing to scatter.
+TEST(OptionEffects, AnOptionThatIsIdleInTheAlternativeNeverMatters) {
+  const PlanOption& option = *FindPlanOption("scatter_gather");
+  Planned planned(SmallGpt(4), Fp32(4, 64), 4, std::make_shared<const SecondsEach>(),
+                  PlainWith("scatter_gather", {"0", "1"}));
+  ParallelPlan best = *ParsePlanText("tp=2,pp=2,dp=1,mbs=1,scatter_gather=1");
+  for (std::size_t i = 0; i < planned.feasible.plans.size(); ++i) {
+    const ParallelPlan plan = planned.feasible.PlanAt(i);
+    if (plan.tp == 2 && plan.pp == 2 && plan.scatter_gather) best = plan;
+  }
+  for (const OptionEffect& effect : EstimateEffects(planned.costs, planned.feasible, best, Uncorrected))
+    EXPECT_NE(effect.option, &option) << PlanText(effect.instead);
 }
 
 TEST(WhatGrows, NamesThePartAndThePlacement) {

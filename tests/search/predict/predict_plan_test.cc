@@ -85,6 +85,11 @@ TEST(PredictPlan, ByMeasuredOpTimes) {
   EXPECT_THAT(none.message(), HasSubstr("cluster: the measured op times lack ops"));
 }
 
+TEST(PredictPlan, SaysIfRanksAreIdle) {
+  const Question ask;
+  EXPECT_THAT(ask("tp=2,pp=1,dp=2,mbs=2")->notes, ElementsAre("uses 4 of 8 ranks; the others are idle"));
+}
+
 TEST(PredictPlan, FeasiblePlansLeaveTheMargin) {
   const Question ask;
   const ParallelPlan plan = *ParsePlanText("tp=2,pp=2,dp=2,mbs=2");

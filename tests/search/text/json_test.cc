@@ -94,6 +94,15 @@ TEST(ModelJson, RejectsBadFields) {
               AllOf(HasSubstr("line 3, column"), HasSubstr("unexpected")));
   EXPECT_THAT(ModelError("[]"), HasSubstr("model: [] is not a JSON object; give one"));
   EXPECT_THAT(ModelError("{}"), HasSubstr("layers is missing"));
+  EXPECT_THAT(ModelError(R"({"layers": 2, "hiden": 384, "heads": 4, "vocab": 100})"),
+              HasSubstr("hidden is missing, and hiden is unknown; write hidden in its place"));
+  EXPECT_THAT(ModelError(R"({"layers": 2, "head_dim": 64, "hidden": 64, "vocab": 100})"),
+              HasSubstr("heads is missing; add it"));
+  const absl::Status experts =
+      ParseModelText(R"({"layers": 2, "hidden": 64, "heads": 4, "vocab": 100, "num_experts": 8})").status();
+  EXPECT_TRUE(absl::IsUnimplemented(experts));
+  EXPECT_THAT(std::string(experts.message()),
+              HasSubstr("num_experts says that this is a mixture of experts, which is not supported yet"));
   EXPECT_THAT(ModelError(R"({"layers": 2, "hidden": 64, "heads": 4})"), HasSubstr("vocab is missing"));
   const auto with = [](const std::string& field) {
     return ModelError(R"({"layers": 2, "hidden": 64, "heads": 4, "vocab": 100, )" + field + "}");
@@ -315,7 +324,8 @@ TEST(ClusterJson, TakesTextsWithUnits) {
     return *std::move(cluster);
   };
   ClusterSpec written = with("/inter_node_bytes_per_s", "200Gb/s");
-  EXPECT_EQ(written.read_as, std::vector<std::string>{"inter_node_bytes_per_s: 200Gb/s is 25 GB/s"});
+  EXPECT_EQ(written.read_as,
+            std::vector<std::string>{"inter_node_bytes_per_s: 200Gb/s is 25 GB/s a GPU and direction"});
   written.read_as.clear();
   EXPECT_EQ(written, with("/inter_node_bytes_per_s", 25e9));
   EXPECT_EQ(with("/intra_node_bytes_per_s", "400GB/s").groups[0].intra_node_bytes_per_s, 400e9);
@@ -325,6 +335,27 @@ TEST(ClusterJson, TakesTextsWithUnits) {
   const ClusterSpec device = with("/device/flops_per_s/fp32", "19.5TFLOPS");
   EXPECT_EQ(device.groups[0].device.flops_per_s_fp32, 19.5e12);
   EXPECT_EQ(device.read_as, std::vector<std::string>{"fp32: 19.5TFLOPS is 19.5 TFLOP/s"});
+}
+
+// The figure of a node is read as that of a GPU, eight times too fast.
+TEST(ClusterJson, AsksWhetherALinkFasterThanAnyIsThatOfANode) {
+  const auto notes = [](const char* field, const Json& value) {
+    Json json = {{"device", "h100-sxm"}, {"nodes", 4}};
+    json[field] = value;
+    const auto cluster = ParseClusterJson(json);
+    EXPECT_TRUE(cluster.ok()) << cluster.status();
+    return cluster->read_as;
+  };
+  EXPECT_THAT(
+      notes("inter_node_bytes_per_s", "3.2Tb/s"),
+      testing::ElementsAre("inter_node_bytes_per_s: 3.2Tb/s is 400 GB/s a GPU and direction",
+                           AllOf(HasSubstr("400 GB/s a GPU and direction is more than the fastest"),
+                                 HasSubstr("(800 Gb/s, ConnectX-8); is it the figure of a whole node"),
+                                 HasSubstr("Of a node of 8, it is 50 GB/s a GPU"))));
+  EXPECT_THAT(notes("inter_node_bytes_per_s", 400e9), testing::SizeIs(1)) << "a number too";
+  EXPECT_THAT(notes("inter_node_bytes_per_s", 100e9), testing::IsEmpty());
+  EXPECT_THAT(notes("intra_node_bytes_per_s", 900e9), testing::IsEmpty());
+  EXPECT_THAT(notes("intra_node_bytes_per_s", 1800e9), testing::ElementsAre(HasSubstr("NVLink 5")));
 }
 
 TEST(ClusterJson, RejectsBadFields) {
