@@ -15,9 +15,8 @@ namespace autocfg {
 absl::Status LocalHasNoFigures() {
   return base::InvalidArgument(
       "cluster",
-      "local has no figures to predict from; give a preset such as a100-80gb-sxm:1x8 or a "
-      "description, or let `autocfg search` "
-      "measure this machine");
+      "local has no figures to predict from; describe a cluster (the CLI has presets, such as "
+      "a100-80gb-sxm:1x8), or measure this one by a search");
 }
 
 std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster) {

@@ -29,14 +29,23 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   ExpectRefused(with([](auto& s) { s.mutable_model()->set_hidden(-64); }), invalid, "hidden");
   ExpectRefused(with([](auto& s) { s.mutable_model()->set_vocab(std::numeric_limits<std::int64_t>::max()); }),
                 invalid, "vocab");
-  ExpectRefused(with([](auto& s) { s.mutable_model()->set_activation("tanh"); }), invalid, "activation");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_activation("tanh"); }), invalid,
+                "spec.model: unknown activation 'tanh'; expected gelu, gelu_erf, relu, swiglu or geglu");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_norm("x"); }), invalid,
+                "unknown norm 'x'; expected layernorm or rmsnorm");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_position("x"); }), invalid,
+                "unknown position 'x'; expected learned, rope, alibi or none");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_global_batch(0); }), invalid, "global_batch");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_global_batch(1 << 20); }), invalid,
                 "global_batch");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_seq_len(-1); }), invalid, "seq_len");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_seq_len(33); }), invalid, "seq_len");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_precision("fp12"); }), invalid, "precision");
-  ExpectRefused(with([](auto& s) { s.mutable_cluster()->clear_groups(); }), invalid, "spec.cluster");
+  ExpectRefused(with([](auto& s) {
+                  s.mutable_cluster()->clear_groups();
+                  s.mutable_cluster()->set_local(false);
+                }),
+                invalid, "spec.cluster: it has no node groups");
   ExpectRefused(with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(0); }), invalid,
                 "gpus_per_node");
   ExpectRefused(with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(5000); }),
