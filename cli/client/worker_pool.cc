@@ -1,24 +1,17 @@
 #include "cli/client/worker_pool.h"
 
 #include <algorithm>
-#include <limits>
-#include <map>
 #include <utility>
 
 #include "cli/input/inputs.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
-#include "proto/convert/device_convert.h"
+#include "proto/convert/local_ranks.h"
 #include "search/text/cluster_json.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::cli {
 namespace {
-
-bool Offers(const v1::Worker& worker, EngineDevice device) {
-  const std::optional<DeviceKind> needed = NeededKind(device);
-  return !needed || WorkerKind(worker.inventory()) == needed;
-}
 
 GpuInfo GpuOf(const v1::Gpu& gpu) {
   GpuInfo info;
@@ -49,80 +42,15 @@ RunDevice OnGpus(const WorkerPool& pool) {
   return device;
 }
 
-// Totals of the CPU workers of one host.
-struct Host {
-  std::int64_t slots = 0;
-  std::int64_t memory_bytes = std::numeric_limits<std::int64_t>::max();
-};
-
-// Returns a node group that describes one CPU rank of the pool: its memory and the ranks per core.
-NodeGroup CpuRank(const WorkerPool& pool) {
-  std::map<std::string, Host> hosts;
-  NodeGroup group;
-  group.device.name = std::string(Name(DeviceKind::kCpu));
-  group.device.kind = DeviceKind::kCpu;
-  group.nodes = 1;
-  group.ranks_per_core = 1;
-  for (const v1::Worker& worker : pool.workers) {
-    if (!Offers(worker, EngineDevice::kCpu)) continue;
-    const v1::Inventory& inventory = worker.inventory();
-    Host& host = hosts[inventory.hostname().empty() ? worker.name() : inventory.hostname()];
-    host.slots += inventory.slots();
-    host.memory_bytes = std::min(host.memory_bytes, inventory.memory_bytes());
-    const double cores = std::max<double>(1, static_cast<double>(inventory.physical_cores()));
-    group.ranks_per_core = std::max(group.ranks_per_core, static_cast<double>(inventory.slots()) / cores);
-  }
-  group.device.memory_bytes = std::numeric_limits<std::int64_t>::max();
-  for (const auto& [name, host] : hosts) {
-    // 80% of the limit, shared evenly (docs/formats.md, "Cluster").
-    group.device.memory_bytes = std::min(group.device.memory_bytes,
-                                         host.memory_bytes / 10 * 8 / std::max<std::int64_t>(1, host.slots));
-  }
-  return group;
-}
-
-// Returns the same for a GPU rank. The ranks of a worker share its GPUs round-robin.
-absl::StatusOr<NodeGroup> GpuRank(const WorkerPool& pool) {
-  NodeGroup group;
-  group.device.kind = DeviceKind::kCuda;
-  group.device.memory_bytes = std::numeric_limits<std::int64_t>::max();
-  group.device.overhead_bytes = worker::kGpuOverheadBytes;
-  group.nodes = 1;
-  group.ranks_per_core = 1;
-  for (const v1::Worker& worker : pool.workers) {
-    if (!Offers(worker, EngineDevice::kCuda)) continue;
-    const WorkerPool alone{.coordinator = pool.coordinator, .workers = {worker}};
-    const GpuList list = OnGpus(alone).machine;
-    if (list.gpus.empty()) continue;
-    const auto cluster = worker::LocalCluster(worker.inventory().slots(), list);
-    if (!cluster.ok()) return Where(worker.name(), cluster.status());
-    const NodeGroup& one = cluster->groups.front();
-    if (one.device.memory_bytes < group.device.memory_bytes) {
-      group.device.memory_bytes = one.device.memory_bytes;
-      group.device.name = one.device.name;
-    }
-    group.ranks_per_core = std::max(group.ranks_per_core, one.ranks_per_core);
-  }
-  return group;
-}
-
 }  // namespace
 
-std::int64_t SlotsOf(const WorkerPool& pool, EngineDevice device) {
-  std::int64_t slots = 0;
-  for (const v1::Worker& worker : pool.workers) {
-    if (Offers(worker, device)) slots += worker.inventory().slots();
-  }
-  return slots;
-}
+std::int64_t SlotsOf(const WorkerPool& pool, EngineDevice device) { return SlotsOf(pool.workers, device); }
 
 absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, std::optional<EngineDevice> asked,
                                        std::string_view precision) {
   if (asked && IsEmulated(*asked)) return RunDevice{.engine = *asked};
   const std::int64_t on_gpus = SlotsOf(pool, EngineDevice::kCuda);
-  const EngineDevice device = asked                                ? *asked
-                              : on_gpus > 0 && precision != "fp64" ? EngineDevice::kCuda
-                                                                   : EngineDevice::kCpu;
+  const EngineDevice device = asked ? *asked : DeviceOf(pool.workers, precision);
   if (SlotsOf(pool, device) == 0) {
     const std::string others =
         pool.workers.empty() ? "it has no workers that take jobs"
@@ -153,14 +81,10 @@ absl::StatusOr<ClusterSpec> PoolCluster(const WorkerPool& pool, const RunDevice&
   ClusterSpec cluster;
   cluster.name = name->nodes == 0 ? "local" : text;
   cluster.local = true;
-  if (UsesGpus(device.engine)) {
-    auto group = GpuRank(pool);
-    if (!group.ok()) return Where("--cluster", group.status());
-    cluster.groups.push_back(*std::move(group));
-  } else {
-    cluster.groups.push_back(CpuRank(pool));
-  }
-  cluster.groups.front().gpus_per_node = ranks;
+  auto group = LocalRanks(pool.workers, device.engine);
+  if (!group.ok()) return Where("--cluster", group.status());
+  group->gpus_per_node = ranks;
+  cluster.groups.push_back(*std::move(group));
   return cluster;
 }
 
@@ -168,7 +92,8 @@ absl::StatusOr<ClusterSpec> MeasuredOn(const WorkerPool& pool, const std::string
                                        const ClusterSpec& cluster, const RunDevice& device) {
   if (UsesGpus(device.engine)) return MeasuredHere(text, cluster, device);
   ClusterSpec there = cluster;
-  const NodeGroup most = CpuRank(pool);
+  const auto most = LocalRanks(pool.workers, device.engine);
+  if (!most.ok()) return Where("--cluster", most.status());
   there.local = cluster.groups.size() == 1 && cluster.groups.front().nodes == 1 &&
                 cluster.groups.front().gpus_per_node <= SlotsOf(pool, device.engine);
   for (NodeGroup& group : there.groups) {
@@ -179,8 +104,8 @@ absl::StatusOr<ClusterSpec> MeasuredOn(const WorkerPool& pool, const std::string
                       text, pool.coordinator));
     }
     std::int64_t& memory = group.device.memory_bytes;
-    memory = memory == 0 ? most.device.memory_bytes : std::min(memory, most.device.memory_bytes);
-    if (there.local) group.ranks_per_core = most.ranks_per_core;
+    memory = memory == 0 ? most->device.memory_bytes : std::min(memory, most->device.memory_bytes);
+    if (there.local) group.ranks_per_core = most->ranks_per_core;
   }
   return there;
 }

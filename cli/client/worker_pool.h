@@ -33,9 +33,7 @@ absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, std::optional<Eng
 bool IsLocalName(std::string_view cluster);
 
 // Returns `local` (all slots of the device's workers) or `local:NxM` (N*M of them) as one node group,
-// regardless of their nodes: links between ranks are measured, not described. A rank's memory is the smallest
-// per-slot memory of any worker, as LocalCluster (worker/machine/inventory.h) counts it; workers of one host
-// share its memory. InvalidArgument if there are fewer slots.
+// as LocalRanks (proto/convert/local_ranks.h) describes them. InvalidArgument if there are fewer slots.
 absl::StatusOr<ClusterSpec> PoolCluster(const WorkerPool& pool, const RunDevice& device,
                                         const std::string& text);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/subject.h"
 #include "base/text.h"
@@ -18,8 +19,11 @@
 namespace autocfg {
 namespace {
 
-absl::Status UnknownInModel(std::string_view field, std::string_view value) {
-  return base::InvalidArgument("model", fmt::format("unknown {} '{}'", field, base::Printable(value)));
+// `known`: the names that the field takes.
+absl::Status UnknownInModel(std::string_view field, std::string_view value,
+                            const std::vector<std::string>& known) {
+  return base::InvalidArgument("model", fmt::format("unknown {} '{}'; expected {}", field,
+                                                    base::Printable(value), base::ChoiceText(known)));
 }
 
 v1::DeviceEfficiency ToProto(const DeviceEfficiency& efficiency) {
@@ -108,12 +112,13 @@ void SetFeatures(const ModelSpec& model, v1::ModelSpec& message) {
 absl::Status ReadFeatures(const v1::ModelSpec& message, ModelSpec& model) {
   if (!message.qk_norm().empty()) {
     const auto norm = ParseQkNorm(message.qk_norm());
-    if (!norm) return UnknownInModel("qk_norm", message.qk_norm());
+    if (!norm) return UnknownInModel("qk_norm", message.qk_norm(), {"none", "head", "full"});
     model.qk_norm = *norm;
   }
   if (!message.norm_placement().empty()) {
     const auto placement = ParseNormPlacement(message.norm_placement());
-    if (!placement) return UnknownInModel("norm_placement", message.norm_placement());
+    if (!placement)
+      return UnknownInModel("norm_placement", message.norm_placement(), {"pre", "output", "sandwich"});
     model.norm_placement = *placement;
   }
   model.parallel_residual = message.parallel_residual();
@@ -179,17 +184,21 @@ absl::StatusOr<ModelSpec> FromProto(const v1::ModelSpec& message) {
   model.rope_scaling = message.rope_scaling();
   if (!message.activation().empty()) {
     const auto activation = ParseActivation(message.activation());
-    if (!activation) return UnknownInModel("activation", message.activation());
+    if (!activation) {
+      return UnknownInModel("activation", message.activation(),
+                            {"gelu", "gelu_erf", "relu", "swiglu", "geglu"});
+    }
     model.activation = *activation;
   }
   if (!message.norm().empty()) {
     const auto norm = ParseNorm(message.norm());
-    if (!norm) return UnknownInModel("norm", message.norm());
+    if (!norm) return UnknownInModel("norm", message.norm(), {"layernorm", "rmsnorm"});
     model.norm = *norm;
   }
   if (!message.position().empty()) {
     const auto position = ParsePosition(message.position());
-    if (!position) return UnknownInModel("position", message.position());
+    if (!position)
+      return UnknownInModel("position", message.position(), {"learned", "rope", "alibi", "none"});
     model.position = *position;
   }
   if (message.norm_eps() != 0) model.norm_eps = message.norm_eps();

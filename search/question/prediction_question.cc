@@ -15,9 +15,8 @@ namespace autocfg {
 absl::Status LocalHasNoFigures() {
   return base::InvalidArgument(
       "cluster",
-      "local has no figures to predict from; give a preset such as a100-80gb-sxm:1x8 or a "
-      "description, or let `autocfg search` "
-      "measure this machine");
+      "local has no figures to predict from; give a description of a cluster (in the CLI also a preset, such "
+      "as a100-80gb-sxm:1x8), or measure this one with a study (`autocfg search`)");
 }
 
 std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster) {

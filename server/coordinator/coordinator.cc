@@ -107,6 +107,7 @@ struct Coordinator::Impl {
                  .notifier = notifier,
                  .runners = runners,
                  .dispatcher = dispatcher,
+                 .workers = [this] { return AtWork(); },
                  .clock = options.clock,
                  .local_principal = options.owner}),
         workers({.store = *store,

@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/convert/export_convert.h"
+#include "proto/convert/local_ranks.h"
+#include "proto/convert/spec_convert.h"
 #include "search/export/export_target.h"
 #include "server/names/names.h"
 #include "server/services/grpc_call.h"
@@ -60,12 +62,47 @@ absl::StatusOr<v1::Study> Logged(absl::StatusOr<v1::Study> study) {
 StudyServiceImpl::StudyServiceImpl(StudyServiceParts parts)
     : parts_(std::move(parts)), replays_(parts_.store) {}
 
+absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::SearchSpec& spec) {
+  if (!spec.cluster().local() || spec.cluster().groups_size() > 0) return absl::OkStatus();
+  const auto earlier = parts_.store.CreatedBy(request_id);
+  if (!earlier.ok()) return earlier.status();
+  if (*earlier && (*earlier)->spec().cluster().local()) {
+    *spec.mutable_cluster()->mutable_groups() = (*earlier)->spec().cluster().groups();
+    if (spec.device().empty()) spec.set_device((*earlier)->spec().device());
+    return absl::OkStatus();
+  }
+  const std::optional<EngineDevice> asked = ParseEngineDevice(spec.device());
+  if (!spec.device().empty() && (!asked || (*asked != EngineDevice::kCpu && *asked != EngineDevice::kCuda)))
+    return absl::OkStatus();  // ParseSearchSpec refuses it
+  const auto records = parts_.workers();
+  if (!records.ok()) return records.status();
+  std::vector<v1::Worker> workers;
+  for (const WorkerRecord& record : *records) {
+    v1::Worker& worker = workers.emplace_back();
+    worker.set_name(record.session.worker);
+    *worker.mutable_inventory() = record.inventory;
+  }
+  const EngineDevice device = asked ? *asked : DeviceOf(workers, spec.workload().precision());
+  const auto group = LocalRanks(workers, device);
+  if (!group.ok()) {
+    return absl::Status(group.status().code(), fmt::format("spec.cluster: local has no groups, and {}",
+                                                           std::string(group.status().message())));
+  }
+  ClusterSpec cluster;
+  cluster.groups.push_back(*group);
+  *spec.mutable_cluster()->mutable_groups() = ToProto(cluster).groups();
+  spec.set_device(std::string(Name(device)));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest& request,
                                                    const Caller& caller) {
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
   if (!request.has_spec()) return absl::InvalidArgumentError("spec is missing");
   if (absl::Status status = CheckSpecSize(request.spec()); !status.ok()) return status;
-  const auto problem = ParseSearchSpec(request.spec());
+  v1::SearchSpec spec = request.spec();
+  if (absl::Status status = DescribeLocal(request.request_id(), spec); !status.ok()) return status;
+  const auto problem = ParseSearchSpec(spec);
   if (!problem.ok()) return problem.status();
   v1::Study study;
   *study.mutable_spec() = ToProto(*problem);

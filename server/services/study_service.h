@@ -32,6 +32,7 @@ struct StudyServiceParts {
   Notifier& notifier;
   StudyRunners& runners;
   Dispatcher& dispatcher;
+  PresentWorkers workers;  // those that take jobs: they are `local`
   base::Clock clock;
   // principal of callers who reach the server (grpc_call.h); owner of the studies they create
   std::string local_principal;
@@ -73,6 +74,9 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   void AwaitNoWatchers(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(streams_mutex_);
 
  private:
+  // Gives a cluster that is `local` and has no groups the group of the workers' slots, and a study without a
+  // device the device on which they are. A repeated request gets what the first one got.
+  absl::Status DescribeLocal(const std::string& request_id, v1::SearchSpec& spec);
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study, const PlanningWatch& watch);
   absl::StatusOr<v1::Trial> Retry(const v1::RetryTrialRequest& request);

@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/subject.h"
@@ -26,7 +27,9 @@ constexpr std::chrono::milliseconds kLook{200};
 constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostIdBytes = 1000;  // limit for an ID echoed in the error for an oversized request
 
-absl::StatusOr<PlanPrediction> AnswerRequest(const v1::PredictRequest& message, PredictorCache& predictors) {
+// Also returns the notes of the question.
+absl::StatusOr<PlanPrediction> AnswerRequest(const v1::PredictRequest& message, PredictorCache& predictors,
+                                             std::vector<std::string>& notes) {
   for (const auto& [there, field] :
        {std::pair(message.has_model(), "model"), std::pair(message.has_cluster(), "cluster"),
         std::pair(message.has_workload(), "workload"), std::pair(message.has_plan(), "plan")}) {
@@ -51,13 +54,15 @@ absl::StatusOr<PlanPrediction> AnswerRequest(const v1::PredictRequest& message, 
   if (message.has_memory_margin()) parts.memory_margin = message.memory_margin();
   const auto question = MakePredictionQuestion(std::move(parts));
   if (!question.ok()) return question.status();
+  notes = question->notes;
   return Answer(*question, predictors);
 }
 
 // Converts exceptions (our own bugs) to an error answer, so that the other requests continue.
-absl::StatusOr<PlanPrediction> AnswerSafely(const v1::PredictRequest& message, PredictorCache& predictors) {
+absl::StatusOr<PlanPrediction> AnswerSafely(const v1::PredictRequest& message, PredictorCache& predictors,
+                                            std::vector<std::string>& notes) {
   try {
-    return AnswerRequest(message, predictors);
+    return AnswerRequest(message, predictors, notes);
   } catch (const std::exception& error) {
     return absl::InternalError(fmt::format("internal error: {}; please report it", error.what()));
   }
@@ -121,9 +126,11 @@ v1::PredictResponse AnswerPrediction(const v1::PredictRequest& request, Predicto
     return response;
   }
   response.set_id(request.id());
-  const auto predicted = AnswerSafely(request, predictors);
+  std::vector<std::string> notes;
+  const auto predicted = AnswerSafely(request, predictors, notes);
   if (predicted.ok()) {
     *response.mutable_prediction() = ToProto(predicted->prediction);
+    response.mutable_notes()->Assign(notes.begin(), notes.end());
   } else {
     response.set_error(std::string(predicted.status().message()));
   }

@@ -29,7 +29,7 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
                    const Watcher& watcher);
 
 // Answers one request of Predict, as `autocfg predict --requests` does: its ID with a prediction or an error.
-// A request of more than 1 MiB is an error, returned without an ID.
+// A request of more than 1 MiB is an error, returned without its ID if that is long.
 v1::PredictResponse AnswerPrediction(const v1::PredictRequest& request, PredictorCache& predictors);
 
 }  // namespace autocfg::server

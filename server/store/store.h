@@ -203,6 +203,9 @@ class Store {
   virtual absl::StatusOr<autocfg::v1::Study> CreateOrReuseStudy(const std::string& request_id,
                                                                 const autocfg::v1::Study& study,
                                                                 double now_s) = 0;
+  // Returns the study that CreateStudy or CreateOrReuseStudy returned for this ID; no value if they returned
+  // none, and if it was deleted.
+  virtual absl::StatusOr<std::optional<autocfg::v1::Study>> CreatedBy(const std::string& request_id) = 0;
   virtual absl::StatusOr<autocfg::v1::Study> GetStudy(std::int64_t id) = 0;  // NotFound
   // Newest first. `before` = 0 starts at the newest.
   virtual absl::StatusOr<std::vector<autocfg::v1::Study>> ListStudies(std::int64_t before,

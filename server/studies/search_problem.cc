@@ -42,7 +42,7 @@ constexpr std::int64_t kMostPredictedRanks = 1 << 20;
 constexpr std::int64_t kMostPredictedSequences = 1 << 24;
 
 absl::Status In(const char* field, const absl::Status& status) {
-  return base::Within(fmt::format("spec.{}", field), status);
+  return base::WithSubject(fmt::format("spec.{}", field), status);
 }
 
 absl::Status CheckName(const char* field, const std::string& name) {
@@ -62,6 +62,7 @@ absl::Status CheckSizes(const v1::SearchSpec& spec) {
     return absl::InvalidArgumentError(
         fmt::format("spec.space has {} axes; the limit is {}", spec.space_size(), kMostAxes));
   for (const v1::SpaceAxis& axis : spec.space()) {
+    if (absl::Status status = CheckName("space.name", axis.name()); !status.ok()) return status;
     if (axis.values_size() > kMostAxisValues) {
       return base::InvalidArgument(
           "spec.space", fmt::format("axis {} has {} values; the limit is {}", base::Printable(axis.name()),
@@ -150,6 +151,25 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
   return absl::OkStatus();
 }
 
+// Checks that the study's own figures are there, without which it would end with a wrong answer.
+absl::Status CheckCluster(const SearchProblem& problem) {
+  const ClusterSpec& cluster = problem.cluster;
+  for (int i = 0; const NodeGroup& group : cluster.groups) {
+    if (group.device.memory_bytes <= 0) {
+      return base::InvalidArgument(
+          "spec.cluster",
+          fmt::format("groups[{}].device.memory_bytes is missing; give the bytes that a rank may use", i));
+    }
+    ++i;
+  }
+  if (cluster.engine.name == kOwnEngine || (problem.options.predict_only && !cluster.local))
+    return absl::OkStatus();
+  return base::InvalidArgument(
+      "spec.cluster", fmt::format("engine is {}, but searches measure {} alone; leave engine empty, or set "
+                                  "predict_only and describe the cluster to predict {}",
+                                  cluster.engine.name, kOwnEngine, cluster.engine.name));
+}
+
 // Checks that the study's kind of evidence can be obtained.
 absl::Status CheckEvidence(const SearchProblem& problem) {
   const ClusterSpec& cluster = problem.cluster;
@@ -157,9 +177,16 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
     return absl::InvalidArgumentError(
         fmt::format("spec.machine_ranks is {}; it must not be negative", problem.machine_ranks));
   if (IsEmulated(problem.device) && cluster.local) {
-    return base::InvalidArgument(
-        "spec.device", "paced emulates a described cluster; give a preset or a file instead of local");
+    return base::InvalidArgument("spec.device",
+                                 "paced emulates a described cluster; describe one in place of local");
   }
+  // An emulated cluster has no slices: each plan needs as many slots as it has ranks.
+  if (problem.machine_ranks > 0 && IsEmulated(problem.device) && !problem.options.predict_only) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.machine_ranks is {}, but device paced emulates all {} ranks at once; leave it out",
+                    problem.machine_ranks, RankCount(cluster)));
+  }
+  if (absl::Status status = CheckCluster(problem); !status.ok()) return status;
   // Predictions need all of the cluster's figures.
   if (!cluster.local && (problem.options.predict_only || IsEmulated(problem.device))) {
     if (const auto times = ClusterOpTimes::Create(cluster, problem.workload.precision); !times.ok())
@@ -256,7 +283,11 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
     std::vector<std::string> values(axis.values().begin(), axis.values().end());
     std::sort(values.begin(), values.end());
     values.erase(std::unique(values.begin(), values.end()), values.end());
-    if (!values.empty()) problem.space.emplace_back(axis.name(), std::move(values));
+    if (values.empty()) continue;
+    // One name for each axis, so that its other names make no other fingerprint.
+    const PlanOption* option = FindPlanOption(axis.name());
+    problem.space.emplace_back(option != nullptr ? std::string(option->name) : axis.name(),
+                               std::move(values));
   }
   std::sort(problem.space.begin(), problem.space.end());
   for (std::size_t i = 1; i < problem.space.size(); ++i) {
@@ -275,7 +306,8 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   }
   if (!std::isfinite(spec.time_budget_s()) || spec.time_budget_s() < 0) {
     return absl::InvalidArgumentError(
-        fmt::format("spec.time_budget_s is {}; it must not be negative", spec.time_budget_s()));
+        fmt::format("spec.time_budget_s is {}; give a finite number of seconds, or 0 for no limit",
+                    spec.time_budget_s()));
   }
   problem.options.memory_margin =
       spec.has_memory_margin() ? spec.memory_margin() : DefaultMemoryMargin(problem.cluster);

@@ -265,6 +265,22 @@ absl::Status StudyRun::QueueCalibration(const SearchLoop& loop) {
 }
 
 absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const SearchLoop& loop) {
+  auto calibration = AwaitCalibration(loop);
+  if (!calibration.ok() || !calibration->has_value()) return calibration;
+  const auto study = store_.GetStudy(study_);
+  if (absl::IsNotFound(study.status())) return Interrupted();
+  if (!study.ok()) return RecordStoreError(study.status());
+  if (study->calibration_ops_passed() == study->calibration_ops()) return calibration;
+  // The worker reports now and then: what it did last comes with its result.
+  const absl::Status complete = Modify([](v1::Study& edited) {
+    edited.set_calibration_ops_passed(edited.calibration_ops());
+    return absl::OkStatus();
+  });
+  if (!complete.ok()) return complete;
+  return calibration;
+}
+
+absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(const SearchLoop& loop) {
   auto stored = StoredCalibration();
   if (!stored.ok() || stored->has_value()) return stored;
   auto state = store_.CalibrationState(study_);
@@ -406,6 +422,9 @@ absl::Status StudyRun::Run() {
     std::string message = search_->NothingFits();
     if (message.empty() && BudgetLeft() <= 0) {
       message = fmt::format("the time budget of {} s is spent", problem_->time_budget_s);
+    } else if (const std::int64_t left = search_->loop().PlansLeft(); message.empty() && left > 0) {
+      message = fmt::format("max_trials of {} is reached; {} plan{} left unmeasured",
+                            problem_->options.max_trials, left, left == 1 ? " is" : "s are");
     }
     status = Finish(v1::STUDY_STATE_DONE, message);
   } else if (!absl::IsCancelled(status)) {

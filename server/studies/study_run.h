@@ -51,6 +51,8 @@ class StudyRun final : private OutcomeSource {
   absl::StatusOr<std::optional<Store::Calibration>> StoredCalibration();
   // Queues a calibration of the ops whose times no earlier study provides.
   absl::Status QueueCalibration(const SearchLoop& loop);
+  // Queues the calibration if it is not there yet, and waits for it.
+  absl::StatusOr<std::optional<Store::Calibration>> AwaitCalibration(const SearchLoop& loop);
   // Returns the op times that earlier studies provide for the job, and removes those ops from it.
   absl::StatusOr<Store::Calibration> TakeKnown(v1::Job& job);
   absl::StatusOr<std::optional<std::int64_t>> Ask(const TrialRequest& request) override;

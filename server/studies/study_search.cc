@@ -12,6 +12,7 @@
 #include "proto/merge_results.h"
 #include "search/plan/plan_text.h"
 #include "search/planner/plans/distinct_plans.h"
+#include "search/planner/rejected_plans.h"
 #include "search/predict/predict_plan.h"
 #include "search/predict/prediction_interval.h"
 #include "search/space/search_space.h"
@@ -264,11 +265,26 @@ v1::Recommendation StudySearch::Recommendation() const {
   return answer;
 }
 
+std::string StudySearch::IllegalExample() const {
+  const auto space =
+      PlannedSpace(problem_.model, problem_.workload, problem_.cluster, problem_.space, problem_.options);
+  if (!space.ok()) return "";
+  CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes());
+  std::string example;
+  const auto first = [&](const RejectedPlan& rejected) {
+    example = fmt::format("; of {}, {}", ShortPlanText(rejected.plan), rejected.detail);
+    return false;
+  };
+  // Cancelled: the first one was enough.
+  (void)ForEachRejected(*space, costs, problem_.options.budget, 1, first);
+  return example;
+}
+
 std::string StudySearch::NothingFits() const {
   const SearchCounts& counts = loop_.counts();
   if (counts.predicted > 0) {
     if (!calibrated_ || loop_.phase() != SearchPhase::kDone || !loop_.Ranking(1).empty()) return "";
-    return fmt::format("none of the {} plans that should fit could run; see autocfg trials",
+    return fmt::format("none of the {} plans that should fit could run; the messages of its trials say why",
                        counts.predicted);
   }
   if (counts.enumerated == 0) return "the space contains no plan that uses all ranks";
@@ -276,7 +292,7 @@ std::string StudySearch::NothingFits() const {
   for (const auto& [reason, count] : counts.rejected)
     reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
   if (counts.out_of_memory == 0)
-    return fmt::format("none of the {} plans is legal: {}", counts.enumerated, reasons);
+    return fmt::format("none of the {} plans is legal: {}{}", counts.enumerated, reasons, IllegalExample());
   // Names the plan that comes closest, and why it does not fit.
   const std::optional<ParallelPlan> smallest = loop_.Smallest();
   if (!smallest) return fmt::format("none of the {} plans fits: {}", counts.enumerated, reasons);

@@ -58,6 +58,8 @@ class StudySearch {
   v1::Recommendation Recommendation() const;
   // Explains why there is no best plan. Empty if there is one or it is not known yet.
   std::string NothingFits() const;
+  // Returns "; of PLAN, WHY AND WHAT TO DO" about the first illegal plan of the space.
+  std::string IllegalExample() const;
 
   // Estimates the wall seconds for TrialsLeft() trials from the mean of those so far; 0: unknown.
   double EtaSeconds() const;

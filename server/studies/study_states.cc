@@ -11,21 +11,23 @@
 namespace autocfg::server {
 namespace {
 
-absl::Status NotFrom(const v1::Study& study, const char* wanted) {
-  return absl::FailedPreconditionError(fmt::format("{} is {} and cannot be {}; {}", study.name(),
-                                                   ShortName(study.state()), wanted,
-                                                   IsEnd(study.state()) ? "create a new study" : "start it"));
+absl::Status NotFrom(const v1::Study& study, const char* wanted, const char* advice) {
+  return absl::FailedPreconditionError(
+      fmt::format("{} is {} and cannot be {}; {}", study.name(), ShortName(study.state()), wanted, advice));
 }
 
+constexpr const char* kNewStudy = "create a new study";
+constexpr const char* kNothingToStop = "it has ended, so there is nothing to stop";
+
 absl::Status ToRunning(v1::Study& study, double /*now_s*/) {
-  if (IsEnd(study.state())) return NotFrom(study, "started");
+  if (IsEnd(study.state())) return NotFrom(study, "started", kNewStudy);
   if (study.state() == v1::STUDY_STATE_PAUSED) study.clear_message();  // why it was paused
   study.set_state(v1::STUDY_STATE_RUNNING);
   return absl::OkStatus();
 }
 
 absl::Status ToPaused(v1::Study& study, double /*now_s*/) {
-  if (IsEnd(study.state())) return NotFrom(study, "paused");
+  if (IsEnd(study.state())) return NotFrom(study, "paused", kNothingToStop);
   study.set_state(v1::STUDY_STATE_PAUSED);
   study.set_eta_s(0);
   return absl::OkStatus();
@@ -33,7 +35,8 @@ absl::Status ToPaused(v1::Study& study, double /*now_s*/) {
 
 absl::Status ToResumed(v1::Study& study, double /*now_s*/) {
   if (study.state() == v1::STUDY_STATE_RUNNING) return absl::OkStatus();
-  if (study.state() != v1::STUDY_STATE_PAUSED) return NotFrom(study, "resumed");
+  if (study.state() != v1::STUDY_STATE_PAUSED)
+    return NotFrom(study, "resumed", IsEnd(study.state()) ? kNewStudy : "start it");
   study.clear_message();  // why it was paused
   study.set_state(v1::STUDY_STATE_RUNNING);
   return absl::OkStatus();
@@ -41,7 +44,7 @@ absl::Status ToResumed(v1::Study& study, double /*now_s*/) {
 
 absl::Status ToCancelled(v1::Study& study, double now_s) {
   if (study.state() == v1::STUDY_STATE_CANCELLED) return absl::OkStatus();
-  if (IsEnd(study.state())) return NotFrom(study, "cancelled");
+  if (IsEnd(study.state())) return NotFrom(study, "cancelled", kNothingToStop);
   study.set_state(v1::STUDY_STATE_CANCELLED);
   study.set_message("cancelled by the user");
   study.set_phase("done");

@@ -25,6 +25,9 @@ TEST_P(StoreSuite, CreateIsIdempotentByRequestId) {
   other.set_fingerprint("another");
   EXPECT_EQ(store_->CreateStudy("r1", other, 101).status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(store_->ListStudies(0, 100)->size(), 4u);
+  EXPECT_EQ((*store_->CreatedBy("r1"))->name(), first.name());
+  EXPECT_FALSE(store_->CreatedBy("r3")->has_value());
+  EXPECT_FALSE(store_->CreatedBy("")->has_value());
 }
 
 TEST_P(StoreSuite, ListsNewestFirstInPages) {

@@ -150,11 +150,15 @@ TEST_F(CoordinatorTest, MaxTrialsBoundsTheTrials) {
   const v1::Study study = Create(spec);
   FakeWorker worker(coordinator_->address());
   ASSERT_TRUE(Start(study.name()).ok());
-  Finish(study.name());
+  const v1::Study done = Finish(study.name());
   const v1::Recommendation answer = Recommend(study.name());
+  EXPECT_EQ(done.message(),
+            fmt::format("max_trials of 2 is reached; {} plans are left unmeasured", answer.plans_left()));
   EXPECT_EQ(answer.counts().measured(), 2);
   EXPECT_EQ(answer.stopped(), "max_trials");
   EXPECT_GT(answer.plans_left(), 0);
+  EXPECT_EQ(Cancel(study.name()).error_message(),
+            study.name() + " is DONE and cannot be cancelled; it has ended, so there is nothing to stop");
 }
 
 TEST_F(CoordinatorTest, NothingFitsEndsTheStudyWithAReason) {
@@ -174,6 +178,22 @@ TEST_F(CoordinatorTest, NothingFitsEndsTheStudyWithAReason) {
   Close();
   Open();
   EXPECT_EQ(Recommend(study.name()).nothing_fits(), done.message());
+}
+
+TEST_F(CoordinatorTest, WhereNoPlanIsLegalAnExampleSaysWhatToDo) {
+  Open();
+  v1::SearchSpec spec = SmallSpec();
+  spec.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(3);
+  v1::SpaceAxis& axis = *spec.add_space();
+  axis.set_name("tp");
+  axis.add_values("3");
+  const v1::Study study = Create(spec);
+  ASSERT_TRUE(Start(study.name()).ok());
+  const v1::Study done = Finish(study.name());
+  EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE);
+  EXPECT_THAT(done.message(), HasSubstr(" plans is legal: heads_not_divisible "));
+  EXPECT_THAT(done.message(), HasSubstr("; of tp=3"));
+  EXPECT_THAT(done.message(), HasSubstr("4 heads are not divisible by tp=3; give a tp that divides 4"));
 }
 
 TEST_F(CoordinatorTest, EqualSearchJoinsTheUnfinishedStudy) {

@@ -149,32 +149,11 @@ absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks) {
 absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks, const GpuList& list) {
   if (list.gpus.empty()) return LocalCluster(ranks);
   if (auto status = CheckRanks(ranks); !status.ok()) return status;
-  const std::size_t gpus = list.gpus.size();
-  const std::int64_t count = ranks == 0 ? static_cast<std::int64_t>(gpus) : ranks;
-  const std::int64_t sharing = RanksPerGpu(count, gpus);
-  const GpuInfo& least =
-      *std::min_element(list.gpus.begin(), list.gpus.end(),
-                        [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
-  if (const std::int64_t most = least.memory_bytes / (kGpuOverheadBytes + 1); sharing > most) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} ranks on {} GPU{}: each needs {} bytes of {}'s {} for its overhead; give {} at most",
-                    count, gpus, gpus == 1 ? "" : "s", kGpuOverheadBytes, TextOf(least), least.memory_bytes,
-                    most * static_cast<std::int64_t>(gpus)));
-  }
-  NodeGroup group;
-  group.device.name = least.name;
-  group.device.kind = DeviceKind::kCuda;
-  group.device.memory_bytes = least.memory_bytes / sharing;
-  group.device.overhead_bytes = kGpuOverheadBytes;
-  group.nodes = 1;
-  group.gpus_per_node = count;
-  group.ranks_per_core = static_cast<double>(sharing);
-  return LocalOf(ranks, std::move(group));
-}
-
-std::int64_t RanksPerGpu(std::int64_t ranks, std::size_t gpus) {
-  const auto count = static_cast<std::int64_t>(gpus);
-  return std::max<std::int64_t>(1, (ranks + count - 1) / count);
+  v1::Inventory used;
+  for (const GpuInfo& gpu : list.gpus) *used.add_gpus() = ToProto(gpu);
+  auto group = GpuRanks(used, ranks == 0 ? used.gpus_size() : ranks);
+  if (!group.ok()) return group.status();
+  return LocalOf(ranks, *std::move(group));
 }
 
 }  // namespace autocfg::worker

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "kernels/nvml/gpus.h"
+#include "proto/convert/local_ranks.h"
 #include "search/plan/cluster_spec.h"
 
 namespace autocfg::worker {
@@ -18,10 +19,9 @@ std::vector<int> PhysicalCores();
 // Returns the minimum of physical memory and this process's cgroup limits, in bytes.
 std::int64_t MemoryLimitBytes();
 
-// Estimated GPU memory of a rank outside its arena: CUDA context, library workspaces, NCCL buffers and the
-// driver's reserve. Same value as in the presets h100-sxm and h200-sxm (search/data/devices). A study's
-// calibration replaces it with a measured value.
-inline constexpr std::int64_t kGpuOverheadBytes = std::int64_t{5} << 29;  // 2.5 GiB
+// Shared with the coordinator (proto/convert/local_ranks.h).
+using autocfg::kGpuOverheadBytes;
+using autocfg::RanksPerGpu;
 
 // Inventory of a worker that runs ranks on the CPU, `slots` at once (0: one per physical core).
 v1::Inventory LocalInventory(std::int64_t slots = 0);
@@ -36,8 +36,5 @@ absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks = 0);
 // kGpuOverheadBytes. `ranks` = 0: one per GPU. InvalidArgument if the overhead of so many ranks leaves no
 // memory. Without GPUs: as above.
 absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks, const GpuList& list);
-
-// Returns the number of ranks on the busiest GPU when `ranks` are distributed round-robin over `gpus`.
-std::int64_t RanksPerGpu(std::int64_t ranks, std::size_t gpus);
 
 }  // namespace autocfg::worker

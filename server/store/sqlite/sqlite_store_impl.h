@@ -38,6 +38,7 @@ class SqliteStore final : public Store {
                                         double now_s) override;
   absl::StatusOr<v1::Study> CreateOrReuseStudy(const std::string& request_id, const v1::Study& study,
                                                double now_s) override;
+  absl::StatusOr<std::optional<v1::Study>> CreatedBy(const std::string& request_id) override;
   absl::StatusOr<v1::Study> GetStudy(std::int64_t id) override;
   absl::StatusOr<std::vector<v1::Study>> ListStudies(std::int64_t before, const ListLimit& limit) override;
   absl::StatusOr<std::vector<std::int64_t>> StudiesInState(v1::StudyState state) override;

@@ -87,6 +87,14 @@ absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, con
   return study;
 }
 
+absl::StatusOr<std::optional<v1::Study>> SqliteStore::CreatedBy(const std::string& request_id) {
+  return Read([&]() -> absl::StatusOr<std::optional<v1::Study>> {
+    const auto subject = FindRequest(request_id, kCreate);
+    if (!subject) return std::optional<v1::Study>();
+    return FindStudy(std::stoll(*subject));
+  });
+}
+
 absl::StatusOr<v1::Study> SqliteStore::GetStudy(std::int64_t id) {
   return Read([&]() -> absl::StatusOr<v1::Study> {
     if (auto study = FindStudy(id)) return *std::move(study);

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "proto/convert/spec_convert.h"
+#include "search/text/cluster_json.h"
 #include "tests/server/services/service_fixtures.h"
 
 namespace autocfg::server {
@@ -27,14 +29,23 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   ExpectRefused(with([](auto& s) { s.mutable_model()->set_hidden(-64); }), invalid, "hidden");
   ExpectRefused(with([](auto& s) { s.mutable_model()->set_vocab(std::numeric_limits<std::int64_t>::max()); }),
                 invalid, "vocab");
-  ExpectRefused(with([](auto& s) { s.mutable_model()->set_activation("tanh"); }), invalid, "activation");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_activation("tanh"); }), invalid,
+                "spec.model: unknown activation 'tanh'; expected gelu, gelu_erf, relu, swiglu or geglu");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_norm("x"); }), invalid,
+                "unknown norm 'x'; expected layernorm or rmsnorm");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_position("x"); }), invalid,
+                "unknown position 'x'; expected learned, rope, alibi or none");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_global_batch(0); }), invalid, "global_batch");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_global_batch(1 << 20); }), invalid,
                 "global_batch");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_seq_len(-1); }), invalid, "seq_len");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_seq_len(33); }), invalid, "seq_len");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_precision("fp12"); }), invalid, "precision");
-  ExpectRefused(with([](auto& s) { s.mutable_cluster()->clear_groups(); }), invalid, "spec.cluster");
+  ExpectRefused(with([](auto& s) {
+                  s.mutable_cluster()->clear_groups();
+                  s.mutable_cluster()->set_local(false);
+                }),
+                invalid, "spec.cluster: it has no node groups");
   ExpectRefused(with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(0); }), invalid,
                 "gpus_per_node");
   ExpectRefused(with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(5000); }),
@@ -45,6 +56,8 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   ExpectRefused(with([](auto& s) { s.set_max_trials(-1); }), invalid, "max_trials");
   ExpectRefused(with([](auto& s) { s.set_time_budget_s(-1); }), invalid, "time_budget_s");
   ExpectRefused(with([](auto& s) { s.set_time_budget_s(std::nan("")); }), invalid, "time_budget_s");
+  ExpectRefused(with([](auto& s) { s.set_time_budget_s(std::numeric_limits<double>::infinity()); }), invalid,
+                "spec.time_budget_s is inf; give a finite number of seconds");
   ExpectRefused(with([](auto& s) {
                   auto& axis = *s.add_space();
                   axis.set_name("mbz");
@@ -85,6 +98,9 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   ExpectRefused(with([](auto& s) { s.set_device("tpu"); }), invalid,
                 "unknown device 'tpu'; expected cpu, cuda or paced");
   ExpectRefused(with([](auto& s) { s.set_machine_ranks(-1); }), invalid, "machine_ranks");
+  ExpectRefused(
+      with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->mutable_device()->clear_memory_bytes(); }),
+      invalid, "spec.cluster: groups[0].device.memory_bytes is missing");
   ExpectRefused(with([](auto& s) { s.set_memory_margin(1); }), invalid, "spec.memory_margin is 1");
   ExpectRefused(with([](auto& s) { s.set_memory_margin(std::nan("")); }), invalid,
                 "spec.memory_margin is nan");
@@ -114,6 +130,8 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   const std::string long_name(201, 'n');
   ExpectRefused(with([&](auto& s) { s.mutable_model()->set_name(long_name); }), invalid,
                 "spec.model.name has 201 bytes");
+  ExpectRefused(with([&](auto& s) { s.add_space()->set_name(long_name); }), invalid,
+                "spec.space.name has 201 bytes");
   ExpectRefused(with([&](auto& s) { s.mutable_cluster()->set_name(long_name); }), invalid,
                 "spec.cluster.name");
   ExpectRefused(
@@ -136,6 +154,89 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   EXPECT_EQ(
       Call(studies_, &v1::StudyService::Stub::CreateStudy, v1::CreateStudyRequest(), &study).error_code(),
       invalid);
+}
+
+// Returns a described cluster of two GPUs whose figures are all there.
+v1::SearchSpec DescribedSpec() {
+  v1::SearchSpec spec = SmallSpec();
+  *spec.mutable_cluster() = ToProto(*PresetCluster("a100-80gb-sxm:1x2"));
+  spec.mutable_workload()->set_precision("bf16");
+  return spec;
+}
+
+TEST_F(StudyServiceTest, SearchesMeasureOurOwnEngineAlone) {
+  v1::SearchSpec spec = DescribedSpec();
+  spec.mutable_cluster()->set_engine("megatron");
+  for (const char* device : {"cuda", "paced"}) {
+    spec.set_device(device);
+    ExpectRefused(spec, StatusCode::INVALID_ARGUMENT,
+                  "spec.cluster: engine is megatron, but searches measure autocfg alone");
+  }
+  spec.set_predict_only(true);
+  EXPECT_TRUE(CreateStatus(spec).ok());
+  v1::SearchSpec local = SmallSpec();
+  local.mutable_cluster()->set_engine("megatron");
+  local.set_predict_only(true);  // it still measures op times
+  ExpectRefused(local, StatusCode::INVALID_ARGUMENT, "searches measure autocfg alone");
+}
+
+TEST_F(StudyServiceTest, AMissingMemoryOfADescribedClusterIsNamed) {
+  v1::SearchSpec spec = DescribedSpec();
+  spec.set_predict_only(true);
+  v1::DeviceSpec& device = *spec.mutable_cluster()->mutable_groups(0)->mutable_device();
+  device.set_memory_bytes(0);
+  ExpectRefused(spec, StatusCode::INVALID_ARGUMENT, "spec.cluster: memory_bytes is 0; a GPU has at least");
+  device.set_kind("cpu");
+  device.clear_overhead_bytes();
+  ExpectRefused(spec, StatusCode::INVALID_ARGUMENT,
+                "spec.cluster: groups[0].device.memory_bytes is missing; give the bytes");
+}
+
+TEST_F(StudyServiceTest, AnEmulatedClusterHasNoMachineRanks) {
+  v1::SearchSpec spec = DescribedSpec();
+  spec.set_device("paced");
+  EXPECT_TRUE(CreateStatus(spec).ok());
+  spec.set_machine_ranks(1);
+  ExpectRefused(spec, StatusCode::INVALID_ARGUMENT,
+                "spec.machine_ranks is 1, but device paced emulates all 2 ranks at once; leave it out");
+}
+
+TEST_F(StudyServiceTest, ErrorsNameTheirFieldOnce) {
+  const auto message = [&](const std::function<void(v1::SearchSpec&)>& edit) {
+    v1::SearchSpec spec = SmallSpec();
+    edit(spec);
+    return CreateStatus(spec).error_message();
+  };
+  EXPECT_THAT(message([](auto& s) { s.mutable_workload()->set_global_batch(0); }),
+              testing::StartsWith("spec.workload: global_batch is 0"));
+  EXPECT_THAT(message([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(0); }),
+              testing::StartsWith("spec.cluster: gpus_per_node"));
+  EXPECT_THAT(message([](auto& s) { s.mutable_model()->set_layers(0); }),
+              testing::StartsWith("spec.model: layers"));
+  EXPECT_THAT(message([](auto& s) {
+                s.add_space()->set_name("tp");
+                s.mutable_space(0)->add_values("x");
+              }),
+              testing::StartsWith("spec.space: tp"));
+}
+
+TEST_F(StudyServiceTest, NamesOfAnAxisAreTheSameAxis) {
+  const auto fingerprint = [&](const char* name) {
+    v1::SearchSpec spec = SmallSpec();
+    v1::SpaceAxis& axis = *spec.add_space();
+    axis.set_name(name);
+    axis.add_values("1");
+    return Create(spec).fingerprint();
+  };
+  EXPECT_EQ(fingerprint("micro_batch"), fingerprint("mbs"));
+  EXPECT_NE(fingerprint("mbs"), fingerprint("tp"));
+  v1::SearchSpec twice = SmallSpec();
+  for (const char* name : {"micro_batch", "mbs"}) {
+    v1::SpaceAxis& axis = *twice.add_space();
+    axis.set_name(name);
+    axis.add_values("1");
+  }
+  ExpectRefused(twice, StatusCode::INVALID_ARGUMENT, "axis mbs is named twice");
 }
 
 TEST_F(StudyServiceTest, MalformedNamesAreInvalidArguments) {

@@ -58,6 +58,14 @@ TEST_F(StudyServiceTest, PredictionsMatchTheCommandLineInOrder) {
     EXPECT_EQ(response.prediction().memory_bytes().total(),
               json.at("memory_bytes").at("total").get<std::int64_t>());
   }
+  EXPECT_EQ(response.notes_size(), 0) << "nothing was assumed";
+  // What is assumed is said.
+  v1::PredictRequest assumed = PredictionMessage("a", line(plans[0]));
+  v1::DeviceSpec& device = *assumed.mutable_cluster()->mutable_groups(0)->mutable_device();
+  device.clear_efficiency();
+  ASSERT_TRUE(stream->Write(assumed) && stream->Read(&response));
+  ASSERT_EQ(response.notes_size(), 1);
+  EXPECT_THAT(response.notes(0), HasSubstr("a100-80gb-sxm"));
   // Unset fields have the same defaults.
   v1::PredictRequest defaults = PredictionMessage("d", line(plans[0]));
   defaults.mutable_workload()->clear_seq_len();

@@ -183,6 +183,13 @@ TEST_F(WorkerServiceTest, ProgressOfACalibrationIsTheStudys) {
   request.set_fencing_token(lease.fencing_token() + 5);
   EXPECT_EQ(Call(workers_, &Stub::ReportProgress, request, &response).error_code(),
             StatusCode::FAILED_PRECONDITION);
+  // The result comes with the last ops.
+  ASSERT_TRUE(Send(ReportOf(lease, epoch, "r")).ok());
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (Get(study_).phase() == "calibrating" && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(Get(study_).phase(), "measuring");
+  EXPECT_EQ(Get(study_).calibration_ops_passed(), 40);
 }
 
 TEST_F(WorkerServiceTest, DeregisteringReturnsTheJob) {

@@ -1,0 +1,141 @@
+#include "proto/convert/local_ranks.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "fmt/format.h"
+#include "proto/convert/device_convert.h"
+
+namespace autocfg {
+namespace {
+
+// Totals of the CPU workers of one host.
+struct HostTotals {
+  std::int64_t slots = 0;
+  std::int64_t memory_bytes = std::numeric_limits<std::int64_t>::max();
+};
+
+NodeGroup LocalCpuRanks(const std::vector<v1::Worker>& workers) {
+  std::map<std::string, HostTotals> hosts;
+  NodeGroup group;
+  group.device.name = std::string(Name(DeviceKind::kCpu));
+  group.device.kind = DeviceKind::kCpu;
+  group.ranks_per_core = 1;
+  for (const v1::Worker& worker : workers) {
+    if (!Offers(worker, EngineDevice::kCpu)) continue;
+    const v1::Inventory& inventory = worker.inventory();
+    HostTotals& host = hosts[inventory.hostname().empty() ? worker.name() : inventory.hostname()];
+    host.slots += inventory.slots();
+    host.memory_bytes = std::min(host.memory_bytes, inventory.memory_bytes());
+    const double cores = std::max<double>(1, static_cast<double>(inventory.physical_cores()));
+    group.ranks_per_core = std::max(group.ranks_per_core, static_cast<double>(inventory.slots()) / cores);
+  }
+  group.device.memory_bytes = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [name, host] : hosts) {
+    // 80% of the limit, shared evenly (docs/formats.md, "Cluster").
+    group.device.memory_bytes = std::min(group.device.memory_bytes,
+                                         host.memory_bytes / 10 * 8 / std::max<std::int64_t>(1, host.slots));
+  }
+  return group;
+}
+
+absl::StatusOr<NodeGroup> LocalGpuRanks(const std::vector<v1::Worker>& workers) {
+  NodeGroup group;
+  group.device.kind = DeviceKind::kCuda;
+  group.device.memory_bytes = std::numeric_limits<std::int64_t>::max();
+  group.device.overhead_bytes = kGpuOverheadBytes;
+  group.ranks_per_core = 1;
+  for (const v1::Worker& worker : workers) {
+    if (!Offers(worker, EngineDevice::kCuda)) continue;
+    const v1::Inventory& inventory = worker.inventory();
+    if (std::none_of(inventory.gpus().begin(), inventory.gpus().end(),
+                     [](const v1::Gpu& gpu) { return gpu.left_out().empty(); })) {
+      continue;
+    }
+    const auto one = GpuRanks(inventory, inventory.slots());
+    if (!one.ok())
+      return absl::Status(one.status().code(),
+                          fmt::format("{}: {}", worker.name(), std::string(one.status().message())));
+    if (one->device.memory_bytes < group.device.memory_bytes) {
+      group.device.memory_bytes = one->device.memory_bytes;
+      group.device.name = one->device.name;
+    }
+    group.ranks_per_core = std::max(group.ranks_per_core, one->ranks_per_core);
+  }
+  return group;
+}
+
+}  // namespace
+
+std::int64_t RanksPerGpu(std::int64_t ranks, std::size_t gpus) {
+  const auto count = static_cast<std::int64_t>(gpus);
+  return std::max<std::int64_t>(1, (ranks + count - 1) / count);
+}
+
+absl::StatusOr<NodeGroup> GpuRanks(const v1::Inventory& inventory, std::int64_t ranks) {
+  std::size_t gpus = 0;
+  const v1::Gpu* least = nullptr;
+  for (const v1::Gpu& gpu : inventory.gpus()) {
+    if (!gpu.left_out().empty()) continue;
+    ++gpus;
+    if (least == nullptr || gpu.memory_bytes() < least->memory_bytes()) least = &gpu;
+  }
+  if (least == nullptr) return absl::InvalidArgumentError("the inventory has no GPU that is used");
+  const std::int64_t sharing = RanksPerGpu(ranks, gpus);
+  if (const std::int64_t most = least->memory_bytes() / (kGpuOverheadBytes + 1); sharing > most) {
+    const std::string name = least->name().empty() ? "" : fmt::format(" ({})", least->name());
+    return absl::InvalidArgumentError(fmt::format(
+        "{} ranks on {} GPU{}: each needs {} bytes of GPU {}{}'s {} for its overhead; give {} at most", ranks,
+        gpus, gpus == 1 ? "" : "s", kGpuOverheadBytes, least->index(), name, least->memory_bytes(),
+        most * static_cast<std::int64_t>(gpus)));
+  }
+  NodeGroup group;
+  group.device.name = least->name();
+  group.device.kind = DeviceKind::kCuda;
+  group.device.memory_bytes = least->memory_bytes() / sharing;
+  group.device.overhead_bytes = kGpuOverheadBytes;
+  group.nodes = 1;
+  group.gpus_per_node = ranks;
+  group.ranks_per_core = static_cast<double>(sharing);
+  return group;
+}
+
+bool Offers(const v1::Worker& worker, EngineDevice device) {
+  const std::optional<DeviceKind> needed = NeededKind(device);
+  return !needed || WorkerKind(worker.inventory()) == needed;
+}
+
+std::int64_t SlotsOf(const std::vector<v1::Worker>& workers, EngineDevice device) {
+  std::int64_t slots = 0;
+  for (const v1::Worker& worker : workers) {
+    if (Offers(worker, device)) slots += worker.inventory().slots();
+  }
+  return slots;
+}
+
+EngineDevice DeviceOf(const std::vector<v1::Worker>& workers, std::string_view precision) {
+  return SlotsOf(workers, EngineDevice::kCuda) > 0 && precision != "fp64" ? EngineDevice::kCuda
+                                                                          : EngineDevice::kCpu;
+}
+
+absl::StatusOr<NodeGroup> LocalRanks(const std::vector<v1::Worker>& workers, EngineDevice device) {
+  const std::int64_t slots = SlotsOf(workers, device);
+  if (slots == 0) {
+    const std::string others = workers.empty() ? "it has no workers that take jobs"
+                                               : fmt::format("it has {} slots on other devices",
+                                                             SlotsOf(workers, EngineDevice::kPaced));
+    return absl::FailedPreconditionError(
+        fmt::format("no worker offers {} ({}); start autocfg-worker on a machine "
+                    "that does",
+                    Name(device), others));
+  }
+  auto group = UsesGpus(device) ? LocalGpuRanks(workers) : absl::StatusOr<NodeGroup>(LocalCpuRanks(workers));
+  if (!group.ok()) return group;
+  group->nodes = 1;
+  group->gpus_per_node = slots;
+  return group;
+}
+
+}  // namespace autocfg
