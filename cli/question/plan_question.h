@@ -1,6 +1,6 @@
 // The question that `predict` and `explain` answer: a model, a cluster, a workload and a plan, and the
-// predictor for it: by the figures of a described cluster, or by the op times that are kept of this machine. Not
-// thread-safe.
+// predictor for it: by the figures of a described cluster, or by the op times that are kept of this machine.
+// Not thread-safe.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The cluster `local` as workers offer it: one rule for a machine's own search, for the CLI with a coordinator
-// and for studies that leave the groups out. Pure functions of inventories, thread-safe.
+// The cluster `local` as workers offer it: one rule for a machine's own search, for the CLI with a
+// coordinator and for studies that leave the groups out. Pure functions of inventories, thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -34,10 +34,10 @@ std::int64_t SlotsOf(const std::vector<v1::Worker>& workers, EngineDevice device
 // anywhere.
 EngineDevice DeviceOf(const std::vector<v1::Worker>& workers, std::string_view precision);
 
-// Returns the workers' slots on a device (kCpu, kCuda) as one node, whatever hosts they are on: links between
-// ranks are measured, not described. A rank's memory is the least of any worker; workers of one host share its
-// memory, of which ranks may use 80%. `ranks_per_core` is the most of any worker. FailedPrecondition if there
-// are no slots; InvalidArgument as GpuRanks.
+// Returns the workers' slots on a device (kCpu, kCuda) as one node, whatever hosts they are on: links
+// between ranks are measured, not described. A rank's memory is the least of any worker; workers of one host
+// share its memory, of which ranks may use 80%. `ranks_per_core` is the most of any worker.
+// FailedPrecondition if there are no slots; InvalidArgument as GpuRanks.
 absl::StatusOr<NodeGroup> LocalRanks(const std::vector<v1::Worker>& workers, EngineDevice device);
 
 }  // namespace autocfg

@@ -49,9 +49,9 @@ struct PredictionQuestion {
   std::vector<std::string> notes;  // on the defaults that were chosen
 };
 
-// Fills in the defaults. InvalidArgument: a cluster that is this machine without op times ("cluster"), an unknown precision
-// ("request", option "precision"), or a memory margin that CheckMemoryMargin refuses ("request"). The rest is
-// checked by Predictor::Create.
+// Fills in the defaults. InvalidArgument: a cluster that is this machine without op times ("cluster"), an
+// unknown precision ("request", option "precision"), or a memory margin that CheckMemoryMargin refuses
+// ("request"). The rest is checked by Predictor::Create.
 absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts);
 
 // Answers the question. Errors as Predictor::Create's and Predict's.

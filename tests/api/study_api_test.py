@@ -138,7 +138,8 @@ class StudyApiTest(unittest.TestCase):
         huge = self.spec()
         huge.model.name = "x" * (20 << 20)
         self.failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "StudyService", "CreateStudy", spec=huge)
-        self.failure(grpc.StatusCode.UNIMPLEMENTED, "StudyService", "ExportConfig", study="studies/1", format="megatron")
+        self.assertIn("megatron", self.failure(grpc.StatusCode.INVALID_ARGUMENT, "StudyService", "ExportConfig", study="studies/1", format="x"))
+        self.failure(grpc.StatusCode.NOT_FOUND, "StudyService", "ExportConfig", study="studies/99", format="megatron")
         self.assertEqual(self.api.health(""), 1)
 
     def test_unparsable_bytes(self):

@@ -21,7 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+constexpr std::int64_t kPoolGiB = std::int64_t{1} << 30;
 
 v1::Worker CpuWorker(const std::string& name, const std::string& host, std::int64_t slots,
                      std::int64_t memory_bytes, std::int64_t cores = 2) {
@@ -37,7 +37,7 @@ v1::Worker CpuWorker(const std::string& name, const std::string& host, std::int6
 }
 
 v1::Worker GpuWorker(const std::string& name, const std::vector<std::int64_t>& memories, std::int64_t slots) {
-  v1::Worker worker = CpuWorker(name, name, slots, 64 * kGiB);
+  v1::Worker worker = CpuWorker(name, name, slots, 64 * kPoolGiB);
   v1::Inventory& inventory = *worker.mutable_inventory();
   inventory.set_device_kind("cuda");
   inventory.set_driver("570.1");
@@ -56,27 +56,30 @@ WorkerPool Pool(std::vector<v1::Worker> workers) {
 }
 
 TEST(WorkerPoolTest, LocalHasAllSlotsAndTheLeastMemory) {
-  const WorkerPool pool = Pool({CpuWorker("a", "one", 2, 20 * kGiB), CpuWorker("b", "two", 4, 20 * kGiB)});
+  const WorkerPool pool =
+      Pool({CpuWorker("a", "one", 2, 20 * kPoolGiB), CpuWorker("b", "two", 4, 20 * kPoolGiB)});
   const auto cluster = PoolCluster(pool, {.engine = EngineDevice::kCpu}, "local");
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_TRUE(cluster->local);
   EXPECT_EQ(RankCount(*cluster), 6);
-  EXPECT_EQ(cluster->groups.front().device.memory_bytes, 4 * kGiB);  // 80% of 20 GiB, on the host of 4 ranks
+  EXPECT_EQ(cluster->groups.front().device.memory_bytes,
+            4 * kPoolGiB);  // 80% of 20 GiB, on the host of 4 ranks
   EXPECT_DOUBLE_EQ(cluster->groups.front().ranks_per_core, 2);
 }
 
 TEST(WorkerPoolTest, WorkersOfOneHostShareItsMemory) {
-  const WorkerPool pool = Pool({CpuWorker("a", "one", 2, 20 * kGiB), CpuWorker("b", "one", 2, 20 * kGiB)});
+  const WorkerPool pool =
+      Pool({CpuWorker("a", "one", 2, 20 * kPoolGiB), CpuWorker("b", "one", 2, 20 * kPoolGiB)});
   const auto cluster = PoolCluster(pool, {.engine = EngineDevice::kCpu}, "local:2x2");
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(RankCount(*cluster), 4);
-  EXPECT_EQ(cluster->groups.front().device.memory_bytes, 4 * kGiB);
+  EXPECT_EQ(cluster->groups.front().device.memory_bytes, 4 * kPoolGiB);
   EXPECT_EQ(cluster->name, "local:2x2");
 }
 
 TEST(WorkerPoolTest, RejectsMoreRanksThanSlots) {
-  const auto cluster =
-      PoolCluster(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), {.engine = EngineDevice::kCpu}, "local:1x3");
+  const auto cluster = PoolCluster(Pool({CpuWorker("a", "one", 2, 20 * kPoolGiB)}),
+                                   {.engine = EngineDevice::kCpu}, "local:1x3");
   ASSERT_EQ(cluster.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(cluster.status().message()),
               HasSubstr("3 ranks, and the workers of head:5000 have 2 slots on cpu"));
@@ -94,7 +97,7 @@ TEST(WorkerPoolTest, OneWorkerEqualsTheLocalCluster) {
 
 TEST(WorkerPoolTest, AutoChoosesGpusIfOffered) {
   const WorkerPool mixed =
-      Pool({CpuWorker("a", "one", 2, 20 * kGiB), GpuWorker("g", {140 * kGiB, 80 * kGiB}, 4)});
+      Pool({CpuWorker("a", "one", 2, 20 * kPoolGiB), GpuWorker("g", {140 * kPoolGiB, 80 * kPoolGiB}, 4)});
   const auto device = ChooseDevice(mixed, std::nullopt, "");
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ(device->engine, EngineDevice::kCuda);
@@ -102,7 +105,7 @@ TEST(WorkerPoolTest, AutoChoosesGpusIfOffered) {
   const auto cluster = PoolCluster(mixed, *device, "local");
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(RankCount(*cluster), 4);
-  EXPECT_EQ(cluster->groups.front().device.memory_bytes, 40 * kGiB);  // two ranks on the smaller GPU
+  EXPECT_EQ(cluster->groups.front().device.memory_bytes, 40 * kPoolGiB);  // two ranks on the smaller GPU
   EXPECT_DOUBLE_EQ(cluster->groups.front().ranks_per_core, 2);
   EXPECT_EQ(ChooseDevice(mixed, std::nullopt, "fp64")->engine, EngineDevice::kCpu);
   EXPECT_EQ(ChooseDevice(mixed, EngineDevice::kCpu, "")->engine, EngineDevice::kCpu);
@@ -110,7 +113,7 @@ TEST(WorkerPoolTest, AutoChoosesGpusIfOffered) {
 }
 
 TEST(WorkerPoolTest, RejectsADeviceThatNoWorkerOffers) {
-  const auto cuda = ChooseDevice(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), EngineDevice::kCuda, "");
+  const auto cuda = ChooseDevice(Pool({CpuWorker("a", "one", 2, 20 * kPoolGiB)}), EngineDevice::kCuda, "");
   ASSERT_EQ(cuda.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(cuda.status().message()),
               HasSubstr("head:5000: no worker offers cuda (it has 2 slots on cpu)"));
