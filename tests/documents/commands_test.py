@@ -80,6 +80,9 @@ LEFT_OUT = {
     "gpu_bundle/gpu_check --output gpu.json --resume --results .": NEEDS_GPU,
     "cp gpu_DEVICE.json bench/results/": AFTER_GPU,
     "git rev-parse --short=12 HEAD; grep '\"revision\"' bench/results/gpu_DEVICE.json": AFTER_GPU,
+    "protoc -I proto --python_out=stubs --grpc_python_out=stubs "
+    "--plugin=protoc-gen-grpc_python=\"$(command -v grpc_python_plugin)\" proto/autocfg/v1/*.proto":
+        "runs in the root of the repository; tests/api/api_document_test.py runs it",
     "cmake --install build --prefix /usr/local": "needs root; the test install_test installs",
     "sbatch --nodes 2 --gpus-per-node 8 deploy/slurm/autocfg.sbatch --model llama3-8b "
     "--global-batch 64 --seq-len 4096": "needs Slurm",
@@ -121,7 +124,10 @@ def commands_of(lines):
         blank = not line.strip()
         if text is None or blank:
             continue
-        if not console or text.startswith("$ "):
+        if commands and commands[-1][1].endswith("\\"):  # the command goes on
+            number_of, begun, shown = commands.pop()
+            commands.append((number_of, begun[:-1].strip() + " " + text.strip(), shown))
+        elif not console or text.startswith("$ "):
             command = re.split(r"\s+#\s", text.removeprefix("$ "))[0].strip()
             commands.append((number, command, []))
         elif commands:
@@ -157,13 +163,13 @@ def free_address():
 
 class Extraction(unittest.TestCase):
     def test_indented_fenced_and_console_blocks(self):
-        page = ["Text:", "", "    autocfg a   # why", "    autocfg b", "", "- item", "    goes on", "",
+        page = ["Text:", "", "    autocfg a   # why", "    autocfg b \\", "      --more", "", "- item", "    goes on", "",
                 "    $ autocfg c", "    label  12", "", "    more: 3", "", "Text",
                 "```sh", "autocfg d", "```",
                 "```json", '{"a": 1}', "```", "```", "./dev e", "  drawing", "```"]
         self.assertEqual(
             [(command, shown) for _, command, shown in commands_of(page)],
-            [("autocfg a", []), ("autocfg b", []), ("autocfg c", ["label  12", "more: 3"]),
+            [("autocfg a", []), ("autocfg b --more", []), ("autocfg c", ["label  12", "more: 3"]),
              ("autocfg d", []), ("./dev e", [])])
 
     def test_labels_are_the_words_before_figures(self):

@@ -481,7 +481,9 @@ TEST_F(SearchTest, UnwritableDatabasePath) {
 
 TEST_F(SearchTest, LongDatabasePath) {
   auto args = SearchArgs({"--max-trials", "1", "--space", "mbs=1", "--space", "recompute=none", "--json"});
-  args[8] = home_ / (std::string(150, 'd') + "/a b.db");
+  const std::string directory = home_ / std::string(150, 'd');
+  ASSERT_TRUE(std::filesystem::create_directory(directory));
+  args[8] = directory + "/a b.db";
   const auto finished = Run(args);
   EXPECT_EQ(finished.exit_code, 0) << finished.err;
 }
