@@ -12,6 +12,7 @@
 #include "cli/report/results_json.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "proto/convert/export_convert.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/short_name.h"

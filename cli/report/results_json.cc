@@ -10,6 +10,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/convert/breakdown_convert.h"
+#include "proto/convert/export_convert.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
@@ -125,11 +126,6 @@ absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQ
   json["corrected"] =
       candidate.has_corrected() ? PredictionJson(candidate.corrected(), *plan, question) : Json(nullptr);
   return json;
-}
-
-double RankedSeconds(const v1::Candidate& candidate) {
-  const bool whole = candidate.has_measured() && !candidate.measured().slice();
-  return whole ? candidate.measured().median_step_time_s() : candidate.predicted().step_time_s();
 }
 
 std::optional<double> LeadOf(const v1::Recommendation& answer) {

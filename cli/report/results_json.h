@@ -48,8 +48,6 @@ double EvaluatedPerSecond(const v1::Recommendation& answer);
 // InvalidArgument if a plan in the answer is invalid.
 absl::StatusOr<nlohmann::ordered_json> CandidateJson(const v1::Candidate& candidate,
                                                      const SearchQuestion& question);
-// Returns the time that a candidate is ranked by: its median if it was measured as a whole, else predicted.
-double RankedSeconds(const v1::Candidate& candidate);
 // Returns by how much longer the first runner-up takes than the best plan, as a fraction. Nothing if either
 // is missing.
 std::optional<double> LeadOf(const v1::Recommendation& answer);

@@ -45,7 +45,8 @@ v1::Candidate CandidateOf(const Json& json) {
   measurement.set_device_overhead_bytes(bytes("/measured/device_overhead_bytes"));
   measurement.set_slice(json.contains(Json::json_pointer("/measured/slice")) &&
                         json["measured"]["slice"] == true);
-  measurement.set_device_fingerprint(TextAt(json, Json::json_pointer("/measured/device")));
+  measurement.set_build_id(TextAt(json, Json::json_pointer("/measured/build_id")));
+  measurement.set_device_fingerprint(TextAt(json, Json::json_pointer("/measured/device_fingerprint")));
   return candidate;
 }
 
@@ -66,19 +67,21 @@ ExportedRun RunOf(BestPlan question) {
 }  // namespace
 
 absl::StatusOr<ExportedRun> RunOfInput(const std::string& path) {
-  auto question = QuestionOfInput(path);
-  if (!question.ok()) return question.status();
   const auto text = ReadTextFile(path);
   if (!text.ok()) return Where("--input", text.status());
+  auto question = ParseSearchJson(*text);
+  if (!question.ok()) return Where(fmt::format("--input: {}", path), question.status(), "answer");
   const auto json = base::ParseJson("answer", *text);
   if (!json.ok()) return Where("--input", json.status());
   ExportedRun run = RunOf(*std::move(question));
   const v1::Candidate best = CandidateOf((*json)["best"]);
-  const Json::json_pointer second("/runners_up/0");
+  const Json::json_pointer second("/runners_up/0"), emulated("/best/measured/emulated");
   const bool has_second = json->contains(second) && (*json)[second].is_object();
   const v1::Candidate runner_up = has_second ? CandidateOf((*json)[second]) : v1::Candidate();
-  run.evidence = EvidenceFor(best, has_second ? &runner_up : nullptr);
-  run.evidence.build = TextAt(*json, Json::json_pointer("/versions/build_id"));
+  run.evidence = EvidenceFor(best, has_second ? &runner_up : nullptr,
+                             json->contains(emulated) && (*json)[emulated] == true);
+  if (run.evidence.build.empty())
+    run.evidence.build = TextAt(*json, Json::json_pointer("/versions/build_id"));
   if (const std::string engine = TextAt(*json, Json::json_pointer("/engine")); !engine.empty())
     run.evidence.engine = engine;
   run.evidence.study = TextAt(*json, Json::json_pointer("/study"));

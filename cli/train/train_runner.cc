@@ -113,9 +113,9 @@ int ExitOf(const worker::JobResult& result) {
 
 // What runs, for a user who waits for its first step.
 std::string FirstStepText(const TrainRun& run) {
-  return fmt::format("{} on {} rank{}, {} sequences of {} tokens a step", PlanText(run.what.plan),
-                     run.slice ? 1 : RankCount(run.what.plan), RankCount(run.what.plan) == 1 ? "" : "s",
-                     run.what.workload.global_batch, run.what.workload.seq_len);
+  const std::int64_t ranks = run.slice ? 1 : RankCount(run.what.plan);
+  return fmt::format("{} on {} rank{}, {} sequences of {} tokens a step", PlanText(run.what.plan), ranks,
+                     ranks == 1 ? "" : "s", run.what.workload.global_batch, run.what.workload.seq_len);
 }
 
 // Writes the trace of the ranks that --trace-ranks names, or that are shown by default.

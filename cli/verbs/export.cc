@@ -32,12 +32,9 @@ std::vector<std::string> TargetNames() {
 }
 
 absl::StatusOr<const ExportTarget*> TargetNamed(std::string_view option, const std::string& name,
-                                                bool script_too) {
+                                                const std::vector<std::string>& more) {
   if (const ExportTarget* target = FindExportTarget(name)) return target;
-  std::vector<std::string> names = TargetNames();
-  if (script_too) names.emplace_back(kSlurmScript);
-  return absl::InvalidArgumentError(fmt::format("{}: unknown target '{}'; expected {}", option,
-                                                base::Printable(name), base::ChoiceText(names)));
+  return absl::InvalidArgumentError(fmt::format("{}: {}", option, UnknownExportTarget(name, more)));
 }
 
 absl::StatusOr<ExportedRun> RunOf(const ExportArgs& args) {
@@ -63,8 +60,8 @@ absl::StatusOr<ExportedFile> FileOf(const ExportArgs& args) {
     return absl::InvalidArgumentError(fmt::format("--to sbatch starts a framework; name it with --engine {}",
                                                   base::ChoiceText(TargetNames())));
   }
-  const auto target =
-      script ? TargetNamed("--engine", args.engine, false) : TargetNamed("--to", args.to, true);
+  const auto target = script ? TargetNamed("--engine", args.engine, {})
+                             : TargetNamed("--to", args.to, {std::string(kSlurmScript)});
   if (!target.ok()) return target.status();
   auto run = RunOf(args);
   if (!run.ok()) return run.status();

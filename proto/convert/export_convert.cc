@@ -13,18 +13,19 @@ bool IsMeasured(const v1::Candidate& candidate) {
   return candidate.has_measured() && !candidate.measured().slice();
 }
 
-double RankedStepSeconds(const v1::Candidate& candidate) {
+}  // namespace
+
+double RankedSeconds(const v1::Candidate& candidate) {
   return IsMeasured(candidate) ? candidate.measured().median_step_time_s()
                                : candidate.predicted().step_time_s();
 }
 
-}  // namespace
-
-ExportEvidence EvidenceFor(const v1::Candidate& best, const v1::Candidate* runner_up) {
+ExportEvidence EvidenceFor(const v1::Candidate& best, const v1::Candidate* runner_up, bool emulated) {
   const v1::Prediction& predicted = best.predicted();
   ExportEvidence evidence;
   evidence.measured = IsMeasured(best);
-  evidence.step_time_s = RankedStepSeconds(best);
+  evidence.emulated = evidence.measured && emulated;
+  evidence.step_time_s = RankedSeconds(best);
   evidence.engine = "autocfg";
   evidence.capacity_bytes = predicted.memory_bytes().capacity();
   if (evidence.measured) {
@@ -41,7 +42,7 @@ ExportEvidence EvidenceFor(const v1::Candidate& best, const v1::Candidate* runne
   }
   if (runner_up != nullptr) {
     evidence.runner_up = runner_up->plan_text();
-    evidence.runner_up_step_time_s = RankedStepSeconds(*runner_up);
+    evidence.runner_up_step_time_s = RankedSeconds(*runner_up);
   }
   return evidence;
 }
@@ -64,7 +65,7 @@ absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Study& study) {
   auto plan = FromProto(study.best().plan());
   if (!plan.ok()) return plan.status();
   run.plan = *std::move(plan);
-  run.evidence = EvidenceFor(study.best(), nullptr);
+  run.evidence = EvidenceFor(study.best(), nullptr, study.spec().device() == Name(EngineDevice::kPaced));
   if (!run.cluster.engine.name.empty()) run.evidence.engine = run.cluster.engine.name;
   run.evidence.study = study.name();
   return run;

@@ -1,4 +1,4 @@
-// What a study knows of its best plan, as the evidence of an export. Pure functions, thread-safe.
+// A study's best plan as the run of an export, with what the study knows of it. Pure functions, thread-safe.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,8 +7,12 @@
 
 namespace autocfg {
 
-// `runner_up`: the next best plan; null: none. The name of the study is not set.
-ExportEvidence EvidenceFor(const v1::Candidate& best, const v1::Candidate* runner_up);
+// Returns the time that a candidate is ranked by: its median if it was measured as a whole, else predicted.
+double RankedSeconds(const v1::Candidate& candidate);
+
+// `runner_up`: the next best plan; null: none. `emulated`: measurements are those of the paced device. The
+// name of the study is not set.
+ExportEvidence EvidenceFor(const v1::Candidate& best, const v1::Candidate* runner_up, bool emulated);
 
 // Returns the run of a study's best plan. FailedPrecondition if it has none yet; InvalidArgument as
 // FromProto.

@@ -3,10 +3,10 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
-#include "search/export/evidence_text.h"
 #include "search/export/refusals.h"
 #include "search/export/writers.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/plan_options.h"
 
 namespace autocfg {
 namespace {
@@ -19,7 +19,8 @@ void CheckDeepSpeed(const ExportedRun& run, Refusals& refuse) {
   refuse.Unless(precision == "fp32" || precision == "bf16" || precision == "fp16",
                 fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
   if (plan.pp > 1) {
-    refuse.Unless(plan.schedule == Schedule::kOneFOneB, "another schedule than 1f1b");
+    refuse.Unless(plan.schedule == Schedule::kOneFOneB,
+                  fmt::format("schedule={} (it has 1f1b)", Name(plan.schedule)));
     refuse.Unless(plan.split == SplitMode::kEven, "split (it balances stages itself)");
     refuse.Unless(plan.tp == 1, "tp and pp together");
   }

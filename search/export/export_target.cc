@@ -1,8 +1,12 @@
 #include "search/export/export_target.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <utility>
 
+#include "base/subject.h"
+#include "base/text.h"
 #include "search/export/writers.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
@@ -33,9 +37,19 @@ const ExportTarget* FindExportTarget(std::string_view name) {
   return nullptr;
 }
 
+std::string UnknownExportTarget(std::string_view name, const std::vector<std::string>& more) {
+  std::vector<std::string> names;
+  for (const ExportTarget& target : kTargets) names.emplace_back(target.name);
+  names.insert(names.end(), more.begin(), more.end());
+  return fmt::format("unknown target '{}'; expected {}", base::Printable(name), base::ChoiceText(names));
+}
+
 absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& target) {
   ExportedRun canonical = run;
   canonical.plan = Canonical(run.plan);
+  if (canonical.plan.split == SplitMode::kAuto) {
+    return base::InvalidArgument("plan", "split=auto names no layers; give those of each stage");
+  }
   if (absl::Status status =
           CheckLegal(canonical.model, canonical.workload, RankCount(canonical.plan), canonical.plan);
       !status.ok())

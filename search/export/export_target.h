@@ -36,11 +36,15 @@ std::span<const ExportTarget> ExportTargets();
 // Returns the target; null if there is none of this name.
 const ExportTarget* FindExportTarget(std::string_view name);
 
+// Returns "unknown target 'megatorn'; expected megatron, nemo, ...". `more`: other names that are taken.
+std::string UnknownExportTarget(std::string_view name, const std::vector<std::string>& more = {});
+
 // Returns the file of a run for the target. The plan becomes canonical first. InvalidArgument: the plan is
-// illegal. Unimplemented: as of ExportTarget.
+// illegal, or its split is auto. Unimplemented: as of ExportTarget.
 absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& target);
 
-// Returns a batch script for Slurm that contains the target's file and starts it. Errors as of Export.
+// Returns a batch script for Slurm that contains the target's file and starts it. Errors as of Export;
+// Unimplemented too for a target whose file this program itself takes, since `train` runs on one machine.
 absl::StatusOr<ExportedFile> ExportSlurmScript(const ExportedRun& run, const ExportTarget& engine);
 
 }  // namespace autocfg

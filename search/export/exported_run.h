@@ -1,9 +1,10 @@
 // A run that is exported to a training framework: what trains, on what, by which plan, and the evidence for
-// the plan. Plain values.
+// the plan. Plain values; pure functions.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
@@ -15,6 +16,7 @@ namespace autocfg {
 // What is known of the plan's step.
 struct ExportEvidence {
   bool measured = false;            // by short runs; else predicted
+  bool emulated = false;            // the short runs were emulated: every op took its modelled time
   double step_time_s = 0;           // 0: nothing is known, and the rest but `study` has no meaning
   double low_s = 0;                 // the 95% interval of a measurement, the 90% interval of a prediction;
   double high_s = 0;                // 0: unknown
@@ -36,5 +38,13 @@ struct ExportedRun {
   ExportEvidence evidence = {};
   double tokens = 0;  // of the whole run; 0: not said
 };
+
+// Returns the lines of a header: the plan; model, workload and cluster; the step time with its interval,
+// whose it is and how it was found; the memory and what is left; the runner-up; days to the token target;
+// the study. A line that nothing is known of is left out.
+std::vector<std::string> EvidenceLines(const ExportedRun& run);
+
+// Returns the steps that make the run's tokens, rounded up; 0 if they are not said.
+std::int64_t StepsOf(const ExportedRun& run);
 
 }  // namespace autocfg

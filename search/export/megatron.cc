@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "search/export/evidence_text.h"
 #include "search/export/flag_file.h"
+#include "search/export/megatron_core.h"
 #include "search/export/refusals.h"
 #include "search/export/writers.h"
 #include "search/plan/model_stages.h"
@@ -18,52 +17,12 @@ namespace {
 
 constexpr std::string_view kLlama3Scaling = "llama3";
 
-enum class Biases { kAll, kQkvOnly, kNone, kOther };
-
-Biases BiasesOf(const ModelSpec& model) {
-  if (model.attention_out_bias != model.mlp_bias) return Biases::kOther;
-  if (model.mlp_bias) return model.qkv_bias ? Biases::kAll : Biases::kOther;
-  return model.qkv_bias ? Biases::kQkvOnly : Biases::kNone;
-}
-
-// The tanh form comes with the kernel that adds the biases; without biases it is the erf form.
-bool HasActivation(const ModelSpec& model) {
-  switch (model.activation) {
-    case Activation::kGelu: return model.mlp_bias;
-    case Activation::kGeluErf: return !model.mlp_bias;
-    case Activation::kSwiGlu: return true;
-    case Activation::kRelu:
-    case Activation::kGeGlu: return false;
-  }
-  return false;
-}
-
 void CheckModel(const ModelSpec& model, Refusals& refuse) {
-  refuse.Unless(HasActivation(model),
-                fmt::format("activation={} {} biases (it has gelu with them, gelu_erf without, swiglu)",
-                            Name(model.activation), model.mlp_bias ? "with" : "without"));
-  refuse.Unless(model.position != Position::kAlibi, "position=alibi");
-  refuse.Unless(model.position != Position::kRope || model.rope_theta == std::floor(model.rope_theta),
-                fmt::format("rope_theta={} (it takes whole numbers)", model.rope_theta));
+  CheckCoreModel(model, refuse);
+  refuse.Unless(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu,
+                fmt::format("activation={}", Name(model.activation)));
   refuse.Unless(model.rope_scaling.empty() || model.rope_scaling == kLlama3Scaling,
                 fmt::format("rope_scaling={} (it has llama3)", model.rope_scaling));
-  refuse.Unless(BiasesOf(model) != Biases::kOther,
-                "biases of some linear layers (it has those of all, of q, k and v, or none)");
-  refuse.Unless(
-      model.qk_norm == QkNorm::kNone || (model.qk_norm == QkNorm::kHead && model.norm == Norm::kRmsNorm),
-      fmt::format("qk_norm={} with norm={} (it norms each head, in the way of the other norms)",
-                  Name(model.qk_norm), Name(model.norm)));
-  refuse.Unless(model.norm_placement == NormPlacement::kPre,
-                fmt::format("norm_placement={}", Name(model.norm_placement)));
-  refuse.Unless(!model.parallel_residual, "parallel_residual");
-  refuse.Unless(!model.embedding_norm, "embedding_norm");
-  refuse.Unless(model.embedding_scale == 1, "embedding_scale");
-  refuse.Unless(model.attention_scale == 0, "attention_scale");
-  refuse.Unless(model.residual_scale == 1, "residual_scale");
-  refuse.Unless(model.logit_scale == 1, "logit_scale");
-  refuse.Unless(model.attention_softcap == 0 && model.output_softcap == 0, "soft caps");
-  refuse.Unless(model.sliding_window == 0, "sliding_window");
-  refuse.Unless(model.no_rope_layer_interval == 0, "no_rope_layer_interval");
 }
 
 // Sharded gradients and parameters: Megatron FSDP.
@@ -72,29 +31,16 @@ bool IsFsdp(const ParallelPlan& plan) { return plan.zero_stage >= 2; }
 void CheckPlan(const ExportedRun& run, Refusals& refuse) {
   const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
+  CheckCorePlan(plan, refuse);
   refuse.Unless(precision == "fp32" || precision == "bf16" || precision == "fp16",
                 fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
-  if (plan.pp > 1) {
-    refuse.Unless(plan.schedule == Schedule::kOneFOneB || plan.schedule == Schedule::kInterleaved,
-                  fmt::format("schedule={} (it has 1f1b and interleaved)",
-                              plan.schedule == Schedule::kGPipe ? "gpipe" : "zb-h1"));
-  }
-  refuse.Unless(plan.tp_overlap == 1 || plan.sequence_parallel,
-                fmt::format("tp_overlap={} without sp=1", plan.tp_overlap));
   refuse.Unless(!SplitsSequence(plan) || run.workload.seq_len % plan.tp == 0,
                 fmt::format("sp=1 of a sequence of {} tokens over {} ranks", run.workload.seq_len, plan.tp));
-  refuse.Unless(!plan.p2p_overlap || plan.virtual_stages > 1, "p2p_overlap=1 without interleaving");
-  refuse.Unless(plan.p2p_overlap || plan.virtual_stages == 1 || plan.pp > 2,
-                "p2p_overlap=0 of an interleaved pipeline of 2 ranks");
-  refuse.Unless(!plan.scatter_gather || SplitsSequence(plan), "scatter_gather=1 without sp=1");
-  refuse.Unless(!plan.param_overlap || plan.grad_overlap, "param_overlap=1 without grad_overlap=1");
   if (IsFsdp(plan)) {
     refuse.Unless(plan.grad_overlap && (plan.zero_stage < 3 || plan.param_overlap),
                   fmt::format("zero={} without overlap (its FSDP overlaps what it shards)", plan.zero_stage));
     refuse.Unless(StateShards(plan) == plan.dp, fmt::format("zero={} with dp_shard", plan.zero_stage));
   }
-  refuse.Unless(plan.recompute != Recompute::kSelective || IsUnfused(plan),
-                "recompute=selective of fused attention");
 }
 
 // One letter a layer, a bar between stages, E before the first layer and L after the last.
@@ -139,8 +85,8 @@ void WriteModel(const ExportedRun& run, FlagFile& file) {
     case Position::kAlibi:
     case Position::kNone: file.Option("--position-embedding-type", "none"); break;
   }
-  file.Flag("--disable-bias-linear", BiasesOf(model) != Biases::kAll);
-  file.Flag("--add-qkv-bias", BiasesOf(model) == Biases::kQkvOnly);
+  file.Flag("--disable-bias-linear", CoreBiasesOf(model) != CoreBiases::kAll);
+  file.Flag("--add-qkv-bias", CoreBiasesOf(model) == CoreBiases::kQkvOnly);
   file.Flag("--qk-layernorm", model.qk_norm == QkNorm::kHead);
   file.Flag("--untie-embeddings-and-output-weights", !model.tied_embeddings);
   file.Option("--make-vocab-size-divisible-by", model.vocab_multiple);

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
-#include "search/export/evidence_text.h"
+#include "search/export/megatron_core.h"
 #include "search/export/refusals.h"
 #include "search/export/writers.h"
 #include "search/plan/model_stages.h"
@@ -12,49 +11,20 @@
 namespace autocfg {
 namespace {
 
-bool HasNemoActivation(const ModelSpec& model) {
-  switch (model.activation) {
-    case Activation::kGelu: return model.mlp_bias;  // the form of the kernel that adds the biases
-    case Activation::kGeluErf: return !model.mlp_bias;
-    case Activation::kSwiGlu:
-    case Activation::kGeGlu: return true;
-    case Activation::kRelu: return false;
-  }
-  return false;
-}
-
 void CheckNemoModel(const ModelSpec& model, Refusals& refuse) {
-  refuse.Unless(HasNemoActivation(model), fmt::format("activation={} {} biases", Name(model.activation),
-                                                      model.mlp_bias ? "with" : "without"));
-  refuse.Unless(model.position == Position::kLearned || model.position == Position::kRope,
-                fmt::format("position={}", Name(model.position)));
-  refuse.Unless(model.position != Position::kRope || model.rope_theta == std::floor(model.rope_theta),
-                fmt::format("rope_theta={} (it takes whole numbers)", model.rope_theta));
+  CheckCoreModel(model, refuse);
+  refuse.Unless(model.activation != Activation::kRelu, "activation=relu");
+  refuse.Unless(model.position != Position::kNone, "position=none");
   refuse.Unless(model.rope_scaling.empty(), fmt::format("rope_scaling={}", model.rope_scaling));
-  refuse.Unless(model.attention_out_bias == model.mlp_bias && (model.qkv_bias || !model.mlp_bias),
-                "biases of some linear layers (it has those of all, of q, k and v, or none)");
-  refuse.Unless(
-      model.qk_norm == QkNorm::kNone || (model.qk_norm == QkNorm::kHead && model.norm == Norm::kRmsNorm),
-      fmt::format("qk_norm={}", Name(model.qk_norm)));
-  refuse.Unless(model.norm_placement == NormPlacement::kPre,
-                fmt::format("norm_placement={}", Name(model.norm_placement)));
-  refuse.Unless(!model.parallel_residual && !model.embedding_norm, "parallel_residual or embedding_norm");
-  refuse.Unless(model.embedding_scale == 1 && model.attention_scale == 0 && model.residual_scale == 1 &&
-                    model.logit_scale == 1,
-                "scales of embeddings, attention, residuals or logits");
-  refuse.Unless(model.attention_softcap == 0 && model.output_softcap == 0, "soft caps");
-  refuse.Unless(model.sliding_window == 0, "sliding_window");
-  refuse.Unless(model.no_rope_layer_interval == 0, "no_rope_layer_interval");
 }
 
 void CheckNemoPlan(const ExportedRun& run, Refusals& refuse) {
   const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
+  CheckCorePlan(plan, refuse);
   refuse.Unless(precision == "bf16" || precision == "fp32",
                 fmt::format("precision={} (it has bf16 and fp32 here)", precision));
   if (plan.pp > 1) {
-    refuse.Unless(plan.schedule == Schedule::kOneFOneB || plan.schedule == Schedule::kInterleaved,
-                  "another schedule than 1f1b and interleaved");
     refuse.Unless(plan.split == SplitMode::kEven, "split (its stages are equal)");
     refuse.Unless(plan.virtual_stages == 1 || precision == "bf16", "interleaving in fp32");
   }
@@ -62,14 +32,7 @@ void CheckNemoPlan(const ExportedRun& run, Refusals& refuse) {
                 fmt::format("zero={} (zero=1 is its distributed Adam)", plan.zero_stage));
   refuse.Unless(plan.zero_stage == 0 || precision == "bf16", "zero=1 in fp32");
   refuse.Unless(plan.zero_stage == 0 || StateShards(plan) == plan.dp, "dp_shard");
-  refuse.Unless(!plan.param_overlap || plan.grad_overlap, "param_overlap=1 without grad_overlap=1");
   refuse.Unless(!plan.grad_overlap || plan.zero_stage == 1, "grad_overlap=1 without zero=1");
-  refuse.Unless(plan.tp_overlap == 1 || plan.sequence_parallel,
-                fmt::format("tp_overlap={} without sp=1", plan.tp_overlap));
-  refuse.Unless(!plan.p2p_overlap || plan.virtual_stages > 1, "p2p_overlap=1 without interleaving");
-  refuse.Unless(!plan.scatter_gather || SplitsSequence(plan), "scatter_gather=1 without sp=1");
-  refuse.Unless(plan.recompute != Recompute::kSelective || IsUnfused(plan),
-                "recompute=selective of fused attention");
 }
 
 std::string Yes(bool value) { return value ? "true" : "false"; }

@@ -1,7 +1,6 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
-#include "search/export/evidence_text.h"
 #include "search/export/writers.h"
 #include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"

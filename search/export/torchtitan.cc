@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "search/export/evidence_text.h"
 #include "search/export/refusals.h"
 #include "search/export/writers.h"
 #include "search/plan/model_stages.h"

@@ -339,12 +339,8 @@ absl::StatusOr<v1::ExportConfigResponse> StudyServiceImpl::Exported(const v1::Ex
   const auto id = ParseStudyName(request.study());
   if (!id.ok()) return id.status();
   const ExportTarget* target = FindExportTarget(request.format());
-  if (target == nullptr) {
-    std::vector<std::string> names;
-    for (const ExportTarget& known : ExportTargets()) names.emplace_back(known.name);
-    return absl::InvalidArgumentError(fmt::format(
-        "format: unknown '{}'; expected {}", base::Printable(request.format()), base::ChoiceText(names)));
-  }
+  if (target == nullptr)
+    return absl::InvalidArgumentError(fmt::format("format: {}", UnknownExportTarget(request.format())));
   const auto study = parts_.store.GetStudy(*id);
   if (!study.ok()) return study.status();
   const auto run = ExportedRunOf(*study);

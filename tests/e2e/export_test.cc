@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
 
 namespace autocfg::cli {
@@ -69,6 +70,27 @@ TEST_F(ExportVerb, OwnFormIsReadAgain) {
   EXPECT_EQ(after.out, before.out);
 }
 
+TEST_F(ExportVerb, AMeasurementOfTheFileIsTheEvidence) {
+  nlohmann::json answer = nlohmann::json::parse(ReadWhole(best_));
+  answer["best"]["measured"] = {{"step_time_s", 2.0},
+                                {"ci95_s", 0.1},
+                                {"build_id", "0.1.0+abc"},
+                                {"device_fingerprint", "NVIDIA H100"},
+                                {"planned_memory_bytes", 1e9},
+                                {"device_overhead_bytes", 0},
+                                {"slice", false},
+                                {"emulated", false}};
+  const auto header = [&] {
+    return Export({"--input", home_.Write("measured.json", answer.dump()), "--to", "megatron"}).out;
+  };
+  EXPECT_THAT(header(), HasSubstr("# step time: 2 s, measured (95% interval 1.9 s to 2.1 s), of the engine "
+                                  "autocfg, on NVIDIA H100, by autocfg 0.1.0+abc\n"));
+  answer["best"]["measured"]["emulated"] = true;
+  EXPECT_THAT(header(), HasSubstr("# step time: 2 s, emulated"));
+  answer["best"]["measured"]["slice"] = true;  // of one rank alone
+  EXPECT_THAT(header(), HasSubstr(", predicted (90% interval "));
+}
+
 TEST_F(ExportVerb, ASlurmScriptIsAShellScript) {
   const std::string script = home_ / "run.sbatch";
   const Finished done = Export(
@@ -90,6 +112,7 @@ TEST_F(ExportVerb, BadInputIsNamed) {
       {{"--to", "sbatch", "--input", best_}, "name it with --engine"},
       {{"--to", "megatron", "--engine", "nemo", "--input", best_}, "--engine is for --to sbatch"},
       {{"--to", "sbatch", "--engine", "x", "--input", best_}, "--engine: unknown target 'x'"},
+      {{"--to", "sbatch", "--engine", "autocfg", "--input", best_}, "a batch script cannot start autocfg"},
       {{"--to", "megatron", "--input", home_ / "none.json"}, "none.json"},
       {{"--to", "megatron", "--study", "7"}, "7"},
       {{"--to", "megatron", "--input", best_, "--tokens", "many"}, "--tokens"},

@@ -105,12 +105,36 @@ TEST(Export, RefusesWhatATargetCannotExpress) {
       "megatron cannot express schedule=zb-h1 (it has 1f1b and interleaved); tp_overlap=4 without sp=1; "
       "p2p_overlap=1 without interleaving; export another plan, or to another target");
   EXPECT_THAT(RefusalOf("deepspeed", "pp=4,vpp=2,schedule=interleaved"),
-              HasSubstr("another schedule than 1f1b"));
+              HasSubstr("schedule=interleaved (it has 1f1b)"));
   EXPECT_THAT(RefusalOf("torchtitan", "dp=8,zero=1"), HasSubstr("zero=1"));
   EXPECT_THAT(RefusalOf("nemo", "dp=8,zero=3,grad_overlap=1,param_overlap=1"), HasSubstr("zero=3"));
   const auto other = Export(RunWith("dp=8,zero=3,grad_overlap=1,param_overlap=1", "gpt2-124m"),
                             *FindExportTarget("torchtitan"));
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("model=gpt2-124m"));
+}
+
+TEST(Export, RefusesASplitWithoutLayers) {
+  const auto file = Export(RunWith("pp=4,split=auto"), *FindExportTarget("megatron"));
+  EXPECT_TRUE(absl::IsInvalidArgument(file.status()));
+  EXPECT_THAT(std::string(file.status().message()), HasSubstr("split=auto names no layers"));
+}
+
+TEST(Export, AnEmulatedStepIsNamedSo) {
+  ExportedRun run = RunWith("tp=2,sp=1");
+  run.evidence = {.measured = true, .emulated = true, .step_time_s = 2};
+  EXPECT_THAT(FileFor("megatron", run), HasSubstr("# step time: 2 s, emulated\n"));
+}
+
+TEST(Export, NoScriptStartsWhatStaysOnOneMachine) {
+  const auto script = ExportSlurmScript(RunWith("tp=2,sp=1"), *FindExportTarget("autocfg"));
+  EXPECT_TRUE(absl::IsUnimplemented(script.status())) << script.status();
+}
+
+TEST(Export, AScriptSaysWhatWasTranslated) {
+  const auto script = ExportSlurmScript(RunWith("pp=4,dp=2"), *FindExportTarget("deepspeed"));
+  ASSERT_TRUE(script.ok()) << script.status();
+  EXPECT_THAT(script->text, HasSubstr("# translated: pp=4 is for your script"));
+  EXPECT_EQ(script->evidence, "");
 }
 
 TEST(Export, RefusesAnIllegalPlan) {

@@ -1,8 +1,9 @@
-#include "search/export/evidence_text.h"
+#include "search/export/exported_run.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
+#include <string_view>
 
 #include "base/text.h"
 #include "search/plan/plan_text.h"
@@ -14,9 +15,14 @@ double TokensPerStep(const Workload& workload) {
   return static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
 }
 
+std::string_view HowKnown(const ExportEvidence& evidence) {
+  if (evidence.emulated) return "emulated";
+  return evidence.measured ? "measured" : "predicted";
+}
+
 std::string StepLine(const ExportEvidence& evidence) {
-  std::string line = fmt::format("step time: {}, {}", base::SecondsText(evidence.step_time_s),
-                                 evidence.measured ? "measured" : "predicted");
+  std::string line =
+      fmt::format("step time: {}, {}", base::SecondsText(evidence.step_time_s), HowKnown(evidence));
   if (evidence.high_s > 0) {
     line += fmt::format(" ({}% interval {} to {})", evidence.measured ? 95 : 90,
                         base::SecondsText(evidence.low_s), base::SecondsText(evidence.high_s));

@@ -1,0 +1,69 @@
+#include "search/export/megatron_core.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "search/plan/plan_options.h"
+
+namespace autocfg {
+namespace {
+
+// The tanh form comes with the kernel that adds the biases; without biases it is the erf form. Of other
+// functions, each framework says which it has.
+bool IsItsGelu(const ModelSpec& model) {
+  if (model.activation == Activation::kGelu) return model.mlp_bias;
+  return model.activation != Activation::kGeluErf || !model.mlp_bias;
+}
+
+}  // namespace
+
+CoreBiases CoreBiasesOf(const ModelSpec& model) {
+  if (model.attention_out_bias != model.mlp_bias) return CoreBiases::kOther;
+  if (model.mlp_bias) return model.qkv_bias ? CoreBiases::kAll : CoreBiases::kOther;
+  return model.qkv_bias ? CoreBiases::kQkvOnly : CoreBiases::kNone;
+}
+
+void CheckCoreModel(const ModelSpec& model, Refusals& refuse) {
+  refuse.Unless(IsItsGelu(model),
+                fmt::format("activation={} {} biases (it has gelu with them, gelu_erf without)",
+                            Name(model.activation), model.mlp_bias ? "with" : "without"));
+  refuse.Unless(model.position != Position::kAlibi, "position=alibi");
+  refuse.Unless(model.position != Position::kRope || model.rope_theta == std::floor(model.rope_theta),
+                fmt::format("rope_theta={} (it takes whole numbers)", model.rope_theta));
+  refuse.Unless(CoreBiasesOf(model) != CoreBiases::kOther,
+                "biases of some linear layers (it has those of all, of q, k and v, or none)");
+  refuse.Unless(
+      model.qk_norm == QkNorm::kNone || (model.qk_norm == QkNorm::kHead && model.norm == Norm::kRmsNorm),
+      fmt::format("qk_norm={} with norm={} (it norms each head, in the way of the other norms)",
+                  Name(model.qk_norm), Name(model.norm)));
+  refuse.Unless(model.norm_placement == NormPlacement::kPre,
+                fmt::format("norm_placement={}", Name(model.norm_placement)));
+  refuse.Unless(!model.parallel_residual, "parallel_residual");
+  refuse.Unless(!model.embedding_norm, "embedding_norm");
+  refuse.Unless(model.embedding_scale == 1, "embedding_scale");
+  refuse.Unless(model.attention_scale == 0, "attention_scale");
+  refuse.Unless(model.residual_scale == 1, "residual_scale");
+  refuse.Unless(model.logit_scale == 1, "logit_scale");
+  refuse.Unless(model.attention_softcap == 0 && model.output_softcap == 0, "soft caps");
+  refuse.Unless(model.sliding_window == 0, "sliding_window");
+  refuse.Unless(model.no_rope_layer_interval == 0, "no_rope_layer_interval");
+}
+
+void CheckCorePlan(const ParallelPlan& plan, Refusals& refuse) {
+  if (plan.pp > 1) {
+    refuse.Unless(plan.schedule == Schedule::kOneFOneB || plan.schedule == Schedule::kInterleaved,
+                  fmt::format("schedule={} (it has 1f1b and interleaved)", Name(plan.schedule)));
+  }
+  refuse.Unless(plan.tp_overlap == 1 || plan.sequence_parallel,
+                fmt::format("tp_overlap={} without sp=1", plan.tp_overlap));
+  refuse.Unless(!plan.p2p_overlap || plan.virtual_stages > 1, "p2p_overlap=1 without interleaving");
+  refuse.Unless(plan.p2p_overlap || plan.virtual_stages == 1 || plan.pp > 2,
+                "p2p_overlap=0 of an interleaved pipeline of 2 ranks");
+  refuse.Unless(!plan.scatter_gather || SplitsSequence(plan), "scatter_gather=1 without sp=1");
+  refuse.Unless(!plan.param_overlap || plan.grad_overlap, "param_overlap=1 without grad_overlap=1");
+  refuse.Unless(plan.recompute != Recompute::kSelective || IsUnfused(plan),
+                "recompute=selective of fused attention");
+}
+
+}  // namespace autocfg

@@ -1,0 +1,17 @@
+// What Megatron-LM and NeMo 1.x share: both train with Megatron's core. Pure functions.
+#pragma once
+
+#include "search/export/exported_run.h"
+#include "search/export/refusals.h"
+
+namespace autocfg {
+
+// The core has biases in all linear layers, in that of q, k and v alone, or in none.
+enum class CoreBiases { kAll, kQkvOnly, kNone, kOther };
+CoreBiases CoreBiasesOf(const ModelSpec& model);
+
+// Refuse what the core cannot express of the model and of the plan. Each framework adds its own.
+void CheckCoreModel(const ModelSpec& model, Refusals& refuse);
+void CheckCorePlan(const ParallelPlan& plan, Refusals& refuse);
+
+}  // namespace autocfg
