@@ -39,6 +39,7 @@ const ExportTarget* FindExportTarget(std::string_view name) {
 
 std::string UnknownExportTarget(std::string_view name, const std::vector<std::string>& more) {
   std::vector<std::string> names;
+  names.reserve(kTargets.size() + more.size());
   for (const ExportTarget& target : kTargets) names.emplace_back(target.name);
   names.insert(names.end(), more.begin(), more.end());
   return fmt::format("unknown target '{}'; expected {}", base::Printable(name), base::ChoiceText(names));
