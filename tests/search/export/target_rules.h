@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/build_paths.h"
 
@@ -36,7 +37,7 @@ inline Options FlagOptions(const std::string& text) {
 // Leaves of a JSON object, with dots between the names.
 inline void AddJsonOptions(const nlohmann::json& json, const std::string& path, Options& options) {
   for (const auto& [name, value] : json.items()) {
-    const std::string whole = path.empty() ? name : path + "." + name;
+    const std::string whole = path.empty() ? name : absl::StrCat(path, ".", name);
     if (value.is_object()) {
       AddJsonOptions(value, whole, options);
     } else {
