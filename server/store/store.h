@@ -383,7 +383,7 @@ class Store {
   // (REFUSED) uses up one of the job's attempts; deregistering returns its jobs without that cost.
   //
   // Idempotent by request_id. FailedPrecondition for late, duplicate or foreign reports, and for different
-  // content under a known request_id; such reports are recorded as rejected (the newest 10000 are kept).
+  // content under a known request_id; such reports are recorded as rejected (the newest ones are kept).
   // InvalidArgument if the result does not fit its job (CheckFits in attempt_verdict.h); the lease then
   // remains.
   virtual absl::Status Report(const autocfg::v1::ReportTrialRequest& report, double now_s) = 0;

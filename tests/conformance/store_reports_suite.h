@@ -291,15 +291,14 @@ TEST_P(StoreSuite, NewestRejectedReportsAreKept) {
   const std::int64_t epoch = Register();
   Lease lease = *Take(epoch);
   lease.lease_id = "lease-none";
-  constexpr int kKept = 10'000;
-  for (int i = 0; i < kKept + 5; ++i) {
-    if (i == kKept) {
-      EXPECT_EQ(Rejected(), kKept);
+  for (int i = 0; i < kKeptRejections + 5; ++i) {
+    if (i == kKeptRejections) {
+      EXPECT_EQ(Rejected(), kKeptRejections);
     }
     ASSERT_EQ(store_->Report(Measured(lease, epoch, fmt::format("r{}", i)), 201).code(),
               absl::StatusCode::kFailedPrecondition);
   }
-  EXPECT_EQ(Rejected(), kKept);
+  EXPECT_EQ(Rejected(), kKeptRejections);
 }
 
 }  // namespace autocfg::server

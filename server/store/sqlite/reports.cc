@@ -14,8 +14,6 @@ namespace {
 
 constexpr const char* kReport = "report";
 constexpr std::int64_t kMaxLogBytesPerAttempt = 1 << 20;
-// The table of rejected reports kept the name refused_reports.
-constexpr std::int64_t kKeptRejections = 10'000;  // the newest ones
 
 // Returns the request subject of a report: the lease and a digest of its content.
 std::string SubjectOf(const v1::ReportTrialRequest& report) {
@@ -133,7 +131,8 @@ absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double no
           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
         now_s, report.worker(), report.session_epoch(), report.lease_id(), report.fencing_token(),
         report.attempt(), report.request_id(), static_cast<int>(report.outcome()), reason);
-    Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kKeptRejections);
+    // The table of rejected reports kept its first name.
+    Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kept_rejections_);
     return reason;
   });
   if (!rejection.ok()) return rejection.status();

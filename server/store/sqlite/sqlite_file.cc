@@ -181,12 +181,12 @@ absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& given, int max_page
   return file;
 }
 
-absl::StatusOr<SqliteFile> OpenSqliteMemory() {
+absl::StatusOr<SqliteFile> OpenSqliteMemory(int max_pages) {
   SqliteFile file;
   file.path = ":memory:";
   try {
     file.db = std::make_unique<SQLite::Database>(file.path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-    if (absl::Status status = Prepare(*file.db, file.path, 0); !status.ok()) return status;
+    if (absl::Status status = Prepare(*file.db, file.path, max_pages); !status.ok()) return status;
   } catch (const SQLite::Exception& exception) {
     return StatusOf(exception, file.path);
   }

@@ -28,7 +28,7 @@ struct SqliteFile {
 
 // `max_pages`: size limit of the file in pages of 4096 bytes; 0 = no limit. Errors: as OpenSqliteStore.
 absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& path, int max_pages);
-absl::StatusOr<SqliteFile> OpenSqliteMemory();
+absl::StatusOr<SqliteFile> OpenSqliteMemory(int max_pages);
 
 // A connection that only reads, takes no lock and never checkpoints. Each statement reads committed data.
 struct SqliteReader {

@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string
   } catch (const SQLite::Exception& exception) {
     return StatusOf(exception, file.path);
   }
-  return std::make_unique<SqliteStore>(std::move(file));
+  return std::make_unique<SqliteStore>(std::move(file), SqliteOptions{});
 }
 
 }  // namespace autocfg::server

@@ -13,13 +13,13 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path,
                                                        const SqliteOptions& options) {
   auto file = OpenSqliteFile(path, options.max_pages);
   if (!file.ok()) return file.status();
-  return std::make_unique<SqliteStore>(*std::move(file));
+  return std::make_unique<SqliteStore>(*std::move(file), options);
 }
 
-absl::StatusOr<std::unique_ptr<Store>> OpenMemoryStore() {
-  auto file = OpenSqliteMemory();
+absl::StatusOr<std::unique_ptr<Store>> OpenMemoryStore(const SqliteOptions& options) {
+  auto file = OpenSqliteMemory(options.max_pages);
   if (!file.ok()) return file.status();
-  return std::make_unique<SqliteStore>(*std::move(file));
+  return std::make_unique<SqliteStore>(*std::move(file), options);
 }
 
 void SqliteStore::Parse(const SQLite::Column& column, google::protobuf::MessageLite& message) {

@@ -2,6 +2,7 @@
 // tables, versioned migrations. A lock file beside the database names the owner's process.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,8 @@ struct SqliteOptions {
   // Size limit of the file in pages of 4096 bytes, beyond which writes fail with ResourceExhausted; 0 = no
   // limit.
   int max_pages = 0;
+  // How many rejected reports are kept, the newest ones.
+  std::int64_t kept_rejections = 10'000;
 };
 
 // Opens the database; creates the file and its directory if needed. FailedPrecondition: the file has a newer
@@ -23,7 +26,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path,
                                                        const SqliteOptions& options = {});
 
 // Opens an in-memory store, for tests and temporary data.
-absl::StatusOr<std::unique_ptr<Store>> OpenMemoryStore();
+absl::StatusOr<std::unique_ptr<Store>> OpenMemoryStore(const SqliteOptions& options = {});
 
 // Opens a store for reading: of a file that a search is writing, or that this user cannot write. Takes no
 // lock, so readers block neither each other nor a search that starts. The connection never checkpoints. Each

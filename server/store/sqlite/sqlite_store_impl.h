@@ -17,13 +17,15 @@
 #include "server/store/attempt_verdict.h"
 #include "server/store/placement.h"
 #include "server/store/sqlite/sqlite_file.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {
 
 class SqliteStore final : public Store {
  public:
-  explicit SqliteStore(SqliteFile file) : file_(std::move(file)) {}
+  SqliteStore(SqliteFile file, const SqliteOptions& options)
+      : file_(std::move(file)), kept_rejections_(options.kept_rejections) {}
 
   void OnChange(std::function<void(const StoreChange&)> listener) override {
     listener_ = std::move(listener);
@@ -294,6 +296,7 @@ class SqliteStore final : public Store {
 
   absl::Mutex mutex_;
   SqliteFile file_;
+  const std::int64_t kept_rejections_;
   StoreChange change_;  // of the transaction at hand
   absl::Status health_;
   std::function<void(const StoreChange&)> listener_;

@@ -100,7 +100,7 @@ TEST(SqliteFile, ConnectionIsDurableAndEnforcesForeignKeys) {
   EXPECT_EQ(file->db->execAndGet("PRAGMA foreign_keys").getInt(), 1);
   EXPECT_THROW(file->db->exec("INSERT INTO trial_logs (job, attempt, text) VALUES (7, 1, 'x')"),
                SQLite::Exception);
-  const auto memory = OpenSqliteMemory();
+  const auto memory = OpenSqliteMemory(0);
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_EQ(memory->db->execAndGet("PRAGMA foreign_keys").getInt(), 1);
 }

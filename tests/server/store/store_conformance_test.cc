@@ -15,7 +15,7 @@ namespace {
 
 std::shared_ptr<Store> InFile() {
   auto directory = std::make_unique<TempDir>();
-  auto store = OpenSqliteStore(directory->File("store.db"));
+  auto store = OpenSqliteStore(directory->File("store.db"), {.kept_rejections = kKeptRejections});
   if (!store.ok()) {
     ADD_FAILURE() << store.status();
     return nullptr;
@@ -26,7 +26,7 @@ std::shared_ptr<Store> InFile() {
 }
 
 std::shared_ptr<Store> InMemory() {
-  auto store = OpenMemoryStore();
+  auto store = OpenMemoryStore({.kept_rejections = kKeptRejections});
   if (!store.ok()) {
     ADD_FAILURE() << store.status();
     return nullptr;
