@@ -23,7 +23,7 @@
 
 #include "nlohmann/json.hpp"
 #include "search/cost/cost_model.h"
-#include "search/cost/layer_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/plan_op_times.h"
 #include "search/text/cluster_json.h"

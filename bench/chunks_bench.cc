@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
-#include "search/cost/action_ops.h"
 #include "search/cost/cost_model.h"
+#include "search/cost/op_lists/action_ops.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/text/cluster_json.h"
 

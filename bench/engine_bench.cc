@@ -17,7 +17,7 @@
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/cpu_device.h"
 #include "nlohmann/json.hpp"
-#include "search/cost/action_ops.h"
+#include "search/cost/op_lists/action_ops.h"
 #include "search/text/model_json.h"
 #include "trainer/calibrate/scratch_op.h"
 #include "trainer/comm/rendezvous.h"

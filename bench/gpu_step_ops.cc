@@ -7,7 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "search/cost/action_ops.h"
+#include "search/cost/op_lists/action_ops.h"
 #include "search/plan/plan_options.h"
 #include "search/plan/precision.h"
 #include "search/schedule/program.h"

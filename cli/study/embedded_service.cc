@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const st
 absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::StartInMemory() {
   const auto socket = PrivateSocketPath();
   if (!socket.ok()) return socket.status();
-  return Serve(*socket, server::OpenMemoryStore);
+  return Serve(*socket, [] { return server::OpenMemoryStore(); });
 }
 
 absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Serve(

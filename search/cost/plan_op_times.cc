@@ -4,9 +4,9 @@
 #include <set>
 #include <utility>
 
-#include "search/cost/action_ops.h"
-#include "search/cost/layer_ops.h"
-#include "search/cost/rank_ops.h"
+#include "search/cost/op_lists/action_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
+#include "search/cost/op_lists/rank_ops.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/action_kinds.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "search/cost/layer_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
 #include "search/plan/model_stages.h"
 
 namespace autocfg {

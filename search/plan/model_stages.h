@@ -67,6 +67,17 @@ LayerRange StageLayers(const ModelSpec& model, const ParallelPlan& plan, std::in
 // Returns the number of layers in all stages of a pipeline rank.
 std::int64_t RankLayers(const ModelSpec& model, const ParallelPlan& plan, std::int64_t pipeline_rank);
 
+// Returns whether each stage of a pipeline rank but the first has as many layers as that of the same chunk of
+// the rank before. Such ranks between the first and the last are equal.
+constexpr bool HasLayersOfRankBefore(const ParallelPlan& plan, std::int64_t rank) {
+  if (plan.split != SplitMode::kExplicit) return true;
+  for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
+    const auto stage = static_cast<std::size_t>(StageOf(plan, rank, chunk));
+    if (plan.split_layers[stage] != plan.split_layers[stage - 1]) return false;
+  }
+  return true;
+}
+
 // Returns how many of a stage's `layers` layers repeat their forward in the backward. None unless recompute
 // is full; then the first recompute_layers of them (0: all).
 constexpr std::int64_t FullyRecomputedLayers(const ParallelPlan& plan, std::int64_t layers) {

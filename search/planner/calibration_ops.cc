@@ -6,10 +6,10 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
-#include "search/cost/action_ops.h"
-#include "search/cost/layer_ops.h"
+#include "search/cost/op_lists/action_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
+#include "search/cost/op_lists/rank_ops.h"
 #include "search/cost/op_times/nominal_times.h"
-#include "search/cost/rank_ops.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/action_kinds.h"
 

@@ -28,7 +28,8 @@ inline constexpr std::int64_t kKeptRejections = 100;
 
 struct StoreMaker {
   std::string name;
-  // Creates an empty store that keeps kKeptRejections. Its files on disk live as long as the returned pointer.
+  // Creates an empty store that keeps kKeptRejections. Its files on disk live as long as the returned
+  // pointer.
   std::function<std::shared_ptr<Store>()> make;
 };
 

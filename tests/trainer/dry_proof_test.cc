@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "search/cost/action_ops.h"
 #include "search/cost/memory/memory_model.h"
-#include "search/cost/rank_ops.h"
+#include "search/cost/op_lists/action_ops.h"
+#include "search/cost/op_lists/rank_ops.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/action_kinds.h"
 #include "tests/search/cost/random_runs.h"

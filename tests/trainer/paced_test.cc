@@ -10,10 +10,10 @@
 
 #include "base/fnv1a.h"
 #include "proto/convert/trainer_convert.h"
-#include "search/cost/action_ops.h"
 #include "search/cost/cost_model.h"
+#include "search/cost/op_lists/action_ops.h"
+#include "search/cost/op_lists/rank_ops.h"
 #include "search/cost/plan_op_times.h"
-#include "search/cost/rank_ops.h"
 #include "search/cost/timing/program_timer.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_text.h"

@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/cost/action_ops.h"
+#include "search/cost/op_lists/action_ops.h"
 #include "search/cost/op_times/nominal_times.h"
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/closed_form.h"

@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "search/cost/action_ops.h"
 #include "search/cost/cost_model.h"
+#include "search/cost/op_lists/action_ops.h"
 #include "search/cost/op_times/measured_on_links.h"
 #include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"

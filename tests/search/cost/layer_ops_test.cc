@@ -7,8 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/cost/action_ops.h"
-#include "search/cost/rank_ops.h"
+#include "search/cost/op_lists/action_ops.h"
+#include "search/cost/op_lists/rank_ops.h"
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/program.h"
 #include "tests/search/cost/random_runs.h"

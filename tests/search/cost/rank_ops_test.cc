@@ -1,4 +1,4 @@
-#include "search/cost/rank_ops.h"
+#include "search/cost/op_lists/rank_ops.h"
 
 #include <string>
 #include <vector>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "search/cost/layer_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "tests/search/cost/random_runs.h"

@@ -1,5 +1,5 @@
 // Where the collectives of units stand among the ops of actions.
-#include "search/cost/unit_ops.h"
+#include "search/cost/op_lists/unit_ops.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/cost/action_ops.h"
-#include "search/cost/layer_ops.h"
 #include "search/cost/memory/rank_units.h"
+#include "search/cost/op_lists/action_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/program.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "search/cost/layer_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
 
 namespace autocfg {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "search/cost/rank_ops.h"
+#include "search/cost/op_lists/rank_ops.h"
 #include "search/plan/legality.h"
 #include "tests/search/cost/synthetic_device.h"
 

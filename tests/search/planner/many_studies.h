@@ -19,8 +19,8 @@ struct StudyFigures {
   std::int64_t measured = 0;
 };
 
-// Runs `studies` searches. Each plan has an individual deviation with the standard deviation `own`; a choice is
-// good within `tolerance` of the best plan.
+// Runs `studies` searches. Each plan has an individual deviation with the standard deviation `own`. A choice
+// is good within `tolerance` of the best plan.
 inline StudyFigures MadeUpStudies(std::uint64_t studies, double own, double tolerance,
                                   const AxisValues& space = {}) {
   StudyFigures figures;

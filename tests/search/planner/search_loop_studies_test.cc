@@ -64,7 +64,8 @@ TEST(SearchLoop, EstimatesTheCostOfAnExhaustiveSearch) {
   EXPECT_NEAR(loop.UnmeasuredDeviceSeconds() / unmeasured, 1, 0.1);
 }
 
-// The choice is within 2% of the truly best plan in at least 95% of the studies, with at most 24 plans measured.
+// The choice is within 2% of the truly best plan in at least 95% of the studies, with at most 24 plans
+// measured.
 // tests/search/planner/slow runs five times as many.
 TEST(SearchLoop, RegretAndCoverage) {
   const StudyFigures figures = MadeUpStudies(40, 0.015, 0.02);

@@ -1,7 +1,7 @@
 #include "search/planner/slice.h"
 
 #include "gtest/gtest.h"
-#include "search/cost/action_ops.h"
+#include "search/cost/op_lists/action_ops.h"
 #include "search/cost/op_times/nominal_times.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/program.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "search/cost/action_ops.h"
+#include "search/cost/op_lists/action_ops.h"
 #include "search/schedule/program.h"
 #include "trainer/config/train_config.h"
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/cost/rank_ops.h"
+#include "search/cost/op_lists/rank_ops.h"
 #include "search/ops/op_desc.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"

@@ -1,4 +1,4 @@
-#include "search/cost/unit_ops.h"
+#include "search/cost/op_lists/unit_ops.h"
 
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-#include "search/cost/action_ops.h"
+#include "search/cost/op_lists/action_ops.h"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "search/cost/layer_ops.h"
 #include "search/cost/memory/rank_units.h"
-#include "search/cost/unit_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
+#include "search/cost/op_lists/unit_ops.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/compute_order.h"

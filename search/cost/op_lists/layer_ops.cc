@@ -1,4 +1,4 @@
-#include "search/cost/layer_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
 
 #include <cmath>
 #include <stdexcept>

@@ -1,9 +1,9 @@
-#include "search/cost/rank_ops.h"
+#include "search/cost/op_lists/rank_ops.h"
 
 #include <stdexcept>
 
 #include "search/cost/memory/rank_units.h"
-#include "search/cost/unit_ops.h"
+#include "search/cost/op_lists/unit_ops.h"
 #include "search/ops/memory_sizes.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/compute_order.h"

@@ -1,0 +1,364 @@
+#include "search/cost/plan_costs.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/hash/hash.h"
+#include "search/cost/engine_costs.h"
+#include "search/cost/memory/rank_units.h"
+#include "search/cost/op_lists/action_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
+#include "search/cost/op_lists/rank_ops.h"
+#include "search/cost/op_lists/unit_ops.h"
+#include "search/cost/rank_unit_costs.h"
+#include "search/plan/model_stages.h"
+#include "search/schedule/action_kinds.h"
+#include "search/shapes/local_dims.h"
+
+namespace autocfg {
+namespace {
+
+// Costs that are kept of plans, and of what plans share that differ in messages and states alone: some 3 MB
+// each. Plans are gone through by layout, so older ones are rarely needed.
+constexpr std::size_t kMostCommons = 3'000, kMostLayerCosts = 3'000;
+
+std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
+
+}  // namespace
+
+PlanCosts::PlanCosts(ModelSpec model, Workload workload, ClusterSpec cluster,
+                     std::shared_ptr<const OpTimeModel> times)
+    : model_(std::move(model)),
+      workload_(std::move(workload)),
+      cluster_(std::move(cluster)),
+      times_(std::move(times)) {
+  if (!cluster_.calibration) return;
+  layers_ = ShapeCorrections(cluster_.calibration->layers);
+  output_layers_ = ShapeCorrections(cluster_.calibration->output_layers);
+}
+
+PlanCosts::Corrections PlanCosts::CorrectionsOf(const ParallelPlan& plan) const {
+  const BlockShape shape{
+      .hidden = model_.hidden, .seq_len = workload_.seq_len, .micro_batch = plan.micro_batch, .tp = plan.tp};
+  return {layers_.At(shape), output_layers_.At(shape)};
+}
+
+OpSum PlanCosts::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
+  // Chunks of a product are one op many times.
+  struct Known {
+    const OpDesc* op = nullptr;
+    double seconds = 0;
+  };
+  std::array<Known, 4> recent;
+  std::size_t next = 0;
+  return SumOps(plan, ops, [&](const OpDesc& op) {
+    for (const Known& known : recent) {
+      if (known.op != nullptr && *known.op == op) return known.seconds;
+    }
+    const double seconds = times_->Seconds(op, plan);
+    recent[next++ % recent.size()] = {&op, seconds};
+    return seconds;
+  });
+}
+
+OpSum PlanCosts::SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
+  return SumOps(plan, ops, [&](const OpDesc& op) { return times_->OutputLayer().Seconds(op, plan); });
+}
+
+std::size_t PlanCosts::KeyHash::operator()(const BlockOpsKey& key) const {
+  return absl::HashOf(key.tp, key.layer.micro_batch, key.layer.recompute, key.layer.sequence_parallel);
+}
+
+std::size_t PlanCosts::KeyHash::operator()(const CommonKey& key) const {
+  return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
+                      key.layer.sequence_parallel, key.messages.p2p_overlap, key.messages.scatter_gather);
+}
+
+std::size_t PlanCosts::KeyHash::operator()(const LayerCostsKey& key) const {
+  return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
+                      key.layer.sequence_parallel, key.layer.tp_overlap);
+}
+
+std::size_t PlanCosts::KeyHash::operator()(const OnceKey& key) const {
+  return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layers, key.place);
+}
+
+const PlanCosts::BlockOps& PlanCosts::BlockOpsOf(const ParallelPlan& plan) {
+  const bool splits = SplitsBackward(plan);
+  BlockOpsKey key{plan.tp, plan.layer(), ShardsGradients(plan), EmbeddingAddsToHead(model_, plan), splits};
+  key.layer.recompute = Recompute::kNone;  // which only repeats ops
+  if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
+  BlockOps c;
+  c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
+  const auto layer_backward = [&](bool accumulate) {
+    return SumOf(plan, LayerBackwardOps(model_, workload_, plan, accumulate));
+  };
+  c.layer_backward = layer_backward(true);
+  c.first_layer_s = layer_backward(false).compute_s;
+  if (splits) {
+    c.recomputing_backward =
+        std::exchange(c.layer_backward, SumOf(plan, LayerInputGradientOps(model_, workload_, plan, true)));
+    c.first_recomputing_s = std::exchange(
+        c.first_layer_s, SumOf(plan, LayerInputGradientOps(model_, workload_, plan, false)).compute_s);
+    c.layer_weights = SumOf(plan, LayerWeightGradientOps(model_, workload_, plan, true));
+    c.first_weights_s = SumOf(plan, LayerWeightGradientOps(model_, workload_, plan, false)).compute_s;
+  }
+  c.embedding_forward = SumOf(plan, EmbeddingForwardOps(model_, workload_, plan));
+  c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, true));
+  c.first_embedding_s = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, false)).compute_s;
+  c.position_forward = SumOf(plan, PositionForwardOps(model_, workload_, plan));
+  c.position_backward = SumOf(plan, PositionBackwardOps(model_, workload_, plan, true));
+  c.first_position_s = SumOf(plan, PositionBackwardOps(model_, workload_, plan, false)).compute_s;
+  c.head_forward = SumOfHead(plan, HeadForwardOps(model_, workload_, plan));
+  c.head_backward = SumOfHead(plan, HeadBackwardOps(model_, workload_, plan, true));
+  c.first_head_s = SumOfHead(plan, HeadBackwardOps(model_, workload_, plan, false)).compute_s;
+  return block_ops_.emplace(key, std::move(c)).first->second;
+}
+
+double PlanCosts::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const {
+  double seconds = 0;
+  if (IsMicrobatch(kind)) {
+    for (const OpDesc& op : ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind}))
+      seconds += times_->Seconds(op, plan);
+    return seconds;
+  }
+  for (const RepeatedOp& repeated : RankOps(model_, workload_, plan, pipeline_rank, kind))
+    seconds += static_cast<double>(repeated.times) * times_->Seconds(repeated.op, plan);
+  return seconds;
+}
+
+const BlockCosts& PlanCosts::LayerCostsOf(const ParallelPlan& plan) {
+  const bool splits = SplitsBackward(plan);
+  const LayerCostsKey key{plan.mesh(), plan.layer(), ShardsGradients(plan), splits};
+  if (const auto it = layer_costs_.find(key); it != layer_costs_.end()) return it->second;
+  const BlockOps& compute = BlockOpsOf(plan);
+  // Chunks are reduced by one op many times. A copy: sums of ops come and go.
+  std::optional<OpDesc> last;
+  double last_s = 0;
+  const SecondsOfOp message_seconds = [&](const OpDesc& op) {
+    if (!last || *last != op) {
+      last_s = times_->Seconds(op, plan);
+      last = op;
+    }
+    return last_s;
+  };
+  const bool hides = HidesCollectives(cluster_);
+  const double contention = OverlapContention(cluster_);
+  const auto exposed = [&](const ChunkedProduct& chunked) {
+    if (hides) return ExposedSeconds(chunked, message_seconds, contention);
+    double all_s = 0;
+    for (const OpDesc& op : chunked.reductions) all_s += message_seconds(op);
+    return all_s;
+  };
+  const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& ops) {
+    double messages = 0;
+    for (const OpDesc& op : sum.messages) messages += message_seconds(op);
+    for (const ChunkedProduct& chunked : sum.chunked) messages += exposed(chunked);
+    messages_s += messages;
+    all_s += sum.compute_s + messages;
+    ops += sum.ops;
+  };
+  const auto add_forward = [&](const OpSum& sum, StageCosts& part) {
+    add(sum, part.forward_s, part.tp_forward_s, part.forward_ops);
+  };
+  const auto add_backward = [&](const OpSum& sum, double first_s, StageCosts& part) {
+    add(sum, part.backward_s, part.tp_backward_s, part.backward_ops);
+    part.first_saves_s = sum.compute_s - first_s;
+  };
+  BlockCosts blocks;
+  add_forward(compute.layer_forward, blocks.layer);
+  if (cluster_.engine.hides_backward_gathers) {
+    OpSum backward = compute.layer_backward;
+    double hidden_s = 0;
+    std::erase_if(backward.messages, [&](const OpDesc& op) {
+      if (op.kind != OpKind::kAllGather) return false;
+      hidden_s += message_seconds(op);
+      return true;
+    });
+    add_backward(backward, compute.first_layer_s, blocks.layer);
+    blocks.layer.backward_s += contention * hidden_s;
+    blocks.layer.tp_backward_s += contention * hidden_s;
+  } else {
+    add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
+  }
+  add(SumOf(plan, LayerRecomputeOps(model_, workload_, plan)), blocks.recompute.recompute_s,
+      blocks.recompute.tp_recompute_s, blocks.recompute.backward_ops);
+  blocks.recompute.backward_s = blocks.recompute.recompute_s;
+  if (splits) {
+    StageCosts& weights = blocks.weights;
+    add(compute.layer_weights, weights.weight_s, weights.tp_weight_s, weights.weight_ops);
+    weights.weight_first_saves_s = compute.layer_weights.compute_s - compute.first_weights_s;
+  }
+  if (splits && plan.recompute == Recompute::kFull) {
+    StageCosts whole;
+    add_backward(compute.recomputing_backward, compute.first_recomputing_s, whole);
+    blocks.recompute.backward_s += whole.backward_s - blocks.layer.backward_s;
+    blocks.recompute.first_saves_s += whole.first_saves_s - blocks.layer.first_saves_s;
+    blocks.recompute.tp_backward_s += whole.tp_backward_s - blocks.layer.tp_backward_s;
+    blocks.recompute.backward_ops += whole.backward_ops - blocks.layer.backward_ops;
+  }
+  add_forward(compute.embedding_forward, blocks.embedding);
+  add_backward(compute.embedding_backward, compute.first_embedding_s, blocks.embedding);
+  add_forward(compute.position_forward, blocks.positions);
+  add_backward(compute.position_backward, compute.first_position_s, blocks.positions);
+  add_forward(compute.head_forward, blocks.head);
+  add_backward(compute.head_backward, compute.first_head_s, blocks.head);
+  if (layer_costs_.size() >= kMostLayerCosts) layer_costs_.clear();
+  return layer_costs_.emplace(key, blocks).first->second;
+}
+
+const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
+  const CommonKey key{plan.mesh(), plan.layer(), plan.messages(), StatesOfStages(plan), SplitsBackward(plan)};
+  if (const auto it = commons_.find(key); it != commons_.end()) return it->second;
+  Common p;
+  BlockCosts& blocks = p.blocks;
+  blocks = LayerCostsOf(plan);
+  const EngineProfile& engine = cluster_.engine;
+  const OpSum arrival = SumOf(plan, ArrivalOps(model_, workload_, plan));
+  double messages_s = 0;
+  for (const OpDesc& op : arrival.messages) messages_s += times_->Seconds(op, plan);
+  blocks.arrival = {.forward_s = arrival.compute_s + messages_s,
+                    .backward_s = arrival.compute_s + messages_s,
+                    .tp_forward_s = messages_s,
+                    .tp_backward_s = messages_s,
+                    .forward_ops = arrival.ops,
+                    .backward_ops = arrival.ops};
+  blocks.units = UnitCostsOf(plan);
+  if (engine != EngineProfile()) AddEngineCosts(engine, plan, SecondsOfPass(plan), blocks);
+  if (cluster_.calibration) {
+    const Corrections corrections = CorrectionsOf(plan);
+    const double layer = std::exp(corrections.layer.mean);
+    for (StageCosts* block : {&blocks.layer, &blocks.recompute, &blocks.weights}) Scale(*block, layer);
+    Scale(blocks.head, std::exp(corrections.output_layer.mean));
+  }
+  if (plan.pp > 1) {
+    p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
+                       SecondsOfOps(plan, 0, ActionKind::kRecvActivation));
+  }
+  if (RankCount(plan) > 1) p.scalars_s = times_->Seconds(ScalarReduceOp(plan), plan);
+  p.scalars_s += engine.step_s;
+  if (commons_.size() >= kMostCommons) commons_.clear();
+  return commons_.emplace(key, p).first->second;
+}
+
+double PlanCosts::SecondsOfPass(const ParallelPlan& plan) const {
+  const LocalDims dims = LocalDimsOf(model_, workload_, plan);
+  // An addition reads two tensors and writes one; the difference of two has no launch.
+  const auto seconds = [&](std::int64_t rows) {
+    return times_->Seconds(
+        {.kind = OpKind::kResidualAdd, .dtype = workload_.precision.compute, .dims = {rows, dims.hidden}},
+        plan);
+  };
+  return (seconds(2 * dims.rows) - seconds(dims.rows)) / 3;
+}
+
+UnitCosts PlanCosts::UnitCostsOf(const ParallelPlan& plan) const {
+  UnitCosts costs;
+  costs.hidden = HidesCollectives(cluster_);
+  costs.contention = OverlapContention(cluster_);
+  if (StatesOfStages(plan) == StateOptions()) return costs;
+  const RankUnits units = UnitsOf(LocalDimsOf(model_, workload_, plan), model_, plan,
+                                  {.first = true, .last = true}, model_.layers);
+  const auto times = [&](OpDesc (*op)(const Workload&, const ParallelPlan&, std::int64_t)) {
+    const auto seconds = [&](std::int64_t elements) {
+      return elements == 0 ? 0 : times_->Seconds(op(workload_, plan, elements), plan);
+    };
+    return UnitTimes{.token_embedding = seconds(units.token_embedding),
+                     .positions = seconds(units.positions),
+                     .layer = seconds(units.layer),
+                     .output_layer = seconds(units.output_layer)};
+  };
+  if (ShardsStates(plan)) costs.gather = times(UnitGatherOp);
+  costs.reduce = times(UnitReduceOp);
+  if (ShardsGradients(plan)) costs.add = times(UnitAddOp);
+  return costs;
+}
+
+const PlanCosts::OnceCosts& PlanCosts::OnceCostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank) {
+  const std::int64_t layers = RankLayers(model_, plan, pipeline_rank);
+  const std::size_t place = PlaceIndex(PlaceOf(plan, pipeline_rank));
+  const OnceKey key{plan.mesh(), plan.states(), SplitsSequence(plan), layers, place};
+  const auto [it, made] = once_costs_.try_emplace(key);
+  OnceCosts& costs = it->second;
+  if (!made) return costs;
+  RankCosts& rank = costs.rank;
+  for (const RepeatedOp& op : RankOps(model_, workload_, plan, pipeline_rank, ActionKind::kZeroScalars)) {
+    const double seconds = static_cast<double>(op.times) * times_->Seconds(op.op, plan);
+    if (!IsCommunication(op.op.kind)) {
+      rank.zero_s += seconds;
+      continue;
+    }
+    if (costs.gather_all_s == 0) costs.gather_norms_s = seconds;  // the first unit
+    costs.gather_all_s += seconds;
+  }
+  rank.norm_gradients_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumNormGradients);
+  rank.reduce_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kReduceGradients);
+  rank.tied_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumTiedEmbedding);
+  rank.gather_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kGatherParameters);
+  rank.norm_s =
+      times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);
+  rank.update_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kOptimizer);
+  return costs;
+}
+
+RankCosts PlanCosts::CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks,
+                                 std::int64_t pipeline_rank) {
+  const OnceCosts& once = OnceCostsOf(plan, pipeline_rank);
+  RankCosts costs = once.rank;
+  const RankUnitCosts units(model_, workload_, plan, pipeline_rank, blocks);
+  if (OverlapsGradients(plan) && !ShardsGradients(plan)) {
+    // The sum of the gradients of norms runs meanwhile.
+    costs.reduce_s += blocks.units.hidden
+                          ? std::max(0.0, units.ReductionsAfterCompute() - costs.norm_gradients_s)
+                          : units.AllReductions();
+  }
+  if (OverlapsParameters(plan)) {
+    // The zeroing runs meanwhile.
+    costs.wait_s = blocks.units.hidden
+                       ? std::max(0.0, units.WaitForParameters(once.gather_norms_s) - costs.zero_s)
+                       : once.gather_all_s;
+  }
+  return costs;
+}
+
+const PipelineCosts& PlanCosts::PipelineOf(const ParallelPlan& plan, double host_op_s) {
+  const Common& common = CommonOf(plan);
+  pipeline_.p2p_s = common.p2p_s;
+  pipeline_.overlaps_messages = OverlapsMessages(plan);
+  pipeline_.scalars_s = common.scalars_s;
+  pipeline_.stages.clear();
+  pipeline_.ranks.clear();
+  const std::int64_t stages = StageCount(plan);
+  std::int64_t layers_before = -1;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const std::int64_t layers = StageLayerCount(model_, plan, stage);
+    const bool last = IsLastStage(plan, stage);
+    if (stage >= 2 && !last && layers == layers_before) {
+      pipeline_.stages.push_back(pipeline_.stages.back());
+    } else {
+      pipeline_.stages.push_back(
+          CostsOfStage(common.blocks, plan, layers, IsFirstStage(stage), last, host_op_s));
+    }
+    layers_before = layers;
+  }
+  for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
+    if (rank >= 2 && rank + 1 < plan.pp && HasLayersOfRankBefore(plan, rank)) {
+      pipeline_.ranks.push_back(pipeline_.ranks.back());
+    } else {
+      pipeline_.ranks.push_back(CostsOfRank(plan, common.blocks, rank));
+    }
+  }
+  return pipeline_;
+}
+
+double PlanCosts::RanksPerCore() const {
+  double most = 1;
+  for (const NodeGroup& group : cluster_.groups) most = std::max(most, group.ranks_per_core);
+  return most;
+}
+
+}  // namespace autocfg

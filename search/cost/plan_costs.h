@@ -1,0 +1,148 @@
+// The costs of plans, from the seconds of their ops: of a model's blocks, and of the stages and ranks of a
+// pipeline, which are sums of those. For one model, workload, cluster and op times. Immutable except for its
+// caches. Use one object per thread; each copy has caches of its own.
+//
+// All plans must be legal and canonical, with a resolved split (split.h), and accepted by CheckPredictable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "search/cost/op_sum.h"
+#include "search/cost/op_times/op_time_model.h"
+#include "search/cost/shape_corrections.h"
+#include "search/cost/stage_costs.h"
+#include "search/cost/timing/pipeline_costs.h"
+#include "search/plan/cluster_spec.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
+#include "search/schedule/action.h"
+
+namespace autocfg {
+
+class PlanCosts {
+ public:
+  PlanCosts(ModelSpec model, Workload workload, ClusterSpec cluster,
+            std::shared_ptr<const OpTimeModel> times);
+
+  const ModelSpec& model() const { return model_; }
+  const Workload& workload() const { return workload_; }
+  const ClusterSpec& cluster() const { return cluster_; }
+  const OpTimeModel& op_times() const { return *times_; }
+  double RanksPerCore() const;  // at least 1
+
+  // Returns what the cluster's calibration says of the plan's layers and output layer. Their times are
+  // multiplied by exp(mean), what the host takes for them included.
+  struct Corrections {
+    LogCorrection layer, output_layer;
+  };
+  Corrections CorrectionsOf(const ParallelPlan& plan) const;
+
+  // All functions below return references that are valid until the next call on this object.
+
+  // What plans have in common that differ in how they spread layers alone.
+  struct Common {
+    BlockCosts blocks;
+    double p2p_s = 0, scalars_s = 0;
+  };
+  const Common& CommonOf(const ParallelPlan& plan);
+
+  // What a rank does once in a step, its units in computes aside, and what it takes to gather its parameters
+  // at the start of a step.
+  struct OnceCosts {
+    RankCosts rank;
+    double gather_norms_s = 0, gather_all_s = 0;
+  };
+  const OnceCosts& OnceCostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank);
+
+  // Returns the costs of the whole pipeline, if the host issues an op in `host_op_s` seconds.
+  const PipelineCosts& PipelineOf(const ParallelPlan& plan, double host_op_s);
+
+ private:
+  // What does not depend on the placement of ranks.
+  struct BlockOps {
+    OpSum layer_forward, layer_backward;
+    // Where backwards are split: layer_backward and first_layer_s have the first part, these the other one.
+    OpSum layer_weights;
+    double first_weights_s = 0;
+    // A layer's whole backward, of one that recomputes where backwards are split.
+    OpSum recomputing_backward;
+    double first_recomputing_s = 0;
+    OpSum embedding_forward, embedding_backward, position_forward, position_backward;
+    OpSum head_forward, head_backward;
+    // The same backwards, which write the gradients that those above add to.
+    double first_layer_s = 0, first_embedding_s = 0, first_position_s = 0, first_head_s = 0;
+  };
+
+  OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
+  OpSum SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
+  double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
+  const BlockOps& BlockOpsOf(const ParallelPlan& plan);
+  // Without messages between stages and units, and before costs of the engine and corrections.
+  const BlockCosts& LayerCostsOf(const ParallelPlan& plan);
+  UnitCosts UnitCostsOf(const ParallelPlan& plan) const;
+  double SecondsOfPass(const ParallelPlan& plan) const;  // over the rank's rows of a layer
+  RankCosts CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks, std::int64_t pipeline_rank);
+
+  ModelSpec model_;
+  Workload workload_;
+  ClusterSpec cluster_;
+  std::shared_ptr<const OpTimeModel> times_;
+  ShapeCorrections layers_, output_layers_;
+  // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group
+  // becomes part of it.
+  static StateOptions StatesOfStages(const ParallelPlan& plan) {  // the default if no compute uses units
+    const bool in_computes = ShardsGradients(plan) || OverlapsGradients(plan) || OverlapsParameters(plan);
+    return in_computes ? plan.states() : StateOptions();
+  }
+  struct
+      BlockOpsKey {  // sizes and kinds of the ops of a layer, the embedding and the head; recompute is none
+    std::int64_t tp;
+    LayerOptions layer;
+    bool shards_gradients;  // and so never adds to them
+    bool embedding_adds;    // to the head's gradient
+    bool splits_backward;
+    bool operator==(const BlockOpsKey&) const = default;
+  };
+  struct LayerCostsKey {  // the same, and the ranks of the tensor group
+    MeshOptions mesh;
+    LayerOptions layer;
+    bool shards_gradients;
+    bool splits_backward;
+    bool operator==(const LayerCostsKey&) const = default;
+  };
+  struct CommonKey {  // the same, the ranks of each group, and messages between stages
+    MeshOptions mesh;
+    LayerOptions layer;
+    MessageOptions messages;
+    StateOptions states;
+    bool splits_backward;
+    bool operator==(const CommonKey&) const = default;
+  };
+  struct OnceKey {  // what a rank does once with all its parameters
+    MeshOptions mesh;
+    StateOptions states;
+    bool splits_sequence;  // and so sums the gradients of norms
+    std::int64_t layers;   // of the rank
+    std::size_t place;     // whether it is first and last
+    bool operator==(const OnceKey&) const = default;
+  };
+  // Hashes the options that differ most often; equality compares all of them.
+  struct KeyHash {
+    std::size_t operator()(const BlockOpsKey& key) const;
+    std::size_t operator()(const LayerCostsKey& key) const;
+    std::size_t operator()(const CommonKey& key) const;
+    std::size_t operator()(const OnceKey& key) const;
+  };
+  absl::flat_hash_map<BlockOpsKey, BlockOps, KeyHash> block_ops_;
+  absl::flat_hash_map<LayerCostsKey, BlockCosts, KeyHash> layer_costs_;
+  absl::flat_hash_map<CommonKey, Common, KeyHash> commons_;
+  absl::flat_hash_map<OnceKey, OnceCosts, KeyHash> once_costs_;
+  PipelineCosts pipeline_;  // of the last plan; reused to avoid allocations
+};
+
+}  // namespace autocfg
