@@ -20,6 +20,8 @@ packages=(
   libopenblas-dev libucx-dev
   # tests and benchmarks
   libgtest-dev libgmock-dev libbenchmark-dev python3 python3-grpcio python3-protobuf
+  # packages and bundles
+  dpkg-dev patchelf
   # the Python package
   python3-pip python3-setuptools python3-venv python3-wheel
 )
