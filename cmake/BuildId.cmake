@@ -3,6 +3,8 @@
 #   AUTOCFG_VERSION   the nearest tag vX.Y.Z of SOURCE, without its v. FALLBACK, the version of project(), if SOURCE is not the
 #                     top of a git checkout or has no such tag (release archives, shallow clones).
 #   AUTOCFG_REVISION  the commit, with "-dirty" if tracked files have changes; "unknown" outside of git.
+#   AUTOCFG_PACKAGE_VERSION  of packages, in Debian's order: at a tag, the version; N commits after it, VERSION+N.gCOMMIT; without tags,
+#                     VERSION~N.gCOMMIT, which is older than VERSION; outside of git, the version. ".dirty" as above.
 
 # autocfg_version(VARIABLE SOURCE FALLBACK): sets VARIABLE to the version as described above.
 function(autocfg_version variable source fallback)
@@ -42,10 +44,36 @@ function(autocfg_revision variable source)
   endif()
 endfunction()
 
+# autocfg_package_version(VARIABLE SOURCE VERSION REVISION): sets VARIABLE to the version of packages as described above.
+function(autocfg_package_version variable source version revision)
+  set(${variable} "${version}" PARENT_SCOPE)
+  if(revision STREQUAL "unknown")
+    return()
+  endif()
+  find_program(GIT git)
+  set(git "${GIT}" -c "safe.directory=*" -C "${source}")
+  execute_process(COMMAND ${git} rev-list --count "v${version}..HEAD" OUTPUT_VARIABLE count RESULT_VARIABLE untagged
+                  ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(mark "+")
+  if(untagged)
+    execute_process(COMMAND ${git} rev-list --count HEAD OUTPUT_VARIABLE count ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    set(mark "~")
+  endif()
+  string(REGEX REPLACE "-dirty$" ".dirty" commit "${revision}")
+  if(untagged OR NOT count STREQUAL "0")
+    string(APPEND version "${mark}${count}.g${commit}")
+  elseif(commit MATCHES "\\.dirty$")
+    string(APPEND version "+dirty")
+  endif()
+  set(${variable} "${version}" PARENT_SCOPE)
+endfunction()
+
 autocfg_version(version "${SOURCE}" "${FALLBACK}")
 autocfg_revision(revision "${SOURCE}")
+autocfg_package_version(package_version "${SOURCE}" "${version}" "${revision}")
 set(text "// Generated at build time; do not edit.\n#pragma once\n")
 string(APPEND text "#define AUTOCFG_VERSION \"${version}\"\n#define AUTOCFG_REVISION \"${revision}\"\n")
+string(APPEND text "#define AUTOCFG_PACKAGE_VERSION \"${package_version}\"\n")
 set(before "")
 if(EXISTS "${OUTPUT}")
   file(READ "${OUTPUT}" before)

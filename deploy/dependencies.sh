@@ -2,7 +2,7 @@
 # Installs missing packages that autocfg needs to build. Debian 12, Ubuntu 24.04; as root or with sudo.
 # Usage: deploy/dependencies.sh [--bench | --lint | --gpu] [--list]
 #   --bench  also the packages that the benchmarks compare with
-#   --lint   also the tools of ./dev lint
+#   --lint   also the tools of ./dev lint, and those with which some tests check packages
 #   --gpu    also the packages that pack a bundle for a machine with a GPU
 #   --list   print the packages instead
 set -euo pipefail
@@ -20,13 +20,17 @@ packages=(
   libopenblas-dev libucx-dev
   # tests and benchmarks
   libgtest-dev libgmock-dev libbenchmark-dev python3 python3-grpcio python3-protobuf
+  # packages and bundles
+  dpkg-dev patchelf
+  # the Python package
+  python3-pip python3-setuptools python3-venv python3-wheel
 )
 
 list=0
 for arg in "$@"; do
   case "$arg" in
     --bench) packages+=(python3-torch) ;;
-    --lint) packages+=(clang-format clang-tidy shellcheck pyflakes3) ;;
+    --lint) packages+=(clang-format clang-tidy shellcheck pyflakes3 lintian mypy) ;;
     --gpu) packages+=(binutils xz-utils) ;;
     --list) list=1 ;;
     *) echo "autocfg: dependencies.sh: unknown option '$arg'; expected --bench, --lint, --gpu or --list" >&2; exit 2 ;;

@@ -15,6 +15,8 @@ refuse() {
 [[ $# -eq 2 ]] || { echo "usage: deploy/gpu_bundle.sh BUILD_DIR OUT_DIR" >&2; exit 2; }
 build=$1 out=$2
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=deploy/bundled_libraries.sh
+source "$source_dir/deploy/bundled_libraries.sh"
 
 programs=("$build/bin/autocfg" "$build/bin/autocfg-supervisor" "$build/bin/autocfg-trainer" "$build/bin/libautocfg_cuda.so" "$build/tests/gpu_test" "$build/bin/autocfg_gpu_ops_bench")
 if [[ ! -f $build/bin/libautocfg_cuda.so ]]; then
@@ -23,11 +25,6 @@ fi
 for program in "${programs[@]}"; do
   [[ -f $program ]] || refuse "$program is missing; run ./dev gpu, which builds it"
 done
-
-# Excluded: libraries of every system, the driver's, and CUDA's, which the GPU machine has in its own version.
-c_library='^(ld-linux.*|lib(c|m|mvec|dl|rt|pthread|resolv|util|nsl|anl|nss_.*|thread_db|BrokenLocale))\.so'
-driver='^lib(cuda|nvidia-.*)\.so'
-cuda='^lib(cudart|cublas|cublasLt|cudnn.*|nccl|nvrtc.*|nvJitLink|nvToolsExt)\.so'
 
 # Removes OUT_DIR only if it is an earlier bundle.
 if [[ -e $out && ! -f $out/manifest.json && -n $(ls -A "$out" 2>/dev/null) ]]; then
@@ -41,21 +38,8 @@ for program in "${programs[@]}"; do
   strip --strip-unneeded "$out/bin/$(basename "$program")"
 done
 
-declare -A libraries=() cuda_libraries=()
-while read -r name arrow path _; do
-  [[ $name =~ $c_library || $name =~ $driver ]] && continue
-  if [[ $name =~ $cuda ]]; then
-    cuda_libraries[$name]=1
-    continue
-  fi
-  [[ ${arrow:-} == "=>" ]] || continue  # skips the kernel's own library, and libraries given by path
-  [[ $path == not ]] && refuse "$name, which the programs need, is not on this machine"
-  libraries[$name]=$path
-done < <(for program in "${programs[@]}"; do ldd "$program"; done)
-for name in "${!libraries[@]}"; do
-  install -m 644 "${libraries[$name]}" "$out/lib/$name"
-  strip --strip-unneeded "$out/lib/$name"
-done
+find_libraries "${programs[@]}"
+pack_libraries "$out/lib"
 # Keeps only the CUDA libraries that the programs name directly; those bring their own dependencies.
 named=$(for program in "${programs[@]}"; do objdump -p "$program"; done | awk '$1 == "NEEDED" {print $2}' | sort -u)
 for name in "${!cuda_libraries[@]}"; do
@@ -68,16 +52,7 @@ for name in "${at_run_time[@]}"; do
   cuda_libraries[$name]=1
 done
 
-# UCX finds its transports in its own directory; only the one for shared memory between processes is packed.
-if [[ -n ${libraries[libucs.so.0]:-} ]]; then
-  modules=$(dirname "$(realpath "${libraries[libucs.so.0]}")")/ucx
-  for module in "$modules"/libuct_cma.so*; do
-    [[ -f $module ]] || continue
-    mkdir -p "$out/lib/ucx"
-    install -m 644 "$module" "$out/lib/ucx/$(basename "$module")"
-  done
-fi
-
+pack_transports "$out/lib" cma
 cp "$source_dir/deploy/gpu_check" "$out/"
 mkdir "$out/gpu" "$out/gpu/models"
 cp "$source_dir"/deploy/gpu/*.py "$source_dir"/deploy/gpu/*.json "$out/gpu/"

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/os/host.h"
-#include "cli/client/study_client.h"
 
 namespace autocfg::cli {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.grpc.pb.h"
-#include "cli/client/rpc.h"
 #include "cli/client/worker_pool.h"
 #include "cli/input/service_options.h"
+#include "proto/client/rpc.h"
 
 namespace autocfg::cli {
 

@@ -8,7 +8,7 @@
 
 #include "base/json_reader.h"
 #include "base/text.h"
-#include "cli/client/study_client.h"
+#include "cli/client/study_names.h"
 #include "cli/report/report.h"
 #include "fmt/format.h"
 #include "proto/convert/breakdown_convert.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "cli/client/study_client.h"
+#include "cli/client/study_names.h"
 #include "cli/report/prediction_report.h"
 #include "cli/report/results_json.h"
 #include "fmt/format.h"

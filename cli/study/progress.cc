@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "base/text.h"
-#include "cli/client/study_client.h"
+#include "cli/client/study_names.h"
 #include "cli/report/report.h"
-#include "cli/study/study_watcher.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/drawing.h"
 #include "fmt/format.h"
+#include "proto/client/study_watcher.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg::cli {

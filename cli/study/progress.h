@@ -10,9 +10,13 @@
 #include "autocfg/v1/study_service.pb.h"
 #include "cli/terminal/drawing.h"
 
-namespace autocfg::cli {
+namespace autocfg {
 
-class StudyWatcher;  // cli/study/study_watcher.h
+class StudyWatcher;  // proto/client/study_watcher.h
+
+}  // namespace autocfg
+
+namespace autocfg::cli {
 
 // Returns the progress in one line. `elapsed_s` and `budget_s` as below.
 std::string ProgressText(const v1::Study& study, double elapsed_s, double budget_s);

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cli/client/study_client.h"
 #include "cli/terminal/interrupt.h"
+#include "proto/client/study_client.h"
 
 namespace autocfg::cli {
 

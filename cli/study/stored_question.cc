@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "cli/client/study_client.h"
+#include "cli/client/study_names.h"
 #include "cli/input/files.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"

@@ -4,12 +4,13 @@
 #include <system_error>
 #include <utility>
 
-#include "cli/client/study_client.h"
+#include "cli/client/study_names.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
+#include "proto/client/study_client.h"
 #include "server/store/sqlite/sqlite_store.h"
 
 namespace autocfg::cli {

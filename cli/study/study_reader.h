@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
-#include "cli/client/study_client.h"
 #include "cli/input/service_options.h"
+#include "proto/client/study_client.h"
 #include "server/store/store.h"
 
 namespace autocfg::cli {

@@ -4,13 +4,14 @@
 
 #include "absl/time/clock.h"
 #include "base/os/host.h"
-#include "cli/client/study_client.h"
+#include "cli/client/study_names.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
 #include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
+#include "proto/client/study_client.h"
 #include "server/store/sqlite/sqlite_store.h"
 #include "server/studies/study_states.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/subject.h"
 #include "base/text.h"
-#include "cli/client/study_client.h"
+#include "cli/client/study_names.h"
 #include "cli/input/files.h"
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"

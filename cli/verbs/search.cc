@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "base/os/host.h"
 #include "base/text.h"
-#include "cli/client/study_client.h"
+#include "cli/client/study_names.h"
 #include "cli/client/worker_client.h"
 #include "cli/input/devices.h"
 #include "cli/input/files.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/text.h"
-#include "cli/client/study_client.h"
+#include "cli/client/study_names.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
 #include "cli/study/study_reader.h"

@@ -6,7 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "base/text.h"
-#include "cli/client/study_client.h"
+#include "cli/client/study_names.h"
 #include "cli/client/worker_client.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"

@@ -1,4 +1,5 @@
-"""Runs what docs/api.md shows: makes the stubs by its command, and runs its program over a restart of the server."""
+"""Runs what docs/api.md shows over a restart of the server: the program that uses the Python package, and the one that uses the stubs,
+which its command makes."""
 
 import os
 import re
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import unittest
 
+import installed_package
 from services import Services, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -30,26 +32,18 @@ class ApiDocumentTest(unittest.TestCase):
         process.said(r"listening on (\S+)")
         return process
 
-    def test_the_example_survives_a_restart(self):
-        for tool in ("protoc", "grpc_python_plugin"):
-            if not shutil.which(tool):
-                self.skipTest(f"{tool} is missing (protobuf-compiler-grpc)")
+    def run_over_a_restart(self, program, path, python):
+        """Runs a program on a server and worker that it finds, and restarts the server once it has said "calibrating"."""
         directory = self.services.directory
-        (make_stubs,) = blocks("sh")
-        (program,) = blocks("python")
-        os.symlink(os.path.join(ROOT, "proto"), os.path.join(directory, "proto"))
-        subprocess.run(["bash", "-euc", make_stubs], cwd=directory, check=True, timeout=_LIMIT_S)
-        path = os.path.join(directory, "find_plan.py")
-        with open(path, "w", encoding="utf-8") as file:
+        file_name = os.path.join(directory, "find_plan.py")
+        with open(file_name, "w", encoding="utf-8") as file:
             file.write(program)
-
         self.address = "unix:" + os.path.join(directory, "api.sock")
         server = self.serve("server")
         self.services.worker(self.address, "one", "--devices", "cpu", "--slots", "2")
         output = os.path.join(directory, "output")
         with open(output, "wb") as file:
-            client = subprocess.Popen([sys.executable, "-B", path, self.address], stdout=file, stderr=file,
-                                      env={**os.environ, "PYTHONPATH": os.path.join(directory, "stubs")})
+            client = subprocess.Popen([python, "-B", file_name, self.address], stdout=file, stderr=file, env={**os.environ, "PYTHONPATH": path})
         self.addCleanup(lambda: client.poll() is None and client.kill())
 
         def text():
@@ -62,6 +56,22 @@ class ApiDocumentTest(unittest.TestCase):
         self.serve("server_again")
         self.assertEqual(client.wait(timeout=_LIMIT_S), 0, text())
         self.assertRegex(text(), r"\nbest: tp=\S+, 0\.\d+ s a step, measured\n$")
+
+    def test_the_program_with_the_package(self):
+        python = installed_package.install(self.addCleanup)
+        with_package, _ = blocks("python")
+        self.run_over_a_restart(with_package, "", python)
+
+    def test_the_program_with_stubs(self):
+        for tool in ("protoc", "grpc_python_plugin"):
+            if not shutil.which(tool):
+                self.skipTest(f"{tool} is missing (protobuf-compiler-grpc)")
+        directory = self.services.directory
+        (make_stubs,) = blocks("sh")
+        _, with_stubs = blocks("python")
+        os.symlink(os.path.join(ROOT, "proto"), os.path.join(directory, "proto"))
+        subprocess.run(["bash", "-euc", make_stubs], cwd=directory, check=True, timeout=_LIMIT_S)
+        self.run_over_a_restart(with_stubs, os.path.join(directory, "stubs"), sys.executable)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ SERVICES = {
         "autocfg-worker --coordinator {address} --insecure", ONE_MACHINE),
 }
 
+PACKED = "the test packages_test packs and runs it"
 NEEDS_GPU = "needs a GPU; the test gpu_rehearsal_test runs it on the emulator"
 AFTER_GPU = "takes the report of a GPU"
 LEFT_OUT = {
@@ -84,6 +85,12 @@ LEFT_OUT = {
     "--plugin=protoc-gen-grpc_python=\"$(command -v grpc_python_plugin)\" proto/autocfg/v1/*.proto":
         "runs in the root of the repository; tests/api/api_document_test.py runs it",
     "cmake --install build --prefix /usr/local": "needs root; the test install_test installs",
+    "cpack --config build/CPackConfig.cmake -G DEB -B packages": PACKED,
+    "cpack --config build/CPackConfig.cmake -G TGZ -B packages": PACKED,
+    "deploy/worker_bundle.sh build worker_bundle": PACKED,
+    "apt-get install ./packages/autocfg_*.deb": "needs root; packages_test installs it over a copy of the system",
+    "docker build -f deploy/container/Containerfile -t autocfg .": "needs a container runtime and a network",
+    "./dev search --model gpt2-1.5b --global-batch 64 --time-budget 20m": "needs a GPU",
     "sbatch --nodes 2 --gpus-per-node 8 deploy/slurm/autocfg.sbatch --model llama3-8b "
     "--global-batch 64 --seq-len 4096": "needs Slurm",
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,10 +16,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "autocfg/v1/study_service.pb.h"
-#include "cli/client/study_client.h"
 #include "grpcpp/client_context.h"
 
-namespace autocfg::cli {
+namespace autocfg {
+
+class StudyClient;
 
 // For a remote coordinator: it owns the study, so a search loses nothing by waiting for it.
 inline constexpr double kRemotePatienceSeconds = 600;
@@ -50,7 +52,7 @@ class StudyWatcher {
               std::optional<absl::Time>& broken);
   bool Stopping();
 
-  StudyClient client_;
+  const std::unique_ptr<StudyClient> client_;
   const std::string study_name_;
   const double patience_s_;
   const std::function<void(const v1::StudyEvent&)> visit_;
@@ -67,4 +69,4 @@ class StudyWatcher {
   std::thread thread_;
 };
 
-}  // namespace autocfg::cli
+}  // namespace autocfg

@@ -1,5 +1,5 @@
-// StudyService as functions that return StatusOr. Unavailable if no coordinator answers, as ErrorOf of
-// cli/client/rpc.h says. Thread-safe.
+// StudyService as functions that return StatusOr. The message of an error is one line: the server's, or that
+// no coordinator answers at the target (Unavailable). Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "autocfg/v1/study_service.grpc.pb.h"
-#include "cli/client/rpc.h"
+#include "autocfg/v1/study_service.pb.h"
 #include "grpcpp/client_context.h"
 
-namespace autocfg::cli {
+namespace autocfg {
 
 class StudyClient {
  public:
-  explicit StudyClient(const std::string& target);  // e.g. "unix:/path"
+  // `target`: unix:PATH, HOST:PORT or [IPV6]:PORT; connects on the first call. Calls are plain text: use only
+  // networks that you trust.
+  explicit StudyClient(const std::string& target);
+  ~StudyClient();
 
   absl::StatusOr<v1::Study> CreateStudy(const v1::CreateStudyRequest& request);
   absl::StatusOr<v1::Study> StartStudy(const std::string& name);
@@ -27,34 +30,31 @@ class StudyClient {
   absl::StatusOr<v1::Study> GetStudy(const std::string& name);
   absl::Status DeleteStudy(const std::string& name);
   absl::StatusOr<v1::Recommendation> GetRecommendation(const std::string& study);
+  // Returns the study's best plan as a file; `format`: megatron, nemo, deepspeed, torchtitan or autocfg.
+  absl::StatusOr<std::string> ExportConfig(const std::string& study, const std::string& format);
   // Returns all studies, newest first as the server lists them.
   absl::StatusOr<std::vector<v1::Study>> ListStudies();
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(const std::string& study);
+
+  // Returns the answer to each request, in order; a wrong request has an `error` in its answer.
+  absl::StatusOr<std::vector<v1::PredictResponse>> Predict(const std::vector<v1::PredictRequest>& requests);
 
   // Calls `visit` for each message of the plans that the study rejected, until it returns false (Cancelled).
   absl::Status ListRejected(const std::string& study,
                             const std::function<bool(const v1::RejectedPlans&)>& visit);
 
-  // Calls PauseBeforeRetry of proto/rpc/channel.h.
+  // Returns after `seconds`, or earlier if a broken connection is restored or `stop` returns true.
   void Pause(double seconds, const std::function<bool()>& stop);
 
   // Calls `visit` for each event after `cursor` until the server ends the stream (OK) or `context` is
-  // cancelled.
+  // cancelled. StudyWatcher also reopens broken streams.
   absl::Status WatchStudy(grpc::ClientContext& context, const std::string& name, std::int64_t cursor,
                           const std::function<void(const v1::StudyEvent&)>& visit);
 
  private:
-  template <typename Request, typename Method>
-  absl::StatusOr<v1::Study> CallByName(Method method, const std::string& name);
+  struct Service;
 
-  const Connection connection_;
-  const std::unique_ptr<v1::StudyService::Stub> stub_;
+  const std::unique_ptr<Service> service_;
 };
 
-// Parses "studies/3" or "3" as 3. InvalidArgument for anything else.
-absl::StatusOr<std::int64_t> ParseStudyId(const std::string& text);
-
-// Returns "3" of "studies/3" and "7" of "studies/3/trials/7"; the whole name if it has no such number.
-std::string LastPart(const std::string& name);
-
-}  // namespace autocfg::cli
+}  // namespace autocfg

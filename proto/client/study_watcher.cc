@@ -1,24 +1,42 @@
-#include "cli/study/study_watcher.h"
+#include "proto/client/study_watcher.h"
 
+#include <charconv>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "server/names/names.h"
-#include "server/store/store.h"
+#include "proto/client/study_client.h"
 
-namespace autocfg::cli {
+namespace autocfg {
 namespace {
 
 constexpr double kPauseSeconds = 0.25;
 constexpr double kRefusedPauseSeconds = 1;
 
+bool HasEnded(v1::StudyState state) {
+  return state == v1::STUDY_STATE_DONE || state == v1::STUDY_STATE_FAILED ||
+         state == v1::STUDY_STATE_CANCELLED;
+}
+
+// Returns 7 of "studies/3/trials/7".
+std::optional<std::int64_t> TrialNumber(std::string_view name) {
+  const std::string_view text = name.substr(name.rfind('/') + 1);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
 }  // namespace
 
 StudyWatcher::StudyWatcher(const std::string& target, std::string study, double patience_s,
                            std::function<void(const v1::StudyEvent&)> visit)
-    : client_(target), study_name_(std::move(study)), patience_s_(patience_s), visit_(std::move(visit)) {
+    : client_(std::make_unique<StudyClient>(target)),
+      study_name_(std::move(study)),
+      patience_s_(patience_s),
+      visit_(std::move(visit)) {
   latest_.set_name(study_name_);
   thread_ = std::thread([this] { Loop(); });
 }
@@ -84,20 +102,20 @@ void StudyWatcher::Loop() {
       cursor = cursor_;
     }
     // A stream may be silent for long; a short call shows whether the coordinator answers.
-    const absl::StatusOr<v1::Study> known = client_.GetStudy(study_name_);
+    const absl::StatusOr<v1::Study> known = client_->GetStudy(study_name_);
     if (known.ok()) broken.reset();
     const absl::Status status =
-        client_.WatchStudy(context, study_name_, cursor, [&](const v1::StudyEvent& event) {
+        client_->WatchStudy(context, study_name_, cursor, [&](const v1::StudyEvent& event) {
           broken.reset();
           {
             absl::MutexLock lock(&mutex_);
             cursor_ = event.cursor();
             if (event.has_study()) latest_ = event.study();
-            if (const auto id = server::ParseTrialName(event.trial().name()); event.has_trial() && id.ok()) {
+            if (const auto number = TrialNumber(event.trial().name()); event.has_trial() && number) {
               if (event.trial().state() == v1::TRIAL_STATE_RUNNING) {
-                running_[id->number] = event.trial();
+                running_[*number] = event.trial();
               } else {
-                running_.erase(id->number);
+                running_.erase(*number);
               }
             }
             away_ = false;
@@ -106,7 +124,7 @@ void StudyWatcher::Loop() {
           if (visit_) visit_(event);
         });
     if (!GoesOn(status, known, broken)) return;
-    client_.Pause(Refused().empty() ? kPauseSeconds : kRefusedPauseSeconds, [this] { return Stopping(); });
+    client_->Pause(Refused().empty() ? kPauseSeconds : kRefusedPauseSeconds, [this] { return Stopping(); });
   }
 }
 
@@ -124,7 +142,7 @@ bool StudyWatcher::GoesOn(const absl::Status& status, const absl::StatusOr<v1::S
     running_.clear();  // its trials are not polled
   }
   // A caller with a `visit` function needs another stream, which also delivers the last events.
-  if (server::IsEnd(latest_.state()) && (refused_.empty() || visit_ == nullptr)) {
+  if (HasEnded(latest_.state()) && (refused_.empty() || visit_ == nullptr)) {
     ended_ = true;
     return false;
   }
@@ -142,4 +160,4 @@ bool StudyWatcher::GoesOn(const absl::Status& status, const absl::StatusOr<v1::S
   return true;
 }
 
-}  // namespace autocfg::cli
+}  // namespace autocfg

@@ -1,9 +1,9 @@
-#include "cli/client/rpc.h"
+#include "proto/client/rpc.h"
 
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 
-namespace autocfg::cli {
+namespace autocfg {
 
 Connection Connect(const std::string& target) {
   return {target, grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ClientArguments())};
@@ -18,4 +18,4 @@ absl::Status ErrorOf(const Connection& connection, const grpc::Status& status) {
           fmt::format("{}: no coordinator answers there ({})", connection.target, status.error_message())};
 }
 
-}  // namespace autocfg::cli
+}  // namespace autocfg

@@ -9,7 +9,7 @@
 #include "grpcpp/grpcpp.h"
 #include "proto/rpc/call.h"
 
-namespace autocfg::cli {
+namespace autocfg {
 
 // A channel to a coordinator, with its name for messages.
 struct Connection {
@@ -37,4 +37,4 @@ absl::StatusOr<Response> Ask(const Connection& connection, Stub& stub, Method me
   return response;
 }
 
-}  // namespace autocfg::cli
+}  // namespace autocfg

@@ -1,0 +1,17 @@
+# Writes the manual page and the completion of the command line, as the program prints them. AUTOCFG_PROGRAM: the program of the build.
+function(autocfg_write path)
+  set(file "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${path}")
+  get_filename_component(directory "${file}" DIRECTORY)
+  file(MAKE_DIRECTORY "${directory}")
+  execute_process(COMMAND "${AUTOCFG_PROGRAM}" ${ARGN} OUTPUT_FILE "${file}" RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "autocfg: ${AUTOCFG_PROGRAM} ${ARGN} failed")
+  endif()
+endfunction()
+
+autocfg_write(share/man/man1/autocfg.1 man)
+autocfg_write(share/bash-completion/completions/autocfg completion bash)
+execute_process(COMMAND gzip -n9f "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share/man/man1/autocfg.1" RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "autocfg: gzip failed on the manual page")
+endif()
