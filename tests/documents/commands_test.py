@@ -71,6 +71,7 @@ SERVICES = {
 }
 
 NEEDS_GPU = "needs a GPU; the test gpu_rehearsal_test runs it on the emulator"
+NEEDS_ENGINE = "needs a framework; tests/e2e/engine_search_test.cc searches with a script of its own"
 AFTER_GPU = "takes the report of a GPU"
 LEFT_OUT = {
     "./dev test": "this test is a part of it",
@@ -84,6 +85,11 @@ LEFT_OUT = {
     "--plugin=protoc-gen-grpc_python=\"$(command -v grpc_python_plugin)\" proto/autocfg/v1/*.proto":
         "runs in the root of the repository; tests/api/api_document_test.py runs it",
     "cmake --install build --prefix /usr/local": "needs root; the test install_test installs",
+    "autocfg search --model llama3-8b --global-batch 64 --seq-len 4096 --engine megatron "
+    "--engines /etc/autocfg/engines": NEEDS_ENGINE,
+    "autocfg-worker --coordinator head:5000 --insecure --engines /etc/autocfg/engines": NEEDS_ENGINE,
+    "autocfg search --coordinator head:5000 --insecure --model llama3-8b --global-batch 64 "
+    "--seq-len 4096 --engine megatron": NEEDS_ENGINE,
     "sbatch --nodes 2 --gpus-per-node 8 deploy/slurm/autocfg.sbatch --model llama3-8b "
     "--global-batch 64 --seq-len 4096": "needs Slurm",
 }
