@@ -44,8 +44,8 @@ void SetMedian(v1::Measurement& measurement) {
   measurement.set_ci95_s(base::MedianCi95(steps).value_or(median));
 }
 
-// Gives `merged` the steps and losses that the logs of the shares tell of: the slowest share's time of each of
-// the last steps, as many as all shares have that have any.
+// Gives `merged` the steps and losses that the logs of the shares tell of: the slowest share's time of each
+// of the last steps, as many as all shares have that have any.
 void KeepToldSteps(std::span<const v1::Measurement> shares, v1::Measurement& merged) {
   merged.clear_step_time_s();
   Seconds& steps = *merged.mutable_step_time_s();

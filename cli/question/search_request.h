@@ -42,7 +42,8 @@ struct SearchRequest {
   v1::SearchSpec spec;
   GpuList machine;              // with device kCuda and no coordinator: the GPUs that measure
   worker::EngineOffer engines;  // of this machine's own worker; their versions are not read yet
-  // Of an engine that measures: what it can run, each as AXIS=V1,V2, and the form of its file. Empty: unknown.
+  // Of an engine that measures: what it can run, each as AXIS=V1,V2, and the form of its file. Empty:
+  // unknown.
   std::vector<std::string> engine_space = {};
   std::string engine_format = {};
   TrainingTerms training = {};                    // what is asked about a whole run

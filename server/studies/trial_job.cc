@@ -31,8 +31,8 @@ constexpr double kStartSeconds = 20;  // starting processes, initializing weight
 // create communicators; the host initializes weights of models as large as a GPU's memory. A limit for
 // hanging jobs, not an estimate: nothing waits for it.
 constexpr double kGpuStartSeconds = 180;
-// The same of another engine: it starts an interpreter, imports its libraries and may compile its kernels. Its
-// worker knows it better and may have shorter limits (worker/engines/engine_file.h).
+// The same of another engine: it starts an interpreter, imports its libraries and may compile its kernels.
+// Its worker knows it better and may have shorter limits (worker/engines/engine_file.h).
 constexpr double kEngineStartSeconds = 1800;
 constexpr std::uint64_t kSeed = 1;
 

@@ -44,8 +44,8 @@ struct EngineOffer {
   const EngineFile* Find(std::string_view name) const;  // null: it does not offer it
 };
 
-// Parses a file's text. `directory`: of the file, absolute. InvalidArgument or NotFound, in one line, names the
-// key: an unknown key or placeholder, a program that does not exist, an invalid pattern.
+// Parses a file's text. `directory`: of the file, absolute. InvalidArgument or NotFound, in one line, names
+// the key: an unknown key or placeholder, a program that does not exist, an invalid pattern.
 absl::StatusOr<EngineFile> ParseEngineFile(std::string_view text, const std::string& directory);
 
 // Reads every *.json of the directory, by name. Errors name the file; two engines of one name are an error.

@@ -1,5 +1,5 @@
-// Runs the processes of an engine under a supervisor of their own, reads their logs, and ends them and all that
-// they leave behind. Thread-safe: several threads may run one each.
+// Runs the processes of an engine under a supervisor of their own, reads their logs, and ends them and all
+// that they leave behind. Thread-safe: several threads may run one each.
 #pragma once
 
 #include <atomic>
@@ -43,8 +43,9 @@ struct EngineRunResult {
   double wall_s = 0;
 };
 
-// Returns when every process has ended and been reaped, also those that they moved to other sessions. The first
-// process that fails ends the others: SIGTERM, then SIGKILL. `cancel`: when it becomes true, all are ended.
+// Returns when every process has ended and been reaped, also those that they moved to other sessions. The
+// first process that fails ends the others: SIGTERM, then SIGKILL. `cancel`: when it becomes true, all are
+// ended.
 EngineRunResult RunEngine(const EngineRun& run, const std::atomic<bool>* cancel,
                           const std::function<void(const std::vector<int>& pids)>& started = {});
 

@@ -25,15 +25,15 @@ class LogReader {
  public:
   LogReader(const LogRules& rules, const StepSize& size) : rules_(rules), size_(size) {}
 
-  // Takes the next bytes. Lines end with a line feed or a carriage return. Of a line beyond kLongestLine, only
-  // the start counts. Colour codes of terminals are ignored.
+  // Takes the next bytes. Lines end with a line feed or a carriage return. Of a line beyond kLongestLine,
+  // only the start counts. Colour codes of terminals are ignored.
   void Add(std::string_view bytes);
   // Takes the last line, which may lack its end. Call once.
   void Finish();
 
-  // Seconds of the timed steps: without the first `untimed` ones, at most `timed`, in order. A step that several
-  // ranks tell of takes as long as the slowest says. Without a rule for the step's number, each line that tells
-  // of a time is a step.
+  // Seconds of the timed steps: without the first `untimed` ones, at most `timed`, in order. A step that
+  // several ranks tell of takes as long as the slowest says. Without a rule for the step's number, each line
+  // that tells of a time is a step.
   std::vector<double> TimedSteps(std::int64_t untimed, std::int64_t timed) const;
   std::int64_t steps() const { return static_cast<std::int64_t>(steps_.size()); }
 

@@ -42,8 +42,8 @@ struct LogRules {
   std::int64_t first_step = 1;          // the number of the first step
   std::optional<NumberRule> loss = {};
   std::optional<NumberRule> peak_memory = {};
-  // Each may be null. Of a run that failed, the last line that matches is its message: the pattern's group, or
-  // the line.
+  // Each may be null. Of a run that failed, the last line that matches is its message: the pattern's group,
+  // or the line.
   Pattern out_of_memory = {};
   std::vector<int> out_of_memory_statuses = {};  // exit statuses that mean it too
   Pattern failure = {};

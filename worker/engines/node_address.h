@@ -11,8 +11,8 @@
 
 namespace autocfg::worker {
 
-// Returns the address of this machine from which it reaches the coordinator; the loopback address if that is on
-// this machine. InvalidArgument or Unavailable if the coordinator's host cannot be found.
+// Returns the address of this machine from which it reaches the coordinator; the loopback address if that is
+// on this machine. InvalidArgument or Unavailable if the coordinator's host cannot be found.
 absl::StatusOr<std::string> OwnAddress(const std::string& coordinator);
 
 // Returns true if the text can be an address or a host's name: what another machine says becomes a part of an

@@ -19,8 +19,8 @@ namespace autocfg::worker {
 // InvalidArgument or Unimplemented for a job that no engine can run.
 absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Job& job, const v1::Share& share);
 
-// The processes of a share, in the order of their ranks: one, or one per rank. `scratch`: the directory of the
-// exported file `text`, `file` its name. `gpus`: those that the ranks may see; empty: not set.
+// The processes of a share, in the order of their ranks: one, or one per rank. `scratch`: the directory of
+// the exported file `text`, `file` its name. `gpus`: those that the ranks may see; empty: not set.
 std::vector<EngineProcess> EngineProcesses(
     const EngineFile& engine, const v1::Job& job, const v1::Share& share, const NodePlace& place,
     const std::string& scratch, const std::string& file, const std::string& text,
@@ -35,8 +35,8 @@ struct EngineSetting {
   std::string supervisor_path;
 };
 
-// Requires a training job that names the engine. The measurement has steps, memory, losses and the engine; of a
-// job that spans workers it may have no step, and then the report has the log. hooks.exchange: if it spans.
+// Requires a training job that names the engine. The measurement has steps, memory, losses and the engine; of
+// a job that spans workers it may have no step, and then the report has the log. hooks.exchange: if it spans.
 JobReport RunEngineJob(const v1::Job& job, const v1::Share& share, const EngineSetting& setting,
                        const LaunchHooks& hooks);
 

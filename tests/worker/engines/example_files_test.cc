@@ -1,4 +1,5 @@
-// The engines of deploy/engines: each is right, and its rules read lines of the form that the framework prints.
+// The engines of deploy/engines: each is right, and its rules read lines of the form that the framework
+// prints.
 #include <cstdlib>
 #include <filesystem>
 

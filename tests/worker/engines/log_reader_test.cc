@@ -113,7 +113,8 @@ TEST(LogReader, KeepsTheLastLineOfEachRule) {
   EXPECT_EQ(Reading(rules, "all is well\n").failure(), "");
 }
 
-// Any bytes, in pieces of any size: no crash, no number out of nowhere, and memory that the log does not grow.
+// Any bytes, in pieces of any size: no crash, no number out of nowhere, and memory that the log does not
+// grow.
 TEST(LogReader, GarbageIsBoundedAndIgnored) {
   Json json = GoodEngine()["log"];
   const LogRules text = RulesOf(json);
