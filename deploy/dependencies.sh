@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs missing packages that autocfg needs to build. Debian 12, Ubuntu 24.04; as root or with sudo.
-# Usage: deploy/dependencies.sh [--bench | --lint | --gpu] [--list]
+# Usage: deploy/dependencies.sh [--bench | --tests | --lint | --gpu] [--list]
 #   --bench  also the packages that the benchmarks compare with
+#   --tests  also the packages that tests alone need: those of other engines train with PyTorch
 #   --lint   also the tools of ./dev lint, and those with which some tests check packages
 #   --gpu    also the packages that pack a bundle for a machine with a GPU
 #   --list   print the packages instead
@@ -12,6 +13,8 @@ packages=(
   g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   # RPC and messages
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev grpc-proto libabsl-dev
+  # patterns of engines' logs
+  libre2-dev
   # store
   libsqlite3-dev libsqlitecpp-dev
   # command line, text, logging
@@ -29,11 +32,11 @@ packages=(
 list=0
 for arg in "$@"; do
   case "$arg" in
-    --bench) packages+=(python3-torch) ;;
+    --bench | --tests) packages+=(python3-torch) ;;
     --lint) packages+=(clang-format clang-tidy shellcheck pyflakes3 lintian mypy) ;;
     --gpu) packages+=(binutils xz-utils) ;;
     --list) list=1 ;;
-    *) echo "autocfg: dependencies.sh: unknown option '$arg'; expected --bench, --lint, --gpu or --list" >&2; exit 2 ;;
+    *) echo "autocfg: dependencies.sh: unknown option '$arg'; expected --bench, --tests, --lint, --gpu or --list" >&2; exit 2 ;;
   esac
 done
 if [[ $list -eq 1 ]]; then

@@ -44,6 +44,27 @@ void SetMedian(v1::Measurement& measurement) {
   measurement.set_ci95_s(base::MedianCi95(steps).value_or(median));
 }
 
+// Gives `merged` the steps and losses that the logs of the shares tell of: the slowest share's time of each
+// of the last steps, as many as all shares have that have any.
+void KeepToldSteps(std::span<const v1::Measurement> shares, v1::Measurement& merged) {
+  merged.clear_step_time_s();
+  Seconds& steps = *merged.mutable_step_time_s();
+  bool any = false;
+  for (const v1::Measurement& share : shares) {
+    const Seconds& told = share.step_time_s();
+    if (told.empty()) continue;
+    if (!std::exchange(any, true)) {
+      steps = told;
+      merged.set_first_loss(share.first_loss());
+      merged.set_last_loss(share.last_loss());
+      continue;
+    }
+    const int common = std::min(steps.size(), told.size());
+    steps.erase(steps.begin(), steps.end() - common);
+    for (int i = 0; i < common; ++i) steps[i] = std::max(steps[i], told[told.size() - common + i]);
+  }
+}
+
 // Adds the device time and takes the larger memory.
 void AddUsage(const v1::Measurement& one, v1::Measurement& all) {
   all.set_planned_memory_bytes(std::max(all.planned_memory_bytes(), one.planned_memory_bytes()));
@@ -109,13 +130,17 @@ std::optional<v1::Measurement> MeasurementOf(const v1::TrainResult& run) {
 
 std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement> shares) {
   v1::Measurement merged = shares.front();
+  if (!merged.engine().empty()) KeepToldSteps(shares, merged);
   if (merged.step_time_s().empty()) return std::nullopt;
   std::vector<std::string> builds;
   std::vector<std::string> devices;
+  std::vector<std::string> versions;
   merged.set_device_s(0);
   for (const v1::Measurement& share : shares) {
-    if (share.slice() != merged.slice() || !SlowDownTo(share.step_time_s(), *merged.mutable_step_time_s()))
+    if (share.engine() != merged.engine() || share.slice() != merged.slice()) return std::nullopt;
+    if (merged.engine().empty() && !SlowDownTo(share.step_time_s(), *merged.mutable_step_time_s()))
       return std::nullopt;
+    AddText(versions, share.engine_version());
     AddUsage(share, merged);
     TakeLongerWork(share, merged);
     merged.set_ranks_per_core(std::max(merged.ranks_per_core(), share.ranks_per_core()));
@@ -125,6 +150,7 @@ std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement
   }
   SetMedian(merged);
   merged.set_build_id(Joined(builds));
+  merged.set_engine_version(Joined(versions));
   merged.set_device_fingerprint(Joined(devices));
   return merged;
 }

@@ -31,14 +31,15 @@ std::optional<v1::Measurement> MeasurementOf(const v1::TrainResult& run);
 
 // Merges the measurements of the workers' shares of one run. `shares` is ordered by rank and not empty.
 //
-// - step time: the slowest share's, for each step
+// - step time: the slowest share's, for each step. With another engine than the built-in one, shares whose
+//   log tells of no step are left out, and of the others the last steps count, as many as each tells of
 // - median and confidence interval: of the merged steps; those of the shares are ignored. For a single step,
 //   which shows no spread, the interval is the step time itself
 // - memory, ranks per core and ranks per device: the maximum
 // - device_s: the sum
 // - losses: the first rank's
 // - breakdown: as of the ranks of one run
-// - device fingerprints and build IDs: every distinct value
+// - device fingerprints, build IDs, versions of the engine: every distinct value
 //
 // Returns nullopt if the shares do not match: no timed steps, different step counts, or only some ran a
 // slice.

@@ -1,5 +1,6 @@
 #include "cli/question/search_request.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "proto/convert/local_ranks.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/rpc/duration.h"
 #include "search/predict/predict_plan.h"
@@ -59,9 +61,94 @@ absl::Status ReplaceNodes(const SearchArgs& args, ClusterSpec& cluster) {
   return absl::OkStatus();
 }
 
-// Chooses the device, the cluster and the precision, in this order of dependence.
-absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, SearchRequest& request,
+// Returns the engine of --engine: one that is predicted, or one that measures on this machine or on the pool.
+absl::StatusOr<EngineProfile> LoadEngine(const SearchArgs& args, const WorkerPool* pool,
+                                         SearchRequest& request) {
+  SearchQuestion& question = request.question;
+  if (!args.engines.empty()) {
+    if (pool != nullptr || args.predict_only) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--engines: {}; leave it out", pool != nullptr
+                                             ? "the workers of --coordinator have directories of their own"
+                                             : "--predict-only runs no engine"));
+    }
+    auto files = worker::LoadEngineFiles(args.engines);
+    if (!files.ok()) return Where("--engines", files.status());
+    request.engines.engines = *std::move(files);
+  }
+  if (args.engine.empty() || args.engine == kOwnEngine) return EngineProfile();
+  if (args.predict_only) {
+    absl::StatusOr<EngineProfile> engine = EngineNamed(args.engine);
+    if (!engine.ok()) return Where("--engine", engine.status(), "engine");
+    if (!question.cluster.local) return engine;
+    return absl::InvalidArgumentError(fmt::format(
+        "--engine: only {} is predicted on --cluster local; describe the cluster to predict {}, or leave "
+        "--predict-only out to measure it",
+        kOwnEngine, engine->name));
+  }
+  if (!question.cluster.local) {
+    return absl::InvalidArgumentError(
+        fmt::format("--engine: {} measures whole plans, on --cluster local; give that, or add --predict-only "
+                    "to predict a "
+                    "described cluster",
+                    base::Printable(args.engine)));
+  }
+  auto engine = EngineOfWorkers(args.engine);
+  if (!engine.ok()) return Where("--engine", engine.status(), "engine");
+  std::vector<std::string> space;
+  if (pool != nullptr) {
+    const auto offering =
+        std::find_if(pool->workers.begin(), pool->workers.end(),
+                     [&](const v1::Worker& each) { return OfferedEngine(each, args.engine) != nullptr; });
+    if (offering == pool->workers.end()) return engine;  // the study waits for such a worker, and says so
+    const v1::Engine& offered = *OfferedEngine(*offering, args.engine);
+    space.assign(offered.space().begin(), offered.space().end());
+    request.engine_format = offered.format();
+  } else if (const worker::EngineFile* file = request.engines.Find(args.engine)) {
+    space = file->space;
+    request.engine_format = file->format;
+  } else if (args.engines.empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--engine: to measure {}, give the directory of its file with --engines; to predict it, add "
+        "--predict-only and a described --cluster",
+        base::Printable(args.engine)));
+  } else {
+    std::vector<std::string> names;
+    for (const worker::EngineFile& each : request.engines.engines) names.push_back(each.name);
+    return absl::InvalidArgumentError(fmt::format("--engine: --engines has no file of {}; expected {}",
+                                                  base::Printable(args.engine), base::ChoiceText(names)));
+  }
+  request.engine_space = std::move(space);
+  return engine;
+}
+
+// Adds what the engine can run to the axes that --space does not name.
+absl::Status NarrowToEngine(const SearchRequest& request, AxisValues& space,
+                            std::vector<std::string>& notes) {
+  const auto narrowed = ParseAxisValues(request.engine_space);
+  if (!narrowed.ok()) return Where("--engine: space", narrowed.status());
+  std::vector<std::string> axes;
+  for (const auto& [name, values] : *narrowed) {
+    if (std::any_of(space.begin(), space.end(),
+                    [&, &axis = name](const auto& own) { return own.first == axis; }))
+      continue;
+    axes.push_back(fmt::format("{}={}", name, fmt::join(values, ",")));
+    space.emplace_back(name, values);
+  }
+  if (!axes.empty()) {
+    notes.push_back(fmt::format("engine {} runs {} alone, as its file says",
+                                request.question.cluster.engine.name, fmt::join(axes, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+// Chooses the device, the cluster and the precision, in this order of dependence. `all`: the pool, of which
+// only the workers that offer the engine measure.
+absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* all, SearchRequest& request,
                          Precision& precision) {
+  std::optional<WorkerPool> offering;
+  if (all != nullptr) offering = {all->coordinator, WorkersForEngine(all->workers, args.engine)};
+  const WorkerPool* pool = offering ? &*offering : nullptr;
   SearchQuestion& question = request.question;
   std::optional<EngineDevice> asked = request.asked_device;
   const bool emulated = asked && IsEmulated(*asked);
@@ -86,16 +173,9 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, SearchR
   question.notes.insert(question.notes.end(), device->notes.begin(), device->notes.end());
   question.notes.insert(question.notes.end(), question.cluster.read_as.begin(),
                         question.cluster.read_as.end());
-  if (!args.engine.empty()) {
-    absl::StatusOr<EngineProfile> engine = EngineNamed(args.engine);
-    if (!engine.ok()) return Where("--engine", engine.status(), "engine");
-    if (engine->name != kOwnEngine && (!question.predict_only || question.cluster.local)) {
-      return absl::InvalidArgumentError(fmt::format(
-          "--engine: searches run {} alone; add --predict-only and a described --cluster to predict {}",
-          kOwnEngine, engine->name));
-    }
-    question.cluster.engine = *std::move(engine);
-  }
+  const auto engine = LoadEngine(args, pool, request);
+  if (!engine.ok()) return engine.status();
+  question.cluster.engine = *engine;
   if (IsDescribed(question)) {
     if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && !note.empty())
       question.notes.push_back(std::move(note));
@@ -109,6 +189,7 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, SearchR
                                 : MeasuredHere(args.cluster, question.cluster, *device);
     if (!cluster.ok()) return cluster.status();
     question.cluster = *std::move(cluster);
+    question.cluster.engine = *engine;
     if (std::string note = AssumeTypicalLinkFigures(question.cluster); !note.empty())
       question.notes.push_back(std::move(note));
   }
@@ -186,8 +267,9 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   if (auto status = LoadMachine(args, pool, request, precision); !status.ok()) return status;
   question.workload = {*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, precision};
   if (auto status = Validate(question.workload, *model); !status.ok()) return status;
-  const auto space = LoadSpace(args.space);
+  auto space = LoadSpace(args.space);
   if (!space.ok()) return space.status();
+  if (auto status = NarrowToEngine(request, *space, question.notes); !status.ok()) return status;
   question.not_considered = NotConsidered(question, *space);
   v1::SearchSpec& spec = request.spec;
   if (!args.max_trials.empty()) {

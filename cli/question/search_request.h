@@ -14,6 +14,7 @@
 #include "cli/report/results_json.h"
 #include "kernels/nvml/gpus.h"
 #include "search/plan/engine_device.h"
+#include "worker/engines/engine_file.h"
 
 namespace autocfg::cli {
 
@@ -23,7 +24,8 @@ inline constexpr std::int64_t kMaxNodes = 1'000'000;
 struct SearchArgs {
   std::string model, cluster = "local", global_batch, seq_len, precision, device, max_trials, time_budget,
                      output, memory_margin, rejected, engine;
-  std::string nodes;  // in place of the cluster's own number; empty: not given
+  std::string engines;  // directory of engines' files, of this machine's own worker
+  std::string nodes;    // in place of the cluster's own number; empty: not given
   ServiceOptions service;
   TrainingOptions training;
   std::vector<std::string> space;
@@ -39,7 +41,12 @@ struct SearchRequest {
   SearchQuestion question;
   v1::SearchSpec spec;
   GpuList machine;              // with device kCuda and no coordinator: the GPUs that measure
-  TrainingTerms training = {};  // what is asked about a whole run
+  worker::EngineOffer engines;  // of this machine's own worker; their versions are not read yet
+  // Of an engine that measures: what it can run, each as AXIS=V1,V2, and the form of its file. Empty:
+  // unknown.
+  std::vector<std::string> engine_space = {};
+  std::string engine_format = {};
+  TrainingTerms training = {};                    // what is asked about a whole run
   std::optional<EngineDevice> asked_device = {};  // --device; empty: auto
 };
 

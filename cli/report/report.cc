@@ -88,9 +88,26 @@ std::string Rejected(const v1::Counts& counts) {
   return line == kTitle ? "" : text + line.substr(0, line.size() - 2) + "\n";
 }
 
+// Returns name and version of the engine that was measured.
+std::string EngineText(const v1::Measurement& measured) {
+  return fmt::format("{} {}", measured.engine(), base::OneLine(measured.engine_version()));
+}
+
+// Returns the memory that was measured; of another engine what its log says.
+std::string MemoryCell(const v1::Measurement& measured) {
+  if (!measured.engine().empty()) {
+    const std::int64_t peak = measured.peak_memory_bytes();
+    return peak > 0 ? base::BytesText(peak) + " peak, as its log says" : "-";
+  }
+  return fmt::format("{} peak, {} beside it", base::BytesText(measured.peak_memory_bytes()),
+                     base::BytesText(measured.device_overhead_bytes()));
+}
+
 // Says how the times of a measured candidate were obtained.
 std::string MeasuredHow(const v1::Candidate& candidate, const SearchQuestion& question) {
   if (candidate.measured().slice()) return "predicted; measured: one rank alone, a slice";
+  if (!candidate.measured().engine().empty())
+    return fmt::format("measured on {}", EngineText(candidate.measured()));
   return IsEmulated(question.device) ? "measured on the paced device: emulated" : "measured";
 }
 
@@ -134,10 +151,7 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
       measured.slice() ? Throughput() : RatesAt(best, question, measured.median_step_time_s());
   rows.push_back({"tokens/s", RateText(seen), RateText(expected)});
   rows.push_back({"model FLOPs", ModelFlopsText(seen), ModelFlopsText(expected)});
-  rows.push_back({"memory per rank",
-                  fmt::format("{} peak, {} beside it", base::BytesText(measured.peak_memory_bytes()),
-                              base::BytesText(measured.device_overhead_bytes())),
-                  MemoryOf(predicted)});
+  rows.push_back({"memory per rank", MemoryCell(measured), MemoryOf(predicted)});
   rows.push_back({"memory free", "", FreeMemoryOf(predicted)});
   std::string text = PlanLine(best, MeasuredHow(best, question)) + Table(rows);
   text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());

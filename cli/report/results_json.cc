@@ -72,6 +72,12 @@ Json VersionsJson(EngineDevice device) {
               {"engine", std::string(Name(UsesGpus(device) ? EngineDevice::kCuda : EngineDevice::kCpu))}};
 }
 
+void SetEngine(const v1::Measurement& measurement, Json& json) {
+  const bool own = measurement.engine().empty();
+  json["engine"] = own ? std::string(kOwnEngine) : measurement.engine();
+  json["engine_version"] = own ? measurement.build_id() : measurement.engine_version();
+}
+
 void SetBreakdown(const v1::Breakdown* breakdown, Json& json) {
   if (breakdown == nullptr) {
     json["breakdown_s"] = json["exposed_comm_s"] = json["hidden_comm_s"] = nullptr;
@@ -111,6 +117,7 @@ Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& q
        measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
       {"slice", measurement.slice()},
       {"emulated", IsEmulated(question.device)}};
+  SetEngine(measurement, json);
   SetBreakdown(measurement.has_breakdown_s() ? &measurement.breakdown_s() : nullptr, json);
   return json;
 }

@@ -31,6 +31,9 @@ struct SearchQuestion {
       {};  // by a search: ways of splitting, and options left at default
 };
 
+// Sets what trained: its name and its version, which of the built-in engine is that of the build.
+void SetEngine(const v1::Measurement& measurement, nlohmann::ordered_json& json);
+
 nlohmann::ordered_json WorkloadJson(const Workload& workload);
 // `device`: the device that measured or trained.
 nlohmann::ordered_json VersionsJson(EngineDevice device);

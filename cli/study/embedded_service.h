@@ -28,8 +28,8 @@ class EmbeddedService {
   const std::string& address() const { return coordinator_->address(); }
 
   // Starts a worker that runs jobs with `slots` ranks at once: on the GPUs of `machine` if it has any,
-  // otherwise on the CPU.
-  absl::Status StartWorker(std::int64_t slots, const GpuList& machine = {});
+  // otherwise on the CPU. Reads the versions of `engines`, which it offers.
+  absl::Status StartWorker(std::int64_t slots, const GpuList& machine = {}, worker::EngineOffer engines = {});
 
   // Stops the worker with its processes, then the coordinator. Measurements are stored. Idempotent.
   void Stop();

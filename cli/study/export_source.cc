@@ -46,6 +46,12 @@ v1::Candidate CandidateOf(const Json& json) {
   measurement.set_slice(json.contains(Json::json_pointer("/measured/slice")) &&
                         json["measured"]["slice"] == true);
   measurement.set_build_id(TextAt(json, Json::json_pointer("/measured/build_id")));
+  if (const std::string engine = TextAt(json, Json::json_pointer("/measured/engine"));
+      !engine.empty() && engine != kOwnEngine) {
+    measurement.set_engine(engine);
+    measurement.set_engine_version(TextAt(json, Json::json_pointer("/measured/engine_version")));
+    measurement.set_peak_memory_bytes(bytes("/measured/peak_memory_bytes"));
+  }
   measurement.set_device_fingerprint(TextAt(json, Json::json_pointer("/measured/device_fingerprint")));
   return candidate;
 }
@@ -82,8 +88,8 @@ absl::StatusOr<ExportedRun> RunOfInput(const std::string& path) {
                              json->contains(emulated) && (*json)[emulated] == true);
   if (run.evidence.build.empty())
     run.evidence.build = TextAt(*json, Json::json_pointer("/versions/build_id"));
-  if (const std::string engine = TextAt(*json, Json::json_pointer("/engine")); !engine.empty())
-    run.evidence.engine = engine;
+  const std::string engine = TextAt(*json, Json::json_pointer("/engine"));
+  if (!engine.empty() && best.measured().engine().empty()) run.evidence.engine = engine;
   run.evidence.study = TextAt(*json, Json::json_pointer("/study"));
   return run;
 }

@@ -51,8 +51,14 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   std::string how;
   if (request.asked_device && Computes(*request.asked_device))
     how = fmt::format(" --device {}", Name(*request.asked_device));
-  if (!args.output.empty() && ReplaceablePath(args.output).ok() && question.cluster.local)
+  const bool own = question.cluster.engine.name == kOwnEngine;
+  if (!args.output.empty() && ReplaceablePath(args.output).ok() && question.cluster.local && own)
     return fmt::format("{} train --input {} --steps 10{}", args.program, ShellWord(args.output), how);
+  if (!args.output.empty() && !request.engine_format.empty()) {
+    return fmt::format("{} export --input {} --to {}", args.program, ShellWord(args.output),
+                       request.engine_format);
+  }
+  if (question.cluster.local && !own) return "";  // only its workers can run it
   if (!args.output.empty() && IsDescribed(question)) {
     if (const std::string framework = FrameworkFor(answer, question); !framework.empty()) {
       return fmt::format("{} export --input {} --to {}", args.program, ShellWord(args.output), framework);
@@ -276,9 +282,13 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
       "Each combination is answered, at most " +
       fmt::to_string(kMostQuestions) + ".\n\nAxes of --space, which are the options of a plan:\n" +
       PlanOptionsHelp());
-  verb->add_option("--engine", args->engine,
-                   fmt::format("whose training step is predicted, with --predict-only: {}; default {}",
-                               base::ChoiceText(EngineNames()), kOwnEngine));
+  verb->add_option(
+      "--engine", args->engine,
+      fmt::format("whose training step is predicted, with --predict-only: {}; or an engine of the "
+                  "workers or of --engines, which measures; default {}",
+                  base::ChoiceText(EngineNames()), kOwnEngine));
+  verb->add_option("--engines", args->engines,
+                   "directory of files *.json, each of which offers an engine on this machine");
   verb->add_option(
       "--memory-margin", args->memory_margin,
       "the share of a rank's memory that a plan must leave free to fit, such as 5% (default; 0 on "

@@ -279,7 +279,8 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   const auto study = Begin(client, request.spec, /*alone=*/true);
   if (!study.ok()) return {{}, Fail(study.status())};
   if (IsEmulated(question.device) || !IsDescribed(question)) {
-    if (auto status = service->StartWorker(slots, request.machine); !status.ok()) return {{}, Fail(status)};
+    if (auto status = service->StartWorker(slots, request.machine, request.engines); !status.ok())
+      return {{}, Fail(status)};
   }
   StudyWatcher watcher(service->address(), study->name());
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address(), !args.json)) {

@@ -1,5 +1,6 @@
 // autocfg trials: lists the trials of a study.
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/text.h"
@@ -12,6 +13,7 @@
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
@@ -57,6 +59,7 @@ absl::StatusOr<Json> TrialJson(const v1::Trial& trial) {
                         {"device_overhead_bytes", measured.device_overhead_bytes()},
                         {"device_s", measured.device_s()},
                         {"build_id", measured.build_id()}};
+    SetEngine(measured, json["measured"]);
     SetBreakdown(measured.has_breakdown_s() ? &measured.breakdown_s() : nullptr, json["measured"]);
   }
   json["attempts"] = Json::array();
@@ -68,6 +71,17 @@ absl::StatusOr<Json> TrialJson(const v1::Trial& trial) {
                                 {"message", attempt.message()}});
   }
   return json;
+}
+
+// Returns a line with the engines that measured beside the built-in one; empty: none did.
+std::string EnginesLine(const std::vector<v1::Trial>& trials) {
+  std::set<std::string> engines;
+  for (const v1::Trial& trial : trials) {
+    const v1::Measurement& measured = trial.measured();
+    if (!measured.engine().empty())
+      engines.insert(base::OneLine(fmt::format("{} {}", measured.engine(), measured.engine_version())));
+  }
+  return engines.empty() ? "" : fmt::format("measured on {}\n", fmt::join(engines, ", "));
 }
 
 int RunTrials(const TrialsArgs& args) {
@@ -110,7 +124,7 @@ int RunTrials(const TrialsArgs& args) {
                     WithShortSplit(trial.plan_text()), base::OneLine(note, kTrialNoteBytes)});
   }
   const std::string parts = PartsOfTrials(*trials);
-  return Answer(Table(rows) + (parts.empty() ? "" : "\n" + parts));
+  return Answer(Table(rows) + EnginesLine(*trials) + (parts.empty() ? "" : "\n" + parts));
 }
 
 }  // namespace

@@ -63,6 +63,14 @@ Json WorkerJson(const v1::Worker& worker) {
   json["last_seen_s"] = worker.last_seen_s() > 0 ? Json(worker.last_seen_s()) : Json(nullptr);
   json["jobs"] = Json::array();
   for (const std::string& job : worker.jobs()) json["jobs"].push_back(job);
+  json["engines"] = Json::array();
+  for (const v1::Engine& engine : inventory.engines()) {
+    json["engines"].push_back(
+        {{"name", engine.name()},
+         {"version", engine.version()},
+         {"format", engine.format()},
+         {"space", std::vector<std::string>(engine.space().begin(), engine.space().end())}});
+  }
   json["gpus"] = Json::array();
   for (const v1::Gpu& gpu : inventory.gpus()) {
     json["gpus"].push_back({{"index", gpu.index()},
@@ -72,6 +80,14 @@ Json WorkerJson(const v1::Worker& worker) {
                             {"left_out", gpu.left_out()}});
   }
   return json;
+}
+
+// The engines that it offers beside the built-in one, with their versions.
+std::string EnginesText(const v1::Inventory& inventory) {
+  std::vector<std::string> texts;
+  for (const v1::Engine& engine : inventory.engines())
+    texts.push_back(fmt::format("{} {}", engine.name(), base::OneLine(engine.version())));
+  return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
 std::string SeenText(double last_seen_s) {
@@ -110,13 +126,13 @@ int RunWorkers(const WorkersArgs& args) {
     return Answer(json.dump(2) + "\n");
   }
   std::vector<std::vector<std::string>> rows = {
-      {"worker", "state", "host", "device", "slots", "in use", "seen", "build", "jobs"}};
+      {"worker", "state", "host", "device", "slots", "in use", "seen", "build", "engines", "jobs"}};
   for (const v1::Worker& worker : *workers) {
     const v1::Inventory& inventory = worker.inventory();
     rows.push_back({LastPart(worker.name()), ShownState(worker), inventory.hostname(),
                     inventory.device_kind(), std::to_string(inventory.slots()),
                     std::to_string(worker.ranks_in_use()), SeenText(worker.last_seen_s()),
-                    inventory.build_id(),
+                    inventory.build_id(), EnginesText(inventory),
                     worker.jobs().empty() ? "-" : fmt::format("{}", fmt::join(worker.jobs(), ", "))});
   }
   if (workers->empty()) Note("no workers; autocfg-worker --coordinator registers one");

@@ -35,6 +35,11 @@ ExportEvidence EvidenceFor(const v1::Candidate& best, const v1::Candidate* runne
     evidence.device = measured.device_fingerprint();
     evidence.build = measured.build_id();
     evidence.memory_bytes = measured.planned_memory_bytes() + measured.device_overhead_bytes();
+    if (!measured.engine().empty()) {
+      evidence.engine = measured.engine();
+      if (!measured.engine_version().empty()) evidence.engine += " " + measured.engine_version();
+      evidence.memory_bytes = measured.peak_memory_bytes();
+    }
   } else {
     evidence.low_s = predicted.step_time_low_s();
     evidence.high_s = predicted.step_time_high_s();

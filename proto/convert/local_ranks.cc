@@ -107,6 +107,21 @@ bool Offers(const v1::Worker& worker, EngineDevice device) {
   return !needed || WorkerKind(worker.inventory()) == needed;
 }
 
+const v1::Engine* OfferedEngine(const v1::Worker& worker, std::string_view engine) {
+  const auto& offered = worker.inventory().engines();
+  const auto found = std::find_if(offered.begin(), offered.end(),
+                                  [&](const v1::Engine& each) { return each.name() == engine; });
+  return found == offered.end() ? nullptr : &*found;
+}
+
+std::vector<v1::Worker> WorkersForEngine(const std::vector<v1::Worker>& workers, std::string_view engine) {
+  std::vector<v1::Worker> offering;
+  for (const v1::Worker& worker : workers) {
+    if (OfferedEngine(worker, engine) != nullptr) offering.push_back(worker);
+  }
+  return offering.empty() ? workers : offering;
+}
+
 std::int64_t SlotsOf(const std::vector<v1::Worker>& workers, EngineDevice device) {
   std::int64_t slots = 0;
   for (const v1::Worker& worker : workers) {

@@ -28,6 +28,10 @@ absl::StatusOr<NodeGroup> GpuRanks(const v1::Inventory& inventory, std::int64_t 
 
 // Returns true if a worker's ranks can measure on the device. Any can on kPaced.
 bool Offers(const v1::Worker& worker, EngineDevice device);
+// Returns the engine of that name that the worker offers beside the built-in one; null: it does not.
+const v1::Engine* OfferedEngine(const v1::Worker& worker, std::string_view engine);
+// Returns the workers that offer the engine; all of them if none does, so that a search can wait for one.
+std::vector<v1::Worker> WorkersForEngine(const std::vector<v1::Worker>& workers, std::string_view engine);
 // Returns the number of ranks on a device that the workers run at once.
 std::int64_t SlotsOf(const std::vector<v1::Worker>& workers, EngineDevice device);
 // Returns kCuda if a worker offers GPUs and the precision runs there, else kCpu. An empty precision runs

@@ -282,7 +282,8 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
   cluster.name = message.name();
   cluster.local = message.local();
   if (!message.engine().empty()) {
-    absl::StatusOr<EngineProfile> engine = EngineNamed(message.engine());
+    absl::StatusOr<EngineProfile> engine =
+        message.local() ? EngineOfWorkers(message.engine()) : EngineNamed(message.engine());
     if (!engine.ok()) return base::WithSubject("cluster", engine.status());
     cluster.engine = *std::move(engine);
   }

@@ -30,6 +30,15 @@ absl::StatusOr<EngineProfile> EngineNamed(std::string_view name) {
                                               base::ChoiceText(EngineNames())));
 }
 
+absl::StatusOr<EngineProfile> EngineOfWorkers(std::string_view name) {
+  if (absl::Status status = CheckEngineName(name); !status.ok()) return base::WithSubject("engine", status);
+  absl::StatusOr<EngineProfile> known = EngineNamed(name);
+  if (!absl::IsNotFound(known.status())) return known;
+  EngineProfile engine;
+  engine.name = name;
+  return engine;
+}
+
 absl::StatusOr<EngineProfile> ParseEngineJson(const nlohmann::ordered_json& json) {
   EngineProfile engine;
   base::FieldReader reader("engine", json);

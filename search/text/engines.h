@@ -17,6 +17,10 @@ std::vector<std::string> EngineNames();
 // NotFound with the subject "engine" lists the names.
 absl::StatusOr<EngineProfile> EngineNamed(std::string_view name);
 
+// Returns the profile of an engine that workers offer by their own files: that of the name, else our own
+// engine's figures under the name. InvalidArgument with the subject "engine" if it is no name.
+absl::StatusOr<EngineProfile> EngineOfWorkers(std::string_view name);
+
 // InvalidArgument names a field that is unknown, of a wrong type or out of bounds.
 absl::StatusOr<EngineProfile> ParseEngineJson(const nlohmann::ordered_json& json);
 

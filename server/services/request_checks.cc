@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
 #include "proto/convert/breakdown_convert.h"
 #include "proto/convert/device_convert.h"
+#include "search/plan/cluster/engine_profile.h"
 #include "server/names/names.h"
 
 namespace autocfg::server {
@@ -22,6 +24,8 @@ constexpr std::size_t kMaxDescription = 1000;
 constexpr std::size_t kMaxLog = 64 << 10;  // per call
 constexpr std::int64_t kMostSlots = 1024;
 constexpr int kMostGpus = 1024;
+constexpr int kMostEngines = 32;
+constexpr int kMostEngineAxes = 32;
 constexpr int kMostHeld = 1024;
 constexpr int kMostSteps = 100'000;
 constexpr int kMostOps = 200'000;
@@ -85,6 +89,22 @@ absl::Status Check(const v1::Gpu& gpu) {
                CheckLength("inventory.gpus.left_out", gpu.left_out(), kMaxDescription));
 }
 
+absl::Status Check(const v1::Engine& engine) {
+  if (absl::Status status = CheckEngineName(engine.name()); !status.ok())
+    return absl::InvalidArgumentError(
+        fmt::format("inventory.engines.name: {}", std::string(status.message())));
+  if (engine.name() == kOwnEngine)
+    return absl::InvalidArgumentError(
+        fmt::format("inventory.engines.name is {}, the built-in engine; give another", kOwnEngine));
+  for (const std::string& text : engine.space()) {
+    if (absl::Status status = CheckText("inventory.engines.space", text, kMaxDescription); !status.ok())
+      return status;
+  }
+  return First(CheckLength("inventory.engines.version", engine.version(), kMaxText),
+               CheckLength("inventory.engines.format", engine.format(), kMaxText),
+               CheckCount("inventory.engines.space", engine.space_size(), kMostEngineAxes));
+}
+
 absl::Status Check(const v1::Inventory& inventory) {
   if (absl::Status status = First(
           CheckRange("inventory.slots", inventory.slots(), 1, kMostSlots),
@@ -95,7 +115,8 @@ absl::Status Check(const v1::Inventory& inventory) {
           CheckRange("inventory.memory_bytes", inventory.memory_bytes(), 0, kMostBytes),
           CheckLength("inventory.build_id", inventory.build_id(), kMaxText),
           CheckLength("inventory.driver", inventory.driver(), kMaxText),
-          CheckCount("inventory.gpus", inventory.gpus_size(), kMostGpus));
+          CheckCount("inventory.gpus", inventory.gpus_size(), kMostGpus),
+          CheckCount("inventory.engines", inventory.engines_size(), kMostEngines));
       !status.ok()) {
     return status;
   }
@@ -103,6 +124,13 @@ absl::Status Check(const v1::Inventory& inventory) {
   if (!WorkerKind(inventory)) return absl::InvalidArgumentError("inventory.device_kind must be cpu or cuda");
   for (const v1::Gpu& gpu : inventory.gpus()) {
     if (absl::Status status = Check(gpu); !status.ok()) return status;
+  }
+  std::set<std::string> names;
+  for (const v1::Engine& engine : inventory.engines()) {
+    if (absl::Status status = Check(engine); !status.ok()) return status;
+    if (!names.insert(engine.name()).second)
+      return absl::InvalidArgumentError(
+          fmt::format("inventory.engines has {} twice; give each its own name", engine.name()));
   }
   return absl::OkStatus();
 }
@@ -135,6 +163,8 @@ absl::Status Check(const v1::Measurement& m) {
                CheckRange("measurement.peak_memory_bytes", m.peak_memory_bytes(), 0, kMostBytes),
                CheckRange("measurement.device_overhead_bytes", m.device_overhead_bytes(), 0, kMostBytes),
                CheckLength("measurement.build_id", m.build_id(), kMaxText),
+               CheckLength("measurement.engine", m.engine(), kMaxText),
+               CheckLength("measurement.engine_version", m.engine_version(), kMaxText),
                CheckLength("measurement.device_fingerprint", m.device_fingerprint(), kMaxDescription * 4));
 }
 

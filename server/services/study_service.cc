@@ -82,6 +82,7 @@ absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::
     worker.set_name(record.session.worker);
     *worker.mutable_inventory() = record.inventory;
   }
+  workers = WorkersForEngine(workers, spec.cluster().engine());
   const EngineDevice device = asked ? *asked : DeviceOf(workers, spec.workload().precision());
   const auto group = LocalRanks(workers, device);
   if (!group.ok()) {

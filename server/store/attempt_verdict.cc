@@ -11,7 +11,26 @@
 namespace autocfg::server {
 namespace {
 
+// The log of another engine may tell of fewer steps. Of a job that spans workers it may be the log of one
+// worker that tells of any; MergeMeasurements looks for it.
+absl::Status CheckEngineMeasurement(const v1::Job& job, const v1::Measurement& measurement) {
+  if (measurement.engine() != job.engine()) {
+    return absl::InvalidArgumentError(fmt::format("measurement.engine is '{}', but the job asks for '{}'",
+                                                  base::Printable(measurement.engine()),
+                                                  base::Printable(job.engine())));
+  }
+  const std::int64_t timed = job.train().steps() - job.train().warmup_steps_untimed();
+  if (measurement.step_time_s_size() > timed || measurement.slice()) {
+    return absl::InvalidArgumentError(
+        fmt::format("measurement has {} step times{}, but the job times {} steps of the whole plan",
+                    measurement.step_time_s_size(), measurement.slice() ? " of a slice" : "", timed));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement& measurement) {
+  if (!measurement.engine().empty())
+    return absl::InvalidArgumentError("measurement.engine is set, but the job is of the built-in engine");
   if (measurement.step_time_s().empty())
     return absl::InvalidArgumentError("measurement.step_time_s is empty, but the job is a trial");
   if (measurement.slice() != asked.has_slice()) {
@@ -76,7 +95,8 @@ absl::Status CheckFits(const v1::Job& asked, const v1::ReportTrialRequest& repor
   }
   if (!report.has_measurement())
     return absl::InvalidArgumentError("measurement is missing, but the job is a trial");
-  return CheckMeasurement(asked.train(), report.measurement());
+  return asked.engine().empty() ? CheckMeasurement(asked.train(), report.measurement())
+                                : CheckEngineMeasurement(asked, report.measurement());
 }
 
 ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure, bool stopping) {

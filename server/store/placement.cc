@@ -8,17 +8,23 @@
 namespace autocfg::server {
 namespace {
 
-bool OfKind(const PlacementWorker& worker, std::optional<DeviceKind> needs) {
-  return !needs || worker.kind == needs;
+bool CanRun(const PlacementWorker& worker, const PlacementJob& job) {
+  return (!job.needs || worker.kind == job.needs) &&
+         (job.engine.empty() || worker.engines.contains(job.engine));
 }
 
 std::string WorkerOf(const PlacementJob& job) {
   return job.needs ? fmt::format("{} worker", Name(*job.needs)) : "worker";
 }
 
+// Returns " with engine NAME" if the job needs one.
+std::string EngineOf(const PlacementJob& job) {
+  return job.engine.empty() ? "" : fmt::format(" with engine {}", job.engine);
+}
+
 std::string SlotsNeeded(const PlacementJob& job) {
-  return fmt::format("its next job needs {} slot{} of {}s", job.ranks, job.ranks == 1 ? "" : "s",
-                     WorkerOf(job));
+  return fmt::format("its next job needs {} slot{} of {}s{}", job.ranks, job.ranks == 1 ? "" : "s",
+                     WorkerOf(job), EngineOf(job));
 }
 
 std::int64_t SlotsOf(std::span<const PlacementWorker> workers, const std::vector<std::size_t>& which) {
@@ -38,11 +44,14 @@ std::string WhyNobody(const PlacementJob& job, std::span<const PlacementWorker> 
     return fmt::format("{}, but those that take jobs have {}; start more workers", SlotsNeeded(job),
                        SlotsOf(workers, able));
   }
-  const bool draining = std::any_of(workers.begin(), workers.end(), [&](const PlacementWorker& w) {
-    return w.draining && OfKind(w, job.needs);
-  });
-  return draining ? fmt::format("every running {} is draining; start another", worker)
-                  : fmt::format("no {} is running; start one", worker);
+  const bool draining = std::any_of(workers.begin(), workers.end(),
+                                    [&](const PlacementWorker& w) { return w.draining && CanRun(w, job); });
+  const std::string engine = EngineOf(job);
+  if (draining) return fmt::format("every running {}{} is draining; start another", worker, engine);
+  if (engine.empty()) return fmt::format("no {} is running; start one", worker);
+  return fmt::format(
+      "no running {} offers engine {}; start one with --engines DIR and a file of that engine in it", worker,
+      job.engine);
 }
 
 // Chooses as few workers as possible. Empty if all of them together are not enough.
@@ -77,7 +86,7 @@ Placement Place(const PlacementJob& job, std::span<const PlacementWorker> worker
   std::vector<std::size_t> able;
   std::vector<std::size_t> elsewhere;
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    if (workers[i].draining || !OfKind(workers[i], job.needs)) continue;
+    if (workers[i].draining || !CanRun(workers[i], job)) continue;
     able.push_back(i);
     if (!job.avoid.contains(workers[i].host)) elsewhere.push_back(i);
   }
@@ -119,7 +128,8 @@ std::string WhyBusy(const PlacementJob& job, std::span<const PlacementWorker> wo
   const bool enough = studies.empty() || (!job.fewer_ranks && free >= job.ranks);
   const std::string until = enough ? "it waits until they are offered"
                                    : fmt::format("it waits for the jobs of {}", Listed(studies));
-  if (job.fewer_ranks) return fmt::format("its next job needs an idle {}; {}", WorkerOf(job), until);
+  if (job.fewer_ranks)
+    return fmt::format("its next job needs an idle {}{}; {}", WorkerOf(job), EngineOf(job), until);
   return fmt::format("{}; {} {} free; {}", SlotsNeeded(job), free, free == 1 ? "is" : "are", until);
 }
 

@@ -17,6 +17,7 @@ namespace autocfg::server {
 struct PlacementWorker {
   std::string host;
   std::optional<DeviceKind> kind = DeviceKind::kCpu;  // empty: one that this version does not know
+  std::set<std::string> engines = {};                 // that it offers beside the built-in one
   std::int64_t slots = 0;
   std::int64_t free = 0;  // slots not used by its running shares
   bool draining = false;
@@ -28,7 +29,8 @@ struct PlacementJob {
   std::int64_t ranks = 0;
   std::optional<DeviceKind> needs = {};  // hardware of its workers; empty: any
   bool fewer_ranks = false;
-  std::set<std::string> avoid;  // hosts; see LeaseJobs
+  std::string engine = {};           // that its workers must offer; empty: the built-in one
+  std::set<std::string> avoid = {};  // hosts; see LeaseJobs
   // NOLINTNEXTLINE(modernize-use-nullptr): false positive
   friend auto operator<=>(const PlacementJob&, const PlacementJob&) = default;
 };

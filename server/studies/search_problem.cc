@@ -162,12 +162,20 @@ absl::Status CheckCluster(const SearchProblem& problem) {
     }
     ++i;
   }
-  if (cluster.engine.name == kOwnEngine || (problem.options.predict_only && !cluster.local))
+  if (cluster.engine.name == kOwnEngine || problem.options.predict_only != cluster.local)
     return absl::OkStatus();
+  if (cluster.local) {
+    return base::InvalidArgument(
+        "spec.cluster",
+        fmt::format("engine is {}, but only {} is predicted on local; leave engine empty, or describe the "
+                    "cluster to predict {}, or measure",
+                    cluster.engine.name, kOwnEngine, cluster.engine.name));
+  }
   return base::InvalidArgument(
-      "spec.cluster", fmt::format("engine is {}, but searches measure {} alone; leave engine empty, or set "
-                                  "predict_only and describe the cluster to predict {}",
-                                  cluster.engine.name, kOwnEngine, cluster.engine.name));
+      "spec.cluster",
+      fmt::format("engine is {}, which measures whole plans on local alone; leave engine empty, make the "
+                  "cluster local, or set predict_only to predict {}",
+                  cluster.engine.name, cluster.engine.name));
 }
 
 // Checks that the study's kind of evidence can be obtained.

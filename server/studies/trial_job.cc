@@ -31,6 +31,9 @@ constexpr double kStartSeconds = 20;  // starting processes, initializing weight
 // create communicators; the host initializes weights of models as large as a GPU's memory. A limit for
 // hanging jobs, not an estimate: nothing waits for it.
 constexpr double kGpuStartSeconds = 180;
+// The same of another engine: it starts an interpreter, imports its libraries and may compile its kernels.
+// Its worker knows it better and may have shorter limits (worker/engines/engine_file.h).
+constexpr double kEngineStartSeconds = 1800;
 constexpr std::uint64_t kSeed = 1;
 
 // An emulated step takes the time of its control messages, far less than this per microbatch and rank.
@@ -45,7 +48,10 @@ std::int64_t RanksHere(const SearchProblem& problem) {
   return machine > 0 ? std::min(machine, all) : all;
 }
 
+bool IsOwnEngine(const SearchProblem& problem) { return problem.cluster.engine.name == kOwnEngine; }
+
 double StartSeconds(const SearchProblem& problem) {
+  if (!IsOwnEngine(problem)) return kEngineStartSeconds;
   return UsesGpus(problem.device) ? kGpuStartSeconds : kStartSeconds;
 }
 
@@ -99,7 +105,9 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
       paced ? StepCounts{.untimed = kRecordedSteps, .timed = kPacedSteps} : StepsFor(request);
   spec.set_steps(steps.untimed + steps.timed);
   spec.set_warmup_steps_untimed(steps.untimed);
-  spec.set_record_breakdown(!request.slice.has_value());
+  const bool own = IsOwnEngine(problem);
+  if (!own) job.set_engine(problem.cluster.engine.name);
+  spec.set_record_breakdown(own && !request.slice.has_value());
   spec.set_seed(kSeed);
   spec.set_memory_capacity_bytes(MemoryCapacity(problem.cluster));
   if (request.slice) {

@@ -33,8 +33,9 @@ StepCounts StepsFor(const TrialRequest& request);
 
 // Runs the plan with the default optimizer of `autocfg train`. A slice runs in as many copies as one machine
 // has ranks, so that they load it as the whole plan would; a worker with fewer cores runs fewer. An emulated
-// plan carries the modelled time of every op. The time limit is a generous multiple of the prediction, at
-// least 30 s. Requires a legal, resolved plan that the engine supports. InvalidArgument if a described
+// plan carries the modelled time of every op. With another engine than the built-in one, the job names it,
+// and a worker that offers it runs its own command. The time limit is a generous multiple of the prediction,
+// at least 30 s. Requires a legal, resolved plan that the engine supports. InvalidArgument if a described
 // cluster lacks a figure.
 absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialRequest& request);
 

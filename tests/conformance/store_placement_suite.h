@@ -46,6 +46,45 @@ TEST_P(StoreSuite, JobTooLargeForOneWorkerIsSharedByTwo) {
   EXPECT_THAT(trial.attempts(0).workers(), ElementsAre("workers/a", "workers/b"));
 }
 
+// A worker that registers anew without an engine does not offer it any more.
+TEST_P(StoreSuite, JobOfAnEngineGoesToAWorkerThatOffersIt) {
+  const std::int64_t id = NewRunning();
+  v1::Job job = TrainJob(1);
+  job.set_engine("megatron");
+  EnqueueJob(id, "tp=1", job);
+  const WorkerSession plain = Join("plain", 4);
+  EXPECT_THAT(GiveOut({plain}).leases, IsEmpty());
+  EXPECT_THAT(Waits({plain}), ElementsAre(HasSubstr("no running cpu worker offers engine megatron")));
+  v1::RegisterWorkerRequest request;
+  request.set_worker("workers/offering");
+  request.set_boot_id("boot1");
+  request.mutable_inventory()->set_slots(1);
+  for (const char* engine : {"nemo", "megatron"})
+    request.mutable_inventory()->add_engines()->set_name(engine);
+  const auto epoch = store_->RegisterWorker(request, 100);
+  ASSERT_TRUE(epoch.ok()) << epoch.status();
+  request.mutable_inventory()->clear_engines();
+  request.set_boot_id("boot2");
+  const auto without = store_->RegisterWorker(request, 101);
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_THAT(GiveOut({plain, {request.worker(), *without}}).leases, IsEmpty());
+  request.mutable_inventory()->add_engines()->set_name("megatron");
+  request.set_boot_id("boot3");
+  const auto again = store_->RegisterWorker(request, 102);
+  ASSERT_TRUE(again.ok()) << again.status();
+  const Assignment assignment = GiveOut({plain, {request.worker(), *again}});
+  ASSERT_THAT(Shares(assignment), ElementsAre("offering:1"));
+  const Lease& lease = assignment.leases.front();
+  EXPECT_EQ(lease.job.engine(), "megatron");
+  // Its log tells of no step: the trial fails, and says what to look at.
+  v1::ReportTrialRequest report = Measured(lease, *again, "r1", request.worker());
+  report.mutable_measurement()->clear_step_time_s();
+  report.mutable_measurement()->set_engine("megatron");
+  ASSERT_TRUE(store_->Report(report, 300).ok());
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_FAILED);
+  EXPECT_THAT(Trial(id, 1).message(), HasSubstr("no worker's log of engine megatron tells of a timed step"));
+}
+
 TEST_P(StoreSuite, EightWorkersOfOneSlotShareAJobOfEight) {
   Enqueue(NewRunning(), "tp=8", 0, 8);
   std::vector<WorkerSession> workers;

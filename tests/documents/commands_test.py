@@ -72,6 +72,7 @@ SERVICES = {
 
 PACKED = "the test packages_test packs and runs it"
 NEEDS_GPU = "needs a GPU; the test gpu_rehearsal_test runs it on the emulator"
+NEEDS_ENGINE = "needs a framework; tests/e2e/engine_search_test.cc searches with a script of its own"
 AFTER_GPU = "takes the report of a GPU"
 LEFT_OUT = {
     "./dev test": "this test is a part of it",
@@ -91,6 +92,11 @@ LEFT_OUT = {
     "apt-get install ./packages/autocfg_*.deb": "needs root; packages_test installs it over a copy of the system",
     "docker build -f deploy/container/Containerfile -t autocfg .": "needs a container runtime and a network",
     "./dev search --model gpt2-1.5b --global-batch 64 --time-budget 20m": "needs a GPU",
+    "autocfg search --model llama3-8b --global-batch 64 --seq-len 4096 --engine megatron "
+    "--engines /etc/autocfg/engines": NEEDS_ENGINE,
+    "autocfg-worker --coordinator head:5000 --insecure --engines /etc/autocfg/engines": NEEDS_ENGINE,
+    "autocfg search --coordinator head:5000 --insecure --model llama3-8b --global-batch 64 "
+    "--seq-len 4096 --engine megatron": NEEDS_ENGINE,
     "sbatch --nodes 2 --gpus-per-node 8 deploy/slurm/autocfg.sbatch --model llama3-8b "
     "--global-batch 64 --seq-len 4096": "needs Slurm",
 }

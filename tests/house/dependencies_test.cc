@@ -52,7 +52,9 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"trainer",
        {"base/os", "kernels", "search/plan", "search/ops", "search/shapes", "search/schedule",
         "search/breakdown", "proto", "autocfg/v1/model.pb.h", "autocfg/v1/trainer.pb.h"}},
-      {"worker", {"base/os", "proto", "autocfg/v1", "search/plan", "search/ops", "kernels/nvml"}},
+      {"worker",
+       {"base/os", "proto", "autocfg/v1", "search/plan", "search/ops", "search/space", "search/export",
+        "kernels/nvml"}},
       {"server", {"base/os", "proto", "autocfg/v1", "search"}},
       {"cli", {"base/os", "proto", "autocfg/v1", "search", "server", "worker", "kernels/nvml"}},
   };

@@ -203,5 +203,38 @@ TEST(MergeResults, OpTimedBySomeSharesIsTheirMean) {
   EXPECT_EQ(merged.ops(1).host_s(), 0.1);
 }
 
+// Of another engine it may be one worker's log that tells of the steps.
+TEST(MergeResults, SharesOfAnEngineTakeTheStepsThatLogsTellOf) {
+  const auto share = [](const std::vector<double>& steps, std::int64_t peak, const std::string& version) {
+    v1::Measurement one;
+    one.set_engine("megatron");
+    one.set_engine_version(version);
+    one.mutable_step_time_s()->Assign(steps.begin(), steps.end());
+    if (!steps.empty()) one.set_last_loss(steps.back());
+    one.set_peak_memory_bytes(peak);
+    one.set_device_s(2);
+    return one;
+  };
+  const auto merged = MergeMeasurements(std::vector{share({}, 7, "1"), share({3, 1, 2}, 5, "1")});
+  ASSERT_TRUE(merged.has_value());
+  EXPECT_EQ(merged->step_time_s_size(), 3);
+  EXPECT_EQ(merged->median_step_time_s(), 2);
+  EXPECT_EQ(merged->last_loss(), 2);
+  EXPECT_EQ(merged->peak_memory_bytes(), 7);
+  EXPECT_EQ(merged->device_s(), 4);
+  EXPECT_EQ(merged->engine_version(), "1");
+  const auto both =
+      MergeMeasurements(std::vector{share({9, 1, 4}, 7, "1"), share({}, 1, "1"), share({3, 2}, 5, "2")});
+  ASSERT_TRUE(both.has_value());
+  EXPECT_EQ(std::vector<double>(both->step_time_s().begin(), both->step_time_s().end()),
+            (std::vector<double>{3, 4}))
+      << "the last steps that both tell of, as the slower says";
+  EXPECT_EQ(both->engine_version(), "1 + 2");
+  EXPECT_FALSE(MergeMeasurements(std::vector{share({}, 7, "1"), share({}, 5, "1")}).has_value());
+  v1::Measurement own = share({1}, 1, "");
+  own.clear_engine();
+  EXPECT_FALSE(MergeMeasurements(std::vector{share({1}, 7, "1"), own}).has_value());
+}
+
 }  // namespace
 }  // namespace autocfg

@@ -193,5 +193,22 @@ TEST(TrialJob, EmulatedPlanCarriesTheTimeOfEveryOp) {
   EXPECT_EQ(job->train().host_op_s(), 1e-5);
 }
 
+// What another engine runs is its worker's matter: the job names it, and its start may take long.
+TEST(TrialJob, OfAnotherEngineNamesIt) {
+  SearchProblem problem = Problem();
+  const auto own = TrialJob(problem, Request({{.dp = 2}}, 0.01));
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_EQ(own->engine(), "");
+  EXPECT_TRUE(own->train().record_breakdown());
+  problem.cluster.engine.name = "megatron";
+  const auto job = TrialJob(problem, Request({{.dp = 2}}, 0.01));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->engine(), "megatron");
+  EXPECT_FALSE(job->train().record_breakdown()) << "its log has no parts";
+  EXPECT_GE(job->time_limit_s(), 1800);
+  EXPECT_EQ(job->train().steps(), own->train().steps());
+  EXPECT_EQ(CalibrationJob(problem, {}).engine(), "") << "op times are those of the built-in engine";
+}
+
 }  // namespace
 }  // namespace autocfg::server

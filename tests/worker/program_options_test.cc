@@ -39,6 +39,12 @@ TEST(ProgramOptions, ParsesOptionsAndDefaults) {
   EXPECT_EQ(all.name, "workers/a.b-c_1");
   EXPECT_EQ(all.wait_s, 90);
   EXPECT_EQ(Good({"--coordinator", "localhost:1", "--wait", "0"}).wait_s, 0);
+  EXPECT_EQ(few.engines, "");
+  EXPECT_EQ(few.address, "");
+  const ProgramOptions engines =
+      Good({"--coordinator", "localhost:1", "--engines", "/etc/engines", "--address", "10.0.0.3"});
+  EXPECT_EQ(engines.engines, "/etc/engines");
+  EXPECT_EQ(engines.address, "10.0.0.3");
   const ProgramOptions files =
       Good({"--coordinator", "localhost:1", "--data-dir", "/usr", "--save-dir=/tmp", "--data-dir", "/dev"});
   EXPECT_EQ(files.files.data_dirs, (std::vector<std::string>{"/usr", "/dev"}));
@@ -69,6 +75,9 @@ TEST(ProgramOptions, ErrorsAreOneLineAndNameTheOption) {
       {{"--coordinator", "localhost:1", "--save-dir", "."}, "--save-dir: . is a relative path"},
       {{"--coordinator", "localhost:1", "--save-dir", ""}, "--save-dir"},
       {{"--coordinator", "localhost:1", "--save-dir", "/usr", "/tmp"}, "/tmp"},
+      {{"--coordinator", "localhost:1", "--address", "-x"}, "--address"},
+      {{"--coordinator", "localhost:1", "--address=a b"}, "--address: 'a b' is no address"},
+      {{"--coordinator", "localhost:1", "--engines", ""}, "--engines"},
       {{"--coordinator", "localhost:1", "--no-such"}, "--no-such"},
       {{"--coordinator", "localhost:1", "stray"}, "stray"},
       {{"--coordinator", "localhost:1", "--slots", "1", "--slots", "2"}, "--slots"}};

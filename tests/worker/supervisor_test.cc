@@ -105,14 +105,18 @@ TEST(EndChildren, GivesUpAtTheLimit) {
 
 TEST(RankCommand, RoundTrips) {
   for (const RankCommand& command :
-       {RankCommand{{"/bin/a b", "", "--x=1"}, {"A=1", "B="}}, RankCommand{{"p"}, {}}}) {
+       {RankCommand{{"/bin/a b", "", "--x=1"}, {"A=1", "B="}}, RankCommand{{"p"}, {}},
+        RankCommand{{"p", "a"}, {"A=1"}, true, "/a dir"}}) {
     const auto decoded = DecodeRankCommand(EncodeRankCommand(command));
     ASSERT_TRUE(decoded);
     EXPECT_EQ(decoded->arguments, command.arguments);
     EXPECT_EQ(decoded->environment, command.environment);
+    EXPECT_EQ(decoded->foreign, command.foreign);
+    EXPECT_EQ(decoded->directory, command.directory);
   }
   using namespace std::string_literals;
-  for (const std::string& text : {""s, "1"s, "1\0"s, "0\0a\0"s, "2\0a\0"s, "x\0a\0"s, "1\0a"s})
+  for (const std::string& text : {""s, "1"s, "1\0"s, "1\0\0\0"s, "0\0\0\0a\0"s, "2\0\0\0a\0"s, "x\0\0\0a\0"s,
+                                  "1\0\0\0a"s, "1\0x\0\0a\0"s})
     EXPECT_FALSE(DecodeRankCommand(text)) << text;
 }
 

@@ -10,27 +10,12 @@
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "proto/merge_results.h"
+#include "worker/jobs/engine_job.h"
 #include "worker/jobs/slots.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::worker {
 namespace {
-
-// A job that would fail on any worker.
-JobReport Failed(std::string message) {
-  JobReport report;
-  report.message = std::move(message);
-  report.failure = v1::FAILURE_KIND_OWN;
-  return report;
-}
-
-// Nothing ran. Another machine, or this one later, may be able to run the job.
-JobReport NotHere(std::string message) {
-  JobReport report;
-  report.outcome = v1::OUTCOME_REFUSED;
-  report.message = std::move(message);
-  return report;
-}
 
 // Describes what is invalid in a lease's job. Empty if it is valid.
 std::string WrongIn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory) {
@@ -68,6 +53,23 @@ std::vector<Place> Distinct(const std::vector<Place>& places) {
     if (seen.insert(place).second) distinct.push_back(place);
   }
   return distinct;
+}
+
+// Says where and with what the share was measured. `places`: the cores of its slots; `gpus`: their GPUs.
+void SetOrigin(const v1::Inventory& inventory, const v1::Job& job, const v1::Share& share,
+               const std::vector<int>& places, const std::vector<std::string>& gpus,
+               v1::Measurement& measurement) {
+  measurement.set_build_id(inventory.build_id());
+  // Emulated results do not depend on this machine's hardware.
+  const std::optional<EngineDevice> device = EngineDeviceOf(job);
+  measurement.set_device_fingerprint(device && IsEmulated(*device) ? std::string(Name(*device))
+                                                                   : inventory.device_fingerprint());
+  // If the slots' places are unknown, they are the machine's cores.
+  const double core_count = std::max(1.0, places.empty() ? static_cast<double>(inventory.physical_cores())
+                                                         : static_cast<double>(Distinct(places).size()));
+  measurement.set_ranks_per_core(std::max(1.0, share.ranks() / core_count));
+  if (NeededKind(job) == DeviceKind::kCuda)
+    measurement.set_ranks_per_device(static_cast<double>(RanksPerGpu(share.ranks(), Distinct(gpus).size())));
 }
 
 // The first failing ranks share the space equally.
@@ -158,12 +160,17 @@ v1::CalibrateResult CalibrationOf(const JobResult& result) {
 
 JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory,
                  const JobFileRules& files, const std::vector<int>& cores, const std::vector<int>& slots,
-                 ProcessLauncher& launcher, const LaunchHooks& hooks,
-                 std::chrono::duration<double> patience) {
-  if (std::string wrong = WrongIn(lease, inventory); !wrong.empty()) return Failed(std::move(wrong));
+                 ProcessLauncher& launcher, const LaunchHooks& hooks, std::chrono::duration<double> patience,
+                 const EngineOffer* engines) {
+  if (std::string wrong = WrongIn(lease, inventory); !wrong.empty()) return FailedReport(std::move(wrong));
   // Another worker may allow them.
   if (const absl::Status status = CheckJobFiles(lease.job(), files); !status.ok())
-    return NotHere(fmt::format("{}: {}", lease.job().name(), std::string(status.message())));
+    return RefusedReport(fmt::format("{}: {}", lease.job().name(), std::string(status.message())));
+  const std::string& engine_name = lease.job().engine();
+  const EngineFile* engine = engines != nullptr ? engines->Find(engine_name) : nullptr;
+  if (!engine_name.empty() && engine == nullptr)
+    return RefusedReport(fmt::format("{}: this worker does not offer engine '{}'", lease.job().name(),
+                                     base::Printable(engine_name)));
   v1::Job job = lease.job();
   v1::Share share = ShareOf(lease);
   const std::vector<int> used = lease.has_share() ? slots : SlotsToUse(job, inventory, slots);
@@ -175,14 +182,25 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   const std::optional<DeviceKind> needed = NeededKind(job);
   if (needed == DeviceKind::kCuda) {
     if (gpus.empty())
-      return NotHere(fmt::format("{}: it needs GPUs, but this worker offers none", job.name()));
+      return RefusedReport(fmt::format("{}: it needs GPUs, but this worker offers none", job.name()));
     if (const std::string shortage = WaitForFreeGpus(Distinct(gpus), patience, hooks.cancel);
         !shortage.empty())
-      return NotHere(fmt::format("{}: {}", job.name(), shortage));
+      return RefusedReport(fmt::format("{}: {}", job.name(), shortage));
   } else if (needed == DeviceKind::kCpu && WorkerKind(inventory) == DeviceKind::kCuda) {
-    return NotHere(fmt::format("{}: it needs CPUs, but this worker offers GPUs", job.name()));
+    return RefusedReport(fmt::format("{}: it needs CPUs, but this worker offers GPUs", job.name()));
   }
   const std::vector<int> places = PlacesOf(used, cores);
+  if (engine != nullptr) {
+    const EngineSetting setting{
+        .engine = *engine,
+        .address = engines->address,
+        .host = inventory.hostname(),
+        .gpus = needed == DeviceKind::kCuda ? Distinct(gpus) : std::vector<std::string>(),
+        .supervisor_path = FindSupervisor()};
+    JobReport report = RunEngineJob(job, share, setting, hooks);
+    if (report.measurement) SetOrigin(inventory, job, share, places, gpus, *report.measurement);
+    return report;
+  }
   const JobResult result = launcher.Run(MakeJobRequest(job, share, places, gpus), hooks);
   JobReport report;
   report.outcome = result.outcome;
@@ -195,25 +213,15 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   if (job.has_calibrate()) {
     report.calibration = CalibrationOf(result);
     if (report.calibration->ops().empty() && !job.calibrate().ops().empty()) {
-      return Failed(fmt::format("{}: the ranks ended without a calibration", job.name()));
+      return FailedReport(fmt::format("{}: the ranks ended without a calibration", job.name()));
     }
     return report;
   }
   auto measurement = MeasurementOf(result);
   if (!measurement) {
-    return Failed(fmt::format("{}: the ranks' results do not match, or no step was timed", job.name()));
+    return FailedReport(fmt::format("{}: the ranks' results do not match, or no step was timed", job.name()));
   }
-  measurement->set_build_id(inventory.build_id());
-  // Emulated results do not depend on this machine's hardware.
-  const std::optional<EngineDevice> device = EngineDeviceOf(job);
-  measurement->set_device_fingerprint(device && IsEmulated(*device) ? std::string(Name(*device))
-                                                                    : inventory.device_fingerprint());
-  // If the slots' places are unknown, they are the machine's cores.
-  const double core_count = std::max(1.0, places.empty() ? static_cast<double>(inventory.physical_cores())
-                                                         : static_cast<double>(Distinct(places).size()));
-  measurement->set_ranks_per_core(std::max(1.0, share.ranks() / core_count));
-  if (needed == DeviceKind::kCuda)
-    measurement->set_ranks_per_device(static_cast<double>(RanksPerGpu(share.ranks(), Distinct(gpus).size())));
+  SetOrigin(inventory, job, share, places, gpus, *measurement);
   report.measurement = std::move(measurement);
   return report;
 }

@@ -9,26 +9,13 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.pb.h"
+#include "worker/engines/engine_file.h"
 #include "worker/jobs/job_files.h"
+#include "worker/jobs/job_report.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/gpu_health.h"
 
 namespace autocfg::worker {
-
-// The result of a job, or of a worker's share of one, for the coordinator.
-struct JobReport {
-  v1::Outcome outcome = v1::OUTCOME_FAILED;
-  std::string message;                                     // the failing rank's own error; UTF-8
-  v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED;  // with OUTCOME_FAILED
-  // last stderr output of the failing ranks, each under a heading with its number; UTF-8, at most
-  // kMaxLogBytes
-  std::string log;
-  std::optional<v1::Measurement> measurement;
-  std::optional<v1::CalibrateResult> calibration;
-};
-
-inline constexpr std::size_t kMaxLogBytes = 32 << 10;
-inline constexpr std::size_t kMaxMessageBytes = 8 << 10;
 
 // Returns the request that runs these ranks of a job. A job on device cuda is pinned to `gpus` and not to
 // `cores`: its ranks also run driver and NCCL threads, and initialize weights with one thread per core. Other
@@ -57,11 +44,11 @@ v1::CalibrateResult CalibrationOf(const JobResult& result);
 // that run here. Adds the build ID, fingerprint, ranks per core and ranks per GPU of `inventory` to the
 // measurement. A GPU job first waits up to `patience` for its GPUs to be free. Returns OUTCOME_REFUSED,
 // without running anything, if they are not free, if the worker has none, or if the job names files that
-// `files` does not allow. Requires: as many slots as SlotsToTake returns; hooks.exchange if the lease has a
-// share.
+// `files` does not allow, or an engine that `engines` does not offer (null: none). Requires: as many slots as
+// SlotsToTake returns; hooks.exchange if the lease has a share.
 JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory,
                  const JobFileRules& files, const std::vector<int>& cores, const std::vector<int>& slots,
                  ProcessLauncher& launcher, const LaunchHooks& hooks,
-                 std::chrono::duration<double> patience = kGpuPatience);
+                 std::chrono::duration<double> patience = kGpuPatience, const EngineOffer* engines = nullptr);
 
 }  // namespace autocfg::worker

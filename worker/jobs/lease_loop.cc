@@ -20,12 +20,15 @@ std::string Text(const absl::Status& status) { return std::string(status.message
 }  // namespace
 
 LeaseLoop::LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory,
-                     const JobFileRules& files, const std::vector<int>& cores, ProcessLauncher& launcher)
+                     const JobFileRules& files, const std::vector<int>& cores, ProcessLauncher& launcher,
+                     const EngineOffer& engines)
     : calls_(calls),
       boot_id_(std::move(boot_id)),
       inventory_(inventory),
       slots_(static_cast<int>(inventory.slots())),
-      setting_{calls, inventory_, files, cores, slots_, launcher, stopping_, [this] { polls_.Cancel(); }} {}
+      setting_{calls,   inventory_, files,
+               cores,   slots_,     launcher,
+               engines, stopping_,  [this] { polls_.Cancel(); }} {}
 
 absl::Status LeaseLoop::Run(Registration session) {
   session_ = session;

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "autocfg/v1/worker_service.pb.h"
+#include "worker/engines/engine_file.h"
 #include "worker/jobs/job_files.h"
 #include "worker/jobs/running_job.h"
 #include "worker/jobs/slots.h"
@@ -22,7 +23,8 @@ class LeaseLoop {
  public:
   // All references must outlive this object. `boot_id` is used when the worker registers again.
   LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory,
-            const JobFileRules& files, const std::vector<int>& cores, ProcessLauncher& launcher);
+            const JobFileRules& files, const std::vector<int>& cores, ProcessLauncher& launcher,
+            const EngineOffer& engines);
 
   // Call once. Returns OK if stopped or drained (and deregistered), FailedPrecondition if another worker
   // registered under this name. No job runs after it returns.

@@ -144,8 +144,8 @@ void RunningJob::Run() {
   report.outcome = v1::OUTCOME_CANCELLED;
   const auto start = LeaseKeeper::Clock::now();
   if (!stop_) {
-    report =
-        RunJob(lease_, setting_.inventory, setting_.files, setting_.cores, slots, setting_.launcher, hooks);
+    report = RunJob(lease_, setting_.inventory, setting_.files, setting_.cores, slots, setting_.launcher,
+                    hooks, kGpuPatience, &setting_.engines);
   }
   sender.reset();
   setting_.slots.Give(slots);

@@ -26,6 +26,7 @@ struct JobSetting {
   const std::vector<int>& cores;
   SlotPool& slots;
   ProcessLauncher& launcher;
+  const EngineOffer& engines;
   CallGroup& stopping;          // cancelled when the worker stops
   std::function<void()> drain;  // called when the coordinator wants the worker to take no more work
 };

@@ -30,6 +30,8 @@
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
 #include "spdlog/spdlog.h"
+#include "worker/engines/engine_run.h"
+#include "worker/engines/node_address.h"
 #include "worker/jobs/worker_calls.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/device_choice.h"
@@ -53,6 +55,8 @@ struct Texts {
   std::string wait = "60s";
   bool insecure = false;
   JobFileRules files;
+  std::string engines;
+  std::string address;
 };
 
 bool IsPlain(unsigned char c) {
@@ -114,6 +118,12 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
     if (std::string wrong = WrongIn(option, *directories); !wrong.empty()) return Usage(std::move(wrong));
   }
   options.files = texts.files;
+  options.engines = texts.engines;
+  options.address = texts.address;
+  if (!texts.address.empty() && !IsAddress(texts.address)) {
+    return Usage(fmt::format("--address: '{}' is no address; give one such as 10.0.0.3 or a host's name",
+                             base::Printable(texts.address)));
+  }
   return options;
 }
 
@@ -182,6 +192,28 @@ class Signals {
   std::thread thread_;
 };
 
+// Reads the engines that the worker offers, and this machine's address for their ranks.
+absl::Status LoadOffer(const ProgramOptions& program, EngineOffer& offer) {
+  if (program.engines.empty()) return absl::OkStatus();
+  const auto of_option = [](const char* option, const absl::Status& status) {
+    return absl::Status(status.code(), fmt::format("{}: {}", option, std::string(status.message())));
+  };
+  auto engines = LoadEngineFiles(program.engines);
+  if (!engines.ok()) return of_option("--engines", engines.status());
+  offer.engines = *std::move(engines);
+  if (const absl::Status status = ReadEngineVersions(offer.engines, FindSupervisor()); !status.ok())
+    return of_option("--engines", status);
+  offer.address = program.address;
+  if (offer.address.empty()) {
+    auto address = OwnAddress(program.coordinator);
+    if (!address.ok()) return of_option("--coordinator", address.status());
+    offer.address = *std::move(address);
+  }
+  for (const EngineFile& engine : offer.engines)
+    spdlog::info("offers engine {}, version {}", engine.name, engine.version);
+  return absl::OkStatus();
+}
+
 int RunWorker(const ProgramOptions& program) {
   WorkerOptions options;
   options.trainer_path = FindTrainer();
@@ -202,6 +234,8 @@ int RunWorker(const ProgramOptions& program) {
   options.files = program.files;
   options.cores = devices->cores;
   options.wait_s = program.wait_s;
+  if (const absl::Status status = LoadOffer(program, options.engines); !status.ok())
+    return Fail(kExitUsage, std::string(status.message()));
 
   std::unique_ptr<Worker> worker;
   Signals signals;  // destroyed before the worker
@@ -245,6 +279,12 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   app.add_option("--save-dir", texts.files.save_dirs,
                  "directory in which jobs may write files; repeatable (default: none)")
       ->allow_extra_args(false);
+  app.add_option("--engines", texts.engines,
+                 "directory of files *.json, each of which offers an engine beside the built-in one "
+                 "(default: none)");
+  app.add_option("--address", texts.address,
+                 "address of this machine where the ranks of other workers reach an engine's (default: that "
+                 "from which it reaches the coordinator)");
   app.add_flag("--insecure", texts.insecure, "send plain text to a coordinator on another machine");
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::reverse(words.begin(), words.end());  // CLI11 expects reversed arguments

@@ -29,7 +29,9 @@ struct ProgramOptions {
   std::string name;        // worker name, workers/{id}
   bool insecure = false;
   double wait_s = 60;
-  JobFileRules files;  // that jobs may name
+  JobFileRules files;   // that jobs may name
+  std::string engines;  // directory of engines' files; empty: none
+  std::string address;  // of this machine for other workers; empty: the one that reaches the coordinator
 };
 
 // The program must exit with this code; `message` is one error line if the code is not 0.

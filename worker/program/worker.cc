@@ -28,17 +28,24 @@ Clock::time_point ClockIn(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
+// Returns the options with the offered engines in the inventory.
+WorkerOptions WithEngines(WorkerOptions options) {
+  for (v1::Engine& engine : EngineMessages(options.engines.engines))
+    *options.inventory.add_engines() = std::move(engine);
+  return options;
+}
+
 }  // namespace
 
 struct Worker::Impl {
   Impl(const WorkerOptions& worker_options, std::shared_ptr<grpc::Channel> given)
-      : options(worker_options),
+      : options(WithEngines(worker_options)),
         boot_id(base::RandomId()),
         cores(options.cores.empty() ? PhysicalCores() : options.cores),
         launcher(options.trainer_path),
         channel(std::move(given)),
         calls(channel, options.name),
-        loop(calls, boot_id, options.inventory, options.files, cores, launcher) {}
+        loop(calls, boot_id, options.inventory, options.files, cores, launcher, options.engines) {}
 
   bool Cancelled() const { return options.cancel != nullptr && *options.cancel; }
 

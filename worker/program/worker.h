@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.pb.h"
+#include "worker/engines/engine_file.h"
 #include "worker/jobs/job_files.h"
 
 namespace autocfg::worker {
@@ -21,6 +22,7 @@ struct WorkerOptions {
   std::string trainer_path;  // the autocfg-trainer program
   v1::Inventory inventory;
   JobFileRules files = {};                    // that jobs may name; none by default
+  EngineOffer engines = {};                   // beside the built-in one, with their versions
   std::vector<int> cores = {};                // slot i is core i mod cores; empty: PhysicalCores()
   double wait_s = 5;                          // time limit for Start to reach an unavailable coordinator
   const std::atomic<bool>* cancel = nullptr;  // polled by Start: true ends it with CANCELLED

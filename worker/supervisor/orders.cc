@@ -5,10 +5,19 @@
 #include <utility>
 
 namespace autocfg::worker {
+namespace {
 
-// The number of arguments, the arguments, the variables; each ends with NUL.
+constexpr const char* kForeign = "foreign";
+constexpr std::size_t kFirstArgument = 3;  // among the words
+
+}  // namespace
+
+// The number of arguments, "foreign" or nothing, the directory, the arguments, the variables; each ends with
+// NUL.
 std::string EncodeRankCommand(const RankCommand& command) {
   std::string text = std::to_string(command.arguments.size()) + '\0';
+  text += std::string(command.foreign ? kForeign : "") + '\0';
+  text += command.directory + '\0';
   for (const auto* list : {&command.arguments, &command.environment}) {
     for (const std::string& word : *list) text += word + '\0';
   }
@@ -23,15 +32,16 @@ std::optional<RankCommand> DecodeRankCommand(std::string_view text) {
     words.emplace_back(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
-  if (words.empty()) return std::nullopt;
+  if (words.size() < kFirstArgument) return std::nullopt;
   const std::string& number = words.front();
   std::size_t arguments = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), arguments);
   if (error != std::errc() || end != number.data() + number.size()) return std::nullopt;
-  if (arguments == 0 || arguments >= words.size()) return std::nullopt;
-  const auto first = words.begin() + 1;
+  if (arguments == 0 || arguments > words.size() - kFirstArgument) return std::nullopt;
+  if (!words[1].empty() && words[1] != kForeign) return std::nullopt;
+  const auto first = words.begin() + kFirstArgument;
   const auto variables = first + static_cast<std::ptrdiff_t>(arguments);
-  return RankCommand{{first, variables}, {variables, words.end()}};
+  return RankCommand{{first, variables}, {variables, words.end()}, !words[1].empty(), words[2]};
 }
 
 }  // namespace autocfg::worker

@@ -57,6 +57,9 @@ struct Report {
 struct RankCommand {
   std::vector<std::string> arguments;    // the first is the path of the program
   std::vector<std::string> environment;  // NAME=value; extends the supervisor's own and overrides equal names
+  // A program that is not ours: its standard output goes to the log too, and it does not get the socket.
+  bool foreign = false;
+  std::string directory = {};  // that it starts in; empty: the supervisor's own
 };
 
 // Requires strings without NUL. Decode returns nullopt if the text is not of this form.

@@ -49,14 +49,17 @@ struct ExecArrays {
 };
 
 // In the child. Returns only if a call fails, with errno set.
-void BecomeRank(const ExecArrays& arrays, pid_t supervisor, pid_t group, int socket, int log) {
+void BecomeRank(const RankCommand& command, const ExecArrays& arrays, pid_t supervisor, pid_t group,
+                int socket, int log) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
   if (::getppid() != supervisor) ::_exit(kCannotStart);  // it died before that
   if (::setpgid(0, group) != 0) return;
   sigset_t none;
   sigemptyset(&none);
   if (::sigprocmask(SIG_SETMASK, &none, nullptr) != 0) return;
-  if (::dup2(log, STDERR_FILENO) < 0 || ::dup2(socket, kRankSocket) < 0) return;
+  if (::dup2(log, STDERR_FILENO) < 0) return;
+  if (::dup2(command.foreign ? log : socket, command.foreign ? STDOUT_FILENO : kRankSocket) < 0) return;
+  if (!command.directory.empty() && ::chdir(command.directory.c_str()) != 0) return;
   ::execve(arrays.arguments.front(), arrays.arguments.data(), arrays.environment.data());
 }
 
@@ -73,7 +76,7 @@ StartedRank StartRank(const RankCommand& command, pid_t group, const base::Uniqu
   const pid_t pid = ::fork();
   if (pid < 0) return {.error = errno};
   if (pid == 0) {
-    BecomeRank(arrays, supervisor, group, socket.get(), log.get());
+    BecomeRank(command, arrays, supervisor, group, socket.get(), log.get());
     const int error = errno;
     // If the write fails, the supervisor sees the exit status instead.
     const auto written = ::write(in_child.get(), &error, sizeof error);

@@ -1,13 +1,30 @@
 #include "search/plan/cluster/engine_profile.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
 #include "base/subject.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg {
+
+absl::Status CheckEngineName(std::string_view name) {
+  constexpr std::size_t kMostBytes = 40;
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto is_plain = [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  };
+  if (!name.empty() && name.size() <= kMostBytes && is_letter(name.front()) &&
+      std::all_of(name.begin(), name.end(), is_plain))
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("'{}' is no engine's name; it has 1 to {} letters, digits, '-', '_' and '.', the first a "
+                  "letter",
+                  base::Printable(name), kMostBytes));
+}
 
 absl::Status Validate(const EngineProfile& engine) {
   struct Bound {

@@ -13,6 +13,9 @@ namespace autocfg {
 
 inline constexpr std::string_view kOwnEngine = "autocfg";
 
+// InvalidArgument unless the name has 1 to 40 letters, digits, '-', '_' and '.', the first a letter.
+absl::Status CheckEngineName(std::string_view name);
+
 // The defaults are our own engine's.
 struct EngineProfile {
   std::string name{kOwnEngine};

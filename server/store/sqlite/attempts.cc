@@ -106,8 +106,13 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     if (!measurement) {
       verdict = {.decisive = 0, .end = ShareEnd::kFailed, .again = false, .costs = false};
       message =
-          "the workers' results do not match (steps or slice); run the same build on all workers, then retry "
-          "the trial";
+          parts.front().engine().empty()
+              ? "the workers' results do not match (steps or slice); run the same build on all workers, then "
+                "retry the trial"
+              : fmt::format(
+                    "no worker's log of engine {} tells of a timed step; compare the end of the logs "
+                    "with the rules of the engine's file",
+                    parts.front().engine());
     }
   }
 

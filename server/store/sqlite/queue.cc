@@ -16,11 +16,20 @@ namespace {
 // CROSS JOIN keeps the order of the tables.
 constexpr const char* kQueue =
     R"sql(
-      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts, j.trial, j.avoids_trial
+      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts, j.trial, j.avoids_trial,
+             j.engine
       FROM jobs j
       CROSS JOIN studies s ON s.id = j.study
       WHERE j.state = ?1 AND s.state = ?2
       ORDER BY j.id)sql";
+
+// Returns the lines of a text that ends with a line break, or is empty.
+std::set<std::string> LinesOf(const std::string& text) {
+  std::set<std::string> lines;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    lines.insert(text.substr(begin, end - begin));
+  return lines;
+}
 
 constexpr double kWithoutLimitSeconds = 600;  // what is taken to be left of a job without a time limit
 
@@ -49,7 +58,7 @@ SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<Work
   WorkersAtWork at_work;
   SQLite::Statement row(db(),
                         R"sql(
-        SELECT host, device_kind, slots, draining
+        SELECT host, device_kind, slots, draining, engines
         FROM workers
         WHERE worker = ? AND epoch = ? AND active = 1)sql");
   for (const WorkerSession& session : sessions) {
@@ -62,6 +71,7 @@ SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<Work
     worker.kind = WorkerKind(row.getColumn(1).getString());
     worker.slots = row.getColumn(2).getInt64();
     worker.draining = row.getColumn(3).getInt() != 0;
+    worker.engines = LinesOf(row.getColumn(4).getString());
     const auto used = in_use.find(session.worker);
     worker.free = worker.slots - (used == in_use.end() ? 0 : used->second);
     worker.waiting = parked.contains(session);
@@ -75,6 +85,7 @@ PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
   job.ranks = row.getColumn(2).getInt64();
   job.needs = NeededKind(row.getColumn(3).getString());
   job.fewer_ranks = row.getColumn(4).getInt() != 0;
+  job.engine = row.getColumn(8).getString();
   if (const std::int64_t trial = row.getColumn(7).getInt64(); trial != 0) {
     SQLite::Statement hosts = Query(
         R"sql(

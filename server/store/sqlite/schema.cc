@@ -258,7 +258,14 @@ constexpr const char* kVersion6 = R"sql(
 ALTER TABLE op_times ADD COLUMN host_s REAL NOT NULL DEFAULT 0;
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5, kVersion6};
+// What trains a job; empty: the built-in engine. The engines that a worker offers beside it, a name a line.
+constexpr const char* kVersion7 = R"sql(
+ALTER TABLE jobs ADD COLUMN engine TEXT NOT NULL DEFAULT '';
+ALTER TABLE workers ADD COLUMN engines TEXT NOT NULL DEFAULT '';
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4,
+                                       kVersion5, kVersion6, kVersion7};
 
 // SQL function that reads a field of a serialized message; `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>

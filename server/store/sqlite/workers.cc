@@ -13,6 +13,13 @@ constexpr const char* kWorkerColumns =
 
 constexpr const char* kDrain = "drain";
 
+// Returns the names of the engines, a line each.
+std::string EngineLines(const v1::Inventory& inventory) {
+  std::string lines;
+  for (const v1::Engine& engine : inventory.engines()) lines += engine.name() + "\n";
+  return lines;
+}
+
 absl::Status NotRegistered(const std::string& worker) {
   return absl::NotFoundError(fmt::format("{} is not registered; register it again", worker));
 }
@@ -30,9 +37,10 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
       Execute(
           R"sql(
             INSERT INTO workers
-              (worker, boot_id, epoch, active, slots, registered_s, inventory, host, device_kind)
-            VALUES (?, ?, 1, 1, ?, ?, ?, ?, ?))sql",
-          worker, request.boot_id(), inventory.slots(), now_s, inventory, host, inventory.device_kind());
+              (worker, boot_id, epoch, active, slots, registered_s, inventory, host, device_kind, engines)
+            VALUES (?, ?, 1, 1, ?, ?, ?, ?, ?, ?))sql",
+          worker, request.boot_id(), inventory.slots(), now_s, inventory, host, inventory.device_kind(),
+          EngineLines(inventory));
       return 1;
     }
     const bool same_boot = row.getColumn(0).getString() == request.boot_id();
@@ -43,10 +51,10 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
         R"sql(
           UPDATE workers
           SET boot_id = ?, epoch = ?, active = 1, slots = ?, registered_s = ?, inventory = ?, host = ?,
-              device_kind = ?, draining = draining AND ?
+              device_kind = ?, engines = ?, draining = draining AND ?
           WHERE worker = ?)sql",
         request.boot_id(), epoch, inventory.slots(), now_s, inventory, host, inventory.device_kind(),
-        same_boot ? 1 : 0, worker);
+        EngineLines(inventory), same_boot ? 1 : 0, worker);
     if (!same) {
       EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker was restarted"},
                 "worker = ?5", worker);

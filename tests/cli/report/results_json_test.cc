@@ -504,6 +504,22 @@ TEST(SearchReport, EmulatedTimesAreMarked) {
   EXPECT_EQ((*SearchJson(Answer(), Question()))["best"]["measured"]["emulated"], false);
 }
 
+TEST(SearchReport, AnotherEngineIsNamedWithItsVersion) {
+  auto answer = Answer();
+  v1::Measurement& measured = *answer.mutable_best()->mutable_measured();
+  EXPECT_EQ((*SearchJson(answer, Question()))["best"]["measured"]["engine"], "autocfg");
+  EXPECT_EQ((*SearchJson(answer, Question()))["best"]["measured"]["engine_version"], measured.build_id());
+  measured.set_engine("megatron");
+  measured.set_engine_version("core 0.15");
+  measured.set_peak_memory_bytes(std::int64_t{3} << 30);
+  const std::string text = SearchReport(answer, Question(), "");
+  EXPECT_NE(text.find("(measured on megatron core 0.15)"), std::string::npos) << text;
+  EXPECT_NE(text.find("3.0 GiB peak, as its log says"), std::string::npos) << text;
+  const auto json = *SearchJson(answer, Question());
+  EXPECT_EQ(json["best"]["measured"]["engine"], "megatron");
+  EXPECT_EQ(json["best"]["measured"]["engine_version"], "core 0.15");
+}
+
 TEST(SearchReport, SlicesAreMarkedAndTheirPlansPredicted) {
   auto answer = Answer();
   answer.mutable_best()->mutable_measured()->set_slice(true);

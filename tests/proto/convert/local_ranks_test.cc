@@ -69,5 +69,16 @@ TEST(LocalRanks, WithoutSlotsThereIsNone) {
               testing::HasSubstr("workers/g: 100 ranks on 1 GPU: each needs"));
 }
 
+TEST(LocalRanks, OfAnEngineAreThoseOfItsWorkers) {
+  v1::Worker offering = WorkerOn("b", "cpu", 4);
+  offering.mutable_inventory()->add_engines()->set_name("megatron");
+  const std::vector<v1::Worker> workers = {WorkerOn("a", "cpu", 2), offering};
+  EXPECT_NE(OfferedEngine(offering, "megatron"), nullptr);
+  EXPECT_EQ(OfferedEngine(offering, "nemo"), nullptr);
+  EXPECT_EQ(SlotsOf(WorkersForEngine(workers, "megatron"), EngineDevice::kCpu), 4);
+  EXPECT_EQ(SlotsOf(WorkersForEngine(workers, "nemo"), EngineDevice::kCpu), 6) << "none yet: it waits";
+  EXPECT_EQ(SlotsOf(WorkersForEngine(workers, ""), EngineDevice::kCpu), 6);
+}
+
 }  // namespace
 }  // namespace autocfg

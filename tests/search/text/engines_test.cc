@@ -34,6 +34,17 @@ TEST(Engines, UnknownNamesListTheOthers) {
           "unknown engine 'megatorn'; expected autocfg, deepspeed, megatron, nanotron, nemo or torchtitan"));
 }
 
+TEST(Engines, OfWorkersMayHaveNoFigures) {
+  EXPECT_EQ(*EngineOfWorkers("megatron"), *EngineNamed("megatron"));
+  EngineProfile own;
+  own.name = "torch-gpt_1.2";
+  EXPECT_EQ(*EngineOfWorkers(own.name), own);
+  for (const std::string& wrong : {std::string(), std::string("a b"), std::string("../x"), std::string("1a"),
+                                   std::string(41, 'a'), std::string("\xc3\xbc")}) {
+    EXPECT_THAT(std::string(EngineOfWorkers(wrong).status().message()), HasSubstr("is no engine's name"));
+  }
+}
+
 TEST(Engines, ReadsEveryField) {
   const auto engine =
       ParseEngineJson(Json::parse(R"({"name": "x", "host_op_s": 1e-4, "matmul": 1.1, "matmul_k_half": 2,

@@ -163,20 +163,26 @@ v1::SearchSpec DescribedSpec() {
   return spec;
 }
 
-TEST_F(StudyServiceTest, SearchesMeasureOurOwnEngineAlone) {
+TEST_F(StudyServiceTest, OtherEnginesMeasureOnLocalAndArePredictedElsewhere) {
   v1::SearchSpec spec = DescribedSpec();
   spec.mutable_cluster()->set_engine("megatron");
   for (const char* device : {"cuda", "paced"}) {
     spec.set_device(device);
     ExpectRefused(spec, StatusCode::INVALID_ARGUMENT,
-                  "spec.cluster: engine is megatron, but searches measure autocfg alone");
+                  "spec.cluster: engine is megatron, which measures whole plans on local alone");
   }
   spec.set_predict_only(true);
   EXPECT_TRUE(CreateStatus(spec).ok());
   v1::SearchSpec local = SmallSpec();
   local.mutable_cluster()->set_engine("megatron");
   local.set_predict_only(true);  // it still measures op times
-  ExpectRefused(local, StatusCode::INVALID_ARGUMENT, "searches measure autocfg alone");
+  ExpectRefused(local, StatusCode::INVALID_ARGUMENT, "only autocfg is predicted on local");
+  local.set_predict_only(false);
+  EXPECT_TRUE(CreateStatus(local).ok());
+  local.mutable_cluster()->set_engine("some-engine");  // of a worker's own files
+  EXPECT_TRUE(CreateStatus(local).ok());
+  local.mutable_cluster()->set_engine("some engine");
+  ExpectRefused(local, StatusCode::INVALID_ARGUMENT, "'some engine' is no engine's name");
 }
 
 TEST_F(StudyServiceTest, AMissingMemoryOfADescribedClusterIsNamed) {

@@ -57,6 +57,31 @@ TEST_F(WorkerServiceTest, RejectsInvalidInventory) {
         for (int gpu = 0; gpu < 5000; ++gpu) i.add_gpus();
       },
       "inventory.gpus has 5000");
+  refused([](auto& i) { i.add_engines(); }, "inventory.engines.name: '' is no engine's name");
+  refused([](auto& i) { i.add_engines()->set_name("autocfg"); }, "inventory.engines.name is autocfg");
+  refused(
+      [](auto& i) {
+        i.add_engines()->set_name("a");
+        i.add_engines()->set_name("a");
+      },
+      "inventory.engines has a twice");
+  refused(
+      [](auto& i) {
+        for (int engine = 0; engine < 50; ++engine) i.add_engines()->set_name("e" + std::to_string(engine));
+      },
+      "inventory.engines has 50");
+  refused(
+      [](auto& i) {
+        i.add_engines()->set_name("a");
+        i.mutable_engines(0)->set_version(std::string(300, 'v'));
+      },
+      "inventory.engines.version");
+  refused(
+      [](auto& i) {
+        i.add_engines()->set_name("a");
+        i.mutable_engines(0)->add_space("");
+      },
+      "inventory.engines.space");
   refused([](auto& i) { i.add_gpus()->set_memory_bytes(-1); }, "inventory.gpus.memory_bytes");
   refused([](auto& i) { i.add_gpus()->set_left_out(std::string(5000, 'x')); }, "inventory.gpus.left_out");
   v1::ListWorkersResponse list;

@@ -246,5 +246,27 @@ TEST(ReportFit, CalibrationHasEachOpOnceInAnyOrder) {
   EXPECT_TRUE(CheckFits(job, report).ok()) << CheckFits(job, report);
 }
 
+TEST(CheckFits, AMeasurementOfAnEngineIsOfTheJobs) {
+  v1::Job job;
+  job.set_engine("megatron");
+  job.mutable_train()->set_steps(5);
+  job.mutable_train()->set_warmup_steps_untimed(2);
+  v1::ReportTrialRequest report;
+  v1::Measurement& measured = *report.mutable_measurement();
+  EXPECT_THAT(std::string(CheckFits(job, report).message()), HasSubstr("measurement.engine is ''"));
+  measured.set_engine("megatron");
+  EXPECT_TRUE(CheckFits(job, report).ok()) << "another worker's log may tell of the steps";
+  for (int step = 0; step < 3; ++step) measured.add_step_time_s(1);
+  EXPECT_TRUE(CheckFits(job, report).ok());
+  measured.add_step_time_s(1);
+  EXPECT_THAT(std::string(CheckFits(job, report).message()), HasSubstr("has 4 step times"));
+  measured.mutable_step_time_s()->RemoveLast();
+  measured.set_slice(true);
+  EXPECT_FALSE(CheckFits(job, report).ok());
+  measured.set_slice(false);
+  job.clear_engine();
+  EXPECT_THAT(std::string(CheckFits(job, report).message()), HasSubstr("measurement.engine is set"));
+}
+
 }  // namespace
 }  // namespace autocfg::server

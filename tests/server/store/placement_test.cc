@@ -142,5 +142,34 @@ TEST(Placement, SaysWhatAJobWaitsFor) {
             "its next job waits its turn: the workers for it are kept for an older job of studies/7");
 }
 
+// A job of an engine goes to workers that offer it, and says what is missing.
+TEST(Placement, EnginesAreOffered) {
+  PlacementWorker plain{.host = "plain", .slots = 4, .free = 4, .waiting = true};
+  PlacementWorker offering = plain;
+  offering.host = "offering";
+  offering.engines = {"megatron", "nemo"};
+  const PlacementJob job{.ranks = 2, .needs = DeviceKind::kCpu, .engine = "megatron"};
+  const std::vector<PlacementWorker> both = {plain, offering};
+  const Placement placed = Place(job, both);
+  ASSERT_EQ(placed.shares.size(), 1u);
+  EXPECT_EQ(placed.shares[0].worker, 1u);
+  const std::vector<PlacementWorker> none = {plain};
+  EXPECT_EQ(
+      Place(job, none).nobody,
+      "no running cpu worker offers engine megatron; start one with --engines DIR and a file of that engine "
+      "in it");
+  PlacementJob large = job;
+  large.ranks = 6;
+  EXPECT_EQ(
+      Place(large, both).nobody,
+      "its next job needs 6 slots of cpu workers with engine megatron, but those that take jobs have 4; "
+      "start more workers");
+  const std::vector<PlacementWorker> twice = {offering, offering};
+  EXPECT_EQ(Place(large, twice).shares.size(), 2u);
+  EXPECT_EQ(Place({.ranks = 2}, none).shares.size(), 1u) << "the built-in engine is everywhere";
+  const std::vector<std::size_t> able = {1};
+  EXPECT_THAT(WhyBusy(job, both, able, {}), testing::HasSubstr("workers with engine megatron; 4 are free"));
+}
+
 }  // namespace
 }  // namespace autocfg::server

@@ -1,0 +1,10 @@
+# Defines RE2::RE2 from the system's headers and library, which gRPC needs too.
+find_path(RE2_INCLUDE_DIR re2/re2.h)
+find_library(RE2_LIBRARY re2)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(RE2 REQUIRED_VARS RE2_LIBRARY RE2_INCLUDE_DIR)
+if(RE2_FOUND AND NOT TARGET RE2::RE2)
+  add_library(RE2::RE2 INTERFACE IMPORTED)
+  target_include_directories(RE2::RE2 INTERFACE "${RE2_INCLUDE_DIR}")
+  target_link_libraries(RE2::RE2 INTERFACE "${RE2_LIBRARY}")
+endif()
