@@ -159,7 +159,7 @@ class Cluster:
     local: bool = False
     groups: Sequence[NodeGroup] = ()
     calibration: Optional[Calibration] = None
-    engine: Optional[str] = None  # autocfg, megatron, nemo, deepspeed, torchtitan, nanotron
+    engine: Optional[str] = None  # whose step is predicted; on a local cluster also what measures (docs/engines.md)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -323,6 +323,8 @@ class Measurement:
     slice: bool
     device_s: float
     ranks_per_device: float
+    engine: str  # empty: autocfg's own, of build_id
+    engine_version: str
     breakdown_s: Optional[Breakdown] = None
 
 
