@@ -141,7 +141,11 @@ TEST_F(EngineJobTest, ANameCannotBecomeAFlag) {
         {"{arguments}"}, "node", "megatron");
   v1::Job job = EngineJob();
   job.mutable_train()->mutable_model()->set_name("x\n--load /evil");
-  const JobReport report = Run(job);
+  JobReport report = Run(job);
+  EXPECT_EQ(report.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_THAT(report.message, HasSubstr("name has a control character"));
+  job.mutable_train()->mutable_model()->set_name("x --load /evil");
+  report = Run(job);
   EXPECT_EQ(report.outcome, v1::OUTCOME_MEASURED) << report.message << report.log;
   job.mutable_train()->mutable_model()->set_rope_scaling("x\n--load");
   EXPECT_EQ(Run(job).outcome, v1::OUTCOME_FAILED);

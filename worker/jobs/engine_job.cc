@@ -164,11 +164,10 @@ absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Job& job, const v1::Share& s
   auto plan = FromProto(job.train().plan());
   if (!plan.ok()) return plan.status();
   ExportedRun run{.model = *std::move(model), .cluster = {}, .workload = *workload, .plan = *std::move(plan)};
+  // A name with a line break would end its comment in the file, and begin a flag.
   if (absl::Status status = Validate(run.model); !status.ok()) return status;
   if (absl::Status status = CheckEngineSupports(run.model); !status.ok()) return status;
   if (absl::Status status = Validate(run.workload, run.model); !status.ok()) return status;
-  // The only free text of a job that a file has, in a comment: it must not end there.
-  run.model.name = base::Printable(run.model.name);
   run.cluster.local = true;
   NodeGroup& group = run.cluster.groups.emplace_back();
   group.device.kind = NeededKind(job).value_or(DeviceKind::kCpu);

@@ -269,6 +269,10 @@ TEST(ClusterConvert, TheEngineTravelsByItsName) {
   EXPECT_EQ(*back, cluster);
   v1::ClusterSpec unknown = ToProto(cluster);
   unknown.set_engine("megatorn");
+  const auto of_workers = FromProto(unknown);  // on local, an engine of their own files
+  ASSERT_TRUE(of_workers.ok()) << of_workers.status();
+  EXPECT_EQ(of_workers->engine.name, "megatorn");
+  unknown.set_local(false);
   EXPECT_THAT(std::string(FromProto(unknown).status().message()),
               HasSubstr("cluster: unknown engine 'megatorn'; expected autocfg"));
 }
