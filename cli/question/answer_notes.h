@@ -40,8 +40,8 @@ std::string EvenBatchNote(const v1::SearchSpec& spec, const v1::Recommendation& 
 // No question of more nodes is planned.
 inline constexpr std::int64_t kMostNodesTried = 16'384;
 
-// If no plan fits: returns how many nodes would be enough, or that no number of them is, by planning for twice
-// the nodes again and again. Empty if something fits, the cluster is not described, or planning was stopped.
+// If no plan fits: returns how many nodes would be enough, or that no number of them is, by planning for
+// twice the nodes again and again. Empty if something fits, the cluster is local, or planning was stopped.
 std::string EnoughNodesNote(const v1::SearchSpec& spec, const v1::Recommendation& answer,
                             const PlanningWatch& watch);
 

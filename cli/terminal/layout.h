@@ -40,8 +40,8 @@ struct TableNotes {
   bool text = false;
 };
 
-// Formats left-aligned columns, two spaces apart. Cells are passed through base::OneLine. A table that is too wide has its headings and then its widest cells on several lines, plans
-// broken after a comma.
+// Formats left-aligned columns, two spaces apart. Cells pass base::OneLine. A table that is too wide has its
+// headings and then its widest cells on several lines, plans broken after a comma.
 std::string Table(const std::vector<std::vector<std::string>>& rows, const TableNotes& notes = {});
 
 }  // namespace autocfg::cli

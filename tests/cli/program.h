@@ -28,8 +28,8 @@ inline std::string ReadWhole(const std::filesystem::path& path) {
   return text.str();
 }
 
-// Returns the text with one blank for each run of blanks and line breaks, since lines are wrapped, and without
-// the backslashes that continue a command.
+// Returns the text with one blank for each run of blanks and line breaks, since lines are wrapped, and
+// without the backslashes that continue a command.
 inline std::string Unwrapped(const std::string& text) {
   std::istringstream words(text);
   std::string line;
