@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <string>
@@ -11,6 +12,7 @@
 #include "base/os/process.h"
 #include "base/os/process_limits.h"
 #include "base/text.h"
+#include "cli/manual/help_formatter.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
@@ -132,6 +134,7 @@ int Parse(int argc, char** argv) {
                "autocfg");
   app.set_version_flag("--version", fmt::format("autocfg {} (build {})", base::Version(), base::BuildId()));
   app.require_subcommand(0, 1);
+  app.formatter(std::make_shared<HelpFormatter>());  // that of the verbs too
   Verb chosen;
   AddSearch(app, chosen, ProgramName(argc > 0 ? argv[0] : ""));
   AddPredict(app, chosen);

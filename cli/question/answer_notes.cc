@@ -63,11 +63,8 @@ std::string WhyIdle(const PlanOption& option, const v1::SpaceAxis& axis, const P
   return why;
 }
 
-// Returns the step time of the best plan with another global batch; nothing if none fits or planning was
-// stopped.
-std::optional<double> PredictedSeconds(v1::SearchSpec spec, std::int64_t global_batch,
-                                       const PlanningWatch& watch) {
-  spec.mutable_workload()->set_global_batch(global_batch);
+// Returns the step time of the best plan of a question; nothing if none fits or planning was stopped.
+std::optional<double> PredictedSeconds(const v1::SearchSpec& spec, const PlanningWatch& watch) {
   const auto problem = server::ParseSearchSpec(spec);
   if (!problem.ok() || server::NeedsCalibration(*problem)) return std::nullopt;
   auto search = server::StudySearch::Create(*problem, {.gate = nullptr, .watch = watch});
@@ -121,7 +118,9 @@ std::string EvenBatchNote(const v1::SearchSpec& spec, const v1::Recommendation& 
   const std::int64_t batch = spec.workload().global_batch(), ranks = RankCount(*cluster);
   const std::optional<std::int64_t> even = EvenBatchNear(batch, ranks);
   if (!even) return "";
-  const std::optional<double> seconds = PredictedSeconds(spec, *even, watch);
+  v1::SearchSpec asked = spec;
+  asked.mutable_workload()->set_global_batch(*even);
+  const std::optional<double> seconds = PredictedSeconds(asked, watch);
   const double given_s = answer.best().predicted().step_time_s();
   if (!seconds || !(given_s > 0)) return "";
   const double ratio = *seconds / static_cast<double>(*even) / (given_s / static_cast<double>(batch));
@@ -131,6 +130,30 @@ std::string EvenBatchNote(const v1::SearchSpec& spec, const v1::Recommendation& 
       "sequence",
       base::CountText(batch), base::CountText(ranks), base::CountText(*even), base::SecondsText(*seconds),
       100 * (1 - ratio));
+}
+
+std::string EnoughNodesNote(const v1::SearchSpec& spec, const v1::Recommendation& answer,
+                            const PlanningWatch& watch) {
+  if (answer.nothing_fits().empty() || spec.cluster().local() || spec.cluster().groups_size() != 1) return "";
+  bool stopped = false;
+  const PlanningWatch watched = [&](const PlanningProgress& progress) {
+    stopped = stopped || !watch(progress);
+    return !stopped;
+  };
+  v1::SearchSpec asked = spec;
+  v1::NodeGroup& group = *asked.mutable_cluster()->mutable_groups(0);
+  while (group.nodes() <= kMostNodesTried / 2) {
+    group.set_nodes(2 * group.nodes());
+    const std::optional<double> seconds = PredictedSeconds(asked, watched);
+    if (stopped) return "";
+    if (!seconds) continue;
+    return fmt::format("{} nodes ({} ranks) would be enough: a step takes {} there (predicted)",
+                       base::CountText(group.nodes()), base::CountText(group.nodes() * group.gpus_per_node()),
+                       base::SecondsText(*seconds));
+  }
+  return fmt::format(
+      "more nodes do not help: nothing fits on up to {} nodes either (each doubling was tried)",
+      base::CountText(group.nodes()));
 }
 
 }  // namespace autocfg::cli

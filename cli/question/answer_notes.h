@@ -1,5 +1,6 @@
 // Notes on what the answer of a search does not show: values of --space that the best plan lacks because they
-// would change nothing there, and a global batch that divides badly over the ranks. Thread-safe.
+// would change nothing there, a global batch that divides badly over the ranks, and the nodes that would be
+// enough if nothing fits. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -35,5 +36,13 @@ inline constexpr double kWorthAnotherBatch = 0.10;
 // cluster. Gives up, without a note, once `watch` says no.
 std::string EvenBatchNote(const v1::SearchSpec& spec, const v1::Recommendation& answer,
                           const PlanningWatch& watch);
+
+// No question of more nodes is planned.
+inline constexpr std::int64_t kMostNodesTried = 16'384;
+
+// If no plan fits: returns how many nodes would be enough, or that no number of them is, by planning for
+// twice the nodes again and again. Empty if something fits, the cluster is local, or planning was stopped.
+std::string EnoughNodesNote(const v1::SearchSpec& spec, const v1::Recommendation& answer,
+                            const PlanningWatch& watch);
 
 }  // namespace autocfg::cli

@@ -12,6 +12,7 @@
 #include "cli/question/memory_advice.h"
 #include "cli/question/this_machine.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_question.h"
@@ -191,7 +192,7 @@ std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::stri
     if (predicted.prediction.feasible) {
       Note(note);
     } else {
-      lines += fmt::format("note: {}\n", note);
+      lines += Wrapped(fmt::format("note: {}", note));
     }
   }
   return lines;

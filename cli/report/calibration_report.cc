@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/statistics.h"
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "search/plan/cluster/calibration.h"
@@ -16,18 +17,19 @@ namespace {
 constexpr std::size_t kMostLinesNamed = 5;
 constexpr std::size_t kMostFarRows = 5;
 
-std::string FigureLine(const FittedFigure& figure) {
-  const std::string known = figure.known
-                                ? fmt::format("within {:.0f}%", 100 * (std::exp(1.645 * figure.sigma) - 1))
-                                : std::string("not determined by these steps");
-  return fmt::format("  {:<32} {:>10.4g}   before {:>10.4g}   {}\n", figure.name, figure.value, figure.prior,
-                     known);
+std::string FigureTable(const std::vector<FittedFigure>& figures) {
+  std::vector<std::vector<std::string>> rows = {{"figure", "fitted", "before", "90% interval"}};
+  for (const FittedFigure& figure : figures) {
+    rows.push_back({figure.name, fmt::format("{:.4g}", figure.value), fmt::format("{:.4g}", figure.prior),
+                    figure.known ? fmt::format("within {:.0f}%", 100 * (std::exp(1.645 * figure.sigma) - 1))
+                                 : std::string("not determined")});
+  }
+  return Table(rows);
 }
 
 std::string SigmaLine(const char* where, double sigma) {
   if (sigma == 0) return fmt::format("  {}: none was measured\n", where);
-  return fmt::format("  {}: 90% of the steps within {:.1f}% (each predicted as if it had been left out)\n",
-                     where, 100 * (std::exp(1.645 * sigma) - 1));
+  return fmt::format("  {}: 90% of the steps within {:.1f}%\n", where, 100 * (std::exp(1.645 * sigma) - 1));
 }
 
 }  // namespace
@@ -39,11 +41,11 @@ std::string CalibrationReport(const Measurements& measurements, const ClusterFit
   double mean = 0;
   for (const double e : errors) mean += e / static_cast<double>(errors.size());
   std::string text = fmt::format(
-      "fitted to {} measured steps of {} shapes; their error after the fit: mean {:.2f}%, median {:.2f}%\n\n",
+      "fitted to {} measured steps of {} shapes\n"
+      "their error after the fit: mean {:.2f}%, median {:.2f}%\n\n",
       calibration.measurements, calibration.layers.shapes.size(), 100 * mean, 100 * base::Median(errors));
-  text += "figures (90% intervals)\n";
-  for (const FittedFigure& figure : calibration.figures) text += FigureLine(figure);
-  text += "\nsteps\n";
+  text += FigureTable(calibration.figures);
+  text += "\nsteps (each predicted as if it had been left out)\n";
   text += SigmaLine("within a node", calibration.one_node_sigma);
   text += SigmaLine("over several nodes", calibration.many_nodes_sigma);
   std::vector<std::size_t> order(errors.size());

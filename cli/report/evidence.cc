@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/report/report.h"
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "proto/convert/breakdown_convert.h"
 
@@ -185,16 +186,17 @@ absl::StatusOr<Evidence> ParseEvidence(const std::string& best_json) {
 std::string EvidenceText(const Evidence& evidence, const BarStyle& style) {
   const v1::Measurement& measured = evidence.measured;
   const v1::Prediction& predicted = evidence.predicted;
-  std::string text = fmt::format("plan: {}  (measured)\n\n", evidence.plan_text);
+  std::string text = PlanLine("plan:", evidence.plan_text, "measured") + "\n";
   text += fmt::format("measured:  {}\n", MeasuredCell(measured));
   text += fmt::format(
       "predicted: {} ({} to {}, 90% interval)\n\n", base::SecondsText(predicted.step_time_s()),
       base::SecondsText(predicted.step_time_low_s()), base::SecondsText(predicted.step_time_high_s()));
   if (!measured.has_breakdown_s()) {
-    return text + (measured.slice()
-                       ? "The parts of a slice are not recorded: its rank waits for no other.\n"
-                       : "The parts of this measurement were not recorded; a worker of this version records "
-                         "them.\n");
+    return text + Hung(measured.slice()
+                           ? "The parts of a slice are not recorded: its rank waits for no other."
+                           : "The parts of this measurement were not recorded; a worker of this version "
+                             "records them.",
+                       0);
   }
   const std::vector<KnownTime> of_measured = KnownTimesOf(measured);
   const std::vector<KnownTime> of_predicted = KnownTimesOf(predicted);
@@ -207,12 +209,13 @@ std::string EvidenceText(const Evidence& evidence, const BarStyle& style) {
     text += EvidenceRow(of_measured[i].label, of_measured[i].seconds, of_predicted[i].seconds, whole, style);
   }
   return text +
-         "\nThe measured parts are of one more step, which was recorded, on the rank that worked longest.\n"
-         "Exposed communication is what the rank waits for, hidden communication runs while it computes.\n";
+         "\nThe measured parts are of one more step, which was recorded, on the rank\n"
+         "that worked longest. Exposed communication is what the rank waits for, hidden\n"
+         "communication runs while it computes.\n";
 }
 
 std::string PartsOfTrials(std::span<const v1::Trial> trials) {
-  std::vector<std::vector<std::string>> rows = {{"trial", "parts of a step"}};
+  std::vector<std::vector<std::string>> rows = {{"trial", "parts"}};
   std::vector<bool> shown;
   for (const bool decides : {true, false}) {
     for (const v1::Trial& trial : trials) {
@@ -237,7 +240,7 @@ std::string PartsOfTrials(std::span<const v1::Trial> trials) {
   for (std::size_t i = 0; i < shown.size(); ++i) {
     if (shown[i]) rows[0].emplace_back(labels[i].label);
   }
-  return Table(rows);
+  return Table(rows, {.keys = 2});
 }
 
 }  // namespace autocfg::cli

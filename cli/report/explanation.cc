@@ -6,6 +6,8 @@
 
 #include "base/text.h"
 #include "cli/report/prediction_report.h"
+#include "cli/report/report.h"
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
@@ -114,10 +116,15 @@ std::string StepText(const Prediction& p) {
 
 // "communication: 12 ms exposed, 3 ms hidden".
 std::string CommText(const Explanation& plan) {
-  std::string text = fmt::format("communication: {} exposed",
-                                 base::SecondsText(ExposedComm(plan.predicted.prediction.breakdown)));
-  if (plan.hidden_comm_s) text += fmt::format(", {} hidden", base::SecondsText(*plan.hidden_comm_s));
-  return text;
+  const double exposed_s = ExposedComm(plan.predicted.prediction.breakdown);
+  if (!plan.hidden_comm_s) return fmt::format("communication: {} exposed", base::SecondsText(exposed_s));
+  if (*plan.hidden_comm_s == 0)
+    return exposed_s == 0 ? "communication: none"
+                          : fmt::format("communication: {}, all of it exposed", base::SecondsText(exposed_s));
+  if (exposed_s == 0)
+    return fmt::format("communication: {}, all of it hidden", base::SecondsText(*plan.hidden_comm_s));
+  return fmt::format("communication: {} exposed, {} hidden", base::SecondsText(exposed_s),
+                     base::SecondsText(*plan.hidden_comm_s));
 }
 
 std::string MemoryText(const Prediction& p) {
@@ -139,7 +146,7 @@ std::string RankTable(const Explanation& plan, const BarStyle& style) {
     in_flight = std::max(in_flight, plan.ranks[i].in_flight.size());
   }
   const int fixed = 2 + 4 + 2 + static_cast<int>(layers + in_flight) + 4 + 2 * (kNumber + 3);
-  const int width = std::clamp((style.columns - fixed) / 2, 4, 24);
+  const int width = std::clamp((style.columns - fixed) / 2, 2, 24);
   std::string text = fmt::format("  {:>4}  {:<{}}  {:>{}}  {:<{}}  {}\n", "rank", "layers", layers,
                                  "in flight", in_flight, "busy", width + kNumber + 1, "memory");
   std::size_t expected = 0;
@@ -164,7 +171,7 @@ std::string Percent(double percent) {
 // first.
 std::string CompareRow(std::string_view label, double a, double b, double whole, const std::string& a_text,
                        const std::string& b_text, const std::string& difference, const BarStyle& style) {
-  const int width = std::clamp((style.columns - kLabel - 2 * (kNumber + 3) - 20) / 2, 6, 30);
+  const int width = std::clamp((style.columns - kLabel - 2 * (kNumber + 3) - 22) / 2, 6, 30);
   // Less than a ten-thousandth of the whole is invisible in every figure.
   const bool same = std::abs(a - b) < 1e-4 * whole;
   const std::string percent = same || !(b > 0) ? "" : Percent(100 * (a - b) / b);
@@ -288,7 +295,7 @@ nlohmann::ordered_json ComparisonJson(const PlanPrediction& first, const PlanPre
 
 std::string ExplanationText(const Explanation& plan, const SearchQuestion& question, const BarStyle& style) {
   const Prediction& p = plan.predicted.prediction;
-  std::string text = fmt::format("plan: {}  (predicted)\n\n", PlanText(plan.predicted.plan));
+  std::string text = PlanLine("plan:", PlanText(plan.predicted.plan), "predicted") + "\n";
   text += Heading(StepText(p), style);
   for (const TimePart& part : TimeParts(p.breakdown))
     text += Row(part.name, part.seconds, p.step_time_s, base::SecondsText(part.seconds), style);
@@ -304,17 +311,17 @@ std::string ExplanationText(const Explanation& plan, const SearchQuestion& quest
   text +=
       Heading(plan.ranks.size() == 1 ? "the one rank of the pipeline" : "the ranks of the pipeline", style);
   text += RankTable(plan, style);
-  text += fmt::format("\n{}\n\n", WhatBounds(plan.predicted));
-  return text + WorkloadText(question) + "\n" +
-         ClusterText(question.cluster, RankCount(plan.predicted.plan)) + "\n";
+  text += fmt::format("\n{}\n", Hung(WhatBounds(plan.predicted), 0));
+  return text + Wrapped(WorkloadText(question) + "\n" +
+                        ClusterText(question.cluster, RankCount(plan.predicted.plan)));
 }
 
 std::string ComparisonText(const Explanation& plan, const Explanation& against,
                            const SearchQuestion& question, const BarStyle& style) {
   const Prediction& a = plan.predicted.prediction;
   const Prediction& b = against.predicted.prediction;
-  std::string text = fmt::format("first:  {}  (predicted)\nsecond: {}  (predicted)\n\n",
-                                 PlanText(plan.predicted.plan), PlanText(against.predicted.plan));
+  std::string text = PlanLine("first: ", PlanText(plan.predicted.plan), "predicted") +
+                     PlanLine("second:", PlanText(against.predicted.plan), "predicted") + "\n";
   text += Heading("time of a step, and what the first takes more or less", style);
   const double slower = std::max(a.step_time_s, b.step_time_s);
   const auto a_times = TimeParts(a.breakdown), b_times = TimeParts(b.breakdown);
@@ -332,16 +339,16 @@ std::string ComparisonText(const Explanation& plan, const Explanation& against,
   text += Heading("busy time of the ranks of the pipeline", style);
   text += CompareSeconds("busiest rank", Busiest(plan), Busiest(against), slower, style);
   text += CompareSeconds("idlest rank", Idlest(plan), Idlest(against), slower, style);
-  text +=
-      fmt::format("\nfirst:  {}\nsecond: {}\n", WhatBounds(plan.predicted), WhatBounds(against.predicted));
+  text += Wrapped(
+      fmt::format("\nfirst:  {}\nsecond: {}", WhatBounds(plan.predicted), WhatBounds(against.predicted)));
   const double ratio = a.step_time_s / b.step_time_s;
   if (TakeTheSame(a, b)) {
     text += "Both take the same time.\n";
   } else {
-    text += fmt::format("The first takes {:.1f}% {} time than the second.\n{}\n", 100 * std::abs(ratio - 1),
-                        ratio < 1 ? "less" : "more", WhatDiffers(a, b));
+    text += fmt::format("The first takes {:.1f}% {} time than the second.\n{}", 100 * std::abs(ratio - 1),
+                        ratio < 1 ? "less" : "more", Hung(WhatDiffers(a, b), 0));
   }
-  return text + fmt::format("\n{}\n", WorkloadText(question));
+  return text + "\n" + Wrapped(WorkloadText(question));
 }
 
 }  // namespace autocfg::cli

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cli/report/report.h"
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "search/plan/hardware_flops.h"
 #include "search/plan/plan_text.h"
@@ -63,12 +64,12 @@ std::string ClusterText(const ClusterSpec& cluster, std::int64_t used) {
 std::string PredictionReport(const PlanPrediction& predicted, const SearchQuestion& question) {
   const Prediction& p = predicted.prediction;
   const Throughput& rates = predicted.throughput;
-  std::string text = fmt::format("plan: {}  (predicted)\n", PlanText(predicted.plan));
+  std::string text = PlanLine("plan:", PlanText(predicted.plan), "predicted");
   const auto total = static_cast<double>(p.memory.Total());
   text += p.feasible ? fmt::format("fits: {} of {} a rank, {}\n", base::BytesText(p.memory.Total()),
                                    base::BytesText(p.capacity_bytes),
                                    PercentText(total, static_cast<double>(p.capacity_bytes)))
-                     : fmt::format("does not fit: {}\n", p.reason);
+                     : Wrapped(fmt::format("does not fit: {}\n", p.reason));
   text += "\n";
   std::vector<std::vector<std::string>> figures;
   figures.push_back({"step time", fmt::format("{} ({} to {}, 90% interval)", base::SecondsText(p.step_time_s),
@@ -86,7 +87,7 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
   if (rates.hardware_flops_per_s_per_gpu > rates.model_flops_per_s_per_gpu)
     figures.push_back(
         {"with recomputation", fmt::format("{} a rank", FlopsText(rates.hardware_flops_per_s_per_gpu))});
-  text += Table(figures) + "\n";
+  text += Table(figures, {.heading = false}) + "\n";
 
   // Time on the left, memory on the right.
   std::vector<std::vector<std::string>> rows = {
@@ -111,8 +112,8 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
     rows.push_back(std::move(row));
   }
   text += Table(rows) + "\n";
-  text += WorkloadText(question) + "\n" + ClusterText(question.cluster, RankCount(predicted.plan)) + "\n";
-  return text;
+  return text + Wrapped(WorkloadText(question) + "\n" +
+                        ClusterText(question.cluster, RankCount(predicted.plan)) + "\n");
 }
 
 }  // namespace autocfg::cli

@@ -8,6 +8,7 @@
 #include "cli/report/prediction_report.h"
 #include "cli/report/report.h"
 #include "cli/report/training_report.h"
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "proto/convert/spec_convert.h"
 #include "search/predict/predict_plan.h"
@@ -36,12 +37,11 @@ std::string CountCell(const std::optional<std::int64_t>& count) {
   return count ? base::CountText(*count) : "-";
 }
 
-// Returns the cells that an answer with a plan has after those of its question.
-std::vector<std::string> PlanCells(const AnsweredQuestion& entry) {
+// Returns the cells that an answer with a plan has after those of its question, but for the plan.
+std::vector<std::string> FigureCells(const AnsweredQuestion& entry) {
   const v1::Candidate& best = entry.answer->best();
   const v1::Prediction& predicted = best.predicted();
-  std::vector<std::string> cells = {ShortPlan(best.plan_text(), kBestPlanColumn),
-                                    base::SecondsText(predicted.step_time_s())};
+  std::vector<std::string> cells = {base::SecondsText(predicted.step_time_s())};
   const auto plan = FromProto(best.plan());
   if (plan.ok()) {
     const SearchQuestion& question = entry.question;
@@ -52,9 +52,37 @@ std::vector<std::string> PlanCells(const AnsweredQuestion& entry) {
   } else {
     cells.insert(cells.end(), 2, "-");
   }
-  cells.push_back(fmt::format("{} of {}", base::BytesText(predicted.memory_bytes().total()),
-                              base::BytesText(predicted.memory_bytes().capacity())));
+  const auto& memory = predicted.memory_bytes();
+  cells.push_back(base::BytesText(memory.total()));
+  cells.push_back(PercentText(static_cast<double>(memory.capacity() - memory.total()),
+                              static_cast<double>(memory.capacity())));
   return cells;
+}
+
+// A column of what was asked.
+struct AskedColumn {
+  std::string_view title;
+  std::string (*cell)(const Asked&);
+  bool shown;  // false: it is the same of all, and stands below the table
+};
+
+std::string ClusterCell(const Asked& asked) { return asked.cluster; }
+std::string NodesCell(const Asked& asked) { return CountCell(asked.nodes); }
+std::string BatchCell(const Asked& asked) { return base::CountText(asked.global_batch); }
+std::string SequenceCell(const Asked& asked) { return CountCell(asked.seq_len); }
+
+std::vector<AskedColumn> AskedColumns(const std::vector<AnsweredQuestion>& answers) {
+  std::vector<AskedColumn> columns = {{"cluster", ClusterCell, SeveralClusters(answers)},
+                                      {"nodes", NodesCell, true},
+                                      {"global batch", BatchCell, false},
+                                      {"sequence length", SequenceCell, false}};
+  for (AskedColumn& column : columns) {
+    column.shown = column.shown || std::any_of(answers.begin(), answers.end(), [&](const auto& entry) {
+                     return column.cell(entry.asked) != column.cell(answers.front().asked);
+                   });
+  }
+  columns[0].shown = SeveralClusters(answers);  // else the nodes say what distinguishes their names
+  return columns;
 }
 
 // "2 nodes, global batch 512, sequence length 4,096".
@@ -102,40 +130,54 @@ std::vector<bool> OnGpuFront(const std::vector<AnsweredQuestion>& answers) {
 std::string QuestionsReport(const std::vector<AnsweredQuestion>& answers, const TrainingTerms& terms) {
   const bool several = SeveralClusters(answers);
   const std::vector<bool> front = OnGpuFront(answers);
+  const std::vector<AskedColumn> columns = AskedColumns(answers);
   std::vector<std::vector<std::string>> rows = {{""}};
-  if (several) rows[0].emplace_back("cluster");
-  for (const char* title : {"nodes", "GPUs", "global batch", "seq len", "best plan (predicted)", "step time",
-                            "tokens/s/GPU", "MFU", "memory per rank"})
+  for (const AskedColumn& column : columns) {
+    if (column.shown) rows[0].emplace_back(column.title);
+  }
+  rows[0].emplace_back("GPUs");
+  const std::size_t keys = rows[0].size();
+  for (const char* title : {"step time", "tokens/s per GPU", "MFU", "memory a rank", "free"})
     rows[0].emplace_back(title);
+  const std::size_t figures = rows[0].size() - keys;
   for (std::string& title : TrainingTitles(terms)) rows[0].push_back(std::move(title));
+  const std::size_t training_cells = rows[0].size() - keys - figures;
+  rows[0].emplace_back("best plan (predicted)");
   std::string reasons;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const AnsweredQuestion& entry = answers[i];
     const Asked& asked = entry.asked;
     auto& row = rows.emplace_back(std::vector<std::string>{front[i] ? "*" : ""});
-    if (several) row.push_back(asked.cluster);
-    row.push_back(CountCell(asked.nodes));
+    for (const AskedColumn& column : columns) {
+      if (column.shown) row.push_back(column.cell(asked));
+    }
     row.push_back(entry.answer ? base::CountText(RankCount(entry.question.cluster)) : "-");
-    row.push_back(base::CountText(asked.global_batch));
-    row.push_back(CountCell(asked.seq_len));
     if (entry.HasPlan()) {
-      for (std::string& cell : PlanCells(entry)) row.push_back(std::move(cell));
+      for (std::string& cell : FigureCells(entry)) row.push_back(std::move(cell));
       const auto training = TrainingOf(terms, *entry.answer, entry.question);
       for (std::string& cell : TrainingCells(terms, training)) row.push_back(std::move(cell));
+      row.push_back(ShortPlan(entry.answer->best().plan_text(), kBestPlanColumn));
     } else {
+      row.insert(row.end(), figures + training_cells, "-");
       row.emplace_back("none");
       reasons += fmt::format("no plan for {}: {}\n", AskedText(asked, several), entry.Reason());
     }
   }
-  std::string text = Table(rows) +
+  std::string text = Table(rows, {.keys = keys, .text = true}) +
                      "  * no entry of the same batch and sequence length is as fast on as few GPUs\n\n" +
-                     reasons;
+                     Wrapped(reasons);
   const auto known = std::find_if(answers.begin(), answers.end(),
                                   [](const AnsweredQuestion& entry) { return entry.answer.has_value(); });
   if (known == answers.end()) return text;
   const SearchQuestion& question = known->question;
-  return text + fmt::format("model: {}, {}\n", question.model.name.empty() ? "unnamed" : question.model.name,
-                            Name(question.workload.precision));
+  std::string about =
+      fmt::format("model: {}, {}", question.model.name.empty() ? "unnamed" : question.model.name,
+                  Name(question.workload.precision));
+  for (const AskedColumn& column : columns) {
+    if (!column.shown && column.cell != ClusterCell)
+      about += fmt::format(", {} {}", column.title, column.cell(answers.front().asked));
+  }
+  return text + Wrapped(about);
 }
 
 absl::StatusOr<Json> QuestionsJson(const std::vector<AnsweredQuestion>& answers, const TrainingTerms& terms) {

@@ -10,6 +10,7 @@
 #include "cli/client/study_names.h"
 #include "cli/report/prediction_report.h"
 #include "cli/report/results_json.h"
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "proto/convert/export_convert.h"
@@ -23,8 +24,7 @@
 namespace autocfg::cli {
 namespace {
 
-constexpr std::size_t kColumns = 80;
-constexpr std::size_t kPlanColumns = 120;  // of a plan on a line of its own
+constexpr std::size_t kPlanColumns = 100;  // of a plan on a line of its own
 constexpr int kFrontRows = 8;
 
 std::string LowerCase(std::string name) {
@@ -79,7 +79,7 @@ std::string Rejected(const v1::Counts& counts) {
   for (const auto& [reason, count] : reasons) {
     if (count == 0) continue;
     const std::string entry = fmt::format("{} {}", reason, base::CountText(count));
-    if (line.size() > kTitle.size() && line.size() + entry.size() + 1 > kColumns) {
+    if (line.size() > kTitle.size() && line.size() + entry.size() + 1 > kLineColumns) {
       text += line.substr(0, line.size() - 1) + "\n";
       line = std::string(kTitle.size(), ' ');
     }
@@ -123,15 +123,14 @@ std::string FreeMemoryOf(const v1::Prediction& predicted) {
                      PercentText(static_cast<double>(free), static_cast<double>(memory.capacity())));
 }
 
-std::string PlanLine(const v1::Candidate& best, std::string_view how) {
-  constexpr std::string_view kLine = "best plan: {}  ({})\n";
-  return fmt::format(kLine, ShortPlan(best.plan_text(), kPlanColumns - kLine.size() - how.size()), how);
+std::string BestLine(const v1::Candidate& best, std::string_view how) {
+  return PlanLine("best plan:", ShortPlan(best.plan_text(), kPlanColumns), how);
 }
 
 std::string PredictedBest(const v1::Candidate& best, const SearchQuestion& question) {
   const auto& predicted = best.predicted();
   const Throughput rates = RatesAt(best, question, predicted.step_time_s());
-  return PlanLine(best, "predicted") + Table({{"", "predicted (90% interval)"},
+  return BestLine(best, "predicted") + Table({{"", "predicted (90% interval)"},
                                               {"step time", PredictedTime(predicted)},
                                               {"tokens/s", RateText(rates)},
                                               {"model FLOPs", ModelFlopsText(rates)},
@@ -153,7 +152,7 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
   rows.push_back({"model FLOPs", ModelFlopsText(seen), ModelFlopsText(expected)});
   rows.push_back({"memory per rank", MemoryCell(measured), MemoryOf(predicted)});
   rows.push_back({"memory free", "", FreeMemoryOf(predicted)});
-  std::string text = PlanLine(best, MeasuredHow(best, question)) + Table(rows);
+  std::string text = BestLine(best, MeasuredHow(best, question)) + Table(rows);
   text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
   if (measured.slice())
     return text + "; the plan is larger than this machine, which corrects its prediction by a slice\n";
@@ -191,32 +190,6 @@ std::string ChanceText(double chance) {
   return fmt::format("{:.0f}%", 100 * chance);
 }
 
-// Returns a table whose last column holds plans, which are continued below where a line is full.
-std::string PlanTable(const std::vector<std::vector<std::string>>& rows) {
-  std::size_t before = 0;  // columns of what stands left of the plans
-  for (std::size_t i = 0; i + 1 < rows.front().size(); ++i) {
-    std::size_t width = 0;
-    for (const auto& row : rows) width = std::max(width, row[i].size());
-    before += width + 2;
-  }
-  const std::size_t room = kColumns - std::min(before + 2, kColumns / 2);
-  std::vector<std::vector<std::string>> lines;
-  for (const auto& row : rows) {
-    lines.push_back(row);
-    std::string& plan = lines.back().back();
-    std::string rest = std::exchange(plan, "");
-    while (rest.size() > room) {
-      const std::size_t comma = rest.rfind(',', room - 1);
-      if (comma == std::string::npos) break;
-      lines.back().back() = rest.substr(0, comma + 1);
-      rest.erase(0, comma + 1);
-      lines.emplace_back(row.size());
-    }
-    lines.back().back() = std::move(rest);
-  }
-  return Table(lines);
-}
-
 std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   std::vector<std::vector<std::string>> rows = {{}};
   bool slices = answer.best().measured().slice();
@@ -231,8 +204,9 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
       row.push_back(candidate.has_corrected() ? base::SecondsText(candidate.corrected().step_time_s()) : "-");
     row.push_back(WithShortSplit(candidate.plan_text()));
   }
-  if (!slices) return PlanTable(rows);
-  return PlanTable(rows) +
+  const std::string table = Table(rows, {.text = true});
+  if (!slices) return table;
+  return table +
          "  a slice is one rank run alone: it shows how fast that rank computes, not how long it waits for "
          "others;\n"
          "  it is not a step time of the plan; it corrects the predictions, which rank all plans\n";
@@ -252,9 +226,9 @@ std::string Why(const v1::Recommendation& answer) {
     }
   }
   if (const auto ties = PredictionTiesOf(answer); ties && ties->count > 0) {
-    text += fmt::format("     {} runner{}-up {} within {:g}%, which predictions do not tell apart",
-                        ties->count, ties->count == 1 ? "" : "s", ties->count == 1 ? "is" : "are",
-                        100 * kPredictionsTellApart);
+    text += fmt::format("{}{} runner{}-up {} within {:g}%, which predictions do not tell apart",
+                        text.empty() ? "why: " : "     ", ties->count, ties->count == 1 ? "" : "s",
+                        ties->count == 1 ? "is" : "are", 100 * kPredictionsTellApart);
     if (ties->roomier != nullptr) {
       text +=
           fmt::format("; the careful choice leaves {:.0f}% of the memory free in place of {:.0f}% ({}): {}",
@@ -284,10 +258,16 @@ std::string Front(const v1::Recommendation& answer) {
                     base::BytesText(candidate.predicted().memory_bytes().total()),
                     WithShortSplit(candidate.plan_text())});
   }
-  return PlanTable(rows) + "\n";
+  return Table(rows, {.text = true}) + "\n";
 }
 
 }  // namespace
+
+std::string PlanLine(std::string_view title, const std::string& plan, std::string_view how) {
+  const std::string line = fmt::format("{} {}", title, plan), said = fmt::format("({})", how);
+  const bool fits = ColumnsOf(line) + 2 + ColumnsOf(said) <= kLineColumns;
+  return fits ? line + "  " + said + "\n" : line + "\n" + std::string(title.size() + 1, ' ') + said + "\n";
+}
 
 std::string_view SliceMark(const v1::Measurement& measured) { return measured.slice() ? " (the slice)" : ""; }
 
@@ -338,26 +318,6 @@ std::string ShortPlan(const std::string& whole, std::size_t most) {
   return shown.size() < plan_text.size() ? shown : plan_text;
 }
 
-std::string Table(const std::vector<std::vector<std::string>>& given) {
-  std::vector<std::vector<std::string>> rows = given;
-  for (auto& row : rows) {
-    for (auto& cell : row) cell = base::OneLine(cell, kWidestCell);
-  }
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("  {:<{}}", row[i], widths[i]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 std::string StateText(v1::StudyState state) { return LowerCase(ShortName(state)); }
 std::string StateText(v1::TrialState state) { return LowerCase(ShortName(state)); }
 
@@ -390,35 +350,6 @@ std::string TextOf(const TrialEnds& ends) {
   return fmt::format("{} of {} trial{} gave no answer ({}){}", ends.without_answer, all, all == 1 ? "" : "s",
                      states, ends.first.empty() ? "" : ": " + ends.first);
 }
-
-namespace {
-
-// Continues lines of words that are too long below, under the first word after a title such as "plans:".
-// Lines of a table, and those that are to be copied, stay.
-std::string Wrapped(const std::string& text) {
-  constexpr std::size_t kWidestTitle = 20;
-  std::string wrapped;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    const std::size_t first = std::min(line.find_first_not_of(' '), line.size());
-    const bool stays = line.find("  ", first) != std::string::npos || line.starts_with("best plan:") ||
-                       line.starts_with("next:");
-    const std::size_t title = line.find(": ", first);
-    const std::size_t indent = title < kWidestTitle ? title + 2 : first + 2;
-    while (!stays && line.size() > kColumns) {
-      const std::size_t space = line.rfind(' ', kColumns);
-      if (space == std::string::npos || space <= indent) break;
-      wrapped += line.substr(0, space) + "\n";
-      line.replace(0, space + 1, indent, ' ');
-    }
-    wrapped += line + "\n";
-  }
-  return wrapped;
-}
-
-}  // namespace
 
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
                          const std::string& next, const std::string& training, bool front) {
@@ -456,7 +387,7 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
                           base::SecondsText(answer.exhaustive_device_s()));
   }
   if (const std::int64_t reused = answer.reused_op_times(); reused > 0) {
-    text += fmt::format("\n  {} op time{} from an earlier study on the same device with the same build",
+    text += fmt::format("\n  {} op time{} from an earlier run on the same device with the same build",
                         base::CountText(reused), reused == 1 ? " is" : "s are");
   }
   if (const std::int64_t estimated = answer.estimated_op_times(); estimated > 0) {
@@ -477,8 +408,9 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   }
   text += "\n";
   if (question.kept) text += fmt::format("study: {}\n", LastPart(answer.study()));
-  if (!next.empty() && answer.nothing_fits().empty()) text += fmt::format("next: {}\n", next);
-  return Wrapped(text);
+  text = Wrapped(text);
+  if (!next.empty() && answer.nothing_fits().empty()) text += CommandLines("next: ", next);
+  return text;
 }
 
 }  // namespace autocfg::cli

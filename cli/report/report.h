@@ -35,12 +35,8 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
 // make the text longer than `most`.
 std::string ShortPlan(const std::string& plan_text, std::size_t most);
 
-// Maximum bytes of a table cell; longer text is cut.
-inline constexpr std::size_t kWidestCell = 400;
-
-// Formats left-aligned columns, two spaces apart; the first row is the heading. Cells are passed through
-// base::OneLine.
-std::string Table(const std::vector<std::vector<std::string>>& rows);
+// Returns the line "TITLE PLAN  (HOW)"; the title has its colon.
+std::string PlanLine(std::string_view title, const std::string& plan, std::string_view how);
 
 // Returns "created", "running", ...
 std::string StateText(v1::StudyState state);

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/report/prediction_report.h"
 #include "cli/report/report.h"
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_json.h"
@@ -121,13 +122,14 @@ std::string SizeReport(const SizeAnswer& answer, const SizeAsked& asked, const s
                                    rates.mfu ? fmt::format(", MFU {}", PercentText(*rates.mfu, 1)) : "")},
       {"memory per rank", fmt::format("{} of {}", base::BytesText(best.predicted.memory.Total()),
                                       base::BytesText(best.predicted.capacity_bytes))}};
-  text += Table(rows);
+  text += Table(rows, {.heading = false});
   if (asked.terms.price_per_gpu_hour) text += "\n" + TrainingText(training);
   text += "\n" + NextLargerText(answer);
   const SearchQuestion about{.model = model, .cluster = question.cluster, .workload = best.workload};
   text +=
       "\n" + WorkloadText(about) + "\n" + ClusterText(question.cluster, RankCount(question.cluster)) + "\n";
-  if (!next.empty()) text += fmt::format("next: {}\n", next);
+  text = Wrapped(text);
+  if (!next.empty()) text += CommandLines("next: ", next);
   return text;
 }
 

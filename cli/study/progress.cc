@@ -9,6 +9,7 @@
 #include "cli/report/report.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/drawing.h"
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "proto/client/study_watcher.h"
 #include "search/plan/plan_text.h"
@@ -16,19 +17,12 @@
 namespace autocfg::cli {
 namespace {
 
-constexpr int kMostColumns = 80;
 constexpr int kNarrowestBar = 10, kWidestBar = 50;  // columns
 constexpr double kPercent = 100;
 
-// Returns the columns of a text without control characters, of one column a character.
-std::size_t ColumnCount(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 std::string CutColumns(std::string line, int width) {
   const auto most = static_cast<std::size_t>(std::max(width, 0));
-  if (ColumnCount(line) <= most) return line;
+  if (ColumnsOf(line) <= most) return line;
   const std::size_t left = most < 3 ? 0 : most - 3;
   std::size_t columns = 0, end = 0;
   while (end < line.size() && (columns < left || (line[end] & 0xC0) == 0x80)) {
@@ -149,7 +143,7 @@ std::size_t ProgressDisplay::DrawnRows() const {
   const auto columns = static_cast<std::size_t>(Columns(fileno(out_))) + 1;  // one stays free
   std::size_t rows = 0;
   for (const std::string& line : drawn_)
-    rows += 1 + (std::max<std::size_t>(ColumnCount(line), 1) - 1) / columns;
+    rows += 1 + (std::max<std::size_t>(ColumnsOf(line), 1) - 1) / columns;
   return rows;
 }
 
@@ -168,10 +162,15 @@ void ProgressDisplay::Draw(const std::vector<std::string>& lines) {
 
 void ProgressDisplay::Clear() { Draw({}); }
 
-BarStyle ProgressDisplay::Style() const {
-  BarStyle style = StyleOf(fileno(out_));
-  style.columns = std::min(style.columns, kMostColumns);
-  return style;
+BarStyle ProgressDisplay::Style() const { return StyleOf(fileno(out_)); }
+
+std::vector<std::string> WatchedLines(StudyWatcher& watcher, const v1::Study& study,
+                                      const std::string& target, double elapsed_s, double budget_s,
+                                      const BarStyle& style) {
+  std::vector<std::string> lines = ProgressLines(study, watcher.Running(), elapsed_s, budget_s, style);
+  if (watcher.Away())
+    lines.push_back(CutColumns(fmt::format("  {} does not answer; waiting for it", target), style.columns));
+  return lines;
 }
 
 void WatchNotes::Say(StudyWatcher& watcher) {

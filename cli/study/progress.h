@@ -31,6 +31,11 @@ inline constexpr std::size_t kMostShownTrials = 6;
 std::vector<std::string> ProgressLines(const v1::Study& study, const std::vector<v1::Trial>& running,
                                        double elapsed_s, double budget_s, const BarStyle& style);
 
+// Returns the block of a watched study: with a last line while the coordinator at `target` does not answer.
+std::vector<std::string> WatchedLines(StudyWatcher& watcher, const v1::Study& study,
+                                      const std::string& target, double elapsed_s, double budget_s,
+                                      const BarStyle& style);
+
 // The block on a terminal. Draws nothing elsewhere. Each drawing is one write that replaces the lines in
 // place, without clearing them first, so that nothing flickers.
 class ProgressDisplay {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 
 namespace autocfg::cli {
@@ -45,7 +46,9 @@ bool WantsColor(int fd) {
   return CanDraw(fd) && (no_color == nullptr || *no_color == '\0');
 }
 
-BarStyle StyleOf(int fd) { return {Columns(fd), LocaleIsUtf8(), WantsColor(fd)}; }
+BarStyle StyleOf(int fd) {
+  return {std::min(Columns(fd), static_cast<int>(kLineColumns)), LocaleIsUtf8(), WantsColor(fd)};
+}
 
 std::string Bar(double value, double whole, int width, const BarStyle& style) {
   const auto columns = static_cast<std::size_t>(std::max(width, 0));

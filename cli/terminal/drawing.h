@@ -23,7 +23,8 @@ struct BarStyle {
   bool color = false;
 };
 
-// Returns the style for an output descriptor. Blocks require a UTF-8 locale; colour is decided by WantsColor.
+// Returns the style for an output descriptor: at most kLineColumns (layout.h). Blocks require a UTF-8 locale;
+// colour is decided by WantsColor.
 BarStyle StyleOf(int fd);
 
 // Returns `value` out of `whole` as a bar of at most `width` columns, padded to `width`. A value above 0

@@ -65,4 +65,11 @@ std::string UnusedNote(const v1::OptimizerSpec& optimizer) {
   return "--min-lr has no effect with --lr-schedule constant; give cosine, or leave it out";
 }
 
+std::string WarmupNote(const v1::OptimizerSpec& optimizer, std::int64_t steps) {
+  if (optimizer.warmup_steps() <= steps) return "";
+  return fmt::format(
+      "--warmup-steps: the warm-up of {} steps is longer than the run of {}, which never reaches --lr",
+      optimizer.warmup_steps(), steps);
+}
+
 }  // namespace autocfg::cli

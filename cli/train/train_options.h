@@ -2,6 +2,7 @@
 // takes. Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -37,5 +38,7 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options)
 
 // Returns a note about options that were given but have no effect; empty if there are none.
 std::string UnusedNote(const v1::OptimizerSpec& optimizer);
+// Returns a note if the warm-up is longer than the run of so many steps; else an empty text.
+std::string WarmupNote(const v1::OptimizerSpec& optimizer, std::int64_t steps);
 
 }  // namespace autocfg::cli

@@ -12,6 +12,7 @@
 #include "cli/report/prediction_report.h"
 #include "cli/report/results_json.h"
 #include "cli/terminal/drawing.h"
+#include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "google/protobuf/repeated_field.h"
 #include "search/predict/predict_plan.h"
@@ -132,8 +133,8 @@ nlohmann::ordered_json TrainJson(const v1::TrainResult& result, const RunDescrip
 }
 
 std::string TrainReport(const v1::TrainResult& result, const RunDescription& run) {
-  return (run.slice ? SliceReport(result, run) : WholeReport(result, run)) +
-         fmt::format("params: {}\n", ParametersText(run.model));
+  return Wrapped((run.slice ? SliceReport(result, run) : WholeReport(result, run)) +
+                 fmt::format("params: {}\n", ParametersText(run.model)));
 }
 
 TrainDisplay::TrainDisplay(bool json, bool computes, std::int64_t steps, const Workload& workload,
@@ -160,7 +161,7 @@ void TrainDisplay::Step(int rank, const v1::Progress& progress) {
     std::fflush(stderr);
     return;
   }
-  constexpr const char* kRow = "{:>8}  {:>12}  {:>12}  {:>10}  {:>10}  {:>6}  {:>12}\n";
+  constexpr const char* kRow = "{:>8}  {:>11}  {:>11}  {:>10}  {:>10}  {:>6}  {:>11}\n";
   if (!begun_)
     fmt::print(out_, fmt::runtime(kRow), "step", "loss", "grad norm", "time", "memory", "MFU", "tokens/s");
   begun_ = true;

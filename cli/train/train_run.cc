@@ -17,6 +17,7 @@
 #include "cli/question/plan_question.h"
 #include "cli/report/trace_file.h"
 #include "cli/terminal/console.h"
+#include "cli/train/checkpoint_run.h"
 #include "cli/train/step_log.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -119,12 +120,25 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
     const auto parsed = ParseSearchJson(*text);
     if (!parsed.ok()) return Where(fmt::format("--input: {}", args.input), parsed.status(), "answer");
     input = *parsed;
+  } else if (!args.resume.empty() && (args.model.empty() || args.plan.empty())) {
+    const auto stored = RunOfCheckpoint(args.resume);
+    if (!stored.ok()) return Where("--resume", stored.status());
+    input = *stored;
   }
+  const std::string source =
+      args.input.empty() ? fmt::format("--resume: {}", args.resume) : fmt::format("--input: {}", args.input);
   if (!input && args.model.empty())
     return absl::InvalidArgumentError("--model is missing; give a preset or a file, or --input");
   if (!input && args.plan.empty())
     return absl::InvalidArgumentError("--plan is missing; give one such as tp=1,pp=1,dp=1,mbs=1, or --input");
   TrainRun loaded;
+  if (args.input.empty() && input) {
+    loaded.notes.push_back(fmt::format("{} of the checkpoint: {}",
+                                       !args.model.empty()  ? "plan"
+                                       : !args.plan.empty() ? "model"
+                                                            : "model and plan",
+                                       PlanText(input->plan)));
+  }
   BestPlan& run = loaded.what;
   const auto named_len = LoadSeqLen(args.seq_len);
   if (!named_len.ok()) return named_len.status();
@@ -140,10 +154,8 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   } else {
     run.model = input->model;
     FillDefaults(run.model, seq_len == 0 ? input->workload.seq_len : seq_len);
-    if (auto status = Validate(run.model); !status.ok())
-      return Where(fmt::format("--input: {}", args.input), status);
-    if (auto status = CheckEngineSupports(run.model); !status.ok())
-      return Where(fmt::format("--input: {}", args.input), status);
+    if (auto status = Validate(run.model); !status.ok()) return Where(source, status);
+    if (auto status = CheckEngineSupports(run.model); !status.ok()) return Where(source, status);
   }
   if (!args.plan.empty()) {
     const auto plan = LoadPlan(args.plan);
@@ -192,7 +204,9 @@ absl::Status ResolvePlan(TrainRun& run) {
   const bool automatic = checked->split == SplitMode::kAuto;
   for (const auto& note : Notes(plan)) run.notes.push_back(note);
   CostModel costs(model, workload, run.emulated.value_or(ClusterSpec{}), run.times);
-  plan = ResolveSplit(costs, *checked);
+  plan = ResolveToFaster(costs, *checked, [&](const ParallelPlan& of_stages) {
+    return CheckProgramSize(workload, of_stages).ok() ? costs.Predict(of_stages) : costs.Estimate(of_stages);
+  });
   if (automatic) run.notes.push_back(fmt::format("split=auto is {}", SplitText(plan)));
   return absl::OkStatus();
 }
@@ -253,6 +267,8 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
   if (!optimizer.ok()) return optimizer.status();
   run.optimizer = *std::move(optimizer);
   if (std::string note = UnusedNote(run.optimizer); !note.empty()) run.notes.push_back(std::move(note));
+  if (std::string note = WarmupNote(run.optimizer, run.steps); !note.empty())
+    run.notes.push_back(std::move(note));
   auto times = OpTimesOf(run);
   if (!times.ok()) return times.status();
   run.times = *std::move(times);

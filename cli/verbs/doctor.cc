@@ -4,8 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "base/text.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/drawing.h"
+#include "cli/terminal/layout.h"
 #include "cli/verbs/checks.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
@@ -25,9 +27,12 @@ Tone ToneOf(CheckState state) {
 
 std::string CheckLines(const Check& check, const BarStyle& style) {
   const std::string state = fmt::format("{:<8}", Name(check.state));
+  constexpr std::size_t kIndent = 26;
   std::string text =
-      fmt::format("{} {:<16} {}\n", Toned(state, ToneOf(check.state), style), check.name, check.found);
-  if (!check.advice.empty()) text += fmt::format("{:<26}{}\n", "", check.advice);
+      Hung(fmt::format("{} {:<16} {}", state, check.name, base::OneLine(check.found)), kIndent);
+  text.replace(0, state.size(), Toned(state, ToneOf(check.state), style));
+  if (!check.advice.empty())
+    text += Hung(fmt::format("{:<{}}{}", "", kIndent, base::OneLine(check.advice)), kIndent);
   return text;
 }
 

@@ -138,7 +138,7 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
     Note(left_out);
   }
   std::vector<std::string> notes = IdleValueNotes(request.spec, *ended.answer);
-  if (!ended.batch_note.empty()) notes.push_back(ended.batch_note);
+  if (!ended.size_note.empty()) notes.push_back(ended.size_note);
   for (std::string& note : notes) {
     Note(note);
     request.question.notes.push_back(std::move(note));

@@ -27,6 +27,7 @@
 #include "fmt/format.h"
 #include "proto/client/study_client.h"
 #include "proto/client/study_watcher.h"
+#include "server/store/lock_file.h"
 #include "server/store/store.h"
 #include "worker/machine/inventory.h"
 
@@ -130,7 +131,7 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, 
     const v1::Study latest = watcher.Latest();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     if (display.active()) {
-      display.Draw(ProgressLines(latest, watcher.Running(), elapsed.count(), budget_s, display.Style()));
+      display.Draw(WatchedLines(watcher, latest, target, elapsed.count(), budget_s, display.Style()));
     } else {
       notes.Say(watcher);
       if (elapsed >= next_line) {
@@ -228,18 +229,21 @@ std::optional<Ended> PredictFromKept(const SearchArgs& args, SearchRequest& requ
   return Ended{**std::move(answer)};
 }
 
-// Returns the note on an awkward batch of a prediction that took little time, within as much time again.
-std::string BatchNote(const SearchRequest& request, const v1::Recommendation& answer,
-                      const Interrupt& interrupt) {
+// Returns the note on an awkward batch of a prediction that took little time, or on the nodes that would be
+// enough if nothing fits, within as much time again.
+std::string SizeNote(const SearchRequest& request, const v1::Recommendation& answer,
+                     const Interrupt& interrupt) {
   const double budget_s = request.spec.time_budget_s();
   const double most_s =
       budget_s > 0 ? std::min(kSecondPlanningSeconds, budget_s - answer.wall_s()) : kSecondPlanningSeconds;
   if (!request.question.predict_only || !IsDescribed(request.question) || answer.wall_s() > most_s) return "";
   const auto began = std::chrono::steady_clock::now();
-  return EvenBatchNote(request.spec, answer, [&](const PlanningProgress&) {
+  const PlanningWatch watch = [&](const PlanningProgress&) {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     return !interrupt.requested() && elapsed.count() < most_s;
-  });
+  };
+  return answer.nothing_fits().empty() ? EvenBatchNote(request.spec, answer, watch)
+                                       : EnoughNodesNote(request.spec, answer, watch);
 }
 
 // Starts the coordinator on the database. With `patient`, waits a while for another process that uses it.
@@ -248,9 +252,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedService>> StartOn(const std::string& data
   const auto began = std::chrono::steady_clock::now();
   while (true) {
     auto service = EmbeddedService::Start(database);
-    const bool in_use = absl::IsFailedPrecondition(service.status()) &&
-                        Text(service.status()).find("is in use by") != std::string::npos;
-    if (!in_use || !patient || interrupt.requested() ||
+    if (!server::IsInUse(service.status()) || !patient || interrupt.requested() ||
         std::chrono::steady_clock::now() - began > kDatabasePatience)
       return service;
     std::this_thread::sleep_for(kDatabaseAgain);
@@ -298,7 +300,7 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   if (ended.answer && ended.stopped.empty())
     ended.rejected = WriteRejected(args.rejected, client, study->name(), interrupt);
   service->Stop();
-  if (ended.answer && ended.stopped.empty()) ended.batch_note = BatchNote(request, *ended.answer, interrupt);
+  if (ended.answer && ended.stopped.empty()) ended.size_note = SizeNote(request, *ended.answer, interrupt);
   return ended;
 }
 

@@ -25,7 +25,8 @@ struct Ended {
   // then the best so far, if there is one.
   std::string stopped = {};
   absl::Status rejected = absl::OkStatus();  // of writing the file of --rejected
-  std::string batch_note = {};               // on an awkward global batch; empty: none
+  // On an awkward global batch, or on the nodes that would be enough if nothing fits; empty: none.
+  std::string size_note = {};
 };
 
 // Prints notes, each once.

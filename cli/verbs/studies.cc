@@ -10,6 +10,7 @@
 #include "cli/report/report.h"
 #include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/layout.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/chrono.h"
 #include "fmt/format.h"
@@ -76,25 +77,29 @@ int RunStudies(const StudiesArgs& args) {
     for (const auto& study : *studies) json.push_back(StudyJson(study, (*reader)->StateOf(study)));
     return Answer(json.dump(2) + "\n");
   }
-  std::vector<std::vector<std::string>> rows = {{"study", "state", "began", "model", "cluster", "batch",
-                                                 "seq", "precision", "measured", "best (measured)", "note"}};
+  std::vector<std::vector<std::string>> rows = {{"study", "state", "began", "measured", "best (measured)"}};
+  TableNotes notes = {.below = {"model, cluster and workload; plan; note"}};
   for (const auto& study : *studies) {
     const auto& spec = study.spec();
     const bool measured = study.best().has_measured();
-    rows.push_back(
-        {LastPart(study.name()), (*reader)->StateOf(study), TimeText(study.create_time_s()),
-         NameText(spec.model().name()), NameText(spec.cluster().name()),
-         std::to_string(spec.workload().global_batch()), std::to_string(spec.workload().seq_len()),
-         spec.workload().precision(),
-         fmt::format("{} of {}", study.counts().measured(), study.counts().predicted()),
-         measured ? fmt::format("{}{}  {}", base::SecondsText(study.best().measured().median_step_time_s()),
-                                SliceMark(study.best().measured()), WithShortSplit(study.best().plan_text()))
-                  : "-",
-         base::OneLine(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(),
-                       kStudyNoteBytes)});
+    rows.push_back({LastPart(study.name()), (*reader)->StateOf(study), TimeText(study.create_time_s()),
+                    fmt::format("{} of {}", study.counts().measured(), study.counts().predicted()),
+                    measured
+                        ? fmt::format("{}{}", base::SecondsText(study.best().measured().median_step_time_s()),
+                                      SliceMark(study.best().measured()))
+                        : "-"});
+    const auto& workload = spec.workload();
+    notes.below.push_back(
+        fmt::format("{} on {}, {} sequences of {} tokens, {}\n{}\n{}",
+                    base::OneLine(NameText(spec.model().name()), kStudyNoteBytes),
+                    base::OneLine(NameText(spec.cluster().name()), kStudyNoteBytes),
+                    base::CountText(workload.global_batch()), base::CountText(workload.seq_len()),
+                    workload.precision(), measured ? WithShortSplit(study.best().plan_text()) : "",
+                    base::OneLine(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(),
+                                  kStudyNoteBytes)));
   }
   if (studies->empty()) Note("no studies yet; autocfg search creates one");
-  return Answer(Table(rows));
+  return Answer(Table(rows, notes));
 }
 
 }  // namespace

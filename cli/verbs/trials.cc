@@ -11,6 +11,7 @@
 #include "cli/report/results_json.h"
 #include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/layout.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -112,8 +113,8 @@ int RunTrials(const TrialsArgs& args) {
     }
     return Answer(json.dump(2) + "\n");
   }
-  std::vector<std::vector<std::string>> rows = {
-      {"trial", "state", "measured", "predicted", "tries", "plan", "note"}};
+  std::vector<std::vector<std::string>> rows = {{"trial", "state", "measured", "predicted", "tries", "plan"}};
+  TableNotes notes = {.below = {""}, .text = true};
   for (const auto& trial : *trials) {
     const std::string measured = trial.has_measured() ? MeasuredCell(trial.measured()) : "-";
     std::string note = trial.message();
@@ -121,10 +122,11 @@ int RunTrials(const TrialsArgs& args) {
       note = fmt::format("repeat {}{}{}", trial.repeat(), note.empty() ? "" : "; ", note);
     rows.push_back({LastPart(trial.name()), StateText(trial.state()), measured,
                     base::SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
-                    WithShortSplit(trial.plan_text()), base::OneLine(note, kTrialNoteBytes)});
+                    WithShortSplit(trial.plan_text())});
+    notes.below.push_back(base::OneLine(note, kTrialNoteBytes));
   }
   const std::string parts = PartsOfTrials(*trials);
-  return Answer(Table(rows) + EnginesLine(*trials) + (parts.empty() ? "" : "\n" + parts));
+  return Answer(Table(rows, notes) + EnginesLine(*trials) + (parts.empty() ? "" : "\n" + parts));
 }
 
 }  // namespace

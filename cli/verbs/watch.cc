@@ -13,6 +13,7 @@
 #include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/layout.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -26,7 +27,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kLongestLine = 1000;
+constexpr std::size_t kLongestLine = 1000;  // before it is continued below
+constexpr std::size_t kIndent = 4;
 
 struct WatchArgs {
   ServiceOptions service;
@@ -41,7 +43,7 @@ std::string TrialLine(const v1::Trial& trial) {
   if (trial.repeat() > 0) text += fmt::format("  repeat {}", trial.repeat());
   text += "  " + WithShortSplit(trial.plan_text());
   if (!trial.message().empty() && trial.message() != StateText(trial.state())) text += "  " + trial.message();
-  return base::OneLine(text, kLongestLine) + "\n";
+  return Hung(base::OneLine(text, kLongestLine), kIndent);
 }
 
 Json EventJson(const v1::StudyEvent& event) {
@@ -83,7 +85,8 @@ int ConcludeWatch(const WatchArgs& args, const v1::Study& study) {
                         WithShortSplit(study.best().plan_text()));
   if (!study.message().empty()) text += fmt::format(" ({})", study.message());
   if (!args.json) {
-    if (const int code = Answer(base::OneLine(text, kLongestLine) + "\n"); code != kExitDone) return code;
+    if (const int code = Answer(Hung(base::OneLine(text, kLongestLine), kIndent)); code != kExitDone)
+      return code;
   }
   return study.state() == v1::STUDY_STATE_DONE ? kExitDone : kExitNegative;
 }
@@ -124,8 +127,8 @@ int RunWatch(const WatchArgs& args) {
     const v1::Study latest = watcher.Latest();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     if (draw) {
-      display.Draw(ProgressLines(latest, watcher.Running(), elapsed.count(), latest.spec().time_budget_s(),
-                                 display.Style()));
+      display.Draw(WatchedLines(watcher, latest, target, elapsed.count(), latest.spec().time_budget_s(),
+                                display.Style()));
     } else {
       notes.Say(watcher);
     }

@@ -9,8 +9,8 @@
 #include "cli/client/study_names.h"
 #include "cli/client/worker_client.h"
 #include "cli/input/service_options.h"
-#include "cli/report/report.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/layout.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -82,12 +82,12 @@ Json WorkerJson(const v1::Worker& worker) {
   return json;
 }
 
-// The engines that it offers beside the built-in one, with their versions.
+// Returns ", engine NAME VERSION" for each engine that it offers beside the built-in one.
 std::string EnginesText(const v1::Inventory& inventory) {
-  std::vector<std::string> texts;
+  std::string text;
   for (const v1::Engine& engine : inventory.engines())
-    texts.push_back(fmt::format("{} {}", engine.name(), base::OneLine(engine.version())));
-  return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, ", "));
+    text += fmt::format(", engine {} {}", engine.name(), base::OneLine(engine.version()));
+  return text;
 }
 
 std::string SeenText(double last_seen_s) {
@@ -116,7 +116,8 @@ int RunWorkers(const WorkersArgs& args) {
   if (!args.drain.empty()) {
     const std::string name = args.drain.starts_with("workers/") ? args.drain : "workers/" + args.drain;
     if (auto status = client.DrainWorker(name); !status.ok()) return Fail(Where("--drain", status));
-    return Answer(fmt::format("{} is draining: it takes no more work and exits once its jobs end\n", name));
+    return Answer(
+        Wrapped(fmt::format("{} is draining: it takes no more work and exits once its jobs end", name)));
   }
   const auto workers = client.ListWorkers(args.gone);
   if (!workers.ok()) return Fail(workers.status());
@@ -126,17 +127,19 @@ int RunWorkers(const WorkersArgs& args) {
     return Answer(json.dump(2) + "\n");
   }
   std::vector<std::vector<std::string>> rows = {
-      {"worker", "state", "host", "device", "slots", "in use", "seen", "build", "engines", "jobs"}};
+      {"worker", "state", "device", "slots", "in use", "seen", "host, build, engines and jobs"}};
   for (const v1::Worker& worker : *workers) {
     const v1::Inventory& inventory = worker.inventory();
-    rows.push_back({LastPart(worker.name()), ShownState(worker), inventory.hostname(),
-                    inventory.device_kind(), std::to_string(inventory.slots()),
-                    std::to_string(worker.ranks_in_use()), SeenText(worker.last_seen_s()),
-                    inventory.build_id(), EnginesText(inventory),
-                    worker.jobs().empty() ? "-" : fmt::format("{}", fmt::join(worker.jobs(), ", "))});
+    rows.push_back(
+        {LastPart(worker.name()), ShownState(worker), inventory.device_kind(),
+         std::to_string(inventory.slots()), std::to_string(worker.ranks_in_use()),
+         SeenText(worker.last_seen_s()),
+         fmt::format("{}, build {}{}, {}", inventory.hostname(), inventory.build_id(), EnginesText(inventory),
+                     worker.jobs().empty() ? std::string("no job")
+                                           : fmt::format("{}", fmt::join(worker.jobs(), ", ")))});
   }
   if (workers->empty()) Note("no workers; autocfg-worker --coordinator registers one");
-  return Answer(Table(rows));
+  return Answer(Table(rows, {.text = true}));
 }
 
 }  // namespace

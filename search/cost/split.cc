@@ -11,6 +11,7 @@
 
 #include "fmt/format.h"
 #include "search/cost/op_lists/layer_ops.h"
+#include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 
 namespace autocfg {
@@ -223,6 +224,20 @@ ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
   BalanceSplits(costs, plan, std::span(&plan.recompute_layers, 1),
                 [&](const StageOptions& stage) { static_cast<StageOptions&>(resolved) = stage; });
   return resolved;
+}
+
+ParallelPlan ResolveToFaster(CostModel& costs, const ParallelPlan& plan,
+                             const std::function<Prediction(const ParallelPlan&)>& predict) {
+  ParallelPlan resolved = ResolveSplit(costs, plan);
+  ParallelPlan even = plan;
+  even.split = SplitMode::kEven;
+  if (plan.split != SplitMode::kAuto || resolved.split == SplitMode::kEven ||
+      FindIllegality(costs.model(), costs.workload(), RankCount(plan), even))
+    return resolved;
+  even = ResolveSplit(costs, even);
+  const Prediction of_even = predict(even), of_balanced = predict(resolved);
+  if (of_even.feasible != of_balanced.feasible) return of_even.feasible ? even : resolved;
+  return of_even.step_time_s < of_balanced.step_time_s ? even : resolved;
 }
 
 void BalanceSplits(CostModel& costs, const ParallelPlan& plan, std::span<const std::int64_t> recompute_layers,

@@ -29,8 +29,14 @@ namespace autocfg {
 // CheckPredictable accepts. Takes about a microsecond.
 ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan);
 
-// Does the same for plans with split=auto that differ in the number of recomputed layers alone, which `plan`
-// does not say: calls visit(stage options) for each of them, in order.
+// Does the same, but of split=auto and an even split takes the one that is predicted to be faster: the
+// balance does not see messages between stages, which may be cheaper of an even split. Of one that fits and
+// one that does not, it takes the former. Takes two predictions if the splits differ.
+ParallelPlan ResolveToFaster(CostModel& costs, const ParallelPlan& plan,
+                             const std::function<Prediction(const ParallelPlan&)>& predict);
+
+// Does what ResolveSplit does for plans with split=auto that differ in the number of recomputed layers alone,
+// which `plan` does not say: calls visit(stage options) for each of them, in order.
 void BalanceSplits(CostModel& costs, const ParallelPlan& plan, std::span<const std::int64_t> recompute_layers,
                    const std::function<void(const StageOptions&)>& visit);
 

@@ -83,12 +83,19 @@ absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Worklo
   return predictor;
 }
 
+bool Predictor::IsBounded(const ParallelPlan& plan) {
+  return plan.pp > 1 && !IsWithinTimerLimit(costs_.workload(), plan) && costs_.BoundIsClose(plan);
+}
+
 absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
   const std::int64_t ranks = RankCount(costs_.cluster());
   if (absl::Status status = CheckLegal(costs_.model(), costs_.workload(), ranks, plan); !status.ok())
     return status;
   if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
-  return ResolveSplit(costs_, Canonical(WithEngineOverlap(costs_.cluster().engine, plan)));
+  return ResolveToFaster(costs_, Canonical(WithEngineOverlap(costs_.cluster().engine, plan)),
+                         [&](const ParallelPlan& split) {
+                           return IsBounded(split) ? costs_.Estimate(split) : costs_.Predict(split);
+                         });
 }
 
 absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
@@ -110,9 +117,7 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   if (plan.split == SplitMode::kAuto && plan.pp > 1) {
     result.notes.push_back(fmt::format("split=auto is {}", SplitText(result.plan)));
   }
-  const bool bounded = result.plan.pp > 1 && !IsWithinTimerLimit(costs_.workload(), result.plan) &&
-                       costs_.BoundIsClose(result.plan);
-  if (bounded) {
+  if (IsBounded(result.plan)) {
     result.prediction = costs_.Estimate(result.plan);
     result.notes.push_back(fmt::format(
         "timed by the closed form, a lower bound: {} microbatches over pp={} are too many for the timer",

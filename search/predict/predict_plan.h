@@ -95,6 +95,8 @@ class Predictor {
 
  private:
   explicit Predictor(CostModel costs) : costs_(std::move(costs)) {}
+  // Returns true if the plan has too many microbatches for the timer, and its lower bound is close.
+  bool IsBounded(const ParallelPlan& plan);
   // Sets the interval of the prediction, and adds what is to be said of its step.
   void SetInterval(PlanPrediction& result);
 

@@ -1,6 +1,7 @@
 #include "server/sched/dispatcher.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -11,6 +12,11 @@
 
 namespace autocfg::server {
 namespace {
+
+// A worker that holds leases has a call parked nearly always. Without any for kQuietS, the wait is shown; the
+// number changes every kQuietStepS, so that watchers are not told each second.
+constexpr double kQuietS = 5;
+constexpr double kQuietStepS = 10;
 
 absl::Status Superseded(const WorkerSession& session) {
   return absl::FailedPreconditionError(
@@ -250,8 +256,31 @@ Presence::Seen Dispatcher::Seen(const std::string& worker) {
 }
 
 std::string Dispatcher::Waiting(std::int64_t study) {
-  absl::MutexLock lock(&mutex_);
-  return reasons_.Find(study);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::string known = reasons_.Find(study); !known.empty()) return known;
+  }
+  const auto workers = store_.WorkersOn(study);
+  return workers.ok() ? QuietText(*workers) : "";
+}
+
+std::string Dispatcher::QuietText(const std::vector<std::string>& workers) {
+  if (workers.empty()) return "";
+  double quiet_s = std::numeric_limits<double>::infinity();
+  {
+    absl::MutexLock lock(&mutex_);
+    const double now_s = clock_();
+    for (const std::string& worker : workers) quiet_s = std::min(quiet_s, presence_.QuietFor(worker, now_s));
+  }
+  if (quiet_s < kQuietS) return "";
+  const double shown_s = quiet_s < kQuietStepS ? kQuietS : std::floor(quiet_s / kQuietStepS) * kQuietStepS;
+  const std::string who = workers.size() == 1
+                              ? fmt::format("{} has", workers.front())
+                              : fmt::format("{} and {} other{} have", workers.front(), workers.size() - 1,
+                                            workers.size() == 2 ? "" : "s");
+  return fmt::format(
+      "{} not been heard of for {:.0f} s; the job is given out again once the lease has run out", who,
+      shown_s);
 }
 
 std::size_t Dispatcher::parked() {

@@ -110,7 +110,8 @@ class Dispatcher {
   void Heard(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Presence::Seen Seen(const std::string& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns why the study's queued work waits for workers, as a sentence for users. Empty if it does not.
+  // Returns why the study's queued work waits for workers, or that all workers of its running jobs are quiet,
+  // as a sentence for users. Empty if it does not wait. Reads the store.
   std::string Waiting(std::int64_t study) ABSL_LOCKS_EXCLUDED(mutex_);
   // Number of parked polls and renewals.
   std::size_t parked() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -119,6 +120,9 @@ class Dispatcher {
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // Returns the sentence if nothing was heard of any of these workers for some seconds; else nothing.
+  std::string QuietText(const std::vector<std::string>& workers) ABSL_LOCKS_EXCLUDED(mutex_);
+
   struct ParkedPoll {
     WorkerSession session;
     bool drain = false;

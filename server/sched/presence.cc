@@ -47,6 +47,7 @@ void Presence::Unparked(const WorkerSession& session, bool broke, double now_s, 
   Entry* entry = Current(session);
   if (entry == nullptr) return;
   --entry->parked;
+  entry->parked_until_s = now_s;
   if (!broke) {
     entry->last_s = now_s;
     entry->worked_s = now_s;
@@ -136,6 +137,13 @@ Presence::Seen Presence::Find(const std::string& worker, double now_s) const {
   return {.last_s = entry.last_s,
           .silent = now_s - SilentSince(entry) > lease_duration_s_,
           .takes_jobs = is_new || IsAtWork(entry, now_s)};
+}
+
+double Presence::QuietFor(const std::string& worker, double now_s) const {
+  const auto at = workers_.find(worker);
+  if (at == workers_.end() || at->second.parked > 0) return 0;
+  const Entry& entry = at->second;
+  return std::max(0.0, now_s - std::max({SilentSince(entry), entry.noted_s, entry.parked_until_s}));
 }
 
 bool Presence::TellDrainToPoll(const WorkerSession& session) {

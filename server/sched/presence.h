@@ -65,6 +65,9 @@ class Presence {
     bool takes_jobs = false;  // at work, or new: first heard of within kNewWorkerGraceS
   };
   Seen Find(const std::string& worker, double now_s) const;
+  // Returns for how many seconds nothing was heard of the worker: 0 while it has a parked call, or if it is
+  // not known.
+  double QuietFor(const std::string& worker, double now_s) const;
 
   // Return true the first time for a session: each draining session is told once.
   bool TellDrainToPoll(const WorkerSession& session);
@@ -79,6 +82,7 @@ class Presence {
     double worked_s = 0;   // last call of Works(), or the end of such a parked call
     double excused_s = 0;  // its silence counts from then, if it is later than last_s
     int parked = 0;
+    double parked_until_s = 0;          // the end of the last parked call, also if its connection broke
     std::optional<SteadyTime> lost_at;  // unless heard of before
     bool lost = false;
     bool silent = false;  // already reported by TakeSilent

@@ -240,7 +240,7 @@ absl::Status Check(const v1::ReportProgressRequest& request) {
     return absl::InvalidArgumentError(
         fmt::format("progress.left_s is {}; it must be a number from 0 on", progress.left_s()));
   }
-  return absl::OkStatus();
+  return request.has_calibration() ? Check(request.calibration()) : absl::OkStatus();
 }
 
 absl::Status Check(const v1::AppendTrialLogRequest& request) {

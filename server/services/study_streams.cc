@@ -114,6 +114,8 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
     while (changed.Version() == version && !notifier.closed()) {
       changed.Wait(version, kLook);
       if (watcher.gone()) return gone();
+      // A worker that is gone is no change of the study until its lease has run out.
+      if (changes->study.state() == v1::STUDY_STATE_RUNNING && watcher.waiting() != waiting) break;
     }
   }
 }

@@ -144,6 +144,11 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::Rendezvous(grpc::CallbackServerCont
 // Only a calibration's progress is shown: a trial is over within seconds.
 absl::Status WorkerServiceImpl::Take(const v1::ReportProgressRequest& request) {
   if (absl::Status status = Check(request); !status.ok()) return status;
+  if (request.has_calibration()) {
+    const absl::Status kept = parts_.store.KeepTimedOps(request.lease_id(), request.fencing_token(),
+                                                        request.calibration(), parts_.clock());
+    if (!kept.ok()) return kept;
+  }
   const auto share = parts_.store.FindShare(request.lease_id(), request.fencing_token());
   if (!share.ok()) return share.status();
   if (share->trial != 0) return absl::OkStatus();

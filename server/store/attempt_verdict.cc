@@ -48,6 +48,12 @@ absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement&
   return absl::OkStatus();
 }
 
+absl::Status NotAskedFor(const v1::OpDesc& op) {
+  return absl::InvalidArgumentError(
+      fmt::format("calibration.ops: {} is a duplicate, or the job does not ask for it",
+                  base::Printable(op.ShortDebugString())));
+}
+
 // A worker that runs fewer ranks than asked for leaves out the ops of larger groups. One with a limit leaves
 // out ops for which it had no time.
 absl::Status CheckCalibration(const v1::CalibrateSpec& asked, bool fewer_ranks,
@@ -59,11 +65,7 @@ absl::Status CheckCalibration(const v1::CalibrateSpec& asked, bool fewer_ranks,
   const std::size_t wanted = missing.size();
   for (const v1::OpTime& time : result.ops()) {
     const std::string op = time.op().SerializeAsString();
-    if (missing.erase(op) == 0 && of_groups.erase(op) == 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("calibration.ops: {} is a duplicate, or the job does not ask for it",
-                      base::Printable(time.op().ShortDebugString())));
-    }
+    if (missing.erase(op) == 0 && of_groups.erase(op) == 0) return NotAskedFor(time.op());
   }
   if (asked.limit_s() > 0 && !result.ops().empty()) return absl::OkStatus();
   if (!missing.empty()) {
@@ -97,6 +99,15 @@ absl::Status CheckFits(const v1::Job& asked, const v1::ReportTrialRequest& repor
     return absl::InvalidArgumentError("measurement is missing, but the job is a trial");
   return asked.engine().empty() ? CheckMeasurement(asked.train(), report.measurement())
                                 : CheckEngineMeasurement(asked, report.measurement());
+}
+
+absl::Status CheckAskedFor(const v1::Job& asked, const v1::CalibrateResult& timed) {
+  std::set<std::string> ops;
+  for (const v1::OpDesc& op : asked.calibrate().ops()) ops.insert(op.SerializeAsString());
+  for (const v1::OpTime& time : timed.ops()) {
+    if (ops.erase(time.op().SerializeAsString()) == 0) return NotAskedFor(time.op());
+  }
+  return absl::OkStatus();
 }
 
 ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure, bool stopping) {

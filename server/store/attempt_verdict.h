@@ -19,6 +19,9 @@ namespace autocfg::server {
 // - training job: a slice instead of all ranks or the reverse, or not one time per timed step
 // - calibration: its ops are not exactly those asked for, each once
 absl::Status CheckFits(const autocfg::v1::Job& asked, const autocfg::v1::ReportTrialRequest& report);
+// Checks a part of a calibration's result: InvalidArgument if the job does not ask for an op, or it is there
+// twice.
+absl::Status CheckAskedFor(const autocfg::v1::Job& asked, const autocfg::v1::CalibrateResult& timed);
 
 // The numbers are stored. kPrecedence has the order in which ends decide.
 enum class ShareEnd : int {

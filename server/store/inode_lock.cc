@@ -73,7 +73,7 @@ std::string Holder(const struct stat& file) {
 }
 
 absl::Status InUse(const std::string& path, const struct stat& file) {
-  return absl::FailedPreconditionError(fmt::format(
+  return InUseError(fmt::format(
       "database {} is in use by process {}, which opened it under another name or whose lock file was "
       "deleted; wait for it, stop it, or choose another --db",
       path, Holder(file)));

@@ -8,9 +8,15 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "fmt/format.h"
 
 namespace autocfg::server {
+namespace {
+
+constexpr const char* kInUsePayload = "autocfg/database-in-use";
+
+}  // namespace
 
 absl::Status FileError(int error_number, const std::string& what) {
   const std::string message = fmt::format("{}: {}", what, std::strerror(error_number));
@@ -30,6 +36,14 @@ absl::Status FileError(int error_number, const std::string& what) {
   }
 }
 
+absl::Status InUseError(const std::string& message) {
+  absl::Status status = absl::FailedPreconditionError(message);
+  status.SetPayload(kInUsePayload, absl::Cord());
+  return status;
+}
+
+bool IsInUse(const absl::Status& status) { return status.GetPayload(kInUsePayload).has_value(); }
+
 absl::StatusOr<LockFile> LockFile::Acquire(const std::string& path, const std::string& what) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return FileError(errno, fmt::format("{} cannot be locked with {}", what, path));
@@ -40,9 +54,8 @@ absl::StatusOr<LockFile> LockFile::Acquire(const std::string& path, const std::s
     const ssize_t length = ::pread(fd, owner, sizeof(owner) - 1, 0);
     std::string name(owner, length > 0 ? static_cast<std::size_t>(length) : 0);
     while (!name.empty() && name.back() == '\n') name.pop_back();
-    return absl::FailedPreconditionError(
-        fmt::format("{} is in use by process {}; wait for it, stop it, or choose another --db", what,
-                    name.empty() ? "(unknown)" : name));
+    return InUseError(fmt::format("{} is in use by process {}; wait for it, stop it, or choose another --db",
+                                  what, name.empty() ? "(unknown)" : name));
   }
   const std::string text = fmt::format("{}\n", ::getpid());
   if (::ftruncate(fd, 0) != 0 ||

@@ -23,6 +23,11 @@ class LockFile {
   int fd_ = -1;
 };
 
+// Returns FailedPrecondition for a file that another process uses. IsInUse recognizes it; other errors with
+// this code have other reasons.
+absl::Status InUseError(const std::string& message);
+bool IsInUse(const absl::Status& status);
+
 // Returns the status of a failed system call on `path`: PermissionDenied, NotFound, ResourceExhausted,
 // InvalidArgument or Unavailable.
 absl::Status FileError(int error_number, const std::string& what);

@@ -249,6 +249,12 @@ class Store {
   // a key for its shares and no other job ran on its workers meanwhile. Ignores times older than key.kept_s.
   virtual absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key,
                                                   const autocfg::v1::CalibrateSpec& spec, double now_s) = 0;
+  // Keeps op times of a calibration that is still running, as if it had ended with them, so that later
+  // attempts and calibrations need not time them again. Compute ops only: see FindOpTimes. Keeps nothing of a
+  // job that several workers share. FailedPrecondition if the lease is not held. InvalidArgument if it is no
+  // calibration's, or does not ask for these ops.
+  virtual absl::Status KeepTimedOps(const std::string& lease_id, std::int64_t fencing_token,
+                                    const autocfg::v1::CalibrateResult& timed, double now_s) = 0;
   // Returns all op times under the key that are not older than key.kept_s, whichever calibrations measured
   // them and in whatever time, and the largest overhead reported with any of them. In the order of their ops.
   virtual absl::StatusOr<Calibration> AllOpTimes(const OpTimesKey& key, double now_s) = 0;
@@ -292,6 +298,7 @@ class Store {
   // Assigns queued jobs of running studies, oldest first, to waiting workers, in one transaction. Each of
   // `waiting` gets at most one lease.
   //
+  // - A calibration's second attempt and later ones leave out the ops whose times are kept (KeepTimedOps).
   // - A job runs on workers of its device kind (cpu on cpu, cuda on cuda, paced on any) that do not drain.
   // - If a worker has enough free slots (not used by its running shares) for all ranks, one such worker runs
   //   the job: the one with the fewest. Otherwise as few waiting workers as possible share it, those with the
@@ -341,6 +348,8 @@ class Store {
   virtual absl::StatusOr<int> GrantAnew(double now_s, double duration_s) = 0;
   // Returns the held leases whose renewal would answer CANCEL.
   virtual absl::StatusOr<std::vector<std::string>> LeasesToStop() = 0;
+  // Returns the names of the workers that hold leases of the study's jobs.
+  virtual absl::StatusOr<std::vector<std::string>> WorkersOn(std::int64_t study) = 0;
   // FailedPrecondition if the lease is not held.
   virtual absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id,
                                                    std::int64_t fencing_token) = 0;

@@ -150,7 +150,7 @@ TEST(Help, ListsEveryOptionOfAPlan) {
   for (const char* verb : {"search", "predict", "explain", "train"}) {
     const Finished help = RunAutocfg(scratch, {verb, "--help"});
     EXPECT_EQ(help.exit_code, 0);
-    EXPECT_THAT(help.out, HasSubstr(PlanOptionsHelp())) << verb;
+    EXPECT_THAT(Unwrapped(help.out), HasSubstr(Unwrapped(PlanOptionsHelp()))) << verb;
   }
 }
 

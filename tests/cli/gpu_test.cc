@@ -209,7 +209,7 @@ TEST(GpuSearch, HiddenGpusAreIgnored) {
 TEST(GpuDoctor, HasALineForEachGpu) {
   const GpuMachine machine(EqualGpus(2));
   const auto finished = machine.Run({"doctor"});
-  EXPECT_THAT(finished.out,
+  EXPECT_THAT(Unwrapped(finished.out),
               testing::AllOf(HasSubstr("gpu driver"), HasSubstr("gpu 0"), HasSubstr("gpu 1"),
                              HasSubstr("GPU-0001-b"), HasSubstr("a step of gpt2-tiny ran on GPU 0")));
 }

@@ -28,6 +28,17 @@ inline std::string ReadWhole(const std::filesystem::path& path) {
   return text.str();
 }
 
+// Returns the text with one blank for each run of blanks and line breaks, since lines are wrapped, and
+// without the backslashes that continue a command.
+inline std::string Unwrapped(const std::string& text) {
+  std::istringstream words(text);
+  std::string line;
+  for (std::string word; words >> word;) {
+    if (word != "\\") line += (line.empty() ? "" : " ") + word;
+  }
+  return line;
+}
+
 // A directory of the test, removed at its end. Its path is short enough for sockets.
 class ScratchDirectory {
  public:

@@ -101,7 +101,9 @@ INSTANTIATE_TEST_SUITE_P(Verbs, MeasuredSliceTest, testing::Bool(),
 
 TEST_P(MeasuredSliceTest, Studies) {
   const std::string text = Output("studies");
-  EXPECT_NE(text.find(Marked("250 ms") + "tp=1"), std::string::npos) << text;
+  EXPECT_NE(text.find(std::string("  250 ms") + (GetParam() ? " (the slice)" : "") + "\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find(kPlan), std::string::npos) << text;
   const Json best = Json::parse(Output("studies", {"--json"})).at(0).at("best");
   EXPECT_EQ(best["slice"], GetParam());
   EXPECT_EQ(best["provenance"], GetParam() ? "predicted" : "measured");

@@ -24,6 +24,16 @@ TEST(OptimizerOptions, MinLrNeedsTheCosineSchedule) {
   EXPECT_EQ(note("3e-4", "cosine"), "") << "as much as --lr";
 }
 
+TEST(WarmupNote, SaysIfTheRunIsShorter) {
+  OptimizerOptions options;
+  options.warmup_steps = "10";
+  const auto optimizer = LoadOptimizer(options);
+  ASSERT_TRUE(optimizer.ok()) << optimizer.status();
+  EXPECT_EQ(WarmupNote(*optimizer, 10), "");
+  EXPECT_EQ(WarmupNote(*optimizer, 9),
+            "--warmup-steps: the warm-up of 10 steps is longer than the run of 9, which never reaches --lr");
+}
+
 TEST(OptimizerOptions, DefaultsEqualDefaultOptimizer) {
   const auto optimizer = LoadOptimizer({});
   ASSERT_TRUE(optimizer.ok()) << optimizer.status();

@@ -2,6 +2,10 @@
 // or in part, or dropped.
 #pragma once
 
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "server/store/op_times_key.h"
 #include "tests/conformance/store_fixture.h"
 
@@ -305,6 +309,99 @@ TEST_P(StoreCalibrationSuite, CalibrationMergesReusedAndMeasuredTimes) {
   EXPECT_EQ(whole.result.device_overhead_bytes(), 100);
   EXPECT_EQ(Times(Find(key, Spec({1, 2, 3}))), (Pairs{{1, 1}, {2, 2}, {3, 30}}));
   EXPECT_EQ(Find(key, Spec({3})).result.device_overhead_bytes(), 50);
+}
+
+// Of a calibration that is stopped, what its worker has said remains: for its own next attempt, and for other
+// studies.
+TEST_P(StoreCalibrationSuite, NextAttemptLeavesOutWhatWasTimed) {
+  const v1::Inventory inventory = Gpus(2);
+  WorkerSession worker = Add("a", inventory);
+  const OpTimesKey key = KeyOf(inventory, 2);
+  v1::CalibrateSpec spec = Spec({1, 2, 3});
+  v1::OpDesc& sum = *spec.add_ops();
+  sum.set_kind("all_reduce_sum");
+  sum.set_group("tensor");
+  sum.set_group_size(2);
+  sum.add_dims(4);
+  const std::int64_t id = NewRunning();
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(spec, 2), 3, {}).ok());
+  const Lease first = GiveOut({worker}, {}, now_).leases.at(0);
+  EXPECT_EQ(first.job.calibrate().ops_size(), 4);
+  v1::CalibrateResult timed = Timed(first, 1, 50).calibration();
+  timed.mutable_ops()->erase(timed.ops().begin() + 2);  // 3 is not timed yet
+  ASSERT_TRUE(store_->KeepTimedOps(first.lease_id, first.fencing_token, timed, now_ + 1).ok());
+  EXPECT_EQ(Times(Find(key, spec)), (Pairs{{1, 1}, {2, 2}})) << "communication is timed in one calibration";
+  EXPECT_FALSE((*store_->GetCalibration(id)).has_value());
+
+  // Its worker begins anew, as after a kill -9.
+  worker = Add("a", inventory);
+  const Lease second = GiveOut({worker}, {}, now_ + 2).leases.at(0);
+  EXPECT_EQ(second.attempt, 2);
+  ASSERT_EQ(second.job.calibrate().ops_size(), 2);
+  EXPECT_EQ(second.job.calibrate().ops(0).dims(0), 3);
+  EXPECT_EQ(second.job.calibrate().ops(1).kind(), "all_reduce_sum");
+  ASSERT_TRUE(store_->Report(Timed(second, 10, 80), now_ + 3).ok());
+  const Store::Calibration whole = **store_->GetCalibration(id);
+  EXPECT_EQ(Times(whole), (Pairs{{3, 30}, {4, 40}, {1, 1}, {2, 2}}));
+  EXPECT_EQ(whole.reused_ops, 2);
+  EXPECT_EQ(whole.result.device_overhead_bytes(), 80);
+}
+
+TEST_P(StoreCalibrationSuite, ANextAttemptElsewhereTimesAll) {
+  const WorkerSession worker = Add("a", Gpus(2));
+  const std::int64_t id = NewRunning();
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({1, 2}), 2), 3, {}).ok());
+  const Lease first = GiveOut({worker}, {}, now_).leases.at(0);
+  const v1::CalibrateResult timed = Timed(first, 1, 50).calibration();
+  ASSERT_TRUE(store_->KeepTimedOps(first.lease_id, first.fencing_token, timed, now_ + 1).ok());
+  // One op is left for the result, which has the memory beside the tensors.
+  const Lease again = GiveOut({Add("a", Gpus(2))}, {}, now_ + 2).leases.at(0);
+  EXPECT_EQ(again.job.calibrate().ops_size(), 1);
+  // Another build times every op itself, also those that were left out before.
+  const Lease other = GiveOut({Add("a", Gpus(2, "0.1.0+def"))}, {}, now_ + 3).leases.at(0);
+  EXPECT_EQ(other.job.calibrate().ops_size(), 2);
+  ASSERT_TRUE(store_->Report(Timed(other, 7, 80), now_ + 4).ok());
+  const Store::Calibration whole = **store_->GetCalibration(id);
+  std::set<std::pair<int, double>> times;
+  for (const auto& time : Times(whole)) times.insert(time);
+  EXPECT_EQ(times, (std::set<std::pair<int, double>>{{1, 7}, {2, 14}}));
+  EXPECT_EQ(whole.reused_ops, 0);
+}
+
+TEST_P(StoreCalibrationSuite, TimedOpsAreThoseOfAHeldCalibration) {
+  const WorkerSession worker = Add("a", Gpus(2));
+  const std::int64_t id = NewRunning();
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({1}), 2), 3, {}).ok());
+  const Lease lease = GiveOut({worker}, {}, now_).leases.at(0);
+  v1::CalibrateResult timed = Timed(lease, 1, 0).calibration();
+  EXPECT_EQ(store_->KeepTimedOps(lease.lease_id, lease.fencing_token + 1, timed, now_).code(),
+            absl::StatusCode::kFailedPrecondition);
+  *timed.mutable_ops(0)->mutable_op() = Op(9);
+  EXPECT_EQ(store_->KeepTimedOps(lease.lease_id, lease.fencing_token, timed, now_).code(),
+            absl::StatusCode::kInvalidArgument)
+      << "the job does not ask for it";
+  EXPECT_TRUE(Times(Find(KeyOf(Gpus(2), 2), Spec({1, 9}))).empty());
+  const std::int64_t trial = NewRunning();
+  v1::Job train = TrainJob();
+  train.set_device("cuda");
+  EnqueueJob(trial, "tp=1", train);
+  const Lease of_trial = GiveOut({Add("b", Gpus(4))}, {}, now_).leases.at(0);
+  EXPECT_EQ(store_->KeepTimedOps(of_trial.lease_id, of_trial.fencing_token, timed, now_).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(StoreCalibrationSuite, TimedOpsOfSharesAreNotKept) {
+  const WorkerSession a = Add("a", Gpus(1));
+  const WorkerSession b = Add("b", Gpus(1));
+  const std::int64_t id = NewRunning();
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({1}), 2), 3, {}).ok());
+  const Assignment given = GiveOut({a, b}, {}, now_);
+  ASSERT_EQ(given.leases.size(), 2u);
+  const Lease& lease = given.leases.front();
+  EXPECT_TRUE(
+      store_->KeepTimedOps(lease.lease_id, lease.fencing_token, Timed(lease, 1, 0).calibration(), now_).ok());
+  const std::vector<MachineShare> shares = {{Gpus(1), 1}, {Gpus(1), 1}};
+  EXPECT_TRUE(Times(Find(*OpTimesKeyOf(shares, false), Spec({1}))).empty());
 }
 
 TEST_P(StoreCalibrationSuite, NoJobIfAllTimesAreReused) {

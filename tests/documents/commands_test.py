@@ -270,7 +270,7 @@ class Commands(unittest.TestCase):
                     if command in QUICKER:
                         command = QUICKER[command][0].replace("{address}", address)
                     printed = self.check(command, shown)
-                    following = re.search(r"^next: (.+)$", printed, re.M)
+                    following = re.search(r"^next: ((?:.+\\\n)*.+)$", printed, re.M)
                     if following:  # the command that the answer proposes
                         self.check(following.group(1), [])
         finally:

@@ -61,9 +61,8 @@ TEST(Calibrate, ItsFileMakesPredictionsAgree) {
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("autocfg: --cluster: "));
   EXPECT_EQ(unknown.err.find("--cluster: --cluster"), std::string::npos) << unknown.err;
-  EXPECT_THAT(fitted.out,
-              AllOf(HasSubstr("fitted to 18 measured steps"), HasSubstr("host_op_s"),
-                    HasSubstr("not determined by these steps"), HasSubstr("over several nodes: none")));
+  EXPECT_THAT(fitted.out, AllOf(HasSubstr("fitted to 18 measured steps"), HasSubstr("host_op_s"),
+                                HasSubstr("not determined"), HasSubstr("over several nodes: none")));
   EXPECT_THAT(fitted.err, HasSubstr("18 rows skipped"));
   std::ifstream file(output);
   Json cluster = Json::parse(file);

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/os/process.h"
@@ -92,6 +95,34 @@ TEST_F(LocalPredictionTest, KeptOpTimesAnswerWithoutAStudy) {
                                               "local:1x2", "--global-batch", "4", "--plan", "dp=2"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("no search here has timed the ops of this model"));
+}
+
+// A calibration that is stopped keeps what it has timed: the next one goes on from there.
+TEST_F(LocalPredictionTest, AStoppedCalibrationIsContinued) {
+  const std::string build = base::BuildId();
+  if (build.ends_with("-dirty") || build.ends_with("+unknown"))
+    GTEST_SKIP() << "op times are not kept for build " << build;
+  const auto newest = [&]() -> v1::Study {
+    const auto store = server::OpenSqliteStoreReadOnly(database_);
+    if (!store.ok()) return {};
+    const auto studies = (*store)->ListStudies(0, 1);
+    return studies.ok() && !studies->empty() ? studies->front() : v1::Study();
+  };
+  ProgramProcess stopped(home_, {"search", "--predict-only", "--db", database_, "--model", model_,
+                                 "--cluster", "local:1x2", "--global-batch", "64"});
+  for (int i = 0; i < 4000 && stopped.running() && newest().calibration_ops_passed() < 5; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  stopped.Signal(SIGINT);
+  EXPECT_EQ(stopped.Wait().exit_code, 130);
+  const std::int64_t all = newest().calibration_ops();
+  ASSERT_GT(newest().calibration_ops_passed(), 0);
+  ASSERT_LT(newest().calibration_ops_passed(), all) << "it was stopped too late";
+  const Finished finished =
+      RunAutocfg(home_, {"search", "--predict-only", "--db", database_, "--model", model_, "--cluster",
+                         "local:1x2", "--global-batch", "64", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_LT(newest().calibration_ops(), all);
+  EXPECT_GT(Json::parse(finished.out)["search"]["reused_op_times"], 0);
 }
 
 }  // namespace

@@ -130,6 +130,33 @@ TEST_F(ResumeTest, SaysWhichCheckpointItTookAndWhy) {
                      {file + " is cut off", "give --resume another directory"});
 }
 
+TEST_F(ResumeTest, TakesModelAndPlanFromTheCheckpoint) {
+  Answer(Train("tp=2,pp=2,sp=1", "2", {"--checkpoint", ckpt_}));
+  const Json whole = Answer(Train("tp=2,pp=2,sp=1", "4"));
+  std::string notes;
+  const Json same = Answer({"train", "--resume", ckpt_, "--steps", "4"}, &notes);
+  EXPECT_THAT(notes, HasSubstr("model and plan of the checkpoint: tp=2,pp=2,dp=1,mbs=1,sp=1"));
+  EXPECT_EQ(same["plan"], whole["plan"]);
+  EXPECT_EQ(same["workload"], whole["workload"]);
+  EXPECT_EQ(same["first_step"], 2);
+  ASSERT_EQ(same["losses"].size(), 2u);
+  EXPECT_NEAR(same["losses"][1].get<double>(), whole["losses"][3].get<double>(), 1e-9);
+  const Json other =
+      Answer({"train", "--resume", ckpt_ + "/step-2", "--plan", "dp=2,mbs=2", "--steps", "4"}, &notes);
+  EXPECT_EQ(other["plan"], "tp=1,pp=1,dp=2,mbs=2");
+  EXPECT_NEAR(other["losses"][1].get<double>(), whole["losses"][3].get<double>(), 1e-9);
+  // A model that is given is that of the run, as ever.
+  const auto larger = home_.Write(
+      "larger.json", R"({"layers": 8, "hidden": 32, "heads": 4, "vocab": 64, "max_seq_len": 16})");
+  ExpectOneClearLine({"train", "--resume", ckpt_, "--model", larger, "--steps", "4"}, 2,
+                     {"model.layers is 4 in the checkpoint and 8 in this run"});
+  ExpectOneClearLine({"train", "--resume", home_.path(), "--steps", "4"}, 2,
+                     {"--resume: " + home_.path() + " holds no checkpoint"});
+  home_.Write("manifest.json", R"({"plan": "tp=2", "run": {"model.layers": "many"}})");
+  ExpectOneClearLine({"train", "--resume", home_.path(), "--steps", "4"}, 2,
+                     {"manifest.json", "cannot read model.layers 'many'", "give --model and --plan too"});
+}
+
 TEST_F(ResumeTest, RefusesAnotherRunInOneLine) {
   Answer(Train("tp=1", "2", {"--checkpoint", ckpt_}));
   ExpectOneClearLine(Train("tp=2,pp=2", "4", {"--resume", ckpt_, "--lr", "1e-2"}), 2,

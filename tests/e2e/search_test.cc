@@ -126,7 +126,7 @@ TEST_F(SearchTest, PartsOfAStepAreShownMeasuredAndPredicted) {
     }
   }
   const auto table = Run({"trials", "--db", database_});
-  EXPECT_THAT(table.out, HasSubstr("parts of a step  compute"));
+  EXPECT_THAT(table.out, HasSubstr("parts      compute"));
   const auto of_file = Run({"explain", "--input", best_file});
   EXPECT_EQ(of_file.exit_code, 0) << of_file.err;
   EXPECT_THAT(of_file.out, HasSubstr("parts of a step: measured, predicted, difference\n"));

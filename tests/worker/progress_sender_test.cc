@@ -22,11 +22,16 @@ TEST(ProgressSender, SendsTheNewestValueOfThoseThatCameMeanwhile) {
   std::vector<std::int64_t> sent;
   {
     ProgressSender sender(
-        [&](const v1::Progress& progress) {
+        [&](const v1::Progress& progress, const v1::CalibrateResult& timed) {
+          EXPECT_TRUE(timed.ops().empty());
           sent.push_back(progress.ops_passed());
-          if (sent.size() == 2) return second.Notify();
+          if (sent.size() == 2) {
+            second.Notify();
+            return true;
+          }
           sending.Notify();
           go_on.WaitForNotification();
+          return true;
         },
         [] {});
     sender.Set(Passed(1));
@@ -44,10 +49,11 @@ TEST(ProgressSender, EndsAtOnce) {
   int sent = 0;
   {
     ProgressSender sender(
-        [&](const v1::Progress&) {
+        [&](const v1::Progress&, const v1::CalibrateResult&) {
           ++sent;
           sending.Notify();
           cancelled.WaitForNotification();
+          return true;
         },
         [&] { cancelled.Notify(); });
     sender.Set(Passed(1));
@@ -55,7 +61,44 @@ TEST(ProgressSender, EndsAtOnce) {
     sender.Set(Passed(2));
   }
   EXPECT_EQ(sent, 1);
-  const ProgressSender idle([](const v1::Progress&) {}, [] {});
+  const ProgressSender idle([](const v1::Progress&, const v1::CalibrateResult&) { return true; }, [] {});
+}
+
+v1::CalibrateResult Timed(const std::vector<double>& seconds, std::int64_t overhead) {
+  v1::CalibrateResult timed;
+  for (const double s : seconds) timed.add_ops()->set_seconds(s);
+  timed.set_device_overhead_bytes(overhead);
+  return timed;
+}
+
+// Op times, unlike progress, all arrive: what was not delivered comes before what is new.
+TEST(ProgressSender, SendsOpTimesUntilTheyAreDelivered) {
+  absl::Notification sending, go_on, second;
+  std::vector<double> sent;
+  {
+    ProgressSender sender(
+        [&](const v1::Progress&, const v1::CalibrateResult& timed) {
+          if (!sending.HasBeenNotified()) {
+            EXPECT_EQ(timed.ops_size(), 1);
+            sending.Notify();
+            go_on.WaitForNotification();
+            return false;
+          }
+          for (const v1::OpTime& time : timed.ops()) sent.push_back(time.seconds());
+          EXPECT_EQ(timed.device_overhead_bytes(), 7);
+          second.Notify();
+          return true;
+        },
+        [] {});
+    sender.Add(Timed({1}, 7));
+    sender.Set(Passed(1));
+    sending.WaitForNotification();
+    sender.Add(Timed({2, 3}, 7));
+    sender.Set(Passed(3));
+    go_on.Notify();
+    second.WaitForNotification();
+  }
+  EXPECT_EQ(sent, (std::vector<double>{1, 2, 3}));
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ class OpTimer {
       const double elapsed_s =
           options.limit_s > 0 ? Agree(std::chrono::duration<double>(Clock::now() - begin).count()) : 0;
       if (!LeavesOut(turn, elapsed_s, options.limit_s)) times[turn.op] = Time(ops[turn.op]);
+      progress.timed = times[turn.op];
       ++progress.passed;
       const double passed_s = std::chrono::duration<double>(Clock::now() - begin).count();
       progress.left_s = passed_s / static_cast<double>(progress.passed) *
@@ -307,7 +308,7 @@ v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, 
     if (!(value >= 0 && value < 1e6))
       throw BadInput(fmt::format("{} is {}; it must be a number from 0 to 1e6", name, value));
   }
-  const TimingOptions options{.budget_s = spec.time_budget_s(), .limit_s = spec.limit_s(), .watch = watch};
+  TimingOptions options{.budget_s = spec.time_budget_s(), .limit_s = spec.limit_s(), .watch = watch};
   v1::CalibrateResult result;
   std::vector<OpTime> times;
   if (backend.device->ComputesOnHost()) {
@@ -318,6 +319,12 @@ v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, 
     few.resize(std::min<std::size_t>(few.size(), 3));
     TimeOps(few, {}, rank, world_size, backend);
     result.set_device_overhead_bytes(backend.device->OverheadBytes(0));
+    if (watch) {
+      options.watch = [&](TimingProgress progress) {
+        progress.device_overhead_bytes = result.device_overhead_bytes();
+        watch(progress);
+      };
+    }
     times = TimeOps(ops, options, rank, world_size, backend);
   } else {
     // Here freed memory really becomes free. Library workspaces are allocated by the ops that need them, and

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "autocfg/v1/trainer.pb.h"
@@ -15,7 +16,9 @@ namespace autocfg::trainer {
 struct TimingProgress {
   std::int64_t passed = 0;  // ops that have been timed or left out
   std::int64_t all = 0;
-  double left_s = 0;  // if the other ops take as long as those on average, or until the limit
+  double left_s = 0;                 // if the other ops take as long as those on average, or until the limit
+  std::optional<OpTime> timed = {};  // the last of them; nothing if it was left out
+  std::int64_t device_overhead_bytes = 0;  // Calibrate: if it is known already
 };
 using TimingWatch = std::function<void(const TimingProgress&)>;
 

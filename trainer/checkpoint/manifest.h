@@ -22,7 +22,7 @@ struct Manifest {
   std::int64_t step = 0;       // number of completed steps
   std::int64_t sequences = 0;  // consumed so far: the data's position
   RunIdentity run;
-  std::string plan;  // for people: no reader depends on it
+  std::string plan;  // text form; the default of a run that resumes (cli/train/checkpoint_run.h)
   std::vector<CheckpointFile> files;
 };
 

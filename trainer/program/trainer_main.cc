@@ -91,6 +91,7 @@ void PinTo(const std::vector<int>& cpus) {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kProgressPeriod{200};  // of a calibration
+constexpr int kMostOpTimes = 64;  // in a message, whose size is limited (proto/rank_messages.h)
 
 v1::RankMessage RunJob(LauncherChannel& channel) {
   const v1::RunSpec& spec = channel.run_spec();
@@ -110,17 +111,22 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
         [&] { return channel.StopRequested(); });
   } else {
     Backend backend = CreateBackend(DeviceOf(spec), channel);
+    v1::RankMessage report;  // with the op times that are not sent yet
     *message.mutable_calibrate_result() =
         Calibrate(spec.calibrate(), spec.rank(), spec.world_size(), backend,
                   [&, said = Clock::time_point()](const TimingProgress& done) mutable {
+                    v1::Progress& progress = *report.mutable_progress();
+                    if (done.timed) *progress.add_op_times() = ToProto(*done.timed);
                     const Clock::time_point now = Clock::now();
-                    if (spec.rank() != 0 || now - said < kProgressPeriod) return;
+                    if (now - said < kProgressPeriod && progress.op_times_size() < kMostOpTimes) return;
+                    if (spec.rank() != 0 && progress.op_times().empty()) return;
                     said = now;
-                    v1::RankMessage report;
-                    report.mutable_progress()->set_ops_passed(done.passed);
-                    report.mutable_progress()->set_ops_all(done.all);
-                    report.mutable_progress()->set_left_s(done.left_s);
+                    progress.set_ops_passed(done.passed);
+                    progress.set_ops_all(done.all);
+                    progress.set_left_s(done.left_s);
+                    progress.set_device_overhead_bytes(done.device_overhead_bytes);
                     channel.Send(report);
+                    progress.clear_op_times();
                   });
   }
   return message;

@@ -10,6 +10,7 @@
 #include "proto/short_name.h"
 #include "spdlog/spdlog.h"
 #include "worker/jobs/progress_sender.h"
+#include "worker/jobs/timed_ops.h"
 
 namespace autocfg::worker {
 namespace {
@@ -134,11 +135,17 @@ void RunningJob::Run() {
   std::optional<ProgressSender> sender;
   if (lease_.job().has_calibrate()) {
     sender.emplace(
-        [&](const v1::Progress& progress) {
-          (void)setting_.calls.ReportProgress(lease_, progress, progress_calls);
+        [&](const v1::Progress& progress, const v1::CalibrateResult& timed) {
+          const absl::Status status = setting_.calls.ReportProgress(lease_, progress, timed, progress_calls);
+          return status.ok() || !MayPass(status);
         },
         [&] { progress_calls.Cancel(); });
-    hooks.progress = [&](int, const v1::Progress& progress) { sender->Set(progress); };
+    // What the ranks of several workers have timed is merged at the end only.
+    TimedOps timed(lease_.has_share() ? 0 : SlotsToUse(lease_.job(), setting_.inventory, slots).size());
+    hooks.progress = [&sender, timed](int rank, const v1::Progress& progress) mutable {
+      sender->Add(timed.Add(static_cast<std::size_t>(rank), progress));
+      if (rank == 0) sender->Set(progress);
+    };
   }
   JobReport report;
   report.outcome = v1::OUTCOME_CANCELLED;

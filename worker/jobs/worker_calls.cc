@@ -117,11 +117,13 @@ absl::StatusOr<std::vector<std::string>> WorkerCalls::Rendezvous(const v1::Lease
 }
 
 absl::Status WorkerCalls::ReportProgress(const v1::LeaseWorkResponse& lease, const v1::Progress& progress,
-                                         CallGroup& group) const {
+                                         const v1::CalibrateResult& timed, CallGroup& group) const {
   v1::ReportProgressRequest request;
   request.set_lease_id(lease.lease_id());
   request.set_fencing_token(lease.fencing_token());
   *request.mutable_progress() = progress;
+  request.mutable_progress()->clear_op_times();  // of one rank
+  if (!timed.ops().empty()) *request.mutable_calibration() = timed;
   v1::ReportProgressResponse response;
   return Call(*stub_, &Stub::ReportProgress, request, response, group, {.deadline_s = kLogSeconds});
 }

@@ -47,9 +47,10 @@ class WorkerCalls {
                                                       const std::string& name, std::int64_t sequence,
                                                       const std::vector<std::string>& values,
                                                       CallGroup& group) const;
-  // Does not wait for an unavailable coordinator: later progress replaces what is not delivered.
+  // Does not wait for an unavailable coordinator: later progress replaces what is not delivered. `timed`: op
+  // times of a calibration that are not delivered yet.
   absl::Status ReportProgress(const v1::LeaseWorkResponse& lease, const v1::Progress& progress,
-                              CallGroup& group) const;
+                              const v1::CalibrateResult& timed, CallGroup& group) const;
   // AppendTrialLog and ReportTrial wait some seconds for an unavailable coordinator.
   absl::Status AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text,
                               CallGroup& group) const;

@@ -10,6 +10,7 @@
 #include "proto/short_name.h"
 #include "search/ops/op_desc.h"
 #include "server/names/names.h"
+#include "server/store/attempt_verdict.h"
 #include "server/store/op_times_key.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
 
@@ -143,34 +144,107 @@ bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1:
   return times.size() <= 1;
 }
 
+Store::Calibration SqliteStore::ReadOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec,
+                                            double now_s) {
+  Calibration found;
+  const double since_s = now_s - key.kept_s;
+  const bool communication = CommunicationWasTimedTogether(key, spec, since_s);
+  SQLite::Statement row = Query(
+      R"sql(
+        SELECT seconds, device_overhead_bytes, host_s
+        FROM op_times
+        WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
+            AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql",
+      key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(), since_s);
+  for (const v1::OpDesc& op : spec.ops()) {
+    if (IsCommunication(op) && !communication) continue;
+    row.reset();
+    Bind(row, 8, op);
+    if (!row.executeStep()) continue;
+    v1::OpTime& time = *found.result.add_ops();
+    *time.mutable_op() = op;
+    time.set_seconds(row.getColumn(0).getDouble());
+    time.set_host_s(row.getColumn(2).getDouble());
+    found.result.set_device_overhead_bytes(
+        std::max<std::int64_t>(found.result.device_overhead_bytes(), row.getColumn(1).getInt64()));
+    ++found.reused_ops;
+  }
+  return found;
+}
+
 absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& key,
                                                             const v1::CalibrateSpec& spec, double now_s) {
-  return Read([&]() -> absl::StatusOr<Calibration> {
-    Calibration found;
-    const double since_s = now_s - key.kept_s;
-    const bool communication = CommunicationWasTimedTogether(key, spec, since_s);
-    SQLite::Statement row = Query(
-        R"sql(
-          SELECT seconds, device_overhead_bytes, host_s
-          FROM op_times
-          WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
-              AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql",
-        key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(),
-        since_s);
-    for (const v1::OpDesc& op : spec.ops()) {
-      if (IsCommunication(op) && !communication) continue;
-      row.reset();
-      Bind(row, 8, op);
-      if (!row.executeStep()) continue;
-      v1::OpTime& time = *found.result.add_ops();
-      *time.mutable_op() = op;
-      time.set_seconds(row.getColumn(0).getDouble());
-      time.set_host_s(row.getColumn(2).getDouble());
-      found.result.set_device_overhead_bytes(
-          std::max<std::int64_t>(found.result.device_overhead_bytes(), row.getColumn(1).getInt64()));
-      ++found.reused_ops;
+  return Read([&]() -> absl::StatusOr<Calibration> { return ReadOpTimes(key, spec, now_s); });
+}
+
+v1::Inventory SqliteStore::InventoryOf(const std::string& worker) {
+  v1::Inventory inventory;
+  SQLite::Statement row = Query("SELECT inventory FROM workers WHERE worker = ?", worker);
+  row.executeStep();
+  Parse(row.getColumn(0), inventory);
+  return inventory;
+}
+
+void SqliteStore::LeaveOutKeptOps(std::int64_t study, std::int64_t job, const std::string& worker,
+                                  std::int64_t ranks, double now_s, v1::Job& given) {
+  v1::CalibrateSpec& spec = *given.mutable_calibrate();
+  const v1::CalibrateSpec asked = spec;
+  // What was left out before is looked up anew: the worker may be another one, or have another build.
+  v1::CalibrateSpec all = asked;
+  if (const std::optional<Calibration> before = ReadCalibration(study, /*partial=*/true)) {
+    for (const v1::OpTime& time : before->result.ops()) *all.add_ops() = time.op();
+  }
+  const std::vector<MachineShare> places = {{InventoryOf(worker), ranks}};
+  const std::optional<OpTimesKey> key = OpTimesKeyOf(places, given.fewer_ranks());
+  Calibration kept = key ? ReadOpTimes(*key, all, now_s) : Calibration();
+  if (kept.result.ops_size() > 0 && kept.result.ops_size() == all.ops_size()) {
+    kept.result.mutable_ops()->RemoveLast();
+    --kept.reused_ops;
+  }
+  std::set<std::string> known;
+  for (const v1::OpTime& time : kept.result.ops()) known.insert(time.op().SerializeAsString());
+  spec.clear_ops();
+  for (const v1::OpDesc& op : all.ops()) {
+    if (!known.contains(op.SerializeAsString())) *spec.add_ops() = op;
+  }
+  Execute("DELETE FROM calibrations WHERE study = ? AND partial = 1", study);
+  if (kept.result.ops_size() > 0) WriteCalibration(study, kept, /*partial=*/true);
+  Execute("UPDATE jobs SET job = ? WHERE id = ?", given, job);
+}
+
+absl::Status SqliteStore::KeepTimedOps(const std::string& lease_id, std::int64_t fencing_token,
+                                       const v1::CalibrateResult& timed, double now_s) {
+  return Write([&]() -> absl::Status {
+    EndedShare share;
+    std::int64_t job = 0, attempt = 0, shares = 0;
+    v1::Job asked;
+    {
+      SQLite::Statement row = Query(
+          R"sql(
+            SELECT s.job, s.attempt, s.worker, s.ranks, j.job,
+                (SELECT COUNT(*) FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt)
+            FROM shares s
+            JOIN jobs j ON j.id = s.job
+            WHERE s.lease_id = ? AND s.fencing_token = ? AND s.ending = 0)sql",
+          lease_id, fencing_token);
+      if (!row.executeStep())
+        return absl::FailedPreconditionError(fmt::format("lease {} is not held any more", lease_id));
+      job = row.getColumn(0).getInt64();
+      attempt = row.getColumn(1).getInt64();
+      share.worker = row.getColumn(2).getString();
+      share.ranks = row.getColumn(3).getInt();
+      Parse(row.getColumn(4), asked);
+      shares = row.getColumn(5).getInt64();
     }
-    return found;
+    if (absl::Status status = CheckAskedFor(asked, timed); !status.ok()) return status;
+    if (shares != 1) return absl::OkStatus();
+    Calibration kept;
+    kept.result.set_device_overhead_bytes(timed.device_overhead_bytes());
+    for (const v1::OpTime& time : timed.ops()) {
+      if (!IsCommunication(time.op())) *kept.result.add_ops() = time;
+    }
+    KeepOpTimes(job, attempt, {share}, kept, now_s);
+    return absl::OkStatus();
   });
 }
 
@@ -242,12 +316,8 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
     Parse(row.getColumn(0), asked);
   }
   std::vector<MachineShare> places;
-  for (const EndedShare& share : shares) {
-    SQLite::Statement row = Query("SELECT inventory FROM workers WHERE worker = ?", share.worker);
-    row.executeStep();
-    Parse(row.getColumn(0), places.emplace_back().inventory);
-    places.back().ranks = share.ranks;
-  }
+  places.reserve(shares.size());
+  for (const EndedShare& share : shares) places.push_back({InventoryOf(share.worker), share.ranks});
   const std::optional<OpTimesKey> key = OpTimesKeyOf(places, asked.fewer_ranks());
   if (!key || SharedItsWorkers(job, attempt)) return;
   // Expired times go first: otherwise one with a longer time budget would not be replaced.

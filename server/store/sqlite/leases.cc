@@ -47,6 +47,10 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
   }
   Execute("INSERT INTO attempts (job, number, state, start_s) VALUES (?, ?, ?, ?)", job, lease.attempt,
           kRunning, now_s);
+  if (lease.attempt > 1 && lease.key.trial == 0 && lease.job.has_calibrate() && shares.size() == 1) {
+    LeaveOutKeptOps(lease.key.study, job, sessions[shares.front().worker].worker, shares.front().ranks, now_s,
+                    lease.job);
+  }
   lease.job.set_attempt(lease.attempt);
   lease.workers = static_cast<std::int32_t>(shares.size());
   lease.expires_s = now_s + duration_s;
@@ -199,6 +203,22 @@ absl::StatusOr<std::vector<std::string>> SqliteStore::LeasesToStop() {
           ORDER BY s.fencing_token)sql");
     while (rows.executeStep()) leases.push_back(rows.getColumn(0).getString());
     return leases;
+  });
+}
+
+absl::StatusOr<std::vector<std::string>> SqliteStore::WorkersOn(std::int64_t study) {
+  return Read([&]() -> absl::StatusOr<std::vector<std::string>> {
+    std::vector<std::string> workers;
+    SQLite::Statement rows = Query(
+        R"sql(
+          SELECT DISTINCT s.worker
+          FROM shares s
+          JOIN jobs j ON j.id = s.job
+          WHERE s.ending = 0 AND j.study = ?
+          ORDER BY s.worker)sql",
+        study);
+    while (rows.executeStep()) workers.push_back(rows.getColumn(0).getString());
+    return workers;
   });
 }
 

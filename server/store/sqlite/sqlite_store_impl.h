@@ -89,12 +89,15 @@ class SqliteStore final : public Store {
                                               double now_s, double duration_s) override;
   absl::StatusOr<int> GrantAnew(double now_s, double duration_s) override;
   absl::StatusOr<std::vector<std::string>> LeasesToStop() override;
+  absl::StatusOr<std::vector<std::string>> WorkersOn(std::int64_t study) override;
   absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id, std::int64_t fencing_token) override;
   absl::StatusOr<std::vector<EndedLease>> ExpireLeases(double now_s) override;
   absl::StatusOr<std::vector<EndedLease>> WithdrawExpired(double now_s) override;
   absl::StatusOr<std::vector<EndedLease>> LoseGangShares(const WorkerSession& session,
                                                          const std::string& message, double now_s) override;
 
+  absl::Status KeepTimedOps(const std::string& lease_id, std::int64_t fencing_token,
+                            const v1::CalibrateResult& timed, double now_s) override;
   absl::Status Report(const v1::ReportTrialRequest& report, double now_s) override;
   absl::StatusOr<std::int64_t> RejectedReports() override;
   absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
@@ -281,6 +284,13 @@ class SqliteStore final : public Store {
   // Keep the result of the attempt that was just measured: for its study, and for later studies.
   void KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
                        const std::vector<EndedShare>& shares, double now_s);
+  v1::Inventory InventoryOf(const std::string& worker);  // which is registered
+  // Implements FindOpTimes.
+  Calibration ReadOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec, double now_s);
+  // Takes the ops whose times are kept for the worker's ranks out of the study's calibration, and keeps these
+  // times for its result. At least one op remains: its memory comes with the result.
+  void LeaveOutKeptOps(std::int64_t study, std::int64_t job, const std::string& worker, std::int64_t ranks,
+                       double now_s, v1::Job& given);
   void KeepOpTimes(std::int64_t job, std::int64_t attempt, const std::vector<EndedShare>& shares,
                    const Calibration& measured, double now_s);
   // Returns true if one calibration timed all of the spec's communication ops, if any, as FindOpTimes

@@ -5,6 +5,7 @@
 
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
+#include "search/space/search_space.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
 
@@ -94,6 +95,46 @@ TEST(EvenBatchNote, SaysWhatTheEvenBatchWouldTake) {
   EXPECT_EQ(EvenBatchNote(spec, answer, [](const PlanningProgress&) { return false; }), "") << "stopped";
   spec.mutable_workload()->set_global_batch(128);
   EXPECT_EQ(EvenBatchNote(spec, answer, {}), "");
+}
+
+// A model of 70 billion parameters on too few GPUs.
+v1::SearchSpec TooLarge() {
+  v1::SearchSpec spec;
+  ModelSpec model = *ModelPreset("llama2-70b");
+  FillDefaults(model, 4096);
+  *spec.mutable_model() = ToProto(model);
+  *spec.mutable_cluster() = ToProto(*PresetCluster("h100-sxm:1x8"));
+  *spec.mutable_workload() = ToProto(Workload{64, 4096, *ParsePrecision("bf16")});
+  v1::SpaceAxis& axis = *spec.add_space();
+  axis.set_name("mbs");
+  axis.add_values("1");
+  spec.set_predict_only(true);
+  return spec;
+}
+
+TEST(EnoughNodesNote, SaysHowManyAreEnough) {
+  v1::Recommendation answer;
+  EXPECT_EQ(EnoughNodesNote(TooLarge(), answer, {}), "") << "something fits";
+  answer.set_nothing_fits("none fits");
+  EXPECT_THAT(EnoughNodesNote(TooLarge(), answer, [](const PlanningProgress&) { return true; }),
+              testing::MatchesRegex(
+                  "[24] nodes \\((16|32) ranks\\) would be enough: a step takes .* there \\(predicted\\)"));
+  EXPECT_EQ(EnoughNodesNote(TooLarge(), answer, [](const PlanningProgress&) { return false; }), "")
+      << "stopped";
+}
+
+TEST(EnoughNodesNote, SaysIfNoNumberIs) {
+  v1::SearchSpec spec = TooLarge();
+  spec.mutable_workload()->set_global_batch(1);
+  for (const char* name : {"pp", "tp"}) {
+    v1::SpaceAxis& axis = *spec.add_space();
+    axis.set_name(name);
+    axis.add_values("1");
+  }
+  v1::Recommendation answer;
+  answer.set_nothing_fits("none is legal");
+  EXPECT_THAT(EnoughNodesNote(spec, answer, [](const PlanningProgress&) { return true; }),
+              testing::StartsWith("more nodes do not help: "));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ TEST(Size, TextProposesTheSearch) {
   EXPECT_THAT(finished.out, HasSubstr("model size: "));
   EXPECT_THAT(finished.out, HasSubstr("(20 for each parameter)"));
   EXPECT_THAT(finished.out, HasSubstr("next larger: dense-"));
-  EXPECT_THAT(finished.out, HasSubstr("--cluster " + cluster + " --nodes 2 --global-batch "));
+  EXPECT_THAT(Unwrapped(finished.out), HasSubstr("--cluster " + cluster + " --nodes 2 --global-batch "));
   // A part of a node.
   const auto part = RunAutocfg(home, Size({"--gpus", "4", "--days", "0.5", "--save", home / "model.json"}));
   ASSERT_EQ(part.exit_code, 0) << part.err;

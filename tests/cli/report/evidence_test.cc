@@ -46,28 +46,28 @@ v1::Trial MeasuredTrial(std::int64_t number, double seconds) {
 
 TEST(Evidence, TextHasEveryPartOfBothAndTheDifference) {
   const std::string text = EvidenceText(*EvidenceOf(MeasuredTrial(1, 0.48)), kEightyColumns);
-  EXPECT_EQ(
-      text,
-      "plan: tp=1,pp=2,dp=1,mbs=1  (measured)\n"
-      "\n"
-      "measured:  480 ms +- 4.8 ms\n"
-      "predicted: 450 ms (400 ms to 500 ms, 90% interval)\n"
-      "\n"
-      "parts of a step: measured, predicted, difference\n"
-      "  compute         #######           250 ms  ########          300 ms  -50 ms\n"
-      "  recompute                            0 s                       0 s\n"
-      "  tensor comm.                         0 s                       0 s\n"
-      "  pipeline comm.  ###               100 ms  #                  50 ms  +50 ms\n"
-      "  data comm.                           0 s                       0 s\n"
-      "  bubble          ###               100 ms  #                  50 ms  +50 ms\n"
-      "  optimizer       #                  50 ms  #                  50 ms\n"
-      "  overhead                             0 s                       0 s\n"
-      "  in all          #############     500 ms  ############      450 ms  +50 ms\n"
-      "  exposed comm.   ###               100 ms  #                  50 ms  +50 ms\n"
-      "  hidden comm.    #                  20 ms                         -\n"
-      "\n"
-      "The measured parts are of one more step, which was recorded, on the rank that worked longest.\n"
-      "Exposed communication is what the rank waits for, hidden communication runs while it computes.\n");
+  EXPECT_EQ(text,
+            "plan: tp=1,pp=2,dp=1,mbs=1  (measured)\n"
+            "\n"
+            "measured:  480 ms +- 4.8 ms\n"
+            "predicted: 450 ms (400 ms to 500 ms, 90% interval)\n"
+            "\n"
+            "parts of a step: measured, predicted, difference\n"
+            "  compute         #######           250 ms  ########          300 ms  -50 ms\n"
+            "  recompute                            0 s                       0 s\n"
+            "  tensor comm.                         0 s                       0 s\n"
+            "  pipeline comm.  ###               100 ms  #                  50 ms  +50 ms\n"
+            "  data comm.                           0 s                       0 s\n"
+            "  bubble          ###               100 ms  #                  50 ms  +50 ms\n"
+            "  optimizer       #                  50 ms  #                  50 ms\n"
+            "  overhead                             0 s                       0 s\n"
+            "  in all          #############     500 ms  ############      450 ms  +50 ms\n"
+            "  exposed comm.   ###               100 ms  #                  50 ms  +50 ms\n"
+            "  hidden comm.    #                  20 ms                         -\n"
+            "\n"
+            "The measured parts are of one more step, which was recorded, on the rank\n"
+            "that worked longest. Exposed communication is what the rank waits for, hidden\n"
+            "communication runs while it computes.\n");
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     EXPECT_TRUE(line.find("  ") != 0 || line.size() <= 80) << line;
@@ -77,10 +77,9 @@ TEST(Evidence, TextHasEveryPartOfBothAndTheDifference) {
 TEST(Evidence, SaysWhyThereAreNoParts) {
   v1::Trial trial = MeasuredTrial(1, 0.48);
   trial.mutable_measured()->clear_breakdown_s();
-  EXPECT_THAT(
-      EvidenceText(*EvidenceOf(trial), kEightyColumns),
-      HasSubstr("\n\nThe parts of this measurement were not recorded; a worker of this version records "
-                "them.\n"));
+  EXPECT_THAT(EvidenceText(*EvidenceOf(trial), kEightyColumns),
+              HasSubstr("\n\nThe parts of this measurement were not recorded; a worker of this version\n"
+                        "records them.\n"));
   trial.mutable_measured()->set_slice(true);
   const std::string slice = EvidenceText(*EvidenceOf(trial), kEightyColumns);
   EXPECT_THAT(slice, HasSubstr("measured:  480 ms +- 4.8 ms (the slice)\n"));
@@ -108,16 +107,13 @@ TEST(Evidence, TableOfTrialsHasTheColumnsThatAreNotZero) {
   trials[1].mutable_measured()->clear_breakdown_s();
   trials[2].mutable_measured()->mutable_breakdown_s()->set_dp_comm(0.025);
   trials[2].mutable_measured()->mutable_breakdown_s()->clear_hidden_comm();
-  EXPECT_EQ(
-      PartsOfTrials(trials),
-      "  trial  parts of a step  compute  pipeline comm.  data comm.  bubble  optimizer  exposed comm.  "
-      "hidden "
-      "comm.\n"
-      "  1      measured         250 ms   100 ms          0 s         100 ms  50 ms      100 ms         20 "
-      "ms\n"
-      "         predicted        300 ms   50 ms           0 s         50 ms   50 ms      50 ms          -\n"
-      "  12     measured         250 ms   100 ms          25 ms       100 ms  50 ms      125 ms         -\n"
-      "         predicted        300 ms   50 ms           0 s         50 ms   50 ms      50 ms          -\n");
+  EXPECT_EQ(PartsOfTrials(trials),
+            "                             pipeline  data                      exposed  hidden\n"
+            "  trial  parts      compute  comm.     comm.  bubble  optimizer  comm.    comm.\n"
+            "  1      measured   250 ms   100 ms    0 s    100 ms  50 ms      100 ms   20 ms\n"
+            "         predicted  300 ms   50 ms     0 s    50 ms   50 ms      50 ms    -\n"
+            "  12     measured   250 ms   100 ms    25 ms  100 ms  50 ms      125 ms   -\n"
+            "         predicted  300 ms   50 ms     0 s    50 ms   50 ms      50 ms    -\n");
   EXPECT_EQ(PartsOfTrials(std::vector{trials[1]}), "");
 }
 

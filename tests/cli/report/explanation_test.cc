@@ -76,6 +76,23 @@ TEST(Explain, BusyTimeAddsUpToTheWork) {
               0.02 * alone.predicted.prediction.step_time_s);
 }
 
+TEST(ExplanationText, SaysHowMuchCommunicationIsHidden) {
+  const auto question = Question("gpt2-124m");
+  Explanation explained = Of(question, "tp=2,pp=2,dp=2,mbs=2");
+  Breakdown& parts = explained.predicted.prediction.breakdown;
+  const auto text = [&](double exposed_s, std::optional<double> hidden_s) {
+    parts.tp_comm = exposed_s;
+    parts.pp_comm = parts.dp_comm = 0;
+    explained.hidden_comm_s = hidden_s;
+    return ExplanationText(explained, question, kStyle);
+  };
+  EXPECT_THAT(text(0.5, 0.25), testing::HasSubstr("  communication: 500 ms exposed, 250 ms hidden\n"));
+  EXPECT_THAT(text(0.5, 0), testing::HasSubstr("  communication: 500 ms, all of it exposed\n"));
+  EXPECT_THAT(text(0, 0.25), testing::HasSubstr("  communication: 250 ms, all of it hidden\n"));
+  EXPECT_THAT(text(0, 0), testing::HasSubstr("  communication: none\n"));
+  EXPECT_THAT(text(0.5, std::nullopt), testing::HasSubstr("  communication: 500 ms exposed\n"));
+}
+
 TEST(ExplanationText, FitsOneScreenWithEveryPart) {
   const auto question = Question("gpt2-124m");
   const auto explained = Of(question, "tp=2,pp=2,dp=2,mbs=2");

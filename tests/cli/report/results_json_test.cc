@@ -285,7 +285,7 @@ TEST(SearchJson, HasStopReasonAndNotes) {
   answer.set_reused_op_times(40);
   EXPECT_EQ(json()["search"]["reused_op_times"], 40);
   EXPECT_NE(SearchReport(answer, question, "")
-                .find("\n  40 op times are from an earlier study on the same device with the same build\n"),
+                .find("\n  40 op times are from an earlier run on the same device with the same build\n"),
             std::string::npos);
   answer.set_reused_op_times(0);
 

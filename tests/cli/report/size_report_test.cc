@@ -57,11 +57,11 @@ TEST(SizeReport, NamesTheModelAndWhyNoLargerOne) {
   EXPECT_THAT(text, HasSubstr("524.3M (20 for each parameter) in 1,000 steps"));
   EXPECT_THAT(text, HasSubstr("10.0 days of 30.0 days"));
   EXPECT_THAT(text, HasSubstr("best plan        tp=1,pp=1,dp=16,mbs=1,zero=1\n"));
-  EXPECT_THAT(text, HasSubstr("parameters: it needs 100 days for 524.3M tokens\n"));
+  EXPECT_THAT(text, HasSubstr("parameters: it needs 100 days for 524.3M\n             tokens\n"));
   EXPECT_THAT(text, HasSubstr("next: autocfg search ...\n"));
   EXPECT_THAT(text, Not(HasSubstr("cost")));
   EXPECT_THAT(SizeReport(Found(SizeVerdict::kOutOfMemory), Budget(), ""),
-              HasSubstr("parameters: no plan fits in memory: it needs 99 GiB\n"));
+              HasSubstr("parameters: no plan fits in memory: it\n             needs 99 GiB\n"));
 }
 
 TEST(SizeReport, SaysWhatItCosts) {
@@ -69,7 +69,7 @@ TEST(SizeReport, SaysWhatItCosts) {
   asked.terms.price_per_gpu_hour = 2;
   asked.question.tokens = 5e8;
   const std::string text = SizeReport(Found(SizeVerdict::kTooLong), asked, "");
-  EXPECT_THAT(text, HasSubstr("10.0 days, 3,840 GPU-hours, cost 7,680"));
+  EXPECT_THAT(text, HasSubstr("10.0 days,\n  3,840 GPU-hours, cost 7,680"));
   EXPECT_THAT(text, Not(HasSubstr("for each parameter")));
 }
 

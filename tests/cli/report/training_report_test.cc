@@ -117,8 +117,10 @@ TEST(QuestionsReport, HasColumnsForAWholeRun) {
   const TrainingTerms terms{
       .tokens = 1e9, .price_per_gpu_hour = 2, .node_mtbf_s = 36000, .checkpoint_s = 5.0};
   const std::string text = QuestionsReport({wrong, entry}, terms);
-  EXPECT_THAT(text, HasSubstr("training   cost  with failures\n"));
-  EXPECT_THAT(text, HasSubstr("10.0 days  960   10."));
+  EXPECT_THAT(text, testing::ContainsRegex("free +training +cost"));
+  EXPECT_THAT(text, testing::ContainsRegex("10.0 days +960"));
+  EXPECT_THAT(text, testing::ContainsRegex("with failures"));
+  EXPECT_THAT(text, testing::ContainsRegex("10.3 days"));
   EXPECT_THAT(QuestionsReport({wrong, entry}), Not(HasSubstr("training")));
   const auto json = QuestionsJson({wrong, entry}, terms);
   ASSERT_TRUE(json.ok()) << json.status();

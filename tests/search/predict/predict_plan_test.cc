@@ -184,6 +184,25 @@ TEST(PredictPlan, SplitsAreResolved) {
   EXPECT_LE(answer->prediction.step_time_s, even->prediction.step_time_s * (1 + 1e-9));
 }
 
+// The balance of stages does not see that messages are dearer between stages that are not alike.
+TEST(PredictPlan, AutomaticSplitIsNoSlowerThanAnEvenOne) {
+  Question ask;
+  int uneven = 0, even_won = 0;
+  for (const char* cluster : {"h100-sxm:1x8", "a100-40gb-sxm:2x4", "h200-sxm:4x2"}) {
+    ask.cluster = *PresetCluster(cluster);
+    for (const char* plan : {"pp=2,dp=4", "pp=4,dp=2", "pp=4,dp=2,p2p_overlap=1", "pp=2,vpp=2,dp=4",
+                             "pp=2,vpp=3,dp=4,p2p_overlap=1", "pp=4,dp=2,schedule=gpipe",
+                             "pp=4,dp=2,schedule=zb-h1", "pp=2,vpp=6,dp=4", "pp=6", "pp=4,vpp=3,dp=2"}) {
+      const auto even = ask(plan), automatic = ask((std::string(plan) + ",split=auto").c_str());
+      ASSERT_TRUE(even.ok() && automatic.ok()) << plan << even.status() << automatic.status();
+      EXPECT_LE(automatic->prediction.step_time_s, even->prediction.step_time_s) << plan << " on " << cluster;
+      (automatic->plan.split == SplitMode::kEven ? even_won : uneven) += 1;
+    }
+  }
+  EXPECT_GT(uneven, 0);
+  EXPECT_GT(even_won, 0);
+}
+
 TEST(PredictPlan, RejectsByName) {
   const Question ask;
   const auto refused = [](const absl::Status& status, absl::StatusCode code, const std::string& says) {

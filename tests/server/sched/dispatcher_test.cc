@@ -322,6 +322,25 @@ TEST_F(DispatcherTest, SilentGiantIsNoCapacity) {
 
 // A job that waits for a worker which never takes part holds up others only for a while, and they hold it up
 // only for a while.
+// A study whose only worker is gone waits for the end of its lease; it says so meanwhile.
+TEST_F(DispatcherTest, SaysIfNothingIsHeardOfTheWorkersOfAStudy) {
+  const WorkerSession worker = Register("workers/a", 4);
+  Enqueue("tp=1", 2);
+  const Lease lease = LeaseOf(Begin(worker));
+  const Renewal renewal = Renew(lease);
+  now_ = now_ + 100;
+  EXPECT_EQ(dispatcher_->Waiting(study_), "") << "its renewal is parked";
+  dispatcher_->RenewerGone(renewal.id, /*broke=*/true);
+  EXPECT_EQ(dispatcher_->Waiting(study_), "") << "it has just gone";
+  now_ = now_ + 6;
+  EXPECT_THAT(dispatcher_->Waiting(study_), testing::StartsWith("workers/a has not been heard of for 5 s; "));
+  now_ = now_ + 21;
+  EXPECT_THAT(dispatcher_->Waiting(study_),
+              testing::StartsWith("workers/a has not been heard of for 20 s; "));
+  dispatcher_->Heard(worker);
+  EXPECT_EQ(dispatcher_->Waiting(study_), "");
+}
+
 TEST_F(DispatcherTest, WaitingJobAndLaterOnesPassEachOtherInTurns) {
   Make({.look_period = absl::Milliseconds(5)});
   const WorkerSession a = Register("workers/a", 2), b = Register("workers/b", 2);

@@ -30,6 +30,20 @@ TEST(Presence, OnlyPollsAndRenewalsShowThatAWorkerTakesJobs) {
   EXPECT_THAT(presence.AtWork(1010), IsEmpty()) << "for a lease duration";
 }
 
+TEST(Presence, AWorkerIsQuietWithoutAParkedCall) {
+  Presence presence(10, absl::Seconds(1));
+  EXPECT_EQ(presence.QuietFor("workers/a", 500), 0) << "nobody knows it";
+  presence.Note(kA, 90);
+  EXPECT_EQ(presence.QuietFor("workers/a", 100), 10);
+  presence.Heard(kA, 100);
+  EXPECT_EQ(presence.QuietFor("workers/a", 104), 4);
+  presence.Works(kA, 104);
+  presence.Parked(kA);
+  EXPECT_EQ(presence.QuietFor("workers/a", 1000), 0);
+  presence.Unparked(kA, /*broke=*/true, 1000, kBegin);
+  EXPECT_EQ(presence.QuietFor("workers/a", 1007), 7);
+}
+
 TEST(Presence, NewWorkerCountsUntilItHadTimeToAskForWork) {
   Presence presence(10, absl::Seconds(1));
   presence.Heard(kA, 100);

@@ -180,6 +180,18 @@ TEST_F(WorkerServiceTest, ProgressOfACalibrationIsTheStudys) {
   EXPECT_EQ(study.calibration_ops_passed(), 30);
   EXPECT_EQ(study.calibration_ops(), 40);
   EXPECT_EQ(study.eta_s(), 2.5);
+  // What is timed so far comes with it, and is checked as a result is.
+  v1::OpTime& time = *request.mutable_calibration()->add_ops();
+  *time.mutable_op() = lease.job().calibrate().ops(0);
+  EXPECT_EQ(Call(workers_, &Stub::ReportProgress, request, &response).error_code(),
+            StatusCode::INVALID_ARGUMENT)
+      << "a time of 0";
+  time.set_seconds(1e-3);
+  EXPECT_TRUE(Call(workers_, &Stub::ReportProgress, request, &response).ok());
+  time.mutable_op()->set_kind("no such op");
+  EXPECT_EQ(Call(workers_, &Stub::ReportProgress, request, &response).error_code(),
+            StatusCode::INVALID_ARGUMENT);
+  request.clear_calibration();
   request.set_fencing_token(lease.fencing_token() + 5);
   EXPECT_EQ(Call(workers_, &Stub::ReportProgress, request, &response).error_code(),
             StatusCode::FAILED_PRECONDITION);

@@ -158,13 +158,16 @@ TEST(Calibrate, LeavesOutOpsOnceItsLimitIsOver) {
   test::RunThreads(2, [&](int rank) {
     Backend backend = CreateBackend(EngineDevice::kCpu, *rendezvous[rank]);
     std::vector<std::int64_t> passed;
+    std::vector<OpTime> timed;
     TimingOptions options{.limit_s = 1e-9};
     options.watch = [&](const TimingProgress& progress) {
       passed.push_back(progress.passed);
       EXPECT_EQ(progress.all, 9);
       EXPECT_EQ(progress.left_s, 0);
+      if (progress.timed) timed.push_back(*progress.timed);
     };
     ExpectTimes(TimeOps(ops, options, rank, 2, backend), {ops[0], ops[4], ops[7]});
+    ExpectTimes(timed, {ops[0], ops[4], ops[7]});
     EXPECT_THAT(passed, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
     ExpectTimes(TimeOps(ops, {.limit_s = 1000}, rank, 2, backend), ops);
   });
