@@ -65,6 +65,7 @@ absl::Status CheckPlaceholders(std::string_view text, bool per_rank, bool list_a
                                      [&](const Placeholder& each) { return each.name == found->name; });
     if (known == kPlaceholders.end()) {
       std::vector<std::string> names;
+      names.reserve(kPlaceholders.size());
       for (const Placeholder& each : kPlaceholders) names.emplace_back(each.name);
       return absl::InvalidArgumentError(fmt::format("unknown placeholder {{{}}}; expected {}",
                                                     base::Printable(found->name), base::ChoiceText(names)));

@@ -96,7 +96,8 @@ absl::StatusOr<WrittenFile> WriteFiles(const ExportedRun& run, const EngineFile&
   // A framework's file of the name of our own form comes last, and so wins.
   for (const auto& [name, text] : {std::pair<std::string, const std::string&>{kOwnFormName, form->text},
                                    {std::string(target->file_name), exported->text}}) {
-    if (absl::Status status = WriteScratch(scratch + "/" + name, text); !status.ok()) return status;
+    if (absl::Status status = WriteScratch(fmt::format("{}/{}", scratch, name), text); !status.ok())
+      return status;
   }
   return WrittenFile{std::string(target->file_name), exported->text, exported->launch.environment};
 }
@@ -200,10 +201,10 @@ std::vector<EngineProcess> EngineProcesses(
     for (const auto& [name, value] : environment) {
       const bool replaced = std::any_of(engine.environment.begin(), engine.environment.end(),
                                         [&, &key = name](const auto& own) { return own.first == key; });
-      if (!replaced) command.environment.push_back(name + "=" + value);
+      if (!replaced) command.environment.push_back(fmt::format("{}={}", name, value));
     }
     for (const auto& [name, value] : engine.environment)
-      command.environment.push_back(name + "=" + Filled(value, values));
+      command.environment.push_back(fmt::format("{}={}", name, Filled(value, values)));
   }
   return processes;
 }
