@@ -14,26 +14,10 @@ namespace {
 using DeepSpeedJson = nlohmann::ordered_json;
 
 void CheckDeepSpeed(const ExportedRun& run, Refusals& refuse) {
-  const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
   refuse.Unless(precision == "fp32" || precision == "bf16" || precision == "fp16",
                 fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
-  if (plan.pp > 1) {
-    refuse.Unless(plan.schedule == Schedule::kOneFOneB,
-                  fmt::format("schedule={} (it has 1f1b)", Name(plan.schedule)));
-    refuse.Unless(plan.split == SplitMode::kEven, "split (it balances stages itself)");
-    refuse.Unless(plan.tp == 1, "tp and pp together");
-  }
-  refuse.Unless(plan.tp == 1 || plan.zero_stage < 3, "tp with zero=3");
-  refuse.Unless(!SplitsSequence(plan), "sp=1 (its sequence parallelism is another)");
-  refuse.Unless(plan.recompute != Recompute::kSelective, "recompute=selective");
-  refuse.Unless(plan.recompute_layers == 0, fmt::format("recompute=full:{}", plan.recompute_layers));
-  refuse.Unless(!plan.grad_overlap || (plan.zero_stage >= 2 && plan.pp == 1),
-                "grad_overlap=1 without zero=2 or 3");
-  refuse.Unless(!plan.param_overlap || plan.zero_stage == 3, "param_overlap=1 without zero=3");
-  refuse.Unless(StateShards(plan) == plan.dp || plan.zero_stage == 0 || plan.zero_stage == 3,
-                fmt::format("dp_shard with zero={}", plan.zero_stage));
-  refuse.Unless(!plan.p2p_overlap, "p2p_overlap=1");
+  refuse.ByRules(kDeepSpeed, run);
 }
 
 DeepSpeedJson ZeroJson(const ParallelPlan& plan) {
@@ -52,7 +36,7 @@ DeepSpeedJson ZeroJson(const ParallelPlan& plan) {
 absl::StatusOr<ExportedFile> WriteDeepSpeed(const ExportedRun& run) {
   Refusals refuse;
   CheckDeepSpeed(run, refuse);
-  if (absl::Status status = refuse.For("deepspeed"); !status.ok()) return status;
+  if (absl::Status status = refuse.For(kDeepSpeed); !status.ok()) return status;
   const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
   ExportedFile exported;

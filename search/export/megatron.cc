@@ -29,18 +29,10 @@ void CheckModel(const ModelSpec& model, Refusals& refuse) {
 bool IsFsdp(const ParallelPlan& plan) { return plan.zero_stage >= 2; }
 
 void CheckPlan(const ExportedRun& run, Refusals& refuse) {
-  const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
-  CheckCorePlan(plan, refuse);
   refuse.Unless(precision == "fp32" || precision == "bf16" || precision == "fp16",
                 fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
-  refuse.Unless(!SplitsSequence(plan) || run.workload.seq_len % plan.tp == 0,
-                fmt::format("sp=1 of a sequence of {} tokens over {} ranks", run.workload.seq_len, plan.tp));
-  if (IsFsdp(plan)) {
-    refuse.Unless(plan.grad_overlap && (plan.zero_stage < 3 || plan.param_overlap),
-                  fmt::format("zero={} without overlap (its FSDP overlaps what it shards)", plan.zero_stage));
-    refuse.Unless(StateShards(plan) == plan.dp, fmt::format("zero={} with dp_shard", plan.zero_stage));
-  }
+  refuse.ByRules(kMegatron, run);
 }
 
 // One letter a layer, a bar between stages, E before the first layer and L after the last.
@@ -180,7 +172,7 @@ absl::StatusOr<ExportedFile> WriteMegatron(const ExportedRun& run) {
   Refusals refuse;
   CheckModel(run.model, refuse);
   CheckPlan(run, refuse);
-  if (absl::Status status = refuse.For("megatron"); !status.ok()) return status;
+  if (absl::Status status = refuse.For(kMegatron); !status.ok()) return status;
   FlagFile body;
   ExportedFile exported;
   WriteModel(run, body);

@@ -19,20 +19,10 @@ void CheckNemoModel(const ModelSpec& model, Refusals& refuse) {
 }
 
 void CheckNemoPlan(const ExportedRun& run, Refusals& refuse) {
-  const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
-  CheckCorePlan(plan, refuse);
   refuse.Unless(precision == "bf16" || precision == "fp32",
                 fmt::format("precision={} (it has bf16 and fp32 here)", precision));
-  if (plan.pp > 1) {
-    refuse.Unless(plan.split == SplitMode::kEven, "split (its stages are equal)");
-    refuse.Unless(plan.virtual_stages == 1 || precision == "bf16", "interleaving in fp32");
-  }
-  refuse.Unless(plan.zero_stage <= 1,
-                fmt::format("zero={} (zero=1 is its distributed Adam)", plan.zero_stage));
-  refuse.Unless(plan.zero_stage == 0 || precision == "bf16", "zero=1 in fp32");
-  refuse.Unless(plan.zero_stage == 0 || StateShards(plan) == plan.dp, "dp_shard");
-  refuse.Unless(!plan.grad_overlap || plan.zero_stage == 1, "grad_overlap=1 without zero=1");
+  refuse.ByRules(kNemo, run);
 }
 
 std::string Yes(bool value) { return value ? "true" : "false"; }
@@ -110,7 +100,7 @@ absl::StatusOr<ExportedFile> WriteNemo(const ExportedRun& run) {
   Refusals refuse;
   CheckNemoModel(run.model, refuse);
   CheckNemoPlan(run, refuse);
-  if (absl::Status status = refuse.For("nemo"); !status.ok()) return status;
+  if (absl::Status status = refuse.For(kNemo); !status.ok()) return status;
   const ParallelPlan& plan = run.plan;
   const bool bf16 = Name(run.workload.precision) == "bf16";
   ExportedFile exported;

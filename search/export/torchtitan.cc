@@ -36,33 +36,13 @@ std::string FlavorOf(const ModelSpec& model) {
 bool IsFullySharded(const ParallelPlan& plan) { return plan.zero_stage >= 2 && plan.dp > 1; }
 
 void CheckTorchtitan(const ExportedRun& run, Refusals& refuse) {
-  const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
   refuse.Unless(!FlavorOf(run.model).empty(),
                 fmt::format("model={} (its files name sizes of llama3: 8B, 70B, 405B; others are Python)",
                             run.model.name));
   refuse.Unless(precision == "bf16" || precision == "fp32",
                 fmt::format("precision={} (it has bf16 and fp32)", precision));
-  if (plan.dp > 1) {
-    refuse.Unless(plan.zero_stage != 1, "zero=1 (it shards gradients too: zero=2 or 3)");
-    refuse.Unless(plan.zero_stage >= 2 || (plan.tp == 1 && plan.pp == 1),
-                  "zero=0 of several data ranks with tp or pp");
-    refuse.Unless(plan.grad_overlap, "grad_overlap=0 (it always overlaps)");
-    refuse.Unless(plan.zero_stage < 2 || plan.param_overlap, "param_overlap=0 (it always overlaps)");
-  } else {
-    refuse.Unless(precision != "bf16" || (plan.tp == 1 && plan.pp == 1),
-                  "precision=bf16 with tp or pp on one data rank (bf16 comes with its sharding)");
-  }
-  if (plan.tp > 1) {
-    refuse.Unless(SplitsSequence(plan), "tp without sp=1");
-    refuse.Unless(run.workload.seq_len % (2 * plan.tp) == 0,
-                  fmt::format("a sequence of {} tokens with tp={} (it must divide by 2 tp)",
-                              run.workload.seq_len, plan.tp));
-  }
-  refuse.Unless(plan.pp == 1 || plan.schedule != Schedule::kZeroBubbleH1, "schedule=zb-h1");
-  refuse.Unless(!IsUnfused(plan), "attention=unfused");
-  refuse.Unless(plan.recompute_layers == 0, fmt::format("recompute=full:{}", plan.recompute_layers));
-  refuse.Unless(plan.recompute != Recompute::kSelective, "recompute=selective (its own is another)");
+  refuse.ByRules(kTorchtitan, run);
 }
 
 std::string ScheduleName(const ParallelPlan& plan) {
@@ -115,13 +95,11 @@ std::string Parallelism(const ExportedRun& run) {
 absl::StatusOr<ExportedFile> WriteTorchtitan(const ExportedRun& run) {
   Refusals refuse;
   CheckTorchtitan(run, refuse);
-  if (absl::Status status = refuse.For("torchtitan"); !status.ok()) return status;
+  if (absl::Status status = refuse.For(kTorchtitan); !status.ok()) return status;
   const ParallelPlan& plan = run.plan;
   ExportedFile exported;
   if (plan.pp > 1) {
     exported.translated.emplace_back("the stages are module_fqns_per_model_part");
-    if (!plan.p2p_overlap)
-      exported.translated.emplace_back("p2p_overlap=0 has no switch: stages send in the background");
   }
   if (plan.tp_overlap > 1) {
     exported.translated.push_back(fmt::format(
