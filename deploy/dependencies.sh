@@ -19,6 +19,8 @@ packages=(
   libsqlite3-dev libsqlitecpp-dev
   # command line, text, logging
   libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libeigen3-dev
+  # files of training frameworks
+  libyaml-dev libtomlplusplus-dev
   # engine
   libopenblas-dev libucx-dev
   # tests and benchmarks

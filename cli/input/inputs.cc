@@ -46,7 +46,11 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
 absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::string>& notes) {
   const auto json = ReadJson(path);
   if (!json.ok()) return json.status();
-  const auto model = IsHuggingFaceConfig(*json) ? ImportHuggingFace(*json, &notes) : ParseModelJson(*json);
+  // Of an answer (docs/formats.md, "best.json"), its model.
+  const bool answer = json->is_object() && json->contains("best") && json->contains("model");
+  const auto& described = answer ? (*json)["model"] : *json;
+  const auto model =
+      IsHuggingFaceConfig(described) ? ImportHuggingFace(described, &notes) : ParseModelJson(described);
   if (!model.ok()) return Where(path, model.status(), "model");
   return *model;
 }

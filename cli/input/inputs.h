@@ -25,10 +25,10 @@ namespace autocfg::cli {
 // applies then.
 absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text);
 
-// Loads a preset or a file, ours or a Hugging Face config.json. A text with a slash, ending in .json, or
-// naming an existing path is a file. Fills in defaults (for `seq_len` if it is not 0) and validates that the
-// model can be predicted. Callers check with CheckEngineSupports that the engine runs it too. Appends to
-// `notes` what of a file was not taken.
+// Loads a preset or a file: ours, an answer (of search or import), or a Hugging Face config.json. A text with
+// a slash, ending in .json, or naming an existing path is a file. Fills in defaults (for `seq_len` if it is
+// not 0) and validates that the model can be predicted. Callers check with CheckEngineSupports that the
+// engine runs it too. Appends to `notes` what of a file was not taken.
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len,
                                     std::vector<std::string>& notes);
 

@@ -15,6 +15,7 @@
 #include "proto/convert/local_ranks.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/rpc/duration.h"
+#include "search/frameworks/framework_rules.h"
 #include "search/predict/predict_plan.h"
 #include "search/question/prediction_question.h"
 #include "search/space/search_space.h"
@@ -217,6 +218,9 @@ std::vector<std::string> NotConsidered(const SearchQuestion& question, const Axi
   if (!fp8 && !question.cluster.groups.empty() &&
       question.cluster.groups.front().device.kind == DeviceKind::kCuda)
     names.emplace_back("fp8 (--precision fp8 predicts it)");
+  const std::string& engine = question.cluster.engine.name;
+  if (!FrameworkRules(engine).empty())
+    names.push_back(fmt::format("plans that the files of {} cannot express (docs/export.md)", engine));
   const auto options = OptionsLeftOut(space, HidesCollectives(question.cluster));
   if (!options.empty())
     names.push_back(

@@ -9,10 +9,13 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/input/line_reader.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
+#include "cli/question/framework_input.h"
+#include "cli/question/plan_advice.h"
 #include "cli/question/plan_question.h"
 #include "cli/report/prediction_report.h"
 #include "cli/report/trace_file.h"
@@ -31,7 +34,7 @@ constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 
 struct PredictArgs {
   PlanQuestionArgs question;
-  std::string requests, trace, trace_ranks, input, study;
+  std::string requests, trace, trace_ranks, input, from, study;
   ServiceOptions service;
   bool many = false;  // --requests is given
   bool json = false;
@@ -52,6 +55,7 @@ int RunRequests(const PredictArgs& args) {
   for (const auto& [name, value] : {std::pair("--trace", &args.trace),
                                     {"--trace-ranks", &args.trace_ranks},
                                     {"--input", &args.input},
+                                    {"--from", &args.from},
                                     {"--study", &args.study}}) {
     if (given.empty() && !value->empty()) given = name;
   }
@@ -89,8 +93,33 @@ int RunRequests(const PredictArgs& args) {
   return kExitDone;
 }
 
-absl::StatusOr<BestPlan> StoredOf(const PredictArgs& args) {
-  if (!args.input.empty()) return QuestionOfInput(args.input);
+// Reads the file of a search or of a framework, whose engine is then predicted unless another is named.
+absl::StatusOr<BestPlan> InputOf(const PredictArgs& args, PlanQuestionArgs& asked, bool& framework) {
+  const auto of_framework = IsFrameworkInput(args.input, args.from);
+  if (!of_framework.ok()) return Where("--input", of_framework.status());
+  if (!*of_framework) return QuestionOfInput(args.input);
+  framework = true;
+  if (asked.cluster.empty()) {
+    return absl::InvalidArgumentError(
+        "--cluster is missing: a framework's file names none; give a preset with its size, such as "
+        "h100-sxm:64x8, or a file");
+  }
+  const auto input = LoadFrameworkInput({.file = args.input,
+                                         .from = args.from,
+                                         .model = asked.model,
+                                         .cluster = asked.cluster,
+                                         .ranks = {},
+                                         .vocab = {},
+                                         .seq_len = asked.seq_len});
+  if (!input.ok()) return Where("--input", input.status());
+  if (asked.engine.empty()) asked.engine = input->run.framework;
+  Note(fmt::format("{} is read as a file of {}", input->run.settings.file, input->run.framework));
+  for (const std::string& note : input->run.notes) Note(note);
+  return QuestionOf(input->run);
+}
+
+absl::StatusOr<BestPlan> StoredOf(const PredictArgs& args, PlanQuestionArgs& asked, bool& framework) {
+  if (!args.input.empty()) return InputOf(args, asked, framework);
   const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return reader.status();
   return QuestionOfStudy(**reader, args.study);
@@ -107,13 +136,16 @@ int RunPredict(const PredictArgs& args) {
                     ? "--coordinator is for a stored study; name one with --study"
                     : "--db is for a stored study or this machine; give --study or --cluster local");
   }
+  if (!args.from.empty() && args.input.empty())
+    return Fail(kExitUsage, "--from is for --input with a framework's file; give one, or leave it out");
   std::optional<BestPlan> known;
+  PlanQuestionArgs asked = args.question;
+  bool framework = false;  // the file is one's
   if (!args.input.empty() || !args.study.empty()) {
-    auto stored = StoredOf(args);
+    auto stored = StoredOf(args, asked, framework);
     if (!stored.ok()) return Fail(stored.status());
     known = *std::move(stored);
   }
-  PlanQuestionArgs asked = args.question;
   asked.database = args.service.database;
   auto question = LoadPlanQuestion(asked, known ? &*known : nullptr);
   if (!question.ok()) return Fail(question.status());
@@ -146,6 +178,13 @@ int RunPredict(const PredictArgs& args) {
     if (auto status = WriteTrace(args.trace, trace->program, rows, origin); !status.ok())
       return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
+  if (framework && !args.json) {
+    if (const auto change = BestChange(*question, *predicted)) {
+      predicted->notes.push_back(
+          fmt::format("{} would take {} (predicted); autocfg import names the lines to change",
+                      change->change, base::SecondsText(change->predicted.prediction.step_time_s)));
+    }
+  }
   const std::string notes = NotesOf(*predicted, predicted->notes);
   std::string text;
   if (args.json) {
@@ -174,7 +213,11 @@ void AddPredict(CLI::App& app, Verb& chosen) {
                        "per line (- for standard input); one answer per line");
   verb->add_option(
       "--input", args->input,
-      "the file of a search: its question and best plan, where the options above name nothing else");
+      "the file of a search: its question and best plan, where the options above name nothing else; or a "
+      "training framework's file or launch script");
+  verb->add_option("--from", args->from,
+                   fmt::format("the framework of --input: {}; by default as its form says",
+                               base::ChoiceText(FrameworkNames())));
   verb->add_option("--study", args->study,
                    "a study (3) or a trial (3/trials/7): the same of its best plan, or of that trial's");
   AddServiceOptions(verb, args->service);

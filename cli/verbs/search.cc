@@ -104,7 +104,7 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
                                      : SearchReport(answer, question, NextCommand(args, answer, request),
                                                     TrainingText(training), args.pareto);
   if (const int code = Answer(text); code != kExitDone) return code;
-  if (!why.empty()) Note(why + " (docs/export.md says how to narrow --space)");
+  if (!why.empty()) Note(why);
   if (!found) return Fail(kExitNegative, fmt::format("nothing fits: {}", answer.nothing_fits()));
   return kExitDone;
 }

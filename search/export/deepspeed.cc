@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "nlohmann/json.hpp"
+#include "search/export/option_names.h"
 #include "search/export/refusals.h"
 #include "search/export/writers.h"
 #include "search/plan/model_stages.h"
@@ -14,37 +16,27 @@ namespace {
 using DeepSpeedJson = nlohmann::ordered_json;
 
 void CheckDeepSpeed(const ExportedRun& run, Refusals& refuse) {
-  const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
   refuse.Unless(precision == "fp32" || precision == "bf16" || precision == "fp16",
                 fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
-  if (plan.pp > 1) {
-    refuse.Unless(plan.schedule == Schedule::kOneFOneB,
-                  fmt::format("schedule={} (it has 1f1b)", Name(plan.schedule)));
-    refuse.Unless(plan.split == SplitMode::kEven, "split (it balances stages itself)");
-    refuse.Unless(plan.tp == 1, "tp and pp together");
-  }
-  refuse.Unless(plan.tp == 1 || plan.zero_stage < 3, "tp with zero=3");
-  refuse.Unless(!SplitsSequence(plan), "sp=1 (its sequence parallelism is another)");
-  refuse.Unless(plan.recompute != Recompute::kSelective, "recompute=selective");
-  refuse.Unless(plan.recompute_layers == 0, fmt::format("recompute=full:{}", plan.recompute_layers));
-  refuse.Unless(!plan.grad_overlap || (plan.zero_stage >= 2 && plan.pp == 1),
-                "grad_overlap=1 without zero=2 or 3");
-  refuse.Unless(!plan.param_overlap || plan.zero_stage == 3, "param_overlap=1 without zero=3");
-  refuse.Unless(StateShards(plan) == plan.dp || plan.zero_stage == 0 || plan.zero_stage == 3,
-                fmt::format("dp_shard with zero={}", plan.zero_stage));
-  refuse.Unless(!plan.p2p_overlap, "p2p_overlap=1");
+  refuse.ByRules(kDeepSpeed, run);
 }
 
-DeepSpeedJson ZeroJson(const ParallelPlan& plan) {
-  DeepSpeedJson zero{{"stage", plan.zero_stage}};
-  if (plan.zero_stage >= 2) zero["overlap_comm"] = plan.grad_overlap;
-  if (plan.zero_stage == 3) {
-    constexpr std::int64_t kDefaultPrefetch = 50'000'000;  // elements
-    zero["stage3_prefetch_bucket_size"] = plan.param_overlap ? kDefaultPrefetch : 0;
-    if (StateShards(plan) < plan.dp) zero["mics_shard_size"] = StateShards(plan);
-  }
-  return zero;
+// Sets the value of a name with dots.
+template <typename T>
+void Put(std::string_view name, const T& value, DeepSpeedJson& json) {
+  std::string path = fmt::format("/{}", name);
+  std::replace(path.begin(), path.end(), '.', '/');
+  json[DeepSpeedJson::json_pointer(path)] = value;
+}
+
+void PutZero(const ParallelPlan& plan, DeepSpeedJson& json) {
+  Put(deepspeed::kStage, plan.zero_stage, json);
+  if (plan.zero_stage >= 2) Put(deepspeed::kGradOverlap, plan.grad_overlap, json);
+  if (plan.zero_stage != 3) return;
+  constexpr std::int64_t kDefaultPrefetch = 50'000'000;  // elements
+  Put(deepspeed::kPrefetch, plan.param_overlap ? kDefaultPrefetch : 0, json);
+  if (StateShards(plan) < plan.dp) Put(deepspeed::kShards, StateShards(plan), json);
 }
 
 }  // namespace
@@ -52,25 +44,27 @@ DeepSpeedJson ZeroJson(const ParallelPlan& plan) {
 absl::StatusOr<ExportedFile> WriteDeepSpeed(const ExportedRun& run) {
   Refusals refuse;
   CheckDeepSpeed(run, refuse);
-  if (absl::Status status = refuse.For("deepspeed"); !status.ok()) return status;
+  if (absl::Status status = refuse.For(kDeepSpeed); !status.ok()) return status;
   const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
   ExportedFile exported;
-  DeepSpeedJson json{{"train_batch_size", run.workload.global_batch},
-                     {"train_micro_batch_size_per_gpu", plan.micro_batch},
-                     {"gradient_accumulation_steps", MicrobatchCount(run.workload, plan)}};
+  DeepSpeedJson json;
+  Put(deepspeed::kGlobalBatch, run.workload.global_batch, json);
+  Put(deepspeed::kMicroBatch, plan.micro_batch, json);
+  Put(deepspeed::kMicrobatches, MicrobatchCount(run.workload, plan), json);
   if (precision != "fp32") json[std::string(precision)] = {{"enabled", true}};
-  json["zero_optimization"] = ZeroJson(plan);
+  PutZero(plan, json);
   if (plan.tp > 1) {
-    json["tensor_parallel"] = {{"autotp_size", plan.tp}, {"tp_overlap_comm", plan.tp_overlap > 1}};
+    Put(deepspeed::kTp, plan.tp, json);
+    Put(deepspeed::kTpOverlap, plan.tp_overlap > 1, json);
     if (plan.tp_overlap > 1) {
       exported.translated.push_back(
           fmt::format("tp_overlap={} is tp_overlap_comm, a switch without chunks", plan.tp_overlap));
     }
   }
   if (plan.pp > 1) {
-    json["pipeline"] = {{"stages", plan.pp},
-                        {"activation_checkpoint_interval", plan.recompute == Recompute::kFull ? 1 : 0}};
+    Put(deepspeed::kPp, plan.pp, json);
+    Put(deepspeed::kRecompute, plan.recompute == Recompute::kFull ? 1 : 0, json);
     exported.translated.push_back(fmt::format(
         "pp={0} is for your script: PipelineModule(num_stages={0}), partitioned by the class of a layer",
         plan.pp));

@@ -8,6 +8,7 @@
 #include "base/subject.h"
 #include "base/text.h"
 #include "search/export/writers.h"
+#include "search/frameworks/framework_rules.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
 
@@ -15,12 +16,12 @@ namespace autocfg {
 namespace {
 
 constexpr std::array kTargets = {
-    ExportTarget{"megatron", "flags of Megatron-LM, an option a line", "megatron.args", kMegatronVersion,
+    ExportTarget{kMegatron, "flags of Megatron-LM, an option a line", "megatron.args", kMegatronVersion,
                  &WriteMegatron},
-    ExportTarget{"nemo", "YAML of NeMo 1.x", "nemo.yaml", kNemoVersion, &WriteNemo},
-    ExportTarget{"deepspeed", "JSON of DeepSpeed, without the model", "deepspeed.json", kDeepSpeedVersion,
+    ExportTarget{kNemo, "YAML of NeMo 1.x", "nemo.yaml", kNemoVersion, &WriteNemo},
+    ExportTarget{kDeepSpeed, "JSON of DeepSpeed, without the model", "deepspeed.json", kDeepSpeedVersion,
                  &WriteDeepSpeed},
-    ExportTarget{"torchtitan", "TOML of torchtitan, for sizes of Llama 3", "torchtitan.toml",
+    ExportTarget{kTorchtitan, "TOML of torchtitan, for sizes of Llama 3", "torchtitan.toml",
                  kTorchtitanVersion, &WriteTorchtitan},
     ExportTarget{"autocfg", "JSON that train --input and predict --input take", "best.json", "",
                  &WriteOwnForm},

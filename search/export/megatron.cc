@@ -7,6 +7,7 @@
 
 #include "search/export/flag_file.h"
 #include "search/export/megatron_core.h"
+#include "search/export/option_names.h"
 #include "search/export/refusals.h"
 #include "search/export/writers.h"
 #include "search/plan/model_stages.h"
@@ -29,18 +30,10 @@ void CheckModel(const ModelSpec& model, Refusals& refuse) {
 bool IsFsdp(const ParallelPlan& plan) { return plan.zero_stage >= 2; }
 
 void CheckPlan(const ExportedRun& run, Refusals& refuse) {
-  const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
-  CheckCorePlan(plan, refuse);
   refuse.Unless(precision == "fp32" || precision == "bf16" || precision == "fp16",
                 fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
-  refuse.Unless(!SplitsSequence(plan) || run.workload.seq_len % plan.tp == 0,
-                fmt::format("sp=1 of a sequence of {} tokens over {} ranks", run.workload.seq_len, plan.tp));
-  if (IsFsdp(plan)) {
-    refuse.Unless(plan.grad_overlap && (plan.zero_stage < 3 || plan.param_overlap),
-                  fmt::format("zero={} without overlap (its FSDP overlaps what it shards)", plan.zero_stage));
-    refuse.Unless(StateShards(plan) == plan.dp, fmt::format("zero={} with dp_shard", plan.zero_stage));
-  }
+  refuse.ByRules(kMegatron, run);
 }
 
 // One letter a layer, a bar between stages, E before the first layer and L after the last.
@@ -60,37 +53,38 @@ std::string PipelineLayout(const ExportedRun& run) {
 void WriteModel(const ExportedRun& run, FlagFile& file) {
   const ModelSpec& model = run.model;
   file.Section("model");
-  file.Option("--num-layers", model.layers);
-  file.Option("--hidden-size", model.hidden);
-  file.Option("--ffn-hidden-size", model.ffn_hidden);
-  file.Option("--num-attention-heads", model.heads);
+  file.Option(kMegatronNames.layers, model.layers);
+  file.Option(kMegatronNames.hidden, model.hidden);
+  file.Option(kMegatronNames.ffn_hidden, model.ffn_hidden);
+  file.Option(kMegatronNames.heads, model.heads);
   if (model.kv_heads != model.heads) {
-    file.Flag("--group-query-attention");
-    file.Option("--num-query-groups", model.kv_heads);
+    file.Flag(megatron::kGroupedQueries);
+    file.Option(kMegatronNames.kv_heads, model.kv_heads);
   }
-  file.Option("--kv-channels", model.head_dim);
-  file.Option("--seq-length", run.workload.seq_len);
-  file.Option("--max-position-embeddings", std::max(model.max_seq_len, run.workload.seq_len));
-  file.Flag("--swiglu", model.activation == Activation::kSwiGlu);
-  file.Option("--normalization", model.norm == Norm::kRmsNorm ? "RMSNorm" : "LayerNorm");
-  file.Option("--norm-epsilon", model.norm_eps);
+  file.Option(kMegatronNames.head_dim, model.head_dim);
+  file.Option(kMegatronNames.seq_len, run.workload.seq_len);
+  file.Option(kMegatronNames.max_seq_len, std::max(model.max_seq_len, run.workload.seq_len));
+  file.Flag(megatron::kSwiGlu, model.activation == Activation::kSwiGlu);
+  file.Option(kMegatronNames.norm,
+              model.norm == Norm::kRmsNorm ? kMegatronNames.rms_norm : kMegatronNames.layer_norm);
+  file.Option(kMegatronNames.norm_eps, model.norm_eps);
   switch (model.position) {
-    case Position::kLearned: file.Option("--position-embedding-type", "learned_absolute"); break;
+    case Position::kLearned: file.Option(kMegatronNames.position, kLearnedPositions); break;
     case Position::kRope:
-      file.Option("--position-embedding-type", "rope");
-      file.Option("--rotary-base", static_cast<std::int64_t>(model.rope_theta));
-      file.Option("--rotary-percent", model.partial_rotary_factor);
-      file.Flag("--use-rope-scaling", !model.rope_scaling.empty());
+      file.Option(kMegatronNames.position, kRotaryPositions);
+      file.Option(kMegatronNames.rotary_base, static_cast<std::int64_t>(model.rope_theta));
+      file.Option(kMegatronNames.rotary_share, model.partial_rotary_factor);
+      file.Flag(megatron::kRopeScaling, !model.rope_scaling.empty());
       break;
     case Position::kAlibi:
-    case Position::kNone: file.Option("--position-embedding-type", "none"); break;
+    case Position::kNone: file.Option(kMegatronNames.position, megatron::kNoPositions); break;
   }
-  file.Flag("--disable-bias-linear", CoreBiasesOf(model) != CoreBiases::kAll);
-  file.Flag("--add-qkv-bias", CoreBiasesOf(model) == CoreBiases::kQkvOnly);
-  file.Flag("--qk-layernorm", model.qk_norm == QkNorm::kHead);
-  file.Flag("--untie-embeddings-and-output-weights", !model.tied_embeddings);
-  file.Option("--make-vocab-size-divisible-by", model.vocab_multiple);
-  file.Option("--init-method-std", model.init_std);
+  file.Flag(megatron::kNoBiases, CoreBiasesOf(model) != CoreBiases::kAll);
+  file.Flag(megatron::kQkvBiases, CoreBiasesOf(model) == CoreBiases::kQkvOnly);
+  file.Flag(kMegatronNames.qk_norm, model.qk_norm == QkNorm::kHead);
+  file.Flag(megatron::kUntied, !model.tied_embeddings);
+  file.Option(kMegatronNames.vocab_multiple, model.vocab_multiple);
+  file.Option(kMegatronNames.init_std, model.init_std);
   file.Option("--attention-dropout", 0.0);
   file.Option("--hidden-dropout", 0.0);
 }
@@ -98,62 +92,62 @@ void WriteModel(const ExportedRun& run, FlagFile& file) {
 void WriteParallelism(const ExportedRun& run, FlagFile& file, std::vector<std::string>& translated) {
   const ParallelPlan& plan = run.plan;
   file.Section(fmt::format("parallelism; the data axis is what is left of the ranks: {}", plan.dp));
-  file.Option("--tensor-model-parallel-size", plan.tp);
-  file.Option("--pipeline-model-parallel-size", plan.pp);
-  file.Flag("--sequence-parallel", SplitsSequence(plan));
+  file.Option(kMegatronNames.tp, plan.tp);
+  file.Option(kMegatronNames.pp, plan.pp);
+  file.Flag(kMegatronNames.sp, SplitsSequence(plan));
   if (plan.split == SplitMode::kExplicit && plan.pp > 1) {
     const std::string layout = PipelineLayout(run);
-    file.Option("--pipeline-model-parallel-layout", layout);
+    file.Option(megatron::kLayout, layout);
     translated.push_back(fmt::format("the split is --pipeline-model-parallel-layout {}", layout));
   } else if (plan.virtual_stages > 1) {
-    file.Option("--num-layers-per-virtual-pipeline-stage", run.model.layers / StageCount(plan));
+    file.Option(megatron::kLayersPerStage, run.model.layers / StageCount(plan));
   }
-  if (plan.virtual_stages > 1 && !plan.p2p_overlap) file.Flag("--no-overlap-p2p-communication");
+  if (plan.virtual_stages > 1 && !plan.p2p_overlap) file.Flag(megatron::kPlainMessages);
   if (plan.tp_overlap > 1) {
-    file.Flag("--tp-comm-overlap");
+    file.Flag(kMegatronNames.tp_overlap);
     translated.push_back(
         fmt::format("tp_overlap={} is --tp-comm-overlap, which chooses the chunks itself", plan.tp_overlap));
   }
   file.Section("batch");
-  file.Option("--micro-batch-size", plan.micro_batch);
-  file.Option("--global-batch-size", run.workload.global_batch);
+  file.Option(kMegatronNames.micro_batch, plan.micro_batch);
+  file.Option(kMegatronNames.global_batch, run.workload.global_batch);
   file.Section("recomputation and attention");
   if (plan.recompute == Recompute::kFull) {
-    file.Option("--recompute-granularity", "full");
+    file.Option(kMegatronNames.recompute, kFullRecompute);
     if (plan.recompute_layers == 0) {
-      file.Option("--recompute-method", "uniform");
-      file.Option("--recompute-num-layers", 1);
+      file.Option(kMegatronNames.recompute_method, kUniformRecompute);
+      file.Option(kMegatronNames.recompute_layers, 1);
     } else {
-      file.Option("--recompute-method", "block");
-      file.Option("--recompute-num-layers", plan.recompute_layers);
+      file.Option(kMegatronNames.recompute_method, kBlockRecompute);
+      file.Option(kMegatronNames.recompute_layers, plan.recompute_layers);
       translated.push_back(fmt::format(
           "recompute=full:{0} is --recompute-method block --recompute-num-layers {0}, of each virtual stage",
           plan.recompute_layers));
     }
   } else if (plan.recompute == Recompute::kSelective) {
-    file.Option("--recompute-granularity", "selective");
+    file.Option(kMegatronNames.recompute, kSelectiveRecompute);
   }
-  file.Option("--attention-backend", IsUnfused(plan) ? "unfused" : "flash");
+  file.Option(kMegatronNames.attention, IsUnfused(plan) ? kUnfusedAttention : kFlashAttention);
 }
 
 void WriteTraining(const ExportedRun& run, FlagFile& file) {
   const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
   file.Section("precision and optimizer");
-  file.Flag("--bf16", precision == "bf16");
-  file.Flag("--fp16", precision == "fp16");
+  file.Flag(megatron::kBf16, precision == "bf16");
+  file.Flag(megatron::kFp16, precision == "fp16");
   if (IsFsdp(plan)) {
-    file.Flag("--use-megatron-fsdp");
-    file.Option("--data-parallel-sharding-strategy",
-                plan.zero_stage == 2 ? "optim_grads" : "optim_grads_params");
+    file.Flag(megatron::kFsdp);
+    file.Option(megatron::kSharding,
+                plan.zero_stage == 2 ? megatron::kShardsGradients : megatron::kShardsParameters);
     file.Option("--ckpt-format", "fsdp_dtensor");
   } else {
-    file.Flag("--use-distributed-optimizer", plan.zero_stage > 0);
+    file.Flag(megatron::kShardsStates, plan.zero_stage > 0);
   }
   if (ShardsStates(plan) && StateShards(plan) < plan.dp)
-    file.Option("--num-distributed-optimizer-instances", plan.dp / StateShards(plan));
-  file.Flag("--overlap-grad-reduce", plan.grad_overlap);
-  file.Flag("--overlap-param-gather", plan.param_overlap);
+    file.Option(megatron::kInstances, plan.dp / StateShards(plan));
+  file.Flag(megatron::kGradOverlap, plan.grad_overlap);
+  file.Flag(megatron::kParamOverlap, plan.param_overlap);
   file.Option("--optimizer", "adam");
   file.Option("--adam-beta1", 0.9);
   file.Option("--adam-beta2", 0.95);
@@ -169,9 +163,9 @@ void WriteTraining(const ExportedRun& run, FlagFile& file) {
   file.Flag("--log-throughput");
   file.Section("data: replace by your tokenizer and --data-path");
   file.Flag("--mock-data");
-  file.Option("--tokenizer-type", "NullTokenizer");
+  file.Option(megatron::kTokenizer, megatron::kNullTokenizer);
   // The tokenizer adds one id, for the end of a document.
-  file.Option("--vocab-size", run.model.vocab - 1);
+  file.Option(megatron::kVocab, run.model.vocab - 1);
 }
 
 }  // namespace
@@ -180,7 +174,7 @@ absl::StatusOr<ExportedFile> WriteMegatron(const ExportedRun& run) {
   Refusals refuse;
   CheckModel(run.model, refuse);
   CheckPlan(run, refuse);
-  if (absl::Status status = refuse.For("megatron"); !status.ok()) return status;
+  if (absl::Status status = refuse.For(kMegatron); !status.ok()) return status;
   FlagFile body;
   ExportedFile exported;
   WriteModel(run, body);

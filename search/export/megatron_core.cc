@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "search/plan/plan_options.h"
-
 namespace autocfg {
 namespace {
 
@@ -48,22 +46,6 @@ void CheckCoreModel(const ModelSpec& model, Refusals& refuse) {
   refuse.Unless(model.attention_softcap == 0 && model.output_softcap == 0, "soft caps");
   refuse.Unless(model.sliding_window == 0, "sliding_window");
   refuse.Unless(model.no_rope_layer_interval == 0, "no_rope_layer_interval");
-}
-
-void CheckCorePlan(const ParallelPlan& plan, Refusals& refuse) {
-  if (plan.pp > 1) {
-    refuse.Unless(plan.schedule == Schedule::kOneFOneB || plan.schedule == Schedule::kInterleaved,
-                  fmt::format("schedule={} (it has 1f1b and interleaved)", Name(plan.schedule)));
-  }
-  refuse.Unless(plan.tp_overlap == 1 || plan.sequence_parallel,
-                fmt::format("tp_overlap={} without sp=1", plan.tp_overlap));
-  refuse.Unless(!plan.p2p_overlap || plan.virtual_stages > 1, "p2p_overlap=1 without interleaving");
-  refuse.Unless(plan.p2p_overlap || plan.virtual_stages == 1 || plan.pp > 2,
-                "p2p_overlap=0 of an interleaved pipeline of 2 ranks");
-  refuse.Unless(!plan.scatter_gather || SplitsSequence(plan), "scatter_gather=1 without sp=1");
-  refuse.Unless(!plan.param_overlap || plan.grad_overlap, "param_overlap=1 without grad_overlap=1");
-  refuse.Unless(plan.recompute != Recompute::kSelective || IsUnfused(plan),
-                "recompute=selective of fused attention");
 }
 
 }  // namespace autocfg

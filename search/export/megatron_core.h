@@ -10,8 +10,7 @@ namespace autocfg {
 enum class CoreBiases { kAll, kQkvOnly, kNone, kOther };
 CoreBiases CoreBiasesOf(const ModelSpec& model);
 
-// Refuse what the core cannot express of the model and of the plan. Each framework adds its own.
+// Refuses what the core cannot express of the model. Each framework adds its own.
 void CheckCoreModel(const ModelSpec& model, Refusals& refuse);
-void CheckCorePlan(const ParallelPlan& plan, Refusals& refuse);
 
 }  // namespace autocfg

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 
 #include "search/export/megatron_core.h"
+#include "search/export/option_names.h"
 #include "search/export/refusals.h"
 #include "search/export/writers.h"
 #include "search/plan/model_stages.h"
@@ -19,89 +21,121 @@ void CheckNemoModel(const ModelSpec& model, Refusals& refuse) {
 }
 
 void CheckNemoPlan(const ExportedRun& run, Refusals& refuse) {
-  const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
-  CheckCorePlan(plan, refuse);
   refuse.Unless(precision == "bf16" || precision == "fp32",
                 fmt::format("precision={} (it has bf16 and fp32 here)", precision));
-  if (plan.pp > 1) {
-    refuse.Unless(plan.split == SplitMode::kEven, "split (its stages are equal)");
-    refuse.Unless(plan.virtual_stages == 1 || precision == "bf16", "interleaving in fp32");
-  }
-  refuse.Unless(plan.zero_stage <= 1,
-                fmt::format("zero={} (zero=1 is its distributed Adam)", plan.zero_stage));
-  refuse.Unless(plan.zero_stage == 0 || precision == "bf16", "zero=1 in fp32");
-  refuse.Unless(plan.zero_stage == 0 || StateShards(plan) == plan.dp, "dp_shard");
-  refuse.Unless(!plan.grad_overlap || plan.zero_stage == 1, "grad_overlap=1 without zero=1");
+  refuse.ByRules(kNemo, run);
 }
 
-std::string Yes(bool value) { return value ? "true" : "false"; }
+std::string_view Yes(bool value) { return value ? "true" : "false"; }
 
-std::string NemoModel(const ExportedRun& run) {
+// Lines of YAML in sections of two blanks, by names with dots.
+class YamlFile {
+ public:
+  template <typename T>
+  void Set(std::string_view name, const T& value) {
+    const std::string indent = Open(name);
+    text_ += fmt::format("{}{}: {}\n", indent, LastPart(name), value);
+  }
+  void Comment(std::string_view line) { text_ += fmt::format("  # {}\n", line); }
+  // A list of numbers below its key.
+  void List(std::string_view name, std::initializer_list<std::string_view> values) {
+    const std::string indent = Open(name);
+    text_ += fmt::format("{}{}:\n", indent, LastPart(name));
+    for (const std::string_view value : values) text_ += fmt::format("{}- {}\n", indent, value);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  // Writes the keys of the sections that the name is in and the one before was not. Returns its indent.
+  std::string Open(std::string_view name) {
+    std::string indent;
+    std::size_t from = 0;
+    for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', from)) {
+      if (const std::string_view section = name.substr(0, dot + 1); !last_.starts_with(section))
+        text_ += fmt::format("{}{}:\n", indent, name.substr(from, dot - from));
+      indent += "  ";
+      from = dot + 1;
+    }
+    last_ = name;
+    return indent;
+  }
+
+  std::string text_, last_;
+};
+
+void WriteNemoModel(const ExportedRun& run, YamlFile& file) {
   const ModelSpec& model = run.model;
-  std::string text = fmt::format(
-      "  encoder_seq_length: {}\n  max_position_embeddings: {}\n  num_layers: {}\n  hidden_size: {}\n"
-      "  ffn_hidden_size: {}\n  num_attention_heads: {}\n  num_query_groups: {}\n  kv_channels: {}\n",
-      run.workload.seq_len, std::max(model.max_seq_len, run.workload.seq_len), model.layers, model.hidden,
-      model.ffn_hidden, model.heads, model.kv_heads, model.head_dim);
-  text += fmt::format(
-      "  init_method_std: {}\n  hidden_dropout: 0.0\n  attention_dropout: 0.0\n  ffn_dropout: 0.0\n"
-      "  normalization: {}\n  layernorm_epsilon: {}\n  make_vocab_size_divisible_by: {}\n  bias: {}\n"
-      "  qkv_bias: {}\n  qk_layernorm: {}\n",
-      model.init_std, model.norm == Norm::kRmsNorm ? "rmsnorm" : "layernorm", model.norm_eps,
-      model.vocab_multiple, Yes(model.mlp_bias), Yes(model.qkv_bias && !model.mlp_bias),
-      Yes(model.qk_norm == QkNorm::kHead));
-  const std::string_view activation = model.activation == Activation::kSwiGlu  ? "swiglu"
-                                      : model.activation == Activation::kGeGlu ? "geglu"
-                                                                               : "gelu";
-  text += fmt::format("  activation: {}\n  transformer_block_type: pre_ln\n", activation);
+  file.Set(kNemoNames.seq_len, run.workload.seq_len);
+  file.Set(kNemoNames.max_seq_len, std::max(model.max_seq_len, run.workload.seq_len));
+  file.Set(kNemoNames.layers, model.layers);
+  file.Set(kNemoNames.hidden, model.hidden);
+  file.Set(kNemoNames.ffn_hidden, model.ffn_hidden);
+  file.Set(kNemoNames.heads, model.heads);
+  file.Set(kNemoNames.kv_heads, model.kv_heads);
+  file.Set(kNemoNames.head_dim, model.head_dim);
+  file.Set(kNemoNames.init_std, model.init_std);
+  for (const std::string_view dropout : {"hidden_dropout", "attention_dropout", "ffn_dropout"})
+    file.Set(fmt::format("model.{}", dropout), "0.0");
+  file.Set(kNemoNames.norm, model.norm == Norm::kRmsNorm ? kNemoNames.rms_norm : kNemoNames.layer_norm);
+  file.Set(kNemoNames.norm_eps, model.norm_eps);
+  file.Set(kNemoNames.vocab_multiple, model.vocab_multiple);
+  file.Set(nemo::kBiases, Yes(model.mlp_bias));
+  file.Set(nemo::kQkvBiases, Yes(model.qkv_bias && !model.mlp_bias));
+  file.Set(kNemoNames.qk_norm, Yes(model.qk_norm == QkNorm::kHead));
+  file.Set(nemo::kActivation,
+           model.activation == Activation::kSwiGlu || model.activation == Activation::kGeGlu
+               ? Name(model.activation)
+               : Name(Activation::kGelu));
+  file.Set("model.transformer_block_type", "pre_ln");
   if (model.position == Position::kRope) {
-    text += fmt::format("  position_embedding_type: rope\n  rotary_percentage: {}\n  rotary_base: {}\n",
-                        model.partial_rotary_factor, static_cast<std::int64_t>(model.rope_theta));
+    file.Set(kNemoNames.position, kRotaryPositions);
+    file.Set(kNemoNames.rotary_share, model.partial_rotary_factor);
+    file.Set(kNemoNames.rotary_base, static_cast<std::int64_t>(model.rope_theta));
   } else {
-    text += "  position_embedding_type: learned_absolute\n";
+    file.Set(kNemoNames.position, kLearnedPositions);
   }
-  text += fmt::format("  share_embeddings_and_output_weights: {}\n", Yes(model.tied_embeddings));
-  return text;
+  file.Set(nemo::kTied, Yes(model.tied_embeddings));
 }
 
-std::string NemoParallelism(const ExportedRun& run) {
+void WriteNemoParallelism(const ExportedRun& run, YamlFile& file) {
   const ParallelPlan& plan = run.plan;
-  std::string text = fmt::format(
-      "  micro_batch_size: {}\n  global_batch_size: {}\n  tensor_model_parallel_size: {}\n"
-      "  pipeline_model_parallel_size: {}\n  virtual_pipeline_model_parallel_size: {}\n  sequence_parallel: "
-      "{}\n",
-      plan.micro_batch, run.workload.global_batch, plan.tp, plan.pp,
-      plan.virtual_stages > 1 ? fmt::to_string(plan.virtual_stages) : "null", Yes(SplitsSequence(plan)));
-  text += fmt::format("  overlap_p2p_comm: {}\n  batch_p2p_comm: {}\n  ub_tp_comm_overlap: {}\n",
-                      Yes(plan.p2p_overlap), Yes(!plan.p2p_overlap), Yes(plan.tp_overlap > 1));
+  file.Set(kNemoNames.micro_batch, plan.micro_batch);
+  file.Set(kNemoNames.global_batch, run.workload.global_batch);
+  file.Set(kNemoNames.tp, plan.tp);
+  file.Set(kNemoNames.pp, plan.pp);
+  file.Set(nemo::kVirtualStages, plan.virtual_stages > 1 ? fmt::to_string(plan.virtual_stages) : "null");
+  file.Set(kNemoNames.sp, Yes(SplitsSequence(plan)));
+  file.Set(nemo::kMessageOverlap, Yes(plan.p2p_overlap));
+  file.Set("model.batch_p2p_comm", Yes(!plan.p2p_overlap));
+  file.Set(kNemoNames.tp_overlap, Yes(plan.tp_overlap > 1));
   if (plan.recompute == Recompute::kFull) {
-    text += fmt::format(
-        "  activations_checkpoint_granularity: full\n  activations_checkpoint_method: {}\n"
-        "  activations_checkpoint_num_layers: {}\n",
-        plan.recompute_layers == 0 ? "uniform" : "block", std::max<std::int64_t>(plan.recompute_layers, 1));
+    file.Set(kNemoNames.recompute, kFullRecompute);
+    file.Set(kNemoNames.recompute_method, plan.recompute_layers == 0 ? kUniformRecompute : kBlockRecompute);
+    file.Set(kNemoNames.recompute_layers, std::max<std::int64_t>(plan.recompute_layers, 1));
   } else {
-    text += fmt::format(
-        "  activations_checkpoint_granularity: {}\n  activations_checkpoint_method: null\n"
-        "  activations_checkpoint_num_layers: null\n",
-        plan.recompute == Recompute::kSelective ? "selective" : "null");
+    file.Set(kNemoNames.recompute, plan.recompute == Recompute::kSelective ? kSelectiveRecompute : "null");
+    file.Set(kNemoNames.recompute_method, "null");
+    file.Set(kNemoNames.recompute_layers, "null");
   }
-  text += fmt::format("  attention_backend: {}\n", IsUnfused(plan) ? "unfused" : "flash");
-  return text;
+  file.Set(kNemoNames.attention, IsUnfused(plan) ? kUnfusedAttention : kFlashAttention);
 }
 
-std::string NemoOptimizer(const ExportedRun& run) {
+void WriteNemoOptimizer(const ExportedRun& run, YamlFile& file) {
   const ParallelPlan& plan = run.plan;
-  std::string text = fmt::format(
-      "  optim:\n    name: {}\n    lr: 0.0003\n    weight_decay: 0.1\n    betas:\n    - 0.9\n    - 0.95\n"
-      "    eps: 1.0e-08\n",
-      plan.zero_stage == 1 ? "distributed_fused_adam" : "fused_adam");
+  file.Set(nemo::kOptimizer, plan.zero_stage == 1 ? nemo::kShardingOptimizer : "fused_adam");
+  file.Set("model.optim.lr", "0.0003");
+  file.Set("model.optim.weight_decay", "0.1");
+  file.List("model.optim.betas", {"0.9", "0.95"});
+  file.Set("model.optim.eps", "1.0e-08");
   if (plan.zero_stage == 1) {
-    text += fmt::format(
-        "    overlap_grad_sync: {}\n    overlap_param_sync: {}\n    contiguous_grad_buffer: true\n",
-        Yes(plan.grad_overlap), Yes(plan.param_overlap));
+    file.Set(nemo::kGradOverlap, Yes(plan.grad_overlap));
+    file.Set(nemo::kParamOverlap, Yes(plan.param_overlap));
+    file.Set("model.optim.contiguous_grad_buffer", "true");
   }
-  return text + "    sched:\n      name: CosineAnnealing\n      warmup_steps: 500\n      min_lr: 3.0e-05\n";
+  file.Set("model.optim.sched.name", "CosineAnnealing");
+  file.Set("model.optim.sched.warmup_steps", 500);
+  file.Set("model.optim.sched.min_lr", "3.0e-05");
 }
 
 }  // namespace
@@ -110,7 +144,7 @@ absl::StatusOr<ExportedFile> WriteNemo(const ExportedRun& run) {
   Refusals refuse;
   CheckNemoModel(run.model, refuse);
   CheckNemoPlan(run, refuse);
-  if (absl::Status status = refuse.For("nemo"); !status.ok()) return status;
+  if (absl::Status status = refuse.For(kNemo); !status.ok()) return status;
   const ParallelPlan& plan = run.plan;
   const bool bf16 = Name(run.workload.precision) == "bf16";
   ExportedFile exported;
@@ -134,26 +168,38 @@ absl::StatusOr<ExportedFile> WriteNemo(const ExportedRun& run) {
   for (const auto& [name, value] : exported.launch.environment)
     text += fmt::format("# env {}={}\n", name, value);
   text += fmt::format("# start: {}\n", TorchrunLine(exported.launch, layout));
-  text += fmt::format(
-      "trainer:\n  devices: {}\n  num_nodes: {}\n  accelerator: gpu\n  precision: {}\n"
-      "  max_steps: {}\n  log_every_n_steps: 1\n  accumulate_grad_batches: 1\n  gradient_clip_val: 1.0\n"
-      "  use_distributed_sampler: false\n  logger: false\n  enable_checkpointing: false\n",
-      layout.ranks_per_node, layout.nodes, bf16 ? "bf16" : "32", run.tokens > 0 ? StepsOf(run) : 1000);
-  text +=
-      "exp_manager:\n  explicit_log_dir: null\n  exp_dir: null\n  name: megatron_gpt\n"
-      "  create_checkpoint_callback: false\n";
-  text += "model:\n  mcore_gpt: true\n  transformer_engine: true\n";
-  text += fmt::format("  megatron_amp_O2: {}\n", Yes(bf16));
-  text += NemoParallelism(run) + NemoModel(run);
-  text +=
-      "  # set these as your training needs them\n"
-      "  tokenizer:\n    library: huggingface\n    type: gpt2\n    use_fast: true\n";
-  text += fmt::format(
-      "  data:\n    data_impl: mock\n    data_prefix: []\n    splits_string: 99,1,0\n"
-      "    seq_length: {}\n    num_workers: 2\n",
-      run.workload.seq_len);
-  text += fmt::format("  override_vocab_size: {}\n", PaddedVocab(run.model, plan.tp));
-  exported.text = text + NemoOptimizer(run);
+  YamlFile file;
+  file.Set(nemo::kDevices, layout.ranks_per_node);
+  file.Set(nemo::kNodes, layout.nodes);
+  file.Set("trainer.accelerator", "gpu");
+  file.Set(nemo::kPrecision, bf16 ? "bf16" : "32");
+  file.Set("trainer.max_steps", run.tokens > 0 ? StepsOf(run) : 1000);
+  file.Set("trainer.log_every_n_steps", 1);
+  file.Set("trainer.accumulate_grad_batches", 1);
+  file.Set("trainer.gradient_clip_val", "1.0");
+  for (const std::string_view off : {"use_distributed_sampler", "logger", "enable_checkpointing"})
+    file.Set(fmt::format("trainer.{}", off), "false");
+  file.Set("exp_manager.explicit_log_dir", "null");
+  file.Set("exp_manager.exp_dir", "null");
+  file.Set("exp_manager.name", "megatron_gpt");
+  file.Set("exp_manager.create_checkpoint_callback", "false");
+  file.Set("model.mcore_gpt", "true");
+  file.Set("model.transformer_engine", "true");
+  file.Set("model.megatron_amp_O2", Yes(bf16));
+  WriteNemoParallelism(run, file);
+  WriteNemoModel(run, file);
+  file.Comment("set these as your training needs them");
+  file.Set("model.tokenizer.library", "huggingface");
+  file.Set("model.tokenizer.type", "gpt2");
+  file.Set("model.tokenizer.use_fast", "true");
+  file.Set("model.data.data_impl", "mock");
+  file.Set("model.data.data_prefix", "[]");
+  file.Set("model.data.splits_string", "99,1,0");
+  file.Set("model.data.seq_length", run.workload.seq_len);
+  file.Set("model.data.num_workers", 2);
+  file.Set(nemo::kPaddedVocab, PaddedVocab(run.model, plan.tp));
+  WriteNemoOptimizer(run, file);
+  exported.text = text + file.text();
   return exported;
 }
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "search/export/exported_run.h"
+#include "search/frameworks/framework_rules.h"
 
 namespace autocfg {
 
@@ -18,6 +20,13 @@ class Refusals {
   // `what` names the field with its value, and what to do: "schedule=zb-h1: it has 1f1b and interleaved".
   void Unless(bool expressible, std::string what) {
     if (!expressible) all_.push_back(std::move(what));
+  }
+  // All rules of the framework that the plan breaks.
+  void ByRules(std::string_view framework, const ExportedRun& run) {
+    const PlanCase plan{run.model, run.workload, RankCount(run.plan), run.plan};
+    for (const LegalityRule& rule : FrameworkRules(framework)) {
+      if (rule.broken(plan)) all_.push_back(rule.explain(plan));
+    }
   }
   bool empty() const { return all_.empty(); }
 

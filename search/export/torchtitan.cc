@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "search/export/option_names.h"
 #include "search/export/refusals.h"
 #include "search/export/writers.h"
 #include "search/plan/model_stages.h"
@@ -17,9 +17,7 @@ namespace {
 // Returns the name of llama3's size with the model's shape; empty if there is none. The file has no keys for
 // sizes.
 std::string FlavorOf(const ModelSpec& model) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kFlavors = {
-      {{"8B", "llama3-8b"}, {"70B", "llama3-70b"}, {"405B", "llama3-405b"}}};
-  for (const auto& [flavor, preset] : kFlavors) {
+  for (const auto& [flavor, preset] : torchtitan::kFlavors) {
     auto known = ModelPreset(preset);
     if (!known.ok()) continue;
     FillDefaults(*known);
@@ -36,41 +34,21 @@ std::string FlavorOf(const ModelSpec& model) {
 bool IsFullySharded(const ParallelPlan& plan) { return plan.zero_stage >= 2 && plan.dp > 1; }
 
 void CheckTorchtitan(const ExportedRun& run, Refusals& refuse) {
-  const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
   refuse.Unless(!FlavorOf(run.model).empty(),
                 fmt::format("model={} (its files name sizes of llama3: 8B, 70B, 405B; others are Python)",
                             run.model.name));
   refuse.Unless(precision == "bf16" || precision == "fp32",
                 fmt::format("precision={} (it has bf16 and fp32)", precision));
-  if (plan.dp > 1) {
-    refuse.Unless(plan.zero_stage != 1, "zero=1 (it shards gradients too: zero=2 or 3)");
-    refuse.Unless(plan.zero_stage >= 2 || (plan.tp == 1 && plan.pp == 1),
-                  "zero=0 of several data ranks with tp or pp");
-    refuse.Unless(plan.grad_overlap, "grad_overlap=0 (it always overlaps)");
-    refuse.Unless(plan.zero_stage < 2 || plan.param_overlap, "param_overlap=0 (it always overlaps)");
-  } else {
-    refuse.Unless(precision != "bf16" || (plan.tp == 1 && plan.pp == 1),
-                  "precision=bf16 with tp or pp on one data rank (bf16 comes with its sharding)");
-  }
-  if (plan.tp > 1) {
-    refuse.Unless(SplitsSequence(plan), "tp without sp=1");
-    refuse.Unless(run.workload.seq_len % (2 * plan.tp) == 0,
-                  fmt::format("a sequence of {} tokens with tp={} (it must divide by 2 tp)",
-                              run.workload.seq_len, plan.tp));
-  }
-  refuse.Unless(plan.pp == 1 || plan.schedule != Schedule::kZeroBubbleH1, "schedule=zb-h1");
-  refuse.Unless(!IsUnfused(plan), "attention=unfused");
-  refuse.Unless(plan.recompute_layers == 0, fmt::format("recompute=full:{}", plan.recompute_layers));
-  refuse.Unless(plan.recompute != Recompute::kSelective, "recompute=selective (its own is another)");
+  refuse.ByRules(kTorchtitan, run);
 }
 
 std::string ScheduleName(const ParallelPlan& plan) {
   switch (plan.schedule) {
-    case Schedule::kGPipe: return "GPipe";
+    case Schedule::kGPipe: return std::string(torchtitan::kGPipe);
     case Schedule::kOneFOneB:
-    case Schedule::kZeroBubbleH1: return "1F1B";
-    case Schedule::kInterleaved: return "Interleaved1F1B";
+    case Schedule::kZeroBubbleH1: return std::string(torchtitan::kOneFOneB);
+    case Schedule::kInterleaved: return std::string(torchtitan::kInterleaved);
   }
   return "";
 }
@@ -90,24 +68,39 @@ std::string ModulesOfStages(const ExportedRun& run) {
   return fmt::format("[\n{}\n]", fmt::join(stages, ",\n"));
 }
 
-std::string Parallelism(const ExportedRun& run) {
+// Lines of TOML in tables, by names with dots.
+class TomlFile {
+ public:
+  template <typename T>
+  void Set(std::string_view name, const T& value) {
+    const std::string_view table = name.substr(0, name.rfind('.'));
+    if (table != table_) text_ += fmt::format("\n[{}]\n", table);
+    table_ = table;
+    text_ += fmt::format("{} = {}\n", LastPart(name), value);
+  }
+  void SetText(std::string_view name, std::string_view value) { Set(name, fmt::format("\"{}\"", value)); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_, table_;
+};
+
+void WriteParallelism(const ExportedRun& run, TomlFile& file) {
   const ParallelPlan& plan = run.plan;
   const bool sharded = IsFullySharded(plan);
   const std::int64_t shards = sharded ? StateShards(plan) : 1;
-  std::string text = fmt::format(
-      "\n[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
-      "tensor_parallel_degree = {}\npipeline_parallel_degree = {}\n",
-      plan.dp / shards, shards, plan.tp, plan.pp);
-  if (sharded) {
-    text += fmt::format("fsdp_reshard_after_forward = \"{}\"\n", plan.zero_stage == 3 ? "always" : "never");
-  }
-  if (plan.tp_overlap > 1) text += "enable_async_tensor_parallel = true\n";
+  file.Set(torchtitan::kReplicas, plan.dp / shards);
+  file.Set(torchtitan::kShards, shards);
+  file.Set(torchtitan::kTp, plan.tp);
+  file.Set(torchtitan::kPp, plan.pp);
+  if (sharded)
+    file.SetText(torchtitan::kReshard, plan.zero_stage == 3 ? torchtitan::kAlways : torchtitan::kNever);
+  if (plan.tp_overlap > 1) file.Set(torchtitan::kTpOverlap, "true");
   if (plan.pp > 1) {
-    text += fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n",
-                        ScheduleName(plan), plan.micro_batch);
-    text += fmt::format("module_fqns_per_model_part = {}\n", ModulesOfStages(run));
+    file.SetText(torchtitan::kSchedule, ScheduleName(plan));
+    file.Set(torchtitan::kMicroBatch, plan.micro_batch);
+    file.Set(torchtitan::kStages, ModulesOfStages(run));
   }
-  return text;
 }
 
 }  // namespace
@@ -115,13 +108,11 @@ std::string Parallelism(const ExportedRun& run) {
 absl::StatusOr<ExportedFile> WriteTorchtitan(const ExportedRun& run) {
   Refusals refuse;
   CheckTorchtitan(run, refuse);
-  if (absl::Status status = refuse.For("torchtitan"); !status.ok()) return status;
+  if (absl::Status status = refuse.For(kTorchtitan); !status.ok()) return status;
   const ParallelPlan& plan = run.plan;
   ExportedFile exported;
   if (plan.pp > 1) {
     exported.translated.emplace_back("the stages are module_fqns_per_model_part");
-    if (!plan.p2p_overlap)
-      exported.translated.emplace_back("p2p_overlap=0 has no switch: stages send in the background");
   }
   if (plan.tp_overlap > 1) {
     exported.translated.push_back(fmt::format(
@@ -136,23 +127,35 @@ absl::StatusOr<ExportedFile> WriteTorchtitan(const ExportedRun& run) {
   text += fmt::format("# start: {}\n", TorchrunLine(exported.launch, LayoutOf(run)));
   // A pipeline takes all microbatches of a step at once; without one, gradients accumulate over them.
   const std::int64_t local_batch = plan.pp > 1 ? run.workload.global_batch / plan.dp : plan.micro_batch;
-  text += fmt::format(
-      "\n[model]\nname = \"llama3\"\nflavor = \"{}\"\nhf_assets_path = \"./tests/assets/tokenizer\"\n",
-      FlavorOf(run.model));
-  text += fmt::format(
-      "\n[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\nsteps = {}\n"
-      "max_norm = 1.0\ndataset = \"c4_test\"\nmixed_precision_param = \"{}\"\n",
-      local_batch, run.workload.global_batch, run.workload.seq_len, run.tokens > 0 ? StepsOf(run) : 1000,
-      Name(run.workload.precision) == "bf16" ? "bfloat16" : "float32");
-  text += Parallelism(run);
-  text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n",
-                      plan.recompute == Recompute::kFull ? "full" : "none");
-  if (plan.tp_overlap > 1) text += "\n[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n";
-  text +=
-      "\n[optimizer]\nname = \"AdamW\"\nlr = 3e-4\nbeta1 = 0.9\nbeta2 = 0.95\neps = 1e-8\nweight_decay = "
-      "0.1\n"
-      "\n[lr_scheduler]\ndecay_type = \"cosine\"\nmin_lr_factor = 0.1\n\n[metrics]\nlog_freq = 1\n";
-  exported.text = std::move(text);
+  TomlFile file;
+  file.SetText(torchtitan::kModel, torchtitan::kLlama3);
+  file.SetText(torchtitan::kFlavor, FlavorOf(run.model));
+  file.SetText("model.hf_assets_path", "./tests/assets/tokenizer");
+  file.Set(torchtitan::kLocalBatch, local_batch);
+  file.Set(torchtitan::kGlobalBatch, run.workload.global_batch);
+  file.Set(torchtitan::kSeqLen, run.workload.seq_len);
+  file.Set("training.steps", run.tokens > 0 ? StepsOf(run) : 1000);
+  file.Set("training.max_norm", "1.0");
+  file.SetText("training.dataset", "c4_test");
+  file.SetText(torchtitan::kPrecision, Name(run.workload.precision) == "bf16" ? "bfloat16" : "float32");
+  WriteParallelism(run, file);
+  file.SetText(torchtitan::kRecompute,
+               plan.recompute == Recompute::kFull ? kFullRecompute : torchtitan::kNoRecompute);
+  if (plan.tp_overlap > 1) {
+    file.Set("compile.enable", "true");
+    file.Set("compile.components", "[\"model\", \"loss\"]");
+  }
+  file.SetText("optimizer.name", "AdamW");
+  for (const auto& [name, value] : {std::pair("lr", "3e-4"),
+                                    {"beta1", "0.9"},
+                                    {"beta2", "0.95"},
+                                    {"eps", "1e-8"},
+                                    {"weight_decay", "0.1"}})
+    file.Set(fmt::format("optimizer.{}", name), value);
+  file.SetText("lr_scheduler.decay_type", "cosine");
+  file.Set("lr_scheduler.min_lr_factor", "0.1");
+  file.Set("metrics.log_freq", 1);
+  exported.text = text + file.text();
   return exported;
 }
 

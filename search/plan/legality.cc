@@ -240,7 +240,7 @@ constexpr LegalityRule kRules[] = {
     {IllegalReason::kDpNotDivisible, "dp_not_divisible", kShards, DpNotDivisible, ExplainDpNotDivisible},
 };
 
-// A rule stands at the index of its reason, and every reason but that of searches has one.
+// A rule stands at the index of its reason, and every reason but those of searches has one.
 constexpr bool RulesFollowReasons() {
   if (std::size(kRules) != static_cast<std::size_t>(IllegalReason::kRanksNotDivisible)) return false;
   for (std::size_t i = 0; i < std::size(kRules); ++i) {
@@ -263,6 +263,7 @@ std::span<const LegalityRule> LegalityRules() { return kRules; }
 
 std::string_view Name(IllegalReason reason) {
   if (reason == IllegalReason::kRanksNotDivisible) return "ranks_not_divisible";
+  if (reason == IllegalReason::kNotExpressible) return "framework_cannot_express";
   return kRules[static_cast<std::size_t>(reason)].name;
 }
 

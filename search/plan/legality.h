@@ -37,8 +37,9 @@ enum class IllegalReason : std::uint8_t {
   kDpShardNeedsZero,
   kDpNotDivisible,
   kRanksNotDivisible,  // of a search, which uses all ranks; a single plan may use fewer
+  kNotExpressible,     // of a search for a training framework (search/frameworks/framework_rules.h)
 };
-inline constexpr int kIllegalReasonCount = static_cast<int>(IllegalReason::kRanksNotDivisible) + 1;
+inline constexpr int kIllegalReasonCount = static_cast<int>(IllegalReason::kNotExpressible) + 1;
 
 std::string_view Name(IllegalReason reason);  // "heads_not_divisible", ...
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "search/frameworks/framework_rules.h"
 #include "search/plan/legality.h"
 #include "search/planner/feasible_plans.h"
 
@@ -19,6 +20,12 @@ std::string IllegalDetail(const CostModel& costs, const ParallelPlan& plan, Ille
     return fmt::format(
         "{}={} does not divide the {} ranks, and a search uses all of them; give a {} that divides {}", name,
         RankCount(plan), ranks, name, ranks);
+  }
+  if (reason == IllegalReason::kNotExpressible) {
+    const std::string& framework = costs.cluster().engine.name;
+    return fmt::format(
+        "{} cannot express {}", framework,
+        WhyNotExpressible(FrameworkRules(framework), {costs.model(), costs.workload(), ranks, plan}));
   }
   return ExplainIllegality(costs.model(), costs.workload(), ranks, plan)->detail;
 }

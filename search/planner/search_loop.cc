@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "fmt/format.h"
 #include "search/cost/op_times/nominal_times.h"
+#include "search/frameworks/framework_rules.h"
 #include "search/plan/memory_margin.h"
 #include "search/plan/plan_text.h"
 #include "search/planner/calibration_ops.h"
@@ -53,9 +54,10 @@ SearchLoop::~SearchLoop() = default;
 absl::StatusOr<SearchSpace> PlannedSpace(const ModelSpec& model, const Workload& workload,
                                          const ClusterSpec& cluster, const AxisValues& space,
                                          const SearchOptions& options, const PlanningWatch& watch) {
-  absl::StatusOr<SearchSpace> plans = SearchSpace::Create(
-      model, workload, RankCount(cluster), space,
-      {.predict_only = options.predict_only, .hides_collectives = HidesCollectives(cluster)});
+  absl::StatusOr<SearchSpace> plans = SearchSpace::Create(model, workload, RankCount(cluster), space,
+                                                          {.predict_only = options.predict_only,
+                                                           .hides_collectives = HidesCollectives(cluster),
+                                                           .framework = FrameworkRules(cluster.engine.name)});
   if (!plans.ok()) return plans.status();
   const bool thinned = plans->ThinRecompute(
       options.budget.PlansOf(model.layers), options.budget.cases,

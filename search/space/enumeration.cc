@@ -55,23 +55,25 @@ class SearchSpace::Enumeration {
       variants.push_back(axis.option->name);
     }
     rules_at_.resize(kVariants + variants.size() + 1);
+    ListRules();
+    covering_rules_.resize(variants.size());
     // Constant for a mesh and a combination of variants; an option that is not in the table is never set.
     const auto is_of_variants = [&](std::string_view name, std::size_t level) {
       return level == kTensor || level == kPipeline || (level >= kVariants && name != "recompute");
     };
     for (std::size_t i = 0; i < rules_.size(); ++i) {
-      if (rules_[i].reason == IllegalReason::kSizeNotPositive)
+      if (rules_[i]->reason == IllegalReason::kSizeNotPositive)
         continue;  // a space has no such values (SetAxis)
       std::size_t level = 0;
       bool of_layout = true, of_variants = true;
-      for (const std::string_view name : rules_[i].reads) {
+      for (const std::string_view name : rules_[i]->reads) {
         const std::size_t of_option = LevelOf(name, variants);
         level = std::max(level, of_option);
         of_layout = of_layout && name != "mbs" && name != "schedule";
         of_variants = of_variants && is_of_variants(name, of_option);
       }
       if (level == kVariants + variants.size()) {
-        for (const std::string_view name : rules_[i].reads) {
+        for (const std::string_view name : rules_[i]->reads) {
           const bool of_variant = LevelOf(name, variants) >= kVariants && name != "recompute";
           recompute_rules_of_layout_ = recompute_rules_of_layout_ && !of_variant;
         }
@@ -82,6 +84,8 @@ class SearchSpace::Enumeration {
         rules_at_[level].push_back(i);
       } else {
         (of_variants ? variant_rules_ : other_variant_rules_).push_back(i);
+        if (of_variants && rules_[i]->reason == IllegalReason::kNotExpressible)
+          covering_rules_[level - kVariants].push_back(i);
       }
     }
     if (!rules_at_.back().empty()) first_recompute_rule_ = rules_at_.back().front();
@@ -89,7 +93,7 @@ class SearchSpace::Enumeration {
 
   void CountUnusable() {
     for (const MeshOptions& mesh : space_.unusable_sizes_)
-      CountOne(static_cast<std::size_t>(IllegalReason::kRanksNotDivisible), ParallelPlan(mesh));
+      CountOne(IllegalReason::kRanksNotDivisible, ParallelPlan(mesh));
   }
 
   // Returns false if the enumeration must end.
@@ -130,14 +134,36 @@ class SearchSpace::Enumeration {
     std::size_t broken;  // the first of split_rules_ that it breaks, or kNone
   };
 
-  void Count(std::size_t rule, std::int64_t plans) {
-    counts_.enumerated += plans;
-    counts_.illegal[rule] += plans;
+  // Fills rules_: those of a framework before the first that reads recompute, so that many of their plans are
+  // counted at once, unless they read it themselves.
+  void ListRules() {
+    const auto reads_recompute = [](const LegalityRule& rule) {
+      return std::find(rule.reads.begin(), rule.reads.end(), "recompute") != rule.reads.end();
+    };
+    bool listed = false;
+    for (const LegalityRule& rule : LegalityRules()) {
+      if (reads_recompute(rule) && !listed) {
+        listed = true;
+        for (const LegalityRule& own : space_.options_.framework) {
+          if (!reads_recompute(own)) rules_.push_back(&own);
+        }
+      }
+      rules_.push_back(&rule);
+    }
+    for (const LegalityRule& own : space_.options_.framework) {
+      if (reads_recompute(own)) rules_.push_back(&own);
+    }
   }
 
-  void CountOne(std::size_t rule, const ParallelPlan& plan) {
-    Count(rule, 1);
-    if (visit_illegal_ && !visit_illegal_(plan, static_cast<IllegalReason>(rule))) visit_illegal_ = nullptr;
+  void Count(std::size_t rule, std::int64_t plans) { Count(rules_[rule]->reason, plans); }
+  void Count(IllegalReason reason, std::int64_t plans) {
+    counts_.enumerated += plans;
+    counts_.illegal[static_cast<std::size_t>(reason)] += plans;
+  }
+
+  void CountOne(IllegalReason reason, const ParallelPlan& plan) {
+    Count(reason, 1);
+    if (visit_illegal_ && !visit_illegal_(plan, reason)) visit_illegal_ = nullptr;
   }
 
   // Returns the first broken rule of this level and of those outside, `before`.
@@ -148,7 +174,7 @@ class SearchSpace::Enumeration {
     const PlanCase plan_case{space_.model_, space_.workload_, space_.ranks_, plan_};
     for (const std::size_t rule : rules) {
       if (rule > before) break;
-      if (rules_[rule].broken(plan_case)) return rule;
+      if (rules_[rule]->broken(plan_case)) return rule;
     }
     return before;
   }
@@ -274,7 +300,7 @@ class SearchSpace::Enumeration {
       if (option->redundant != nullptr && !option->equal(plan_, defaults) &&
           !option->redundant(plan_).empty())
         option->copy(defaults, plan_);
-      if (leaves_out_covered && option->covered(plan_)) continue;
+      if (leaves_out_covered && IsCovered(index)) continue;
       if (option->equal(plan_, defaults)) {
         if (default_visited) continue;
         default_visited = true;
@@ -283,9 +309,27 @@ class SearchSpace::Enumeration {
     }
   }
 
-  // Returns whether the combinations that break this rule, or an earlier one, are counted without a visit.
+  // Returns whether a variant's value is covered by another one, which the framework expresses.
+  bool IsCovered(std::size_t index) {
+    const PlanOption& option = *variants_[index]->option;
+    if (!option.covered(plan_)) return false;
+    const std::vector<std::size_t>& rules = covering_rules_[index];
+    if (rules.empty()) return true;
+    const ParallelPlan value = plan_;
+    bool covered = false;
+    for (const ParallelPlan& other : variants_[index]->values) {
+      option.copy(other, plan_);
+      covered = covered || (!option.covered(plan_) && FirstBroken(rules, kNone) == kNone);
+    }
+    option.copy(value, plan_);
+    return covered;
+  }
+
+  // Returns whether the combinations that break this rule, or an earlier one, are counted without a visit:
+  // no rule that is checked for each of them comes before.
   bool CountsAtOnce(std::size_t broken) const {
-    return !visit_illegal_ && other_variant_rules_.empty() && IsDecided(broken);
+    const bool first = other_variant_rules_.empty() || broken < other_variant_rules_.front();
+    return !visit_illegal_ && first && IsDecided(broken);
   }
 
   // Counts all combinations of a layout that breaks a rule.
@@ -300,13 +344,13 @@ class SearchSpace::Enumeration {
   bool VisitCombinations(std::size_t outer) {
     legal_values_ = {};
     // The visitor of illegal plans may end its calls meanwhile.
-    const bool at_once = CountsAtOnce(0);
-    if (cases_ != nullptr && outer == kNone && at_once) {
+    const bool at_once = !visit_illegal_;
+    if (cases_ != nullptr && outer == kNone && at_once && other_variant_rules_.empty()) {
       (*cases_)[most_layers_] += legal_combinations_;
       return GoesOn(static_cast<std::int64_t>(combinations_.size()));
     }
     const auto is_counted = [&](std::size_t broken) {
-      return at_once && outer == kNone && broken != kNone && IsDecided(broken);
+      return at_once && outer == kNone && broken != kNone && CountsAtOnce(broken);
     };
     std::int64_t counted = 0;
     for (const AlikeCombinations& alike : alike_combinations_) {
@@ -347,7 +391,7 @@ class SearchSpace::Enumeration {
         continue;
       }
       if (visit_illegal_ && !VisitLegal()) return false;  // in the order of the space
-      CountOne(broken, plan_);
+      CountOne(rules_[broken]->reason, plan_);
     }
     return VisitLegal();
   }
@@ -409,12 +453,14 @@ class SearchSpace::Enumeration {
     std::vector<std::size_t> broken;  // the first rule that each other value breaks
   };
   std::array<LegalValues, kAttentionCount> legal_values_;
-  bool recompute_rules_of_layout_ = true;  // they read no option after split but recompute
-  const std::span<const LegalityRule> rules_ = LegalityRules();
+  bool recompute_rules_of_layout_ = true;           // they read no option after split but recompute
+  std::vector<const LegalityRule*> rules_;          // in order; lists below hold places in it
   std::vector<const VariantAxis*> variants_;        // those with a level
   std::vector<std::vector<std::size_t>> rules_at_;  // by level, ascending; none at those of variants
   // Of the variants: that read these and the mesh alone, and the others.
   std::vector<std::size_t> variant_rules_, other_variant_rules_;
+  // By variant: those of variant_rules_ that are the framework's and read no later option.
+  std::vector<std::vector<std::size_t>> covering_rules_;
   std::size_t first_recompute_rule_ = kNone;
   Counts counts_;
   ParallelPlan plan_{{.tp = 0}};

@@ -27,6 +27,9 @@ struct SpaceOptions {
   // Collectives run beside computes: otherwise options that need this keep their default unless named.
   bool hides_collectives = false;
   PlanOptionTable table = PlanOptions();
+  // Of the framework that the search is for (search/frameworks/framework_rules.h): plans that break one are
+  // not in the space. Empty: all plans are.
+  std::span<const LegalityRule> framework = {};
 };
 
 // Parses "AXIS=V1,V2", such as "tp=1,2", and bounds, such as "tp<=4", whose value is "<=4". InvalidArgument,
@@ -86,8 +89,9 @@ class SearchSpace {
   // Calls `visit` for every legal plan of the space in canonical form, each once, until it or `go_on` returns
   // false.
   // Counts the illegal ones by the first rule that they break (FindIllegality): many at once, unless
-  // `visit_illegal` is to see each. `enumerated` counts both. All plans use all ranks: tp*pp*dp == ranks.
-  // split=auto is visited as such.
+  // `visit_illegal` is to see each. The rules of a framework count as kNotExpressible, and come before
+  // kRecomputeLayersTooMany; those that read recompute come last. `enumerated` counts both.
+  // All plans use all ranks: tp*pp*dp == ranks. split=auto is visited as such.
   //
   // Order, the last changes fastest: tp, pp, mbs ascending; gpipe, 1f1b, interleaved; vpp ascending; even,
   // auto, explicit splits; the other options in the order of the table, each in the order of its values;
@@ -95,7 +99,8 @@ class SearchSpace {
   //
   // Not in the space, and not counted: gpipe or 1f1b with vpp above 1, interleaved with vpp or pp of 1. At
   // pp=1 there is one schedule (1f1b; in the space if gpipe or 1f1b and vpp=1 are) and one split. Values that
-  // are redundant in a plan stand for the default. By default values that are covered are left out. full:K
+  // are redundant in a plan stand for the default. By default values that are covered are left out, unless
+  // the framework cannot express any that covers them. full:K
   // with the K of a stage's layers stands for full, an explicit split of equal stages for even. If a split
   // cannot be laid out at all, K is not gone through.
   Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit, const GoOn& go_on = {},

@@ -353,7 +353,7 @@ std::vector<Case> Cases() {
                              "--time-budget", "--device", "--db", "--output"})
     cases.push_back({option, Search({option, ""}), 2, {std::string(option) + ": it is empty"}});
   cases.push_back({"TrialsOfNothing", {"trials", "--study", ""}, 2, {"--study: it is empty"}});
-  for (const char* verb : {"import", "report"}) {
+  for (const char* verb : {"report"}) {
     cases.push_back(
         {verb, {verb, "--anything"}, 2, {std::string("autocfg ") + verb + " is not supported yet"}});
   }

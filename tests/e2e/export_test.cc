@@ -58,8 +58,14 @@ TEST_F(ExportVerb, ASearchProposesItAndSaysWhatAFrameworkCannotExpress) {
   ASSERT_EQ(good.exit_code, 0) << good.err;
   EXPECT_THAT(good.out, HasSubstr("export --input " + (home_ / "next.json") + " --to megatron"));
   const Finished bad = asked("pp=2", "schedule=zb-h1");
-  ASSERT_EQ(bad.exit_code, 0) << bad.err;
-  EXPECT_THAT(bad.err, HasSubstr("note: megatron cannot express schedule=zb-h1"));
+  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("framework_cannot_express"));
+  // A model that no file of it can say leaves a note: it would leave no plan.
+  const Finished unnamed =
+      RunAutocfg(home_, {"search", "--model", "gpt2-124m", "--cluster", "h100-sxm:1x8", "--global-batch",
+                         "64", "--predict-only", "--engine", "torchtitan"});
+  ASSERT_EQ(unnamed.exit_code, 0) << unnamed.err;
+  EXPECT_THAT(unnamed.err, HasSubstr("note: torchtitan cannot express model=gpt2-124m"));
 }
 
 TEST_F(ExportVerb, OwnFormIsReadAgain) {

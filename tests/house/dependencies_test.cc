@@ -26,6 +26,7 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"base/os", {"base"}},
       {"search/ops", {}},
       {"search/plan", {"search/ops"}},
+      {"search/frameworks", {"search/ops", "search/plan"}},
       {"search/shapes", {"search/ops", "search/plan"}},
       {"search/schedule", {"search/ops", "search/plan"}},
       {"search/breakdown", {"search/ops", "search/plan", "search/schedule"}},
@@ -35,13 +36,14 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"search/fit",
        {"search/ops", "search/plan", "search/cost", "search/predict", "search/text", "search/question"}},
       {"search/planner",
-       {"search/ops", "search/plan", "search/schedule", "search/breakdown", "search/space", "search/cost",
-        "search/fit", "search/text"}},
+       {"search/ops", "search/plan", "search/frameworks", "search/schedule", "search/breakdown",
+        "search/space", "search/cost", "search/fit", "search/text"}},
       {"search/text", {"search/ops", "search/plan", "search/schedule"}},
       {"search/question",
        {"search/ops", "search/plan", "search/breakdown", "search/cost", "search/predict", "search/text"}},
       {"search/import", {"search/ops", "search/plan", "search/text"}},
-      {"search/export", {"search/ops", "search/plan", "search/text"}},
+      {"search/export", {"search/ops", "search/plan", "search/frameworks", "search/text"}},
+      {"search/reading", {"search/ops", "search/plan", "search/frameworks", "search/text", "search/export"}},
       {"search/training_time", {"search/ops", "search/plan"}},
       {"search/sizing",
        {"search/ops", "search/plan", "search/cost", "search/space", "search/planner", "search/predict",
@@ -213,9 +215,10 @@ TEST(DeviceNames, AreSpelledOnlyWhereTheyAreParsed) {
        }},
       {"auto",
        {
-           "cli/input/inputs.cc",              // --device
-           "search/plan/plan_options.cc",      // split=auto
-           "worker/machine/device_choice.cc",  // --devices
+           "cli/input/inputs.cc",               // --device
+           "search/plan/plan_options.cc",       // split=auto
+           "search/reading/read_deepspeed.cc",  // pipeline.stages
+           "worker/machine/device_choice.cc",   // --devices
            "worker/program/program.cc",
            "worker/program/program.h",
        }},

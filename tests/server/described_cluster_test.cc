@@ -44,6 +44,24 @@ class DescribedCluster : public CoordinatorFixture {
   }
 };
 
+// The engine of the cluster narrows the search, whoever asks for it.
+TEST_F(DescribedCluster, AFrameworksEngineLeavesThePlansThatItsFilesExpress) {
+  Open();
+  v1::SearchSpec spec = OnGpus();
+  spec.set_predict_only(true);
+  const auto rejected = [](const v1::Study& study) {
+    const auto& counts = study.counts().rejected();
+    const auto found = counts.find("framework_cannot_express");
+    return found == counts.end() ? 0 : found->second;
+  };
+  EXPECT_EQ(rejected(Run(spec)), 0);
+  spec.mutable_cluster()->set_engine("torchtitan");
+  const v1::Study study = Run(spec);
+  EXPECT_EQ(study.state(), v1::STUDY_STATE_DONE) << study.message();
+  EXPECT_GT(rejected(study), 0);
+  EXPECT_TRUE(study.best().plan().tp() == 1 || study.best().plan().sequence_parallel());
+}
+
 TEST_F(DescribedCluster, GpuClustersAreMeasuredInSlicesOnEqualGpus) {
   v1::SearchSpec spec = OnGpus();
   spec.set_device("cuda");

@@ -1,0 +1,32 @@
+// A training framework's file as the question of a prediction: read by search/reading, with the model and the
+// ranks that options name. Thread-safe.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/report/results_json.h"
+#include "search/reading/framework_file.h"
+
+namespace autocfg::cli {
+
+struct FrameworkInputArgs {
+  std::string file, from, model, cluster, ranks, vocab, seq_len;
+};
+
+struct FrameworkInput {
+  FrameworkRun run;
+  ReadingOptions options;  // with which it was read
+};
+
+// Reads the file. Without `from`, its form says the framework. Errors name an option, or file and line.
+absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args);
+
+// Returns whether the file is a framework's, by `from` or by its form; an error if it cannot be read, or if
+// `from` names none.
+absl::StatusOr<bool> IsFrameworkInput(const std::string& file, const std::string& from);
+
+// Returns the question that the run asks; its cluster is not described.
+BestPlan QuestionOf(const FrameworkRun& run);
+
+}  // namespace autocfg::cli

@@ -1,0 +1,10 @@
+# Defines YAML::YAML from the system's libyaml.
+find_path(YAML_INCLUDE_DIR yaml.h)
+find_library(YAML_LIBRARY yaml)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(YAML REQUIRED_VARS YAML_LIBRARY YAML_INCLUDE_DIR)
+if(YAML_FOUND AND NOT TARGET YAML::YAML)
+  add_library(YAML::YAML INTERFACE IMPORTED)
+  target_include_directories(YAML::YAML SYSTEM INTERFACE "${YAML_INCLUDE_DIR}")
+  target_link_libraries(YAML::YAML INTERFACE "${YAML_LIBRARY}")
+endif()

@@ -1,0 +1,30 @@
+// What the plan options of each training framework cannot express: the plans that no file of the framework
+// stands for. One table serves the exporters, which refuse by it (search/export), and searches for a
+// framework, which leave such plans out (search/space). Pure functions, thread-safe.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "search/plan/legality.h"
+
+namespace autocfg {
+
+// The frameworks whose files are written and read.
+inline constexpr std::string_view kMegatron = "megatron";
+inline constexpr std::string_view kNemo = "nemo";
+inline constexpr std::string_view kDeepSpeed = "deepspeed";
+inline constexpr std::string_view kTorchtitan = "torchtitan";
+
+// Returns the rules of a framework, all of the reason kNotExpressible; none for any other name. They judge
+// canonical plans that break no legality rule; split=auto counts as unequal stages. What `explain` returns
+// names the option and its value. Rules that read `recompute` read no option that follows split.
+//
+// A precision or a model that a framework lacks is no rule here: it would leave no plan at all.
+std::span<const LegalityRule> FrameworkRules(std::string_view framework);
+
+// Returns what the first broken rule explains; empty if the framework expresses the plan.
+std::string WhyNotExpressible(std::span<const LegalityRule> rules, const PlanCase& plan);
+
+}  // namespace autocfg

@@ -1,0 +1,92 @@
+// NeMo 1.x's YAML. Defaults: megatron_gpt_model.py and megatron_base_model.py of the release that the writer
+// follows.
+#include <algorithm>
+#include <optional>
+
+#include "base/text.h"
+#include "fmt/format.h"
+#include "search/plan/plan_options.h"
+#include "search/reading/run_draft.h"
+
+namespace autocfg {
+namespace {
+
+void ReadNemoPrecision(SettingReader& read, RunDraft& run) {
+  const std::string text = read.Text(nemo::kPrecision, "32");
+  const bool fp8 = read.Flag("model.fp8");
+  std::string_view name;
+  if (text == "bf16" || text == "bf16-mixed" || text == "bf16-true") name = "bf16";
+  if (text == "16" || text == "16-mixed" || text == "16-true") name = "fp16";
+  if (text == "32" || text == "32-true") name = "fp32";
+  if (name.empty()) {
+    read.Fail(*read.Find(nemo::kPrecision),
+              fmt::format("is '{}'; give bf16, 16 or 32", base::Printable(text)));
+    name = "fp32";
+  }
+  run.workload.precision = *ParsePrecision(fp8 ? "fp8" : name);
+}
+
+void ReadNemoModel(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  ModelSpec& model = run.model;
+  ReadCoreModel(kNemoNames, read, run);
+  model.ffn_hidden = read.Whole(kNemoNames.ffn_hidden, 4 * model.hidden);
+  model.kv_heads = read.Whole(kNemoNames.kv_heads, model.heads);
+  const bool biases = read.Flag(nemo::kBiases, true);
+  SetBiases(model, biases);
+  if (read.Flag(nemo::kQkvBiases)) model.qkv_bias = true;
+  const std::string activation = read.Text(nemo::kActivation, "gelu");
+  if (activation == "swiglu" || activation == "fast-swiglu") {
+    model.activation = Activation::kSwiGlu;
+  } else if (activation == "geglu" || activation == "fast-geglu") {
+    model.activation = Activation::kGeGlu;
+  } else if (activation == "gelu") {
+    model.activation = biases ? Activation::kGelu : Activation::kGeluErf;
+  } else {
+    read.Fail(*read.Find(nemo::kActivation),
+              fmt::format("is '{}', which is not modelled; only gelu, swiglu and geglu "
+                          "can be read",
+                          base::Printable(activation)));
+  }
+  model.tied_embeddings = read.Flag(nemo::kTied, true);
+  if (read.Has("model.transformer_block_type") && read.Text("model.transformer_block_type") != "pre_ln")
+    read.Fail(*read.Find("model.transformer_block_type"), "is not modelled; only pre_ln can be read");
+  model.vocab = options.vocab > 0 ? options.vocab : read.Whole(nemo::kPaddedVocab, 0);
+  if (model.vocab == 0) {
+    if (read.Has("model.tokenizer.type") && read.Text("model.tokenizer.type") == "GPT2BPETokenizer") {
+      model.vocab = 50257;
+    } else {
+      read.Fail("the file does not say how many tokens its tokenizer has; give --vocab");
+      model.vocab = 1;
+    }
+  }
+}
+
+}  // namespace
+
+void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  ReadRanks(nemo::kNodes, nemo::kDevices, options, read, run);
+  run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Required(kNemoNames.seq_len);
+  if (options.model) {
+    run.model = *options.model;
+  } else {
+    ReadNemoModel(options, read, run);
+  }
+  ReadCorePlan(kNemoNames, read, run);
+  ParallelPlan& plan = run.plan;
+  plan.virtual_stages = plan.pp > 1 ? read.Whole(nemo::kVirtualStages, 1) : 1;
+  SetDependentDefaults(plan);
+  plan.p2p_overlap = read.Flag(nemo::kMessageOverlap) && plan.virtual_stages > 1;
+  ReadCoreRecompute(kNemoNames, read, run);
+  plan.zero_stage = read.Text(nemo::kOptimizer, "fused_adam") == nemo::kShardingOptimizer ? 1 : 0;
+  plan.grad_overlap = read.Flag(nemo::kGradOverlap) && plan.zero_stage == 1;
+  plan.param_overlap = read.Flag(nemo::kParamOverlap) && plan.zero_stage == 1;
+  if (plan.param_overlap && !plan.grad_overlap)
+    read.Fail(*read.Find(nemo::kParamOverlap), fmt::format("needs {}; add it", nemo::kGradOverlap));
+  read.RefuseAboveOne("trainer.accumulate_grad_batches", "the model accumulates by its own batches");
+  ReadNemoPrecision(read, run);
+  if (const Setting* ramp = read.Find("model.rampup_batch_size"))
+    read.NoteOf(*ramp, fmt::format("is left out: the batch is the last one, {} sequences",
+                                   run.workload.global_batch));
+}
+
+}  // namespace autocfg

@@ -1,0 +1,642 @@
+#include "search/reading/shell_script.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/subject.h"
+#include "base/text.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kDeepest = 64;
+
+bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool IsNameStart(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsName(char c) { return IsNameStart(c) || IsDigit(c); }
+// Ends a word unless it is quoted.
+bool EndsWord(char c) {
+  return IsBlank(c) || c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == ')' || c == '<' ||
+         c == '>';
+}
+
+// A variable: a text, or the items of an array.
+struct ShellVariable {
+  bool array = false;
+  std::vector<ShellWord> items;
+};
+
+class ShellReader {
+ public:
+  ShellReader(std::string_view file, std::string_view text) : file_(file), text_(text) {}
+
+  absl::StatusOr<ShellScript> Read() {
+    while (ok() && pos_ < text_.size()) ReadCommand();
+    if (!ok()) return status_;
+    return std::move(script_);
+  }
+
+ private:
+  bool ok() const { return status_.ok(); }
+  void Fail(std::size_t at, std::string_view problem) {
+    if (!ok()) return;
+    const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    status_ = base::InvalidArgument(fmt::format("{}:{}", file_, line), problem);
+  }
+  char At(std::size_t i) const { return i < text_.size() ? text_[i] : '\0'; }
+  bool StartsWith(std::string_view what) const { return text_.substr(pos_).starts_with(what); }
+
+  // Returns the length of a backslash with the end of its line; 0 if there is none here.
+  std::size_t Continuation(std::size_t i) const {
+    if (At(i) != '\\') return 0;
+    if (At(i + 1) == '\n') return 2;
+    return At(i + 1) == '\r' && At(i + 2) == '\n' ? 3 : 0;
+  }
+
+  void SkipBlanks() {
+    for (;;) {
+      if (const std::size_t more = Continuation(pos_); more > 0) {
+        pos_ += more;
+      } else if (pos_ < text_.size() && IsBlank(text_[pos_])) {
+        ++pos_;
+      } else if (At(pos_) == '#') {
+        while (pos_ < text_.size() && text_[pos_] != '\n') ++pos_;
+      } else {
+        return;
+      }
+    }
+  }
+
+  void Spend(std::size_t characters, std::size_t at) {
+    spent_ += characters;
+    if (spent_ > kMostShellText)
+      Fail(at, fmt::format("the script expands to more than {} bytes; shorten it", kMostShellText));
+  }
+
+  ShellWord Unknown(std::size_t at, std::string why) {
+    script_.unknowns.push_back(std::move(why));
+    return {{.c = 0, .at = at, .unknown = static_cast<int>(script_.unknowns.size()) - 1}};
+  }
+
+  // Ends at the newline or separator behind the command.
+  void ReadCommand() {
+    SkipBlanks();
+    const char c = At(pos_);
+    if (c == '\n') {
+      ++pos_;
+      after_and_or_ = false;
+      SkipHereDocuments();
+      return;
+    }
+    if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') {
+      const bool twice = At(pos_ + 1) == c;
+      if (c == '(' && twice) return SkipArithmeticCommand();
+      after_and_or_ = twice && (c == '&' || c == '|') ? true : after_and_or_ && c != ';';
+      pos_ += twice ? 2 : 1;
+      return;
+    }
+    ShellCommand command{.at = pos_, .words = {}};
+    bool begins = true;  // only assignments and words such as `export` so far
+    while (ok() && pos_ < text_.size()) {
+      SkipBlanks();
+      const char next = At(pos_);
+      if (pos_ >= text_.size() || next == '\n' || next == ';' || next == '|' || next == '(' || next == ')')
+        break;
+      if (next == '&' && At(pos_ + 1) != '>') break;
+      if (SkipRedirection()) continue;
+      if (begins && ReadAssignment()) continue;
+      const std::size_t at = pos_;
+      std::vector<ShellWord> words = ReadWords();
+      if (At(pos_) == '>' || At(pos_) == '<') {
+        const std::string number = words.size() == 1 ? TextOf(words.front()) : "";
+        if (!number.empty() && std::all_of(number.begin(), number.end(), IsDigit)) continue;  // 2>
+      }
+      if (command.words.empty() && begins && words.size() == 1) {
+        const std::string word = TextOf(words.front());
+        if (IsControl(word, at)) return;
+        if (IsDeclaration(word)) continue;
+      }
+      begins = false;
+      command.words.insert(command.words.end(), words.begin(), words.end());
+    }
+    if (!command.words.empty()) script_.commands.push_back(std::move(command));
+  }
+
+  static bool IsDeclaration(std::string_view word) {
+    return word == "export" || word == "declare" || word == "local" || word == "readonly" ||
+           word == "typeset" || word == "env" || word.starts_with('-');
+  }
+
+  // Follows conditions and loops: what they set cannot be known. Returns whether the word is one of theirs
+  // and a command follows.
+  bool IsControl(std::string_view word, std::size_t at) {
+    if (word == "if" || word == "while" || word == "until" || word == "case" || word == "select" ||
+        word == "for") {
+      ++depth_;
+      if (depth_ > kDeepest) Fail(at, fmt::format("conditions are nested deeper than {}", kDeepest));
+      if (word == "for" || word == "select") {
+        SkipBlanks();
+        const std::string name = ReadName();
+        if (!name.empty())
+          variables_[name] = {false, {Unknown(at, fmt::format("${} is set by a loop", name))}};
+      }
+      return word == "if" || word == "while" || word == "until";
+    }
+    if (word == "fi" || word == "done" || word == "esac") {
+      depth_ = std::max(0, depth_ - 1);
+      return true;
+    }
+    return word == "then" || word == "else" || word == "elif" || word == "do" || word == "{" || word == "}" ||
+           word == "!" || word == "time";
+  }
+
+  std::string ReadName() {
+    const std::size_t begin = pos_;
+    if (!IsNameStart(At(pos_))) return "";
+    while (IsName(At(pos_))) ++pos_;
+    return std::string(text_.substr(begin, pos_ - begin));
+  }
+
+  void SkipArithmeticCommand() {
+    const std::size_t end = text_.find("))", pos_);
+    if (end == std::string_view::npos) return Fail(pos_, "'((' does not end; add '))'");
+    pos_ = end + 2;
+  }
+
+  // Reads NAME=VALUE, NAME+=VALUE and NAME=( ... ). Returns whether there was one.
+  bool ReadAssignment() {
+    const std::size_t begin = pos_;
+    const std::string name = ReadName();
+    bool item = false;
+    if (!name.empty() && At(pos_) == '[') {
+      const std::size_t close = text_.find_first_of("]\n", pos_);
+      if (close != std::string_view::npos && text_[close] == ']') {
+        item = true;
+        pos_ = close + 1;
+      }
+    }
+    const bool append = At(pos_) == '+' && At(pos_ + 1) == '=';
+    if (name.empty() || (At(pos_) != '=' && !append)) {
+      pos_ = begin;
+      return false;
+    }
+    pos_ += append ? 2 : 1;
+    ShellVariable value;
+    if (At(pos_) == '(') {
+      value = {true, ReadArray()};
+    } else {
+      value.items = {Joined(ReadWords(/*splits=*/false))};
+    }
+    Assign(name, std::move(value), append, item, begin);
+    return true;
+  }
+
+  void Assign(const std::string& name, ShellVariable value, bool append, bool item, std::size_t at) {
+    if (item) value = {false, {Unknown(at, fmt::format("${} has items that are set one by one", name))}};
+    ShellVariable& variable = variables_[name];
+    if (depth_ > 0 || after_and_or_) return AssignPerhaps(name, value, append, at, variable);
+    if (!append) {
+      variable = std::move(value);
+      return;
+    }
+    if (value.array || variable.array) {
+      variable.array = true;
+      variable.items.insert(variable.items.end(), value.items.begin(), value.items.end());
+      return;
+    }
+    if (variable.items.empty()) variable.items.emplace_back();
+    ShellWord& text = variable.items.front();
+    text.insert(text.end(), value.items.front().begin(), value.items.front().end());
+  }
+
+  // Under a condition: what was there stays known if the value only adds to it.
+  void AssignPerhaps(const std::string& name, const ShellVariable& value, bool append, std::size_t at,
+                     ShellVariable& variable) {
+    const bool adds = append || (!value.array && !variable.array && !value.items.empty() &&
+                                 !variable.items.empty() && !TextOf(variable.items.front()).empty() &&
+                                 TextOf(value.items.front()).starts_with(TextOf(variable.items.front())));
+    ShellWord unknown = Unknown(at, fmt::format("${} is set under a condition", name));
+    if (!adds || variable.items.empty()) {
+      variable = {false, {std::move(unknown)}};
+    } else if (variable.array) {
+      variable.items.push_back(std::move(unknown));
+    } else {
+      variable.items.front().push_back({.c = ' ', .at = at});
+      variable.items.front().push_back(unknown.front());
+    }
+  }
+
+  std::vector<ShellWord> ReadArray() {
+    const std::size_t begin = pos_++;
+    std::vector<ShellWord> items;
+    while (ok()) {
+      SkipBlanks();
+      if (pos_ >= text_.size()) {
+        Fail(begin, "'(' does not end; add ')'");
+        break;
+      }
+      const char c = At(pos_);
+      if (c == ')') {
+        ++pos_;
+        break;
+      }
+      if (c == '\n') {
+        ++pos_;
+        continue;
+      }
+      if (EndsWord(c)) {
+        Fail(pos_, fmt::format("'{}' is not expected in an array; quote it", c));
+        break;
+      }
+      for (ShellWord& word : ReadWords()) items.push_back(std::move(word));
+    }
+    return items;
+  }
+
+  bool SkipRedirection() {
+    std::size_t i = pos_;
+    if (At(i) == '&' && At(i + 1) == '>') ++i;
+    if (At(i) != '>' && At(i) != '<') return false;
+    if (At(i) == '<' && At(i + 1) == '<' && At(i + 2) != '<') {
+      i += At(i + 2) == '-' ? 3 : 2;
+      pos_ = i;
+      SkipBlanks();
+      here_documents_.emplace_back(pos_, TextOf(Joined(ReadWords(/*splits=*/false))));
+      return true;
+    }
+    while (At(i) == '>' || At(i) == '<' || At(i) == '&' || At(i) == '|') ++i;
+    pos_ = i;
+    SkipBlanks();
+    if (pos_ < text_.size() && !EndsWord(At(pos_))) (void)ReadWords(/*splits=*/false);
+    return true;
+  }
+
+  void SkipHereDocuments() {
+    for (const auto& [at, end] : here_documents_) {
+      bool ended = false;
+      while (!ended && pos_ < text_.size()) {
+        std::size_t stop = text_.find('\n', pos_);
+        if (stop == std::string_view::npos) stop = text_.size();
+        std::string_view line = text_.substr(pos_, stop - pos_);
+        while (line.starts_with('\t')) line.remove_prefix(1);
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        ended = line == end;
+        pos_ = std::min(stop + 1, text_.size());
+      }
+      if (!ended) Fail(at, fmt::format("the text up to '{}' does not end", base::Printable(end)));
+    }
+    here_documents_.clear();
+  }
+
+  static ShellWord Joined(std::vector<ShellWord> words) {
+    ShellWord all;
+    for (const ShellWord& word : words) {
+      if (&word != &words.front()) all.push_back({.c = ' ', .at = word.empty() ? 0 : word.front().at});
+      all.insert(all.end(), word.begin(), word.end());
+    }
+    return all;
+  }
+
+  // The words of one place: several, or none, if an unquoted variable has blanks or an array has items.
+  struct Words {
+    std::vector<ShellWord> done;
+    ShellWord word;
+    bool any = false;  // there is a word, even an empty one
+
+    void Add(const ShellChar& c) {
+      word.push_back(c);
+      any = true;
+    }
+    void End() {
+      if (any) done.push_back(std::move(word));
+      word.clear();
+      any = false;
+    }
+  };
+
+  std::vector<ShellWord> ReadWords(bool splits = true) {
+    Words words;
+    while (ok() && pos_ < text_.size() && !EndsWord(text_[pos_])) ReadPart(words, splits);
+    words.End();
+    return std::move(words.done);
+  }
+
+  void ReadPart(Words& words, bool splits) {
+    const std::size_t at = pos_;
+    const char c = text_[pos_];
+    if (const std::size_t more = Continuation(pos_); more > 0) {
+      pos_ += more;
+    } else if (c == '\\') {
+      ++pos_;
+      if (pos_ < text_.size()) words.Add({.c = text_[pos_], .at = pos_});
+      ++pos_;
+    } else if (c == '\'' || (c == '$' && At(pos_ + 1) == '\'')) {
+      pos_ += c == '$' ? 2 : 1;
+      const std::size_t end = text_.find('\'', pos_);
+      if (end == std::string_view::npos) return Fail(at, "a single quote does not end; add one");
+      words.any = true;
+      for (; pos_ < end; ++pos_) words.Add({.c = text_[pos_], .at = pos_});
+      ++pos_;
+    } else if (c == '"') {
+      ++pos_;
+      ReadDoubleQuoted(words, at);
+    } else if (c == '$' || c == '`') {
+      Expand(words, /*quoted=*/!splits);
+    } else {
+      words.Add({.c = c, .at = pos_});
+      ++pos_;
+    }
+  }
+
+  void ReadDoubleQuoted(Words& words, std::size_t begin) {
+    const bool array = StartsWith("${") && text_.substr(pos_, text_.find('}', pos_) - pos_).ends_with("[@]");
+    if (!array) words.any = true;
+    while (ok() && pos_ < text_.size() && text_[pos_] != '"') {
+      const char c = text_[pos_];
+      if (const std::size_t more = Continuation(pos_); more > 0) {
+        pos_ += more;
+      } else if (c == '\\' && std::string_view("$`\"\\").find(At(pos_ + 1)) != std::string_view::npos &&
+                 pos_ + 1 < text_.size()) {
+        words.Add({.c = text_[pos_ + 1], .at = pos_ + 1});
+        pos_ += 2;
+      } else if (c == '$' || c == '`') {
+        Expand(words, /*quoted=*/true);
+      } else {
+        words.Add({.c = c, .at = pos_});
+        ++pos_;
+      }
+    }
+    if (pos_ >= text_.size()) return Fail(begin, "a double quote does not end; add one");
+    ++pos_;
+  }
+
+  void AddText(Words& words, const ShellWord& text, bool quoted) {
+    Spend(text.size(), pos_);
+    for (const ShellChar& c : text) {
+      if (!ok()) return;
+      if (!quoted && c.unknown < 0 && (IsBlank(c.c) || c.c == '\n')) {
+        words.End();
+      } else {
+        words.Add(c);
+      }
+    }
+    if (quoted && !text.empty()) words.any = true;
+  }
+
+  void AddVariable(Words& words, const ShellVariable& variable, bool quoted, bool all) {
+    for (std::size_t i = 0; i < variable.items.size(); ++i) {
+      if (i > 0 && !all) break;  // $NAME of an array is its first item
+      if (i > 0) words.End();
+      if (all && quoted) words.any = true;
+      AddText(words, variable.items[i], quoted);
+    }
+  }
+
+  // Reads an expansion at '$' or '`'.
+  void Expand(Words& words, bool quoted) {
+    const std::size_t at = pos_;
+    if (++nested_ > kDeepest) Fail(at, fmt::format("expansions are nested deeper than {}", kDeepest));
+    if (!ok()) return;
+    if (text_[pos_] == '`') {
+      const std::size_t end = text_.find('`', pos_ + 1);
+      if (end == std::string_view::npos) return Fail(at, "'`' does not end; add one");
+      pos_ = end + 1;
+      AddText(words, NotRun(at), quoted);
+    } else if (StartsWith("$((")) {
+      AddText(words, Arithmetic(), quoted);
+    } else if (StartsWith("$(")) {
+      pos_ += 2;
+      SkipSubstitution(at);
+      if (ok()) AddText(words, NotRun(at), quoted);
+    } else if (StartsWith("${")) {
+      ExpandBraces(words, quoted);
+    } else {
+      ++pos_;
+      const std::string name = ReadName();
+      if (!name.empty()) {
+        AddNamed(words, name, at, quoted, /*all=*/false);
+      } else if (pos_ < text_.size() && (IsDigit(At(pos_)) || std::string_view("@*#?$!-").find(At(pos_)) !=
+                                                                  std::string_view::npos)) {
+        const std::string which(1, text_[pos_++]);
+        AddText(words, Unknown(at, fmt::format("${} is an argument of the script", which)), quoted);
+      } else {
+        words.Add({.c = '$', .at = at});
+      }
+    }
+    --nested_;
+  }
+
+  ShellWord NotRun(std::size_t at) {
+    return Unknown(at, fmt::format("{} is not run", base::Printable(text_.substr(at, pos_ - at))));
+  }
+
+  // Ends behind the bracket that closes "$(".
+  void SkipSubstitution(std::size_t begin) {
+    int open = 1;
+    while (pos_ < text_.size() && open > 0) {
+      const char c = text_[pos_];
+      if (c == '\\') {
+        ++pos_;
+      } else if (c == '\'' || c == '"') {
+        std::size_t end = pos_ + 1;
+        while (end < text_.size() && text_[end] != c) end += c == '"' && text_[end] == '\\' ? 2 : 1;
+        pos_ = std::min(end, text_.size());
+      } else if (c == '(') {
+        ++open;
+      } else if (c == ')') {
+        --open;
+      }
+      ++pos_;
+    }
+    pos_ = std::min(pos_, text_.size());
+    if (open > 0) Fail(begin, "'$(' does not end; add ')'");
+  }
+
+  void AddNamed(Words& words, const std::string& name, std::size_t at, bool quoted, bool all) {
+    const auto found = variables_.find(name);
+    if (found != variables_.end()) return AddVariable(words, found->second, quoted, all);
+    AddText(words, Unknown(at, fmt::format("${} is not set in the file", name)), quoted);
+  }
+
+  void ExpandBraces(Words& words, bool quoted) {
+    const std::size_t at = pos_;
+    pos_ += 2;
+    const std::string name = ReadName();
+    bool all = false;
+    if (StartsWith("[@]") || StartsWith("[*]")) {
+      all = true;
+      pos_ += 3;
+    }
+    const char c = At(pos_);
+    const bool colon = c == ':';
+    const char operation = colon ? At(pos_ + 1) : c;
+    if (!name.empty() && c == '}') {
+      ++pos_;
+      return AddNamed(words, name, at, quoted, all);
+    }
+    const bool substitutes = operation == '-' || operation == '=' || operation == '+' || operation == '?';
+    if (name.empty() || !substitutes) {
+      if (!SkipBraces(at)) return;
+      return AddText(
+          words, Unknown(at, fmt::format("{} is not computed", base::Printable(text_.substr(at, pos_ - at)))),
+          quoted);
+    }
+    pos_ += colon ? 2 : 1;
+    Words other;
+    while (ok() && pos_ < text_.size() && text_[pos_] != '}') {
+      if (IsBlank(text_[pos_]) || EndsWord(text_[pos_])) {
+        other.Add({.c = text_[pos_], .at = pos_});
+        ++pos_;
+      } else {
+        ReadPart(other, /*splits=*/false);
+      }
+    }
+    if (pos_ >= text_.size()) return Fail(at, "'${' does not end; add '}'");
+    ++pos_;
+    other.End();
+    const ShellWord otherwise = Joined(std::move(other.done));
+    const auto found = variables_.find(name);
+    const bool set = found != variables_.end() &&
+                     (!colon || (!found->second.items.empty() && !found->second.items.front().empty()));
+    if (operation == '+') {
+      if (set) AddText(words, otherwise, quoted);
+    } else if (set) {
+      AddVariable(words, found->second, quoted, all);
+    } else if (operation == '?') {
+      AddNamed(words, name, at, quoted, all);
+    } else {
+      // In practice the environment decides; the file says what holds without it.
+      if (operation == '=') variables_[name] = {false, {otherwise}};
+      AddText(words, otherwise, quoted);
+    }
+  }
+
+  bool SkipBraces(std::size_t begin) {
+    int open = 1;
+    for (; pos_ < text_.size() && open > 0; ++pos_) {
+      if (text_[pos_] == '{') ++open;
+      if (text_[pos_] == '}') --open;
+      if (text_[pos_] == '\n') break;
+    }
+    if (open > 0) Fail(begin, "'${' does not end; add '}'");
+    return open == 0;
+  }
+
+  // Whole numbers, variables, + - * / % and brackets; what has anything else cannot be known.
+  ShellWord Arithmetic() {
+    const std::size_t at = pos_;
+    pos_ += 3;
+    const std::optional<std::int64_t> value = Sum();
+    SkipArithmeticBlanks();
+    if (value && StartsWith("))")) {
+      pos_ += 2;
+      ShellWord word;
+      for (const char c : fmt::to_string(*value)) word.push_back({.c = c, .at = at, .computed = true});
+      return word;
+    }
+    pos_ = at + 2;  // the inner bracket opens, too
+    SkipSubstitution(at);
+    return ok() ? Unknown(at, fmt::format("{} is not computed", base::Printable(text_.substr(at, pos_ - at))))
+                : ShellWord();
+  }
+  void SkipArithmeticBlanks() {
+    while (pos_ < text_.size() && (IsBlank(text_[pos_]) || text_[pos_] == '\n')) ++pos_;
+  }
+  std::optional<std::int64_t> Sum() {
+    std::optional<std::int64_t> value = Product();
+    for (;;) {
+      SkipArithmeticBlanks();
+      const char c = At(pos_);
+      if (!value || (c != '+' && c != '-')) return value;
+      ++pos_;
+      const std::optional<std::int64_t> right = Product();
+      std::int64_t result = 0;
+      const bool wrong = !right || (c == '+' ? __builtin_add_overflow(*value, *right, &result)
+                                             : __builtin_sub_overflow(*value, *right, &result));
+      value = wrong ? std::nullopt : std::optional(result);
+    }
+  }
+  std::optional<std::int64_t> Product() {
+    std::optional<std::int64_t> value = Factor();
+    for (;;) {
+      SkipArithmeticBlanks();
+      const char c = At(pos_);
+      if (!value || (c != '*' && c != '/' && c != '%')) return value;
+      ++pos_;
+      const std::optional<std::int64_t> right = Factor();
+      std::int64_t result = 0;
+      if (!right || (c != '*' && *right <= 0)) return std::nullopt;
+      if (c == '*' && __builtin_mul_overflow(*value, *right, &result)) return std::nullopt;
+      if (c == '/') result = *value / *right;
+      if (c == '%') result = *value % *right;
+      value = result;
+    }
+  }
+  std::optional<std::int64_t> Factor() {
+    SkipArithmeticBlanks();
+    if (At(pos_) == '(') {
+      ++pos_;
+      if (++nested_ > kDeepest) return std::nullopt;
+      const std::optional<std::int64_t> value = Sum();
+      --nested_;
+      SkipArithmeticBlanks();
+      if (At(pos_) != ')') return std::nullopt;
+      ++pos_;
+      return value;
+    }
+    std::string digits;
+    if (IsDigit(At(pos_))) {
+      while (IsDigit(At(pos_))) digits += text_[pos_++];
+    } else {
+      const bool braces = StartsWith("${");
+      if (braces) {
+        pos_ += 2;
+      } else if (At(pos_) == '$') {
+        ++pos_;
+      }
+      const std::string name = ReadName();
+      if (braces && At(pos_++) != '}') return std::nullopt;
+      const auto found = variables_.find(name);
+      if (found == variables_.end() || found->second.items.empty()) return std::nullopt;
+      for (const ShellChar& c : found->second.items.front()) {
+        if (c.unknown >= 0) return std::nullopt;
+        digits += c.c;
+      }
+    }
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    return value;
+  }
+
+  std::string_view file_, text_;
+  std::size_t pos_ = 0, spent_ = 0;
+  int depth_ = 0, nested_ = 0;
+  bool after_and_or_ = false;
+  std::map<std::string, ShellVariable> variables_;
+  std::vector<std::pair<std::size_t, std::string>> here_documents_;
+  ShellScript script_;
+  absl::Status status_ = absl::OkStatus();
+};
+
+}  // namespace
+
+std::string TextOf(const ShellWord& word) {
+  std::string text;
+  for (const ShellChar& c : word) {
+    if (c.unknown < 0) text += c.c;
+  }
+  return text;
+}
+
+absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text) {
+  return ShellReader(file, text).Read();
+}
+
+}  // namespace autocfg

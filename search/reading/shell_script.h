@@ -1,0 +1,42 @@
+// Reads a bash script without running it: its commands, as words, with the variables and arrays that it sets
+// put in. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace autocfg {
+
+// A character of a word, and where it stands in the script.
+struct ShellChar {
+  char c = 0;
+  std::size_t at = 0;
+  int unknown = -1;       // index of ShellScript::unknowns: it stands for a text that cannot be known
+  bool computed = false;  // by arithmetic: `at` is that of the whole expression
+};
+using ShellWord = std::vector<ShellChar>;
+
+std::string TextOf(const ShellWord& word);  // what is unknown is left out
+
+struct ShellCommand {
+  std::size_t at = 0;
+  std::vector<ShellWord> words;  // without redirections, and without assignments before the program
+};
+
+struct ShellScript {
+  std::vector<ShellCommand> commands;
+  std::vector<std::string> unknowns;  // "$(nproc) is not run", "$RANKS is not set in the file"
+};
+
+// What a script expands to, at most, in characters.
+inline constexpr std::size_t kMostShellText = std::size_t{4} << 20;
+
+// InvalidArgument names the line: a quote, a bracket or a here-document that does not end, expansions nested
+// deeper than 64, or more text than kMostShellText. What is set in a condition or a loop cannot be known.
+absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text);
+
+}  // namespace autocfg

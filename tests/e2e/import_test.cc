@@ -1,0 +1,157 @@
+// `autocfg import`, and `predict` of a framework's file, as a user runs them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "tests/cli/program.h"
+#include "tests/support/build_paths.h"
+
+namespace autocfg::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class ImportVerb : public testing::Test {
+ protected:
+  static std::string FileOf(const std::string& name) {
+    return SourcePath("tests/search/reading/files/" + name);
+  }
+  Finished Run(const std::vector<std::string>& words) const { return RunAutocfg(home_, words); }
+  nlohmann::json JsonOf(std::vector<std::string> words) const {
+    words.emplace_back("--json");
+    const Finished ended = Run(words);
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    return nlohmann::json::parse(ended.out, nullptr, /*allow_exceptions=*/false);
+  }
+  const ScratchDirectory home_;
+};
+
+TEST_F(ImportVerb, SaysWhatALaunchScriptIs) {
+  const Finished read = Run({"import", FileOf("arrays.txt")});
+  ASSERT_EQ(read.exit_code, 0) << read.err;
+  EXPECT_THAT(read.out, AllOf(HasSubstr("read: arrays.txt, a file of megatron\n"),
+                              HasSubstr("model: llama3-8b, 64 "), HasSubstr("ranks: 32\n"),
+                              HasSubstr("your plan: tp=4,pp=2,dp=4,mbs=1,sp=1,"), Not(HasSubstr("faster"))));
+  EXPECT_THAT(read.err, HasSubstr("are left out"));
+}
+
+TEST_F(ImportVerb, OnAClusterNamesAFasterPlanAndTheLinesToChange) {
+  const nlohmann::json answer = JsonOf({"import", FileOf("arrays.txt"), "--cluster", "h100-sxm:4x8"});
+  ASSERT_TRUE(answer["predicted"]["feasible"]);
+  ASSERT_FALSE(answer["faster"].is_null());
+  EXPECT_LT(answer["faster"]["step_time_ratio"], 1);
+  EXPECT_LE(answer["faster"]["step_time_s"], answer["one_change"]["step_time_s"]);
+  EXPECT_EQ(answer["predicted"]["engine"], "megatron");
+  ASSERT_TRUE(answer["faster"]["changed_lines"].is_array());
+  EXPECT_FALSE(answer["faster"]["changed_lines"].empty());
+
+  // The lines, applied by hand, give the plan.
+  std::vector<std::string> lines;
+  std::ifstream file(FileOf("arrays.txt"));
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  std::string text;
+  const nlohmann::json& changes = answer["faster"]["changed_lines"];
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    bool kept = true;
+    for (const auto& change : changes) {
+      if (change["line"] != i + 1) continue;
+      for (const auto& after : change["after"]) text += after.get<std::string>() + "\n";
+      if (change["before"].is_null()) continue;
+      EXPECT_EQ(change["before"], lines[i]);
+      kept = false;
+    }
+    if (kept) text += lines[i] + "\n";
+  }
+  std::ofstream(home_ / "changed.sh") << text;
+  const nlohmann::json again = JsonOf({"import", home_ / "changed.sh"});
+  nlohmann::json wanted = answer["faster"]["plan"];
+  wanted["tp_overlap"] = again["best"]["plan"]["tp_overlap"];  // the framework chooses the chunks
+  EXPECT_EQ(again["best"]["plan"], wanted);
+
+  const Finished shown = Run({"import", FileOf("arrays.txt"), "--cluster", "h100-sxm:4x8"});
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("\none change: "), HasSubstr("\nfaster plan: "),
+                               HasSubstr("\nchanged lines of arrays.txt:\n")));
+}
+
+TEST_F(ImportVerb, ItsOutputIsReadByTheOtherVerbs) {
+  const std::string best = home_ / "imported.json";
+  ASSERT_EQ(Run({"import", FileOf("config.yaml"), "--cluster", "h100-sxm:8x8", "--output", best}).exit_code,
+            0);
+  const std::string plan = "tp=4,pp=4,dp=4,mbs=1,vpp=5,sp=1,zero=1,grad_overlap=1,p2p_overlap=1";
+  EXPECT_THAT(Run({"predict", "--input", best}).out, HasSubstr("plan: " + plan));
+  EXPECT_THAT(Run({"explain", "--input", best}).out, HasSubstr(plan));
+  EXPECT_THAT(Run({"export", "--input", best, "--to", "nemo"}).out,
+              HasSubstr("  virtual_pipeline_model_parallel_size: 5\n"));
+  const Finished search = Run({"search", "--model", best, "--cluster", "h100-sxm:8x8", "--global-batch",
+                               "256", "--predict-only", "--space", "mbs=1", "--space", "tp=4"});
+  EXPECT_EQ(search.exit_code, 0) << search.err;
+}
+
+TEST_F(ImportVerb, PredictTakesAFrameworksFile) {
+  const Finished predicted = Run({"predict", "--input", FileOf("arrays.txt"), "--cluster", "h100-sxm:4x8"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  EXPECT_THAT(predicted.out, HasSubstr("plan: tp=4,pp=2,dp=4,mbs=1,sp=1,zero=1,grad_overlap=1"));
+  EXPECT_THAT(predicted.err, AllOf(HasSubstr("arrays.txt is read as a file of megatron"),
+                                   HasSubstr("autocfg import names the lines to change")));
+  const nlohmann::json model =
+      JsonOf({"predict", "--input", FileOf("zero3.json"), "--from", "deepspeed", "--model", "llama3-8b",
+              "--cluster", "h100-sxm:2x8", "--seq-len", "2048"});
+  EXPECT_EQ(model["engine"], "deepspeed");
+  EXPECT_EQ(model["plan"]["zero_stage"], 3);
+  const Finished without = Run({"predict", "--input", FileOf("arrays.txt")});
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_THAT(without.err, HasSubstr("--cluster is missing: a framework's file names none"));
+}
+
+TEST_F(ImportVerb, RefusesInOneLine) {
+  std::ofstream(home_ / "large.sh") << std::string(20u << 20, 'a');
+  std::ofstream(home_ / "none.txt") << "hello\n";
+  struct Case {
+    std::vector<std::string> words;
+    const char* says;
+  };
+  for (const Case& c : {
+           Case{{}, "FILE is missing"},
+           Case{{home_ / "no-such-file"}, "no-such-file"},
+           Case{{home_ / "none.txt"}, "none.txt: its form is that of no framework; name it with --from"},
+           Case{{home_ / "none.txt", "--from", "megatron"}, "none.txt: no command of it starts"},
+           Case{{FileOf("arrays.txt"), "--from", "jax"},
+                "--from: unknown framework 'jax'; expected megatron"},
+           Case{{home_ / "large.sh"}, "large.sh"},
+           Case{{FileOf("zero3.json")}, "give --model"},
+           Case{{FileOf("llama3.toml"), "--ranks", "0"}, "--ranks"},
+           Case{{FileOf("arrays.txt"), "--vocab", "x"}, "--vocab"},
+           Case{{FileOf("arrays.txt"), "--cluster", "h100-sxm:1x8"},
+                "has 8 ranks, and the file trains on 32"},
+           Case{{FileOf("arrays.txt"), "--cluster", "local"}, "--cluster: local has no figures"},
+           Case{{FileOf("arrays.txt"), "--memory-margin", "5%"}, "give --cluster too"},
+           Case{{FileOf("arrays.txt"), "--output", "/nonexistent/x.json"}, "--output: /nonexistent/x.json"},
+       }) {
+    std::vector<std::string> words = c.words;
+    words.insert(words.begin(), "import");
+    const Finished ended = Run(words);
+    EXPECT_EQ(ended.exit_code, 2) << c.says;
+    EXPECT_EQ(ended.out, "") << c.says;
+    EXPECT_THAT(ended.err, HasSubstr(c.says));
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+  }
+}
+
+// The narrowing of a search to what its framework expresses, as `rejected` and notes say it.
+TEST_F(ImportVerb, ASearchForAFrameworkRejectsWhatItCannotExpress) {
+  const nlohmann::json answer = JsonOf({"search", "--model", "llama3-8b", "--cluster", "h100-sxm:2x8",
+                                        "--global-batch", "64", "--engine", "deepspeed", "--predict-only"});
+  EXPECT_GT(answer["rejected"]["framework_cannot_express"], 0);
+  EXPECT_EQ(answer["best"]["plan"]["sequence_parallel"], 0);
+  EXPECT_THAT(answer["not_considered"].dump(), HasSubstr("plans that the files of deepspeed cannot express"));
+}
+
+}  // namespace
+}  // namespace autocfg::cli

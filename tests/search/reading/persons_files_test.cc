@@ -1,0 +1,418 @@
+// Files as people write them (files/), and what is refused in them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "search/frameworks/framework_rules.h"
+#include "search/plan/plan_text.h"
+#include "search/reading/changed_lines.h"
+#include "search/reading/framework_file.h"
+#include "search/reading/settings_forms.h"
+#include "search/text/model_json.h"
+#include "tests/search/export/target_rules.h"
+#include "tests/support/build_paths.h"
+
+namespace autocfg {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string FileNamed(const std::string& name) {
+  std::ifstream file(SourcePath("tests/search/reading/files/" + name));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+FrameworkRun ReadFile(std::string_view framework, const std::string& name,
+                      const ReadingOptions& options = {}) {
+  const std::string text = FileNamed(name);
+  EXPECT_EQ(FrameworkOf(text), framework);
+  auto run = ReadFrameworkFile(framework, name, text, options);
+  EXPECT_TRUE(run.ok()) << run.status();
+  return run.ok() ? *std::move(run) : FrameworkRun();
+}
+
+TEST(PersonsFiles, AScriptWithArrays) {
+  const FrameworkRun run = ReadFile(kMegatron, "arrays.txt");
+  EXPECT_EQ(run.ranks, 32);
+  EXPECT_EQ(run.model.name, "llama3-8b");
+  EXPECT_EQ(run.model.vocab, 128256);
+  EXPECT_EQ(run.workload.global_batch, 64);
+  EXPECT_EQ(PlanText(run.plan), "tp=4,pp=2,dp=4,mbs=1,sp=1,zero=1,grad_overlap=1");
+  EXPECT_THAT(run.notes,
+              Contains(HasSubstr("settings that say nothing of model, batch or plan are left out")));
+}
+
+TEST(PersonsFiles, OneCommandWithOptionsInAText) {
+  const FrameworkRun run = ReadFile(kMegatron, "one_command.txt");
+  EXPECT_EQ(run.ranks, 16);
+  EXPECT_EQ(run.model.vocab, 50257);
+  EXPECT_EQ(run.model.ffn_hidden, 8192);
+  EXPECT_EQ(PlanText(run.plan),
+            "tp=2,pp=1,dp=8,mbs=4,recompute=full:6,zero=1,grad_overlap=1,param_overlap=1");
+}
+
+TEST(PersonsFiles, ASlurmScriptWithANestedShell) {
+  const FrameworkRun run = ReadFile(kMegatron, "slurm.txt");
+  EXPECT_EQ(run.ranks, 128);
+  EXPECT_EQ(run.model.name, "llama2-70b");
+  EXPECT_EQ(PlanText(run.plan),
+            "tp=8,pp=4,dp=4,mbs=1,vpp=4,recompute=selective,attention=unfused,sp=1,zero=1,p2p_overlap=1");
+}
+
+TEST(PersonsFiles, YamlWithInterpolations) {
+  const FrameworkRun run = ReadFile(kNemo, "config.yaml");
+  EXPECT_EQ(run.ranks, 64);
+  EXPECT_EQ(run.workload.seq_len, 4096);
+  EXPECT_EQ(run.model.max_seq_len, 4096);
+  EXPECT_EQ(PlanText(run.plan), "tp=4,pp=4,dp=4,mbs=1,vpp=5,sp=1,zero=1,grad_overlap=1,p2p_overlap=1");
+}
+
+TEST(PersonsFiles, JsonThatNamesNoModel) {
+  ReadingOptions options;
+  options.model = *ModelPreset("llama3-8b");
+  const FrameworkRun run = ReadFile(kDeepSpeed, "zero3.json", options);
+  EXPECT_EQ(run.ranks, 16);
+  EXPECT_EQ(PlanText(run.plan), "tp=1,pp=1,dp=16,mbs=2,zero=3,grad_overlap=1,param_overlap=1");
+  const auto without = ReadFrameworkFile(kDeepSpeed, "zero3.json", FileNamed("zero3.json"));
+  EXPECT_EQ(without.status().message(), "zero3.json: the format says nothing of the model; give --model");
+}
+
+TEST(PersonsFiles, JsonWithNumbersOfOtherForms) {
+  ReadingOptions options;
+  options.model = *ModelPreset("llama3-8b");
+  const std::string begin = "{\"train_batch_size\": 32, \"train_micro_batch_size_per_gpu\": ";
+  const std::string end =
+      ", \"gradient_accumulation_steps\": 4, \"zero_optimization\": {\"stage\": 3, "
+      "\"stage3_prefetch_bucket_size\": ";
+  for (const char* prefetch : {"5e7", "\"auto\"", "0"}) {
+    const auto run = ReadFrameworkFile(kDeepSpeed, "ds.json", begin + "2" + end + prefetch + "}}", options);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(run->plan.param_overlap, prefetch != std::string("0"));
+  }
+  const auto unknown = ReadFrameworkFile(kDeepSpeed, "ds.json", begin + "\"auto\"" + end + "0}}", options);
+  EXPECT_EQ(unknown.status().message(),
+            "ds.json:1: train_micro_batch_size_per_gpu is 'auto'; give a whole number from 1 to 2147483647");
+}
+
+TEST(PersonsFiles, ChangedLinesAddASectionOfJson) {
+  ReadingOptions options;
+  options.model = *ModelPreset("llama3-8b");
+  const std::string text =
+      "{\"bf16\": {\"enabled\": true},\n \"train_batch_size\": 32, \"train_micro_batch_size_per_gpu\": 2,\n"
+      " \"gradient_accumulation_steps\": 2}\n";
+  const auto run = ReadFrameworkFile(kDeepSpeed, "ds.json", text, options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(PlanText(run->plan), "tp=1,pp=1,dp=8,mbs=2");
+  const auto changed =
+      ChangePlan(*run, *ParsePlanText("tp=2,pp=1,dp=4,mbs=1,zero=2,grad_overlap=1"), options);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  const nlohmann::json json = nlohmann::json::parse(changed->text);
+  EXPECT_EQ(json["zero_optimization"]["stage"], 2);
+  EXPECT_EQ(json["tensor_parallel"]["autotp_size"], 2);
+  EXPECT_EQ(json["gradient_accumulation_steps"], 8);
+}
+
+TEST(PersonsFiles, TomlWithTheRanksThatAreLeft) {
+  ReadingOptions options;
+  options.ranks = 16;
+  const FrameworkRun run = ReadFile(kTorchtitan, "llama3.toml", options);
+  EXPECT_EQ(run.model.name, "llama3-8b");
+  EXPECT_EQ(run.workload.global_batch, 16);
+  EXPECT_EQ(PlanText(run.plan),
+            "tp=2,pp=1,dp=8,mbs=2,recompute=full,sp=1,zero=3,grad_overlap=1,param_overlap=1");
+  const auto without = ReadFrameworkFile(kTorchtitan, "llama3.toml", FileNamed("llama3.toml"));
+  EXPECT_THAT(without.status().message(), HasSubstr("give --ranks or --cluster"));
+}
+
+// A variable's line changes, not the one that uses it; what is new stands among the options.
+TEST(PersonsFiles, ChangedLinesOfAScript) {
+  const FrameworkRun run = ReadFile(kMegatron, "arrays.txt");
+  const auto changed =
+      ChangePlan(run, *ParsePlanText("tp=2,pp=2,dp=8,mbs=1,recompute=full,sp=1,zero=1,grad_overlap=1"), {});
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_THAT(changed->text, AllOf(HasSubstr("\nTP=2\n"), HasSubstr("    --recompute-granularity full\n"),
+                                   HasSubstr("    --tensor-model-parallel-size ${TP}\n")));
+  bool said = false;
+  for (const ChangedLine& line : changed->lines) {
+    if (line.before != "TP=4") continue;
+    said = true;
+    EXPECT_EQ(line.line, 12);
+    EXPECT_EQ(line.after, std::vector<std::string>{"TP=2"});
+  }
+  EXPECT_TRUE(said);
+}
+
+TEST(PersonsFiles, ChangedLinesOfAContinuedCommand) {
+  const FrameworkRun run = ReadFile(kMegatron, "one_command.txt");
+  const auto changed = ChangePlan(run, *ParsePlanText("tp=4,pp=1,dp=4,mbs=8,sp=1,zero=1,grad_overlap=1"), {});
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_THAT(changed->text, AllOf(HasSubstr("--tensor-model-parallel-size=4 --micro-batch-size 8 "),
+                                   Not(HasSubstr("--recompute")), Not(HasSubstr("--overlap-param-gather")),
+                                   HasSubstr("--sequence-parallel"), Not(HasSubstr("\n  \\\n"))));
+}
+
+TEST(PersonsFiles, ChangedLinesOfOptionsInAVariable) {
+  const FrameworkRun run = ReadFile(kMegatron, "slurm.txt");
+  const auto changed = ChangePlan(
+      run,
+      *ParsePlanText("tp=4,pp=4,dp=8,mbs=1,vpp=10,sp=1,zero=1,grad_overlap=1,param_overlap=1,p2p_overlap=1"),
+      {});
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_THAT(changed->text,
+              AllOf(HasSubstr("    --tensor-model-parallel-size 4 \\\n"),
+                    HasSubstr("    --num-layers-per-virtual-pipeline-stage 2 \\\n"),
+                    HasSubstr("--overlap-grad-reduce --overlap-param-gather"),
+                    HasSubstr("#SBATCH --nodes=16\n"), Not(HasSubstr("--recompute-activations"))));
+  EXPECT_TRUE(changed->besides.empty());
+}
+
+TEST(PersonsFiles, ChangedLinesSayWhatElseIsToBeDone) {
+  const FrameworkRun run = ReadFile(kMegatron, "arrays.txt");
+  const auto fsdp =
+      ChangePlan(run, *ParsePlanText("tp=1,pp=1,dp=32,mbs=1,zero=3,grad_overlap=1,param_overlap=1"), {});
+  ASSERT_TRUE(fsdp.ok()) << fsdp.status();
+  EXPECT_THAT(fsdp->besides, Contains("do not set CUDA_DEVICE_MAX_CONNECTIONS"));
+  // The script derives the global batch from what changes: it is written out.
+  EXPECT_THAT(fsdp->text, HasSubstr("    --global-batch-size 64\n"));
+  ReadingOptions options;
+  options.ranks = 16;
+  const FrameworkRun toml = ReadFile(kTorchtitan, "llama3.toml", options);
+  const auto overlap = ChangePlan(
+      toml, *ParsePlanText("tp=2,pp=1,dp=8,mbs=2,sp=1,zero=3,tp_overlap=2,grad_overlap=1,param_overlap=1"),
+      options);
+  ASSERT_TRUE(overlap.ok()) << overlap.status();
+  EXPECT_THAT(overlap->besides, Contains(HasSubstr("enable_async_tensor_parallel")));
+  EXPECT_THAT(overlap->text, HasSubstr("data_parallel_shard_degree = -1\n"));
+}
+
+TEST(PersonsFiles, ChangedLinesOfYaml) {
+  const FrameworkRun run = ReadFile(kNemo, "config.yaml");
+  const auto changed = ChangePlan(run, *ParsePlanText("tp=4,pp=2,dp=8,mbs=2,recompute=full,sp=1,zero=1"), {});
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_THAT(changed->text,
+              AllOf(HasSubstr("  virtual_pipeline_model_parallel_size: null   # stages of a rank\n"),
+                    HasSubstr("  activations_checkpoint_granularity: full\n"),
+                    HasSubstr("overlap_grad_sync: false")));
+}
+
+std::string FlagsWith(const std::string& more) {
+  return "--num-layers 4\n--hidden-size 256\n--num-attention-heads 8\n--seq-length 128\n"
+         "--max-position-embeddings 128\n--vocab-size 1000\n--micro-batch-size 1\n" +
+         more + "\n";
+}
+
+absl::Status StatusOfFlags(const std::string& more, std::int64_t ranks = 8) {
+  ReadingOptions options;
+  options.ranks = ranks;
+  return ReadFrameworkFile(kMegatron, "run.args", FlagsWith(more), options).status();
+}
+
+TEST(PersonsFiles, RefusesWhatContradictsOrIsNotModelled) {
+  EXPECT_TRUE(StatusOfFlags("").ok()) << StatusOfFlags("");
+  struct Case {
+    const char* flags;
+    const char* says;
+  };
+  for (const Case& c : {
+           Case{"--num-layers-per-virtual-pipeline-stage 1\n--num-virtual-stages-per-pipeline-rank 2",
+                "run.args:9: --num-virtual-stages-per-pipeline-rank contradicts "
+                "--num-layers-per-virtual-pipeline-stage of line 8"},
+           Case{"--tensor-model-parallel-size 3",
+                "run.args:8: --tensor-model-parallel-size does not fit: 8 ranks"},
+           Case{"--global-batch-size 12", "run.args:8: --global-batch-size does not fit: 12 sequences"},
+           Case{"--bf16\n--fp16", "run.args:9: --fp16 contradicts --bf16 of line 8"},
+           Case{"--context-parallel-size 2", "run.args:8: --context-parallel-size is 2: context parallelism"},
+           Case{"--num-experts 8", "run.args:8: --num-experts cannot be read: mixtures of experts"},
+           Case{"--hidden-sise 12", "run.args:8: --hidden-sise is unknown; did you mean --hidden-size?"},
+           Case{"--pipeline-model-parallel-size two", "run.args:8: --pipeline-model-parallel-size is 'two'"},
+           Case{"--tp-comm-overlap\n--tensor-model-parallel-size 2", "needs --sequence-parallel"},
+           Case{"--overlap-param-gather", "needs --overlap-grad-reduce"},
+           Case{"--recompute-granularity selective\n--recompute-method uniform", "contradicts"},
+           Case{"--recompute-granularity full", "--recompute-method is missing"},
+           Case{"--pipeline-model-parallel-size 2\n--pipeline-model-parallel-layout Et|t",
+                "layout cannot be read"},
+           Case{"--pipeline-model-parallel-size 2\n--pipeline-model-parallel-layout (((((", "is no layout"},
+           Case{"--pipeline-model-parallel-size 2\n--pipeline-model-parallel-layout E(t*99999)*99999L",
+                "is no layout"},
+           Case{"--pipeline-model-parallel-size 8", "illegal plan"},
+           Case{"--micro-batch-size 2147483647", "global_batch is"},
+           Case{"--pipeline-model-parallel-size 2147483647", "8 ranks do not divide by tp=1 x pp=2147483647"},
+           Case{"--num-layers 99999999999999999999", "give a whole number"},
+           Case{"--position-embedding-type yarn", "is 'yarn', which is not modelled"},
+       }) {
+    const absl::Status status = StatusOfFlags(c.flags);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << c.flags;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.says));
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("\n")));
+  }
+  EXPECT_THAT(std::string(StatusOfFlags("", 0).message()),
+              HasSubstr("run.args: the file does not say how many ranks"));
+}
+
+TEST(PersonsFiles, CommentsOfAFlagFileAreNoValues) {
+  ReadingOptions options;
+  options.ranks = 4;
+  const auto run =
+      ReadFrameworkFile(kMegatron, "run.args", FlagsWith("--bf16  # half the memory\n\n# --fp16"), options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(Name(run->workload.precision), "bf16");
+}
+
+TEST(PersonsFiles, UnevenStages) {
+  ReadingOptions options;
+  options.ranks = 2;
+  for (const char* flags :
+       {"--decoder-first-pipeline-num-layers 1", "--pipeline-model-parallel-layout Et|t*3L",
+        "--pipeline-model-parallel-layout Et|(t)*3,L"}) {
+    const auto run = ReadFrameworkFile(
+        kMegatron, "run.args", FlagsWith(std::string("--pipeline-model-parallel-size 2\n") + flags), options);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(PlanText(run->plan), "tp=1,pp=2,dp=1,mbs=1,split=1+3");
+  }
+}
+
+TEST(PersonsFiles, WhatAScriptDoesNotSayIsNamedIfItMatters) {
+  const std::string rest =
+      " --hidden-size 256 --num-attention-heads 8 --seq-length 128 --max-position-embeddings 128 "
+      "--vocab-size 1000 "
+      "--micro-batch-size 1 --save $(date)\n";
+  const auto status = [&](const std::string& script) {
+    return std::string(ReadFrameworkFile(kMegatron, "a.sh", script + rest).status().message());
+  };
+  EXPECT_EQ(
+      status("torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers $LAYERS"),
+      "a.sh:1: --num-layers has no value that can be known: $LAYERS is not set in the file; write the value");
+  EXPECT_THAT(status("N=$(nproc)\ntorchrun --nproc-per-node $N pretrain_gpt.py --num-layers 4"),
+              HasSubstr("line 2: the number of ranks cannot be known: $(nproc) is not run; give --ranks"));
+  EXPECT_THAT(status("if true; then L=4; fi\ntorchrun --nproc-per-node 8 pretrain_gpt.py --num-layers $L"),
+              HasSubstr("$L is set under a condition"));
+  EXPECT_EQ(status("torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers ${LAYERS:-4}"), "");
+  const auto noted = ReadFrameworkFile(
+      kMegatron, "a.sh",
+      "torchrun --nproc-per-node 8 pretrain_gpt.py --bf16 $(cat more) --num-layers 4" + rest);
+  ASSERT_FALSE(noted.ok());  // a value of --bf16, for all that is known
+  EXPECT_THAT(std::string(noted.status().message()), HasSubstr("a.sh:1: --bf16"));
+}
+
+TEST(PersonsFiles, BadTextsAreOneLine) {
+  std::string deep_yaml, deep_json = "{\"train_batch_size\": ", doubling = "A=xxxxxxxx\n";
+  for (int i = 0; i < 200; ++i) deep_yaml += std::string(static_cast<std::size_t>(i), ' ') + "a:\n";
+  for (int i = 0; i < 200; ++i) deep_json += "[";
+  for (int i = 0; i < 60; ++i) doubling += "A=\"$A$A\"\n";
+  std::string deep_shell = "A=";
+  for (int i = 0; i < 5000; ++i) deep_shell += "${A:-";
+  struct Case {
+    std::string_view framework;
+    std::string text;
+    const char* says;
+  };
+  for (const Case& c : {
+           Case{kMegatron, "", "empty"},
+           Case{kMegatron, std::string("--num\0", 6), "zero bytes"},
+           Case{kNemo, "a: [1\nb: ]", "no YAML"},
+           Case{kNemo, deep_yaml, "nested deeper"},
+           Case{kNemo, "a: &x [*x, *x]\n", "anchors"},
+           Case{kNemo, "model:\n  micro_batch_size: 1\n  micro_batch_size: 2\n",
+                "f.txt:3: model.micro_batch_size is given twice"},
+           Case{kNemo,
+                "trainer: {devices: 1}\nmodel:\n  encoder_seq_length: ${.b}\n  b: ${.encoder_seq_length}\n",
+                "leads back to itself"},
+           Case{kDeepSpeed, deep_json, "nested"},
+           Case{kDeepSpeed, "[1]", "no JSON object"},
+           Case{kTorchtitan, "[a\nb", "no TOML"},
+           Case{kTorchtitan, "a = 1\na = 2\n", "f.txt:2"},
+           Case{kMegatron, "echo hello\n", "no command of it starts"},
+           Case{kMegatron, "x='a\n", "f.txt:1: a single quote does not end"},
+           Case{kMegatron, "x=\"a\n", "f.txt:1: a double quote does not end"},
+           Case{kMegatron, "x=(a\n", "'(' does not end"},
+           Case{kMegatron, "x=$(a\n", "'$(' does not end"},
+           Case{kMegatron, "x=${a\n", "'${' does not end"},
+           Case{kMegatron, "cat <<END\na\n", "does not end"},
+           Case{kMegatron, doubling, "expands to more than"},
+           Case{kMegatron, deep_shell, "nested deeper"},
+           Case{kMegatron, "python pretrain_bert.py --micro-batch-size 1\n", "trains no decoder"},
+           Case{kMegatron, "python a.py --micro-batch-size 1\npython a.py --micro-batch-size 2\n",
+                "f.txt:2: a second command trains, after that of line 1"},
+       }) {
+    const absl::Status status = ReadFrameworkFile(c.framework, "f.txt", c.text).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << c.says << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.says));
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("\n")));
+    EXPECT_LT(status.message().size(), 400u);
+  }
+  const absl::Status large =
+      ReadFrameworkFile(kNemo, "f.txt", std::string(kMostSettingsBytes + 1, 'a')).status();
+  EXPECT_THAT(std::string(large.message()), HasSubstr("the limit is"));
+}
+
+// Files of each form that say no more than they must, and another setting of theirs.
+std::string SmallFile(std::string_view framework, const std::string& name, const nlohmann::json& value) {
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (framework == kMegatron) return FlagsWith(name + " " + text);
+  if (framework == kDeepSpeed) {
+    nlohmann::json json{{"train_batch_size", 16}, {"train_micro_batch_size_per_gpu", 2}};
+    json[nlohmann::json::json_pointer("/" + absl::StrReplaceAll(name, {{".", "/"}}))] = value;
+    return json.dump(1);
+  }
+  const std::size_t dot = name.rfind('.');
+  const std::string table = name.substr(0, dot), key = name.substr(dot + 1);
+  if (framework == kTorchtitan) {
+    return absl::StrCat("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[", table, "]\n", key, " = ",
+                        value.dump(), "\n");
+  }
+  const std::string model =
+      "model:\n  num_layers: 4\n  hidden_size: 256\n  num_attention_heads: 8\n  encoder_seq_length: 128\n"
+      "  micro_batch_size: 1\n  override_vocab_size: 1024\n";
+  const std::string trainer = "trainer:\n  devices: 8\n";
+  if (table == "trainer") return absl::StrCat(trainer, "  ", key, ": ", text, "\n", model);
+  if (table == "model") return absl::StrCat(trainer, model, "  ", key, ": ", text, "\n");
+  return absl::StrCat(trainer, model, "  optim:\n    ", key, ": ", text, "\n");
+}
+
+// What a file lacks is what the framework's release takes, which the rules hold: saying it changes nothing.
+TEST(PersonsFiles, WhatAFileLacksIsTheFrameworksDefault) {
+  for (const std::string_view framework : {kMegatron, kNemo, kDeepSpeed, kTorchtitan}) {
+    ReadingOptions options;
+    options.ranks = 8;
+    if (framework == kDeepSpeed) options.model = *ModelPreset("llama3-8b");
+    const nlohmann::json rules = test::RulesOf(std::string(framework));
+    int defaults = 0;
+    for (const auto& [name, rule] : rules["options"].items()) {
+      if (!rule.contains("default") || name.starts_with("model.name") || name == "model.flavor") continue;
+      ++defaults;
+      SCOPED_TRACE(absl::StrCat(std::string(framework), " ", name));
+      // A setting that says nothing, in the same section.
+      const std::size_t dot = name.rfind('.');
+      const std::string idle = dot == std::string::npos ? (name.starts_with("--") ? "--seed" : "seed")
+                                                        : name.substr(0, dot) + ".idle_one";
+      const auto without = ReadFrameworkFile(framework, "f", SmallFile(framework, idle, 1), options);
+      const auto with =
+          ReadFrameworkFile(framework, "f", SmallFile(framework, name, rule["default"]), options);
+      ASSERT_TRUE(without.ok()) << without.status();
+      ASSERT_TRUE(with.ok()) << with.status();
+      EXPECT_EQ(PlanText(with->plan), PlanText(without->plan));
+      EXPECT_EQ(with->workload, without->workload);
+      EXPECT_EQ(with->model, without->model);
+    }
+    EXPECT_GE(defaults, 7) << framework;
+  }
+}
+
+// No option that a framework has is taken for a misspelling of another.
+TEST(PersonsFiles, OptionsThatTheFrameworkHasAreNotMisspelt) {
+  const nlohmann::json rules = test::RulesOf("megatron");
+  for (const auto& [name, rule] : rules["options"].items()) {
+    const std::string value = rule["kind"] == "flag" ? "" : " 1";
+    EXPECT_THAT(std::string(StatusOfFlags(name + value).message()), Not(HasSubstr("did you mean"))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace autocfg

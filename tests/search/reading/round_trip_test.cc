@@ -1,0 +1,110 @@
+// What the exporters write, the readers read: equal model, workload and plan, for random runs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "search/export/export_target.h"
+#include "search/frameworks/framework_rules.h"
+#include "search/plan/plan_text.h"
+#include "search/reading/changed_lines.h"
+#include "search/reading/framework_file.h"
+#include "search/text/model_json.h"
+#include "tests/search/export/random_runs.h"
+#include "tests/search/export/target_rules.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kDrawnRuns = 10'000;
+
+ReadingOptions OptionsFor(const std::string& framework, const ExportedRun& run) {
+  ReadingOptions options;
+  if (framework == kDeepSpeed) {
+    options.model = run.model;
+    options.seq_len = run.workload.seq_len;
+  }
+  return options;
+}
+
+// What the file of a framework leaves open.
+ParallelPlan Readable(const std::string& framework, ParallelPlan plan) {
+  if (plan.tp_overlap > 1) plan.tp_overlap = kChunksOfSwitch;
+  if (framework == kDeepSpeed) {
+    plan.attention = Attention::kFused;
+    if (plan.pp == 1) plan.recompute = Recompute::kNone;
+  }
+  return Canonical(plan);
+}
+
+class RoundTrip : public testing::TestWithParam<const char*> {};
+
+TEST_P(RoundTrip, GivesTheSameRun) {
+  const std::string framework = GetParam();
+  const ExportTarget* target = FindExportTarget(framework);
+  ASSERT_NE(target, nullptr);
+  test::RandomRuns runs(21);
+  int files = 0;
+  for (int i = 0; i < kDrawnRuns && !HasFailure(); ++i) {
+    const ExportedRun run = runs.Next();
+    const auto file = Export(run, *target);
+    if (!file.ok()) continue;
+    ++files;
+    SCOPED_TRACE(PlanText(run.plan) + "\n" + file->text);
+    EXPECT_EQ(FrameworkOf(file->text), framework);
+    const auto read = ReadFrameworkFile(framework, "run.txt", file->text, OptionsFor(framework, run));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->workload, run.workload);
+    EXPECT_EQ(read->ranks, RankCount(run.plan));
+    EXPECT_EQ(PlanText(read->plan), PlanText(Readable(framework, run.plan)));
+    EXPECT_EQ(read->plan, Readable(framework, run.plan));
+    ModelSpec model = run.model;
+    model.name = read->model.name;
+    model.max_seq_len = std::max(model.max_seq_len, run.workload.seq_len);
+    // The file has the vocabulary with its padding.
+    if (framework == kNemo) model.vocab = PaddedVocab(model, run.plan.tp);
+    // An activation that the core has in one form with biases, in another without.
+    EXPECT_EQ(ModelJson(read->model).dump(), ModelJson(model).dump());
+  }
+  EXPECT_GE(files, 100) << "too few plans can be exported for the test to show much";
+}
+
+// The changed lines turn the file of one plan into that of another.
+TEST_P(RoundTrip, ChangesOneFileIntoAnother) {
+  const std::string framework = GetParam();
+  const ExportTarget* target = FindExportTarget(framework);
+  test::RandomRuns runs(22);
+  int changed = 0, refused = 0;
+  for (int i = 0; i < 60'000 && changed + refused < 60 && !HasFailure(); ++i) {
+    const ExportedRun run = runs.Next();
+    ExportedRun other = runs.Next();
+    other.model = run.model;
+    other.workload = run.workload;
+    if (!CheckLegal(run.model, run.workload, RankCount(run.plan), other.plan).ok() ||
+        RankCount(other.plan) != RankCount(run.plan))
+      continue;
+    other.plan = Canonical(other.plan);
+    const auto file = Export(run, *target);
+    if (!file.ok() || !Export(other, *target).ok()) continue;
+    SCOPED_TRACE(PlanText(run.plan) + " -> " + PlanText(other.plan) + "\n" + file->text);
+    const ReadingOptions options = OptionsFor(framework, run);
+    const auto read = ReadFrameworkFile(framework, "run.txt", file->text, options);
+    ASSERT_TRUE(read.ok()) << read.status();
+    const auto change = ChangePlan(*read, other.plan, options);
+    if (!change.ok()) {
+      EXPECT_EQ(change.status().code(), absl::StatusCode::kFailedPrecondition) << change.status();
+      ++refused;
+      continue;
+    }
+    ++changed;
+    EXPECT_EQ(change->lines.empty(), change->text == file->text);
+  }
+  EXPECT_GE(changed, 5);
+  EXPECT_LE(refused, changed / 2) << "most files can be changed line by line";
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, RoundTrip, testing::Values("megatron", "nemo", "deepspeed", "torchtitan"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace autocfg

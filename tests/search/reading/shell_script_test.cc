@@ -1,0 +1,97 @@
+// Words of bash scripts that are never run. What is expected here was compared with bash itself.
+#include "search/reading/shell_script.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace autocfg {
+namespace {
+
+using testing::ElementsAre;
+
+// The words of the last command.
+std::vector<std::string> LastWords(const std::string& text) {
+  const auto script = ReadShellScript("a.sh", text);
+  EXPECT_TRUE(script.ok()) << script.status();
+  std::vector<std::string> words;
+  if (!script.ok() || script->commands.empty()) return words;
+  for (const ShellWord& word : script->commands.back().words) {
+    std::string shown;
+    for (const ShellChar& c : word) {
+      if (c.unknown >= 0) {
+        shown += "<" + script->unknowns[static_cast<std::size_t>(c.unknown)] + ">";
+      } else {
+        shown += c.c;
+      }
+    }
+    words.push_back(shown);
+  }
+  return words;
+}
+
+TEST(ShellScript, Words) {
+  EXPECT_THAT(LastWords("run a 'b c' \"d e\" f\\ g h\\\ni # j\n"),
+              ElementsAre("run", "a", "b c", "d e", "f g", "hi"));
+  EXPECT_THAT(LastWords("run a#b '#c' \"\" ''\n"), ElementsAre("run", "a#b", "#c", "", ""));
+  EXPECT_THAT(LastWords("x; y && run a; # z"), ElementsAre("run", "a"));
+  EXPECT_THAT(LastWords("run a\r\n"), ElementsAre("run", "a"));
+  EXPECT_THAT(LastWords("run a \\\r\n  b\r\n"), ElementsAre("run", "a", "b"));
+}
+
+TEST(ShellScript, Variables) {
+  EXPECT_THAT(LastWords("A=1\nB=\"$A 2\"\nrun $A $B \"$B\" ${A}x '$A' \\$A"),
+              ElementsAre("run", "1", "1", "2", "1 2", "1x", "$A", "$A"));
+  EXPECT_THAT(LastWords("export A=1 B=2\nrun $A$B"), ElementsAre("run", "12"));
+  EXPECT_THAT(LastWords("A=1\nA+=2\nrun ${A:-3} ${B:-4} ${B:-$A} ${A:+5} ${B:+6}"),
+              ElementsAre("run", "12", "4", "12", "5"));
+  EXPECT_THAT(LastWords("E=\nrun a$E \"$E\" $E ${E:-7}"), ElementsAre("run", "a", "", "7"));
+  EXPECT_THAT(LastWords("A=1 run $A"), ElementsAre("run", "1"));
+}
+
+TEST(ShellScript, Arrays) {
+  EXPECT_THAT(LastWords("A=(\n  --x 1 # one\n  '--y z'\n)\nA+=(--w)\nrun \"${A[@]}\" end"),
+              ElementsAre("run", "--x", "1", "--y z", "--w", "end"));
+  EXPECT_THAT(LastWords("A=(--x 1 '--y z')\nrun ${A[@]}"), ElementsAre("run", "--x", "1", "--y", "z"));
+  EXPECT_THAT(LastWords("A=()\nrun \"${A[@]}\" end"), ElementsAre("run", "end"));
+}
+
+TEST(ShellScript, Arithmetic) {
+  EXPECT_THAT(LastWords("A=4\nrun $((A * 2 + 1)) $(( $A*(1+${A}) )) $((7 / 2)) $((7 % 4 - 1))"),
+              ElementsAre("run", "9", "20", "3", "2"));
+  EXPECT_THAT(LastWords("run $((B + 1))"), ElementsAre("run", "<$((B + 1)) is not computed>"));
+  EXPECT_THAT(LastWords("run $((1 / 0))"), ElementsAre("run", "<$((1 / 0)) is not computed>"));
+}
+
+TEST(ShellScript, WhatCannotBeKnown) {
+  EXPECT_THAT(
+      LastWords("run $(a \"(\" b) `c` $D ${E%.*} $1"),
+      ElementsAre("run", "<$(a \"(\" b) is not run>", "<`c` is not run>", "<$D is not set in the file>",
+                  "<${E%.*} is not computed>", "<$1 is an argument of the script>"));
+  EXPECT_THAT(LastWords("if a; then\n  B=1\nelse\n  B=2\nfi\nC=3\nrun $B $C"),
+              ElementsAre("run", "<$B is set under a condition>", "3"));
+  EXPECT_THAT(LastWords("for i in 1 2; do\n  run $i\ndone"), ElementsAre("run", "<$i is set by a loop>"));
+  EXPECT_THAT(LastWords("A='--x 1'\nif b; then A=\"$A --y\"; fi\nrun $A"),
+              ElementsAre("run", "--x", "1", "<$A is set under a condition>"));
+  EXPECT_THAT(LastWords("A=(--x)\nb && A+=(--y)\nrun \"${A[@]}\""),
+              ElementsAre("run", "--x", "<$A is set under a condition>"));
+  EXPECT_THAT(LastWords("[ -z \"$A\" ] && A=1\nrun $A"), ElementsAre("run", "<$A is set under a condition>"));
+}
+
+TEST(ShellScript, RedirectionsAndHereDocumentsAreNoWords) {
+  EXPECT_THAT(LastWords("run a > out 2>&1 < in b &> log"), ElementsAre("run", "a", "b"));
+  EXPECT_THAT(LastWords("cat <<'END' > x\nrun b\nEND\nrun c"), ElementsAre("run", "c"));
+  EXPECT_THAT(LastWords("run a <<<\"text\" b"), ElementsAre("run", "a", "b"));
+}
+
+TEST(ShellScript, PlacesAreThoseOfTheValues) {
+  const std::string text = "TP=8\nrun --tp $TP\n";
+  const auto script = ReadShellScript("a.sh", text);
+  ASSERT_TRUE(script.ok());
+  EXPECT_EQ(script->commands.back().words.back().front().at, text.find('8'));
+}
+
+}  // namespace
+}  // namespace autocfg
