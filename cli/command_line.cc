@@ -20,8 +20,7 @@ namespace {
 
 // Verbs that are reserved for a later version, with the verb above them.
 const std::vector<std::string>& UnsupportedVerbs() {
-  static const std::vector<std::string> verbs = {"export",   "import",    "report",
-                                                 "db check", "db export", "db prune"};
+  static const std::vector<std::string> verbs = {"export", "import", "db check", "db export", "db prune"};
   return verbs;
 }
 
@@ -145,6 +144,7 @@ int Parse(int argc, char** argv) {
   AddWatch(app, chosen);
   AddCancel(app, chosen);
   AddExport(app, chosen);
+  AddReport(app, chosen);
   AddDb(app, chosen);
   AddDoctor(app, chosen);
   AddCompletion(app, chosen);

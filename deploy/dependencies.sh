@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs missing packages that autocfg needs to build. Debian 12, Ubuntu 24.04; as root or with sudo.
-# Usage: deploy/dependencies.sh [--bench | --lint | --gpu] [--list]
+# Usage: deploy/dependencies.sh [--bench | --lint | --gpu | --browser] [--list]
 #   --bench  also the packages that the benchmarks compare with
 #   --lint   also the tools of ./dev lint
 #   --gpu    also the packages that pack a bundle for a machine with a GPU
+#   --browser  also the browser in which tests open pages; Ubuntu has it as a snap alone, which this does not install
 #   --list   print the packages instead
 set -euo pipefail
 
@@ -16,6 +17,8 @@ packages=(
   libsqlite3-dev libsqlitecpp-dev
   # command line, text, logging
   libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libeigen3-dev
+  # reports: their charts, and pages over HTTP
+  libjs-chart.js libmicrohttpd-dev
   # engine
   libopenblas-dev libucx-dev
   # tests and benchmarks
@@ -28,8 +31,9 @@ for arg in "$@"; do
     --bench) packages+=(python3-torch) ;;
     --lint) packages+=(clang-format clang-tidy shellcheck pyflakes3) ;;
     --gpu) packages+=(binutils xz-utils) ;;
+    --browser) grep -qx 'ID=ubuntu' /etc/os-release || packages+=(chromium) ;;
     --list) list=1 ;;
-    *) echo "autocfg: dependencies.sh: unknown option '$arg'; expected --bench, --lint, --gpu or --list" >&2; exit 2 ;;
+    *) echo "autocfg: dependencies.sh: unknown option '$arg'; expected --bench, --lint, --gpu, --browser or --list" >&2; exit 2 ;;
   esac
 done
 if [[ $list -eq 1 ]]; then

@@ -35,6 +35,9 @@ class StudyClient {
   absl::Status ListRejected(const std::string& study,
                             const std::function<bool(const v1::RejectedPlans&)>& visit);
 
+  // Returns the page that `autocfg report` writes.
+  absl::StatusOr<std::string> GetReport(const std::string& study);
+
   // Calls PauseBeforeRetry of proto/rpc/channel.h.
   void Pause(double seconds, const std::function<bool()>& stop);
 

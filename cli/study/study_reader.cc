@@ -10,6 +10,9 @@
 #include "cli/report/report.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
+#include "server/report/report_json.h"
+#include "server/report/report_page.h"
+#include "server/report/study_report.h"
 #include "server/store/sqlite/sqlite_store.h"
 
 namespace autocfg::cli {
@@ -129,6 +132,18 @@ absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
     after = *last;
     for (auto& trial : *page) all.push_back(std::move(trial));
   }
+}
+
+absl::StatusOr<std::string> StudyReader::Report(std::int64_t study) {
+  if (client_) {
+    auto page = client_->GetReport(fmt::format("studies/{}", study));
+    if (!HasGone(page.status())) return page;
+  }
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  const auto report = server::GatherReport(**store, study);
+  if (!report.ok()) return report.status();
+  return server::ReportPage(server::ReportTitle(*report), server::ReportJson(*report));
 }
 
 absl::StatusOr<std::string> StudyReader::CalibrationFailure(std::int64_t study) {
