@@ -158,7 +158,7 @@ class HttpServerTest : public StudyPagesTest {
     server_ = *std::move(server);
     ASSERT_GT(server_->port(), 0);
   }
-  // Sends the bytes on a new connection. Returns what comes until the server closes it, or is silent for long.
+  // Sends the bytes on a new connection. Returns what comes until the server closes it, or is long silent.
   std::string Exchange(const std::string& bytes) const {
     HttpClient socket(server_->port());
     socket.Send(bytes);
