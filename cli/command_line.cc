@@ -22,7 +22,7 @@ namespace {
 
 // Verbs that are reserved for a later version, with the verb above them.
 const std::vector<std::string>& UnsupportedVerbs() {
-  static const std::vector<std::string> verbs = {"report", "db check", "db export", "db prune"};
+  static const std::vector<std::string> verbs = {"db check", "db export", "db prune"};
   return verbs;
 }
 
@@ -148,6 +148,7 @@ int Parse(int argc, char** argv) {
   AddCancel(app, chosen);
   AddExport(app, chosen);
   AddImport(app, chosen);
+  AddReport(app, chosen);
   AddDb(app, chosen);
   AddDoctor(app, chosen);
   AddCompletion(app, chosen);

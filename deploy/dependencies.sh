@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs missing packages that autocfg needs to build. Debian 12, Ubuntu 24.04; as root or with sudo.
-# Usage: deploy/dependencies.sh [--bench | --tests | --lint | --gpu] [--list]
+# Usage: deploy/dependencies.sh [--bench | --tests | --lint | --gpu | --browser] [--list]
 #   --bench  also the packages that the benchmarks compare with
 #   --tests  also the packages that tests alone need: those of other engines train with PyTorch
 #   --lint   also the tools of ./dev lint, and those with which some tests check packages
 #   --gpu    also the packages that pack a bundle for a machine with a GPU
+#   --browser  also the browser in which tests open pages; Ubuntu has it as a snap alone, which this does not install
 #   --list   print the packages instead
 set -euo pipefail
 
@@ -21,6 +22,8 @@ packages=(
   libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libeigen3-dev
   # files of training frameworks
   libyaml-dev libtomlplusplus-dev
+  # reports: their charts, and pages over HTTP
+  libjs-chart.js libmicrohttpd-dev
   # engine
   libopenblas-dev libucx-dev
   # tests and benchmarks
@@ -37,8 +40,9 @@ for arg in "$@"; do
     --bench | --tests) packages+=(python3-torch) ;;
     --lint) packages+=(clang-format clang-tidy shellcheck pyflakes3 lintian mypy) ;;
     --gpu) packages+=(binutils xz-utils) ;;
+    --browser) grep -qx 'ID=ubuntu' /etc/os-release || packages+=(chromium) ;;
     --list) list=1 ;;
-    *) echo "autocfg: dependencies.sh: unknown option '$arg'; expected --bench, --tests, --lint, --gpu or --list" >&2; exit 2 ;;
+    *) echo "autocfg: dependencies.sh: unknown option '$arg'; expected --bench, --tests, --lint, --gpu, --browser or --list" >&2; exit 2 ;;
   esac
 done
 if [[ $list -eq 1 ]]; then

@@ -18,12 +18,15 @@
 #include "base/os/end_limit.h"
 #include "base/os/process.h"
 #include "base/os/process_limits.h"
+#include "base/subject.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/database_path.h"
 #include "server/listen/listen_address.h"
+#include "server/pages/http_server.h"
+#include "server/pages/study_pages.h"
 #include "server/store/sqlite/sqlite_store.h"
 #include "spdlog/spdlog.h"
 
@@ -39,7 +42,7 @@ constexpr double kShortestLeaseSeconds = 0.1;
 constexpr double kLongestLeaseSeconds = 3600;
 
 struct Args {
-  std::string listen, database, lease_duration = "10s";
+  std::string listen, database, http, lease_duration = "10s";
   bool insecure = false;
 };
 
@@ -99,6 +102,32 @@ class EndSignal {
   static inline volatile std::sig_atomic_t number = 0;
 };
 
+// The pages of --http, until it is destroyed.
+struct ServedPages {
+  ServedPages(Coordinator& coordinator, const ListenAddress& address)
+      : pages(coordinator.store(), coordinator.reports(), address) {}
+  ~ServedPages() { pages.Stop(); }  // then the server, whose handlers end soon
+
+  StudyPages pages;
+  std::unique_ptr<HttpServer> server;
+};
+
+// Returns null without --http.
+absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args, Coordinator& coordinator) {
+  if (args.http.empty()) return nullptr;
+  const auto address = ParseListenAddress(args.http);
+  if (!address.ok()) return address.status();
+  if (absl::Status status = CheckPlainText(*address, args.insecure); !status.ok()) return status;
+  auto served = std::make_unique<ServedPages>(coordinator, *address);
+  auto server = HttpServer::Start(
+      *address, [pages = &served->pages](const HttpRequest& request) { return pages->Answer(request); });
+  if (!server.ok()) return server.status();
+  served->server = *std::move(server);
+  fmt::print(stderr, "autocfg-server: pages at {}\n",
+             address->unix_socket ? args.http : "http://" + ListenText(*address, served->server->port()));
+  return served;
+}
+
 int Serve(const Args& args, const EndSignal& end) {
   const auto lease =
       ParseDuration("--lease-duration", args.lease_duration, kShortestLeaseSeconds, kLongestLeaseSeconds);
@@ -118,8 +147,12 @@ int Serve(const Args& args, const EndSignal& end) {
     if (const std::string why = WhyOutOfReach(*listen); !why.empty()) spdlog::warn("{}", why);
   }
 
+  auto pages = ServePages(args, **coordinator);
+  if (!pages.ok()) return Fail(base::WithSubject("--http", pages.status()));
+
   const int signal = end.Wait();
   spdlog::info("{}: ending", signal == SIGTERM ? "SIGTERM" : "SIGINT");
+  pages->reset();
   (*coordinator)->Shutdown();
   return kExitDone;
 }
@@ -145,6 +178,8 @@ int Main(int argc, char** argv) {
       ->required();
   app.add_option("--db", args.database,
                  "the database file, created if missing (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  app.add_option("--http", args.http,
+                 "also serve pages about the studies at this address, read only (127.0.0.1:PORT)");
   app.add_option("--lease-duration", args.lease_duration,
                  "how long a worker may be silent before its jobs go to others (default: 10s)");
   app.add_flag("--insecure", args.insecure,
@@ -157,7 +192,8 @@ int Main(int argc, char** argv) {
     return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
   }
   for (const auto& [name, option] :
-       {std::pair("--listen", app.get_option("--listen")), std::pair("--db", app.get_option("--db"))}) {
+       {std::pair("--listen", app.get_option("--listen")), std::pair("--db", app.get_option("--db")),
+        std::pair("--http", app.get_option("--http"))}) {
     if (option->count() > 0 && option->results().front().empty())
       return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));
   }

@@ -11,6 +11,9 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/client/study_client.h"
+#include "server/report/report_json.h"
+#include "server/report/report_page.h"
+#include "server/report/study_report.h"
 #include "server/store/sqlite/sqlite_store.h"
 
 namespace autocfg::cli {
@@ -130,6 +133,18 @@ absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
     after = *last;
     for (auto& trial : *page) all.push_back(std::move(trial));
   }
+}
+
+absl::StatusOr<std::string> StudyReader::Report(std::int64_t study) {
+  if (client_) {
+    auto page = client_->GetReport(fmt::format("studies/{}", study));
+    if (!HasGone(page.status())) return page;
+  }
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  const auto report = server::GatherReport(**store, study);
+  if (!report.ok()) return report.status();
+  return server::ReportPage(server::ReportTitle(*report), server::ReportJson(*report));
 }
 
 absl::StatusOr<std::string> StudyReader::CalibrationFailure(std::int64_t study) {

@@ -27,6 +27,8 @@ class StudyReader {
   // Returns the study named by --study, or the newest one if `text` is empty. InvalidArgument, NotFound.
   absl::StatusOr<v1::Study> StudyNamed(const std::string& text);
   absl::StatusOr<std::vector<v1::Trial>> Trials(std::int64_t study);
+  // Returns the page about a study (server/report). NotFound; FailedPrecondition: it was not started.
+  absl::StatusOr<std::string> Report(std::int64_t study);
   // Returns "failed: MESSAGE" if the study's calibration ended without a result; otherwise empty. For a
   // coordinator's study, the study's own message contains the failure.
   absl::StatusOr<std::string> CalibrationFailure(std::int64_t study);

@@ -28,6 +28,7 @@ void AddWatch(CLI::App& app, Verb& chosen);
 void AddCancel(CLI::App& app, Verb& chosen);
 void AddExport(CLI::App& app, Verb& chosen);
 void AddImport(CLI::App& app, Verb& chosen);
+void AddReport(CLI::App& app, Verb& chosen);
 void AddDb(CLI::App& app, Verb& chosen);
 void AddDoctor(CLI::App& app, Verb& chosen);
 // `app` must outlive the chosen verb.

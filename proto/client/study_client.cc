@@ -20,7 +20,8 @@ constexpr double kStudyDeadlineSeconds = 20;
 constexpr double kCreateDeadlineSeconds = 60;
 // Longer: the call may go through all outcomes of an inactive study.
 constexpr double kRecommendDeadlineSeconds = 60;
-
+// Longer: the call plans the study again, and may wait for its turn.
+constexpr double kReportDeadlineSeconds = 120;
 // Longer: a stream may predict thousands of plans.
 constexpr double kPredictDeadlineSeconds = 600;
 
@@ -179,6 +180,14 @@ absl::Status StudyClient::ListRejected(const std::string& study,
   const grpc::Status status = reader->Finish();
   if (!wanted) return absl::CancelledError("the list of rejected plans is no longer wanted");
   return status.ok() ? absl::OkStatus() : ErrorOf(service_->connection, status);
+}
+
+absl::StatusOr<std::string> StudyClient::GetReport(const std::string& study) {
+  v1::GetReportRequest request;
+  request.set_study(study);
+  auto answer = service_->Call<v1::GetReportResponse>(&StudyStub::GetReport, request, kReportDeadlineSeconds);
+  if (!answer.ok()) return answer.status();
+  return std::move(*answer->mutable_page());
 }
 
 }  // namespace autocfg

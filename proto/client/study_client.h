@@ -43,6 +43,9 @@ class StudyClient {
   absl::Status ListRejected(const std::string& study,
                             const std::function<bool(const v1::RejectedPlans&)>& visit);
 
+  // Returns the page that `autocfg report` writes.
+  absl::StatusOr<std::string> GetReport(const std::string& study);
+
   // Returns after `seconds`, or earlier if a broken connection is restored or `stop` returns true.
   void Pause(double seconds, const std::function<bool()>& stop);
 

@@ -22,6 +22,7 @@
 #include "server/listen/listen_address.h"
 #include "server/listen/listen_sockets.h"
 #include "server/listen/listener.h"
+#include "server/report/study_reports.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/lease_expiry.h"
 #include "server/sched/notifier.h"
@@ -96,6 +97,7 @@ struct Coordinator::Impl {
   Impl(std::unique_ptr<Store> given, const CoordinatorOptions& options)
       : store(Heard(std::move(given))),
         runners(*store, notifier, options.clock, [this] { return AtWork(); }),
+        reports(*store),
         rendezvous(*store, {.barrier = kBarrier}),
         dispatcher(*store, options.clock,
                    {.lease_duration_s = options.lease_duration_s,
@@ -107,6 +109,7 @@ struct Coordinator::Impl {
                  .notifier = notifier,
                  .runners = runners,
                  .dispatcher = dispatcher,
+                 .reports = reports,
                  .workers = [this] { return AtWork(); },
                  .clock = options.clock,
                  .local_principal = options.owner}),
@@ -144,6 +147,7 @@ struct Coordinator::Impl {
   std::unique_ptr<Store> store;
   Notifier notifier;
   StudyRunners runners;
+  StudyReports reports;
   Rendezvous rendezvous;
   Dispatcher dispatcher;
   StudyServiceImpl studies;
@@ -161,6 +165,9 @@ Coordinator::Coordinator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Coordinator::~Coordinator() { Shutdown(); }
 
 const std::string& Coordinator::address() const { return impl_->address; }
+
+Store& Coordinator::store() { return *impl_->store; }
+StudyReports& Coordinator::reports() { return impl_->reports; }
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<Store> store,
                                                                 const CoordinatorOptions& options) {

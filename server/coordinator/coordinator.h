@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/os/host.h"
+#include "server/report/study_reports.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {
@@ -31,6 +32,10 @@ class Coordinator {
   ~Coordinator();  // calls Shutdown()
 
   const std::string& address() const;  // with the actual port
+
+  // What pages about the studies are made from; valid as long as the coordinator is.
+  Store& store();
+  StudyReports& reports();
 
   // Ends calls and study runners. Studies keep their state in the store. Idempotent.
   void Shutdown();

@@ -11,6 +11,7 @@
 #include "proto/convert/spec_convert.h"
 #include "search/export/export_target.h"
 #include "server/names/names.h"
+#include "server/report/report_page.h"
 #include "server/services/grpc_call.h"
 #include "server/services/list_page.h"
 #include "server/services/study_streams.h"
@@ -356,6 +357,20 @@ absl::StatusOr<v1::ExportConfigResponse> StudyServiceImpl::Exported(const v1::Ex
 grpc::Status StudyServiceImpl::ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest* request,
                                             v1::ExportConfigResponse* response) {
   return Answer(Exported(*request), response);
+}
+
+grpc::Status StudyServiceImpl::GetReport(grpc::ServerContext* context, const v1::GetReportRequest* request,
+                                         v1::GetReportResponse* response) {
+  const auto id = ParseStudyName(request->study());
+  if (!id.ok()) return ToGrpc(id.status());
+  const auto wanted = [&](const PlanningProgress&) {
+    return !context->IsCancelled() && !parts_.notifier.closed();
+  };
+  const auto report = parts_.reports.Get(*id, wanted);
+  if (absl::IsCancelled(report.status()) && parts_.notifier.closed()) return ToGrpc(CoordinatorClosing());
+  if (!report.ok()) return ToGrpc(report.status());
+  response->set_page(ReportPage((*report)->title, (*report)->json));
+  return grpc::Status::OK;
 }
 
 grpc::Status StudyServiceImpl::Predict(

@@ -10,6 +10,7 @@
 #include "autocfg/v1/study_service.grpc.pb.h"
 #include "base/os/host.h"
 #include "search/planner/planning.h"
+#include "server/report/study_reports.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/notifier.h"
 #include "server/services/grpc_call.h"
@@ -32,6 +33,7 @@ struct StudyServiceParts {
   Notifier& notifier;
   StudyRunners& runners;
   Dispatcher& dispatcher;
+  StudyReports& reports;
   PresentWorkers workers;  // those that take jobs: they are `local`
   base::Clock clock;
   // principal of callers who reach the server (grpc_call.h); owner of the studies they create
@@ -68,6 +70,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
 
   grpc::Status ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
                             v1::ExportConfigResponse*) override;
+  grpc::Status GetReport(grpc::ServerContext*, const v1::GetReportRequest*, v1::GetReportResponse*) override;
 
   // Waits until no WatchStudy stream is left, or until the timeout. Streams end by themselves once the
   // notifier is closed.

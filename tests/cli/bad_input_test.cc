@@ -353,10 +353,12 @@ std::vector<Case> Cases() {
                              "--time-budget", "--device", "--db", "--output"})
     cases.push_back({option, Search({option, ""}), 2, {std::string(option) + ": it is empty"}});
   cases.push_back({"TrialsOfNothing", {"trials", "--study", ""}, 2, {"--study: it is empty"}});
-  for (const char* verb : {"report"}) {
-    cases.push_back(
-        {verb, {verb, "--anything"}, 2, {std::string("autocfg ") + verb + " is not supported yet"}});
-  }
+  cases.push_back({"ReportWithoutOutput", {"report"}, 2, {"--output", "required"}});
+  cases.push_back({"ReportIntoNoDirectory",
+                   {"report", "--output", "/nonexistent/r.html"},
+                   2,
+                   {"--output", "/nonexistent"}});
+  cases.push_back({"ReportOfNoStudy", {"report", "--study", "x", "--output", "r.html"}, 2, {"--study", "x"}});
   return cases;
 }
 

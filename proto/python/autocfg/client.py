@@ -20,6 +20,7 @@ from .v1 import study_service_pb2_grpc as services
 # The coordinator ends, restarts, or is not there yet.
 _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 _CALL_S = 60.0  # limit of one answer
+_REPORT_S = 120.0  # limit of a page: the coordinator plans the study again
 _PREDICT_S = 600.0  # limit of the answers to one batch of questions
 _PREDICT_BATCH = 256
 _PAGE_SIZE = 200
@@ -180,6 +181,11 @@ class Coordinator:
         none yet."""
         return str(self._call(self._stub.ExportConfig, messages.ExportConfigRequest(study=study, format=format)).content)
 
+    def report(self, study: str) -> str:
+        """Returns a page in HTML about a study, which opens without a network. Raises FailedPrecondition if the study was
+        not started."""
+        return str(self._call(self._stub.GetReport, messages.GetReportRequest(study=study), limit_s=_REPORT_S).page)
+
     def recommendation(self, study: str) -> Recommendation:
         """Returns the answer of a study; while it runs, the best plan so far."""
         return _convert.read(Recommendation, self._call(self._stub.GetRecommendation, messages.GetRecommendationRequest(study=study)))
@@ -214,12 +220,12 @@ class Coordinator:
         """Ends a study without an answer. No effect on a cancelled one."""
         return _convert.read(Study, self._call(self._stub.CancelStudy, messages.CancelStudyRequest(name=study, request_id=str(uuid.uuid4()))))
 
-    def _call(self, method: Callable[..., Any], request: Any) -> Any:
+    def _call(self, method: Callable[..., Any], request: Any, limit_s: float = _CALL_S) -> Any:
         """Calls until the coordinator answers. A write has a request_id, which makes a repetition harmless."""
         end = time.monotonic() + self._patience_s
         while True:
             try:
-                return method(request, timeout=_CALL_S)
+                return method(request, timeout=limit_s)
             except grpc.RpcError as error:
                 self._pause_or_raise(error, end)
 

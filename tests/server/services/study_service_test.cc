@@ -179,6 +179,25 @@ TEST_F(StudyServiceTest, ExportsTheBestPlan) {
   EXPECT_THAT(exported.content(), HasSubstr("study: " + name));
 }
 
+TEST_F(StudyServiceTest, ReportsAStudyOnceItIsStarted) {
+  v1::GetReportRequest request;
+  v1::GetReportResponse report;
+  const auto call = [&] { return Call(studies_, &v1::StudyService::Stub::GetReport, request, &report); };
+  request.set_study("1");
+  EXPECT_EQ(call().error_code(), StatusCode::INVALID_ARGUMENT);
+  request.set_study("studies/99");
+  EXPECT_EQ(call().error_code(), StatusCode::NOT_FOUND);
+  const std::string name = Create(SmallSpec()).name();
+  request.set_study(name);
+  EXPECT_EQ(call().error_code(), StatusCode::FAILED_PRECONDITION);
+  FakeWorker worker(coordinator_->address());
+  ASSERT_TRUE(Start(name).ok());
+  ASSERT_EQ(Finish(name).state(), v1::STUDY_STATE_DONE);
+  ASSERT_TRUE(call().ok());
+  EXPECT_THAT(report.page(), HasSubstr("\"provenance\":\"measured\""));
+  EXPECT_THAT(report.page(), HasSubstr("\"state\":\"done\""));
+}
+
 TEST_F(StudyServiceTest, RetriedTrialIsMeasuredAndAffectsTheSearch) {
   const std::string name = Create(SmallSpec()).name();
   const std::string best = "tp=1,pp=1,dp=4,mbs=1,zero=1";  // by the worker's formula

@@ -1,0 +1,10 @@
+# Defines Microhttpd::microhttpd from the system's microhttpd.h and libmicrohttpd.
+find_path(MICROHTTPD_INCLUDE_DIR microhttpd.h)
+find_library(MICROHTTPD_LIBRARY microhttpd)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Microhttpd REQUIRED_VARS MICROHTTPD_LIBRARY MICROHTTPD_INCLUDE_DIR)
+if(MICROHTTPD_FOUND AND NOT TARGET Microhttpd::microhttpd)
+  add_library(Microhttpd::microhttpd INTERFACE IMPORTED)
+  target_include_directories(Microhttpd::microhttpd INTERFACE "${MICROHTTPD_INCLUDE_DIR}")
+  target_link_libraries(Microhttpd::microhttpd INTERFACE "${MICROHTTPD_LIBRARY}")
+endif()

@@ -1,0 +1,119 @@
+#include "server/pages/http_server.h"
+
+#include <fcntl.h>
+#include <microhttpd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include "spdlog/spdlog.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr unsigned kIdleSeconds = 15;
+// Of a connection: what its request line and headers may take.
+constexpr std::size_t kConnectionBytes = std::size_t{32} << 10;
+
+// Of all answers. Pages load nothing from elsewhere and stand in no other page. Data is asked for again each
+// time, and not sent again if its ETag is the same.
+constexpr std::pair<const char*, const char*> kHeaders[] = {
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Cache-Control", "no-cache"},
+};
+
+void LogHttp(void* /*context*/, const char* format, va_list arguments) {
+  char text[256];
+  std::vsnprintf(text, sizeof text, format, arguments);
+  spdlog::debug("http: {}", text);
+}
+
+std::string HeaderOf(MHD_Connection* connection, const char* name) {
+  const char* value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+  return value == nullptr ? "" : value;
+}
+
+MHD_Result Send(MHD_Connection* connection, const HttpAnswer& answer) {
+  static const std::string kEmpty;
+  const std::string& body = answer.body ? *answer.body : kEmpty;
+  // The daemon copies the body: answers may end after this function.
+  MHD_Response* response =
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): copied, not changed
+      MHD_create_response_from_buffer(body.size(), const_cast<char*>(body.data()), MHD_RESPMEM_MUST_COPY);
+  if (response == nullptr) return MHD_NO;
+  for (const auto& [name, value] : kHeaders) MHD_add_response_header(response, name, value);
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, std::string(answer.type).c_str());
+  if (!answer.etag.empty()) MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, answer.etag.c_str());
+  if (answer.status == MHD_HTTP_METHOD_NOT_ALLOWED)
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+  const MHD_Result queued = MHD_queue_response(connection, static_cast<unsigned>(answer.status), response);
+  MHD_destroy_response(response);
+  return queued;
+}
+
+HttpAnswer Failure(int status, std::string text) {
+  return {.status = status, .body = std::make_shared<const std::string>(std::move(text) + "\n")};
+}
+
+// The daemon calls it first with the headers of a request, then with its end. `state` is null at first.
+MHD_Result AnswerHttp(void* context, MHD_Connection* connection, const char* url, const char* method,
+                      const char* /*version*/, const char* /*upload*/, std::size_t* upload_size,
+                      void** state) {
+  const std::string_view verb = method;
+  if (verb != MHD_HTTP_METHOD_GET && verb != MHD_HTTP_METHOD_HEAD)
+    return Send(connection, Failure(MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered"));
+  if (*state == nullptr) {
+    static int seen = 0;
+    *state = &seen;
+    return MHD_YES;
+  }
+  if (*upload_size > 0) return MHD_NO;  // a body that nobody asked for: the connection is closed
+  const HttpRequest request{.path = url,
+                            .host = HeaderOf(connection, MHD_HTTP_HEADER_HOST),
+                            .if_none_match = HeaderOf(connection, MHD_HTTP_HEADER_IF_NONE_MATCH)};
+  try {
+    return Send(connection, (*static_cast<const HttpServer::Handler*>(context))(request));
+  } catch (const std::exception& error) {
+    spdlog::error("http: {}: internal error: {}; please report it", url, error.what());
+    return Send(connection, Failure(MHD_HTTP_INTERNAL_SERVER_ERROR, "internal error; see the server's log"));
+  }
+}
+
+}  // namespace
+
+void HttpServer::DaemonDeleter::operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ListenAddress& address, Handler handler) {
+  auto sockets = ListenSockets::Open(address);
+  if (!sockets.ok()) return sockets.status();
+  std::unique_ptr<HttpServer> server(new HttpServer(std::move(handler)));
+  server->port_ = sockets->port();
+  server->sockets_.emplace(*std::move(sockets));
+  constexpr unsigned kFlags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
+                              MHD_USE_ITC | MHD_USE_ERROR_LOG;
+  for (const base::UniqueFd& socket : server->sockets_->sockets()) {
+    // The daemon closes the socket that it is given.
+    base::UniqueFd copy(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    if (!copy.ok()) return absl::UnavailableError("pages cannot be served: no descriptor is left");
+    server->daemons_.emplace_back(MHD_start_daemon(
+        kFlags, 0, nullptr, nullptr, AnswerHttp,
+        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the daemon passes it back as it is
+        const_cast<Handler*>(&server->handler_), MHD_OPTION_EXTERNAL_LOGGER, LogHttp, nullptr,
+        MHD_OPTION_LISTEN_SOCKET, copy.get(), MHD_OPTION_CONNECTION_LIMIT,
+        static_cast<unsigned>(kMostConnections), MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END));
+    if (server->daemons_.back() == nullptr)
+      return absl::UnavailableError("pages cannot be served: the system has no thread left");
+    copy.Release();
+  }
+  return server;
+}
+
+}  // namespace autocfg::server

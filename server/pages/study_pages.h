@@ -1,0 +1,48 @@
+// What `autocfg-server --http` answers: a page of all studies, a page for each, and their data. Read only.
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <string_view>
+
+#include "server/listen/listen_address.h"
+#include "server/pages/http_server.h"
+#include "server/report/study_reports.h"
+#include "server/store/store.h"
+
+namespace autocfg::server {
+
+class StudyPages {
+ public:
+  // The store and the reports must outlive it. `address`: where it is served.
+  StudyPages(Store& store, StudyReports& reports, ListenAddress address)
+      : store_(store), reports_(reports), address_(std::move(address)) {}
+
+  // Answers, by path:
+  //   /                 the page of all studies
+  //   /studies.json     its data: the newest studies
+  //   /studies/3        the page of a study
+  //   /studies/3.json   its data (report_json.h)
+  //   /page/NAME        a part of a page
+  // 304 if the caller has the data already, 403 for the name of another host, 404 for other paths and
+  // studies, 409 for a study that was not started, 503 once the end has begun.
+  HttpAnswer Answer(const HttpRequest& request);
+
+  // Ends the planning of reports that are asked for.
+  void Stop() { stopping_ = true; }
+
+ private:
+  // Returns whether the request names this host. A page of another site could else read the studies of a
+  // server of this machine by a name that it resolves to 127.0.0.1.
+  bool NamesThisHost(const std::string& host) const;
+  HttpAnswer StudiesData();
+  HttpAnswer StudyData(std::int64_t study, const std::string& known);
+
+  Store& store_;
+  StudyReports& reports_;
+  const ListenAddress address_;
+  std::atomic<bool> stopping_ = false;
+};
+
+}  // namespace autocfg::server

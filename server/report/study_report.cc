@@ -1,0 +1,119 @@
+#include "server/report/study_report.h"
+
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "proto/convert/spec_convert.h"
+#include "search/plan/plan_text.h"
+#include "server/names/names.h"
+#include "server/studies/study_op_times.h"
+#include "server/studies/study_search.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr std::size_t kFrontPlansAdded = 200;  // of the front, beside the fastest plans
+constexpr int kTrialsAtOnce = 500;
+constexpr int kTimelines = 2;
+
+absl::StatusOr<std::vector<v1::Trial>> TrialsOf(Store& store, std::int64_t study) {
+  std::vector<v1::Trial> all;
+  for (std::int64_t after = 0;;) {
+    auto page = store.ListTrials(study, after, kTrialsAtOnce);
+    if (!page.ok()) return page.status();
+    if (page->empty()) return all;
+    const auto last = ParseTrialName(page->back().name());
+    if (!last.ok()) return last.status();
+    after = last->number;
+    for (v1::Trial& trial : *page) all.push_back(std::move(trial));
+  }
+}
+
+// Returns the ranking's first plans, then plans of the front that are not among them.
+std::vector<RankedPlan> ShownPlans(const SearchLoop& loop, std::size_t most) {
+  std::vector<RankedPlan> plans = loop.Ranking(most);
+  if (static_cast<std::int64_t>(plans.size()) >= loop.counts().predicted) return plans;
+  std::set<std::string> shown;
+  for (const RankedPlan& ranked : plans) shown.insert(PlanText(ranked.plan));
+  for (RankedPlan& ranked : loop.MemoryFront(kFrontPlansAdded)) {
+    if (shown.insert(PlanText(ranked.plan)).second) plans.push_back(std::move(ranked));
+  }
+  return plans;
+}
+
+absl::StatusOr<PlanTimeline> TimelineOf(CostModel& costs, const v1::ParallelPlan& message) {
+  auto plan = FromProto(message);
+  if (!plan.ok()) return plan.status();
+  PlanTimeline timeline{.plan = *std::move(plan), .too_large = {}, .trace = {}};
+  auto trace = TracePipeline(costs, timeline.plan);
+  if (trace.ok()) {
+    timeline.trace = *std::move(trace);
+  } else {
+    timeline.too_large = std::string(trace.status().message());
+  }
+  return timeline;
+}
+
+// Adds the timelines of the best plan and of the runner-up. None before the calibration.
+absl::Status AddTimelines(Store& store, std::int64_t study, StudyReport& report) {
+  if (!report.answer.has_best()) return absl::OkStatus();
+  const auto calibration = store.GetCalibration(study);
+  if (!calibration.ok()) return calibration.status();
+  const auto known = OpTimesOf(report.problem, *calibration);
+  if (!known.ok()) return known.status();
+  if (!known->has_value()) return absl::OkStatus();
+  const SearchProblem& problem = report.problem;
+  CostModel costs(problem.model, problem.workload, problem.cluster, (*known)->times,
+                  (*known)->device_overhead_bytes, problem.options.memory_margin);
+  for (int i = 0; i < kTimelines && i <= report.answer.runners_up_size(); ++i) {
+    auto timeline =
+        TimelineOf(costs, i == 0 ? report.answer.best().plan() : report.answer.runners_up(i - 1).plan());
+    if (!timeline.ok()) return timeline.status();
+    report.timelines.push_back(*std::move(timeline));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<StudyReport> GatherReport(Store& store, std::int64_t study, const PlanningWatch& watch,
+                                         std::size_t most_plans) {
+  StudyReport report;
+  auto stored = store.GetStudy(study);
+  if (!stored.ok()) return stored.status();
+  report.study = *std::move(stored);
+  if (report.study.state() == v1::STUDY_STATE_CREATED) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} has not been started; start it before asking for its report", report.study.name()));
+  }
+  auto problem = ParseSearchSpec(report.study.spec());
+  if (!problem.ok()) return problem.status();
+  report.problem = *std::move(problem);
+  auto outcomes = StoredOutcomes::Load(store, study);
+  if (!outcomes.ok()) return outcomes.status();
+  auto search = StudySearch::Create(report.problem, {.watch = watch});
+  if (!search.ok()) return search.status();
+  if (absl::Status status = search->Drive(*outcomes); !status.ok()) return status;
+  report.answer = search->Recommendation();
+  if (report.study.state() != v1::STUDY_STATE_DONE) {  // the study may continue, or was cancelled
+    report.answer.clear_stopped();
+    report.answer.clear_plans_left();
+  }
+  report.plans_in_all = search->loop().counts().predicted;
+  if (report.answer.has_best()) report.plans = ShownPlans(search->loop(), most_plans);
+  auto trials = TrialsOf(store, study);
+  if (!trials.ok()) return trials.status();
+  report.trials = *std::move(trials);
+  const auto usage = store.Usage(study);
+  if (!usage.ok()) return usage.status();
+  report.answer.set_study(report.study.name());
+  report.answer.set_wall_s(usage->wall_s);
+  report.answer.set_plan_cpu_s(usage->plan_cpu_s);
+  report.answer.set_device_s(usage->device_s);
+  report.answer.set_exhaustive_device_s(usage->device_s + report.answer.exhaustive_device_s());
+  if (absl::Status status = AddTimelines(store, study, report); !status.ok()) return status;
+  return report;
+}
+
+}  // namespace autocfg::server

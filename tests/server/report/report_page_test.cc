@@ -1,0 +1,212 @@
+// The data and the page of a report. tests/browser opens such pages.
+#include "server/report/report_page.h"
+
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "proto/convert/spec_convert.h"
+#include "search/plan/plan_text.h"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
+#include "server/names/names.h"
+#include "server/report/report_json.h"
+#include "server/report/study_reports.h"
+#include "server/store/sqlite/sqlite_store.h"
+#include "server/studies/search_problem.h"
+#include "tests/server/coordinator_fixture.h"
+#include "tests/server/store/study_edits.h"
+
+namespace autocfg::server {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+v1::SearchSpec PredictedSpec(const char* cluster, std::int64_t batch) {
+  v1::SearchSpec spec;
+  *spec.mutable_model() = ToProto(*ModelPreset("llama3-8b"));
+  *spec.mutable_cluster() = ToProto(*PresetCluster(cluster));
+  spec.mutable_workload()->set_global_batch(batch);
+  spec.mutable_workload()->set_seq_len(4096);
+  spec.set_predict_only(true);
+  return spec;
+}
+
+class StudyReportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto store = OpenMemoryStore();
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+  std::int64_t Study(const v1::SearchSpec& spec, bool started = true) {
+    v1::Study study;
+    *study.mutable_spec() = ToProto(*ParseSearchSpec(spec));
+    const std::int64_t id = *ParseStudyName(store_->CreateStudy("", study, 1)->name());
+    if (started) {
+      EXPECT_TRUE(SetStudyState(*store_, id, v1::STUDY_STATE_RUNNING).ok());
+    }
+    return id;
+  }
+  StudyReport Report(std::int64_t study, std::size_t most = kMostReportPlans) {
+    auto report = GatherReport(*store_, study, {}, most);
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.ok() ? *std::move(report) : StudyReport();
+  }
+  std::unique_ptr<Store> store_;
+};
+
+// Returns the text of a plan as the page makes it of the columns.
+std::string TextOf(const json& plans, std::size_t plan) {
+  std::string text;
+  for (const json& option : plans["options"]) {
+    const std::size_t value = option.contains("index") ? option["index"][plan].get<std::size_t>() : 0;
+    if (option["named"].get<std::string>()[value] != 'y') continue;
+    text += (text.empty() ? "" : ",") + option["name"].get<std::string>() + "=" +
+            option["values"][value].get<std::string>();
+  }
+  return text;
+}
+
+TEST_F(StudyReportTest, ColumnsHoldThePlansOfTheRanking) {
+  const StudyReport report = Report(Study(PredictedSpec("h100-sxm:1x8", 64)));
+  const json data = json::parse(ReportJson(report));
+  const json& plans = data["plans"];
+  ASSERT_EQ(plans["count"], report.plans.size());
+  ASSERT_GT(report.plans.size(), 1000u);
+  std::set<std::string> texts;
+  for (std::size_t i = 0; i < report.plans.size(); ++i) {
+    const std::string text = TextOf(plans, i);
+    EXPECT_EQ(text, WithShortSplit(PlanText(report.plans[i].plan)));
+    EXPECT_TRUE(texts.insert(text).second) << text << " is shown twice";
+    EXPECT_NEAR(plans["seconds"][i], report.plans[i].predicted.step_time_s,
+                1e-4 * report.plans[i].predicted.step_time_s);
+    int parts = 0;
+    for (const json& part : plans["time_permille"]) parts += part[i].get<int>();
+    EXPECT_NEAR(parts, 1000, 5);
+  }
+  EXPECT_EQ(data["answer"]["best"]["plan"], TextOf(plans, 0));
+  EXPECT_EQ(plans["kinds"], std::string(report.plans.size(), 'p'));
+  EXPECT_EQ(data["title"], "Study 1: llama3-8b on h100-sxm, 8 ranks");
+  EXPECT_EQ(data["counts"]["predicted"], report.plans_in_all);
+}
+
+TEST_F(StudyReportTest, TimelinesAreThoseOfTheTwoBestPlans) {
+  v1::SearchSpec spec = PredictedSpec("h100-sxm:1x8", 64);
+  v1::SpaceAxis& axis = *spec.add_space();
+  axis.set_name("pp");
+  axis.add_values("4");
+  const json data = json::parse(ReportJson(Report(Study(spec))));
+  ASSERT_EQ(data["timelines"].size(), 2u);
+  EXPECT_EQ(data["timelines"][0]["plan"], data["answer"]["best"]["plan"]);
+  EXPECT_EQ(data["timelines"][1]["plan"], data["answer"]["runners_up"][0]["plan"]);
+  for (const json& timeline : data["timelines"]) {
+    ASSERT_EQ(timeline["ranks"].size(), 4u);
+    for (const json& rank : timeline["ranks"]) {
+      const auto kinds = rank["kinds"].get<std::string>();
+      EXPECT_THAT(kinds, HasSubstr("F"));
+      ASSERT_EQ(rank["numbers"].size(), 4 * kinds.size());
+      std::int64_t end = 0;
+      for (std::size_t i = 0; i < kinds.size(); ++i) {
+        EXPECT_GE(rank["numbers"][4 * i + 2], 0) << "bars do not overlap";
+        end +=
+            rank["numbers"][4 * i + 2].get<std::int64_t>() + rank["numbers"][4 * i + 3].get<std::int64_t>();
+      }
+      EXPECT_LE(end, 1.001 * data["timeline_ticks"].get<double>());
+    }
+  }
+}
+
+// A space of far more plans than a page shows.
+TEST_F(StudyReportTest, TenThousandPlansStayBelowThreeMegabytes) {
+  const StudyReport report = Report(Study(PredictedSpec("h100-sxm:8x8", 256)));
+  ASSERT_GE(report.plans.size(), kMostReportPlans);
+  EXPECT_LE(report.plans.size(), kMostReportPlans + 200);
+  EXPECT_GT(report.plans_in_all, static_cast<std::int64_t>(report.plans.size()));
+  const std::string data = ReportJson(report);
+  EXPECT_LT(ReportPage(ReportTitle(report), data).size(), 3'000'000u);
+}
+
+TEST_F(StudyReportTest, FewerPlansAreTheFastestAndTheFront) {
+  const std::int64_t study = Study(PredictedSpec("h100-sxm:1x8", 64));
+  const StudyReport all = Report(study);
+  const StudyReport some = Report(study, 20);
+  ASSERT_GE(some.plans.size(), 20u);
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(some.plans[i].plan, all.plans[i].plan);
+  const auto memory = [](const RankedPlan& ranked) { return ranked.predicted.memory.Total(); };
+  std::int64_t least = memory(all.plans.front()), least_shown = least;
+  for (const RankedPlan& ranked : all.plans) least = std::min(least, memory(ranked));
+  for (const RankedPlan& ranked : some.plans) least_shown = std::min(least_shown, memory(ranked));
+  EXPECT_LE(least_shown, least + 1024) << "the end of the front";
+  EXPECT_EQ(some.plans_in_all, all.plans_in_all);
+}
+
+TEST_F(StudyReportTest, IsTheSameEachTime) {
+  const std::int64_t study = Study(PredictedSpec("h100-sxm:1x8", 64));
+  EXPECT_EQ(ReportJson(Report(study)), ReportJson(Report(study)));
+}
+
+TEST_F(StudyReportTest, BeforeTheCalibrationThereIsNoPlan) {
+  const json data = json::parse(ReportJson(Report(Study(SmallSpec()))));
+  EXPECT_TRUE(data["answer"]["best"].is_null());
+  EXPECT_EQ(data["plans"]["count"], 0);
+  EXPECT_TRUE(data["timelines"].empty());
+  EXPECT_GT(data["counts"]["enumerated"], 0);
+}
+
+TEST_F(StudyReportTest, RefusesAStudyThatWasNotStarted) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(GatherReport(*store_, Study(SmallSpec(), false)).status()));
+  EXPECT_TRUE(absl::IsNotFound(GatherReport(*store_, 99).status()));
+  const auto stop = [](const PlanningProgress&) { return false; };
+  EXPECT_TRUE(absl::IsCancelled(GatherReport(*store_, Study(SmallSpec()), stop).status()));
+}
+
+TEST_F(StudyReportTest, AreMadeOncePerChangeOfTheStudy) {
+  const auto go_on = [](const PlanningProgress&) { return true; };
+  const auto stop = [](const PlanningProgress&) { return false; };
+  const std::int64_t study = Study(SmallSpec());
+  StudyReports reports(*store_);
+  EXPECT_TRUE(absl::IsCancelled(reports.Get(study, stop).status()));
+  const auto first = reports.Get(study, go_on);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(*reports.Get(study, stop), *first) << "nothing is planned again";
+  ASSERT_TRUE(SetStudyState(*store_, study, v1::STUDY_STATE_PAUSED).ok());
+  EXPECT_TRUE(absl::IsCancelled(reports.Get(study, stop).status())) << "it has changed";
+  const auto second = reports.Get(study, go_on);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_THAT((*second)->json, HasSubstr("\"state\":\"paused\""));
+}
+
+TEST(ReportPage, TextOfAStudyCannotLeaveItsPlace) {
+  const std::string hostile = "</script><script>alert(1)</script><!-- & \xe2\x80\xa8 @STYLE@ @DATA@";
+  const std::string page = ReportPage(hostile, json{{"title", hostile}}.dump());
+  EXPECT_THAT(page, Not(HasSubstr("alert(1)</script>")));
+  EXPECT_EQ(EscapeJson("\"<\xe2\x80\xa8>\xe2\x80\xa9&\xe2\x80\xa6\""),
+            "\"\\u003c\\u2028\\u003e\\u2029\\u0026\xe2\x80\xa6\"");
+  EXPECT_THAT(page, HasSubstr("<title>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;"));
+  // What is filled in is not searched for places.
+  EXPECT_THAT(page, HasSubstr("@STYLE@ @DATA@</title>"));
+  const std::string begin = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t at = page.find(begin) + begin.size();
+  EXPECT_EQ(json::parse(page.substr(at, page.find("</script>", at) - at))["title"], hostile);
+}
+
+TEST(ReportPage, OpensWithoutANetwork) {
+  const std::string page = ReportPage("title", "{}");
+  for (const char* outside : {" src=\"", "<link", "@import", "url(", "fetch(", "XMLHttpRequest"})
+    EXPECT_THAT(
+        std::string(EmbeddedPage("report.html")) + std::string(EmbeddedPage("report.css")) + ReportCode(),
+        Not(HasSubstr(outside)));
+  EXPECT_THAT(page, HasSubstr("Chart.js Contributors\n"));
+  EXPECT_THAT(page, HasSubstr("Permission is hereby granted"));
+  EXPECT_THAT(page, HasSubstr("default-src 'none'"));
+}
+
+}  // namespace
+}  // namespace autocfg::server
