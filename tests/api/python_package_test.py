@@ -187,6 +187,7 @@ class Calls(unittest.TestCase):
         with self.assertRaises(autocfg.AlreadyExists):
             autocfg.search(self.coordinator, small(max_trials=3), request_id="whole")
         self.assertIn('"plan"', autocfg.export(self.coordinator, search.name, "autocfg"))
+        self.assertIn("</html>", self.coordinator.report(search.name))
         with self.assertRaisesRegex(autocfg.InvalidArgument, "megatron"):
             autocfg.export(self.coordinator, search.name, "word")
         # All events again, and the rest of them.
