@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/subject.h"
+#include "base/text.h"
 #include "cli/input/devices.h"
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"
