@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/client/study_names.h"
 #include "cli/input/files.h"
 #include "cli/input/service_options.h"
 #include "cli/study/study_reader.h"
