@@ -143,10 +143,21 @@ std::string EnoughNodesNote(const v1::SearchSpec& spec, const v1::Recommendation
   v1::SearchSpec asked = spec;
   v1::NodeGroup& group = *asked.mutable_cluster()->mutable_groups(0);
   while (group.nodes() <= kMostNodesTried / 2) {
-    group.set_nodes(2 * group.nodes());
-    const std::optional<double> seconds = PredictedSeconds(asked, watched);
+    std::int64_t too_few = group.nodes(), enough = 2 * too_few;
+    group.set_nodes(enough);
+    std::optional<double> seconds = PredictedSeconds(asked, watched);
     if (stopped) return "";
     if (!seconds) continue;
+    // Fewer may be enough too; where the time ends, the number found so far is right.
+    while (enough - too_few > 1) {
+      const std::int64_t between = (too_few + enough) / 2;
+      group.set_nodes(between);
+      const std::optional<double> there = PredictedSeconds(asked, watched);
+      if (stopped) break;
+      (there ? enough : too_few) = between;
+      if (there) seconds = there;
+    }
+    group.set_nodes(enough);
     return fmt::format("{} nodes ({} ranks) would be enough: a step takes {} there (predicted)",
                        base::CountText(group.nodes()), base::CountText(group.nodes() * group.gpus_per_node()),
                        base::SecondsText(*seconds));

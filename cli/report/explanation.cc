@@ -114,13 +114,12 @@ std::string StepText(const Prediction& p) {
                      base::SecondsText(p.step_time_low_s), base::SecondsText(p.step_time_high_s));
 }
 
-// "communication: 12 ms exposed, 3 ms hidden".
+// "communication: 12 ms exposed, 3 ms hidden". What is hidden is known of messages between stages alone.
 std::string CommText(const Explanation& plan) {
   const double exposed_s = ExposedComm(plan.predicted.prediction.breakdown);
-  if (!plan.hidden_comm_s) return fmt::format("communication: {} exposed", base::SecondsText(exposed_s));
-  if (*plan.hidden_comm_s == 0)
-    return exposed_s == 0 ? "communication: none"
-                          : fmt::format("communication: {}, all of it exposed", base::SecondsText(exposed_s));
+  if (exposed_s == 0 && plan.hidden_comm_s == 0.0) return "communication: none";
+  if (plan.hidden_comm_s.value_or(0) == 0)
+    return fmt::format("communication: {} exposed", base::SecondsText(exposed_s));
   if (exposed_s == 0)
     return fmt::format("communication: {}, all of it hidden", base::SecondsText(*plan.hidden_comm_s));
   return fmt::format("communication: {} exposed, {} hidden", base::SecondsText(exposed_s),

@@ -82,7 +82,7 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
   const auto peak = PeakFlops(question.cluster.groups.front().device, question.workload.precision);
   std::string model_flops = fmt::format("{} a rank", FlopsText(rates.model_flops_per_s_per_gpu));
   if (peak && rates.mfu)
-    model_flops += fmt::format(", {} of the {} peak (MFU)", PercentText(*rates.mfu, 1), FlopsText(*peak));
+    model_flops += fmt::format(", {} of {} (MFU)", PercentText(*rates.mfu, 1), FlopsText(*peak));
   figures.push_back({"model FLOPs", model_flops});
   if (rates.hardware_flops_per_s_per_gpu > rates.model_flops_per_s_per_gpu)
     figures.push_back(
@@ -91,7 +91,7 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
 
   // Time on the left, memory on the right.
   std::vector<std::vector<std::string>> rows = {
-      {"where the time goes", "", "", "memory of the worst rank", "", ""}};
+      {"where the time goes", "", "", "worst rank's memory", "", ""}};
   const auto times = TimeParts(p.breakdown);
   const auto regions = MemoryParts(p.memory);
   for (std::size_t i = 0; i < times.size(); ++i) {

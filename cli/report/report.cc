@@ -204,7 +204,7 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
       row.push_back(candidate.has_corrected() ? base::SecondsText(candidate.corrected().step_time_s()) : "-");
     row.push_back(WithShortSplit(candidate.plan_text()));
   }
-  const std::string table = Table(rows, {.text = true});
+  std::string table = Table(rows, {.text = true});
   if (!slices) return table;
   return table +
          "  a slice is one rank run alone: it shows how fast that rank computes, not how long it waits for "
@@ -351,6 +351,11 @@ std::string TextOf(const TrialEnds& ends) {
                      states, ends.first.empty() ? "" : ": " + ends.first);
 }
 
+std::string NoPlanText(const v1::Recommendation& answer) {
+  return fmt::format("{}: {}", answer.counts().predicted() > 0 ? "no plan ran" : "nothing fits",
+                     answer.nothing_fits());
+}
+
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
                          const std::string& next, const std::string& training, bool front) {
   std::string text;
@@ -359,7 +364,7 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
     if (!answer.runners_up().empty()) text += RunnersUp(answer, question.predict_only) + "\n";
     if (front) text += Front(answer);
   } else {
-    text += fmt::format("nothing fits: {}\n\n", answer.nothing_fits());
+    text += NoPlanText(answer) + "\n\n";
   }
   if (!training.empty()) text += training + "\n";
   text += MachineText(question);

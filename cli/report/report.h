@@ -19,6 +19,9 @@ namespace autocfg::cli {
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
                          const std::string& next, const std::string& training = "", bool front = false);
 
+// Returns why there is no plan: "nothing fits: ...", or "no plan ran: ..." if all failed that should fit.
+std::string NoPlanText(const v1::Recommendation& answer);
+
 // Returns " (the slice)" if one rank of the plan was measured alone, else nothing. Follows each time of a
 // slice, which is no step time of the plan.
 std::string_view SliceMark(const v1::Measurement& measured);

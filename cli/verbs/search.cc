@@ -105,7 +105,7 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
                                                     TrainingText(training), args.pareto);
   if (const int code = Answer(text); code != kExitDone) return code;
   if (!why.empty()) Note(why);
-  if (!found) return Fail(kExitNegative, fmt::format("nothing fits: {}", answer.nothing_fits()));
+  if (!found) return Fail(kExitNegative, NoPlanText(answer));
   return kExitDone;
 }
 

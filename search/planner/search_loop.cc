@@ -212,8 +212,8 @@ std::vector<TrialRequest> SearchLoop::Next() {
       s.PredictHiddenComm(i);  // to be compared with what is measured
     }
     const std::optional<SearchState::Doubted>& doubted = s.records[i].doubted;
-    requests.push_back(
-        {c.plan, repeat, c.predicted, slice, doubted ? std::optional(doubted->repeat) : std::nullopt});
+    requests.push_back({c.plan, repeat, s.records[i].announced, slice,
+                        doubted ? std::optional(doubted->repeat) : std::nullopt});
     s.asked.emplace(i, repeat);
   }
   s.drawn.clear();
@@ -259,11 +259,9 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
     case TrialOutcome::kTimedOut: s.Fail(i, "timed_out"); break;
     case TrialOutcome::kLost: s.Lost(i, "lost"); break;
   }
-  if (s.phase == SearchPhase::kDone) {
-    s.Recalibrate();  // a late outcome, after Stop, still improves the displayed predictions
-  } else {
-    s.Advance();
-  }
+  // Also in the middle of a round, and late, after Stop: predictions that are shown rest on all that is known.
+  s.Recalibrate();
+  s.Advance();
   return absl::OkStatus();
 }
 

@@ -74,7 +74,8 @@ void SearchState::PredictHiddenComm(std::size_t candidate) {
   if (raw.hidden_comm_s || !CheckProgramSize(workload, c.plan).ok()) return;
   const double hidden_s = costs->HiddenComm(c.plan);
   raw.hidden_comm_s = hidden_s;
-  c.predicted.hidden_comm_s = hidden_s * c.predicted.step_time_s / raw.step_time_s;
+  for (Prediction* scaled : {&c.predicted, &records[candidate].announced})
+    scaled->hidden_comm_s = hidden_s * scaled->step_time_s / raw.step_time_s;
 }
 
 void SearchState::MakeCandidates() {
@@ -134,14 +135,17 @@ void SearchState::Recalibrate() {
 void SearchState::Advance() {
   if (phase == SearchPhase::kDone || phase == SearchPhase::kCalibrating || !drawn.empty() || !asked.empty())
     return;
-  Recalibrate();
+  const auto draw = [&](std::size_t i) {
+    drawn.emplace_back(i, NextRepeat(i));
+    records[i].announced = candidates[i].predicted;
+  };
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (records[i].doubted && !candidates[i].failed) drawn.emplace_back(i, NextRepeat(i));
+    if (records[i].doubted && !candidates[i].failed) draw(i);
   }
   if (!drawn.empty()) return;  // in the phase at hand
   bool repeats_only = true;
   for (std::size_t i : strategy->Suggest(candidates, RecalibratedChances(*this))) {
-    drawn.emplace_back(i, NextRepeat(i));
+    draw(i);
     repeats_only = repeats_only && candidates[i].repeats > 0;
   }
   if (drawn.empty()) {

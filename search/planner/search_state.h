@@ -31,8 +31,9 @@ struct SearchState {
   };
   // Data about a candidate that a strategy does not see.
   struct Record {
-    std::size_t feasible = 0;  // index among the feasible plans
-    Prediction raw;            // before recalibration
+    std::size_t feasible = 0;   // index among the feasible plans
+    Prediction raw;             // before recalibration
+    Prediction announced = {};  // of its trial: as it was when the trial was drawn
     std::vector<double> steps;
     std::size_t first_steps = 0;  // steps of its first trial
     double first_device_s = 0;

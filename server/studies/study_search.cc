@@ -284,6 +284,8 @@ std::string StudySearch::NothingFits() const {
   const SearchCounts& counts = loop_.counts();
   if (counts.predicted > 0) {
     if (!calibrated_ || loop_.phase() != SearchPhase::kDone || !loop_.Ranking(1).empty()) return "";
+    if (counts.predicted == 1)
+      return "the only plan that should fit could not run; the messages of its trials say why";
     return fmt::format("none of the {} plans that should fit could run; the messages of its trials say why",
                        counts.predicted);
   }

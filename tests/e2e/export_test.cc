@@ -56,7 +56,7 @@ TEST_F(ExportVerb, ASearchProposesItAndSaysWhatAFrameworkCannotExpress) {
   };
   const Finished good = asked("pp=1", "mbs=1");
   ASSERT_EQ(good.exit_code, 0) << good.err;
-  EXPECT_THAT(good.out, HasSubstr("export --input " + (home_ / "next.json") + " --to megatron"));
+  EXPECT_THAT(Unwrapped(good.out), HasSubstr("export --input " + (home_ / "next.json") + " --to megatron"));
   const Finished bad = asked("pp=2", "schedule=zb-h1");
   EXPECT_EQ(bad.exit_code, 1);
   EXPECT_THAT(bad.err, HasSubstr("framework_cannot_express"));

@@ -87,7 +87,7 @@ TEST(ExplanationText, SaysHowMuchCommunicationIsHidden) {
     return ExplanationText(explained, question, kStyle);
   };
   EXPECT_THAT(text(0.5, 0.25), testing::HasSubstr("  communication: 500 ms exposed, 250 ms hidden\n"));
-  EXPECT_THAT(text(0.5, 0), testing::HasSubstr("  communication: 500 ms, all of it exposed\n"));
+  EXPECT_THAT(text(0.5, 0), testing::HasSubstr("  communication: 500 ms exposed\n"));
   EXPECT_THAT(text(0, 0.25), testing::HasSubstr("  communication: 250 ms, all of it hidden\n"));
   EXPECT_THAT(text(0, 0), testing::HasSubstr("  communication: none\n"));
   EXPECT_THAT(text(0.5, std::nullopt), testing::HasSubstr("  communication: 500 ms exposed\n"));

@@ -261,6 +261,30 @@ TEST(SearchLoop, StopKeepsResults) {
   EXPECT_EQ(loop.Ranking(1).front().plan, requests[1].plan);
 }
 
+// A search that is stopped in the middle of a round shows predictions that its measurements correct. What was
+// announced of the round's other trials stays.
+TEST(SearchLoop, OutcomesInTheMiddleOfARoundCorrectPredictions) {
+  SearchLoop loop = Calibrated(), replayed = Calibrated();
+  const auto requests = loop.Next();
+  ASSERT_GT(requests.size(), 1u);
+  const double slow_s = 5 * requests[0].predicted.step_time_s;
+  const Sample slow{{slow_s, slow_s, slow_s}, 1};
+  for (SearchLoop* each : {&loop, &replayed})
+    ASSERT_TRUE(each->Observe(requests[0].plan, 0, TrialOutcome::kMeasured, slow).ok());
+  EXPECT_NE(loop.phase(), SearchPhase::kDone);
+  const RankedPlan measured = loop.Ranking(1).front();
+  ASSERT_EQ(measured.plan, requests[0].plan);
+  EXPECT_NEAR(measured.predicted.step_time_s / slow_s, 1, 0.3);
+
+  const auto rest = replayed.Next();  // which the replay had skipped
+  ASSERT_EQ(rest.size() + 1, requests.size());
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    EXPECT_EQ(rest[i].plan, requests[i + 1].plan);
+    EXPECT_EQ(rest[i].predicted.step_time_s, requests[i + 1].predicted.step_time_s);
+    EXPECT_EQ(rest[i].predicted.hidden_comm_s, requests[i + 1].predicted.hidden_comm_s);
+  }
+}
+
 TEST(SearchLoop, ReplayingTheSameOutcomesLeadsToTheSameDecisions) {
   SearchLoop first = Calibrated();
   HiddenTruth truth(first.Ranking(kAll), 77);
