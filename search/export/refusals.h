@@ -33,8 +33,10 @@ class Refusals {
   // Returns Unimplemented with all of them in one line; OK without any.
   absl::Status For(std::string_view target) const {
     if (all_.empty()) return absl::OkStatus();
-    return absl::UnimplementedError(fmt::format(
-        "{} cannot express {}; export another plan, or to another target", target, fmt::join(all_, "; ")));
+    return absl::UnimplementedError(
+        fmt::format("{0} cannot express {1}; search with --engine {0} for a plan that it can, or export to "
+                    "another target",
+                    target, fmt::join(all_, "; ")));
   }
 
  private:

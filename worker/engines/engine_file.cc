@@ -18,6 +18,7 @@
 #include "search/export/export_target.h"
 #include "search/plan/cluster/engine_profile.h"
 #include "search/plan/plan_options.h"
+#include "search/space/axis_ranges.h"
 #include "search/space/search_space.h"
 #include "worker/engines/command_template.h"
 
@@ -222,8 +223,16 @@ class FileReader {
     const auto axes = ParseAxisValues(file_.space);
     if (!axes.ok()) return Keep("space", axes.status());
     for (const auto& [name, values] : *axes) {
-      if (FindPlanOption(name) == nullptr)
+      const PlanOption* option = FindPlanOption(name);
+      if (option == nullptr) {
         Invalid("space", fmt::format("unknown axis '{}'; give an option of a plan", base::Printable(name)));
+        continue;
+      }
+      for (const std::string& value : values) {
+        if (IsRange(*option, value)) continue;  // what it holds depends on the model
+        ParallelPlan plan;
+        if (absl::Status status = option->parse(*option, value, plan); !status.ok()) Keep("space", status);
+      }
     }
   }
 
