@@ -311,8 +311,8 @@ struct PlanTrials {
   std::int64_t count = 0;
 };
 
-// Returns what was predicted of each plan before its first trial, beside what was measured over its trials, in
-// the order of the first ones.
+// Returns what was predicted of each plan before its first trial, beside what was measured over its trials,
+// in the order of the first ones.
 Json MeasurementsJson(const StudyReport& report, const PooledTrials& pooled) {
   std::vector<std::string> order;
   std::map<std::string, PlanTrials> plans;
