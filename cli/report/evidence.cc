@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json_reader.h"
@@ -13,6 +15,7 @@
 #include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "proto/convert/breakdown_convert.h"
+#include "proto/merge_results.h"
 
 namespace autocfg::cli {
 namespace {
@@ -158,15 +161,25 @@ absl::StatusOr<Evidence> EvidenceOf(const v1::Trial& trial) {
   return Evidence{trial.plan_text(), trial.predicted(), trial.measured()};
 }
 
-absl::StatusOr<Evidence> EvidenceOfBest(std::span<const v1::Trial> trials) {
-  const v1::Trial* best = nullptr;
+absl::StatusOr<Evidence> EvidenceOfBest(const v1::Study& study, std::span<const v1::Trial> trials) {
+  const v1::Candidate& best = study.best();
+  if (best.has_measured() && !best.measured().slice())
+    return Evidence{best.plan_text(), best.predicted(), best.measured()};
+  std::map<std::string, std::vector<v1::Measurement>> measured;
+  std::map<std::string, v1::Prediction> predicted;  // before the first trial
   for (const v1::Trial& trial : trials) {
     if (!trial.has_measured() || trial.measured().slice()) continue;
-    if (best == nullptr || trial.measured().median_step_time_s() < best->measured().median_step_time_s())
-      best = &trial;
+    measured[trial.plan_text()].push_back(trial.measured());
+    predicted.try_emplace(trial.plan_text(), trial.predicted());
   }
-  if (best == nullptr) return NothingMeasured("the study");
-  return EvidenceOf(*best);
+  std::optional<Evidence> fastest;
+  for (const auto& [plan_text, of_plan] : measured) {
+    v1::Measurement pooled = PoolTrials(of_plan);
+    if (!fastest || pooled.median_step_time_s() < fastest->measured.median_step_time_s())
+      fastest = Evidence{plan_text, predicted.at(plan_text), std::move(pooled)};
+  }
+  if (!fastest) return NothingMeasured("the study");
+  return *std::move(fastest);
 }
 
 absl::StatusOr<Evidence> ParseEvidence(const std::string& best_json) {

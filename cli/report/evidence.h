@@ -19,8 +19,9 @@ struct Evidence {
 // Returns the evidence for the trial: NotFound if nothing of it was measured.
 absl::StatusOr<Evidence> EvidenceOf(const v1::Trial& trial);
 
-// Returns the evidence for the fastest trial, slices left out. NotFound if there is none.
-absl::StatusOr<Evidence> EvidenceOfBest(std::span<const v1::Trial> trials);
+// Returns the evidence for the study's best plan, over its trials. If that was not measured as a whole, for
+// the fastest plan of the trials, slices left out. NotFound if there is none.
+absl::StatusOr<Evidence> EvidenceOfBest(const v1::Study& study, std::span<const v1::Trial> trials);
 
 // Reads the evidence for the best plan from the file of a search (docs/formats.md, "best.json").
 // InvalidArgument names the field. NotFound if the plan was not measured.

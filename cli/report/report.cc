@@ -187,7 +187,7 @@ std::string MachineText(const SearchQuestion& question) {
 
 std::string ChanceText(double chance) {
   if (chance < 0.01) return "less than 1%";
-  return fmt::format("{:.0f}%", 100 * chance);
+  return fmt::format("at most {:.0f}%", 100 * chance);
 }
 
 std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {

@@ -142,20 +142,6 @@ std::optional<double> LeadOf(const v1::Recommendation& answer) {
   return RankedSeconds(answer.runners_up(0)) / best_s - 1;
 }
 
-int TiedWithBest(const v1::Recommendation& answer) {
-  const auto measured = [](const v1::Candidate& candidate) {
-    return candidate.has_measured() && !candidate.measured().slice();
-  };
-  if (!measured(answer.best())) return 0;
-  const v1::Measurement& best = answer.best().measured();
-  const double high_s = best.median_step_time_s() + best.ci95_s();
-  return static_cast<int>(std::count_if(
-      answer.runners_up().begin(), answer.runners_up().end(), [&](const v1::Candidate& candidate) {
-        const v1::Measurement& other = candidate.measured();
-        return measured(candidate) && other.median_step_time_s() - other.ci95_s() <= high_s;
-      }));
-}
-
 double FreeShare(const v1::Prediction& predicted) {
   const auto& memory = predicted.memory_bytes();
   if (memory.capacity() <= 0) return 0;

@@ -55,10 +55,6 @@ absl::StatusOr<nlohmann::ordered_json> CandidateJson(const v1::Candidate& candid
 // is missing.
 std::optional<double> LeadOf(const v1::Recommendation& answer);
 
-// Returns the number of runners-up that are tied with the best plan: both were measured as a whole, and
-// their 95% intervals overlap.
-int TiedWithBest(const v1::Recommendation& answer);
-
 // Predictions do not tell plans of one cluster apart whose step times differ by less than this fraction. The
 // plan that is predicted to be the fastest took 3.4% longer than the fastest measured one, in the mean over
 // 45 steps of GPTs on 8 to 64 nodes of A100s to which nothing was fitted (docs/predictions.md, "How good the

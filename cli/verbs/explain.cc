@@ -40,7 +40,7 @@ struct ExplainArgs {
   ServiceOptions service;
 };
 
-// Returns the evidence for the trial that --study names, or for the fastest one of a study.
+// Returns the evidence for the trial that --study names, or for the best plan of a study.
 absl::StatusOr<Evidence> EvidenceOfStudy(const ExplainArgs& args) {
   const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return reader.status();
@@ -51,7 +51,7 @@ absl::StatusOr<Evidence> EvidenceOfStudy(const ExplainArgs& args) {
   if (!id.ok()) return id.status();
   const auto trials = (*reader)->Trials(*id);
   if (!trials.ok()) return trials.status();
-  if (slash == std::string::npos) return EvidenceOfBest(*trials);
+  if (slash == std::string::npos) return EvidenceOfBest(*study, *trials);
   const auto trial = TrialNamed(**reader, *study, args.study);
   return trial.ok() ? EvidenceOf(*trial) : trial.status();
 }
@@ -183,7 +183,7 @@ void AddExplain(CLI::App& app, Verb& chosen) {
       "measured: the prediction");
   const CLI::Option* study = verb->add_option("--study", args->study,
                                               "a study (3) or a trial (3/trials/7); shows the same of "
-                                              "its fastest trial, or of that trial");
+                                              "its best plan, or of that trial");
   AddServiceOptions(verb, args->service);
   verb->callback([args, against, input, study, &chosen] {
     args->compares = against->count() > 0;

@@ -1,11 +1,17 @@
 #include "proto/convert/result_convert.h"
 
+#include <algorithm>
+
 #include "proto/convert/breakdown_convert.h"
 
 namespace autocfg {
 namespace {
 
 static_assert(kMemoryRegions.size() == 7, "convert the new region both ways");
+
+bool MeasuredWhole(const v1::Candidate& candidate) {
+  return candidate.has_measured() && !candidate.measured().slice();
+}
 
 }  // namespace
 
@@ -83,7 +89,18 @@ Sample FromProto(const v1::Measurement& message) {
 }
 
 std::string_view Provenance(const v1::Candidate& candidate) {
-  return candidate.has_measured() && !candidate.measured().slice() ? "measured" : "predicted";
+  return MeasuredWhole(candidate) ? "measured" : "predicted";
+}
+
+int TiedWithBest(const v1::Recommendation& answer) {
+  if (!MeasuredWhole(answer.best())) return 0;
+  const v1::Measurement& best = answer.best().measured();
+  const double high_s = best.median_step_time_s() + best.ci95_s();
+  return static_cast<int>(std::count_if(
+      answer.runners_up().begin(), answer.runners_up().end(), [&](const v1::Candidate& candidate) {
+        const v1::Measurement& other = candidate.measured();
+        return MeasuredWhole(candidate) && other.median_step_time_s() - other.ci95_s() <= high_s;
+      }));
 }
 
 std::optional<TrialOutcome> FromProto(v1::TrialState state) {

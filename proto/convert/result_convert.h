@@ -27,6 +27,10 @@ Sample FromProto(const v1::Measurement& message);
 // the plan, whose step time then stays predicted.
 std::string_view Provenance(const v1::Candidate& candidate);
 
+// Returns the number of runners-up that are tied with the best plan: both were measured as a whole, and
+// their 95% intervals overlap.
+int TiedWithBest(const v1::Recommendation& answer);
+
 // Returns nullopt for a trial that has not ended, and for a cancelled one, which the search does not observe.
 std::optional<TrialOutcome> FromProto(v1::TrialState state);
 

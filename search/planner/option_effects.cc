@@ -134,9 +134,9 @@ std::string CostSentence(const OptionEffect& effect, const ParallelPlan& best) {
   if (effect.only_this_changed) return fmt::format("{} in place of {} costs {}", other, chosen, costs);
   if (!effect.alone) {
     return fmt::format(
-        "no plan fits that has {} in place of {} and is else the same; the fastest one with it, {}, takes {} "
-        "more",
-        other, chosen, ShortPlanText(effect.instead), costs);
+        "no {} has {} in place of {} and is else the same; the fastest one with it, {}, takes {} more",
+        effect.alone_is_legal ? "plan that fits" : "legal plan", other, chosen, ShortPlanText(effect.instead),
+        costs);
   }
   std::string text =
       fmt::format("{} in place of {} costs {} ({})", other, chosen, costs, ShortPlanText(effect.instead));
@@ -161,6 +161,7 @@ class Alternatives {
     option_ = &PlanOptions()[index];
     fastest_.reset();
     least_s_ = std::numeric_limits<double>::infinity();
+    some_legal_ = false;
     if (option_->form == OptionForm::kSplit) {
       for (const SplitMode split : {SplitMode::kEven, SplitMode::kAuto}) {
         if (split == SplitMode::kAuto && !survey_.uneven) continue;
@@ -179,6 +180,9 @@ class Alternatives {
     }
     return fastest_;
   }
+
+  // Returns whether the last call of FastestWithAnother found a legal plan, whether or not it fits.
+  bool SomeLegal() const { return some_legal_; }
 
   double Seconds(const ParallelPlan& plan) { return correction_(plan) * costs_.Estimate(plan).step_time_s; }
 
@@ -251,9 +255,9 @@ class Alternatives {
   void Try(const ParallelPlan& plan) {
     if (FindIllegality(costs_.model(), costs_.workload(), RankCount(best_), plan)) return;
     const ParallelPlan resolved = ResolveSplit(costs_, Canonical(plan));
-    if (option_->equal(resolved, best_) || !HasValuesOfTheSpace(resolved) ||
-        !costs_.PredictMemory(resolved).feasible)
-      return;
+    if (option_->equal(resolved, best_) || !HasValuesOfTheSpace(resolved)) return;
+    some_legal_ = true;
+    if (!costs_.PredictMemory(resolved).feasible) return;
     const double seconds = Seconds(resolved);
     if (seconds >= least_s_) return;  // also if it is no number
     least_s_ = seconds;
@@ -266,6 +270,7 @@ class Alternatives {
   const CorrectionOf& correction_;
   const PlanOption* option_ = nullptr;
   std::optional<ParallelPlan> fastest_;
+  bool some_legal_ = false;
   double least_s_ = 0;
 };
 
@@ -339,6 +344,7 @@ std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasi
     if (IsIdle(option, best)) continue;
     OptionEffect effect{.option = &option, .instead = {}, .because = {}};
     effect.alone = alternatives.FastestWithAnother(i);
+    effect.alone_is_legal = alternatives.SomeLegal();
     double most_s = std::numeric_limits<double>::infinity();
     if (effect.alone) {
       effect.costs_alone = alternatives.Seconds(*effect.alone) / best_s - 1;
@@ -392,7 +398,10 @@ std::optional<OptionEffect> MattersMost(CostModel& costs, FeasiblePlans& feasibl
         WhatGrows(costs.cluster(), costs.workload(), best, predict(best, effect.instead).breakdown,
                   effect.instead, predict(effect.instead, best).breakdown);
     effect.because = CostSentence(effect, best);
-    if (!grows.empty()) effect.because += ": " + grows;
+    // A correction is one factor for all parts, so it cannot say which of them grows.
+    const bool corrected = correction(best) != 1 || correction(effect.instead) != 1;
+    if (!grows.empty())
+      effect.because += fmt::format(": {}{}", corrected ? "by the uncorrected prediction, " : "", grows);
     return std::move(effect);
   }
   return std::nullopt;

@@ -22,6 +22,7 @@ struct OptionEffect {
   // takes another one along, so that the plan uses all ranks; a new number of stages takes a new split; vpp
   // and schedule follow each other. Empty if no such plan is legal and fits. Never faster than `instead`.
   std::optional<ParallelPlan> alone = {};
+  bool alone_is_legal = false;     // some such plan is legal, whether or not it fits
   double costs_alone = 0;          // as `costs`, of `alone`
   bool only_this_changed = false;  // `instead` is `alone`
   std::string because;             // one sentence

@@ -19,6 +19,7 @@
 #include "proto/convert/export_convert.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
+#include "proto/merge_results.h"
 #include "search/plan/plan_options.h"
 #include "search/plan/plan_text.h"
 #include "search/plan/precision.h"
@@ -184,6 +185,7 @@ Json AnswerJson(const StudyReport& report) {
                                 {"costs", Rounded(effect.costs(), 3)},
                                 {"because", effect.because()}};
   }
+  json["tied"] = TiedWithBest(answer);
   json["chance_of_better"] =
       answer.has_chance_of_better() ? Json(Rounded(answer.chance_of_better(), 3)) : Json();
   json["nothing_fits"] = answer.nothing_fits();
@@ -234,7 +236,46 @@ Json OptionColumn(const PlanOption& option, const std::vector<RankedPlan>& plans
   return column;
 }
 
-Json PlansJson(const StudyReport& report) {
+using PooledTrials = std::map<std::string, v1::Measurement>;
+
+// Returns what was measured of each plan, by its text, over its trials that count.
+PooledTrials MeasuredPlans(const StudyReport& report) {
+  std::map<std::string, const std::vector<std::int64_t>*> counted;
+  for (const RankedPlan& ranked : report.plans) {
+    if (!ranked.trials.empty()) counted[PlanText(ranked.plan)] = &ranked.trials;
+  }
+  std::map<std::string, std::vector<v1::Measurement>> trials;
+  for (const v1::Trial& trial : report.trials) {
+    if (!trial.has_measured()) continue;
+    const auto known = counted.find(trial.plan_text());
+    if (known != counted.end() &&
+        std::find(known->second->begin(), known->second->end(), trial.repeat()) == known->second->end())
+      continue;
+    trials[trial.plan_text()].push_back(trial.measured());
+  }
+  PooledTrials pooled;
+  for (const auto& [text, measured] : trials) pooled[text] = PoolTrials(measured);
+  return pooled;
+}
+
+// Returns what is known of the plans that were measured as a whole, beside their median. A corrected
+// prediction may differ from that, and its parts then add up to it alone.
+Json MeasuredColumns(const StudyReport& report, const PooledTrials& pooled) {
+  Json rows = Json::array();
+  for (std::size_t plan = 0; plan < report.plans.size(); ++plan) {
+    const RankedPlan& ranked = report.plans[plan];
+    if (!ranked.median_step_time_s) continue;
+    const auto measured = pooled.find(PlanText(ranked.plan));
+    const bool has_parts = measured != pooled.end() && measured->second.has_breakdown_s();
+    rows.push_back(
+        Json{{"plan", plan},
+             {"predicted_s", Rounded(ranked.predicted.step_time_s)},
+             {"time_parts", has_parts ? TimeParts(FromProto(measured->second.breakdown_s())) : Json()}});
+  }
+  return rows;
+}
+
+Json PlansJson(const StudyReport& report, const PooledTrials& pooled) {
   Json options = Json::array();
   for (const PlanOption& option : PlanOptions()) options.push_back(OptionColumn(option, report.plans));
   Json seconds = Json::array(), memory = Json::array();
@@ -253,10 +294,15 @@ Json PlansJson(const StudyReport& report) {
           Permille(static_cast<double>(ranked.predicted.memory.*kMemoryRegions[i].bytes), total_bytes));
     }
   }
-  return Json{{"count", report.plans.size()},     {"in_all", report.plans_in_all},
-              {"options", std::move(options)},    {"seconds", std::move(seconds)},
-              {"memory_mib", std::move(memory)},  {"kinds", std::move(kinds)},
-              {"time_permille", std::move(time)}, {"memory_permille", std::move(space)}};
+  return Json{{"count", report.plans.size()},
+              {"in_all", report.plans_in_all},
+              {"options", std::move(options)},
+              {"seconds", std::move(seconds)},
+              {"memory_mib", std::move(memory)},
+              {"kinds", std::move(kinds)},
+              {"time_permille", std::move(time)},
+              {"memory_permille", std::move(space)},
+              {"measured", MeasuredColumns(report, pooled)}};
 }
 
 // What a search measured of one plan.
@@ -265,9 +311,9 @@ struct PlanTrials {
   std::int64_t count = 0;
 };
 
-// Returns what was predicted of each plan before its first trial, beside what was measured, in the order of
-// the trials.
-Json MeasurementsJson(const StudyReport& report) {
+// Returns what was predicted of each plan before its first trial, beside what was measured over its trials,
+// in the order of the first ones.
+Json MeasurementsJson(const StudyReport& report, const PooledTrials& pooled) {
   std::vector<std::string> order;
   std::map<std::string, PlanTrials> plans;
   for (const v1::Trial& trial : report.trials) {
@@ -278,25 +324,21 @@ Json MeasurementsJson(const StudyReport& report) {
       order.push_back(trial.plan_text());
     }
   }
-  std::map<std::string, double> medians;  // over all trials that count
-  for (const RankedPlan& ranked : report.plans) {
-    if (ranked.median_step_time_s) medians[PlanText(ranked.plan)] = *ranked.median_step_time_s;
-  }
   Json rows = Json::array();
   for (const std::string& text : order) {
     const PlanTrials& of_plan = plans[text];
-    const v1::Measurement& measured = of_plan.first->measured();
-    const auto median = medians.find(text);
-    rows.push_back(Json{
-        {"plan", WithShortSplit(text)},
-        {"trial", LastPartOf(of_plan.first->name())},
-        {"trials", of_plan.count},
-        {"slice", measured.slice()},
-        {"predicted_s", Rounded(of_plan.first->predicted().step_time_s())},
-        {"low_s", Rounded(of_plan.first->predicted().step_time_low_s())},
-        {"high_s", Rounded(of_plan.first->predicted().step_time_high_s())},
-        {"measured_s", Rounded(median == medians.end() ? measured.median_step_time_s() : median->second)},
-        {"ci95_s", Rounded(measured.ci95_s(), 3)}});
+    const auto of_trials = pooled.find(text);
+    if (of_trials == pooled.end()) continue;
+    const v1::Measurement& measured = of_trials->second;
+    rows.push_back(Json{{"plan", WithShortSplit(text)},
+                        {"trial", LastPartOf(of_plan.first->name())},
+                        {"trials", of_plan.count},
+                        {"slice", measured.slice()},
+                        {"predicted_s", Rounded(of_plan.first->predicted().step_time_s())},
+                        {"low_s", Rounded(of_plan.first->predicted().step_time_low_s())},
+                        {"high_s", Rounded(of_plan.first->predicted().step_time_high_s())},
+                        {"measured_s", Rounded(measured.median_step_time_s())},
+                        {"ci95_s", Rounded(measured.ci95_s(), 3)}});
   }
   return rows;
 }
@@ -452,6 +494,7 @@ std::string ReportTitle(const StudyReport& report) {
 }
 
 std::string ReportJson(const StudyReport& report) {
+  const PooledTrials pooled = MeasuredPlans(report);
   const Json json{{"title", ReportTitle(report)},
                   {"version", base::Version()},
                   {"build", base::BuildId()},
@@ -460,8 +503,8 @@ std::string ReportJson(const StudyReport& report) {
                   {"answer", AnswerJson(report)},
                   {"time_labels", Labels(kBreakdownParts)},
                   {"memory_labels", Labels(kMemoryRegions)},
-                  {"plans", PlansJson(report)},
-                  {"measurements", MeasurementsJson(report)},
+                  {"plans", PlansJson(report, pooled)},
+                  {"measurements", MeasurementsJson(report, pooled)},
                   {"failures", FailuresJson(report)},
                   {"timeline_ticks", kTicksOfStep},
                   {"timelines", TimelinesJson(report)},

@@ -131,8 +131,57 @@ class ReportPageTest(unittest.TestCase):
         self.assertEqual(self.browser.run("[pair.first, pair.second]"), [places[0][2], places[1][2]])
         compared = self.browser.run("[...document.querySelectorAll('#comparison tr')].map(row => row.cells[0].textContent)")
         self.assertIn("step time", compared)
-        self.assertIn("memory", compared)
+        self.assertIn("predicted memory", compared)
         self.assertEqual(self.browser.problems, [])
+
+    DATA = "JSON.parse(document.getElementById('data').textContent)"
+
+    def test_a_comparison_names_what_is_predicted_and_what_is_one_step(self):
+        self.open("measured", PHONE)
+        rows = self.browser.run("[...document.querySelectorAll('#comparison tr')].map(row => [...row.cells].map(cell => cell.textContent))")
+        known = {row[0]: row[1:] for row in rows}
+        self.assertEqual(known["how it is known"][0], "measured")
+        self.assertIn("one measured step: in all", known)
+        self.assertIn("predicted: compute", known)
+        self.assertFalse([name for name in known if name.startswith("time: ")])
+        plan = self.browser.run(f"{self.DATA}.plans.measured.find(one => one.plan === 0).predicted_s")
+        self.assertEqual(known["predicted step"][0], self.browser.run(f"secondsText({plan})"))
+        cut = self.browser.run("""(() => {
+          const place = document.querySelector('#comparison .table');
+          return place.scrollWidth - place.clientWidth;
+        })()""")
+        self.assertLessEqual(cut, 0, "the column of changes is cut")
+
+    def test_the_measured_time_is_the_same_everywhere(self):
+        self.open("measured", DESKTOP)
+        plan, time, spread = self.browser.run(f"""(() => {{
+          const {{best}} = {self.DATA}.answer;
+          return [best.plan, secondsText(best.measured.step_s), spreadText(best.measured.ci95_s)];
+        }})()""")
+        rows = self.browser.run("[...document.querySelectorAll('#measured tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))")
+        self.assertIn(time + spread, [row[2] for row in rows if row[0] == plan])
+
+    def test_the_answer_tells_ties_and_what_memory_is(self):
+        self.open("measured", DESKTOP)
+        said = self.browser.run(f"""(() => {{
+          const data = {self.DATA};
+          return [0, 1, 2].map(tied => {{ data.answer.tied = tied; return answerBox(data).textContent; }});
+        }})()""")
+        self.assertNotIn("tied", said[0])
+        self.assertIn("1 runner-up is tied with the best plan: the intervals overlap.", said[1])
+        self.assertIn("2 runners-up are tied with the best plan: the intervals overlap.", said[2])
+        self.assertRegex(said[0], r"Memory[0-9.]+ .iBpredicted; ")
+
+    def test_half_of_the_predictions_miss_by_the_median(self):
+        self.open("measured", DESKTOP)
+        for errors, half in (((4.31, 2.13, 3.2, 2.19), "219%"), ((2, 3, 1), "200%")):
+            said = self.browser.run(f"""(() => {{
+              const data = {self.DATA};
+              data.measurements = {json.dumps(errors)}.map(error => ({{plan: 'tp=1', trials: 1, slice: false, predicted_s: 1,
+                low_s: 1, high_s: 1, measured_s: 1 + error, ci95_s: 0}}));
+              return measuredSection(data).textContent;
+            }})()""")
+            self.assertIn(f"missed by at most {half};", said)
 
     def test_pairs_of_options_can_be_chosen(self):
         self.open("predicted", DESKTOP)

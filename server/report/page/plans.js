@@ -26,6 +26,17 @@ class Plans {
     return {p: 'predicted', m: 'measured', s: 'predicted, corrected by a measured slice'}[this.data.kinds[plan]];
   }
 
+  // Returns what is known of a plan that was measured, beside its median; null for any other.
+  measured(plan) {
+    return this.data.measured.find((one) => one.plan === plan) || null;
+  }
+
+  // Returns the predicted time of a step, which the predicted parts add up to.
+  predicted(plan) {
+    const measured = this.measured(plan);
+    return measured ? measured.predicted_s : this.seconds[plan];
+  }
+
   // Returns the plans that no other beats in both time and memory, fastest first.
   front() {
     const order = Array.from({length: this.count}, (_, i) => i);
@@ -98,7 +109,7 @@ function scatterConfiguration(plans, data) {
         showComparison(plans);
       },
       scales: {
-        x: {title: axisTitle(`memory of the worst rank, ${plans.unit.name}`), ticks: {maxRotation: 0, autoSkipPadding: 16}, grace: '3%'},
+        x: {title: axisTitle(`predicted memory of the worst rank, ${plans.unit.name}`), ticks: {maxRotation: 0, autoSkipPadding: 16}, grace: '3%'},
         y: {type: log ? 'logarithmic' : 'linear', title: axisTitle(`step time, ${unit.name}${log ? ', logarithmic' : ''}`),
           ticks: {callback: log ? logTick(mark) : mark}, grace: '3%'},
       },
@@ -109,7 +120,7 @@ function scatterConfiguration(plans, data) {
           callbacks: {
             title: (items) => items.length ? lines(plans.text(items[0].raw.plan), isNarrow() ? 34 : 60) : '',
             label: (item) => [`${secondsText(item.raw.y)} a step, ${plans.kind(item.raw.plan)}`,
-              `${memoryText(plans.memory[item.raw.plan])} of memory`],
+              `${memoryText(plans.memory[item.raw.plan])} of memory, predicted`],
           },
         },
       },
@@ -134,13 +145,26 @@ function showComparison(plans) {
     const [one, other] = [a, b].map((plan) => permille[i][plan] / 1000 * whole[plan]);
     if (one > 0 || other > 0) rows.push([`${what}: ${label}`, text(one), text(other), change(one, other)]);
   });
-  parts(plans.timeLabels, plans.data.time_permille, plans.seconds, secondsText, 'time');
-  rows.push(['memory', memoryText(plans.memory[a]), memoryText(plans.memory[b]), change(plans.memory[a], plans.memory[b])]);
-  parts(plans.memoryLabels, plans.data.memory_permille, plans.memory, memoryText, 'memory');
+  const measured = [a, b].map((plan) => (plans.measured(plan) || {}).time_parts || null);
+  if (measured[0] || measured[1]) {
+    const row = (label, [one, other]) => rows.push([`one measured step: ${label}`, one === null ? '' : secondsText(one),
+      other === null ? '' : secondsText(other), one === null || other === null ? '' : change(one, other)]);
+    row('in all', measured.map((all) => all && all.reduce((sum, seconds) => sum + seconds, 0)));
+    plans.timeLabels.forEach((label, i) => {
+      const both = measured.map((all) => all && all[i]);
+      if (both.some((seconds) => seconds > 0)) row(label, both);
+    });
+  }
+  const predicted = {[a]: plans.predicted(a), [b]: plans.predicted(b)};
+  rows.push(['predicted step', secondsText(predicted[a]), secondsText(predicted[b]), change(predicted[a], predicted[b])]);
+  parts(plans.timeLabels, plans.data.time_permille, predicted, secondsText, 'predicted');
+  rows.push(['predicted memory', memoryText(plans.memory[a]), memoryText(plans.memory[b]), change(plans.memory[a], plans.memory[b])]);
+  parts(plans.memoryLabels, plans.data.memory_permille, plans.memory, memoryText, 'predicted');
   place.replaceChildren(
     el('h3', {}, 'Two plans compared'),
     el('p', {class: 'soft'}, 'First: ', planElement(plans.text(a)), el('br'), 'Second: ', planElement(plans.text(b))),
-    tableOf([['', false], ['first', true], ['second', true], ['change', true]], rows));
+    plans.data.measured.length > 0 ? el('p', {class: 'soft'}, 'Predictions are corrected by what the search measured. A measured step is one step, which may take another time than the median.') : '',
+    tableOf([['', false], ['first', true], ['second', true], ['change', true]], rows, 'compared'));
 }
 
 function plansSection(plans, data) {
@@ -153,7 +177,7 @@ function plansSection(plans, data) {
   return section('plans', 'Time against memory',
     el('p', {}, `${shown} Below and left is better; the line joins the plans that no other beats in both.`),
     place,
-    el('p', {class: 'reading'}, 'Point at a plan to read it; click two plans to compare them.'),
+    el('p', {class: 'reading'}, 'Tap or click a plan to read it, and two plans to compare them.'),
     el('div', {id: 'comparison'}));
 }
 

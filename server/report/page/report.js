@@ -3,7 +3,7 @@
 
 function memoryFigure(candidate, emulated) {
   const {memory_mib, capacity_mib} = candidate.predicted;
-  const share = capacity_mib > 0 ? `${percentText(memory_mib / capacity_mib)} of ${memoryText(capacity_mib)} a rank` : 'a rank';
+  const share = capacity_mib > 0 ? `predicted; ${percentText(memory_mib / capacity_mib)} of ${memoryText(capacity_mib)} a rank` : 'predicted; a rank';
   const measured = candidate.measured && !candidate.measured.slice && !emulated ? `; measured ${memoryText(candidate.measured.memory_mib)}` : '';
   return [memoryText(memory_mib), share + measured];
 }
@@ -37,12 +37,15 @@ function remarks(data) {
     const lead = second.seconds / answer.best.seconds - 1;
     texts.push(el('span', {}, `The runner-up takes ${percentText(Math.abs(lead))} ${lead < 0 ? 'less' : 'longer'}: `, planElement(second.plan)));
   }
+  if (answer.tied > 0) {
+    texts.push(`${plural(answer.tied, 'runner')}-up ${answer.tied === 1 ? 'is' : 'are'} tied with the best plan: the intervals overlap.`);
+  }
   const most = answer.matters_most;
   if (most) {
     texts.push(`What matters most is ${most.option}: ${most.because}`);
   }
   if (answer.chance_of_better !== null) {
-    texts.push(`The chance that a plan that was not measured is more than 1% faster is at most ${percentText(answer.chance_of_better)}.`);
+    texts.push(`The chance that a plan that was not measured is more than 1% faster is ${answer.chance_of_better < 0.01 ? 'less than 1%' : `at most ${(100 * answer.chance_of_better).toFixed(0)}%`}.`);
   }
   if (answer.stopped) {
     const limit = {time_budget: 'time budget', max_trials: 'limit on trials'}[answer.stopped] || answer.stopped;
@@ -79,9 +82,11 @@ function runnersSection(data) {
   const rows = all.map((candidate, i) => [String(i + 1), planElement(candidate.plan), secondsText(candidate.seconds),
     i === 0 ? '' : signedPercent(candidate.seconds / all[0].seconds - 1),
     memoryText(candidate.predicted.memory_mib), candidate.provenance]);
+  const kinds = new Set(all.map((candidate) => candidate.provenance));
+  const order = kinds.size < 2 ? '' : ' Plans that were measured come first, by their measured time; then the others, by prediction, even if that is shorter: a measured time is known, a predicted one may be wrong.';
   return section('runners', 'The best plans',
-    el('p', {}, 'Each differs from those above it in more than a detail.'),
-    tableOf([['', true], ['plan', false], ['step', true], ['slower', true], ['memory', true], ['time is', false]], rows, 'stack'));
+    el('p', {}, `Each differs from those above it in more than a detail.${order}`),
+    tableOf([['', true], ['plan', false], ['step', true], ['slower', true], ['predicted memory', true], ['time is', false]], rows, 'stack'));
 }
 
 function stackedBars(labels, names, colours, values, text, unitOf, axis) {
@@ -107,12 +112,14 @@ function stackedBars(labels, names, colours, values, text, unitOf, axis) {
 
 function whereSection(data) {
   const all = [['best', data.answer.best], ['runner-up', data.answer.runners_up[0]]].filter(([, candidate]) => candidate);
-  const time = {labels: [], values: []}, memory = {labels: [], values: []};
+  const time = {labels: [], values: []}, memory = {labels: [], values: []}, steps = [];
   for (const [name, candidate] of all) {
     time.labels.push([name, 'predicted']);
     time.values.push(candidate.predicted.time_parts);
     if (candidate.measured && candidate.measured.time_parts && !candidate.measured.slice) {
-      time.labels.push([name, 'measured']);
+      const sum = candidate.measured.time_parts.reduce((a, b) => a + b, 0);
+      time.labels.push([name, 'one measured step']);
+      steps.push(`${name}: ${secondsText(sum)} in that step, ${secondsText(candidate.measured.step_s)} in the median of ${plural(candidate.measured.steps, 'step')}`);
       time.values.push(candidate.measured.time_parts);
     }
     memory.labels.push(name);
@@ -125,7 +132,7 @@ function whereSection(data) {
   chartIn(memoryPlace, 'chart-memory', 'Parts of the memory of a rank',
     () => stackedBars(memory.labels, data.memory_labels, kMemoryColours, memory.values, memoryText, memoryUnit, 'memory of the worst rank'));
   return section('where', 'Where time and memory go',
-    el('p', {}, 'A measured step is one step of the rank that worked longest.'),
+    steps.length > 0 ? el('p', {}, `A measured bar is one step, on the rank that worked longest; it may take another time than the median. ${steps.join('; ')}.`) : '',
     timePlace, memoryPlace);
 }
 
@@ -138,7 +145,7 @@ function measuredSection(data) {
   if (rows.length === 0) return section('measured', title, el('p', {}, 'No plan was measured as a whole.'), sliceNote);
   const error = (row) => row.measured_s / row.predicted_s - 1;
   const sorted = rows.map((row) => Math.abs(error(row))).sort((a, b) => a - b);
-  const middle = sorted[Math.floor(sorted.length / 2)];
+  const middle = sorted[Math.floor((sorted.length - 1) / 2)];
   const within = rows.filter((row) => row.measured_s >= row.low_s && row.measured_s <= row.high_s).length;
   const place = el('div', {class: 'chart'});
   const most = rows.reduce((a, row) => Math.max(a, row.measured_s, row.predicted_s), 0) * 1.05;

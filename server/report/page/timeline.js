@@ -155,7 +155,7 @@ function timelineSection(data) {
   const used = new Set(data.timelines.flatMap((timeline) => timeline.ranks.flatMap((rank) => [...rank.kinds])));
   const legend = Object.entries(kBars).filter(([letter]) => used.has(letter)).map(([, entry]) => entry);
   const strip = candidates.slice(0, data.timelines.length).some((one) => one.measured && one.measured.time_parts);
-  const parts = strip ? [el('p', {class: 'soft'}, 'Row “measured”: the parts of a measured step on the rank that worked longest, one after the other.'),
+  const parts = strip ? [el('p', {class: 'soft'}, 'Row “measured”: the parts of one measured step on the rank that worked longest, one after the other.'),
     legendOf(data.time_labels.map((label, i) => [label, kTimeColours[i]]))] : [];
   return section('timeline', title,
     el('p', {}, 'One row for each rank of a pipeline; ranks that differ only in their tensor or data place do the same. Pale stretches are bubbles, in which a rank waits.'),

@@ -90,16 +90,40 @@ TEST(Evidence, SaysWhyThereAreNoParts) {
             "studies/3/trials/1 has no measurement to show; name a plan that was measured");
 }
 
-TEST(Evidence, OfAStudyIsOfItsFastestTrialWithoutSlices) {
+TEST(Evidence, OfAStudyIsOfItsFastestPlanWithoutSlices) {
   std::vector<v1::Trial> trials = {MeasuredTrial(1, 0.5), MeasuredTrial(2, 0.4), MeasuredTrial(3, 0.1),
                                    MeasuredTrial(4, 0.2)};
   trials[2].mutable_measured()->set_slice(true);
   trials[3].clear_measured();
-  const auto best = EvidenceOfBest(trials);
+  trials[1].mutable_predicted()->set_step_time_s(7);
+  trials.push_back(MeasuredTrial(5, 0.43));
+  trials.back().set_plan_text("tp=2,pp=1,dp=1,mbs=1");
+  const auto best = EvidenceOfBest({}, trials);
   ASSERT_TRUE(best.ok()) << best.status();
-  EXPECT_EQ(best->measured.median_step_time_s(), 0.4);
-  EXPECT_EQ(EvidenceOfBest(std::vector{trials[2], trials[3]}).status().code(),
+  EXPECT_EQ(best->plan_text, "tp=2,pp=1,dp=1,mbs=1") << "0.4 s is one trial of a plan of 0.45 s";
+  trials.pop_back();
+  const auto pooled = EvidenceOfBest({}, trials);
+  ASSERT_TRUE(pooled.ok()) << pooled.status();
+  EXPECT_DOUBLE_EQ(pooled->measured.median_step_time_s(), 0.45);
+  EXPECT_EQ(pooled->predicted.step_time_s(), 0.45) << "before the first trial";
+  EXPECT_EQ(EvidenceOfBest({}, std::vector{trials[2], trials[3]}).status().code(),
             absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(Evidence, OfAStudyIsTheMeasurementOfItsBestPlan) {
+  const std::vector<v1::Trial> trials = {MeasuredTrial(1, 0.5), MeasuredTrial(2, 0.4)};
+  v1::Study study;
+  v1::Candidate& best = *study.mutable_best();
+  best.set_plan_text("tp=1,pp=2,dp=1,mbs=1");
+  best.mutable_predicted()->set_step_time_s(0.3);
+  best.mutable_measured()->set_median_step_time_s(0.47);
+  best.mutable_measured()->set_ci95_s(0.08);
+  const auto evidence = EvidenceOfBest(study, trials);
+  ASSERT_TRUE(evidence.ok()) << evidence.status();
+  EXPECT_THAT(EvidenceText(*evidence, kEightyColumns), HasSubstr("measured:  470 ms +- 80 ms\n"));
+  EXPECT_EQ(evidence->predicted.step_time_s(), 0.3);
+  best.mutable_measured()->set_slice(true);
+  EXPECT_DOUBLE_EQ(EvidenceOfBest(study, trials)->measured.median_step_time_s(), 0.45);
 }
 
 TEST(Evidence, TableOfTrialsHasTheColumnsThatAreNotZero) {

@@ -260,7 +260,7 @@ TEST(SearchJson, SaysHowLikelyABetterPlanIs) {
   EXPECT_TRUE((*SearchJson(answer, question))["search"]["chance_of_better"].is_null());
   EXPECT_EQ(SearchReport(answer, question, "").find("chance that"), std::string::npos);
   for (const auto& [chance, text] :
-       {std::pair(0.034, "3%"), std::pair(0.004, "less than 1%"), std::pair(1.0, "100%")}) {
+       {std::pair(0.034, "at most 3%"), std::pair(0.004, "less than 1%"), std::pair(1.0, "at most 100%")}) {
     answer.set_chance_of_better(chance);
     EXPECT_EQ((*SearchJson(answer, question))["search"]["chance_of_better"], chance);
     EXPECT_NE(SearchReport(answer, question, "")

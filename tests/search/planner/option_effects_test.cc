@@ -119,6 +119,39 @@ TEST(OptionEffects, IsTheOneOptionWithOtherValues) {
   // A correction that makes the other value three times as fast leaves no option that matters.
   const auto corrected = [](const ParallelPlan& plan) { return plan.micro_batch == 2 ? 1.0 / 3 : 1.0; };
   EXPECT_FALSE(MattersMost(planned.costs, planned.feasible, best, corrected));
+  // The costs are corrected, 24 s in place of 8 s; the reason is not, 16 s in place of 8 s, and says so.
+  const auto slower = [](const ParallelPlan& plan) { return plan.micro_batch == 4 ? 1 : 1.5; };
+  const auto scaled = MattersMost(planned.costs, planned.feasible, best, slower);
+  ASSERT_TRUE(scaled);
+  EXPECT_THAT(scaled->because, HasSubstr("mbs=2 in place of mbs=4 costs 200%: by the uncorrected prediction, "
+                                         "compute takes 8 s more; "));
+}
+
+// Of two ranks, the best plan has dp=2. A microbatch of 2 sequences with dp=2 needs a batch of 4.
+TEST(OptionEffects, SaysWhetherThePlanWithTheOtherValueIsIllegalOrDoesNotFit) {
+  AxisValues space = PlainWith("mbs", {"1", "2"});
+  space.emplace_back("tp", std::vector<std::string>{"1"});
+  const auto times = std::make_shared<const SecondsEach>();
+  const ModelSpec model = SmallGpt(4);
+  const ParallelPlan best = *ParsePlanText("tp=1,pp=1,dp=2,mbs=1");
+  const ParallelPlan alone = *ParsePlanText("tp=1,pp=1,dp=2,mbs=2");
+  const ParallelPlan other = *ParsePlanText("tp=1,pp=2,dp=1,mbs=2");
+  const auto slow = [](const ParallelPlan& plan) { return plan.micro_batch == 2 ? 4.0 : 1.0; };
+  const auto said = [&](std::int64_t batch, std::int64_t capacity) {
+    Planned planned(model, Fp32(batch, 64), 2, times, space, capacity);
+    const auto most = MattersMost(planned.costs, planned.feasible, best, slow);
+    EXPECT_TRUE(most);
+    return most ? most->because : "";
+  };
+  EXPECT_THAT(said(2, kNoLimitBytes),
+              HasSubstr("no legal plan has mbs=2 in place of mbs=1 and is else the same; the fastest one"));
+  CostModel costs(model, Fp32(4, 64), LocalRanks(2), times);
+  const auto bytes = [&](const ParallelPlan& plan) { return costs.PredictMemory(plan).memory.Total(); };
+  const std::int64_t capacity = std::max(bytes(best), bytes(other));
+  ASSERT_LT(capacity, bytes(alone));
+  EXPECT_THAT(
+      said(4, capacity),
+      HasSubstr("no plan that fits has mbs=2 in place of mbs=1 and is else the same; the fastest one"));
 }
 
 TEST(OptionEffects, NothingMattersIfThereIsOnePlan) {

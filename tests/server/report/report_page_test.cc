@@ -183,6 +183,52 @@ TEST_F(StudyReportTest, AreMadeOncePerChangeOfTheStudy) {
   EXPECT_THAT((*second)->json, HasSubstr("\"state\":\"paused\""));
 }
 
+// Three trials of one plan: one is doubted, and one tells other parts of a step.
+TEST(ReportJson, MeasuredTimesAreThoseOfAllTrialsThatCount) {
+  StudyReport report;
+  RankedPlan& ranked = report.plans.emplace_back();
+  ranked.plan = *ParsePlanText("tp=1,pp=1,dp=2,mbs=1");
+  ranked.predicted.step_time_s = 0.25;
+  ranked.predicted.breakdown.compute = 0.25;
+  ranked.trials = {0, 2};
+  for (const double seconds : {0.2, 0.001, 0.4}) {
+    v1::Trial& trial = report.trials.emplace_back();
+    trial.set_name("studies/1/trials/" + std::to_string(report.trials.size()));
+    trial.set_plan_text(PlanText(ranked.plan));
+    trial.set_repeat(static_cast<std::int64_t>(report.trials.size()) - 1);
+    trial.mutable_predicted()->set_step_time_s(0.1);
+    v1::Measurement& measured = *trial.mutable_measured();
+    for (int step = 0; step < 3; ++step) measured.add_step_time_s(seconds);
+    measured.set_median_step_time_s(seconds);
+    measured.set_ci95_s(0.001);
+    measured.mutable_breakdown_s()->set_compute(seconds / 4);
+  }
+  ranked.median_step_time_s = 0.3;
+  const json data = json::parse(ReportJson(report));
+  ASSERT_EQ(data["measurements"].size(), 1u);
+  const json& row = data["measurements"][0];
+  EXPECT_EQ(row["measured_s"], 0.3);
+  EXPECT_GT(row["ci95_s"], 0.05) << "of both trials together, not of the first";
+  EXPECT_EQ(row["predicted_s"], 0.1) << "before the first trial";
+  const json& known = data["plans"]["measured"];
+  ASSERT_EQ(known.size(), 1u);
+  EXPECT_EQ(known[0]["plan"], 0);
+  EXPECT_EQ(known[0]["predicted_s"], 0.25);
+  EXPECT_EQ(known[0]["time_parts"][0], 0.1);
+}
+
+TEST(ReportJson, TiesAreThoseOfTheCommandLine) {
+  StudyReport report;
+  const auto candidate = [](double seconds, v1::Candidate& measured) {
+    measured.mutable_measured()->set_median_step_time_s(seconds);
+    measured.mutable_measured()->set_ci95_s(0.1);
+  };
+  candidate(0.3, *report.answer.mutable_best());
+  candidate(0.45, *report.answer.add_runners_up());
+  candidate(0.6, *report.answer.add_runners_up());
+  EXPECT_EQ(json::parse(ReportJson(report))["answer"]["tied"], 1);
+}
+
 TEST(ReportPage, TextOfAStudyCannotLeaveItsPlace) {
   const std::string hostile = "</script><script>alert(1)</script><!-- & \xe2\x80\xa8 @STYLE@ @DATA@";
   const std::string page = ReportPage(hostile, json{{"title", hostile}}.dump());
