@@ -197,7 +197,9 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
 // Resolves the plan to what the ranks run: legal, canonical, and with a definite split, chosen by the
 // device's op times.
 absl::Status ResolvePlan(TrainRun& run) {
-  auto& [model, workload, plan, input_cluster] = run.what;
+  const ModelSpec& model = run.what.model;
+  const Workload& workload = run.what.workload;
+  ParallelPlan& plan = run.what.plan;
   const std::int64_t ranks = run.emulated ? RankCount(*run.emulated) : kMaxSize;
   const auto checked = CheckPlan(model, workload, ranks, plan);
   if (!checked.ok()) return checked.status();
