@@ -36,6 +36,10 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
   const auto text = ReadTextFile(args.file);
   if (!text.ok()) return text.status();
   const std::string name = std::filesystem::path(args.file).filename().string();
+  if (text->find_first_not_of(" \t\r\n") == std::string::npos) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: it is empty; give the framework's file", base::Printable(name)));
+  }
   const std::string framework = args.from.empty() ? std::string(FrameworkOf(*text)) : args.from;
   if (framework.empty()) {
     return absl::InvalidArgumentError(
@@ -61,6 +65,15 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
     const auto ranks = ParseWhole("--ranks", args.ranks);
     if (!ranks.ok()) return ranks.status();
     options.ranks = *ranks;
+    if (!args.cluster.empty()) {
+      const auto cluster = LoadDescribedCluster(args.cluster);
+      if (!cluster.ok()) return cluster.status();
+      if (RankCount(*cluster) != *ranks) {
+        return absl::InvalidArgumentError(fmt::format(
+            "--ranks is {}, and --cluster {} has {}; leave --ranks out, or give a cluster with as many",
+            *ranks, cluster->name, RankCount(*cluster)));
+      }
+    }
   } else if (!args.cluster.empty()) {
     const auto cluster = LoadDescribedCluster(args.cluster);
     if (!cluster.ok()) return cluster.status();
@@ -68,6 +81,11 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
   }
   auto run = ReadFrameworkFile(framework, name, *text, options);
   if (!run.ok()) return run.status();
+  if (!args.ranks.empty() && run->ranks != options.ranks) {
+    return absl::InvalidArgumentError(
+        fmt::format("--ranks is {}, and {} trains on {}; leave --ranks out, or change the file",
+                    options.ranks, base::Printable(name), run->ranks));
+  }
   run->notes.insert(run->notes.begin(), notes.begin(), notes.end());
   return FrameworkInput{*std::move(run), std::move(options)};
 }
@@ -77,6 +95,8 @@ BestPlan QuestionOf(const FrameworkRun& run) {
   question.model = run.model;
   question.workload = run.workload;
   question.plan = run.plan;
+  question.engine = run.framework;
+  question.ranks_per_node = run.ranks_per_node;
   return question;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/question/plan_question.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -79,6 +80,20 @@ absl::StatusOr<RunDevice> LoadThisMachine(const PlanQuestionArgs& args, Question
   return device;
 }
 
+// Predicts the step of the engine that the question had, where its figures are known.
+void TakeEngine(const std::string& engine, bool this_machine, QuestionParts& parts,
+                std::vector<std::string>& notes) {
+  if (engine.empty() || engine == kOwnEngine) return;
+  if (!this_machine && EngineNamed(engine).ok()) {
+    parts.engine = engine;
+    return;
+  }
+  notes.push_back(fmt::format(
+      "the plan was found for the engine {}; {}, so the step is that of {}", base::Printable(engine),
+      this_machine ? "the op times of this machine are not its" : "autocfg has no figures of it",
+      kOwnEngine));
+}
+
 // Returns the parts that the options name, beside those of `known`. Appends what is to be said of the model.
 // Sets `machine` if the cluster is this one.
 absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPlan* known,
@@ -105,6 +120,14 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
     parts.seq_len = known->workload.seq_len;
     parts.precision = Name(known->workload.precision);
     if (known->cluster) parts.cluster = *known->cluster;
+    if (!known->cluster && !known->local && args.cluster.empty()) {
+      const std::int64_t each = known->ranks_per_node > 0 ? known->ranks_per_node : 8;
+      const std::int64_t nodes = std::max<std::int64_t>(1, RankCount(known->plan) / each);
+      return absl::InvalidArgumentError(
+          fmt::format("--cluster is missing: the file names no cluster; give a preset with its size, such as "
+                      "h100-sxm:{}x{}, or a file",
+                      nodes, each));
+    }
     if (!known->cluster && args.cluster.empty()) {
       return absl::InvalidArgumentError(
           "--cluster is missing: the search was of this machine, whose op times are not in its answer; give "
@@ -145,6 +168,7 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
     parts.memory_margin = *share;
   }
   parts.engine = args.engine;
+  if (known != nullptr && args.engine.empty()) TakeEngine(known->engine, machine.has_value(), parts, notes);
   if (!args.precision.empty() && !machine) parts.precision = args.precision;
   return parts;
 }

@@ -30,15 +30,25 @@ std::string FiguresText(const PlanPrediction& predicted) {
   return text;
 }
 
+// Returns " (4 nodes of 8)" if the file says it.
+std::string NodesText(const FrameworkRun& run) {
+  if (run.ranks_per_node == 0) return "";
+  const std::int64_t nodes = run.ranks / run.ranks_per_node;
+  return fmt::format(" ({} node{} of {})", base::CountText(nodes), nodes == 1 ? "" : "s", run.ranks_per_node);
+}
+
 std::string LinesText(const BetterPlan& plan, const FrameworkRun& run) {
   const std::string file = base::Printable(run.settings.file);
   if (!plan.unchanged.empty()) return fmt::format("changed lines: {}\n", plan.unchanged);
   std::string text = fmt::format("changed lines of {}:\n", file);
   for (const ChangedLine& change : plan.lines) {
     if (!change.before.empty() || change.after.empty())
-      text += fmt::format("  {:>4} - {}\n", change.line, base::OneLine(change.before, 200));
-    for (const std::string& line : change.after)
-      text += fmt::format("  {:>4} + {}\n", change.line, base::OneLine(line, 200));
+      text += fmt::format("  {:>4} - {}\n", change.line, base::OneLine(change.before));
+    for (const std::string& line : change.after) {
+      const std::string shown = base::OneLine(line);  // whole: it is to be pasted
+      if (shown.empty() && change.before.empty()) continue;
+      text += fmt::format("  {:>4} + {}\n", change.line, shown.empty() ? "(an empty line)" : shown);
+    }
   }
   for (const std::string& what : plan.besides) text += fmt::format("  and: {}\n", what);
   return text;
@@ -81,7 +91,7 @@ std::string FrameworkReport(const FrameworkAnswer& answer, const SearchQuestion&
       fmt::format("read: {}, a file of {}\n", base::Printable(run.settings.file), run.framework);
   text += WorkloadText(question) + "\n";
   text += answer.predicted ? ClusterText(question.cluster, run.ranks) + "\n"
-                           : fmt::format("ranks: {}\n", base::CountText(run.ranks));
+                           : fmt::format("ranks: {}{}\n", base::CountText(run.ranks), NodesText(run));
   text += fmt::format("\nyour plan: {}\n", PlanText(run.plan));
   if (!answer.predicted) return text;
   const PlanPrediction& given = *answer.predicted;
@@ -106,11 +116,16 @@ std::string FrameworkReport(const FrameworkAnswer& answer, const SearchQuestion&
 Json FrameworkJson(const FrameworkAnswer& answer, const SearchQuestion& question) {
   const FrameworkRun& run = answer.run;
   Json json{{"framework", run.framework},
+            {"engine", run.framework},
             {"file", run.settings.file},
             {"model", ModelJson(run.model)},
             {"workload", WorkloadJson(run.workload)},
             {"ranks", run.ranks},
             {"best", {{"plan", PlanJson(run.plan)}, {"plan_text", PlanText(run.plan)}}}};
+  json["layout"] = nullptr;
+  if (run.ranks_per_node > 0) {
+    json["layout"] = {{"nodes", run.ranks / run.ranks_per_node}, {"ranks_per_node", run.ranks_per_node}};
+  }
   json["cluster"] = answer.predicted ? ClusterJson(question.cluster) : Json(nullptr);
   json["predicted"] = answer.predicted ? PlanPredictionJson(*answer.predicted) : Json(nullptr);
   json["one_change"] = answer.predicted ? BetterJson(answer.one_change, *answer.predicted) : Json(nullptr);

@@ -337,10 +337,23 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
   best.plan = *plan;
   const auto described = json.find("cluster");
   const bool named = described != json.end() && described->is_object();
-  if (named && !(described->contains("local") && (*described)["local"] == true)) {
+  best.local = named && described->contains("local") && (*described)["local"] == true;
+  if (named && !best.local) {
     auto cluster = ParseClusterJson(*described);
     if (!cluster.ok()) return cluster.status();
     best.cluster = *std::move(cluster);
+  }
+  if (const auto engine = json.find("engine"); engine != json.end() && engine->is_string())
+    best.engine = engine->get<std::string>();
+  if (const auto layout = json.find("layout"); layout != json.end() && !layout->is_null()) {
+    const auto each = layout->is_object() ? layout->find("ranks_per_node") : layout->end();
+    const std::int64_t ranks = RankCount(best.plan);
+    if (!layout->is_object() || each == layout->end() || !each->is_number_integer() || *each < 1 ||
+        *each > ranks || ranks % each->get<std::int64_t>() != 0) {
+      return absl::InvalidArgumentError(fmt::format(
+          "layout: 'ranks_per_node' is no size that divides the {} ranks of the plan; give one", ranks));
+    }
+    best.ranks_per_node = each->get<std::int64_t>();
   }
   return best;
 }

@@ -83,6 +83,9 @@ struct BestPlan {
   Workload workload;
   ParallelPlan plan;
   std::optional<ClusterSpec> cluster = {};  // if the cluster is a described one
+  bool local = false;                       // the cluster is this machine; else the file may name none
+  std::string engine = {};                  // whose step was predicted or measured; empty: not said
+  std::int64_t ranks_per_node = 0;          // where no cluster says it; 0: unknown
 };
 // InvalidArgument names the field. FailedPrecondition if the search found nothing that fits.
 absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text);

@@ -10,11 +10,14 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/convert/export_convert.h"
+#include "search/reading/framework_file.h"
 
 namespace autocfg::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kMostOnOneNode = 8;  // ranks of a file that says nothing of nodes
 
 // Return the value at `path` of a file that this program wrote; zero or empty where it has none.
 double NumberAt(const Json& json, const Json::json_pointer& path) {
@@ -63,9 +66,11 @@ ExportedRun RunOf(BestPlan question) {
                   .plan = std::move(question.plan)};
   if (question.cluster) {
     run.cluster = *std::move(question.cluster);
-  } else {
+  } else if (question.local) {
     run.cluster.name = "local";
     run.cluster.local = true;
+  } else {
+    run.ranks_per_node = question.ranks_per_node;
   }
   return run;
 }
@@ -75,10 +80,22 @@ ExportedRun RunOf(BestPlan question) {
 absl::StatusOr<ExportedRun> RunOfInput(const std::string& path) {
   const auto text = ReadTextFile(path);
   if (!text.ok()) return Where("--input", text.status());
+  if (const std::string_view framework = FrameworkOf(*text); !framework.empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--input: {} is a file of {}; run autocfg import --output first, and export what it writes", path,
+        framework));
+  }
   auto question = ParseSearchJson(*text);
   if (!question.ok()) return Where(fmt::format("--input: {}", path), question.status(), "answer");
   const auto json = base::ParseJson("answer", *text);
   if (!json.ok()) return Where("--input", json.status());
+  const std::int64_t ranks = RankCount(question->plan);
+  if (!question->cluster && !question->local && question->ranks_per_node == 0 && ranks > kMostOnOneNode) {
+    return absl::FailedPreconditionError(fmt::format(
+        "--input: {} names no cluster, and does not say on how many nodes its {} ranks are; write "
+        "it again with autocfg import --cluster",
+        path, ranks));
+  }
   ExportedRun run = RunOf(*std::move(question));
   const v1::Candidate best = CandidateOf((*json)["best"]);
   const Json::json_pointer second("/runners_up/0"), emulated("/best/measured/emulated");

@@ -45,6 +45,8 @@ absl::StatusOr<BestPlan> QuestionOfStudy(StudyReader& reader, const std::string&
   question.workload = *workload;
   auto cluster = FromProto(study->spec().cluster());
   if (!cluster.ok()) return Where("--study", cluster.status());
+  question.local = cluster->local;
+  question.engine = cluster->engine.name;
   if (!cluster->local) question.cluster = *std::move(cluster);
   v1::ParallelPlan message = study->best().plan();
   if (slash != std::string::npos) {

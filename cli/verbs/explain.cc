@@ -148,7 +148,7 @@ int RunEvidence(const ExplainArgs& args) {
     // What was not measured is explained as it is predicted, where it can be.
     if (!absl::IsFailedPrecondition(evidence.status())) return Fail(evidence.status());
     const auto known = StoredQuestion(args);
-    return known.ok() && known->cluster ? ExplainPrediction(args, &*known) : Fail(evidence.status());
+    return known.ok() && !known->local ? ExplainPrediction(args, &*known) : Fail(evidence.status());
   }
   return Answer(EvidenceText(*evidence, StyleOf(STDOUT_FILENO)));
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "cli/input/files.h"
@@ -26,8 +27,8 @@ struct ImportArgs {
   bool json = false;
 };
 
-// A cluster with as many ranks as the file's run has, of the same nodes.
-absl::Status TakeRanks(std::int64_t ranks, ClusterSpec& cluster) {
+// A cluster with as many ranks as the file's run has, of the same nodes. Appends that it is a part.
+absl::Status TakeRanks(std::int64_t ranks, ClusterSpec& cluster, std::vector<std::string>& notes) {
   const std::int64_t all = RankCount(cluster);
   if (ranks == all) return absl::OkStatus();
   if (ranks > all) {
@@ -43,15 +44,19 @@ absl::Status TakeRanks(std::int64_t ranks, ClusterSpec& cluster) {
   }
   group.nodes = std::max<std::int64_t>(1, ranks / group.gpus_per_node);
   group.gpus_per_node = std::min(ranks, group.gpus_per_node);
+  const std::string whole = cluster.name;
   cluster.name = fmt::format("{}:{}x{}", cluster.name.substr(0, cluster.name.find(':')), group.nodes,
                              group.gpus_per_node);
+  notes.push_back(fmt::format("the file trains on {} ranks, and {} has {}: predicted on a part of it, {}",
+                              ranks, whole, all, cluster.name));
   return absl::OkStatus();
 }
 
-absl::StatusOr<PlanQuestion> QuestionFor(const ImportArgs& args, const FrameworkRun& run) {
+absl::StatusOr<PlanQuestion> QuestionFor(const ImportArgs& args, const FrameworkRun& run,
+                                         std::vector<std::string>& notes) {
   auto cluster = LoadDescribedCluster(args.input.cluster);
   if (!cluster.ok()) return cluster.status();
-  if (absl::Status status = TakeRanks(run.ranks, *cluster); !status.ok()) return status;
+  if (absl::Status status = TakeRanks(run.ranks, *cluster, notes); !status.ok()) return status;
   BestPlan known = QuestionOf(run);
   known.cluster = *std::move(cluster);
   PlanQuestionArgs asked;
@@ -74,7 +79,7 @@ BetterPlan BetterOf(AdvisedPlan advised, const FrameworkInput& input) {
 
 absl::Status Advise(const ImportArgs& args, const FrameworkInput& input, FrameworkAnswer& answer,
                     SearchQuestion& about) {
-  auto question = QuestionFor(args, input.run);
+  auto question = QuestionFor(args, input.run, answer.notes);
   if (!question.ok()) return question.status();
   auto predicted = question->predictor.Predict(question->plan);
   if (!predicted.ok()) return predicted.status();
@@ -95,6 +100,8 @@ absl::Status WriteOutput(const ImportArgs& args, const FrameworkAnswer& answer, 
   run.model = answer.run.model;
   run.workload = answer.run.workload;
   run.plan = answer.run.plan;
+  run.evidence.engine = answer.run.framework;
+  run.ranks_per_node = answer.run.ranks_per_node;
   if (answer.predicted) run.cluster = about.cluster;
   const auto file = Export(run, *FindExportTarget("autocfg"));
   if (!file.ok()) return file.status();

@@ -180,9 +180,13 @@ int RunPredict(const PredictArgs& args) {
   }
   if (framework && !args.json) {
     if (const auto change = BestChange(*question, *predicted)) {
-      predicted->notes.push_back(
-          fmt::format("{} would take {} (predicted); autocfg import names the lines to change",
-                      change->change, base::SecondsText(change->predicted.prediction.step_time_s)));
+      const PlanQuestionArgs& given = args.question;
+      // import asks about the file's own plan and batch, by its framework's engine.
+      const bool of_file =
+          given.plan.empty() && given.global_batch.empty() && given.precision.empty() && given.engine.empty();
+      predicted->notes.push_back(fmt::format("{} would take {} (predicted){}", change->change,
+                                             base::SecondsText(change->predicted.prediction.step_time_s),
+                                             of_file ? "; autocfg import names the lines to change" : ""));
     }
   }
   const std::string notes = NotesOf(*predicted, predicted->notes);

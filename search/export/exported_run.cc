@@ -33,6 +33,15 @@ std::string StepLine(const ExportEvidence& evidence) {
   return line;
 }
 
+std::string ClusterLine(const ExportedRun& run) {
+  const std::int64_t ranks = RankCount(run.plan);
+  if (run.cluster.groups.empty() && run.ranks_per_node > 0)
+    return fmt::format("cluster: unnamed, {} nodes of {} ranks", ranks / run.ranks_per_node,
+                       run.ranks_per_node);
+  return fmt::format("cluster: {}, {} ranks",
+                     run.cluster.name.empty() ? "unnamed" : base::Printable(run.cluster.name), ranks);
+}
+
 std::string MemoryLine(const ExportEvidence& evidence) {
   std::string line = fmt::format("memory of the worst rank: {}", base::BytesText(evidence.memory_bytes));
   if (evidence.capacity_bytes > 0) {
@@ -56,9 +65,7 @@ std::vector<std::string> EvidenceLines(const ExportedRun& run) {
                   run.model.name.empty() ? "unnamed" : base::Printable(run.model.name),
                   base::CountText(ParameterCount(run.model)), run.workload.global_batch, run.workload.seq_len,
                   Name(run.workload.precision)),
-      fmt::format("cluster: {}, {} ranks",
-                  run.cluster.name.empty() ? "unnamed" : base::Printable(run.cluster.name),
-                  RankCount(run.plan))};
+      ClusterLine(run)};
   if (evidence.step_time_s > 0) {
     lines.push_back(StepLine(evidence));
     if (evidence.memory_bytes > 0) lines.push_back(MemoryLine(evidence));

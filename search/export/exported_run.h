@@ -17,10 +17,10 @@ namespace autocfg {
 struct ExportEvidence {
   bool measured = false;            // by short runs; else predicted
   bool emulated = false;            // the short runs were emulated: every op took its modelled time
-  double step_time_s = 0;           // 0: nothing is known, and the rest but `study` has no meaning
+  double step_time_s = 0;           // 0: nothing is known, and the rest but engine and study has no meaning
   double low_s = 0;                 // the 95% interval of a measurement, the 90% interval of a prediction;
   double high_s = 0;                // 0: unknown
-  std::string engine = {};          // whose step it is
+  std::string engine = {};          // whose step it is, or is to be predicted
   std::string device = {};          // that was measured; empty: a described one
   std::string build = {};           // of autocfg, that measured or predicted it
   std::int64_t memory_bytes = 0;    // of the worst rank, everything included; 0: unknown
@@ -36,7 +36,8 @@ struct ExportedRun {
   Workload workload;
   ParallelPlan plan;  // legal; its split is not auto
   ExportEvidence evidence = {};
-  double tokens = 0;  // of the whole run; 0: not said
+  double tokens = 0;                // of the whole run; 0: not said
+  std::int64_t ranks_per_node = 0;  // where the cluster has no groups; 0: all ranks are on one node
 };
 
 // Returns the lines of a header: the plan; model, workload and cluster; the step time with its interval,

@@ -8,7 +8,8 @@ namespace autocfg {
 
 NodeLayout LayoutOf(const ExportedRun& run) {
   const std::int64_t ranks = RankCount(run.plan);
-  std::int64_t each = run.cluster.groups.empty() ? ranks : run.cluster.groups.front().gpus_per_node;
+  std::int64_t each = run.ranks_per_node > 0 ? run.ranks_per_node : ranks;
+  if (!run.cluster.groups.empty()) each = run.cluster.groups.front().gpus_per_node;
   each = std::clamp<std::int64_t>(each, 1, ranks);
   while (ranks % each != 0) --each;
   return {.nodes = ranks / each, .ranks_per_node = each};

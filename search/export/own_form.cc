@@ -1,6 +1,7 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
+#include "search/export/launch.h"
 #include "search/export/writers.h"
 #include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
@@ -16,7 +17,15 @@ absl::StatusOr<ExportedFile> WriteOwnForm(const ExportedRun& run) {
                                 {"seq_len", run.workload.seq_len},
                                 {"precision", Name(run.workload.precision)}}},
                               {"best", {{"plan", PlanJson(run.plan)}, {"plan_text", PlanText(run.plan)}}}};
-  if (!run.cluster.local && !run.cluster.groups.empty()) json["cluster"] = ClusterJson(run.cluster);
+  if (run.cluster.local) {
+    json["cluster"] = {{"name", run.cluster.name}, {"local", true}};
+  } else if (!run.cluster.groups.empty()) {
+    json["cluster"] = ClusterJson(run.cluster);
+  } else if (run.ranks_per_node > 0) {
+    const NodeLayout layout = LayoutOf(run);
+    json["layout"] = {{"nodes", layout.nodes}, {"ranks_per_node", layout.ranks_per_node}};
+  }
+  if (!run.evidence.engine.empty()) json["engine"] = run.evidence.engine;
   json["notes"] = EvidenceLines(run);
   ExportedFile exported;
   exported.text = json.dump(2) + "\n";

@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <map>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -29,6 +32,7 @@ std::string_view Trimmed(std::string_view line) {
 struct FlagWord {
   std::string text;
   std::string unknown;
+  std::string perhaps = {};  // the condition that adds it; empty: it is there
   std::size_t at = 0;
   std::size_t begin = kNowhere, end = kNowhere;
 };
@@ -36,6 +40,8 @@ struct FlagWord {
 FlagWord WordOf(const ShellWord& word, const ShellScript& script, std::size_t otherwise) {
   FlagWord result{.text = TextOf(word), .unknown = {}, .at = word.empty() ? otherwise : word.front().at};
   bool whole = !word.empty();
+  if (whole && word.front().perhaps >= 0)
+    result.perhaps = script.unknowns[static_cast<std::size_t>(word.front().perhaps)];
   for (std::size_t i = 0; i < word.size(); ++i) {
     if (word[i].unknown >= 0 && result.unknown.empty())
       result.unknown = script.unknowns[static_cast<std::size_t>(word[i].unknown)];
@@ -55,10 +61,10 @@ void AddOptions(const std::vector<FlagWord>& words, SettingsText& settings) {
     if (IsOption(word.text)) {
       const std::size_t equals = word.text.find('=');
       option = &settings.settings.emplace_back(
-          Setting{.name = word.text.substr(0, equals), .values = {}, .at = word.at});
+          Setting{.name = word.text.substr(0, equals), .values = {}, .unknown = word.perhaps, .at = word.at});
       if (equals == std::string::npos) continue;
       option->values.push_back(word.text.substr(equals + 1));
-      option->unknown = word.unknown;
+      if (option->unknown.empty()) option->unknown = word.unknown;
       if (word.begin != kNowhere) {
         option->value_at = word.begin + equals + 1;
         option->value_end = word.end;
@@ -121,26 +127,85 @@ void AddLaunch(const std::vector<FlagWord>& words, SettingsText& settings) {
   }
 }
 
-// `#SBATCH --nodes=8` and `--ntasks-per-node=8`, where a script starts no torchrun.
-void AddSlurmDirectives(SettingsText& settings) {
-  std::string_view text = settings.text;
+// A value of an `#SBATCH` line, by the option's name: --nodes, --ntasks, --ntasks-per-node, --gpus-per-node.
+struct SlurmValue {
+  std::string text;
+  std::size_t at = 0;
+  std::size_t value_at = 0;
+};
+
+// Reads the sizes of the `#SBATCH` lines; the last of a name counts.
+std::map<std::string, SlurmValue> SlurmDirectives(std::string_view text) {
+  std::map<std::string, SlurmValue> values;
   for (std::size_t at = 0; at < text.size(); at += LineAt(text, at).size() + 1) {
     if (!LineAt(text, at).starts_with("#SBATCH")) continue;
     const std::vector<FlagWord> words = WordsOfLine(text, at);
     for (std::size_t i = 1; i < words.size(); ++i) {
-      const std::string& word = words[i].text;
-      const std::size_t equals = word.find('=');
-      const std::string name = word.substr(0, equals);
-      const std::string value = equals != std::string::npos ? word.substr(equals + 1)
-                                : i + 1 < words.size()      ? words[i + 1].text
-                                                            : "";
-      const auto add = [&](std::string_view as) {
-        settings.settings.push_back({.name = std::string(as), .values = {value}, .at = words[i].at});
-      };
-      if (name == "--nodes" || name == "-N") add(kLaunchNodes);
-      if (name == "--ntasks-per-node") add(kLaunchRanks);
+      const std::size_t equals = words[i].text.find('=');
+      std::string name = words[i].text.substr(0, equals);
+      if (equals == std::string::npos && i + 1 >= words.size()) continue;
+      std::string value = equals != std::string::npos ? words[i].text.substr(equals + 1) : words[i + 1].text;
+      std::size_t value_at = equals != std::string::npos ? words[i].begin + equals + 1 : words[i + 1].begin;
+      if (name == "-N") name = "--nodes";
+      if (name == "-n") name = "--ntasks";
+      const bool resource = name == "--gres";
+      if (resource && !value.starts_with("gpu:")) continue;
+      if (resource) name = "--gpus-per-node";
+      // gpu:8, gpu:h100:8 and h100:8 end in the number.
+      if (const std::size_t colon = value.rfind(':');
+          name == "--gpus-per-node" && colon != std::string::npos) {
+        value_at += colon + 1;
+        value.erase(0, colon + 1);
+      }
+      const bool number =
+          !value.empty() && value.size() < 10 &&
+          std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
+      if (number) values[name] = {.text = value, .at = words[i].at, .value_at = value_at};
     }
   }
+  return values;
+}
+
+// The variables that Slurm sets in a script by its `#SBATCH` lines.
+std::map<std::string, ShellWord> SlurmEnvironment(const std::map<std::string, SlurmValue>& directives) {
+  std::map<std::string, ShellWord> variables;
+  const auto find = [&](const char* name) {
+    const auto found = directives.find(name);
+    return found == directives.end() ? nullptr : &found->second;
+  };
+  const auto set = [&](const SlurmValue* value, std::initializer_list<const char*> names) {
+    if (value == nullptr) return;
+    ShellWord word;
+    for (std::size_t i = 0; i < value->text.size(); ++i)
+      word.push_back({.c = value->text[i], .at = value->value_at + i});
+    for (const char* name : names) variables[name] = word;
+  };
+  const SlurmValue *nodes = find("--nodes"), *each = find("--ntasks-per-node");
+  set(nodes, {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
+  set(each, {"SLURM_NTASKS_PER_NODE"});
+  set(find("--gpus-per-node"), {"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"});
+  set(find("--ntasks"), {"SLURM_NTASKS", "SLURM_NPROCS"});
+  std::int64_t count = 0, tasks = 0;
+  if (!variables.contains("SLURM_NTASKS") && nodes != nullptr && each != nullptr &&
+      absl::SimpleAtoi(nodes->text, &count) && absl::SimpleAtoi(each->text, &tasks)) {
+    ShellWord word;
+    for (const char c : fmt::to_string(count * tasks))
+      word.push_back({.c = c, .at = each->value_at, .computed = true});
+    variables["SLURM_NTASKS"] = variables["SLURM_NPROCS"] = std::move(word);
+  }
+  return variables;
+}
+
+// `#SBATCH --nodes=8` and `--ntasks-per-node=8`, where a script starts no torchrun.
+void AddSlurmDirectives(const std::map<std::string, SlurmValue>& directives, SettingsText& settings) {
+  const auto add = [&](const char* name, std::string_view as) {
+    const auto found = directives.find(name);
+    if (found == directives.end()) return;
+    settings.settings.push_back(
+        {.name = std::string(as), .values = {found->second.text}, .at = found->second.at});
+  };
+  add("--nodes", kLaunchNodes);
+  add("--ntasks-per-node", kLaunchRanks);
 }
 
 bool HasLaunch(const SettingsText& settings, std::string_view name) {
@@ -198,7 +263,8 @@ std::vector<FlagWord> WordsOfCommand(const ShellCommand& command, const ShellScr
 }
 
 absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
-  const auto script = ReadShellScript(settings.file, settings.text);
+  const std::map<std::string, SlurmValue> directives = SlurmDirectives(settings.text);
+  const auto script = ReadShellScript(settings.file, settings.text, SlurmEnvironment(directives));
   if (!script.ok()) return script.status();
   std::optional<std::vector<FlagWord>> chosen;
   std::size_t chosen_at = 0;
@@ -240,7 +306,8 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
                                     [](const FlagWord& word) { return word.text.ends_with(".py"); });
   AddLaunch({chosen->begin(), program}, settings);
   AddOptions({program + 1, chosen->end()}, settings);
-  if (!HasLaunch(settings, kLaunchNodes) && !HasLaunch(settings, kLaunchRanks)) AddSlurmDirectives(settings);
+  if (!HasLaunch(settings, kLaunchNodes) && !HasLaunch(settings, kLaunchRanks))
+    AddSlurmDirectives(directives, settings);
   return absl::OkStatus();
 }
 

@@ -39,6 +39,12 @@ const FrameworkReader* FindReader(std::string_view framework) {
   return found == kReaders.end() ? nullptr : &*found;
 }
 
+// Returns whether `autocfg export --to sbatch` wrote it: the framework's file stands in it as a text.
+bool IsOwnSlurmScript(std::string_view text) {
+  return text.starts_with("#!") && text.find("\n#SBATCH --job-name=autocfg-") != std::string_view::npos &&
+         text.find("<<'END_OF_PLAN'") != std::string_view::npos;
+}
+
 bool HasLineThatBegins(std::string_view text, std::string_view with) {
   return text.starts_with(with) || text.find("\n" + std::string(with)) != std::string_view::npos;
 }
@@ -74,7 +80,7 @@ std::string_view FrameworkOf(std::string_view text) {
     const bool batch = has("\"train_batch_size\"") || has("\"train_micro_batch_size_per_gpu\"");
     return !own && (batch || has("\"zero_optimization\"")) ? kDeepSpeed : std::string_view();
   }
-  if (has(kMegatronNames.micro_batch)) return kMegatron;
+  if (has(kMegatronNames.micro_batch) || IsOwnSlurmScript(text)) return kMegatron;
   if (HasLineThatBegins(text, "[parallelism]") || HasLineThatBegins(text, "[training]")) return kTorchtitan;
   if (HasLineThatBegins(text, "model:") && has(LastPart(kNemoNames.micro_batch))) return kNemo;
   return {};
@@ -97,6 +103,12 @@ absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::strin
     return base::InvalidArgument(file, "it is no text file: it has zero bytes; give the framework's file");
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return base::InvalidArgument(file, "it is empty; give the framework's file");
+  if (IsOwnSlurmScript(text)) {
+    return base::InvalidArgument(
+        file,
+        "it is a batch script of autocfg export --to sbatch; give the file that export "
+        "--to the same framework writes");
+  }
   return reader->settings(file, text);
 }
 
@@ -113,6 +125,7 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   SettingReader read(result.settings);
   RunDraft run;
   FindReader(framework)->run(options, read, run);
+  read.NoteRepeated();
   const std::int64_t others = read.FinishNames();
   if (!read.ok()) return read.status();
   FillDefaults(run.model, run.workload.seq_len);
@@ -127,6 +140,7 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   result.workload = run.workload;
   result.plan = Canonical(run.plan);
   result.ranks = run.ranks;
+  result.ranks_per_node = run.ranks_per_node;
   result.notes.insert(result.notes.end(), read.notes().begin(), read.notes().end());
   if (others > 0) {
     result.notes.push_back(fmt::format("{} setting{} that say{} nothing of model, batch or plan {} left out",

@@ -22,6 +22,7 @@ struct FrameworkRun {
   Workload workload;
   ParallelPlan plan;  // legal, in canonical form
   std::int64_t ranks = 1;
+  std::int64_t ranks_per_node = 0;      // 0: the file does not say it
   std::vector<std::string> notes = {};  // what was read otherwise than written, or not at all
   SettingsText settings = {};
 };

@@ -1,5 +1,8 @@
 // DeepSpeed's JSON. Defaults: deepspeed/runtime/config.py and zero/config.py of the release that the writer
 // follows.
+#include <array>
+#include <utility>
+
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/reading/run_draft.h"
@@ -8,6 +11,23 @@ namespace autocfg {
 namespace {
 
 constexpr std::string_view kAuto = "auto";  // a launcher fills it in
+
+// Refuses what the Trainer of Hugging Face fills in, where it matters, and says what it puts there.
+void RefuseAuto(SettingReader& read) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kFilledIn = {{
+      {deepspeed::kGlobalBatch, "the sequences of a step over all ranks"},
+      {deepspeed::kMicroBatch, "its per_device_train_batch_size"},
+      {deepspeed::kMicrobatches, "its gradient_accumulation_steps"},
+      {"bf16.enabled", "true or false, as its bf16"},
+      {"bfloat16.enabled", "true or false, as its bf16"},
+      {"fp16.enabled", "true or false, as its fp16"},
+  }};
+  for (const auto& [name, value] : kFilledIn) {
+    const Setting* setting = read.Find(name);
+    if (setting == nullptr || setting->values != std::vector<std::string>{std::string(kAuto)}) continue;
+    read.Fail(*setting, fmt::format("is auto: the Trainer of Hugging Face fills it in; write {}", value));
+  }
+}
 
 // Two of the three batch sizes give the third; three must agree.
 void ReadBatches(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
@@ -90,6 +110,8 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
     read.Fail("the format says nothing of the model; give --model");
     return;
   }
+  RefuseAuto(read);
+  if (!read.ok()) return;
   run.model = *options.model;
   run.workload.seq_len = options.seq_len > 0 ? options.seq_len : run.model.max_seq_len;
   ParallelPlan& plan = run.plan;

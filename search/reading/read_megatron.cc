@@ -218,6 +218,24 @@ void ReadPrecision(SettingReader& read, RunDraft& run) {
   run.workload.precision = *ParsePrecision(fp8 ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
 }
 
+// --recompute-activations is another name of --recompute-granularity selective.
+void ReadRecompute(SettingReader& read, RunDraft& run) {
+  constexpr std::string_view kSelectively = "--recompute-activations";
+  if (!read.Flag(kSelectively)) return ReadCoreRecompute(kMegatronNames, read, run);
+  const Setting& selective = *read.Find(kSelectively);
+  const std::string granularity = read.Text(kMegatronNames.recompute, kSelectiveRecompute);
+  const Setting* method = read.Known(kMegatronNames.recompute_method);
+  const bool other = granularity != kSelectiveRecompute;
+  if (other || method != nullptr) {
+    const Setting& against = other ? *read.Find(kMegatronNames.recompute) : *method;
+    read.Fail(against, fmt::format("contradicts {} of line {}; leave one of them out", kSelectively,
+                                   read.text().Line(selective.at)));
+    return;
+  }
+  ReadCoreRecompute(kMegatronNames, read, run);
+  SetSelective(selective, read, run);
+}
+
 // The tokens of the tokenizers whose vocabulary is fixed.
 std::int64_t VocabOfTokenizer(std::string_view tokenizer) {
   if (tokenizer == "GPT2BPETokenizer") return 50257;
@@ -309,11 +327,7 @@ void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& 
   ReadCorePlan(kMegatronNames, read, run);
   ReadStages(read, run);
   ReadUnevenEnds(read, run);
-  if (read.Flag("--recompute-activations") && !read.Has(kMegatronNames.recompute)) {
-    run.plan.recompute = Recompute::kSelective;
-  } else {
-    ReadCoreRecompute(kMegatronNames, read, run);
-  }
+  ReadRecompute(read, run);
   if (const Setting* modules = read.Known("--recompute-modules")) {
     if (modules->values != std::vector<std::string>{"core_attn"})
       read.Fail(*modules, "is not modelled; only core_attn can be read");

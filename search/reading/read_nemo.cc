@@ -73,7 +73,13 @@ void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run)
   }
   ReadCorePlan(kNemoNames, read, run);
   ParallelPlan& plan = run.plan;
-  plan.virtual_stages = plan.pp > 1 ? read.Whole(nemo::kVirtualStages, 1) : 1;
+  plan.virtual_stages = read.Whole(nemo::kVirtualStages, 1);
+  if (plan.pp == 1 && plan.virtual_stages > 1) {
+    read.Fail(*read.Find(nemo::kVirtualStages),
+              fmt::format("is {}, and {} is 1: only a pipeline has virtual stages; change one of them",
+                          plan.virtual_stages, kNemoNames.pp));
+    return;
+  }
   SetDependentDefaults(plan);
   plan.p2p_overlap = read.Flag(nemo::kMessageOverlap) && plan.virtual_stages > 1;
   ReadCoreRecompute(kNemoNames, read, run);

@@ -29,6 +29,7 @@ void ReadRanks(std::string_view nodes, std::string_view ranks_of_node, const Rea
   constexpr std::int64_t kMostRanks = std::int64_t{1} << 31;
   if (of_node > 0 && count > 0 && of_node < kMostRanks / count) {
     run.ranks = of_node * count;
+    run.ranks_per_node = of_node;
   } else if (options.ranks > 0) {
     run.ranks = options.ranks;
   } else {
@@ -81,6 +82,11 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
   model.heads = read.Required(names.heads);
   model.head_dim = read.Whole(names.head_dim, 0);
   model.max_seq_len = read.Whole(names.max_seq_len, run.workload.seq_len);
+  if (const std::int64_t tokens = read.Whole(names.seq_len, 0);
+      tokens == run.workload.seq_len && model.max_seq_len < tokens) {
+    read.Fail(*read.Find(names.max_seq_len), fmt::format("is {}, below {} {}; change one of them",
+                                                         model.max_seq_len, names.seq_len, tokens));
+  }
   const std::string norm = read.Text(names.norm, names.layer_norm);
   if (norm != names.layer_norm && norm != names.rms_norm && norm != "layernorm1p") {
     read.Fail(*read.Find(names.norm), fmt::format("is '{}'; only {} and {} can be read",
@@ -133,6 +139,14 @@ void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
       attention == kUnfusedAttention || attention == "local" ? Attention::kUnfused : Attention::kFused;
 }
 
+void SetSelective(const Setting& setting, SettingReader& read, RunDraft& run) {
+  run.plan.recompute = run.plan.attention == Attention::kFused ? Recompute::kNone : Recompute::kSelective;
+  if (run.plan.attention == Attention::kFused) {
+    read.NoteOf(setting,
+                "is selective, and fused attention keeps no scores to recompute: read as recompute=none");
+  }
+}
+
 void ReadCoreRecompute(const CoreNames& names, SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
   const std::string granularity = read.Text(names.recompute, "none");
@@ -144,7 +158,7 @@ void ReadCoreRecompute(const CoreNames& names, SettingReader& read, RunDraft& ru
       read.Fail(*method, fmt::format("contradicts {} {} of line {}; leave it out", names.recompute,
                                      granularity, read.text().Line(read.Find(names.recompute)->at)));
     }
-    plan.recompute = Recompute::kSelective;
+    SetSelective(*read.Find(names.recompute), read, run);
     return;
   }
   if (granularity != kFullRecompute) {

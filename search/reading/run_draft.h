@@ -26,6 +26,7 @@ struct RunDraft {
   Workload workload;
   ParallelPlan plan;
   std::int64_t ranks = 0;
+  std::int64_t ranks_per_node = 0;  // 0: the file does not say it
 };
 
 // Returns the product of two sizes, or a bound that no run reaches.
@@ -51,6 +52,9 @@ void SetStages(std::vector<std::int64_t> layers, RunDraft& run);
 // The options that Megatron-LM and NeMo share. The plan needs dp.
 void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run);
 void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run);
+
+// Recomputes the scores of attention, as `setting` says; a note if fused attention keeps none.
+void SetSelective(const Setting& setting, SettingReader& read, RunDraft& run);
 
 // Recomputation, once the stages are known.
 void ReadCoreRecompute(const CoreNames& names, SettingReader& read, RunDraft& run);

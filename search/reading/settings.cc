@@ -71,6 +71,11 @@ std::int64_t SettingReader::Whole(std::string_view name, std::int64_t otherwise,
   if (setting == nullptr) return otherwise;
   const std::optional<std::int64_t> value =
       setting->values.size() == 1 ? WholeOf(setting->values.front()) : std::nullopt;
+  if (setting->quoted) {
+    Fail(*setting, fmt::format("is the text \"{}\"; give a whole number, without quotes",
+                               base::Printable(ValueOf(*setting))));
+    return otherwise;
+  }
   if (!value || *value < least) {
     Fail(*setting, fmt::format("is '{}'; give a whole number from {} to {}",
                                base::Printable(ValueOf(*setting)), least, kMostSize));
@@ -153,6 +158,23 @@ void SettingReader::Fail(std::string_view problem) {
 
 void SettingReader::NoteOf(const Setting& setting, std::string_view what) {
   notes_.push_back(fmt::format("{}: {} {}", text_.Place(setting.at), base::Printable(setting.name), what));
+}
+
+void SettingReader::NoteRepeated() {
+  if (!text_.flags_are_present) return;
+  const std::set<std::string> asked(asked_.begin(), asked_.end());
+  std::set<std::string> seen;
+  for (auto last = text_.settings.rbegin(); last != text_.settings.rend(); ++last) {
+    if (!last->name.starts_with("--") || !asked.contains(last->name) || !seen.insert(last->name).second)
+      continue;
+    const auto before = std::find_if(last + 1, text_.settings.rend(), [&](const Setting& setting) {
+      return setting.name == last->name && setting.values != last->values;
+    });
+    if (before == text_.settings.rend()) continue;
+    NoteOf(*last, fmt::format("is {} in place of {} of line {}: the last one counts",
+                              base::Printable(ValueOf(*last)), base::Printable(ValueOf(*before)),
+                              text_.Line(before->at)));
+  }
 }
 
 std::int64_t SettingReader::FinishNames() {

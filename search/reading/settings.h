@@ -24,6 +24,7 @@ struct Setting {
   // places. Of a variable, where it was set.
   std::size_t value_at = kNowhere;
   std::size_t value_end = kNowhere;
+  bool quoted = false;  // a text, in a form that tells it from a number
 };
 
 struct SettingsText {
@@ -71,6 +72,8 @@ class SettingReader {
   bool ok() const { return status_.ok(); }
   const absl::Status& status() const { return status_; }
   const std::vector<std::string>& notes() const { return notes_; }
+  // Notes flags that were asked for and stand twice with different values: the last one counts.
+  void NoteRepeated();
   // Refuses a setting that nobody asked for and whose name is nearly one that was. Returns how many others
   // nobody asked for.
   std::int64_t FinishNames();

@@ -34,7 +34,11 @@ struct ShellVariable {
 
 class ShellReader {
  public:
-  ShellReader(std::string_view file, std::string_view text) : file_(file), text_(text) {}
+  ShellReader(std::string_view file, std::string_view text,
+              const std::map<std::string, ShellWord>& environment)
+      : file_(file), text_(text) {
+    for (const auto& [name, value] : environment) variables_[name] = {false, {value}};
+  }
 
   absl::StatusOr<ShellScript> Read() {
     while (ok() && pos_ < text_.size()) ReadCommand();
@@ -221,6 +225,7 @@ class ShellReader {
     const bool adds = append || (!value.array && !variable.array && !value.items.empty() &&
                                  !variable.items.empty() && !TextOf(variable.items.front()).empty() &&
                                  TextOf(value.items.front()).starts_with(TextOf(variable.items.front())));
+    if (adds && !variable.items.empty() && AddPerhaps(name, value, append, variable)) return;
     ShellWord unknown = Unknown(at, fmt::format("${} is set under a condition", name));
     if (!adds || variable.items.empty()) {
       variable = {false, {std::move(unknown)}};
@@ -230,6 +235,33 @@ class ShellReader {
       variable.items.front().push_back({.c = ' ', .at = at});
       variable.items.front().push_back(unknown.front());
     }
+  }
+
+  // Adds options that a condition adds, marked as such. Returns false if what is added is no option.
+  bool AddPerhaps(const std::string& name, const ShellVariable& value, bool append, ShellVariable& variable) {
+    if (value.items.empty()) return true;
+    std::vector<ShellWord> added = value.items;
+    // Of NAME="$NAME --x": what follows the old text.
+    if (!append) {
+      const std::size_t known = variable.items.front().size();
+      if (added.front().size() < known) return false;
+      added.front().erase(added.front().begin(), added.front().begin() + static_cast<std::ptrdiff_t>(known));
+    }
+    const std::string text = TextOf(added.front());
+    const std::size_t begin = text.find_first_not_of(" \t\n");
+    if (begin == std::string::npos || text.substr(begin, 2) != "--") return false;
+    if (begin == 0 && !variable.array) return false;  // it goes on with the word before
+    script_.unknowns.push_back(fmt::format("${} gets it under a condition", name));
+    for (ShellWord& word : added) {
+      for (ShellChar& c : word) c.perhaps = static_cast<int>(script_.unknowns.size()) - 1;
+    }
+    if (variable.array) {
+      variable.items.insert(variable.items.end(), added.begin(), added.end());
+    } else {
+      ShellWord& whole = variable.items.front();
+      for (const ShellWord& word : added) whole.insert(whole.end(), word.begin(), word.end());
+    }
+    return true;
   }
 
   std::vector<ShellWord> ReadArray() {
@@ -461,7 +493,8 @@ class ShellReader {
   void AddNamed(Words& words, const std::string& name, std::size_t at, bool quoted, bool all) {
     const auto found = variables_.find(name);
     if (found != variables_.end()) return AddVariable(words, found->second, quoted, all);
-    AddText(words, Unknown(at, fmt::format("${} is not set in the file", name)), quoted);
+    const std::string shown = all ? fmt::format("{{{}[@]}}", name) : name;
+    AddText(words, Unknown(at, fmt::format("${} is not set in the file", shown)), quoted);
   }
 
   void ExpandBraces(Words& words, bool quoted) {
@@ -528,11 +561,13 @@ class ShellReader {
     return open == 0;
   }
 
-  // Whole numbers, variables, + - * / % and brackets; what has anything else cannot be known.
+  // Whole numbers, variables, + - * / % and parentheses; what has anything else cannot be known.
   ShellWord Arithmetic() {
     const std::size_t at = pos_;
     pos_ += 3;
+    uncomputed_.clear();
     const std::optional<std::int64_t> value = Sum();
+    const std::string why = std::exchange(uncomputed_, "");
     SkipArithmeticBlanks();
     if (value && StartsWith("))")) {
       pos_ += 2;
@@ -542,8 +577,9 @@ class ShellReader {
     }
     pos_ = at + 2;  // the inner bracket opens, too
     SkipSubstitution(at);
-    return ok() ? Unknown(at, fmt::format("{} is not computed", base::Printable(text_.substr(at, pos_ - at))))
-                : ShellWord();
+    if (!ok()) return {};
+    return Unknown(at, fmt::format("{} is not computed{}", base::Printable(text_.substr(at, pos_ - at)),
+                                   why.empty() ? "" : ": " + why));
   }
   void SkipArithmeticBlanks() {
     while (pos_ < text_.size() && (IsBlank(text_[pos_]) || text_[pos_] == '\n')) ++pos_;
@@ -590,22 +626,34 @@ class ShellReader {
       ++pos_;
       return value;
     }
+    if (At(pos_) == '-' || At(pos_) == '+') {
+      const bool negative = text_[pos_++] == '-';
+      if (++nested_ > kDeepest) return std::nullopt;
+      const std::optional<std::int64_t> value = Factor();
+      --nested_;
+      std::int64_t result = 0;
+      if (!value || (negative && __builtin_sub_overflow(std::int64_t{0}, *value, &result)))
+        return std::nullopt;
+      return negative ? result : *value;
+    }
     std::string digits;
     if (IsDigit(At(pos_))) {
       while (IsDigit(At(pos_))) digits += text_[pos_++];
     } else {
-      const bool braces = StartsWith("${");
-      if (braces) {
-        pos_ += 2;
-      } else if (At(pos_) == '$') {
-        ++pos_;
+      Words words;
+      if (At(pos_) == '$') {
+        Expand(words, /*quoted=*/true);
+      } else if (IsNameStart(At(pos_))) {
+        const std::size_t at = pos_;
+        AddNamed(words, ReadName(), at, /*quoted=*/true, /*all=*/false);
       }
-      const std::string name = ReadName();
-      if (braces && At(pos_++) != '}') return std::nullopt;
-      const auto found = variables_.find(name);
-      if (found == variables_.end() || found->second.items.empty()) return std::nullopt;
-      for (const ShellChar& c : found->second.items.front()) {
-        if (c.unknown >= 0) return std::nullopt;
+      words.End();
+      for (const ShellChar& c : Joined(std::move(words.done))) {
+        const int why = c.unknown >= 0 ? c.unknown : c.perhaps;
+        if (why >= 0) {
+          uncomputed_ = script_.unknowns[static_cast<std::size_t>(why)];
+          return std::nullopt;
+        }
         digits += c.c;
       }
     }
@@ -619,6 +667,7 @@ class ShellReader {
   std::size_t pos_ = 0, spent_ = 0;
   int depth_ = 0, nested_ = 0;
   bool after_and_or_ = false;
+  std::string uncomputed_;  // the unknown that arithmetic met
   std::map<std::string, ShellVariable> variables_;
   std::vector<std::pair<std::size_t, std::string>> here_documents_;
   ShellScript script_;
@@ -635,8 +684,9 @@ std::string TextOf(const ShellWord& word) {
   return text;
 }
 
-absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text) {
-  return ShellReader(file, text).Read();
+absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text,
+                                            const std::map<std::string, ShellWord>& environment) {
+  return ShellReader(file, text, environment).Read();
 }
 
 }  // namespace autocfg

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ struct ShellChar {
   char c = 0;
   std::size_t at = 0;
   int unknown = -1;       // index of ShellScript::unknowns: it stands for a text that cannot be known
+  int perhaps = -1;       // index of ShellScript::unknowns: it is added under a condition
   bool computed = false;  // by arithmetic: `at` is that of the whole expression
 };
 using ShellWord = std::vector<ShellChar>;
@@ -35,8 +37,10 @@ struct ShellScript {
 // What a script expands to, at most, in characters.
 inline constexpr std::size_t kMostShellText = std::size_t{4} << 20;
 
+// `environment`: variables that are set before the script starts.
 // InvalidArgument names the line: a quote, a bracket or a here-document that does not end, expansions nested
 // deeper than 64, or more text than kMostShellText. What is set in a condition or a loop cannot be known.
-absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text);
+absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text,
+                                            const std::map<std::string, ShellWord>& environment = {});
 
 }  // namespace autocfg

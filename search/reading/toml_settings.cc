@@ -42,6 +42,7 @@ class TomlReader {
         AddItems(*list, setting.values);
       } else {
         setting.values = {ValueText(node)};
+        setting.quoted = node.is_string();
         const std::size_t begin = OffsetOf(node.source().begin) + (node.is_string() ? 1 : 0);
         // Floating-point numbers and escaped texts may be written otherwise.
         if (settings_.text.compare(begin, setting.values.front().size(), setting.values.front()) == 0) {

@@ -37,7 +37,7 @@ TEST_F(ImportVerb, SaysWhatALaunchScriptIs) {
   const Finished read = Run({"import", FileOf("arrays.txt")});
   ASSERT_EQ(read.exit_code, 0) << read.err;
   EXPECT_THAT(read.out, AllOf(HasSubstr("read: arrays.txt, a file of megatron\n"),
-                              HasSubstr("model: llama3-8b, 64 "), HasSubstr("ranks: 32\n"),
+                              HasSubstr("model: llama3-8b, 64 "), HasSubstr("ranks: 32 (4 nodes of 8)\n"),
                               HasSubstr("your plan: tp=4,pp=2,dp=4,mbs=1,sp=1,"), Not(HasSubstr("faster"))));
   EXPECT_THAT(read.err, HasSubstr("are left out"));
 }
@@ -110,7 +110,70 @@ TEST_F(ImportVerb, PredictTakesAFrameworksFile) {
   EXPECT_THAT(without.err, HasSubstr("--cluster is missing: a framework's file names none"));
 }
 
+TEST_F(ImportVerb, EngineAndNodesOfAFileAreKept) {
+  const std::string best = home_ / "imported.json";
+  ASSERT_EQ(Run({"import", FileOf("arrays.txt"), "--output", best}).exit_code, 0);
+  const Finished exported = Run({"export", "--input", best, "--to", "megatron"});
+  EXPECT_THAT(exported.out, AllOf(HasSubstr("# cluster: unnamed, 4 nodes of 8 ranks\n"),
+                                  HasSubstr("torchrun --nnodes 4 "), HasSubstr(" --nproc-per-node 8 ")));
+  const Finished nowhere = Run({"predict", "--input", best});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_THAT(nowhere.err, AllOf(HasSubstr("--cluster is missing: the file names no cluster; give a preset"),
+                                 HasSubstr("h100-sxm:4x8"), Not(HasSubstr("this machine"))));
+  EXPECT_EQ(Run({"explain", "--input", best}).err, nowhere.err);
+  const std::vector<std::string> asked = {"predict", "--input", best, "--cluster", "h100-sxm:4x8"};
+  EXPECT_EQ(JsonOf(asked)["engine"], "megatron");
+  std::vector<std::string> own = asked;
+  own.insert(own.end(), {"--engine", "autocfg"});
+  EXPECT_EQ(JsonOf(own)["engine"], "autocfg");
+  EXPECT_EQ(JsonOf({"explain", "--input", best, "--cluster", "h100-sxm:4x8"})["engine"], "megatron");
+}
+
+TEST_F(ImportVerb, TheEngineOfASearchIsPredicted) {
+  const std::string best = home_ / "best.json";
+  ASSERT_EQ(Run({"search", "--model", "llama3-8b", "--cluster", "h100-sxm:1x8", "--global-batch", "64",
+                 "--engine", "megatron", "--predict-only", "--space", "mbs=1", "--output", best})
+                .exit_code,
+            0);
+  nlohmann::json answer = nlohmann::json::parse(std::ifstream(best));
+  const nlohmann::json predicted = JsonOf({"predict", "--input", best});
+  EXPECT_EQ(predicted["engine"], "megatron");
+  EXPECT_EQ(predicted["step_time_s"], answer["best"]["predicted"]["step_time_s"]);
+  answer["engine"] = "house-engine";
+  std::ofstream(best) << answer.dump();
+  const Finished unknown = Run({"predict", "--input", best});
+  EXPECT_THAT(unknown.err,
+              HasSubstr("the plan was found for the engine house-engine; autocfg has no figures"));
+}
+
+TEST_F(ImportVerb, AnExportNamesWhatItLacks) {
+  const std::string best = home_ / "imported.json";
+  ASSERT_EQ(Run({"import", FileOf("zero3.json"), "--model", "llama3-8b", "--output", best}).exit_code, 0);
+  const Finished exported = Run({"export", "--input", best, "--to", "deepspeed"});
+  EXPECT_EQ(exported.exit_code, 2);
+  EXPECT_THAT(exported.err, HasSubstr("does not say on how many nodes its 16 ranks are; write it again with "
+                                      "autocfg import --cluster"));
+  const Finished script = Run({"export", "--input", FileOf("arrays.txt"), "--to", "megatron"});
+  EXPECT_EQ(script.exit_code, 2);
+  EXPECT_THAT(script.err, HasSubstr("is a file of megatron; run autocfg import --output first"));
+}
+
+TEST_F(ImportVerb, AdviceIsOnThePlanThatIsAsked) {
+  const Finished other = Run({"predict", "--input", FileOf("arrays.txt"), "--cluster", "h100-sxm:4x8",
+                              "--plan", "tp=8,pp=2,dp=2,mbs=1,sp=1,zero=1,grad_overlap=1"});
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_THAT(other.err, AllOf(HasSubstr(" would take "), Not(HasSubstr("autocfg import"))));
+}
+
+TEST_F(ImportVerb, APartOfTheClusterIsNoted) {
+  const Finished part = Run({"import", FileOf("arrays.txt"), "--cluster", "h100-sxm:8x8"});
+  ASSERT_EQ(part.exit_code, 0) << part.err;
+  EXPECT_THAT(part.err,
+              HasSubstr("the file trains on 32 ranks, and h100-sxm:8x8 has 64: predicted on a part"));
+}
+
 TEST_F(ImportVerb, RefusesInOneLine) {
+  std::ofstream(home_ / "empty.sh") << "\n";
   std::ofstream(home_ / "large.sh") << std::string(20u << 20, 'a');
   std::ofstream(home_ / "none.txt") << "hello\n";
   struct Case {
@@ -125,6 +188,10 @@ TEST_F(ImportVerb, RefusesInOneLine) {
            Case{{FileOf("arrays.txt"), "--from", "jax"},
                 "--from: unknown framework 'jax'; expected megatron"},
            Case{{home_ / "large.sh"}, "large.sh"},
+           Case{{home_ / "empty.sh"}, "empty.sh: it is empty"},
+           Case{{FileOf("arrays.txt"), "--ranks", "30"}, "--ranks is 30, and arrays.txt trains on 32"},
+           Case{{FileOf("arrays.txt"), "--cluster", "h100-sxm:4x8", "--ranks", "16"},
+                "--ranks is 16, and --cluster h100-sxm:4x8 has 32"},
            Case{{FileOf("zero3.json")}, "give --model"},
            Case{{FileOf("llama3.toml"), "--ranks", "0"}, "--ranks"},
            Case{{FileOf("arrays.txt"), "--vocab", "x"}, "--vocab"},

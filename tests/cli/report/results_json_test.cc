@@ -541,5 +541,28 @@ TEST(SearchJson, DescribedClusterIsReadBack) {
   EXPECT_EQ(run->cluster, question.cluster);
 }
 
+TEST(ParseSearchJson, ReadsEngineAndLayout) {
+  auto json = *SearchJson(Answer(), Question());
+  json["engine"] = "megatron";
+  auto run = ParseSearchJson(json.dump());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->engine, "megatron");
+  EXPECT_TRUE(run->local);
+  EXPECT_EQ(run->ranks_per_node, 0);
+  json.erase("cluster");
+  json["layout"] = {{"nodes", 2}, {"ranks_per_node", 1}};  // of two ranks
+  run = ParseSearchJson(json.dump());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_FALSE(run->local);
+  EXPECT_EQ(run->ranks_per_node, 1);
+  for (const nlohmann::ordered_json& wrong : {nlohmann::ordered_json(3), nlohmann::ordered_json(-1),
+                                              nlohmann::ordered_json("1"), nlohmann::ordered_json(0)}) {
+    json["layout"]["ranks_per_node"] = wrong;
+    const auto status = ParseSearchJson(json.dump()).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(status.message().find("layout: 'ranks_per_node' is no size"), std::string::npos) << status;
+  }
+}
+
 }  // namespace
 }  // namespace autocfg::cli

@@ -97,8 +97,16 @@ TEST(PersonsFiles, JsonWithNumbersOfOtherForms) {
     EXPECT_EQ(run->plan.param_overlap, prefetch != std::string("0"));
   }
   const auto unknown = ReadFrameworkFile(kDeepSpeed, "ds.json", begin + "\"auto\"" + end + "0}}", options);
-  EXPECT_EQ(unknown.status().message(),
-            "ds.json:1: train_micro_batch_size_per_gpu is 'auto'; give a whole number from 1 to 2147483647");
+  EXPECT_EQ(
+      unknown.status().message(),
+      "ds.json:1: train_micro_batch_size_per_gpu is auto: the Trainer of Hugging Face fills it in; write "
+      "its per_device_train_batch_size");
+  const auto type = ReadFrameworkFile(
+      kDeepSpeed, "ds.json", "{\"train_batch_size\": 8,\n \"bf16\": {\"enabled\": \"auto\"}}", options);
+  EXPECT_EQ(
+      type.status().message(),
+      "ds.json:2: bf16.enabled is auto: the Trainer of Hugging Face fills it in; write true or false, as "
+      "its bf16");
 }
 
 TEST(PersonsFiles, ChangedLinesAddASectionOfJson) {
@@ -227,6 +235,12 @@ TEST(PersonsFiles, RefusesWhatContradictsOrIsNotModelled) {
            Case{"--tensor-model-parallel-size 3",
                 "run.args:8: --tensor-model-parallel-size does not fit: 8 ranks"},
            Case{"--global-batch-size 12", "run.args:8: --global-batch-size does not fit: 12 sequences"},
+           Case{"--recompute-granularity full\n--recompute-method uniform\n--recompute-activations",
+                "run.args:8: --recompute-granularity contradicts --recompute-activations of line 10"},
+           Case{"--recompute-activations\n--recompute-method uniform",
+                "run.args:9: --recompute-method contradicts --recompute-activations of line 8"},
+           Case{"--seq-length 256",
+                "run.args:5: --max-position-embeddings is 128, below --seq-length 256; change one of them"},
            Case{"--bf16\n--fp16", "run.args:9: --fp16 contradicts --bf16 of line 8"},
            Case{"--context-parallel-size 2", "run.args:8: --context-parallel-size is 2: context parallelism"},
            Case{"--num-experts 8", "run.args:8: --num-experts cannot be read: mixtures of experts"},
@@ -301,6 +315,86 @@ TEST(PersonsFiles, WhatAScriptDoesNotSayIsNamedIfItMatters) {
   EXPECT_THAT(std::string(noted.status().message()), HasSubstr("a.sh:1: --bf16"));
 }
 
+std::string ScriptWith(const std::string& before, const std::string& launch, const std::string& more) {
+  return before + "\ntorchrun " + launch +
+         " pretrain_gpt.py --num-layers 4 --hidden-size 256 --num-attention-heads 8 --seq-length 128 "
+         "--max-position-embeddings 128 --vocab-size 1000 --micro-batch-size 1 " +
+         more + "\n";
+}
+
+TEST(PersonsFiles, SlurmsVariablesAreThoseOfItsLines) {
+  struct Case {
+    const char* before;
+    const char* launch;
+    std::int64_t ranks, ranks_per_node;
+  };
+  for (const Case& c : {
+           Case{"#SBATCH --nodes=8", "--nnodes ${SLURM_NNODES:-4} --nproc-per-node 8", 64, 8},
+           Case{"#SBATCH -N 2 --gpus-per-node=h100:4\nN=$SLURM_JOB_NUM_NODES",
+                "--nnodes $N --nproc-per-node $SLURM_GPUS_ON_NODE", 8, 4},
+           Case{"#SBATCH --gres=gpu:8", "--nproc-per-node $SLURM_GPUS_ON_NODE", 8, 8},
+           Case{"#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4",
+                "--nnodes $((SLURM_NTASKS / 4)) --nproc-per-node $SLURM_NTASKS_PER_NODE", 8, 4},
+           Case{"#SBATCH --nodes=2 --ntasks=6",
+                "--nnodes 2 --nproc-per-node $((SLURM_NPROCS / SLURM_NNODES))", 6, 3},
+           Case{"##SBATCH --nodes=8", "--nnodes ${SLURM_NNODES:-4} --nproc-per-node 8", 32, 8},
+       }) {
+    const auto run = ReadFrameworkFile(kMegatron, "a.sh", ScriptWith(c.before, c.launch, ""));
+    ASSERT_TRUE(run.ok()) << c.before << ": " << run.status();
+    EXPECT_EQ(run->ranks, c.ranks) << c.before;
+    EXPECT_EQ(run->ranks_per_node, c.ranks_per_node) << c.before;
+  }
+  // A number of nodes that the job may choose is no value.
+  const auto range = ReadFrameworkFile(
+      kMegatron, "a.sh", ScriptWith("#SBATCH --nodes=4-8", "--nnodes $SLURM_NNODES --nproc-per-node 8", ""));
+  EXPECT_THAT(std::string(range.status().message()), HasSubstr("$SLURM_NNODES is not set in the file"));
+}
+
+TEST(PersonsFiles, WhatAConditionAddsMattersByItsOptions) {
+  const std::string launch = "--nproc-per-node 8";
+  const auto status = [&](const std::string& added) {
+    const std::string before = "A=( --bf16 )\nif [ -n \"$P\" ]; then\n  A+=( " + added + " )\nfi";
+    return std::string(
+        ReadFrameworkFile(kMegatron, "a.sh", ScriptWith(before, launch, "\"${A[@]}\"")).status().message());
+  };
+  EXPECT_EQ(status("--profile"), "");
+  EXPECT_EQ(status("--save-interval 100 --profile"), "");
+  EXPECT_EQ(
+      status("--tensor-model-parallel-size 2"),
+      "a.sh:3: --tensor-model-parallel-size has no value that can be known: $A gets it under a condition; "
+      "write the value");
+}
+
+TEST(PersonsFiles, ArithmeticNamesWhatIsUnknown) {
+  const auto run = ReadFrameworkFile(
+      kMegatron, "a.sh",
+      ScriptWith("MBS=1 DP=$WORLD", "--nproc-per-node 8", "--global-batch-size $((MBS*4*DP))"));
+  EXPECT_EQ(
+      run.status().message(),
+      "a.sh:2: --global-batch-size has no value that can be known: $((MBS*4*DP)) is not computed: $WORLD is "
+      "not set in the file; write the value");
+}
+
+TEST(PersonsFiles, NotesWhatCountsOtherwiseThanWritten) {
+  ReadingOptions options;
+  options.ranks = 8;
+  const auto notes = [&](const std::string& flags) {
+    const auto run = ReadFrameworkFile(kMegatron, "run.args", FlagsWith(flags), options);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? run->notes : std::vector<std::string>();
+  };
+  EXPECT_THAT(
+      notes("--global-batch-size 16\n--global-batch-size 32"),
+      Contains("run.args:9: --global-batch-size is 32 in place of 16 of line 8: the last one counts"));
+  EXPECT_THAT(notes("--global-batch-size 16\n--global-batch-size 16\n--lr 1\n--lr 2"),
+              Not(Contains(HasSubstr("the last one counts"))));
+  const std::string vanishes = "fused attention keeps no scores to recompute";
+  EXPECT_THAT(notes("--recompute-activations"), Contains(HasSubstr(vanishes)));
+  EXPECT_THAT(notes("--recompute-granularity selective"), Contains(HasSubstr(vanishes)));
+  EXPECT_THAT(notes("--recompute-activations\n--attention-backend unfused"),
+              Not(Contains(HasSubstr(vanishes))));
+}
+
 TEST(PersonsFiles, BadTextsAreOneLine) {
   std::string deep_yaml, deep_json = "{\"train_batch_size\": ", doubling = "A=xxxxxxxx\n";
   for (int i = 0; i < 200; ++i) deep_yaml += std::string(static_cast<std::size_t>(i), ' ') + "a:\n";
@@ -324,6 +418,18 @@ TEST(PersonsFiles, BadTextsAreOneLine) {
            Case{kNemo,
                 "trainer: {devices: 1}\nmodel:\n  encoder_seq_length: ${.b}\n  b: ${.encoder_seq_length}\n",
                 "leads back to itself"},
+           Case{kNemo,
+                "trainer: {devices: 2}\nmodel:\n  num_layers: 4\n  hidden_size: 256\n"
+                "  num_attention_heads: 8\n  encoder_seq_length: 128\n  micro_batch_size: 1\n"
+                "  override_vocab_size: 1024\n  virtual_pipeline_model_parallel_size: 2\n",
+                "f.txt:9: model.virtual_pipeline_model_parallel_size is 2, and "
+                "model.pipeline_model_parallel_size is 1"},
+           Case{kTorchtitan, "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = \"8192\"\n",
+                "f.txt:5: training.seq_len is the text \"8192\"; give a whole number, without quotes"},
+           Case{kMegatron,
+                "#!/usr/bin/env bash\n#SBATCH --job-name=autocfg-nemo\ncat >\"$plan\" <<'END_OF_PLAN'\n"
+                "END_OF_PLAN\n",
+                "it is a batch script of autocfg export --to sbatch"},
            Case{kDeepSpeed, deep_json, "nested"},
            Case{kDeepSpeed, "[1]", "no JSON object"},
            Case{kTorchtitan, "[a\nb", "no TOML"},

@@ -61,7 +61,12 @@ TEST(ShellScript, Arrays) {
 TEST(ShellScript, Arithmetic) {
   EXPECT_THAT(LastWords("A=4\nrun $((A * 2 + 1)) $(( $A*(1+${A}) )) $((7 / 2)) $((7 % 4 - 1))"),
               ElementsAre("run", "9", "20", "3", "2"));
-  EXPECT_THAT(LastWords("run $((B + 1))"), ElementsAre("run", "<$((B + 1)) is not computed>"));
+  EXPECT_THAT(LastWords("run $((B + 1))"),
+              ElementsAre("run", "<$((B + 1)) is not computed: $B is not set in the file>"));
+  EXPECT_THAT(LastWords("B=$(nproc)\nrun $((2 * B))"),
+              ElementsAre("run", "<$((2 * B)) is not computed: $(nproc) is not run>"));
+  EXPECT_THAT(LastWords("A=2 B=3\nrun $((A*B*${C:-4})) $((-A + 5)) $(($((A + 1)) * 2))"),
+              ElementsAre("run", "24", "3", "6"));
   EXPECT_THAT(LastWords("run $((1 / 0))"), ElementsAre("run", "<$((1 / 0)) is not computed>"));
 }
 
@@ -74,10 +79,25 @@ TEST(ShellScript, WhatCannotBeKnown) {
               ElementsAre("run", "<$B is set under a condition>", "3"));
   EXPECT_THAT(LastWords("for i in 1 2; do\n  run $i\ndone"), ElementsAre("run", "<$i is set by a loop>"));
   EXPECT_THAT(LastWords("A='--x 1'\nif b; then A=\"$A --y\"; fi\nrun $A"),
-              ElementsAre("run", "--x", "1", "<$A is set under a condition>"));
-  EXPECT_THAT(LastWords("A=(--x)\nb && A+=(--y)\nrun \"${A[@]}\""),
+              ElementsAre("run", "--x", "1", "--y"));
+  EXPECT_THAT(LastWords("A=(--x)\nb && A+=(--y)\nrun \"${A[@]}\""), ElementsAre("run", "--x", "--y"));
+  EXPECT_THAT(LastWords("A=(--x)\nb && A+=(y)\nrun \"${A[@]}\""),
               ElementsAre("run", "--x", "<$A is set under a condition>"));
+  EXPECT_THAT(LastWords("run \"${A[@]}\""), ElementsAre("run", "<${A[@]} is not set in the file>"));
   EXPECT_THAT(LastWords("[ -z \"$A\" ] && A=1\nrun $A"), ElementsAre("run", "<$A is set under a condition>"));
+}
+
+TEST(ShellScript, WhatAConditionAddsIsMarked) {
+  const auto script = ReadShellScript(
+      "a.sh", "A='--x 1'\nif b; then A=\"$A --y\"; fi\nB=(--z)\nb && B+=(--w)\nrun $A ${B[@]}");
+  ASSERT_TRUE(script.ok());
+  std::vector<std::string> why;
+  for (const ShellWord& word : script->commands.back().words) {
+    const int perhaps = word.front().perhaps;
+    why.push_back(perhaps < 0 ? "" : script->unknowns[static_cast<std::size_t>(perhaps)]);
+  }
+  EXPECT_THAT(why,
+              ElementsAre("", "", "", "$A gets it under a condition", "", "$B gets it under a condition"));
 }
 
 TEST(ShellScript, RedirectionsAndHereDocumentsAreNoWords) {
