@@ -259,7 +259,7 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
     case TrialOutcome::kTimedOut: s.Fail(i, "timed_out"); break;
     case TrialOutcome::kLost: s.Lost(i, "lost"); break;
   }
-  // Also in the middle of a round, and late, after Stop: predictions that are shown rest on all that is known.
+  // Also in the middle of a round, and late, after Stop: shown predictions rest on all that is known.
   s.Recalibrate();
   s.Advance();
   return absl::OkStatus();
