@@ -163,10 +163,9 @@ TEST(Predict, TextFitsOneScreen) {
   const auto finished = RunAutocfg(home, Ask("predict", kFits));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_EQ(finished.err, "");
-  for (const char* part :
-       {"plan: tp=8,pp=12,dp=8,mbs=1,recompute=full  (predicted)", "fits: ", "step time", "90% interval",
-        "tokens per second", "MFU", "where the time goes", "worst rank's memory", "activations",
-        "bubble", "model: gpt3-175b", "768 ranks"}) {
+  for (const char* part : {"plan: tp=8,pp=12,dp=8,mbs=1,recompute=full  (predicted)", "fits: ", "step time",
+                           "90% interval", "tokens per second", "MFU", "where the time goes",
+                           "worst rank's memory", "activations", "bubble", "model: gpt3-175b", "768 ranks"}) {
     EXPECT_THAT(finished.out, HasSubstr(part));
   }
   EXPECT_THAT(finished.out, testing::Not(HasSubstr("measured")));

@@ -102,7 +102,8 @@ TEST_F(TrainTest, SliceRunsOneRankAndIsMarked) {
   const auto finished =
       Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--slice", "1,1", "--trace", home_ / "slice.json"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_THAT(Unwrapped(finished.out), HasSubstr("one of its 8 ranks ran alone, a slice: tensor 1, pipeline 1"));
+  EXPECT_THAT(Unwrapped(finished.out),
+              HasSubstr("one of its 8 ranks ran alone, a slice: tensor 1, pipeline 1"));
   EXPECT_THAT(finished.out, testing::Not(HasSubstr("tokens per second")));
   EXPECT_EQ(Actions(home_ / "slice.json").size(), 1u);
   const Json other = Json::parse(ReadWhole(home_ / "slice.json"))["otherData"];

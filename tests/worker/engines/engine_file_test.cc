@@ -110,7 +110,11 @@ TEST(EngineFile, IsRefusedByName) {
        },
        "hang_s"},
       {"unknown axis", [](Json& j) { j["space"] = {"pq=1"}; }, "space: "},
-      {"value of no option", [](Json& j) { j["space"] = {"pp=1", "zero=9"}; }, "space: zero=9"},
+      {"value of no option",
+       [](Json& j) {
+         j["space"] = {"pp=1", "zero=9"};
+       },
+       "space: zero=9"},
       {"space of a text", [](Json& j) { j["space"] = "pp=1"; }, "space: give a list"},
       {"no log", [](Json& j) { j.erase("log"); }, "log"},
       {"log: unknown key", [](Json& j) { j["log"]["speed"] = 1; }, "speed"},
