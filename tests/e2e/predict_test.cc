@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
 
@@ -151,9 +152,9 @@ TEST(Predict, SearchesRangesAndRepeatsThem) {
                                      "--price-per-gpu-hour: $2.10 is 2.10 a GPU-hour, in any currency"}));
   EXPECT_EQ(ranges["training"]["tokens"], 1e12);
   EXPECT_EQ(ranges["training"]["price_per_gpu_hour"], 2.1);
-  const Json listed = search({"--space", "tp=1,2", "--space", "mbs=1,2,4", "--space",
-                              "recompute=full,full:1,full:2,full:3,full:4,full:5,full:6,full:7,full:8,full:9,"
-                              "full:10,full:11"});
+  std::string recompute = "recompute=full";
+  for (int layers = 1; layers <= 11; ++layers) recompute += fmt::format(",full:{}", layers);
+  const Json listed = search({"--space", "tp=1,2", "--space", "mbs=1,2,4", "--space", recompute});
   EXPECT_EQ(ranges["best"]["plan"], listed["best"]["plan"]);
   EXPECT_EQ(ranges["counts"]["predicted"], listed["counts"]["predicted"]);
 }
