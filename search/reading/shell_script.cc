@@ -618,7 +618,8 @@ class ShellReader {
     SkipArithmeticBlanks();
     if (At(pos_) == '(') {
       ++pos_;
-      if (++nested_ > kDeepest) return std::nullopt;
+      if (nested_ == kDeepest) return std::nullopt;
+      ++nested_;
       const std::optional<std::int64_t> value = Sum();
       --nested_;
       SkipArithmeticBlanks();
@@ -628,7 +629,8 @@ class ShellReader {
     }
     if (At(pos_) == '-' || At(pos_) == '+') {
       const bool negative = text_[pos_++] == '-';
-      if (++nested_ > kDeepest) return std::nullopt;
+      if (nested_ == kDeepest) return std::nullopt;
+      ++nested_;
       const std::optional<std::int64_t> value = Factor();
       --nested_;
       std::int64_t result = 0;
@@ -657,6 +659,7 @@ class ShellReader {
         digits += c.c;
       }
     }
+    if (digits.size() > 1 && digits.front() == '0') return std::nullopt;  // octal
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;

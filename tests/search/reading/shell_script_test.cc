@@ -70,6 +70,19 @@ TEST(ShellScript, Arithmetic) {
   EXPECT_THAT(LastWords("run $((1 / 0))"), ElementsAre("run", "<$((1 / 0)) is not computed>"));
 }
 
+// Bash reads it as octal, so it is no decimal number.
+TEST(ShellScript, NumbersWithALeadingZeroAreNotComputed) {
+  EXPECT_THAT(LastWords("run $((010 + 1)) $((0 + 1))"),
+              ElementsAre("run", "<$((010 + 1)) is not computed>", "1"));
+}
+
+// Each is given up for itself, however many there are.
+TEST(ShellScript, ArithmeticThatIsTooDeepLeavesTheRestReadable) {
+  std::string script;
+  for (int i = 0; i < 70; ++i) script += "A=$((" + std::string(70, '-') + "1))\n";
+  EXPECT_THAT(LastWords(script + "run ${B:-2} $((3 + 4))"), ElementsAre("run", "2", "7"));
+}
+
 TEST(ShellScript, WhatCannotBeKnown) {
   EXPECT_THAT(
       LastWords("run $(a \"(\" b) `c` $D ${E%.*} $1"),
