@@ -7,12 +7,14 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "base/os/end_limit.h"
@@ -42,7 +44,9 @@ constexpr double kShortestLeaseSeconds = 0.1;
 constexpr double kLongestLeaseSeconds = 3600;
 
 struct Args {
-  std::string listen, database, http, lease_duration = "10s";
+  std::vector<std::string> listen;
+  std::string database, http, lease_duration = "10s";
+  TlsFiles tls;
   bool insecure = false;
 };
 
@@ -137,14 +141,21 @@ int Serve(const Args& args, const EndSignal& end) {
   auto store = OpenSqliteStore(*database);
   if (!store.ok()) return Fail(store.status());
   CoordinatorOptions options;
-  options.address = args.listen;
+  options.address = args.listen.front();
+  options.more_addresses.assign(args.listen.begin() + 1, args.listen.end());
+  options.tls = args.tls;
   options.insecure = args.insecure;
   options.lease_duration_s = *lease;
   auto coordinator = Coordinator::Start(*std::move(store), options);
   if (!coordinator.ok()) return Fail(coordinator.status());
-  fmt::print(stderr, "autocfg-server: listening on {}\n", (*coordinator)->address());
-  if (const auto listen = ParseListenAddress(args.listen); listen.ok()) {
-    if (const std::string why = WhyOutOfReach(*listen); !why.empty()) spdlog::warn("{}", why);
+  for (const std::string& address : (*coordinator)->addresses()) {
+    fmt::print(stderr, "autocfg-server: listening on {}\n", address);
+    if (args.tls.given() && !address.starts_with("unix:"))
+      spdlog::info("{}: calls are encrypted{}", address,
+                   args.tls.authorities.empty() ? "" : "; clients need a certificate");
+    if (const auto listen = ParseListenAddress(address); listen.ok()) {
+      if (const std::string why = WhyOutOfReach(*listen); !why.empty()) spdlog::warn("{}", why);
+    }
   }
 
   auto pages = ServePages(args, **coordinator);
@@ -174,7 +185,8 @@ int Main(int argc, char** argv) {
                        fmt::format("autocfg-server {} (build {})", base::Version(), base::BuildId()));
   Args args;
   app.add_option("--listen", args.listen,
-                 "listen address: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any free port)")
+                 "listen address: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any free port); repeatable")
+      ->allow_extra_args(false)
       ->required();
   app.add_option("--db", args.database,
                  "the database file, created if missing (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
@@ -182,6 +194,12 @@ int Main(int argc, char** argv) {
                  "also serve pages about the studies at this address, read only (127.0.0.1:PORT)");
   app.add_option("--lease-duration", args.lease_duration,
                  "how long a worker may be silent before its jobs go to others (default: 10s)");
+  app.add_option(
+      "--tls-cert", args.tls.certificate,
+      "encrypt calls, except on a Unix socket: this server's certificate, a PEM file with its chain");
+  app.add_option("--tls-key", args.tls.key, "the key of --tls-cert");
+  app.add_option("--tls-client-ca", args.tls.authorities,
+                 "take only clients that show a certificate of the authorities in this PEM file");
   app.add_flag("--insecure", args.insecure,
                "accept calls from other machines, although calls are plain text without a password");
   try {
@@ -191,10 +209,9 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
   }
-  for (const auto& [name, option] :
-       {std::pair("--listen", app.get_option("--listen")), std::pair("--db", app.get_option("--db")),
-        std::pair("--http", app.get_option("--http"))}) {
-    if (option->count() > 0 && option->results().front().empty())
+  for (const char* name : {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca"}) {
+    const std::vector<std::string> given = app.get_option(name)->results();
+    if (std::find(given.begin(), given.end(), "") != given.end())
       return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));
   }
   return Serve(args, end);

@@ -11,6 +11,7 @@
 #include "autocfg/v1/study_service.pb.h"
 #include "cli/input/service_options.h"
 #include "proto/client/study_client.h"
+#include "proto/rpc/endpoint.h"
 #include "server/store/store.h"
 
 namespace autocfg::cli {
@@ -36,17 +37,17 @@ class StudyReader {
   // As StateText, but "interrupted" if the study was running and no search has the database open any more.
   std::string StateOf(const v1::Study& study) const;
 
-  // Returns the gRPC target of the coordinator or search that owns the studies; empty if none is active.
-  std::string target() const { return client_ ? target_ : ""; }
+  // Returns the coordinator or search that owns the studies; its target is empty if none is active.
+  Endpoint endpoint() const { return client_ ? endpoint_ : Endpoint{}; }
 
  private:
-  StudyReader(std::string path, std::unique_ptr<server::Store> store, const std::string& target);
+  StudyReader(std::string path, std::unique_ptr<server::Store> store, Endpoint endpoint);
   absl::StatusOr<server::Store*> File();
   // Returns true if the search that had the database open has ended. The file is read from then on.
   bool HasGone(const absl::Status& status);
 
   const std::string path_;  // empty: read from --coordinator
-  const std::string target_;
+  const Endpoint endpoint_;
   std::unique_ptr<server::Store> store_;  // opened on first use
   std::unique_ptr<StudyClient> client_;   // of the running search; null without one
 };

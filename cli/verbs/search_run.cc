@@ -316,8 +316,8 @@ void Forget(StudyClient& client, const std::string& study) {
 
 // Follows the study of the coordinator to its end.
 Ended FollowThere(const SearchArgs& args, const SearchRequest& request, StudyClient& client,
-                  const std::string& study, const Interrupt& interrupt) {
-  StudyWatcher watcher(args.service.coordinator, study, kRemotePatienceSeconds);
+                  const Endpoint& endpoint, const std::string& study, const Interrupt& interrupt) {
+  StudyWatcher watcher(endpoint, study, kRemotePatienceSeconds);
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator, !args.json)) {
     watcher.Stop();
     const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study));
@@ -344,11 +344,13 @@ Ended SearchThere(const SearchArgs& args, SearchRequest& request, Notes& notes) 
   const bool kept = request.question.kept;
   notes.Say(request.question.notes);
   const Interrupt interrupt;
-  StudyClient client(args.service.coordinator);
+  const auto endpoint = EndpointOf(args.service);
+  if (!endpoint.ok()) return {{}, Fail(endpoint.status())};
+  StudyClient client(*endpoint);
   const auto study = Begin(client, request.spec, /*alone=*/false, /*shared=*/kept);
   if (!study.ok()) return {{}, Fail(study.status())};
   if (kept) Note(fmt::format("study {} of {}", LastPart(study->name()), args.service.coordinator));
-  Ended ended = FollowThere(args, request, client, study->name(), interrupt);
+  Ended ended = FollowThere(args, request, client, *endpoint, study->name(), interrupt);
   if (!kept) Forget(client, study->name());
   return ended;
 }

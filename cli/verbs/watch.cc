@@ -97,7 +97,8 @@ int RunWatch(const WatchArgs& args) {
   const auto study = (*reader)->StudyNamed(args.study);
   if (!study.ok()) return Fail(study.status());
   const std::string number = LastPart(study->name());
-  const std::string target = (*reader)->target();
+  const Endpoint endpoint = (*reader)->endpoint();
+  const std::string& target = endpoint.target;
   if (target.empty()) {
     if (server::IsEnd(study->state())) {
       v1::StudyEvent event;
@@ -117,7 +118,7 @@ int RunWatch(const WatchArgs& args) {
   // On a terminal that shows both, the lines would interleave with the progress block.
   const bool draw = display.active() && isatty(STDOUT_FILENO) == 0;
   int output = kExitDone;  // the watcher's thread writes it before it ends
-  StudyWatcher watcher(target, study->name(), kRemotePatienceSeconds, [&](const v1::StudyEvent& event) {
+  StudyWatcher watcher(endpoint, study->name(), kRemotePatienceSeconds, [&](const v1::StudyEvent& event) {
     if (output != kExitDone || (!args.json && !event.has_trial())) return;
     output = Answer(args.json ? EventJson(event).dump() + "\n" : TrialLine(event.trial()));
   });

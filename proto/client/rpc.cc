@@ -5,9 +5,7 @@
 
 namespace autocfg {
 
-Connection Connect(const std::string& target) {
-  return {target, grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ClientArguments())};
-}
+Connection Connect(const Endpoint& endpoint) { return {endpoint.target, NewChannel(endpoint)}; }
 
 absl::Status ErrorOf(const Connection& connection, const grpc::Status& status) {
   absl::Status said = ToAbsl(status);

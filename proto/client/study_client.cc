@@ -47,8 +47,10 @@ struct StudyClient::Service {
   }
 };
 
-StudyClient::StudyClient(const std::string& target) : service_(std::make_unique<Service>()) {
-  service_->connection = Connect(target);
+StudyClient::StudyClient(const std::string& target) : StudyClient(Endpoint{.target = target}) {}
+
+StudyClient::StudyClient(const Endpoint& endpoint) : service_(std::make_unique<Service>()) {
+  service_->connection = Connect(endpoint);
   service_->stub = v1::StudyService::NewStub(service_->connection.channel);
 }
 

@@ -15,10 +15,13 @@
 
 namespace autocfg {
 
+struct Endpoint;  // proto/rpc/endpoint.h; installed as autocfg/client/endpoint.h
+
 class StudyClient {
  public:
-  // `target`: unix:PATH, HOST:PORT or [IPV6]:PORT; connects on the first call. Calls are plain text: use only
-  // networks that you trust.
+  // Connects on the first call. A certificate's file that cannot be read fails the calls.
+  explicit StudyClient(const Endpoint& endpoint);
+  // `target`: unix:PATH, HOST:PORT or [IPV6]:PORT. Calls are plain text: use only networks that you trust.
   explicit StudyClient(const std::string& target);
   ~StudyClient();
 

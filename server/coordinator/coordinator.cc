@@ -85,6 +85,30 @@ absl::Status CheckThreads() {
       kThreads, error.message()));
 }
 
+// An address where the coordinator listens.
+struct Place {
+  ListenAddress address;
+  std::shared_ptr<grpc::ServerCredentials> credentials;
+  ListenSockets sockets;
+  Listener::Handler take = {};
+};
+
+// Opens all addresses of the options.
+absl::Status OpenPlaces(const CoordinatorOptions& options, std::vector<Place>& places) {
+  std::vector<std::string> texts = {options.address};
+  texts.insert(texts.end(), options.more_addresses.begin(), options.more_addresses.end());
+  for (const std::string& text : texts) {
+    auto address = ParseListenAddress(text);
+    if (!address.ok()) return address.status();
+    auto credentials = CredentialsFor(*address, options.tls, options.insecure);
+    if (!credentials.ok()) return credentials.status();
+    auto sockets = ListenSockets::Open(*address);
+    if (!sockets.ok()) return sockets.status();
+    places.push_back({*std::move(address), *std::move(credentials), *std::move(sockets)});
+  }
+  return absl::OkStatus();
+}
+
 void SetServing(grpc::Server& server, bool serving) {
   grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
   health->SetServingStatus(serving);
@@ -118,8 +142,7 @@ struct Coordinator::Impl {
                  .rendezvous = rendezvous,
                  .clock = options.clock,
                  .lease_duration_s = options.lease_duration_s,
-                 .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
-        address(options.address) {}
+                 .barrier_s = absl::ToDoubleSeconds(kBarrier)}) {}
 
   // Returns the workers that take jobs.
   absl::StatusOr<std::vector<WorkerRecord>> AtWork() {
@@ -152,10 +175,10 @@ struct Coordinator::Impl {
   Dispatcher dispatcher;
   StudyServiceImpl studies;
   WorkerServiceImpl workers;
-  std::string address;
+  std::vector<std::string> addresses;
   std::unique_ptr<LeaseExpiry> expiry;
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<Listener> listener;  // passes its connections to the server
+  std::vector<std::unique_ptr<Listener>> listeners;  // pass their connections to the server
   absl::Mutex shutdown_mutex;
   bool shut_down = false;
 };
@@ -164,24 +187,20 @@ Coordinator::Coordinator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Coordinator::~Coordinator() { Shutdown(); }
 
-const std::string& Coordinator::address() const { return impl_->address; }
+const std::vector<std::string>& Coordinator::addresses() const { return impl_->addresses; }
 
 Store& Coordinator::store() { return *impl_->store; }
 StudyReports& Coordinator::reports() { return impl_->reports; }
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<Store> store,
                                                                 const CoordinatorOptions& options) {
-  const auto address = ParseListenAddress(options.address);
-  if (!address.ok()) return address.status();
-  const auto credentials = CredentialsFor(*address, options.insecure);
-  if (!credentials.ok()) return credentials.status();
   if (!std::isfinite(options.lease_duration_s) || options.lease_duration_s <= 0) {
     return absl::InvalidArgumentError(
         fmt::format("lease_duration_s is {}; it must be positive", options.lease_duration_s));
   }
   if (absl::Status status = CheckThreads(); !status.ok()) return status;
-  auto sockets = ListenSockets::Open(*address);
-  if (!sockets.ok()) return sockets.status();
+  std::vector<Place> places;
+  if (absl::Status status = OpenPlaces(options, places); !status.ok()) return status;
 
   auto impl = std::make_unique<Impl>(std::move(store), options);
   const auto running = impl->store->StudiesInState(v1::STUDY_STATE_RUNNING);
@@ -190,7 +209,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  Listener::Handler take = TakeConnections(builder, *credentials);
+  for (Place& place : places) place.take = TakeConnections(builder, place.credentials);
   builder.RegisterService(&impl->studies);
   builder.RegisterService(&impl->workers);
   SetBounds(builder);
@@ -198,7 +217,8 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr)
     return absl::UnavailableError(fmt::format("address {}: cannot serve there", options.address));
-  impl->address = ListenText(*address, sockets->port());
+  for (const Place& place : places)
+    impl->addresses.push_back(ListenText(place.address, place.sockets.port()));
   SetServing(*impl->server, true);
   impl->expiry = std::make_unique<LeaseExpiry>(
       impl->dispatcher,
@@ -206,7 +226,8 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
                          .period = std::chrono::duration<double>(std::min(options.lease_duration_s / 4, 1.0)),
                          .clock = options.clock});
   for (const std::int64_t study : *running) impl->runners.Start(study);
-  impl->listener = std::make_unique<Listener>(*std::move(sockets), std::move(take));
+  for (Place& place : places)
+    impl->listeners.push_back(std::make_unique<Listener>(std::move(place.sockets), std::move(place.take)));
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }
 
@@ -221,7 +242,7 @@ void Coordinator::Shutdown() {
   if (impl_->server != nullptr) {
     impl_->studies.AwaitNoWatchers(kGrace);
     absl::SleepFor(kLastAnswers);
-    impl_->listener.reset();
+    impl_->listeners.clear();
     impl_->server->Shutdown(absl::ToChronoTime(absl::Now() + kGrace));
     impl_->server->Wait();
   }

@@ -5,16 +5,20 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/os/host.h"
+#include "proto/rpc/endpoint.h"
 #include "server/report/study_reports.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {
 
 struct CoordinatorOptions {
-  std::string address;    // server/listen/listen_address.h
+  std::string address;  // server/listen/listen_address.h
+  std::vector<std::string> more_addresses = {};
+  TlsFiles tls = {};      // with them, calls are encrypted, except on Unix sockets
   bool insecure = false;  // allow plain text to leave the machine
   double lease_duration_s = 10;
   std::string owner = "local";  // principal of callers who reach the server (server/services/grpc_call.h)
@@ -31,7 +35,8 @@ class Coordinator {
                                                             const CoordinatorOptions& options);
   ~Coordinator();  // calls Shutdown()
 
-  const std::string& address() const;  // with the actual port
+  const std::vector<std::string>& addresses() const;  // where it listens, with the actual ports
+  const std::string& address() const { return addresses().front(); }
 
   // What pages about the studies are made from; valid as long as the coordinator is.
   Store& store();

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
+#include "proto/rpc/tls_files.h"
 
 namespace autocfg::server {
 namespace {
@@ -64,7 +65,16 @@ class Factory final : public ServerInterceptorFactoryInterface {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
-                                                                        bool insecure) {
+                                                                        const TlsFiles& tls, bool insecure) {
+  if (tls.given() && !address.unix_socket) {
+    if (absl::Status status = CheckTlsFiles(tls, {.authorities = "--tls-client-ca"}); !status.ok())
+      return status;
+    if (tls.certificate.empty()) {
+      return absl::InvalidArgumentError(
+          "--tls-cert is missing; clients that show a certificate need one of the server too");
+    }
+    return TlsServer(tls);
+  }
   if (absl::Status status = CheckPlainText(address, insecure); !status.ok()) return status;
   return grpc::InsecureServerCredentials();
 }
