@@ -48,6 +48,8 @@ struct Args {
   std::string database, http, lease_duration = "10s";
   TlsFiles tls;
   bool insecure = false;
+  bool tokens = false;
+  std::string audit_log;
 };
 
 int Fail(const std::string& message) {
@@ -144,6 +146,8 @@ int Serve(const Args& args, const EndSignal& end) {
   options.address = args.listen.front();
   options.more_addresses.assign(args.listen.begin() + 1, args.listen.end());
   options.tls = args.tls;
+  options.tokens = args.tokens;
+  options.audit_log = args.audit_log;
   options.insecure = args.insecure;
   options.lease_duration_s = *lease;
   auto coordinator = Coordinator::Start(*std::move(store), options);
@@ -176,8 +180,8 @@ int Main(int argc, char** argv) {
   base::RaiseDescriptorLimit();
   const EndSignal end;
   base::SetUpLog("autocfg-server", base::LogLevel::kInfo);
-  gpr_set_log_function(LogGrpc);
   KeepGrpc();
+  gpr_set_log_function(LogGrpc);
 
   CLI::App app("autocfg-server: assigns the jobs of searches to workers and stores their results",
                "autocfg-server");
@@ -200,8 +204,12 @@ int Main(int argc, char** argv) {
   app.add_option("--tls-key", args.tls.key, "the key of --tls-cert");
   app.add_option("--tls-client-ca", args.tls.authorities,
                  "take only clients that show a certificate of the authorities in this PEM file");
+  app.add_flag("--tokens", args.tokens,
+               "take only calls with a token of `autocfg token`, except on a Unix socket");
+  app.add_option("--audit-log", args.audit_log, "write who changed what to this file, as JSON lines");
   app.add_flag("--insecure", args.insecure,
-               "accept calls from other machines, although calls are plain text without a password");
+               "accept calls from other machines although they are plain text, or show neither a token nor a "
+               "certificate");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -209,7 +217,8 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
   }
-  for (const char* name : {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca"}) {
+  for (const char* name :
+       {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca", "--audit-log"}) {
     const std::vector<std::string> given = app.get_option(name)->results();
     if (std::find(given.begin(), given.end(), "") != given.end())
       return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));

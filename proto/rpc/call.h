@@ -13,8 +13,9 @@
 
 namespace autocfg {
 
-// Keeps code and message. Both libraries use the same code numbers and meanings.
+// Keep code and message. Both libraries use the same code numbers and meanings.
 absl::Status ToAbsl(const grpc::Status& status);
+grpc::Status ToGrpc(const absl::Status& status);
 
 // Returns the time `seconds` from now. Requires: finite.
 std::chrono::system_clock::time_point DeadlineIn(double seconds);

@@ -1,6 +1,7 @@
 #include "proto/rpc/channel.h"
 
 #include <grpc/grpc.h>
+#include <grpc/support/log.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/os/host.h"
 #include "fmt/format.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
@@ -81,7 +83,11 @@ absl::Status CheckEndpoint(const Endpoint& endpoint, bool insecure) {
 }
 
 void KeepGrpc() {
-  static const bool kept = (grpc_init(), true);
+  static const bool kept = [] {
+    grpc_init();
+    if (base::Environment("GRPC_VERBOSITY").empty()) gpr_set_log_function([](gpr_log_func_args*) {});
+    return true;
+  }();
   (void)kept;
 }
 

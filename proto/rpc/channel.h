@@ -27,7 +27,9 @@ inline constexpr char kTokenPrefix[] = "Bearer ";
 absl::Status CheckEndpoint(const Endpoint& endpoint, bool insecure);
 
 // Keeps gRPC initialized until the process ends. Otherwise gRPC cleans up with its last object, and waits
-// there forever if it could not start one of its threads. Idempotent.
+// there forever if it could not start one of its threads. Also silences gRPC's own log, which repeats for
+// each connection attempt what the calls' errors say; the environment variable GRPC_VERBOSITY keeps it.
+// Idempotent.
 void KeepGrpc();
 
 // Sets keepalive, message size limits and reconnect backoff.

@@ -18,6 +18,9 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "server/access/access_control.h"
+#include "server/access/audit_log.h"
+#include "server/access/token_table.h"
 #include "server/listen/grpc_server.h"
 #include "server/listen/listen_address.h"
 #include "server/listen/listen_sockets.h"
@@ -27,6 +30,7 @@
 #include "server/sched/lease_expiry.h"
 #include "server/sched/notifier.h"
 #include "server/sched/rendezvous.h"
+#include "server/services/access_service.h"
 #include "server/services/study_service.h"
 #include "server/services/worker_service.h"
 #include "server/studies/study_runners.h"
@@ -42,7 +46,8 @@ constexpr absl::Duration kGrace = absl::Seconds(2);  // for in-flight calls when
 // Time in which new calls are still answered during shutdown, so that a rejected caller that retries
 // immediately gets the same answer. Later calls get CANCELLED from gRPC.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(100);
-constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService"};
+constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService",
+                                     "autocfg.v1.AccessService"};
 
 // Detects within 15 s that a peer's machine is gone. Peers may ping as often.
 constexpr int kKeepaliveMs = 10'000;
@@ -100,7 +105,8 @@ absl::Status OpenPlaces(const CoordinatorOptions& options, std::vector<Place>& p
   for (const std::string& text : texts) {
     auto address = ParseListenAddress(text);
     if (!address.ok()) return address.status();
-    auto credentials = CredentialsFor(*address, options.tls, options.insecure);
+    auto credentials =
+        CredentialsFor(*address, options.tls, {.tokens = options.tokens, .insecure = options.insecure});
     if (!credentials.ok()) return credentials.status();
     auto sockets = ListenSockets::Open(*address);
     if (!sockets.ok()) return sockets.status();
@@ -118,8 +124,9 @@ void SetServing(grpc::Server& server, bool serving) {
 }  // namespace
 
 struct Coordinator::Impl {
-  Impl(std::unique_ptr<Store> given, const CoordinatorOptions& options)
-      : store(Heard(std::move(given))),
+  Impl(std::unique_ptr<Store> given, std::unique_ptr<AuditLog> log, const CoordinatorOptions& options)
+      : audit(std::move(log)),
+        store(Heard(std::move(given))),
         runners(*store, notifier, options.clock, [this] { return AtWork(); }),
         reports(*store),
         rendezvous(*store, {.barrier = kBarrier}),
@@ -129,6 +136,8 @@ struct Coordinator::Impl {
                         [this](const std::vector<std::int64_t>& studies) {
                           for (const std::int64_t study : studies) notifier.Notify(study);
                         }}),
+        tokens(*store, options.clock),
+        access(tokens, audit.get(), {.local_principal = options.owner, .tokens = options.tokens}),
         studies({.store = *store,
                  .notifier = notifier,
                  .runners = runners,
@@ -136,13 +145,14 @@ struct Coordinator::Impl {
                  .reports = reports,
                  .workers = [this] { return AtWork(); },
                  .clock = options.clock,
-                 .local_principal = options.owner}),
+                 .access = access}),
         workers({.store = *store,
                  .dispatcher = dispatcher,
                  .rendezvous = rendezvous,
                  .clock = options.clock,
                  .lease_duration_s = options.lease_duration_s,
-                 .barrier_s = absl::ToDoubleSeconds(kBarrier)}) {}
+                 .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
+        accesses(tokens) {}
 
   // Returns the workers that take jobs.
   absl::StatusOr<std::vector<WorkerRecord>> AtWork() {
@@ -167,14 +177,18 @@ struct Coordinator::Impl {
     rendezvous.StoreChanged();
   }
 
+  const std::unique_ptr<AuditLog> audit;  // null: none
   std::unique_ptr<Store> store;
   Notifier notifier;
   StudyRunners runners;
   StudyReports reports;
   Rendezvous rendezvous;
   Dispatcher dispatcher;
+  TokenTable tokens;
+  AccessControl access;
   StudyServiceImpl studies;
   WorkerServiceImpl workers;
+  AccessServiceImpl accesses;
   std::vector<std::string> addresses;
   std::unique_ptr<LeaseExpiry> expiry;
   std::unique_ptr<grpc::Server> server;
@@ -202,7 +216,18 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   std::vector<Place> places;
   if (absl::Status status = OpenPlaces(options, places); !status.ok()) return status;
 
-  auto impl = std::make_unique<Impl>(std::move(store), options);
+  std::unique_ptr<AuditLog> audit;
+  if (!options.audit_log.empty()) {
+    auto opened = AuditLog::Open(options.audit_log);
+    if (!opened.ok()) return opened.status();
+    audit = *std::move(opened);
+  }
+  auto impl = std::make_unique<Impl>(std::move(store), std::move(audit), options);
+  if (absl::Status status = impl->tokens.Load(); !status.ok()) return status;
+  for (const Place& place : places) {
+    if (options.tokens && !place.address.unix_socket)
+      place.credentials->SetAuthMetadataProcessor(impl->access.Processor());
+  }
   const auto running = impl->store->StudiesInState(v1::STUDY_STATE_RUNNING);
   if (!running.ok()) return running.status();
 
@@ -212,8 +237,11 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   for (Place& place : places) place.take = TakeConnections(builder, place.credentials);
   builder.RegisterService(&impl->studies);
   builder.RegisterService(&impl->workers);
+  builder.RegisterService(&impl->accesses);
   SetBounds(builder);
-  builder.experimental().SetInterceptorCreators(MalformedCallsSaySo());
+  auto interceptors = MalformedCallsSaySo();
+  if (impl->audit != nullptr) interceptors.push_back(AuditCalls(impl->access, *impl->audit));
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr)
     return absl::UnavailableError(fmt::format("address {}: cannot serve there", options.address));

@@ -20,8 +20,12 @@ struct CoordinatorOptions {
   std::vector<std::string> more_addresses = {};
   TlsFiles tls = {};      // with them, calls are encrypted, except on Unix sockets
   bool insecure = false;  // allow plain text to leave the machine
+  // Calls need a token, except over a Unix socket. Where other machines reach the coordinator, they need
+  // encryption too.
+  bool tokens = false;
+  std::string audit_log = {};  // file of the audit log; empty: none
   double lease_duration_s = 10;
-  std::string owner = "local";  // principal of callers who reach the server (server/services/grpc_call.h)
+  std::string owner = "local";  // principal of callers who reach the server (server/access/access_control.h)
   base::Clock clock = base::SteadyClock();
 };
 

@@ -65,18 +65,30 @@ class Factory final : public ServerInterceptorFactoryInterface {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
-                                                                        const TlsFiles& tls, bool insecure) {
-  if (tls.given() && !address.unix_socket) {
-    if (absl::Status status = CheckTlsFiles(tls, {.authorities = "--tls-client-ca"}); !status.ok())
+                                                                        const TlsFiles& tls,
+                                                                        const Admission& admission) {
+  if (address.unix_socket) return grpc::InsecureServerCredentials();
+  if (!tls.given()) {
+    // Not --insecure: tokens in plain text are secrets for everyone on the way.
+    if (absl::Status status = CheckPlainText(address, admission.insecure && !admission.tokens); !status.ok())
       return status;
-    if (tls.certificate.empty()) {
-      return absl::InvalidArgumentError(
-          "--tls-cert is missing; clients that show a certificate need one of the server too");
-    }
-    return TlsServer(tls);
+    // Only these can ask for tokens without encryption.
+    return admission.tokens ? grpc::experimental::LocalServerCredentials(LOCAL_TCP)
+                            : grpc::InsecureServerCredentials();
   }
-  if (absl::Status status = CheckPlainText(address, insecure); !status.ok()) return status;
-  return grpc::InsecureServerCredentials();
+  if (absl::Status status = CheckTlsFiles(tls, {.authorities = "--tls-client-ca"}); !status.ok())
+    return status;
+  if (tls.certificate.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-cert is missing; clients that show a certificate need one of the server too");
+  }
+  if (tls.authorities.empty() && !admission.tokens && !admission.insecure && !address.local) {
+    return absl::InvalidArgumentError(fmt::format(
+        "address {}: calls are encrypted, but everyone who reaches it may make them; give --tokens or "
+        "--tls-client-ca, or --insecure on a network that you trust",
+        ListenText(address, address.port)));
+  }
+  return TlsServer(tls);
 }
 
 Listener::Handler TakeConnections(grpc::ServerBuilder& builder,

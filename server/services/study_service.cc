@@ -9,10 +9,10 @@
 #include "proto/convert/export_convert.h"
 #include "proto/convert/local_ranks.h"
 #include "proto/convert/spec_convert.h"
+#include "proto/rpc/call.h"
 #include "search/export/export_target.h"
 #include "server/names/names.h"
 #include "server/report/report_page.h"
-#include "server/services/grpc_call.h"
 #include "server/services/list_page.h"
 #include "server/services/study_streams.h"
 #include "server/studies/planning_gate.h"
@@ -132,6 +132,22 @@ absl::StatusOr<v1::Study> StudyServiceImpl::WithWaiting(absl::StatusOr<v1::Study
   return study;
 }
 
+absl::Status StudyServiceImpl::CheckOwner(const grpc::ServerContext& context, std::int64_t study) {
+  const Caller caller = parts_.access.CallerOf(context);
+  if (caller.role == v1::ROLE_ADMIN) return absl::OkStatus();
+  const auto stored = parts_.store.GetStudy(study);
+  return stored.ok() ? MayChange(caller, *stored) : stored.status();
+}
+
+template <typename Request>
+absl::StatusOr<v1::Study> StudyServiceImpl::Change(const grpc::ServerContext& context, const Request& request,
+                                                   const StudyMove& move) {
+  const auto id = ParseStudyName(request.name());
+  if (!id.ok()) return id.status();
+  if (absl::Status status = CheckOwner(context, *id); !status.ok()) return status;
+  return ChangeState(parts_.store, request, parts_.clock(), move);
+}
+
 absl::StatusOr<v1::Study> StudyServiceImpl::StopWork(absl::StatusOr<v1::Study> study) {
   if (study.ok()) parts_.runners.Forget(*ParseStudyName(study->name()));
   return Logged(std::move(study));
@@ -139,7 +155,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::StopWork(absl::StatusOr<v1::Study> s
 
 grpc::Status StudyServiceImpl::CreateStudy(grpc::ServerContext* context,
                                            const v1::CreateStudyRequest* request, v1::Study* response) {
-  return Answer(Create(*request, CallerOf(*context, parts_.local_principal)), response);
+  return Answer(Create(*request, parts_.access.CallerOf(*context)), response);
 }
 
 grpc::Status StudyServiceImpl::GetStudy(grpc::ServerContext*, const v1::GetStudyRequest* request,
@@ -169,37 +185,40 @@ grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListS
   return grpc::Status::OK;
 }
 
-grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartStudyRequest* request,
+grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext* context, const v1::StartStudyRequest* request,
                                           v1::Study* response) {
-  auto study = ChangeState(parts_.store, *request, parts_.clock(), kStartStudy);
+  auto study = Change(*context, *request, kStartStudy);
   if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING)
     parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
 }
 
-grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest* request,
+grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext* context, const v1::PauseStudyRequest* request,
                                           v1::Study* response) {
-  return Answer(StopWork(ChangeState(parts_.store, *request, parts_.clock(), kPauseStudy)), response);
+  return Answer(StopWork(Change(*context, *request, kPauseStudy)), response);
 }
 
-grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest* request,
-                                           v1::Study* response) {
-  auto study = ChangeState(parts_.store, *request, parts_.clock(), kResumeStudy);
+grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext* context,
+                                           const v1::ResumeStudyRequest* request, v1::Study* response) {
+  auto study = Change(*context, *request, kResumeStudy);
   if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING)
     parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
 }
 
-grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest* request,
-                                           v1::Study* response) {
-  return Answer(StopWork(ChangeState(parts_.store, *request, parts_.clock(), kCancelStudy)), response);
+grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext* context,
+                                           const v1::CancelStudyRequest* request, v1::Study* response) {
+  return Answer(StopWork(Change(*context, *request, kCancelStudy)), response);
 }
 
-grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest* request,
-                                           v1::DeleteStudyResponse*) {
+grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext* context,
+                                           const v1::DeleteStudyRequest* request, v1::DeleteStudyResponse*) {
   const auto id = ParseStudyName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
   if (absl::Status status = CheckRequestId(request->request_id()); !status.ok()) return ToGrpc(status);
+  // A repeated request finds no study any more.
+  if (absl::Status status = CheckOwner(*context, *id); !status.ok() && !absl::IsNotFound(status))
+    return ToGrpc(status);
   const absl::Status status = parts_.store.DeleteStudy(*id, request->request_id());
   if (status.ok()) parts_.runners.Forget(*id);
   return ToGrpc(status);
@@ -320,9 +339,11 @@ void StudyServiceImpl::AwaitNoWatchers(absl::Duration timeout) {
   streams_mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
 }
 
-absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const v1::RetryTrialRequest& request) {
+absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const grpc::ServerContext& context,
+                                                  const v1::RetryTrialRequest& request) {
   const auto id = ParseTrialName(request.name());
   if (!id.ok()) return id.status();
+  if (absl::Status status = CheckOwner(context, id->study); !status.ok()) return status;
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
   auto trial = parts_.store.RetryTrial(id->study, id->number, request.request_id());
   if (!trial.ok()) return trial;
@@ -332,9 +353,9 @@ absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const v1::RetryTrialRequest& r
   return trial;
 }
 
-grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext*, const v1::RetryTrialRequest* request,
+grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext* context, const v1::RetryTrialRequest* request,
                                           v1::Trial* response) {
-  return Answer(Retry(*request), response);
+  return Answer(Retry(*context, *request), response);
 }
 
 absl::StatusOr<v1::ExportConfigResponse> StudyServiceImpl::Exported(const v1::ExportConfigRequest& request) {

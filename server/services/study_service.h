@@ -10,13 +10,14 @@
 #include "autocfg/v1/study_service.grpc.pb.h"
 #include "base/os/host.h"
 #include "search/planner/planning.h"
+#include "server/access/access_control.h"
 #include "server/report/study_reports.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/notifier.h"
-#include "server/services/grpc_call.h"
 #include "server/store/store.h"
 #include "server/studies/study_replays.h"
 #include "server/studies/study_runners.h"
+#include "server/studies/study_states.h"
 
 namespace autocfg::server {
 
@@ -36,8 +37,7 @@ struct StudyServiceParts {
   StudyReports& reports;
   PresentWorkers workers;  // those that take jobs: they are `local`
   base::Clock clock;
-  // principal of callers who reach the server (grpc_call.h); owner of the studies they create
-  std::string local_principal;
+  const AccessControl& access;
 };
 
 class StudyServiceImpl final : public v1::StudyService::Service {
@@ -82,10 +82,16 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   absl::Status DescribeLocal(const std::string& request_id, v1::SearchSpec& spec);
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study, const PlanningWatch& watch);
-  absl::StatusOr<v1::Trial> Retry(const v1::RetryTrialRequest& request);
+  absl::StatusOr<v1::Trial> Retry(const grpc::ServerContext& context, const v1::RetryTrialRequest& request);
   absl::StatusOr<v1::ExportConfigResponse> Exported(const v1::ExportConfigRequest& request);
   // Returns why a RUNNING study makes no progress. Empty if it does.
   std::string Waiting(std::int64_t study);
+  // PermissionDenied if the caller may not change the study. NotFound.
+  absl::Status CheckOwner(const grpc::ServerContext& context, std::int64_t study);
+  // Changes the state of the study that the request names.
+  template <typename Request>
+  absl::StatusOr<v1::Study> Change(const grpc::ServerContext& context, const Request& request,
+                                   const StudyMove& move);
   // Stops work on a study that is no longer to run.
   absl::StatusOr<v1::Study> StopWork(absl::StatusOr<v1::Study> study);
   // Counts a new stream. Returns false if `most` streams are already in flight.

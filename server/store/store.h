@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "autocfg/v1/access_service.pb.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
 
@@ -108,6 +109,12 @@ struct WorkerRecord {
   double registered_s = 0;
   std::int64_t ranks_in_use = 0;
   std::vector<std::string> jobs;  // job names
+};
+
+// A token as stored: with a hash of its text, never the text.
+struct TokenRecord {
+  autocfg::v1::Token token;
+  std::string hash;
 };
 
 // Cache key for reusing op times across studies: everything they depend on besides the op (op_times_key.h).
@@ -294,6 +301,11 @@ class Store {
   virtual absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after,
                                                                 const ListLimit& limit, bool gone) = 0;
   virtual absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) = 0;  // NotFound
+
+  // Tokens of callers (server/access/token_table.h). AlreadyExists: the name is taken.
+  virtual absl::Status AddToken(const TokenRecord& record) = 0;
+  virtual absl::StatusOr<std::vector<TokenRecord>> ListTokens() = 0;  // ascending by name
+  virtual absl::Status RemoveToken(const std::string& name) = 0;      // NotFound
 
   // Assigns queued jobs of running studies, oldest first, to waiting workers, in one transaction. Each of
   // `waiting` gets at most one lease.

@@ -264,8 +264,17 @@ ALTER TABLE jobs ADD COLUMN engine TEXT NOT NULL DEFAULT '';
 ALTER TABLE workers ADD COLUMN engines TEXT NOT NULL DEFAULT '';
 )sql";
 
+// Tokens of callers, each with a hash of its text.
+constexpr const char* kVersion8 = R"sql(
+CREATE TABLE tokens (
+  name TEXT PRIMARY KEY,
+  hash TEXT NOT NULL UNIQUE,
+  token BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+)sql";
+
 constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4,
-                                       kVersion5, kVersion6, kVersion7};
+                                       kVersion5, kVersion6, kVersion7, kVersion8};
 
 // SQL function that reads a field of a serialized message; `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>

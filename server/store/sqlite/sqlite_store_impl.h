@@ -75,6 +75,10 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, const ListLimit& limit,
                                                         bool gone) override;
   absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) override;
+
+  absl::Status AddToken(const TokenRecord& record) override;
+  absl::StatusOr<std::vector<TokenRecord>> ListTokens() override;
+  absl::Status RemoveToken(const std::string& name) override;
   absl::StatusOr<Assignment> LeaseJobs(const std::vector<WorkerSession>& waiting,
                                        const std::vector<WorkerSession>& live, double now_s,
                                        double duration_s, bool keeps) override;
