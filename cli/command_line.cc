@@ -150,6 +150,7 @@ int Parse(int argc, char** argv) {
   AddImport(app, chosen);
   AddReport(app, chosen);
   AddDb(app, chosen);
+  AddToken(app, chosen);
   AddDoctor(app, chosen);
   AddCompletion(app, chosen);
   AddMan(app, chosen);

@@ -15,6 +15,7 @@ namespace autocfg {
 // A channel to a coordinator, with its name for messages.
 struct Connection {
   std::string target;  // e.g. "unix:/path"
+  bool encrypted = false;
   std::shared_ptr<grpc::Channel> channel;
 };
 
