@@ -111,7 +111,7 @@ class EndSignal {
 // The pages of --http, until it is destroyed.
 struct ServedPages {
   ServedPages(Coordinator& coordinator, const ListenAddress& address)
-      : pages(coordinator.store(), coordinator.reports(), address) {}
+      : pages(coordinator.store(), coordinator.reports(), coordinator.access(), address) {}
   ~ServedPages() { pages.Stop(); }  // then the server, whose handlers end soon
 
   StudyPages pages;
@@ -123,7 +123,8 @@ absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args, Coordi
   if (args.http.empty()) return nullptr;
   const auto address = ParseListenAddress(args.http);
   if (!address.ok()) return address.status();
-  if (absl::Status status = CheckPlainText(*address, args.insecure); !status.ok()) return status;
+  if (absl::Status status = CheckPlainText(*address, args.insecure && !args.tokens); !status.ok())
+    return status;
   auto served = std::make_unique<ServedPages>(coordinator, *address);
   auto server = HttpServer::Start(
       *address, [pages = &served->pages](const HttpRequest& request) { return pages->Answer(request); });

@@ -37,6 +37,9 @@ class AccessControl {
   // administrator: named by its certificate, or else `local_principal`.
   Caller CallerOf(const grpc::ServerContextBase& context) const;
 
+  // Returns whether calls need a token, except over a Unix socket.
+  bool needs_tokens() const { return options_.tokens; }
+
   // Decides about a call from its method ("/package.Service/Method") and its metadata `authorization`.
   // Unauthenticated: it has no token, or one that is unknown or has expired. PermissionDenied: the token's
   // role is too low.

@@ -205,6 +205,7 @@ const std::vector<std::string>& Coordinator::addresses() const { return impl_->a
 
 Store& Coordinator::store() { return *impl_->store; }
 StudyReports& Coordinator::reports() { return impl_->reports; }
+const AccessControl& Coordinator::access() const { return impl_->access; }
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<Store> store,
                                                                 const CoordinatorOptions& options) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/os/host.h"
 #include "proto/rpc/endpoint.h"
+#include "server/access/access_control.h"
 #include "server/report/study_reports.h"
 #include "server/store/store.h"
 
@@ -45,6 +46,7 @@ class Coordinator {
   // What pages about the studies are made from; valid as long as the coordinator is.
   Store& store();
   StudyReports& reports();
+  const AccessControl& access() const;
 
   // Ends calls and study runners. Studies keep their state in the store. Idempotent.
   void Shutdown();
