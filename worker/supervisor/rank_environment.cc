@@ -10,10 +10,14 @@ constexpr std::string_view kNames[] = {"PATH",     "HOME", "USER",   "LOGNAME", 
                                        "LANGUAGE", "TZ",   "TMPDIR", "GLIBC_TUNABLES"};
 
 constexpr std::string_view kPrefixes[] = {
-    "AUTOCFG_", "LC_",    "LD_",                                     // ours, the locale, the dynamic loader
-    "CUDA_",    "CUDNN_", "CUBLAS", "NVIDIA_", "NCCL_",     "UCX_",  // GPUs and communication
-    "OMP_",     "GOMP_",  "KMP_",   "GOTO_",   "OPENBLAS_",          // threads of matrix products
-    "MALLOC_",  "ASAN_",  "LSAN_",  "TSAN_",   "UBSAN_"};            // the allocator, sanitizers
+    // ours, the locale, the dynamic loader
+    "AUTOCFG_", "LC_", "LD_",
+    // GPUs and communication
+    "CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "NCCL_", "OFI_", "FI_", "UCX_", "IBV_", "MLX5_", "RDMAV_",
+    // threads of matrix products
+    "OMP_", "GOMP_", "KMP_", "GOTO_", "OPENBLAS_",
+    // the allocator, sanitizers
+    "MALLOC_", "ASAN_", "LSAN_", "TSAN_", "UBSAN_"};
 
 constexpr std::string_view kOfWorkerAlone[] = {"AUTOCFG_TOKEN_FILE", "AUTOCFG_TLS_CA", "AUTOCFG_TLS_CERT",
                                                "AUTOCFG_TLS_KEY", "NOTIFY_SOCKET"};
