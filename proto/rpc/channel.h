@@ -22,8 +22,8 @@ inline constexpr char kTokenKey[] = "authorization";
 inline constexpr char kTokenPrefix[] = "Bearer ";
 
 // Returns InvalidArgument unless the target is an address (proto/rpc/address.h) with a non-zero port, and the
-// files of certificates can be used. Also rejects plain text to another machine unless `insecure` (--insecure)
-// is set.
+// files of certificates can be used. Also rejects plain text to another machine unless `insecure`
+// (--insecure) is set.
 absl::Status CheckEndpoint(const Endpoint& endpoint, bool insecure);
 
 // Keeps gRPC initialized until the process ends. Otherwise gRPC cleans up with its last object, and waits

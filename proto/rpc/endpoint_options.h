@@ -32,9 +32,9 @@ void AddEndpointOptions(App& app, EndpointOptions& options) {
                  "a file with a token of `autocfg token` (default: $AUTOCFG_TOKEN_FILE)");
 }
 
-// Returns the endpoint that the options describe, checked by CheckEndpoint. What they leave out comes from the
-// environment. A Unix socket needs no certificate; it gets a token only from `token_file`. InvalidArgument,
-// with the name of the option or variable: a file cannot be used.
+// Returns the endpoint that the options describe, checked by CheckEndpoint. What they leave out comes from
+// the environment. A Unix socket needs no certificate; it gets a token only from `token_file`.
+// InvalidArgument, with the name of the option or variable: a file cannot be used.
 absl::StatusOr<Endpoint> EndpointFor(const std::string& target, const EndpointOptions& options);
 
 }  // namespace autocfg

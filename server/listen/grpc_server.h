@@ -22,8 +22,8 @@ struct Admission {
 };
 
 // Returns the server's credentials for an address: encrypted with a certificate in `tls`, except on a Unix
-// socket. InvalidArgument: a file of `tls` cannot be used; or other machines reach the address, and calls there
-// would be plain text, or need neither a token nor a certificate.
+// socket. InvalidArgument: a file of `tls` cannot be used; or other machines reach the address, and calls
+// there would be plain text, or need neither a token nor a certificate.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
                                                                         const TlsFiles& tls,
                                                                         const Admission& admission);

@@ -29,8 +29,9 @@ class StudyPages {
   //   /studies/3        the page of a study
   //   /studies/3.json   its data (report_json.h)
   //   /page/NAME        a part of a page
-  // 304 if the caller has the data already, 401 without a token where one is needed, 403 for the name of another host, 404 for other paths and
-  // studies, 409 for a study that was not started, 503 once the end has begun.
+  // 304 if the caller has the data already, 401 without a token where one is needed, 403 for the name of
+  // another host, 404 for other paths and studies, 409 for a study that was not started, 503 once the end has
+  // begun.
   HttpAnswer Answer(const HttpRequest& request);
 
   // Ends the planning of reports that are asked for.

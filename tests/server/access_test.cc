@@ -241,7 +241,7 @@ TEST_F(AccessTest, EachRoleCallsItsMethodsAndNoOther) {
   for (const auto& [role, name] : names) {
     const auto channel = Channel(Token(name, role));
     for (const std::string& method : AllMethods()) {
-      // Streams of messages do not end by themselves with one message; a role that may call them is not asked.
+      // A stream of requests does not end with one message; roles that may call it are left out.
       const bool allowed = CheckRight(role, method).ok();
       if (allowed && method.ends_with("/Predict")) continue;
       const grpc::Status status = Raw(channel, method);

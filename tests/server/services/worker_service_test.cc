@@ -60,8 +60,8 @@ TEST_F(WorkerServiceTest, AbandonedPollsLoseNoWork) {
     v1::LeaseWorkResponse response;
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(1));
-    // OK if an earlier, abandoned call arrived late and displaced this one. CANCELLED if the coordinator saw the
-    // deadline pass before this client did.
+    // OK if an earlier, abandoned call arrived late and displaced this one. CANCELLED if the coordinator saw
+    // the deadline pass before this client did.
     EXPECT_THAT(workers_->LeaseWork(&context, request, &response).error_code(),
                 testing::AnyOf(StatusCode::DEADLINE_EXCEEDED, StatusCode::OK, StatusCode::CANCELLED));
     EXPECT_FALSE(response.has_job());
