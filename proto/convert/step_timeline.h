@@ -1,5 +1,5 @@
-// The timeline of a recorded step of training: rows between structs and messages, what a message may hold, and
-// the parts of one joined. Pure, thread-safe.
+// The timeline of a recorded step of training: rows between structs and messages, what a message may hold,
+// and the parts of one joined. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>

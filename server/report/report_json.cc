@@ -515,6 +515,18 @@ Json TimelinesJson(const StudyReport& report) {
   return all;
 }
 
+// Returns the plans that no other beats in both time and memory, as a search names them.
+Json FrontJson(const StudyReport& report) {
+  Json front = Json::array();
+  for (const v1::Candidate& candidate : report.answer.pareto_memory()) {
+    front.push_back(Json{{"plan", WithShortSplit(candidate.plan_text())},
+                         {"provenance", std::string(Provenance(candidate))},
+                         {"seconds", Rounded(RankedSeconds(candidate), 6)},
+                         {"memory_mib", MebibytesOf(candidate.predicted().memory_bytes().total())}});
+  }
+  return front;
+}
+
 template <typename Rows>
 Json Labels(const Rows& rows) {
   Json labels = Json::array();
@@ -534,28 +546,32 @@ std::string ReportTitle(const StudyReport& report) {
                                   ? problem.cluster.name
                                   : problem.cluster.groups.front().device.name;
   const std::int64_t ranks = RankCount(problem.cluster);
-  return fmt::format("Study {}: {} on {}, {} rank{}", LastPartOf(report.study.name()),
+  const std::string search =
+      report.study.name().empty() ? "Search" : fmt::format("Study {}", LastPartOf(report.study.name()));
+  return fmt::format("{}: {} on {}, {} rank{}", search,
                      problem.model.name.empty() ? "a model" : problem.model.name,
                      cluster.empty() ? "a cluster" : cluster, base::CountText(ranks), ranks == 1 ? "" : "s");
 }
 
 std::string ReportJson(const StudyReport& report) {
   const PooledPlans pooled = MeasuredPlans(report);
-  const Json json{{"title", ReportTitle(report)},
-                  {"version", base::Version()},
-                  {"build", base::BuildId()},
-                  {"study", StudyJson(report)},
-                  {"question", QuestionJson(report)},
-                  {"answer", AnswerJson(report)},
-                  {"time_labels", Labels(kBreakdownParts)},
-                  {"memory_labels", Labels(kMemoryRegions)},
-                  {"plans", PlansJson(report, pooled)},
-                  {"measurements", MeasurementsJson(report, pooled)},
-                  {"failures", FailuresJson(report)},
-                  {"timeline_ticks", kTicksOfStep},
-                  {"timelines", TimelinesJson(report)},
-                  {"counts", CountsJson(report)},
-                  {"bill", BillJson(report, pooled)}};
+  Json json{{"title", ReportTitle(report)},
+            {"version", base::Version()},
+            {"build", base::BuildId()},
+            {"study", StudyJson(report)},
+            {"question", QuestionJson(report)},
+            {"answer", AnswerJson(report)},
+            {"time_labels", Labels(kBreakdownParts)},
+            {"memory_labels", Labels(kMemoryRegions)},
+            {"plans", PlansJson(report, pooled)},
+            {"measurements", MeasurementsJson(report, pooled)},
+            {"failures", FailuresJson(report)},
+            {"timeline_ticks", kTicksOfStep},
+            {"timelines", TimelinesJson(report)},
+            {"counts", CountsJson(report)},
+            {"bill", BillJson(report, pooled)}};
+  json["from_file"] = report.from_file;
+  if (report.from_file) json["front"] = FrontJson(report);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -38,6 +38,9 @@ struct PlanTimeline {
 };
 
 struct StudyReport {
+  // Of the file of a search (cli/study/saved_report.h): there are neither trials nor timelines, and as plans
+  // the candidates alone.
+  bool from_file = false;
   v1::Study study;
   SearchProblem problem;
   v1::Recommendation answer;  // with name and usage

@@ -46,7 +46,9 @@ class ReportPageTest(unittest.TestCase):
             json.dump(TINY, file)
         autocfg(home, "search", "--model", "tiny.json", *MEASURED)
         autocfg(home, "search", *PREDICTED)
-        cls.pages = {}
+        cls.pages = {"file": os.path.join(home, "file.html")}
+        autocfg(home, "search", *PREDICTED[:-1], "--output", "best.json")
+        autocfg(home, "report", "--input", "best.json", "--output", cls.pages["file"])
         for study, name in ((1, "measured"), (2, "predicted")):
             path = os.path.join(home, f"{name}.html")
             autocfg(home, "report", "--study", str(study), "--output", path)
@@ -73,8 +75,10 @@ class ReportPageTest(unittest.TestCase):
     MEASURED_CHARTS = ["chart-plans", "timeline", "timeline", "chart-time", "chart-memory", "chart-measured", "chart-rejected"]
     PREDICTED_CHARTS = [name for name in MEASURED_CHARTS if name != "chart-measured"]
 
+    FILE_CHARTS = ["chart-plans", "chart-time", "chart-memory", "chart-rejected"]
+
     def test_every_chart_is_drawn_at_every_width_and_theme(self):
-        for name, charts in (("measured", self.MEASURED_CHARTS), ("predicted", self.PREDICTED_CHARTS)):
+        for name, charts in (("measured", self.MEASURED_CHARTS), ("predicted", self.PREDICTED_CHARTS), ("file", self.FILE_CHARTS)):
             for size in (PHONE, DESKTOP):
                 for dark in (False, True):
                     with self.subTest(page=name, size=size, dark=dark):
@@ -251,6 +255,16 @@ class ReportPageTest(unittest.TestCase):
         }})()""")
         self.assertIn("No emulated timeline: none is kept.", said)
         self.assertIn("Row “parts”", said)
+        self.assertEqual(self.browser.problems, [])
+
+    def test_the_page_of_a_file_says_what_it_lacks(self):
+        self.open("file", PHONE)
+        self.assertIn("holds neither its trials nor its timelines", self.browser.run("document.querySelector('header').textContent"))
+        sections = self.browser.run("[...document.querySelectorAll('section')].map(one => one.id)")
+        self.assertEqual(sections, ["plans", "runners", "where", "rejected", "bill", "question"])
+        text = self.browser.run("document.getElementById('plans').textContent")
+        self.assertRegex(text, r"^Time against memory\d+ plans that the file names, of [\d,]+ plans that fit\.")
+        self.assertIn("The least memory for a time", text)
         self.assertEqual(self.browser.problems, [])
 
     def test_doubted_trials_are_counted_apart(self):

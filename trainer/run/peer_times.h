@@ -17,7 +17,7 @@ namespace autocfg::trainer {
 // If the ranks are on several machines, they compare the times since each of them began the step. They begin
 // it when they leave a barrier, so such times differ by what that takes.
 //
-// Returns how much later than the first rank this rank began the step; 0 if the ranks are on several machines.
+// Returns how much later than the first rank this rank began the step; 0 if they are on several machines.
 // Collective over the world. Throws CommError.
 double MeetPeers(const RankProgram& program, std::int64_t rank, double origin_s, const Groups& groups,
                  RankExchange& exchange, std::vector<ActionTime>& times);

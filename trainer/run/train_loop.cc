@@ -70,8 +70,8 @@ void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepCl
   }
 }
 
-// Adds the timeline of a step of which this rank's actions ran at `times`, since `late_s` after the first rank
-// began it. One rank of each place in the pipeline has one.
+// Adds the timeline of a step. `times`: of this rank's actions, since it began the step, `late_s` after the
+// first rank. One rank of each coordinate in the pipeline has one.
 void FillTimeline(const RankTrainer& trainer, const std::vector<ActionTime>& times, double late_s,
                   v1::TrainResult& result) {
   const RankShape& shape = trainer.shape();

@@ -269,7 +269,8 @@ function questionSection(data) {
     rows.push(['Measured on', best.measured.device || 'unknown']);
     rows.push(['Measured with build', best.measured.build || 'unknown']);
   }
-  rows.push(['Study', `${study.name}, ${study.state}, specification ${study.fingerprint}${study.owner ? `, of ${study.owner}` : ''}`]);
+  if (data.from_file) rows.push(['Study', study.name || 'not kept']);
+  else rows.push(['Study', `${study.name}, ${study.state}, specification ${study.fingerprint}${study.owner ? `, of ${study.owner}` : ''}`]);
   return section('question', 'The question', tableOf([['', false], ['', false]], rows));
 }
 
@@ -278,8 +279,11 @@ function heading(data) {
   const date = (seconds) => new Date(1000 * seconds).toISOString().replace('T', ' ').slice(0, 16) + ' UTC';
   const when = study.ended_s > 0 ? `ended ${date(study.ended_s)}` : `created ${date(study.created_s)}`;
   const {workload} = question;
+  const origin = data.from_file
+    ? `Made of the file of a search, which holds neither its trials nor its timelines nor the other plans${study.name ? ': the page of the study has them' : ''}.`
+    : `The study is ${study.state}; ${when}.`;
   return el('header', {}, el('h1', {}, data.title),
-    el('p', {}, `${plural(workload.global_batch, 'sequence')} of ${plural(workload.seq_len, 'token')} a step, ${workload.precision}. The study is ${study.state}; ${when}.`));
+    el('p', {}, `${plural(workload.global_batch, 'sequence')} of ${plural(workload.seq_len, 'token')} a step, ${workload.precision}. ${origin}`));
 }
 
 function render(data) {
@@ -287,10 +291,13 @@ function render(data) {
   const plans = new Plans(data);
   const parts = [heading(data), answerBox(data)];
   if (data.answer.best) {
-    parts.push(plansSection(plans, data), runnersSection(data), timelineSection(data), whereSection(data),
-      heatSection(plans));
+    parts.push(plansSection(plans, data), runnersSection(data));
+    if (!data.from_file) parts.push(timelineSection(data));
+    parts.push(whereSection(data));
+    if (!data.from_file) parts.push(heatSection(plans));
   }
-  if (data.measurements.length > 0 || !data.question.predict_only) parts.push(measuredSection(data));
+  const compares = data.measurements.length > 0 || !data.question.predict_only;
+  if (compares && !data.from_file) parts.push(measuredSection(data));
   parts.push(rejectedSection(data), billSection(data), questionSection(data));
   document.getElementById('report').replaceChildren(...parts);
   document.getElementById('made').textContent = `Made by autocfg ${data.version} (build ${data.build}).`;
