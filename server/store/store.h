@@ -272,7 +272,7 @@ class Store {
     autocfg::v1::StepTimeline timeline;
   };
   // Returns the timeline of the newest trial of the plan that was measured with one. No value if there is
-  // none, or if kTimelinePlans other plans of the study were faster in their newest such trial.
+  // none, or if kTimelinePlans other plans with timelines were faster, each by its slowest trial.
   virtual absl::StatusOr<std::optional<TrialTimeline>> FindTimeline(std::int64_t study,
                                                                     const std::string& plan_text) = 0;
   // Returns the study's calibration once reported or reused.

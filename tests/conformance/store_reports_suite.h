@@ -81,6 +81,8 @@ TEST_P(StoreSuite, TimelinesAreKeptOfTheFastestPlansAndTheirNewestTrials) {
   }
   run("slow", 0, 2);
   EXPECT_EQ(kept("slow"), 0);
+  run("slow", 1, 0.001);
+  EXPECT_EQ(kept("slow"), 0) << "a trial that is far too fast does not make its plan fast";
   EXPECT_EQ(kept("tp=1"), newest);
   EXPECT_GT(run("fast", 0, 0.125), 0);
   EXPECT_NE(kept("fast"), 0);

@@ -136,7 +136,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     DropDoneJobs(study, job);
     return;
   }
-  if (measurement) KeepTimeline(study, trial, measurement->median_step_time_s(), shares);
+  if (measurement) KeepTimeline(study, trial, shares);
   if (verdict.end == ShareEnd::kMeasured && trial == 0) KeepCalibration(study, job, attempt, shares, now_s);
   bool again = verdict.again;
   if (verdict.costs) {

@@ -270,7 +270,6 @@ constexpr const char* kVersion8 = R"sql(
 CREATE TABLE timelines (
   study INTEGER NOT NULL,
   trial INTEGER NOT NULL,
-  median_step_time_s REAL NOT NULL,
   timeline BLOB NOT NULL,
   PRIMARY KEY (study, trial),
   FOREIGN KEY (study, trial) REFERENCES trials (study, number) ON DELETE CASCADE

@@ -285,8 +285,7 @@ class SqliteStore final : public Store {
   };
   std::vector<EndedShare> ReadShares(std::int64_t job, std::int64_t attempt);  // by rank
   // Keeps the timeline of a trial that was just measured, if it is one of those that FindTimeline returns.
-  void KeepTimeline(std::int64_t study, std::int64_t trial, double median_step_time_s,
-                    const std::vector<EndedShare>& shares);
+  void KeepTimeline(std::int64_t study, std::int64_t trial, const std::vector<EndedShare>& shares);
   // Keep the result of the attempt that was just measured: for its study, and for later studies.
   void KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
                        const std::vector<EndedShare>& shares, double now_s);

@@ -9,26 +9,35 @@
 
 namespace autocfg::server {
 
-void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial, double median_step_time_s,
+// A doubted trial is far too fast, so the slowest trial of a plan tells its time.
+void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial,
                                const std::vector<EndedShare>& shares) {
   std::vector<v1::StepTimeline> parts;
   for (const EndedShare& share : shares) {
     if (share.timeline) parts.push_back(*share.timeline);
   }
   if (parts.empty()) return;
-  Execute("INSERT OR REPLACE INTO timelines VALUES (?, ?, ?, ?)", study, trial, median_step_time_s,
-          MergeTimelines(parts));
+  Execute("INSERT OR REPLACE INTO timelines VALUES (?, ?, ?)", study, trial, MergeTimelines(parts));
   Execute(
       R"sql(
         WITH
-          timed AS
-            (SELECT l.trial, l.median_step_time_s,
-                    ROW_NUMBER() OVER (PARTITION BY t.plan_text ORDER BY l.trial DESC) AS nth
+          newest AS
+            (SELECT t.plan_text, MAX(l.trial) AS trial
              FROM timelines l
              JOIN trials t ON t.study = l.study AND t.number = l.trial
-             WHERE l.study = ?1),
+             WHERE l.study = ?1
+             GROUP BY t.plan_text),
           kept AS
-            (SELECT trial FROM timed WHERE nth = 1 ORDER BY median_step_time_s, trial LIMIT ?2)
+            (SELECT n.trial
+             FROM newest n
+             ORDER BY
+               (SELECT MAX(m.median_step_time_s)
+                FROM trials t
+                JOIN jobs j ON j.study = t.study AND j.trial = t.number
+                JOIN measurements m ON m.job = j.id
+                WHERE t.study = ?1 AND t.plan_text = n.plan_text),
+               n.trial
+             LIMIT ?2)
         DELETE FROM timelines
         WHERE study = ?1 AND trial NOT IN (SELECT trial FROM kept))sql",
       study, kTimelinePlans);

@@ -2,6 +2,7 @@
 #include "server/report/report_page.h"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -204,15 +205,16 @@ v1::ReportTrialRequest Recorded(const v1::Job& job) {
 class MeasuredReportTest : public CoordinatorFixture {
  protected:
   // Searches with this one value of pp. Returns the data of the report.
-  json Search(const char* pp) {
+  json Search(const char* pp, const FakeWorker::Measure& measure = Recorded, std::int64_t max_trials = 0) {
     if (coordinator_ == nullptr) Open();
     v1::SearchSpec spec = SmallSpec();
     v1::SpaceAxis& axis = *spec.add_space();
     axis.set_name("pp");
     axis.add_values(pp);
+    spec.set_max_trials(max_trials);
     const v1::Study study = Create(spec);
     {
-      FakeWorker worker(coordinator_->address(), Recorded);
+      FakeWorker worker(coordinator_->address(), measure);
       EXPECT_TRUE(Start(study.name()).ok());
       EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
     }
@@ -242,6 +244,35 @@ TEST_F(MeasuredReportTest, HasTheTimelinesThatTrialsRecorded) {
     EXPECT_EQ(measured["ranks"][0]["numbers"], json({0, 0, 0, half}));
     EXPECT_EQ(measured["ranks"][1]["numbers"], json({0, 1, half, half}));
   }
+}
+
+// Both plans take the same time, so that the search repeats them; repeats are too fast to be believed.
+TEST_F(MeasuredReportTest, ADoubtedTrialHasNoTimelineAndIsCountedApart) {
+  std::map<std::string, int> trials;  // by plan
+  const json data = Search(
+      "2",
+      [&](const v1::Job& job) {
+        v1::ReportTrialRequest report = Recorded(job);
+        if (job.has_calibrate()) return report;
+        const double step_s = trials[job.train().plan().SerializeAsString()]++ == 0 ? 0.02 : 1e-6;
+        for (double& seconds : *report.mutable_measurement()->mutable_step_time_s()) seconds = step_s;
+        return report;
+      },
+      2);
+  ASSERT_FALSE(data["timelines"].empty());
+  const json& measured = data["timelines"][0]["measured"];
+  EXPECT_EQ(measured["note"], "trial " + std::to_string(measured["trial"].get<int>()) + " is doubted");
+  EXPECT_TRUE(measured["ranks"].empty());
+  int doubted = 0;
+  for (const json& row : data["measurements"]) {
+    EXPECT_EQ(row["trials"], 1);
+    EXPECT_EQ(row["measured_s"], 0.02);
+    doubted += row["doubted"].get<int>();
+    if (row["plan"] == data["answer"]["best"]["plan"]) {
+      EXPECT_GT(row["doubted"], 0);
+    }
+  }
+  EXPECT_EQ(data["bill"]["doubted"], doubted);
 }
 
 TEST_F(MeasuredReportTest, SaysWhyThereIsNoTimeline) {
