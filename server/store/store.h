@@ -187,6 +187,9 @@ inline constexpr std::array kStudyEndStates = {autocfg::v1::STUDY_STATE_DONE, au
 bool IsEnd(autocfg::v1::StudyState state);
 bool IsEnd(autocfg::v1::TrialState state);
 
+// Of how many plans of a study the timeline of a step is kept: of the fastest ones.
+inline constexpr int kTimelinePlans = 8;
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -270,6 +273,15 @@ class Store {
   // Ascending by number, after `after`, with attempts and measurement.
   virtual absl::StatusOr<std::vector<autocfg::v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
                                                                      const ListLimit& limit) = 0;
+  struct TrialTimeline {
+    std::int64_t trial = 0;  // number
+    std::int64_t repeat = 0;
+    autocfg::v1::StepTimeline timeline;
+  };
+  // Returns the timeline of the newest trial of the plan that was measured with one. No value if there is
+  // none, or if kTimelinePlans other plans with timelines were faster, each by its slowest trial.
+  virtual absl::StatusOr<std::optional<TrialTimeline>> FindTimeline(std::int64_t study,
+                                                                    const std::string& plan_text) = 0;
   // Returns the study's calibration once reported or reused.
   virtual absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) = 0;
   // Returns the state of the calibration job and its last message; UNSPECIFIED if there is no job.
@@ -393,7 +405,7 @@ class Store {
   // - CANCELLED after the attempt was told to stop
   // - MEASURED: the shares' results are merged. Measurements: each step takes the slowest share's time,
   //   memory is the maximum, device_s the sum; median and interval are recomputed. Calibrations, op by op:
-  //   the mean over ranks for compute ops, the slowest for communication ops.
+  //   the mean over ranks for compute ops, the slowest for communication ops. Timelines: MergeTimelines.
   //
   // FAILED by process or a peer, REFUSED, LOST and CANCELLED unasked queue the job again while fewer than
   // max_attempts ended so. After that, the trial is FAILED in the first case and LOST in the others. A

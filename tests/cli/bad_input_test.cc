@@ -378,6 +378,18 @@ std::vector<Case> Cases() {
                    {"report", "--output", "/nonexistent/r.html"},
                    2,
                    {"--output", "/nonexistent"}});
+  cases.push_back({"ReportOfAStudyAndAFile",
+                   {"report", "--study", "1", "--input", "best.json", "--output", "r.html"},
+                   2,
+                   {"--study is for a stored study", "--input"}});
+  cases.push_back({"ReportOfADatabaseAndAFile",
+                   {"report", "--db", "a.db", "--input", "best.json", "--output", "r.html"},
+                   2,
+                   {"--db is for a stored study"}});
+  cases.push_back({"ReportOfNoFile",
+                   {"report", "--input", "/nonexistent/best.json", "--output", "r.html"},
+                   2,
+                   {"--input", "/nonexistent/best.json"}});
   cases.push_back({"ReportOfNoStudy", {"report", "--study", "x", "--output", "r.html"}, 2, {"--study", "x"}});
   return cases;
 }

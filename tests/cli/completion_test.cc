@@ -48,6 +48,7 @@ TEST(Completion, KnowsVerbsAndTheirOptions) {
   EXPECT_THAT(Complete("autocfg search --nod"), HasSubstr("--nodes\n"));
   EXPECT_THAT(Complete("autocfg search --mtbf"), HasSubstr("--mtbf-hours\n"));
   EXPECT_THAT(Complete("autocfg size --gp"), HasSubstr("--gpus\n"));
+  EXPECT_THAT(Complete("autocfg report --in"), HasSubstr("--input\n"));
   EXPECT_THAT(Complete("autocfg db ba"), HasSubstr("backup\n"));
   EXPECT_THAT(Complete("autocfg db backup --out"), HasSubstr("--output\n"));
 }

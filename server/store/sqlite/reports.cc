@@ -107,6 +107,8 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
     keep("UPDATE shares SET out_of_memory = ? WHERE lease_id = ?", report.out_of_memory());
   if (report.has_measurement())
     keep("UPDATE shares SET measurement = ? WHERE lease_id = ?", report.measurement());
+  if (report.has_timeline() && end == ShareEnd::kMeasured)
+    keep("UPDATE shares SET timeline = ? WHERE lease_id = ?", report.timeline());
   if (report.has_calibration())
     keep("UPDATE shares SET calibration = ? WHERE lease_id = ?", report.calibration());
   RememberRequest(report.request_id(), kReport, SubjectOf(report));

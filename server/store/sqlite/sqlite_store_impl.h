@@ -1,6 +1,6 @@
 // The class behind the functions of sqlite_store.h. Implemented in studies.cc, trials.cc, calibrations.cc,
-// workers.cc, queue.cc, leases.cc, reports.cc and attempts.cc. Thread-safe: one mutex guards the only
-// connection.
+// workers.cc, queue.cc, leases.cc, reports.cc, attempts.cc and timelines.cc. Thread-safe: one mutex guards
+// the only connection.
 #pragma once
 
 #include <functional>
@@ -64,6 +64,8 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) override;
   absl::StatusOr<std::pair<v1::TrialState, std::string>> CalibrationState(std::int64_t study) override;
   absl::Status CancelJobs(std::int64_t study) override;
+  absl::StatusOr<std::optional<TrialTimeline>> FindTimeline(std::int64_t study,
+                                                            const std::string& plan_text) override;
   absl::StatusOr<v1::Trial> RetryTrial(std::int64_t study, std::int64_t number,
                                        const std::string& request_id) override;
 
@@ -283,8 +285,11 @@ class SqliteStore final : public Store {
     int ranks = 0;
     std::optional<v1::Measurement> measurement;
     std::optional<v1::CalibrateResult> calibration;
+    std::optional<v1::StepTimeline> timeline;
   };
   std::vector<EndedShare> ReadShares(std::int64_t job, std::int64_t attempt);  // by rank
+  // Keeps the timeline of a trial that was just measured, if it is one of those that FindTimeline returns.
+  void KeepTimeline(std::int64_t study, std::int64_t trial, const std::vector<EndedShare>& shares);
   // Keep the result of the attempt that was just measured: for its study, and for later studies.
   void KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
                        const std::vector<EndedShare>& shares, double now_s);

@@ -104,6 +104,7 @@ TEST_F(MigrationTest, ApiAnswersAreUnchanged) {
   EXPECT_FALSE(trials[0].measured().has_breakdown_s()) << "older workers recorded none";
   EXPECT_EQ(trials[1].message(), "too much");
   EXPECT_EQ(trials[5].attempts(0).state(), v1::TRIAL_STATE_CANCELLED);
+  EXPECT_FALSE(store_->FindTimeline(1, trials[0].plan_text())->has_value()) << "nor a timeline";
   EXPECT_EQ((*store_->GetCalibration(1))->result.device_overhead_bytes(), 4096);
   // 2 x 3 s, 11 s, 7 s as reported, 2 x 1 s, 4 x 1 s twice, 1 s: counted as in version 1.
   EXPECT_EQ(store_->Usage(1)->device_s, 35);
