@@ -119,8 +119,8 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
   }
   if (!ended.answer) return ended.exit_code;
   const TrialEnds& trials = ended.trials;
-  const std::string see =
-      fmt::format("autocfg trials{} --study {}", AsWritten(args.service), LastPart(ended.answer->study()));
+  const std::string see = fmt::format("autocfg trials{} --study {} --log {}", AsWritten(args.service),
+                                      LastPart(ended.answer->study()), LastPart(trials.first_trial));
   if (trials.without_answer > 0) {
     request.question.notes.push_back(fmt::format("{}; see {}", TextOf(trials), see));
     Note(request.question.notes.back());

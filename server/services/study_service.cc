@@ -24,6 +24,9 @@ namespace autocfg::server {
 namespace {
 
 struct PlacedPage {
+constexpr std::int64_t kUsualLogBytes = 64 << 10;
+constexpr std::int64_t kMostLogBytes = 1 << 20;
+
   ListPage page;
   std::int64_t after = 0;  // last ID of the previous page; 0: first page
 };
@@ -269,6 +272,22 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id, 
 grpc::Status StudyServiceImpl::GetRecommendation(grpc::ServerContext* context,
                                                  const v1::GetRecommendationRequest* request,
                                                  v1::Recommendation* response) {
+grpc::Status StudyServiceImpl::GetTrialLog(grpc::ServerContext*, const v1::GetTrialLogRequest* request,
+                                           v1::TrialLog* response) {
+  const auto id = ParseTrialName(request->name());
+  if (!id.ok()) return ToGrpc(id.status());
+  if (request->attempt() < 0)
+    return ToGrpc(absl::InvalidArgumentError("attempt is negative; give the number of an attempt, or 0"));
+  const std::int64_t asked = request->max_bytes() == 0 ? kUsualLogBytes : request->max_bytes();
+  if (asked < 0 || asked > kMostLogBytes) {
+    return ToGrpc(absl::InvalidArgumentError(
+        fmt::format("max_bytes is {}; it must be from 0 to {}", asked, kMostLogBytes)));
+  }
+  return Answer(
+      parts_.store.TrialLog(id->study, id->number, request->attempt(), static_cast<std::size_t>(asked)),
+      response);
+}
+
   const auto id = ParseStudyName(request->study());
   if (!id.ok()) return ToGrpc(id.status());
   const auto wanted = [&](const PlanningProgress&) {

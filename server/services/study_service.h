@@ -58,6 +58,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
                           v1::ListTrialsResponse*) override;
   grpc::Status GetTrial(grpc::ServerContext*, const v1::GetTrialRequest*, v1::Trial*) override;
   grpc::Status GetRecommendation(grpc::ServerContext*, const v1::GetRecommendationRequest*,
+  grpc::Status GetTrialLog(grpc::ServerContext*, const v1::GetTrialLogRequest*, v1::TrialLog*) override;
                                  v1::Recommendation*) override;
   grpc::Status WatchStudy(grpc::ServerContext*, const v1::WatchStudyRequest*,
                           grpc::ServerWriter<v1::StudyEvent>*) override;

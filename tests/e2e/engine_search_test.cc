@@ -216,8 +216,15 @@ TEST_F(EngineSearchTest, ALogThatMatchesNothingFailsTheTrialWithItsEnd) {
   engine["log"]["step_time"]["field"] = "seconds";
   const Json trial = FaultyTrial("garbage", engine, "1");
   EXPECT_EQ(trial["state"], "failed") << trial.dump(2);
-  EXPECT_THAT(trial["message"].get<std::string>(), testing::AllOf(HasSubstr("its log tells of no timed step"),
-                                                                  HasSubstr("last line: {\"step\": ")));
+  EXPECT_THAT(trial["message"].get<std::string>(),
+              testing::AllOf(HasSubstr("its log tells of no timed step"),
+                             HasSubstr("autocfg trials --log studies/1/trials/1"),
+                             HasSubstr("last line: {\"step\": ")));
+  EXPECT_THAT(last_err_, HasSubstr("see autocfg trials --db " + database_ + " --study 1 --log 1"));
+  const auto log = RunAutocfg(home_, {"trials", "--db", database_, "--log", "studies/1/trials/1"});
+  EXPECT_EQ(log.exit_code, 0) << log.err;
+  EXPECT_THAT(log.out, testing::AllOf(HasSubstr("attempt 1, failed on workers/"), HasSubstr("rank 0:\n"),
+                                      HasSubstr("{\"step\": ")));
 }
 
 TEST_F(EngineSearchTest, WrongOptionsAreRefused) {
@@ -341,6 +348,11 @@ TEST_F(EngineGangTest, ACrashOnOneNodeIsAttributedToItsWorker) {
   EXPECT_EQ(trial["state"], "failed") << trial.dump(2);
   EXPECT_THAT(trial["message"].get<std::string>(),
               HasSubstr("RuntimeError: injected crash of the test engine"));
+  const auto log = RunAutocfg(home_, {"trials", "1", "--log", "1", "--coordinator", address_, "--json"});
+  ASSERT_EQ(log.exit_code, 0) << log.err;
+  EXPECT_THAT(Json::parse(log.out)[0]["log"].get<std::string>(),
+              testing::AllOf(HasSubstr("node 0 of 2"), HasSubstr("node 1 of 2"),
+                             HasSubstr("RuntimeError: injected crash of the test engine")));
 }
 
 TEST_F(EngineGangTest, WaitsForAWorkerThatOffersTheEngine) {
