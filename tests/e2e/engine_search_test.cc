@@ -369,6 +369,27 @@ TEST_F(EngineGangTest, WaitsForAWorkerThatOffersTheEngine) {
   for (int i = 0; i < 600 && search.err_so_far().find(says) == std::string::npos; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_THAT(search.err_so_far(), HasSubstr(says));
+  // Before anything is measured.
+  const std::string first =
+      "--engine: no worker of " + address_ +
+      " offers torch-gpt (they offer no engine beside autocfg); the study measures op times";
+  EXPECT_LT(search.err_so_far().find(first), search.err_so_far().find("study 1 of ")) << search.err_so_far();
+}
+
+TEST_F(EngineGangTest, AMistypedEngineIsSaidFirst) {
+  const auto one = Worker("one", Engines(NodeEngine()));
+  for (int i = 0; i < 600; ++i) {
+    const auto listed = RunAutocfg(home_, {"workers", "--coordinator", address_, "--json"});
+    if (listed.exit_code == 0 && Json::parse(listed.out).size() == 1) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  const ProgramProcess search(
+      home_, {"search", "--model", model_, "--global-batch", "4", "--coordinator", address_, "--engine",
+              "torch-gtp", "--max-trials", "1", "--space", "mbs=4"});
+  const std::string says = "offers torch-gtp (they offer torch-gpt; did you mean torch-gpt?)";
+  for (int i = 0; i < 600 && search.err_so_far().find(says) == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_THAT(search.err_so_far(), HasSubstr(says));
 }
 
 }  // namespace
