@@ -21,6 +21,7 @@
 #include "cli/train/step_log.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "proto/convert/spec_convert.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/op_times/cluster_op_times.h"
@@ -133,11 +134,12 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
     return absl::InvalidArgumentError("--plan is missing; give one such as tp=1,pp=1,dp=1,mbs=1, or --input");
   TrainRun loaded;
   if (args.input.empty() && input) {
-    loaded.notes.push_back(fmt::format("{} of the checkpoint: {}",
-                                       !args.model.empty()  ? "plan"
-                                       : !args.plan.empty() ? "model"
-                                                            : "model and plan",
-                                       PlanText(input->plan)));
+    loaded.notes.push_back(
+        args.plan.empty()
+            ? fmt::format("{} of the checkpoint: {}", args.model.empty() ? "model and plan" : "plan",
+                          PlanText(input->plan))
+            : fmt::format("model of the checkpoint, which was trained as {}; the plan is --plan",
+                          PlanText(input->plan)));
   }
   BestPlan& run = loaded.what;
   const auto named_len = LoadSeqLen(args.seq_len);
@@ -331,7 +333,7 @@ absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
   return absl::OkStatus();
 }
 
-absl::Status CheckFiles(const TrainArgs& args) {
+absl::Status CheckFiles(const TrainArgs& args, const TrainRun& run) {
   for (const auto& [option, path] : {std::pair{"--init", &args.init}, std::pair{"--save", &args.save}}) {
     if (path->empty()) continue;
     if (auto status = CheckStoredWeights(args.model); !status.ok()) return Where(option, status);
@@ -353,6 +355,12 @@ absl::Status CheckFiles(const TrainArgs& args) {
   }
   if (!args.resume.empty()) {
     if (auto status = CheckReadableDirectory(args.resume); !status.ok()) return Where("--resume", status);
+    const ResumingRun resuming = {.model = ToProto(run.what.model),
+                                  .workload = ToProto(run.what.workload),
+                                  .optimizer = run.optimizer,
+                                  .seed = run.seed,
+                                  .steps = run.steps};
+    if (auto status = CheckResumes(args.resume, resuming); !status.ok()) return status;
   }
   const std::pair<const char*, const std::string&> written[] = {{"--trace", args.trace}, {"--log", args.log}};
   for (const auto& [option, file] : written) {
