@@ -391,9 +391,9 @@ absl::Status CheckFits(const TrainRun& train) {
                                  : WorstRankMemory(run.model, run.workload, run.plan);
   if (memory.Arena() <= capacity) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
-      "does not fit: plan {} needs {} bytes a rank ({}), {} bytes over the {} that a rank may use ({}): {}",
-      ShortPlanText(run.plan), memory.Arena(), base::BytesText(memory.Arena()), memory.Arena() - capacity,
-      capacity, base::BytesText(std::max<std::int64_t>(capacity, 0)), MemoryAdvice(run.plan, memory)));
+      "does not fit: plan {} needs {} a rank, {} more than the {} that a rank may use: {}",
+      ShortPlanText(run.plan), base::BytesText(memory.Arena()), base::BytesText(memory.Arena() - capacity),
+      base::BytesText(std::max<std::int64_t>(capacity, 0)), MemoryAdvice(run.plan, memory)));
 }
 
 }  // namespace autocfg::cli

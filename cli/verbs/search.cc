@@ -83,6 +83,9 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   return fmt::format("{} train {} --plan {} --steps 10{}", args.program, workload, plan, how);
 }
 
+// The answer has the rest.
+std::string FirstClause(const std::string& reason) { return reason.substr(0, reason.find(';')); }
+
 int Present(const SearchArgs& args, const v1::Recommendation& answer, const SearchRequest& request) {
   SearchQuestion question = request.question;
   const std::string why = NotExportable(answer, question);
@@ -105,7 +108,7 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
                                                     TrainingText(training), args.pareto);
   if (const int code = Answer(text); code != kExitDone) return code;
   if (!why.empty()) Note(why);
-  if (!found) return Fail(kExitNegative, NoPlanText(answer));
+  if (!found) return Fail(kExitNegative, FirstClause(NoPlanText(answer)));
   return kExitDone;
 }
 
@@ -224,7 +227,7 @@ int SearchEach(const std::vector<SearchArgs>& questions, const WorkerPool* pool)
   const auto has_plan = [](const AnsweredQuestion& entry) { return entry.HasPlan(); };
   if (std::any_of(answers.begin(), answers.end(), has_plan)) return kExitDone;
   return Fail(kExitNegative, fmt::format("none of the {} questions has a plan: {}", answers.size(),
-                                         answers.front().Reason()));
+                                         FirstClause(answers.front().Reason())));
 }
 
 int RunSearch(const SearchArgs& given) {
