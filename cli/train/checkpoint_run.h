@@ -28,8 +28,8 @@ struct ResumingRun {
   std::int64_t steps = 0;
 };
 
-// InvalidArgument if the newest complete checkpoint is of another run, or has done all its steps. OK if none is
-// complete: the ranks say what is wrong. They also check what this does not: the data and the checksums.
+// InvalidArgument if the newest complete checkpoint is of another run, or has done all its steps. OK if none
+// is complete: the ranks say what is wrong. They also check what this does not: the data and the checksums.
 absl::Status CheckResumes(const std::string& directory, const ResumingRun& run);
 
 // Parses a manifest's text. Errors are those of the field, without the file.

@@ -355,7 +355,10 @@ absl::Status CheckFiles(const TrainArgs& args, const TrainRun& run) {
   }
   if (!args.resume.empty()) {
     if (auto status = CheckReadableDirectory(args.resume); !status.ok()) return Where("--resume", status);
-    const ResumingRun resuming = {.model = ToProto(run.what.model),
+    auto model = FromProto(ToProto(run.what.model));  // as a rank reads it
+    if (!model.ok()) return Where("--model", model.status(), "model");
+    FillDefaults(*model, run.what.workload.seq_len);
+    const ResumingRun resuming = {.model = ToProto(*model),
                                   .workload = ToProto(run.what.workload),
                                   .optimizer = run.optimizer,
                                   .seed = run.seed,

@@ -53,7 +53,7 @@ absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run);
 // written at the end. Errors as in cli/input/files.h and cli/train/checkpoint_run.h.
 absl::Status CheckFiles(const TrainArgs& args, const TrainRun& run);
 
-// FailedPrecondition, with the bytes and the region, if a rank's arena exceeds its capacity. The dry device
+// FailedPrecondition, with the sizes and the region, if a rank's arena exceeds its capacity. The dry device
 // has no limit.
 absl::Status CheckFits(const TrainRun& train);
 

@@ -18,7 +18,8 @@ struct MachineShare {
   std::int64_t ranks = 0;
 };
 
-// Returns true if a build ID names sources that do not change: no "-dirty" or "+unknown" one, nor an empty one.
+// Returns true if a build ID names sources that do not change: no "-dirty" or "+unknown" one, nor an empty
+// one.
 bool NamesOneRevision(std::string_view build);
 
 // Returns the key for the times of these shares. Those of GPUs hold wherever there are such GPUs, for a year.
