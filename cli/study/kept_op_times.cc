@@ -108,8 +108,8 @@ absl::StatusOr<std::optional<v1::Recommendation>> PredictFromKeptOpTimes(const s
 std::string NoReuseNote(std::string_view whose, const std::string& build_id) {
   if (server::NamesOneRevision(build_id)) return "";
   return fmt::format(
-      "{} ({}) names no one revision of its sources, so each search measures its op times anew; commit the "
-      "changes and build to reuse them",
+      "{} ({}) names no one revision of its sources, so each search measures its op times anew; a build of a "
+      "committed checkout reuses them",
       whose, build_id);
 }
 
