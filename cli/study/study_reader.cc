@@ -138,6 +138,17 @@ absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
   }
 }
 
+absl::StatusOr<v1::TrialLog> StudyReader::TrialLog(std::int64_t study, std::int64_t trial,
+                                                   std::int64_t attempt, std::int64_t most_bytes) {
+  if (client_) {
+    auto log = client_->GetTrialLog(fmt::format("studies/{}/trials/{}", study, trial), attempt, most_bytes);
+    if (!HasGone(log.status())) return log;
+  }
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  return (*store)->TrialLog(study, trial, attempt, static_cast<std::size_t>(most_bytes));
+}
+
 absl::StatusOr<std::string> StudyReader::Report(std::int64_t study) {
   if (client_) {
     auto page = client_->GetReport(fmt::format("studies/{}", study));

@@ -55,7 +55,7 @@ int RunCancel(const CancelArgs& args) {
 void AddCancel(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("cancel", "cancel a study; its measurements are kept");
   const auto args = std::make_shared<CancelArgs>();
-  verb->add_option("--study", args->study, "the study's number")->required();
+  verb->add_option("study,--study", args->study, "the study's number")->required();
   AddServiceOptions(verb, args->service);
   verb->callback([args, &chosen] { chosen = [args] { return RunCancel(*args); }; });
 }

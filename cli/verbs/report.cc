@@ -70,7 +70,7 @@ int RunReport(const ReportArgs& args) {
 void AddReport(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("report", "write a page about a study: the answer, charts, timelines");
   const auto args = std::make_shared<ReportArgs>();
-  verb->add_option("--study", args->study, "the study's number (default: the newest)");
+  verb->add_option("study,--study", args->study, "the study's number (default: the newest)");
   verb->add_option("--input", args->input, "a file that search --output wrote, in place of a study");
   verb->add_option("--output", args->output, "the file to write, such as report.html")->required();
   AddServiceOptions(verb, args->service);

@@ -149,7 +149,7 @@ void AddWatch(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand(
       "watch", "follow a search that runs elsewhere: a line for each change of a trial, until its end");
   const auto args = std::make_shared<WatchArgs>();
-  verb->add_option("--study", args->study, "the study's number (default: the newest)");
+  verb->add_option("study,--study", args->study, "the study's number (default: the newest)");
   AddServiceOptions(verb, args->service);
   verb->add_flag("--json", args->json, "a JSON object for each event, one a line");
   verb->callback([args, &chosen] { chosen = [args] { return RunWatch(*args); }; });

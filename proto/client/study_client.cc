@@ -158,6 +158,15 @@ absl::StatusOr<std::vector<v1::Trial>> StudyClient::ListTrials(const std::string
   return trials;
 }
 
+absl::StatusOr<v1::TrialLog> StudyClient::GetTrialLog(const std::string& trial, std::int64_t attempt,
+                                                      std::int64_t max_bytes) {
+  v1::GetTrialLogRequest request;
+  request.set_name(trial);
+  request.set_attempt(attempt);
+  request.set_max_bytes(max_bytes);
+  return service_->Call<v1::TrialLog>(&StudyStub::GetTrialLog, request);
+}
+
 absl::Status StudyClient::WatchStudy(grpc::ClientContext& context, const std::string& name,
                                      std::int64_t cursor,
                                      const std::function<void(const v1::StudyEvent&)>& visit) {

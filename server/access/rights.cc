@@ -28,6 +28,7 @@ constexpr MethodRight kMethods[] = {
     {"/autocfg.v1.StudyService/DeleteStudy", Right::kSubmit},
     {"/autocfg.v1.StudyService/ListTrials", Right::kRead},
     {"/autocfg.v1.StudyService/GetTrial", Right::kRead},
+    {"/autocfg.v1.StudyService/GetTrialLog", Right::kRead},
     {"/autocfg.v1.StudyService/RetryTrial", Right::kSubmit},
     {"/autocfg.v1.StudyService/GetRecommendation", Right::kRead},
     {"/autocfg.v1.StudyService/ListRejected", Right::kRead},

@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "proto/convert/export_convert.h"
 #include "proto/convert/local_ranks.h"
 #include "proto/convert/spec_convert.h"
@@ -22,6 +23,9 @@
 
 namespace autocfg::server {
 namespace {
+
+constexpr std::int64_t kUsualLogBytes = 64 << 10;
+constexpr std::int64_t kMostLogBytes = 1 << 20;
 
 struct PlacedPage {
   ListPage page;
@@ -63,6 +67,47 @@ absl::StatusOr<v1::Study> Logged(absl::StatusOr<v1::Study> study) {
 StudyServiceImpl::StudyServiceImpl(StudyServiceParts parts)
     : parts_(std::move(parts)), replays_(parts_.store) {}
 
+absl::StatusOr<std::vector<v1::Worker>> StudyServiceImpl::Workers() const {
+  const auto records = parts_.workers();
+  if (!records.ok()) return records.status();
+  std::vector<v1::Worker> workers;
+  for (const WorkerRecord& record : *records) {
+    v1::Worker& worker = workers.emplace_back();
+    worker.set_name(record.session.worker);
+    *worker.mutable_inventory() = record.inventory;
+  }
+  return workers;
+}
+
+absl::Status StudyServiceImpl::NarrowToOffer(const std::string& request_id, v1::SearchSpec& spec) {
+  const std::string& engine = spec.cluster().engine();
+  if (!spec.cluster().local() || spec.predict_only() || engine.empty() || engine == kOwnEngine)
+    return absl::OkStatus();
+  std::vector<std::string> can;
+  const auto earlier = parts_.store.CreatedBy(request_id);
+  if (!earlier.ok()) return earlier.status();
+  if (*earlier && (*earlier)->spec().cluster().engine() == engine) {
+    for (const v1::SpaceAxis& axis : (*earlier)->spec().space()) {
+      const std::string values = fmt::format("{}", fmt::join(axis.values(), ","));
+      const bool bound = values.starts_with('<') || values.starts_with('>');
+      can.push_back(fmt::format("{}{}{}", axis.name(), bound ? "" : "=", values));
+    }
+  } else {
+    const auto workers = Workers();
+    if (!workers.ok()) return workers.status();
+    for (const v1::Worker& worker : *workers) {
+      const v1::Engine* const offered = OfferedEngine(worker, engine);
+      if (offered == nullptr) continue;
+      can.assign(offered->space().begin(), offered->space().end());
+      break;
+    }
+  }
+  const auto added = NarrowToEngine(can, spec);
+  if (added.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("the workers' file of engine {}: {}", engine, std::string(added.status().message())));
+}
+
 absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::SearchSpec& spec) {
   if (!spec.cluster().local() || spec.cluster().groups_size() > 0) return absl::OkStatus();
   const auto earlier = parts_.store.CreatedBy(request_id);
@@ -75,15 +120,9 @@ absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::
   const std::optional<EngineDevice> asked = ParseEngineDevice(spec.device());
   if (!spec.device().empty() && (!asked || (*asked != EngineDevice::kCpu && *asked != EngineDevice::kCuda)))
     return absl::OkStatus();  // ParseSearchSpec refuses it
-  const auto records = parts_.workers();
-  if (!records.ok()) return records.status();
-  std::vector<v1::Worker> workers;
-  for (const WorkerRecord& record : *records) {
-    v1::Worker& worker = workers.emplace_back();
-    worker.set_name(record.session.worker);
-    *worker.mutable_inventory() = record.inventory;
-  }
-  workers = WorkersForEngine(workers, spec.cluster().engine());
+  const auto all = Workers();
+  if (!all.ok()) return all.status();
+  const std::vector<v1::Worker> workers = WorkersForEngine(*all, spec.cluster().engine());
   const EngineDevice device = asked ? *asked : DeviceOf(workers, spec.workload().precision());
   const auto group = LocalRanks(workers, device);
   if (!group.ok()) {
@@ -104,6 +143,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
   if (absl::Status status = CheckSpecSize(request.spec()); !status.ok()) return status;
   v1::SearchSpec spec = request.spec();
   if (absl::Status status = DescribeLocal(request.request_id(), spec); !status.ok()) return status;
+  if (absl::Status status = NarrowToOffer(request.request_id(), spec); !status.ok()) return status;
   const auto problem = ParseSearchSpec(spec);
   if (!problem.ok()) return problem.status();
   v1::Study study;
@@ -249,6 +289,22 @@ grpc::Status StudyServiceImpl::GetTrial(grpc::ServerContext*, const v1::GetTrial
   const auto id = ParseTrialName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
   return Answer(parts_.store.GetTrial(id->study, id->number), response);
+}
+
+grpc::Status StudyServiceImpl::GetTrialLog(grpc::ServerContext*, const v1::GetTrialLogRequest* request,
+                                           v1::TrialLog* response) {
+  const auto id = ParseTrialName(request->name());
+  if (!id.ok()) return ToGrpc(id.status());
+  if (request->attempt() < 0)
+    return ToGrpc(absl::InvalidArgumentError("attempt is negative; give the number of an attempt, or 0"));
+  const std::int64_t asked = request->max_bytes() == 0 ? kUsualLogBytes : request->max_bytes();
+  if (asked < 0 || asked > kMostLogBytes) {
+    return ToGrpc(absl::InvalidArgumentError(
+        fmt::format("max_bytes is {}; it must be from 0 to {}", asked, kMostLogBytes)));
+  }
+  return Answer(
+      parts_.store.TrialLog(id->study, id->number, request->attempt(), static_cast<std::size_t>(asked)),
+      response);
 }
 
 absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id, const PlanningWatch& watch) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -57,6 +58,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   grpc::Status ListTrials(grpc::ServerContext*, const v1::ListTrialsRequest*,
                           v1::ListTrialsResponse*) override;
   grpc::Status GetTrial(grpc::ServerContext*, const v1::GetTrialRequest*, v1::Trial*) override;
+  grpc::Status GetTrialLog(grpc::ServerContext*, const v1::GetTrialLogRequest*, v1::TrialLog*) override;
   grpc::Status GetRecommendation(grpc::ServerContext*, const v1::GetRecommendationRequest*,
                                  v1::Recommendation*) override;
   grpc::Status WatchStudy(grpc::ServerContext*, const v1::WatchStudyRequest*,
@@ -80,6 +82,11 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   // Gives a cluster that is `local` and has no groups the group of the workers' slots, and a study without a
   // device the device on which they are. A repeated request gets what the first one got.
   absl::Status DescribeLocal(const std::string& request_id, v1::SearchSpec& spec);
+  // Gives a study that measures with an engine of the workers what the first of them that offers it says that
+  // the engine can run, for the axes that the study does not name. A repeated request as above.
+  absl::Status NarrowToOffer(const std::string& request_id, v1::SearchSpec& spec);
+  // Returns the workers that take jobs.
+  absl::StatusOr<std::vector<v1::Worker>> Workers() const;
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study, const PlanningWatch& watch);
   absl::StatusOr<v1::Trial> Retry(const grpc::ServerContext& context, const v1::RetryTrialRequest& request);

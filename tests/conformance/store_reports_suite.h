@@ -352,6 +352,35 @@ TEST_P(StoreSuite, LogsNeedALeaseAndAreBounded) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_P(StoreSuite, TheEndOfALogIsRead) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  EXPECT_EQ(store_->TrialLog(id, 7, 0, 100).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->TrialLog(id, 1, 0, 100).status().code(), absl::StatusCode::kNotFound) << "no attempt";
+  const std::int64_t epoch = Register();
+  const Lease lease = *Take(epoch);
+  EXPECT_EQ(store_->TrialLog(id, 1, 0, 100)->text(), "");
+  ASSERT_TRUE(store_->AppendLog(lease.lease_id, lease.fencing_token, "first\n").ok());
+  ASSERT_TRUE(store_->AppendLog(lease.lease_id, lease.fencing_token, "zweite Z\xc3\xa4hlung\n").ok());
+  const auto whole = *store_->TrialLog(id, 1, 0, 100);
+  EXPECT_EQ(whole.trial(), TrialName(id, 1));
+  EXPECT_EQ(whole.attempt(), 1);
+  EXPECT_EQ(whole.text(), "first\nzweite Z\xc3\xa4hlung\n");
+  EXPECT_EQ(whole.left_out_bytes(), 0);
+  for (const std::size_t most : {16u, 17u, 21u}) {  // the second line has 16 bytes
+    const auto end = *store_->TrialLog(id, 1, 1, most);
+    EXPECT_EQ(end.text(), "zweite Z\xc3\xa4hlung\n") << most;
+    EXPECT_EQ(end.left_out_bytes(), 6) << most;
+  }
+  EXPECT_EQ(store_->TrialLog(id, 1, 1, 22)->left_out_bytes(), 0);
+  const auto part = *store_->TrialLog(id, 1, 1, 7);  // begins within a character
+  EXPECT_EQ(part.text(), "hlung\n");
+  EXPECT_EQ(part.left_out_bytes(), 16);
+  EXPECT_EQ(store_->TrialLog(id, 1, 2, 100).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(store_->Report(Ended(lease, epoch, "r1", v1::OUTCOME_FAILED, "broke"), 201).ok());
+  EXPECT_EQ(store_->TrialLog(id, 1, 1, 100)->text(), whole.text()) << "it outlives the attempt";
+}
+
 TEST_P(StoreSuite, NewestRejectedReportsAreKept) {
   Enqueue(NewRunning(), "tp=1");
   const std::int64_t epoch = Register();

@@ -112,8 +112,8 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
                 "retry the trial"
               : fmt::format(
                     "no worker's log of engine {} tells of a timed step; compare the end of the logs "
-                    "with the rules of the engine's file",
-                    parts.front().engine());
+                    "(autocfg trials --log {}) with the rules of the engine's file",
+                    parts.front().engine(), TrialName(study, trial));
     }
   }
 

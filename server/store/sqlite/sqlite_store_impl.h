@@ -59,6 +59,8 @@ class SqliteStore final : public Store {
                                           double now_s) override;
   absl::StatusOr<Calibration> AllOpTimes(const OpTimesKey& key, double now_s) override;
   absl::StatusOr<v1::Trial> GetTrial(std::int64_t study, std::int64_t number) override;
+  absl::StatusOr<v1::TrialLog> TrialLog(std::int64_t study, std::int64_t number, std::int64_t attempt,
+                                        std::size_t most_bytes) override;
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
                                                     const ListLimit& limit) override;
   absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) override;
