@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "search/reading/settings_forms.h"
-#include "search/reading/shell_script.h"
+#include "search/reading/shell/shell_script.h"
 
 namespace autocfg {
 namespace {

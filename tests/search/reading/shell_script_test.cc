@@ -1,5 +1,5 @@
 // Words of bash scripts that are never run. What is expected here was compared with bash itself.
-#include "search/reading/shell_script.h"
+#include "search/reading/shell/shell_script.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

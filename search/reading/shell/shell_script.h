@@ -9,20 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "search/reading/shell/shell_words.h"
 
 namespace autocfg {
-
-// A character of a word, and where it stands in the script.
-struct ShellChar {
-  char c = 0;
-  std::size_t at = 0;
-  int unknown = -1;       // index of ShellScript::unknowns: it stands for a text that cannot be known
-  int perhaps = -1;       // index of ShellScript::unknowns: it is added under a condition
-  bool computed = false;  // by arithmetic: `at` is that of the whole expression
-};
-using ShellWord = std::vector<ShellChar>;
-
-std::string TextOf(const ShellWord& word);  // what is unknown is left out
 
 struct ShellCommand {
   std::size_t at = 0;
