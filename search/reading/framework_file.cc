@@ -11,6 +11,7 @@
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
 #include "search/reading/settings_forms.h"
+#include "search/reading/split_settings.h"
 #include "search/text/model_json.h"
 
 namespace autocfg {
@@ -126,7 +127,8 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   RunDraft run;
   FindReader(framework)->run(options, read, run);
   read.NoteRepeated();
-  const std::int64_t others = read.FinishNames();
+  const std::vector<const Setting*> unread = read.FinishNames();
+  RefuseUnreadSplits(framework, unread, read);
   if (!read.ok()) return read.status();
   FillDefaults(run.model, run.workload.seq_len);
   if (absl::Status status = Validate(run.model); !status.ok()) return base::Within(file, status);
@@ -142,7 +144,9 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   result.ranks = run.ranks;
   result.ranks_per_node = run.ranks_per_node;
   result.notes.insert(result.notes.end(), read.notes().begin(), read.notes().end());
-  if (others > 0) {
+  for (const Setting* setting : unread)
+    result.ignored.push_back({setting->name, result.settings.Line(setting->at)});
+  if (const std::size_t others = unread.size(); others > 0) {
     result.notes.push_back(fmt::format("{} setting{} that say{} nothing of model, batch or plan {} left out",
                                        others, others == 1 ? "" : "s", others == 1 ? "s" : "",
                                        others == 1 ? "is" : "are"));

@@ -139,6 +139,13 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   read.RefuseAboveOne("sequence_parallel_size", "sequence parallelism of its own kind is not modelled");
   read.RefuseIfOn("activation_checkpointing.cpu_checkpointing",
                   "activations in host memory are not modelled");
+  constexpr std::string_view kDistributed = "activation_checkpointing.partition_activations";
+  if (plan.tp > 1) {
+    read.RefuseIfOn(kDistributed, "inputs that are split over tensor ranks are not modelled");
+  } else {
+    (void)read.Find(kDistributed);  // there is nobody to split them over
+  }
+  read.RefuseIfOn("elasticity.enabled", "the batch is known only when it starts");
   const bool bf16 = read.Flag("bf16.enabled") || read.Flag("bfloat16.enabled"),
              fp16 = read.Flag("fp16.enabled");
   if (bf16 && fp16) {

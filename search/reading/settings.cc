@@ -177,18 +177,18 @@ void SettingReader::NoteRepeated() {
   }
 }
 
-std::int64_t SettingReader::FinishNames() {
+std::vector<const Setting*> SettingReader::FinishNames() {
   const std::set<std::string> asked(asked_.begin(), asked_.end());
-  std::int64_t others = 0;
+  std::vector<const Setting*> unread;
   for (const Setting& setting : text_.settings) {
     if (asked.contains(setting.name)) continue;
-    ++others;
+    unread.push_back(&setting);
     for (const std::string& known : asked) {
       if (!IsMisspelt(setting.name, known)) continue;
       Fail(setting, fmt::format("is unknown; did you mean {}?", known));
     }
   }
-  return others;
+  return unread;
 }
 
 }  // namespace autocfg

@@ -74,9 +74,9 @@ class SettingReader {
   const std::vector<std::string>& notes() const { return notes_; }
   // Notes flags that were asked for and stand twice with different values: the last one counts.
   void NoteRepeated();
-  // Refuses a setting that nobody asked for and whose name is nearly one that was. Returns how many others
-  // nobody asked for.
-  std::int64_t FinishNames();
+  // Refuses a setting that nobody asked for and whose name is nearly one that was. Returns all that nobody
+  // asked for.
+  std::vector<const Setting*> FinishNames();
 
   const SettingsText& text() const { return text_; }
 

@@ -46,6 +46,7 @@ TEST_F(ImportVerb, OnAClusterNamesAFasterPlanAndTheLinesToChange) {
   const nlohmann::json answer = JsonOf({"import", FileOf("arrays.txt"), "--cluster", "h100-sxm:4x8"});
   ASSERT_TRUE(answer["predicted"]["feasible"]);
   ASSERT_FALSE(answer["faster"].is_null());
+  EXPECT_EQ(answer["ignored"][0], (nlohmann::json{{"name", "--train-iters"}, {"line", 49}}));
   EXPECT_LT(answer["faster"]["step_time_ratio"], 1);
   EXPECT_LE(answer["faster"]["step_time_s"], answer["one_change"]["step_time_s"]);
   EXPECT_EQ(answer["predicted"]["engine"], "megatron");

@@ -12,6 +12,7 @@
 #include "search/reading/changed_lines.h"
 #include "search/reading/framework_file.h"
 #include "search/reading/settings_forms.h"
+#include "search/reading/split_settings.h"
 #include "search/text/model_json.h"
 #include "tests/search/export/target_rules.h"
 #include "tests/support/build_paths.h"
@@ -216,6 +217,30 @@ std::string FlagsWith(const std::string& more) {
          more + "\n";
 }
 
+// Files of each form that say no more than they must, and another setting of theirs.
+std::string SmallFile(std::string_view framework, const std::string& name, const nlohmann::json& value) {
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (framework == kMegatron) return FlagsWith(name + " " + text);
+  if (framework == kDeepSpeed) {
+    nlohmann::json json{{"train_batch_size", 16}, {"train_micro_batch_size_per_gpu", 2}};
+    json[nlohmann::json::json_pointer("/" + absl::StrReplaceAll(name, {{".", "/"}}))] = value;
+    return json.dump(1);
+  }
+  const std::size_t dot = name.rfind('.');
+  const std::string table = name.substr(0, dot), key = name.substr(dot + 1);
+  if (framework == kTorchtitan) {
+    return absl::StrCat("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[", table, "]\n", key, " = ",
+                        value.dump(), "\n");
+  }
+  const std::string model =
+      "model:\n  num_layers: 4\n  hidden_size: 256\n  num_attention_heads: 8\n  encoder_seq_length: 128\n"
+      "  micro_batch_size: 1\n  override_vocab_size: 1024\n";
+  const std::string trainer = "trainer:\n  devices: 8\n";
+  if (table == "trainer") return absl::StrCat(trainer, "  ", key, ": ", text, "\n", model);
+  if (table == "model") return absl::StrCat(trainer, model, "  ", key, ": ", text, "\n");
+  return absl::StrCat(trainer, model, "  optim:\n    ", key, ": ", text, "\n");
+}
+
 absl::Status StatusOfFlags(const std::string& more, std::int64_t ranks = 8) {
   ReadingOptions options;
   options.ranks = ranks;
@@ -243,6 +268,11 @@ TEST(PersonsFiles, RefusesWhatContradictsOrIsNotModelled) {
                 "run.args:5: --max-position-embeddings is 128, below --seq-length 256; change one of them"},
            Case{"--bf16\n--fp16", "run.args:9: --fp16 contradicts --bf16 of line 8"},
            Case{"--context-parallel-size 2", "run.args:8: --context-parallel-size is 2: context parallelism"},
+           Case{"--deepspeed", "give its JSON file, with --from deepspeed"},
+           Case{"--cpu-offloading-num-layers 1", "run.args:8: --cpu-offloading-num-layers cannot be read: "},
+           Case{"--pipeline-model-parallel-size 2\n--num-virtual-stages-per-pipeline-rank 2\n"
+                "--microbatch-group-size-per-virtual-pipeline-stage 4",
+                "run.args:10: --microbatch-group-size-per-virtual-pipeline-stage is 4; only the number of"},
            Case{"--num-experts 8", "run.args:8: --num-experts cannot be read: mixtures of experts"},
            Case{"--hidden-sise 12", "run.args:8: --hidden-sise is unknown; did you mean --hidden-size?"},
            Case{"--pipeline-model-parallel-size two", "run.args:8: --pipeline-model-parallel-size is 'two'"},
@@ -268,6 +298,71 @@ TEST(PersonsFiles, RefusesWhatContradictsOrIsNotModelled) {
   }
   EXPECT_THAT(std::string(StatusOfFlags("", 0).message()),
               HasSubstr("run.args: the file does not say how many ranks"));
+}
+
+// By its name, an unknown setting may change how the work is split.
+TEST(PersonsFiles, RefusesUnknownSettingsOfSplitting) {
+  const std::string says = " is unknown to autocfg, and by its name it may change how the work is split; ";
+  for (const char* name : {"--ring-parallel-size 2", "--standalone-embedding-stage", "--zero-stage 1",
+                           "--enable-full-sharding-in-hsdp", "--offload_weights", "--some-overlap off on",
+                           "--checkpoint-num-layers 1", "--pipeline-model-parallel-split-rank 1"}) {
+    const std::string status(StatusOfFlags(name).message());
+    EXPECT_THAT(status, testing::StartsWith("run.args:8: --")) << name;
+    EXPECT_THAT(status, HasSubstr(says)) << name;
+  }
+  for (const char* name : {"--ring-parallel-size 1", "--pipeline-model-parallel-split-rank 0",
+                           "--offload_weights False", "--save-interval 100", "--split 949,50,1"}) {
+    EXPECT_TRUE(StatusOfFlags(name).ok()) << StatusOfFlags(name);
+  }
+  ReadingOptions options;
+  options.ranks = 8;
+  options.model = *ModelPreset("llama3-8b");
+  const auto status = [&](std::string_view framework, const std::string& name, const nlohmann::json& value) {
+    const std::string text = SmallFile(framework, name, value);
+    return std::string(ReadFrameworkFile(framework, "f", text, options).status().message());
+  };
+  EXPECT_THAT(status(kMegatron, "--context-parallel-size", 2), HasSubstr("context parallelism"));
+  EXPECT_THAT(status(kNemo, "model.context_parallel_size", 2), HasSubstr("context parallelism"));
+  EXPECT_THAT(status(kNemo, "model.pipeline_split", 2), HasSubstr("model.pipeline_split" + says));
+  EXPECT_THAT(status(kNemo, "model.fsdp", true), HasSubstr("FSDP in NeMo is not modelled"));
+  EXPECT_EQ(status(kNemo, "model.fsdp", false), "");
+  EXPECT_THAT(status(kDeepSpeed, "zero_optimization.shard_twice", 2), HasSubstr("shard_twice" + says));
+  EXPECT_THAT(status(kDeepSpeed, "elasticity.enabled", true), HasSubstr("known only when it starts"));
+  EXPECT_THAT(status(kTorchtitan, "parallelism.ring", 2), HasSubstr("parallelism.ring" + says));
+  EXPECT_THAT(status(kTorchtitan, "training.enable_cpu_offload", true), HasSubstr("states in host memory"));
+  EXPECT_EQ(status(kTorchtitan, "parallelism.disable_loss_parallel", false), "");
+}
+
+// What is known to be harmless is left out, and each is of a word that would refuse it.
+TEST(PersonsFiles, HarmlessSettingsAreLeftOut) {
+  ReadingOptions options;
+  options.ranks = 8;
+  options.model = *ModelPreset("llama3-8b");
+  for (const std::string_view framework : {kMegatron, kNemo, kDeepSpeed, kTorchtitan}) {
+    EXPECT_GT(HarmlessSettings(framework).size(), 9u);
+    for (const HarmlessSetting& harmless : HarmlessSettings(framework)) {
+      const bool prefix = harmless.name.ends_with('*');
+      std::string name(harmless.name.substr(0, harmless.name.size() - (prefix ? 1 : 0)));
+      if (prefix) name += name.ends_with('.') || name.ends_with('_') ? "some_offload" : "some-offload";
+      EXPECT_TRUE(SpeaksOfSplitting(name)) << name;
+      const std::string section = name.substr(0, name.rfind('.'));
+      if (framework == kNemo && section != "model" && section != "model.optim") continue;  // no small file
+      const auto run = ReadFrameworkFile(framework, "f", SmallFile(framework, name, 7), options);
+      ASSERT_TRUE(run.ok()) << run.status();
+      EXPECT_THAT(run->ignored, Contains(testing::Field(&IgnoredSetting::name, name)));
+      const auto note = HasSubstr(absl::StrCat(name, " ", std::string(harmless.why)));
+      EXPECT_EQ(testing::Matches(Contains(note))(run->notes), harmless.noted) << name;
+    }
+  }
+  EXPECT_TRUE(HarmlessSettings("jax").empty());
+}
+
+TEST(PersonsFiles, ListsWhatIsLeftOut) {
+  ReadingOptions options;
+  options.ranks = 8;
+  const auto run = ReadFrameworkFile(kMegatron, "run.args", FlagsWith("--lr 1\n--bf16\n--seed 2"), options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(run->ignored, testing::ElementsAre(IgnoredSetting{"--lr", 8}, IgnoredSetting{"--seed", 10}));
 }
 
 TEST(PersonsFiles, CommentsOfAFlagFileAreNoValues) {
@@ -458,30 +553,6 @@ TEST(PersonsFiles, BadTextsAreOneLine) {
   EXPECT_THAT(std::string(large.message()), HasSubstr("the limit is"));
 }
 
-// Files of each form that say no more than they must, and another setting of theirs.
-std::string SmallFile(std::string_view framework, const std::string& name, const nlohmann::json& value) {
-  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  if (framework == kMegatron) return FlagsWith(name + " " + text);
-  if (framework == kDeepSpeed) {
-    nlohmann::json json{{"train_batch_size", 16}, {"train_micro_batch_size_per_gpu", 2}};
-    json[nlohmann::json::json_pointer("/" + absl::StrReplaceAll(name, {{".", "/"}}))] = value;
-    return json.dump(1);
-  }
-  const std::size_t dot = name.rfind('.');
-  const std::string table = name.substr(0, dot), key = name.substr(dot + 1);
-  if (framework == kTorchtitan) {
-    return absl::StrCat("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[", table, "]\n", key, " = ",
-                        value.dump(), "\n");
-  }
-  const std::string model =
-      "model:\n  num_layers: 4\n  hidden_size: 256\n  num_attention_heads: 8\n  encoder_seq_length: 128\n"
-      "  micro_batch_size: 1\n  override_vocab_size: 1024\n";
-  const std::string trainer = "trainer:\n  devices: 8\n";
-  if (table == "trainer") return absl::StrCat(trainer, "  ", key, ": ", text, "\n", model);
-  if (table == "model") return absl::StrCat(trainer, model, "  ", key, ": ", text, "\n");
-  return absl::StrCat(trainer, model, "  optim:\n    ", key, ": ", text, "\n");
-}
-
 // What a file lacks is what the framework's release takes, which the rules hold: saying it changes nothing.
 TEST(PersonsFiles, WhatAFileLacksIsTheFrameworksDefault) {
   for (const std::string_view framework : {kMegatron, kNemo, kDeepSpeed, kTorchtitan}) {
@@ -494,10 +565,10 @@ TEST(PersonsFiles, WhatAFileLacksIsTheFrameworksDefault) {
       if (!rule.contains("default") || name.starts_with("model.name") || name == "model.flavor") continue;
       ++defaults;
       SCOPED_TRACE(absl::StrCat(std::string(framework), " ", name));
-      // A setting that says nothing, in the same section.
+      // A setting that says nothing, in the same section: a size of 1 splits nothing.
       const std::size_t dot = name.rfind('.');
       const std::string idle = dot == std::string::npos ? (name.starts_with("--") ? "--seed" : "seed")
-                                                        : name.substr(0, dot) + ".idle_one";
+                                                        : name.substr(0, dot) + ".idle_size";
       const auto without = ReadFrameworkFile(framework, "f", SmallFile(framework, idle, 1), options);
       const auto with =
           ReadFrameworkFile(framework, "f", SmallFile(framework, name, rule["default"]), options);
