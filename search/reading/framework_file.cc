@@ -50,14 +50,21 @@ bool HasLineThatBegins(std::string_view text, std::string_view with) {
   return text.starts_with(with) || text.find("\n" + std::string(with)) != std::string_view::npos;
 }
 
-// Names the model after the preset of its shape.
-void NameByShape(ModelSpec& model) {
+// Names the model after the first preset of its shape: figures that cost nothing may differ. `tp` pads the
+// vocabulary, which some files have with its padding.
+void NameByShape(std::int64_t tp, ModelSpec& model) {
   for (const std::string& name : ModelPresetNames()) {
     auto preset = ModelPreset(name);
     if (!preset.ok()) continue;
     FillDefaults(*preset);
+    if (PaddedVocab(*preset, tp) == model.vocab) preset->vocab = model.vocab;
     preset->max_seq_len = model.max_seq_len;
     preset->name = model.name;
+    preset->norm_eps = model.norm_eps;
+    preset->rope_theta = model.rope_theta;
+    preset->rope_scaling = model.rope_scaling;
+    preset->init_std = model.init_std;
+    preset->vocab_multiple = model.vocab_multiple;
     if (*preset != model) continue;
     model.name = name;
     return;
@@ -137,7 +144,7 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   DropRestatedDefaults(run.plan);
   if (absl::Status status = CheckLegal(run.model, run.workload, run.ranks, run.plan); !status.ok())
     return base::Within(file, status);
-  if (!options.model) NameByShape(run.model);
+  if (!options.model) NameByShape(run.plan.tp, run.model);
   result.model = std::move(run.model);
   result.workload = run.workload;
   result.plan = Canonical(run.plan);

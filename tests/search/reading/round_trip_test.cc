@@ -103,6 +103,65 @@ TEST_P(RoundTrip, ChangesOneFileIntoAnother) {
   EXPECT_LE(refused, changed / 2) << "most files can be changed line by line";
 }
 
+// A preset that is exported has its name again, though files leave out or round what costs nothing.
+TEST(RoundTripNames, PresetsAreNamed) {
+  for (const std::string framework : {"megatron", "nemo"}) {
+    int named = 0;
+    for (const std::string& name : ModelPresetNames()) {
+      SCOPED_TRACE(framework + " " + name);
+      const std::string own_name = name == "mt-nlg-530b" ? "megatron-530b" : name;  // one model of two papers
+      ExportedRun run;
+      run.model = *ModelPreset(name);
+      FillDefaults(run.model);
+      run.workload.seq_len = std::min<std::int64_t>(run.model.max_seq_len, 2048);
+      run.workload.global_batch = 16;
+      run.workload.precision = *ParsePrecision("bf16");
+      run.plan =
+          *ParsePlanText(run.model.heads % 8 == 0 ? "tp=8,pp=1,dp=2,mbs=1,sp=1" : "tp=1,pp=1,dp=16,mbs=1");
+      run.ranks_per_node = 8;
+      const auto file = Export(run, *FindExportTarget(framework));
+      ASSERT_TRUE(file.ok()) << file.status();
+      const auto read = ReadFrameworkFile(framework, "run.txt", file->text);
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_EQ(read->model.name, own_name);
+      ++named;
+      // As people write it: other seeds of the weights, and positions that turn more slowly.
+      const std::string_view end =
+          framework == "megatron" ? "\n--init-method-std 0.011\n--norm-epsilon 1e-7\n" : "";
+      const auto again = ReadFrameworkFile(framework, "run.txt", file->text + std::string(end));
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(again->model.name, own_name);
+    }
+    EXPECT_GE(named, 20);
+  }
+}
+
+// Another shape has no preset's name.
+TEST(RoundTripNames, AnotherShapeIsUnnamed) {
+  ExportedRun run;
+  run.model = *ModelPreset("llama3-8b");
+  run.workload.seq_len = 2048;
+  run.workload.global_batch = 16;
+  run.workload.precision = *ParsePrecision("bf16");
+  run.plan = *ParsePlanText("tp=1,pp=1,dp=16,mbs=1");
+  for (const auto change :
+       {+[](ModelSpec& model) { --model.layers; }, +[](ModelSpec& model) { model.vocab += 1; },
+        +[](ModelSpec& model) { model.tied_embeddings = true; },
+        +[](ModelSpec& model) { model.qkv_bias = true; },
+        +[](ModelSpec& model) { model.norm = Norm::kLayerNorm; },
+        +[](ModelSpec& model) { model.activation = Activation::kGeluErf; },
+        +[](ModelSpec& model) { model.kv_heads = model.heads; }}) {
+    ExportedRun other = run;
+    change(other.model);
+    FillDefaults(other.model);
+    const auto file = Export(other, *FindExportTarget("megatron"));
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto read = ReadFrameworkFile("megatron", "run.txt", file->text);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->model.name, "");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, RoundTrip, testing::Values("megatron", "nemo", "deepspeed", "torchtitan"),
                          [](const auto& info) { return std::string(info.param); });
 
