@@ -238,7 +238,7 @@ class PlanEditor {
     }
     const bool nested = section.find('.') != std::string::npos;
     if (toml_) {
-      edits_.push_back({text.size(), text.size(), fmt::format("\n[{}]\n{}\n", section, own)});
+      edits_.push_back({theirs_.End(), theirs_.End(), fmt::format("\n[{}]\n{}\n", section, own)});
     } else if (json_ && !nested && !theirs_.settings.empty()) {
       // The first setting stands in the outermost object, or in the first section of it.
       const std::string& first = theirs_.settings.front().name;

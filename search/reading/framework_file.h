@@ -1,4 +1,5 @@
-// A file of a training framework, written by us or by a person, read back into model, workload and plan.
+// A file of a training framework, written by us or by a person, read back into model, workload and plan. A
+// batch script of ours is read as the file that it holds.
 // Pure functions, thread-safe.
 #pragma once
 

@@ -30,6 +30,7 @@ struct Setting {
 struct SettingsText {
   std::string file;  // its name, for messages
   std::string text;
+  std::size_t end = kNowhere;      // of the framework's file in the text; kNowhere: it is the whole text
   std::vector<Setting> settings;   // in the order of the file; the last of a name counts
   bool flags_are_present = false;  // a flag has no value: it is on if it is there
   std::vector<std::string> notes = {};
@@ -37,6 +38,7 @@ struct SettingsText {
   // Returns the number of the line, from 1 on; "train.sh:12".
   std::int64_t Line(std::size_t at) const;
   std::string Place(std::size_t at) const;
+  std::size_t End() const { return end == kNowhere ? text.size() : end; }
 };
 
 // Looks settings up by name, with checked types. Keeps the first error, and skips all reads after it.

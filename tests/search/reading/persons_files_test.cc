@@ -524,7 +524,13 @@ TEST(PersonsFiles, BadTextsAreOneLine) {
            Case{kMegatron,
                 "#!/usr/bin/env bash\n#SBATCH --job-name=autocfg-nemo\ncat >\"$plan\" <<'END_OF_PLAN'\n"
                 "END_OF_PLAN\n",
-                "it is a batch script of autocfg export --to sbatch"},
+                "no command of it starts a .py program with --micro-batch-size"},
+           Case{kMegatron, "#!/bin/sh\n#SBATCH --nodes=2\ncat >\"$plan\" <<'END_OF_PLAN'\n--bf16\n",
+                "f.txt:3: the file that the script holds does not end; add a line END_OF_PLAN"},
+           Case{kNemo,
+                "#!/bin/sh\n#SBATCH --nodes=2\ncat >\"$plan\" <<'END_OF_PLAN'\n--micro-batch-size "
+                "1\nEND_OF_PLAN\n",
+                "the batch script holds a file of megatron, not of nemo; leave --from out"},
            Case{kDeepSpeed, deep_json, "nested"},
            Case{kDeepSpeed, "[1]", "no JSON object"},
            Case{kTorchtitan, "[a\nb", "no TOML"},

@@ -1,0 +1,72 @@
+#include "search/reading/batch_script.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "base/subject.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::string_view kBegin = "<<'END_OF_PLAN'\n";
+constexpr std::string_view kEnd = "\nEND_OF_PLAN\n";
+
+// The value of "#SBATCH --nodes=2", and where it stands.
+struct Directive {
+  std::int64_t value = 0;
+  std::size_t at = 0;
+};
+
+std::optional<Directive> FindDirective(std::string_view script, std::string_view name) {
+  const std::string begin = fmt::format("\n#SBATCH {}=", name);
+  const std::size_t at = script.rfind(begin);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view text = script.substr(at + begin.size());
+  text = text.substr(0, text.find_first_of(" \t\r\n"));
+  std::int64_t value = 0;
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (!absl::SimpleAtoi(std::string(text), &value) || value < 1 || value > kMost) return std::nullopt;
+  return Directive{.value = value, .at = at + 1};
+}
+
+}  // namespace
+
+bool IsBatchScript(std::string_view text) {
+  return text.starts_with("#!") && text.find("\n#SBATCH ") != std::string_view::npos &&
+         text.find(kBegin) != std::string_view::npos;
+}
+
+absl::StatusOr<HeldFile> FileHeldBy(std::string_view file, std::string_view script) {
+  const std::size_t mark = script.find(kBegin);
+  const std::size_t begin = mark + kBegin.size() - 1;  // the newline, of an empty file too
+  const std::size_t end = script.find(kEnd, begin);
+  if (end == std::string_view::npos) {
+    const auto line =
+        1 + std::count(script.begin(), script.begin() + static_cast<std::ptrdiff_t>(mark), '\n');
+    return base::InvalidArgument(fmt::format("{}:{}", file, line),
+                                 "the file that the script holds does not end; add a line END_OF_PLAN");
+  }
+  HeldFile held{.text = std::string(script), .end = end + 1};
+  for (std::size_t i = 0; i < held.text.size(); ++i) {
+    if ((i < begin || i >= held.end) && held.text[i] != '\n') held.text[i] = ' ';
+  }
+  return held;
+}
+
+absl::StatusOr<std::int64_t> RanksOfNode(std::string_view file, std::string_view script, std::int64_t ranks) {
+  const auto nodes = FindDirective(script, "--nodes"), each = FindDirective(script, "--gpus-per-node");
+  if (!nodes || !each) return 0;
+  if (nodes->value * each->value != ranks) {
+    const auto line =
+        1 + std::count(script.begin(), script.begin() + static_cast<std::ptrdiff_t>(nodes->at), '\n');
+    return base::InvalidArgument(
+        fmt::format("{}:{}", file, line),
+        fmt::format("#SBATCH has {} nodes of {} GPUs, and the file that the script holds trains on {} ranks; "
+                    "change one of them",
+                    nodes->value, each->value, ranks));
+  }
+  return each->value;
+}
+
+}  // namespace autocfg
