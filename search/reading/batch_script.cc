@@ -69,4 +69,38 @@ absl::StatusOr<std::int64_t> RanksOfNode(std::string_view file, std::string_view
   return each->value;
 }
 
+std::vector<NamedFile> FilesNamedBy(std::string_view script) {
+  const auto of_path = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.' || c == '/';
+  };
+  std::vector<NamedFile> files;
+  std::int64_t line = 0;
+  for (std::size_t at = 0; at < script.size(); ++at) {
+    ++line;
+    const std::string_view text = script.substr(at, std::min(script.find('\n', at), script.size()) - at);
+    at += text.size();
+    const std::size_t first = text.find_first_not_of(" \t");
+    if (first == std::string_view::npos || text[first] == '#') continue;
+    for (std::size_t begin = first; begin < text.size(); ++begin) {
+      std::size_t end = begin;
+      while (end < text.size() && of_path(text[end])) ++end;
+      std::string_view path = text.substr(begin, end - begin);
+      begin = end;
+      const bool settings = path.ends_with(".args") || path.ends_with(".json") || path.ends_with(".toml") ||
+                            path.ends_with(".yaml") || path.ends_with(".yml");
+      // "/run.toml" of "$DIR/run.toml" and of "${DIR}/run.toml"
+      const std::size_t before = end - path.size();
+      const bool variable = before > 0 && (text[before - 1] == '}' || text[before - 1] == '$');
+      if (variable && path.find('/') != std::string_view::npos) path.remove_prefix(path.find('/') + 1);
+      if (!settings || path.find_first_not_of("./") == std::string_view::npos || path.starts_with('-'))
+        continue;
+      const bool known =
+          std::any_of(files.begin(), files.end(), [&](const NamedFile& other) { return other.path == path; });
+      if (!known) files.push_back({std::string(path), line});
+    }
+  }
+  return files;
+}
+
 }  // namespace autocfg

@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/plan/plan_text.h"
+#include "search/reading/batch_script.h"
 #include "search/reading/changed_lines.h"
 #include "search/reading/framework_file.h"
 #include "search/reading/settings_forms.h"
@@ -298,6 +299,17 @@ TEST(PersonsFiles, RefusesWhatContradictsOrIsNotModelled) {
   }
   EXPECT_THAT(std::string(StatusOfFlags("", 0).message()),
               HasSubstr("run.args: the file does not say how many ranks"));
+}
+
+TEST(PersonsFiles, FilesThatAScriptNames) {
+  const auto named = FilesNamedBy(
+      "#!/bin/bash\n# old.toml\ntorchrun x.py $(grep -v '^#' runs/a.args) --c=${DIR}/b.toml \\\n"
+      "  --d \"$HOME/c.json\" --e $X/c.json .json a.args\n  --f /etc/d.yaml --yaml-cfg");
+  std::vector<std::string> shown;
+  for (const NamedFile& file : named) shown.push_back(absl::StrCat(file.path, ":", file.line));
+  EXPECT_THAT(shown,
+              testing::ElementsAre("runs/a.args:3", "b.toml:3", "c.json:4", "a.args:4", "/etc/d.yaml:5"));
+  EXPECT_TRUE(FilesNamedBy("").empty());
 }
 
 // By its name, an unknown setting may change how the work is split.
