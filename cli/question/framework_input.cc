@@ -13,6 +13,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "search/reading/batch_script.h"
+#include "search/reading/said_options.h"
 
 namespace autocfg::cli {
 namespace {
@@ -88,6 +89,8 @@ absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& fr
 }  // namespace
 
 absl::StatusOr<bool> IsFrameworkInput(const std::string& file, const std::string& from) {
+  if (absl::Status status = CheckFrom(from); !status.ok()) return status;
+  if (!from.empty()) return true;
   const auto source = LoadSource(file, from);
   if (!source.ok()) return source.status();
   return !source->framework.empty();
@@ -107,6 +110,9 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
                     base::ChoiceText(FrameworkNames())));
   }
   ReadingOptions options;
+  auto said = ParseSaidOptions(args.plan);
+  if (!said.ok()) return Where("--plan", said.status());
+  options.plan = *std::move(said);
   const auto seq_len = LoadSeqLen(args.seq_len);
   if (!seq_len.ok()) return seq_len.status();
   options.seq_len = *seq_len;

@@ -93,8 +93,8 @@ std::vector<NamedFile> FilesNamedBy(std::string_view script) {
       const std::size_t before = end - path.size();
       const bool variable = before > 0 && (text[before - 1] == '}' || text[before - 1] == '$');
       if (variable && path.find('/') != std::string_view::npos) path.remove_prefix(path.find('/') + 1);
-      if (!settings || path.find_first_not_of("./") == std::string_view::npos || path.starts_with('-'))
-        continue;
+      const std::string_view name = path.substr(path.rfind('/') + 1);
+      if (!settings || name.starts_with('.') || path.starts_with('-')) continue;
       const bool known =
           std::any_of(files.begin(), files.end(), [&](const NamedFile& other) { return other.path == path; });
       if (!known) files.push_back({std::string(path), line});

@@ -11,6 +11,7 @@
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
 #include "search/reading/batch_script.h"
+#include "search/reading/said_options.h"
 #include "search/reading/settings_forms.h"
 #include "search/reading/split_settings.h"
 #include "search/text/model_json.h"
@@ -140,6 +141,7 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   SettingReader read(result.settings);
   RunDraft run;
   FindReader(framework)->run(options, read, run);
+  if (read.ok()) ApplySaidOptions(framework, options.plan, read, run);
   read.NoteRepeated();
   const std::vector<const Setting*> unread = read.FinishNames();
   RefuseUnreadSplits(framework, unread, read);

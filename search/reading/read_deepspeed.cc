@@ -10,8 +10,6 @@
 namespace autocfg {
 namespace {
 
-constexpr std::string_view kAuto = "auto";  // a launcher fills it in
-
 // Refuses what the Trainer of Hugging Face fills in, where it matters, and says what it puts there.
 void RefuseAuto(SettingReader& read) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kFilledIn = {{
@@ -24,7 +22,8 @@ void RefuseAuto(SettingReader& read) {
   }};
   for (const auto& [name, value] : kFilledIn) {
     const Setting* setting = read.Find(name);
-    if (setting == nullptr || setting->values != std::vector<std::string>{std::string(kAuto)}) continue;
+    if (setting == nullptr || setting->values != std::vector<std::string>{std::string(kChosenLater)})
+      continue;
     read.Fail(*setting, fmt::format("is auto: the Trainer of Hugging Face fills it in; write {}", value));
   }
 }
@@ -80,7 +79,8 @@ void ReadZero(SettingReader& read, RunDraft& run) {
   plan.grad_overlap = overlaps && plan.zero_stage >= 2 && plan.pp == 1;
   constexpr std::int64_t kDefaultPrefetch = 50'000'000;
   const Setting* prefetch = read.Find(deepspeed::kPrefetch);
-  const bool chosen = prefetch != nullptr && prefetch->values == std::vector<std::string>{std::string(kAuto)};
+  const bool chosen =
+      prefetch != nullptr && prefetch->values == std::vector<std::string>{std::string(kChosenLater)};
   const std::int64_t prefetched =
       chosen ? kDefaultPrefetch : read.Whole(deepspeed::kPrefetch, kDefaultPrefetch, 0);
   plan.param_overlap = plan.zero_stage == 3 && prefetched > 0;
@@ -103,6 +103,19 @@ void ReadZero(SettingReader& read, RunDraft& run) {
     read.RefuseIfOn(fmt::format("zero_optimization.{}", name), "quantized communication is not modelled");
 }
 
+void NoteWhatIsTheScripts(const ReadingOptions& options, SettingReader& read) {
+  const bool recompute = options.plan.contains("recompute"), attention = options.plan.contains("attention");
+  if (recompute && attention) return;
+  const std::string_view what = recompute   ? "attention is"
+                                : attention ? "recomputation is"
+                                            : "recomputation and attention are";
+  const std::string_view as = recompute   ? "fused attention"
+                              : attention ? "recompute=none"
+                                          : "recompute=none and fused attention";
+  read.Note(fmt::format("{} your script's: read as {}; autocfg import --plan {} says otherwise", what, as,
+                        recompute ? "attention=unfused" : "recompute=full"));
+}
+
 }  // namespace
 
 void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
@@ -118,7 +131,7 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   plan.tp = read.Whole(deepspeed::kTp, 1, 0);
   if (plan.tp == 0) plan.tp = 1;
   const Setting* stages = read.Find(deepspeed::kPp);
-  if (stages != nullptr && stages->values == std::vector<std::string>{std::string(kAuto)}) {
+  if (stages != nullptr && stages->values == std::vector<std::string>{std::string(kChosenLater)}) {
     read.NoteOf(*stages, "is auto: your script says the stages; read as 1");
   } else {
     plan.pp = read.Whole(deepspeed::kPp, 1);
@@ -131,11 +144,14 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
     read.NoteOf(*read.Find(deepspeed::kTpOverlap),
                 fmt::format("is read as tp_overlap={}: the framework chooses the chunks", kChunksOfSwitch));
   }
-  if (plan.pp > 1) {
-    if (read.Whole(deepspeed::kRecompute, 0, 0) > 0) plan.recompute = Recompute::kFull;
+  run.unsaid.emplace_back("attention");
+  const std::int64_t interval = read.Whole(deepspeed::kRecompute, 0, 0);
+  if (plan.pp > 1 && interval > 0) {
+    plan.recompute = Recompute::kFull;
   } else {
-    read.Note("recomputation and attention are your script's: read as recompute=none and fused attention");
+    run.unsaid.emplace_back("recompute");
   }
+  if (plan.pp == 1) NoteWhatIsTheScripts(options, read);
   read.RefuseAboveOne("sequence_parallel_size", "sequence parallelism of its own kind is not modelled");
   read.RefuseIfOn("activation_checkpointing.cpu_checkpointing",
                   "activations in host memory are not modelled");

@@ -121,6 +121,7 @@ void ReadTorchtitanRecompute(SettingReader& read, RunDraft& run) {
       read.Note(fmt::format("{} is selective: every {}. layer is recomputed, read as recompute={}",
                             torchtitan::kRecompute, every, RecomputeText(plan)));
     } else {
+      run.unsaid.emplace_back("recompute");
       read.Note(fmt::format("{} is selective by op, which is not modelled: read as recompute=none",
                             torchtitan::kRecompute));
     }

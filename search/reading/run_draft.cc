@@ -135,6 +135,7 @@ void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
                 fmt::format("is read as tp_overlap={}: the framework chooses the chunks", kChunksOfSwitch));
   }
   const std::string attention = read.Text(names.attention, kFlashAttention);
+  if (attention == kChosenLater || !read.Has(names.attention)) run.unsaid.emplace_back("attention");
   plan.attention =
       attention == kUnfusedAttention || attention == "local" ? Attention::kUnfused : Attention::kFused;
 }

@@ -173,6 +173,20 @@ TEST_F(ImportVerb, APartOfTheClusterIsNoted) {
               HasSubstr("the file trains on 32 ranks, and h100-sxm:8x8 has 64: predicted on a part"));
 }
 
+TEST_F(ImportVerb, PlanSaysWhatTheFileLeavesToAScript) {
+  const std::vector<std::string> asked = {"import", FileOf("zero3.json"), "--model", "llama3-8b",
+                                          "--plan", "recompute=full"};
+  const nlohmann::json full = JsonOf(asked);
+  EXPECT_EQ(full["best"]["plan"]["recompute"], "full");
+  const Finished against = Run({"import", FileOf("arrays.txt"), "--plan", "tp=8"});
+  EXPECT_EQ(against.exit_code, 2);
+  EXPECT_THAT(against.err,
+              HasSubstr("--tensor-model-parallel-size says tp=4, and --plan tp=8; change one of them"));
+  const Finished unknown = Run({"import", FileOf("arrays.txt"), "--plan", "recompute=all"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, testing::StartsWith("autocfg: --plan"));
+}
+
 TEST_F(ImportVerb, AScriptThatHoldsOrNamesTheFileIsReadAsThatFile) {
   const std::string best = home_ / "best.json", file = home_ / "run.args", script = home_ / "run.sbatch";
   ASSERT_EQ(Run({"search", "--model", "llama3-8b", "--cluster", "h100-sxm:2x8", "--global-batch", "64",
