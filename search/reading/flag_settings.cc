@@ -242,8 +242,14 @@ std::vector<FlagWord> WordsOfCommand(const ShellCommand& command, const ShellScr
     const std::string text = TextOf(word);
     return text.find(".py ") != std::string::npos;
   });
+  const bool evaluated = !command.words.empty() && TextOf(command.words.front()) == "eval";
   std::vector<FlagWord> words;
   for (const ShellWord& word : command.words) {
+    // eval reads its text as a command: a pipe, a redirection or another command follows.
+    if (evaluated && !word.empty() &&
+        std::string_view("|&;<>").find(TextOf(word).substr(0, 1)) != std::string_view::npos &&
+        !TextOf(word).empty())
+      break;
     if (!nested) {
       words.push_back(WordOf(word, script, command.at));
       continue;

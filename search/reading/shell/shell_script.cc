@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/reading/shell/shell_arithmetic.h"
+#include "search/reading/shell/shell_conditions.h"
 #include "search/reading/shell/shell_variables.h"
 
 namespace autocfg {
@@ -70,17 +71,11 @@ class ShellReader {
     const char c = At(pos_);
     if (c == '\n') {
       ++pos_;
-      after_and_or_ = false;
       SkipHereDocuments();
       return;
     }
-    if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') {
-      const bool twice = At(pos_ + 1) == c;
-      if (c == '(' && twice) return SkipArithmeticCommand();
-      after_and_or_ = twice && (c == '&' || c == '|') ? true : after_and_or_ && c != ';';
-      pos_ += twice ? 2 : 1;
-      return;
-    }
+    if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') return ReadSeparator(c);
+    branch_ = conditions_.Next();
     ShellCommand command{.at = pos_, .words = {}};
     bool begins = true;  // only assignments and words such as `export` so far
     while (ok() && pos_ < text_.size()) {
@@ -105,7 +100,31 @@ class ShellReader {
       begins = false;
       command.words.insert(command.words.end(), words.begin(), words.end());
     }
-    if (!command.words.empty()) script_.commands.push_back(std::move(command));
+    conditions_.EndCommand(command.words.empty() ? std::optional(true) : ResultOfTest(command.words));
+    if (!command.words.empty() && branch_ != ShellBranch::kSkipped)
+      script_.commands.push_back(std::move(command));
+  }
+
+  // Reads what stands between two commands, or a bracket around some.
+  void ReadSeparator(char c) {
+    const bool twice = At(pos_ + 1) == c;
+    if (c == '(' && twice) {
+      SkipArithmeticCommand();
+      return conditions_.EndCommand(std::nullopt);
+    }
+    pos_ += (twice && c != ')') || (c == '|' && At(pos_ + 1) == '&') ? 2 : 1;
+    if (c == '(') BeginLevel(pos_, [&] { conditions_.BeginGroup(); });
+    if (c == ')') conditions_.EndGroup();
+    if (c == '&' && twice) conditions_.And();
+    if (c == '|' && twice) conditions_.Or();
+    if (c == '|' && !twice) conditions_.Pipe();
+  }
+
+  template <typename Begin>
+  void BeginLevel(std::size_t at, const Begin& begin) {
+    begin();
+    if (conditions_.depth() > kDeepestShell)
+      Fail(at, fmt::format("conditions are nested deeper than {}", kDeepestShell));
   }
 
   static bool IsDeclaration(std::string_view word) {
@@ -113,28 +132,32 @@ class ShellReader {
            word == "typeset" || word == "env" || word.starts_with('-');
   }
 
-  // Follows conditions and loops: what they set cannot be known. Returns whether the word is one of theirs
-  // and a command follows.
+  // Follows conditions and loops. Returns whether the word is one of theirs and a command follows.
   bool IsControl(std::string_view word, std::size_t at) {
-    if (word == "if" || word == "while" || word == "until" || word == "case" || word == "select" ||
-        word == "for") {
-      ++depth_;
-      if (depth_ > kDeepestShell)
-        Fail(at, fmt::format("conditions are nested deeper than {}", kDeepestShell));
+    if (word == "if") {
+      BeginLevel(at, [&] { conditions_.If(); });
+      return true;
+    }
+    if (word == "while" || word == "until" || word == "case" || word == "select" || word == "for") {
+      BeginLevel(at, [&] { conditions_.BeginLoop(); });
       if (word == "for" || word == "select") {
         SkipBlanks();
         const std::string name = ReadName();
         if (!name.empty())
           variables_.Set(name, variables_.Unknown(at, fmt::format("${} is set by a loop", name)));
       }
-      return word == "if" || word == "while" || word == "until";
+      return word == "while" || word == "until";
     }
-    if (word == "fi" || word == "done" || word == "esac") {
-      depth_ = std::max(0, depth_ - 1);
-      return true;
-    }
-    return word == "then" || word == "else" || word == "elif" || word == "do" || word == "{" || word == "}" ||
-           word == "!" || word == "time";
+    if (word == "{") BeginLevel(at, [&] { conditions_.BeginGroup(); });
+    if (word == "}") conditions_.EndGroup();
+    if (word == "then") conditions_.Then();
+    if (word == "elif") conditions_.Elif();
+    if (word == "else") conditions_.Else();
+    if (word == "fi") conditions_.Fi();
+    if (word == "done" || word == "esac") conditions_.EndLoop();
+    if (word == "!") conditions_.Not();
+    return word == "fi" || word == "done" || word == "esac" || word == "then" || word == "else" ||
+           word == "elif" || word == "do" || word == "{" || word == "}" || word == "!" || word == "time";
   }
 
   std::string ReadName() {
@@ -174,8 +197,9 @@ class ShellReader {
     } else {
       value.items = {JoinedWords(ReadWords(/*splits=*/false))};
     }
-    const bool perhaps = depth_ > 0 || after_and_or_;
-    variables_.Assign(name, std::move(value), {append, item, perhaps}, begin);
+    const bool perhaps = branch_ == ShellBranch::kPerhaps;
+    if (branch_ != ShellBranch::kSkipped)
+      variables_.Assign(name, std::move(value), {append, item, perhaps}, begin);
     return true;
   }
 
@@ -505,8 +529,9 @@ class ShellReader {
 
   std::string_view file_, text_;
   std::size_t pos_ = 0, spent_ = 0;
-  int depth_ = 0, nested_ = 0;
-  bool after_and_or_ = false;
+  int nested_ = 0;
+  ShellConditions conditions_;
+  ShellBranch branch_ = ShellBranch::kTaken;  // of the command that is read
   ShellVariables variables_;
   std::vector<std::pair<std::size_t, std::string>> here_documents_;
   ShellScript script_;

@@ -44,7 +44,8 @@ void ShellVariables::AssignPerhaps(const std::string& name, const ShellVariable&
   const bool adds = append || (!value.array && !variable.array && !value.items.empty() &&
                                !variable.items.empty() && !TextOf(variable.items.front()).empty() &&
                                TextOf(value.items.front()).starts_with(TextOf(variable.items.front())));
-  if (adds && !variable.items.empty() && AddPerhaps(name, value, append, variable)) return;
+  if (adds && (variable.array || !variable.items.empty()) && AddPerhaps(name, value, append, variable))
+    return;
   ShellWord unknown = Unknown(at, fmt::format("${} is set under a condition", name));
   if (!adds || variable.items.empty()) {
     variable = {false, {std::move(unknown)}};

@@ -477,8 +477,9 @@ TEST(PersonsFiles, WhatAScriptDoesNotSayIsNamedIfItMatters) {
       "a.sh:1: --num-layers has no value that can be known: $LAYERS is not set in the file; write the value");
   EXPECT_THAT(status("N=$(nproc)\ntorchrun --nproc-per-node $N pretrain_gpt.py --num-layers 4"),
               HasSubstr("line 2: the number of ranks cannot be known: $(nproc) is not run; give --ranks"));
-  EXPECT_THAT(status("if true; then L=4; fi\ntorchrun --nproc-per-node 8 pretrain_gpt.py --num-layers $L"),
-              HasSubstr("$L is set under a condition"));
+  EXPECT_THAT(
+      status("if [ -f x ]; then L=4; fi\ntorchrun --nproc-per-node 8 pretrain_gpt.py --num-layers $L"),
+      HasSubstr("$L is set under a condition"));
   EXPECT_EQ(status("torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers ${LAYERS:-4}"), "");
   const auto noted = ReadFrameworkFile(
       kMegatron, "a.sh",
@@ -520,6 +521,24 @@ TEST(PersonsFiles, SlurmsVariablesAreThoseOfItsLines) {
   const auto range = ReadFrameworkFile(
       kMegatron, "a.sh", ScriptWith("#SBATCH --nodes=4-8", "--nnodes $SLURM_NNODES --nproc-per-node 8", ""));
   EXPECT_THAT(std::string(range.status().message()), HasSubstr("$SLURM_NNODES is not set in the file"));
+}
+
+TEST(PersonsFiles, OptionsOfABranchThatRunsAreRead) {
+  const std::string before =
+      "FP8=${FP8:-1} FSDP=0\nA=()\nif [[ \"$FP8\" == 1 ]]; then\n  A+=( \"--fp8-format hybrid\" )\nfi\n"
+      "if [ $FSDP -eq 1 ]; then A+=( --use-torch-fsdp2 ); else A+=( --use-distributed-optimizer ); fi";
+  const auto run = ReadFrameworkFile(kMegatron, "a.sh", ScriptWith(before, "--nproc-per-node 8", "${A[@]}"));
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(Name(run->workload.precision), "fp8");
+  EXPECT_EQ(run->plan.zero_stage, 1);
+}
+
+TEST(PersonsFiles, ACommandThatIsEvaluatedEndsAtItsPipe) {
+  std::string script = ScriptWith("", "--nproc-per-node 8", "--bf16");
+  script = "C=\"" + script.substr(1, script.size() - 2) + "\"\nC=\"$C |& tee log\"\neval $C\n";
+  const auto run = ReadFrameworkFile(kMegatron, "a.sh", script);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(Name(run->workload.precision), "bf16");
 }
 
 TEST(PersonsFiles, WhatAConditionAddsMattersByItsOptions) {
