@@ -236,6 +236,27 @@ void ReadFlagFile(SettingsText& settings) {
   }
 }
 
+// Returns the words up to the end of the command that runs a program: in a text that a shell reads again, a
+// pipe, a redirection or another command may follow.
+std::vector<FlagWord> UpToItsEnd(std::vector<FlagWord> words) {
+  bool program = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string& text = words[i].text;
+    const bool ends = program && text.ends_with(';');
+    if (ends) text.pop_back();
+    if (ends && words[i].end != kNowhere) --words[i].end;
+    const std::size_t first = text.find_first_not_of("0123456789");  // of "2>&1"
+    if (program && first != std::string::npos &&
+        std::string_view("|&;<>").find(text[first]) != std::string_view::npos) {
+      words.resize(i);
+    } else if (ends) {
+      words.resize(text.empty() && words[i].unknown.empty() ? i : i + 1);
+    }
+    if (i < words.size()) program = program || text.ends_with(".py");
+  }
+  return words;
+}
+
 // A command's words; those with blanks in them (sh -c "...") are taken apart.
 std::vector<FlagWord> WordsOfCommand(const ShellCommand& command, const ShellScript& script) {
   const bool nested = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
@@ -245,11 +266,6 @@ std::vector<FlagWord> WordsOfCommand(const ShellCommand& command, const ShellScr
   const bool evaluated = !command.words.empty() && TextOf(command.words.front()) == "eval";
   std::vector<FlagWord> words;
   for (const ShellWord& word : command.words) {
-    // eval reads its text as a command: a pipe, a redirection or another command follows.
-    if (evaluated && !word.empty() &&
-        std::string_view("|&;<>").find(TextOf(word).substr(0, 1)) != std::string_view::npos &&
-        !TextOf(word).empty())
-      break;
     if (!nested) {
       words.push_back(WordOf(word, script, command.at));
       continue;
@@ -265,7 +281,7 @@ std::vector<FlagWord> WordsOfCommand(const ShellCommand& command, const ShellScr
     }
     if (!part.empty()) words.push_back(WordOf(part, script, command.at));
   }
-  return words;
+  return nested || evaluated ? UpToItsEnd(std::move(words)) : words;
 }
 
 absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {

@@ -10,6 +10,11 @@
 namespace autocfg {
 namespace {
 
+bool IsChosenLater(std::string_view name, SettingReader& read) {
+  const Setting* setting = read.Find(name);
+  return setting != nullptr && setting->values == std::vector<std::string>{std::string(kChosenLater)};
+}
+
 // Refuses what the Trainer of Hugging Face fills in, where it matters, and says what it puts there.
 void RefuseAuto(SettingReader& read) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kFilledIn = {{
@@ -21,17 +26,21 @@ void RefuseAuto(SettingReader& read) {
       {"fp16.enabled", "true or false, as its fp16"},
   }};
   for (const auto& [name, value] : kFilledIn) {
-    const Setting* setting = read.Find(name);
-    if (setting == nullptr || setting->values != std::vector<std::string>{std::string(kChosenLater)})
+    if (!IsChosenLater(name, read)) continue;
+    // The other two sizes give it.
+    if (name == deepspeed::kGlobalBatch && read.Has(deepspeed::kMicroBatch) &&
+        read.Has(deepspeed::kMicrobatches))
       continue;
-    read.Fail(*setting, fmt::format("is auto: the Trainer of Hugging Face fills it in; write {}", value));
+    read.Fail(*read.Find(name),
+              fmt::format("is auto: the Trainer of Hugging Face fills it in; write {}", value));
   }
 }
 
 // Two of the three batch sizes give the third; three must agree.
 void ReadBatches(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
-  const std::int64_t global = read.Whole(deepspeed::kGlobalBatch, 0),
+  const bool derived = IsChosenLater(deepspeed::kGlobalBatch, read);
+  const std::int64_t global = derived ? 0 : read.Whole(deepspeed::kGlobalBatch, 0),
                      micro = read.Whole(deepspeed::kMicroBatch, 0),
                      steps = read.Whole(deepspeed::kMicrobatches, 0);
   if (!read.ok()) return;
@@ -130,9 +139,8 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   ParallelPlan& plan = run.plan;
   plan.tp = read.Whole(deepspeed::kTp, 1, 0);
   if (plan.tp == 0) plan.tp = 1;
-  const Setting* stages = read.Find(deepspeed::kPp);
-  if (stages != nullptr && stages->values == std::vector<std::string>{std::string(kChosenLater)}) {
-    read.NoteOf(*stages, "is auto: your script says the stages; read as 1");
+  if (IsChosenLater(deepspeed::kPp, read)) {
+    read.NoteOf(*read.Find(deepspeed::kPp), "is auto: your script says the stages; read as 1");
   } else {
     plan.pp = read.Whole(deepspeed::kPp, 1);
   }

@@ -425,6 +425,9 @@ class ShellReader {
   void AddNamed(Words& words, const std::string& name, std::size_t at, bool quoted, bool all) {
     if (const ShellVariable* variable = variables_.Find(name))
       return AddVariable(words, *variable, quoted, all);
+    if (IsShellDigit(name.front()))
+      return AddText(words, variables_.Unknown(at, fmt::format("${} is an argument of the script", name)),
+                     quoted);
     const std::string shown = all ? fmt::format("{{{}[@]}}", name) : name;
     AddText(words, variables_.Unknown(at, fmt::format("${} is not set in the file", shown)), quoted);
   }
@@ -432,7 +435,9 @@ class ShellReader {
   void ExpandBraces(Words& words, bool quoted) {
     const std::size_t at = pos_;
     pos_ += 2;
-    const std::string name = ReadName();
+    std::string name = ReadName();
+    while (name.empty() ? IsShellDigit(At(pos_)) : IsShellDigit(name.front()) && IsShellDigit(At(pos_)))
+      name += text_[pos_++];  // an argument
     bool all = false;
     if (StartsWith("[@]") || StartsWith("[*]")) {
       all = true;

@@ -101,6 +101,15 @@ TEST(PersonsFiles, JsonWithNumbersOfOtherForms) {
     ASSERT_TRUE(run.ok()) << run.status();
     EXPECT_EQ(run->plan.param_overlap, prefetch != std::string("0"));
   }
+  // A batch that the other two sizes give may be chosen later.
+  options.ranks = 8;
+  const auto batch = ReadFrameworkFile(kDeepSpeed, "ds.json",
+                                       "{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": "
+                                       "2, \"gradient_accumulation_steps\": 4}",
+                                       options);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ(batch->workload.global_batch, 64);
+  options.ranks = 0;
   const auto unknown = ReadFrameworkFile(kDeepSpeed, "ds.json", begin + "\"auto\"" + end + "0}}", options);
   EXPECT_EQ(
       unknown.status().message(),
@@ -531,6 +540,17 @@ TEST(PersonsFiles, OptionsOfABranchThatRunsAreRead) {
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(Name(run->workload.precision), "fp8");
   EXPECT_EQ(run->plan.zero_stage, 1);
+}
+
+TEST(PersonsFiles, ATextThatAShellReadsAgainEndsWithItsCommand) {
+  for (const char* end : {"; sleep 600", " ; sleep 600", " && rm x", " 2>&1 | tee log --fp16", " > log"}) {
+    std::string script = ScriptWith("", "--nproc-per-node 8", "--bf16");
+    script = "srun sh -c \"cd x && " + script.substr(1, script.size() - 2) + end + "\"\n";
+    const auto run = ReadFrameworkFile(kMegatron, "a.sh", script);
+    ASSERT_TRUE(run.ok()) << script << run.status();
+    EXPECT_EQ(run->ranks, 8);
+    EXPECT_EQ(Name(run->workload.precision), "bf16");
+  }
 }
 
 TEST(PersonsFiles, ACommandThatIsEvaluatedEndsAtItsPipe) {

@@ -121,6 +121,8 @@ TEST(ShellScript, Variables) {
               ElementsAre("run", "12", "4", "12", "5"));
   EXPECT_THAT(LastWords("E=\nrun a$E \"$E\" $E ${E:-7}"), ElementsAre("run", "a", "", "7"));
   EXPECT_THAT(LastWords("A=1 run $A"), ElementsAre("run", "1"));
+  EXPECT_THAT(LastWords("run ${1:-a} ${12:-\"b\"} ${1} ${2+c}"),
+              ElementsAre("run", "a", "b", "<$1 is an argument of the script>"));
 }
 
 TEST(ShellScript, Arrays) {
