@@ -291,6 +291,8 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
   std::optional<std::vector<FlagWord>> chosen;
   std::size_t chosen_at = 0;
   for (const ShellCommand& command : script->commands) {
+    const std::string name = command.words.empty() ? "" : TextOf(command.words.front());
+    if (name == "echo" || name == "printf") continue;  // it shows a command
     std::vector<FlagWord> words = WordsOfCommand(command, *script);
     const auto program = std::find_if(words.begin(), words.end(),
                                       [](const FlagWord& word) { return word.text.ends_with(".py"); });
@@ -306,12 +308,12 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
     }
     for (const std::string_view other :
          {"bert", "t5", "mamba", "vision", "retro", "ict", "vlm", "biencoder"}) {
-      const std::string name = program->text.substr(program->text.rfind('/') + 1);
-      if (name.find(other) != std::string::npos) {
+      const std::string file = program->text.substr(program->text.rfind('/') + 1);
+      if (file.find(other) != std::string::npos) {
         return base::InvalidArgument(settings.Place(program->at),
                                      fmt::format("{} trains no decoder of text, which is all that autocfg "
                                                  "models; give a script of pretrain_gpt.py",
-                                                 base::Printable(name)));
+                                                 base::Printable(file)));
       }
     }
     chosen_at = command.at;

@@ -138,7 +138,9 @@ void SettingReader::RefuseIfOn(std::string_view name, std::string_view why) {
   for (const std::string_view off : {"false", "False", "none", "0"}) {
     if (setting->values.size() == 1 && setting->values.front() == off) return;
   }
-  Fail(*setting, fmt::format("cannot be read: {}", why));
+  const std::string perhaps =
+      setting->unknown.empty() ? "" : fmt::format("; {}: leave it out if it does not hold", setting->unknown);
+  Fail(*setting, fmt::format("cannot be read: {}{}", why, perhaps));
 }
 
 void SettingReader::RefuseAboveOne(std::string_view name, std::string_view why) {

@@ -180,9 +180,10 @@ void RefuseUnreadSplits(std::string_view framework, const std::vector<const Sett
     if (!SpeaksOfSplitting(setting->name) || IsOff(*setting)) continue;
     const HarmlessSetting* harmless = FindHarmless(framework, setting->name);
     if (harmless == nullptr) {
-      read.Fail(*setting,
-                "is unknown to autocfg, and by its name it may change how the work is split; leave it out to "
-                "predict without it");
+      const std::string perhaps = setting->unknown.empty() ? "" : fmt::format(" ({})", setting->unknown);
+      read.Fail(*setting, fmt::format("is unknown to autocfg, and by its name it may change how the work is "
+                                      "split{}; leave it out to predict without it",
+                                      perhaps));
     } else if (harmless->noted) {
       read.NoteOf(*setting, harmless->why);
     }

@@ -28,8 +28,8 @@ inline constexpr std::size_t kMostShellText = std::size_t{4} << 20;
 
 // `environment`: variables that are set before the script starts.
 // InvalidArgument names the line: a quote, a bracket or a here-document that does not end, expansions nested
-// deeper than 64, or more text than kMostShellText. What is set in a loop, or under a condition that cannot be
-// known, cannot be known.
+// deeper than 64, or more text than kMostShellText. What is set in a loop, or under a condition of files or
+// commands, cannot be known.
 absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text,
                                             const std::map<std::string, ShellWord>& environment = {});
 

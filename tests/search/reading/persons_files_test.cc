@@ -555,7 +555,7 @@ TEST(PersonsFiles, ATextThatAShellReadsAgainEndsWithItsCommand) {
 
 TEST(PersonsFiles, ACommandThatIsEvaluatedEndsAtItsPipe) {
   std::string script = ScriptWith("", "--nproc-per-node 8", "--bf16");
-  script = "C=\"" + script.substr(1, script.size() - 2) + "\"\nC=\"$C |& tee log\"\neval $C\n";
+  script = "C=\"" + script.substr(1, script.size() - 2) + "\"\nC=\"$C |& tee log\"\necho $C\neval $C\n";
   const auto run = ReadFrameworkFile(kMegatron, "a.sh", script);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(Name(run->workload.precision), "bf16");
@@ -570,6 +570,13 @@ TEST(PersonsFiles, WhatAConditionAddsMattersByItsOptions) {
   };
   EXPECT_EQ(status("--profile"), "");
   EXPECT_EQ(status("--save-interval 100 --profile"), "");
+  EXPECT_EQ(status("--use-torch-fsdp2"),
+            "a.sh:3: --use-torch-fsdp2 cannot be read: PyTorch's FSDP in Megatron is not modelled; "
+            "--use-megatron-fsdp is; $A gets it under a condition: leave it out if it does not hold");
+  EXPECT_EQ(
+      status("--ring-parallel-size 2"),
+      "a.sh:3: --ring-parallel-size is unknown to autocfg, and by its name it may change how the work is "
+      "split ($A gets it under a condition); leave it out to predict without it");
   EXPECT_EQ(
       status("--tensor-model-parallel-size 2"),
       "a.sh:3: --tensor-model-parallel-size has no value that can be known: $A gets it under a condition; "
