@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "cli/input/files.h"
@@ -10,6 +12,8 @@
 #include "cli/input/option_values.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
+#include "search/reading/batch_script.h"
+#include "search/reading/said_options.h"
 
 namespace autocfg::cli {
 namespace {
@@ -21,36 +25,98 @@ absl::Status CheckFrom(const std::string& from) {
                                                 base::Printable(from), base::ChoiceText(names)));
 }
 
+// A framework's file.
+struct Source {
+  std::string name;       // of the file that was read, for messages
+  std::string framework;  // empty: the file has the form of none
+  std::string text;
+  std::vector<std::string> notes = {};
+};
+
+bool IsScript(const std::string& name, const std::string& text) {
+  return text.starts_with("#!") || name.ends_with(".sh") || name.ends_with(".bash") ||
+         name.ends_with(".sbatch") || name.ends_with(".slurm");
+}
+
+// Takes the file of settings that the script names, from the place that it says or from beside the script.
+// Does nothing if the script names none.
+absl::Status FollowScript(const std::string& script, const std::string& from, Source& source) {
+  const std::vector<NamedFile> named = FilesNamedBy(source.text);
+  std::optional<Source> found;
+  for (const NamedFile& file : named) {
+    const std::filesystem::path path = file.path, directory = std::filesystem::path(script).parent_path();
+    for (const std::filesystem::path& place : {directory / path, directory / path.filename()}) {
+      const auto text = ReadTextFile(place.string());
+      if (!text.ok()) continue;
+      const std::string framework(FrameworkOf(*text));
+      if (framework.empty() || (!from.empty() && framework != from)) continue;
+      const std::string name = place.filename().string();
+      if (found && found->text != *text) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: it names {} and {}; give the one that it trains with",
+                        base::Printable(source.name), base::Printable(found->name), base::Printable(name)));
+      }
+      const std::string note = fmt::format("{} names {}, which was read in its place",
+                                           base::Printable(source.name), base::Printable(name));
+      found = Source{.name = name, .framework = framework, .text = *text, .notes = {note}};
+      break;
+    }
+  }
+  if (!found && !named.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}:{}: the settings stand in {}, which is no framework's file beside the script; give "
+                    "that file",
+                    base::Printable(source.name), named.front().line, base::Printable(named.front().path)));
+  }
+  if (found) source = *std::move(found);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& from) {
+  if (absl::Status status = CheckFrom(from); !status.ok()) return status;
+  auto text = ReadTextFile(file);
+  if (!text.ok()) return text.status();
+  Source source{.name = std::filesystem::path(file).filename().string(),
+                .framework = std::string(FrameworkOf(*text)),
+                .text = *std::move(text)};
+  if (source.framework.empty() && IsScript(source.name, source.text)) {
+    if (absl::Status status = FollowScript(file, from, source); !status.ok()) return status;
+  }
+  if (!from.empty()) source.framework = from;
+  return source;
+}
+
 }  // namespace
 
 absl::StatusOr<bool> IsFrameworkInput(const std::string& file, const std::string& from) {
   if (absl::Status status = CheckFrom(from); !status.ok()) return status;
   if (!from.empty()) return true;
-  const auto text = ReadTextFile(file);
-  if (!text.ok()) return text.status();
-  return !FrameworkOf(*text).empty();
+  const auto source = LoadSource(file, from);
+  if (!source.ok()) return source.status();
+  return !source->framework.empty();
 }
 
 absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args) {
-  if (absl::Status status = CheckFrom(args.from); !status.ok()) return status;
-  const auto text = ReadTextFile(args.file);
-  if (!text.ok()) return text.status();
-  const std::string name = std::filesystem::path(args.file).filename().string();
-  if (text->find_first_not_of(" \t\r\n") == std::string::npos) {
+  const auto source = LoadSource(args.file, args.from);
+  if (!source.ok()) return source.status();
+  const std::string &name = source->name, &framework = source->framework;
+  if (source->text.find_first_not_of(" \t\r\n") == std::string::npos) {
     return absl::InvalidArgumentError(
         fmt::format("{}: it is empty; give the framework's file", base::Printable(name)));
   }
-  const std::string framework = args.from.empty() ? std::string(FrameworkOf(*text)) : args.from;
   if (framework.empty()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: its form is that of no framework; name it with --from {}", base::Printable(name),
                     base::ChoiceText(FrameworkNames())));
   }
   ReadingOptions options;
+  auto said = ParseSaidOptions(args.plan);
+  if (!said.ok()) return Where("--plan", said.status());
+  options.plan = *std::move(said);
   const auto seq_len = LoadSeqLen(args.seq_len);
   if (!seq_len.ok()) return seq_len.status();
   options.seq_len = *seq_len;
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = source->notes;
   if (!args.model.empty()) {
     auto model = LoadModel(args.model, options.seq_len, notes);
     if (!model.ok()) return model.status();
@@ -79,7 +145,7 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
     if (!cluster.ok()) return cluster.status();
     options.ranks = RankCount(*cluster);
   }
-  auto run = ReadFrameworkFile(framework, name, *text, options);
+  auto run = ReadFrameworkFile(framework, name, source->text, options);
   if (!run.ok()) return run.status();
   if (!args.ranks.empty() && run->ranks != options.ranks) {
     return absl::InvalidArgumentError(

@@ -12,6 +12,7 @@ namespace autocfg::cli {
 
 struct FrameworkInputArgs {
   std::string file, from, model, cluster, ranks, vocab, seq_len;
+  std::string plan = {};  // options that the file leaves open: "recompute=full"
 };
 
 struct FrameworkInput {

@@ -130,6 +130,9 @@ Json FrameworkJson(const FrameworkAnswer& answer, const SearchQuestion& question
   json["predicted"] = answer.predicted ? PlanPredictionJson(*answer.predicted) : Json(nullptr);
   json["one_change"] = answer.predicted ? BetterJson(answer.one_change, *answer.predicted) : Json(nullptr);
   json["faster"] = answer.predicted ? BetterJson(answer.faster, *answer.predicted) : Json(nullptr);
+  json["ignored"] = Json::array();
+  for (const IgnoredSetting& setting : run.ignored)
+    json["ignored"].push_back({{"name", setting.name}, {"line", setting.line}});
   json["notes"] = answer.notes;
   return json;
 }

@@ -159,6 +159,8 @@ void AddImport(CLI::App& app, Verb& chosen) {
                    "if the file does not say how many ranks train (default: the cluster's)");
   verb->add_option("--vocab", args->input.vocab, "tokens of the vocabulary, if the file does not say them");
   verb->add_option("--seq-len", args->input.seq_len, "in place of the file's tokens per sequence");
+  verb->add_option("--plan", args->input.plan,
+                   "options of the plan that the file leaves to a script, such as recompute=full");
   verb->add_option("--memory-margin", args->memory_margin,
                    "the share of a rank's memory that a plan must leave free, such as 5% (default)");
   verb->add_option("--output", args->output,

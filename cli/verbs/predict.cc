@@ -110,7 +110,8 @@ absl::StatusOr<BestPlan> InputOf(const PredictArgs& args, PlanQuestionArgs& aske
                                          .cluster = asked.cluster,
                                          .ranks = {},
                                          .vocab = {},
-                                         .seq_len = asked.seq_len});
+                                         .seq_len = asked.seq_len,
+                                         .plan = {}});
   if (!input.ok()) return Where("--input", input.status());
   if (asked.engine.empty()) asked.engine = input->run.framework;
   Note(fmt::format("{} is read as a file of {}", input->run.settings.file, input->run.framework));

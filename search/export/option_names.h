@@ -96,6 +96,7 @@ inline constexpr std::string_view kUniformRecompute = "uniform";
 inline constexpr std::string_view kBlockRecompute = "block";
 inline constexpr std::string_view kUnfusedAttention = "unfused";
 inline constexpr std::string_view kFlashAttention = "flash";
+inline constexpr std::string_view kChosenLater = "auto";  // by the framework, or by what launches it
 
 namespace megatron {
 inline constexpr std::string_view kGroupedQueries = "--group-query-attention";

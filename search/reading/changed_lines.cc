@@ -238,7 +238,7 @@ class PlanEditor {
     }
     const bool nested = section.find('.') != std::string::npos;
     if (toml_) {
-      edits_.push_back({text.size(), text.size(), fmt::format("\n[{}]\n{}\n", section, own)});
+      edits_.push_back({theirs_.End(), theirs_.End(), fmt::format("\n[{}]\n{}\n", section, own)});
     } else if (json_ && !nested && !theirs_.settings.empty()) {
       // The first setting stands in the outermost object, or in the first section of it.
       const std::string& first = theirs_.settings.front().name;
@@ -331,6 +331,19 @@ bool Says(const std::string& text, const FrameworkRun& run, ParallelPlan plan,
          read->model == model;
 }
 
+// Returns whether the training script of the framework says what is recomputed, and not its file.
+bool RecomputesInScript(std::string_view framework, const ParallelPlan& plan) {
+  return framework == kDeepSpeed && plan.pp == 1;
+}
+
+// Returns the options without those of the plan that change: then the file, or its script, says them.
+ReadingOptions StillSaid(ReadingOptions options, const ParallelPlan& before, const ParallelPlan& after) {
+  for (const PlanOption& option : PlanOptions()) {
+    if (!option.equal(before, after)) options.plan.erase(std::string(option.name));
+  }
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPlan& plan,
@@ -343,6 +356,7 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
   std::vector<std::string> translated;
   const auto settings_of = [&](const ParallelPlan& of) -> absl::StatusOr<SettingsText> {
     exported.plan = of;
+    if (RecomputesInScript(run.framework, of)) exported.plan.recompute = Recompute::kNone;
     const auto file = Export(exported, *target);
     if (!file.ok()) return file.status();
     launch = file->launch;
@@ -359,7 +373,7 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
   if (wanted.tp_overlap > 1) wanted.tp_overlap = kChunksOfSwitch;
   for (const bool keeps_batch : {false, true}) {
     auto changed = Applied(run.settings, PlanEditor(run, *now, *then).Edits(keeps_batch));
-    if (!changed.ok() || !Says(changed->text, run, wanted, options)) continue;
+    if (!changed.ok() || !Says(changed->text, run, wanted, StillSaid(options, run.plan, wanted))) continue;
     for (const auto& variable : launch.environment) {
       if (std::find(environment.begin(), environment.end(), variable) == environment.end())
         changed->besides.push_back(fmt::format("set {}={}", variable.first, variable.second));
@@ -370,6 +384,10 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
       // Only Megatron's FSDP refuses what the plan before needed.
       if (!kept && LastOf(*then, megatron::kFsdp) != nullptr)
         changed->besides.push_back(fmt::format("do not set {}", variable.first));
+    }
+    if (RecomputesInScript(run.framework, plan) && RecomputeText(plan) != RecomputeText(run.plan)) {
+      changed->besides.push_back(fmt::format("in your script, recompute={} in place of recompute={}",
+                                             RecomputeText(plan), RecomputeText(run.plan)));
     }
     for (const std::string& what : translated) {
       if (std::find(said.begin(), said.end(), what) == said.end()) changed->besides.push_back(what);

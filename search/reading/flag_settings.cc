@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "search/reading/settings_forms.h"
-#include "search/reading/shell_script.h"
+#include "search/reading/shell/shell_script.h"
 
 namespace autocfg {
 namespace {
@@ -236,12 +236,34 @@ void ReadFlagFile(SettingsText& settings) {
   }
 }
 
+// Returns the words up to the end of the command that runs a program: in a text that a shell reads again, a
+// pipe, a redirection or another command may follow.
+std::vector<FlagWord> UpToItsEnd(std::vector<FlagWord> words) {
+  bool program = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string& text = words[i].text;
+    const bool ends = program && text.ends_with(';');
+    if (ends) text.pop_back();
+    if (ends && words[i].end != kNowhere) --words[i].end;
+    const std::size_t first = text.find_first_not_of("0123456789");  // of "2>&1"
+    if (program && first != std::string::npos &&
+        std::string_view("|&;<>").find(text[first]) != std::string_view::npos) {
+      words.resize(i);
+    } else if (ends) {
+      words.resize(text.empty() && words[i].unknown.empty() ? i : i + 1);
+    }
+    if (i < words.size()) program = program || text.ends_with(".py");
+  }
+  return words;
+}
+
 // A command's words; those with blanks in them (sh -c "...") are taken apart.
 std::vector<FlagWord> WordsOfCommand(const ShellCommand& command, const ShellScript& script) {
   const bool nested = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
     const std::string text = TextOf(word);
     return text.find(".py ") != std::string::npos;
   });
+  const bool evaluated = !command.words.empty() && TextOf(command.words.front()) == "eval";
   std::vector<FlagWord> words;
   for (const ShellWord& word : command.words) {
     if (!nested) {
@@ -259,7 +281,7 @@ std::vector<FlagWord> WordsOfCommand(const ShellCommand& command, const ShellScr
     }
     if (!part.empty()) words.push_back(WordOf(part, script, command.at));
   }
-  return words;
+  return nested || evaluated ? UpToItsEnd(std::move(words)) : words;
 }
 
 absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
@@ -269,6 +291,8 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
   std::optional<std::vector<FlagWord>> chosen;
   std::size_t chosen_at = 0;
   for (const ShellCommand& command : script->commands) {
+    const std::string name = command.words.empty() ? "" : TextOf(command.words.front());
+    if (name == "echo" || name == "printf") continue;  // it shows a command
     std::vector<FlagWord> words = WordsOfCommand(command, *script);
     const auto program = std::find_if(words.begin(), words.end(),
                                       [](const FlagWord& word) { return word.text.ends_with(".py"); });
@@ -284,12 +308,12 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
     }
     for (const std::string_view other :
          {"bert", "t5", "mamba", "vision", "retro", "ict", "vlm", "biencoder"}) {
-      const std::string name = program->text.substr(program->text.rfind('/') + 1);
-      if (name.find(other) != std::string::npos) {
+      const std::string file = program->text.substr(program->text.rfind('/') + 1);
+      if (file.find(other) != std::string::npos) {
         return base::InvalidArgument(settings.Place(program->at),
                                      fmt::format("{} trains no decoder of text, which is all that autocfg "
                                                  "models; give a script of pretrain_gpt.py",
-                                                 base::Printable(name)));
+                                                 base::Printable(file)));
       }
     }
     chosen_at = command.at;

@@ -10,7 +10,10 @@
 #include "search/frameworks/framework_rules.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
+#include "search/reading/batch_script.h"
+#include "search/reading/said_options.h"
 #include "search/reading/settings_forms.h"
+#include "search/reading/split_settings.h"
 #include "search/text/model_json.h"
 
 namespace autocfg {
@@ -39,24 +42,25 @@ const FrameworkReader* FindReader(std::string_view framework) {
   return found == kReaders.end() ? nullptr : &*found;
 }
 
-// Returns whether `autocfg export --to sbatch` wrote it: the framework's file stands in it as a text.
-bool IsOwnSlurmScript(std::string_view text) {
-  return text.starts_with("#!") && text.find("\n#SBATCH --job-name=autocfg-") != std::string_view::npos &&
-         text.find("<<'END_OF_PLAN'") != std::string_view::npos;
-}
-
 bool HasLineThatBegins(std::string_view text, std::string_view with) {
   return text.starts_with(with) || text.find("\n" + std::string(with)) != std::string_view::npos;
 }
 
-// Names the model after the preset of its shape.
-void NameByShape(ModelSpec& model) {
+// Names the model after the first preset of its shape: figures that cost nothing may differ. `tp` pads the
+// vocabulary, which some files have with its padding.
+void NameByShape(std::int64_t tp, ModelSpec& model) {
   for (const std::string& name : ModelPresetNames()) {
     auto preset = ModelPreset(name);
     if (!preset.ok()) continue;
     FillDefaults(*preset);
+    if (PaddedVocab(*preset, tp) == model.vocab) preset->vocab = model.vocab;
     preset->max_seq_len = model.max_seq_len;
     preset->name = model.name;
+    preset->norm_eps = model.norm_eps;
+    preset->rope_theta = model.rope_theta;
+    preset->rope_scaling = model.rope_scaling;
+    preset->init_std = model.init_std;
+    preset->vocab_multiple = model.vocab_multiple;
     if (*preset != model) continue;
     model.name = name;
     return;
@@ -73,6 +77,10 @@ std::vector<std::string> FrameworkNames() {
 }
 
 std::string_view FrameworkOf(std::string_view text) {
+  if (IsBatchScript(text)) {
+    const auto held = FileHeldBy("", text);
+    return held.ok() ? FrameworkOf(held->text) : kMegatron;  // whose reader says what is wrong
+  }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const auto has = [&](std::string_view what) { return text.find(what) != std::string_view::npos; };
   if (first != std::string_view::npos && text[first] == '{') {
@@ -80,7 +88,7 @@ std::string_view FrameworkOf(std::string_view text) {
     const bool batch = has("\"train_batch_size\"") || has("\"train_micro_batch_size_per_gpu\"");
     return !own && (batch || has("\"zero_optimization\"")) ? kDeepSpeed : std::string_view();
   }
-  if (has(kMegatronNames.micro_batch) || IsOwnSlurmScript(text)) return kMegatron;
+  if (has(kMegatronNames.micro_batch)) return kMegatron;
   if (HasLineThatBegins(text, "[parallelism]") || HasLineThatBegins(text, "[training]")) return kTorchtitan;
   if (HasLineThatBegins(text, "model:") && has(LastPart(kNemoNames.micro_batch))) return kNemo;
   return {};
@@ -103,13 +111,21 @@ absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::strin
     return base::InvalidArgument(file, "it is no text file: it has zero bytes; give the framework's file");
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return base::InvalidArgument(file, "it is empty; give the framework's file");
-  if (IsOwnSlurmScript(text)) {
+  if (!IsBatchScript(text)) return reader->settings(file, text);
+  const auto held = FileHeldBy(file, text);
+  if (!held.ok()) return held.status();
+  const std::string_view holds = FrameworkOf(held->text);
+  if (!holds.empty() && holds != framework) {
     return base::InvalidArgument(
         file,
-        "it is a batch script of autocfg export --to sbatch; give the file that export "
-        "--to the same framework writes");
+        fmt::format("the batch script holds a file of {}, not of {}; leave --from out", holds, framework));
   }
-  return reader->settings(file, text);
+  auto settings = reader->settings(file, held->text);
+  if (settings.ok()) {
+    settings->text = std::string(text);
+    settings->end = held->end;
+  }
+  return settings;
 }
 
 absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::string_view file,
@@ -125,8 +141,10 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   SettingReader read(result.settings);
   RunDraft run;
   FindReader(framework)->run(options, read, run);
+  if (read.ok()) ApplySaidOptions(framework, options.plan, read, run);
   read.NoteRepeated();
-  const std::int64_t others = read.FinishNames();
+  const std::vector<const Setting*> unread = read.FinishNames();
+  RefuseUnreadSplits(framework, unread, read);
   if (!read.ok()) return read.status();
   FillDefaults(run.model, run.workload.seq_len);
   if (absl::Status status = Validate(run.model); !status.ok()) return base::Within(file, status);
@@ -135,14 +153,21 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   DropRestatedDefaults(run.plan);
   if (absl::Status status = CheckLegal(run.model, run.workload, run.ranks, run.plan); !status.ok())
     return base::Within(file, status);
-  if (!options.model) NameByShape(run.model);
+  if (!options.model) NameByShape(run.plan.tp, run.model);
   result.model = std::move(run.model);
   result.workload = run.workload;
   result.plan = Canonical(run.plan);
   result.ranks = run.ranks;
   result.ranks_per_node = run.ranks_per_node;
+  if (IsBatchScript(text)) {
+    const auto each = RanksOfNode(file, text, run.ranks);
+    if (!each.ok()) return each.status();
+    if (result.ranks_per_node == 0) result.ranks_per_node = *each;
+  }
   result.notes.insert(result.notes.end(), read.notes().begin(), read.notes().end());
-  if (others > 0) {
+  for (const Setting* setting : unread)
+    result.ignored.push_back({setting->name, result.settings.Line(setting->at)});
+  if (const std::size_t others = unread.size(); others > 0) {
     result.notes.push_back(fmt::format("{} setting{} that say{} nothing of model, batch or plan {} left out",
                                        others, others == 1 ? "" : "s", others == 1 ? "s" : "",
                                        others == 1 ? "is" : "are"));

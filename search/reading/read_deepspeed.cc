@@ -10,7 +10,10 @@
 namespace autocfg {
 namespace {
 
-constexpr std::string_view kAuto = "auto";  // a launcher fills it in
+bool IsChosenLater(std::string_view name, SettingReader& read) {
+  const Setting* setting = read.Find(name);
+  return setting != nullptr && setting->values == std::vector<std::string>{std::string(kChosenLater)};
+}
 
 // Refuses what the Trainer of Hugging Face fills in, where it matters, and says what it puts there.
 void RefuseAuto(SettingReader& read) {
@@ -23,16 +26,21 @@ void RefuseAuto(SettingReader& read) {
       {"fp16.enabled", "true or false, as its fp16"},
   }};
   for (const auto& [name, value] : kFilledIn) {
-    const Setting* setting = read.Find(name);
-    if (setting == nullptr || setting->values != std::vector<std::string>{std::string(kAuto)}) continue;
-    read.Fail(*setting, fmt::format("is auto: the Trainer of Hugging Face fills it in; write {}", value));
+    if (!IsChosenLater(name, read)) continue;
+    // The other two sizes give it.
+    if (name == deepspeed::kGlobalBatch && read.Has(deepspeed::kMicroBatch) &&
+        read.Has(deepspeed::kMicrobatches))
+      continue;
+    read.Fail(*read.Find(name),
+              fmt::format("is auto: the Trainer of Hugging Face fills it in; write {}", value));
   }
 }
 
 // Two of the three batch sizes give the third; three must agree.
 void ReadBatches(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
-  const std::int64_t global = read.Whole(deepspeed::kGlobalBatch, 0),
+  const bool derived = IsChosenLater(deepspeed::kGlobalBatch, read);
+  const std::int64_t global = derived ? 0 : read.Whole(deepspeed::kGlobalBatch, 0),
                      micro = read.Whole(deepspeed::kMicroBatch, 0),
                      steps = read.Whole(deepspeed::kMicrobatches, 0);
   if (!read.ok()) return;
@@ -80,7 +88,8 @@ void ReadZero(SettingReader& read, RunDraft& run) {
   plan.grad_overlap = overlaps && plan.zero_stage >= 2 && plan.pp == 1;
   constexpr std::int64_t kDefaultPrefetch = 50'000'000;
   const Setting* prefetch = read.Find(deepspeed::kPrefetch);
-  const bool chosen = prefetch != nullptr && prefetch->values == std::vector<std::string>{std::string(kAuto)};
+  const bool chosen =
+      prefetch != nullptr && prefetch->values == std::vector<std::string>{std::string(kChosenLater)};
   const std::int64_t prefetched =
       chosen ? kDefaultPrefetch : read.Whole(deepspeed::kPrefetch, kDefaultPrefetch, 0);
   plan.param_overlap = plan.zero_stage == 3 && prefetched > 0;
@@ -103,6 +112,19 @@ void ReadZero(SettingReader& read, RunDraft& run) {
     read.RefuseIfOn(fmt::format("zero_optimization.{}", name), "quantized communication is not modelled");
 }
 
+void NoteWhatIsTheScripts(const ReadingOptions& options, SettingReader& read) {
+  const bool recompute = options.plan.contains("recompute"), attention = options.plan.contains("attention");
+  if (recompute && attention) return;
+  const std::string_view what = recompute   ? "attention is"
+                                : attention ? "recomputation is"
+                                            : "recomputation and attention are";
+  const std::string_view as = recompute   ? "fused attention"
+                              : attention ? "recompute=none"
+                                          : "recompute=none and fused attention";
+  read.Note(fmt::format("{} your script's: read as {}; autocfg import --plan {} says otherwise", what, as,
+                        recompute ? "attention=unfused" : "recompute=full"));
+}
+
 }  // namespace
 
 void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
@@ -117,9 +139,8 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   ParallelPlan& plan = run.plan;
   plan.tp = read.Whole(deepspeed::kTp, 1, 0);
   if (plan.tp == 0) plan.tp = 1;
-  const Setting* stages = read.Find(deepspeed::kPp);
-  if (stages != nullptr && stages->values == std::vector<std::string>{std::string(kAuto)}) {
-    read.NoteOf(*stages, "is auto: your script says the stages; read as 1");
+  if (IsChosenLater(deepspeed::kPp, read)) {
+    read.NoteOf(*read.Find(deepspeed::kPp), "is auto: your script says the stages; read as 1");
   } else {
     plan.pp = read.Whole(deepspeed::kPp, 1);
   }
@@ -131,14 +152,24 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
     read.NoteOf(*read.Find(deepspeed::kTpOverlap),
                 fmt::format("is read as tp_overlap={}: the framework chooses the chunks", kChunksOfSwitch));
   }
-  if (plan.pp > 1) {
-    if (read.Whole(deepspeed::kRecompute, 0, 0) > 0) plan.recompute = Recompute::kFull;
+  run.unsaid.emplace_back("attention");
+  const std::int64_t interval = read.Whole(deepspeed::kRecompute, 0, 0);
+  if (plan.pp > 1 && interval > 0) {
+    plan.recompute = Recompute::kFull;
   } else {
-    read.Note("recomputation and attention are your script's: read as recompute=none and fused attention");
+    run.unsaid.emplace_back("recompute");
   }
+  if (plan.pp == 1) NoteWhatIsTheScripts(options, read);
   read.RefuseAboveOne("sequence_parallel_size", "sequence parallelism of its own kind is not modelled");
   read.RefuseIfOn("activation_checkpointing.cpu_checkpointing",
                   "activations in host memory are not modelled");
+  constexpr std::string_view kDistributed = "activation_checkpointing.partition_activations";
+  if (plan.tp > 1) {
+    read.RefuseIfOn(kDistributed, "inputs that are split over tensor ranks are not modelled");
+  } else {
+    (void)read.Find(kDistributed);  // there is nobody to split them over
+  }
+  read.RefuseIfOn("elasticity.enabled", "the batch is known only when it starts");
   const bool bf16 = read.Flag("bf16.enabled") || read.Flag("bfloat16.enabled"),
              fp16 = read.Flag("fp16.enabled");
   if (bf16 && fp16) {

@@ -168,6 +168,12 @@ void ReadStages(SettingReader& read, RunDraft& run) {
     run.plan.virtual_stages = per_rank;
   }
   if (run.plan.pp == 1) run.plan.virtual_stages = 1;
+  constexpr std::string_view kGroup = "--microbatch-group-size-per-virtual-pipeline-stage";
+  if (const std::int64_t group = read.Whole(kGroup, run.plan.pp);
+      run.plan.virtual_stages > 1 && group != run.plan.pp) {
+    read.Fail(*read.Find(kGroup),
+              fmt::format("is {}; only the number of pipeline ranks, {}, can be read", group, run.plan.pp));
+  }
   SetDependentDefaults(run.plan);
   const bool plain = read.Flag(megatron::kPlainMessages);
   run.plan.p2p_overlap = run.plan.virtual_stages > 1 && !plain;
@@ -295,12 +301,19 @@ void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run
 }  // namespace
 
 void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kRefused = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kRefused = {{
       {"--multi-latent-attention", "multi-latent attention is not modelled"},
       {"--mtp-num-layers", "multi-token prediction is not modelled"},
       {"--window-size", "it slides a window over the layers that it names; give --model"},
       {"--cpu-offloading", "activations in host memory are not modelled"},
+      {"--cpu-offloading-num-layers", "activations in host memory are not modelled"},
       {"--optimizer-cpu-offload", "states in host memory are not modelled"},
+      {"--deepspeed", "DeepSpeed trains; give its JSON file, with --from deepspeed and --model"},
+      {"--model-parallel-size", "it is an old name; write --tensor-model-parallel-size"},
+      {"--use-mp-args-from-checkpoint-args", "the parallelism stands in a checkpoint; write its options"},
+      {"--checkpoint-activations", "it is an old name; write --recompute-granularity"},
+      {"--distribute-saved-activations", "inputs that are split over tensor ranks are not modelled"},
+      {"--use-tp-pp-dp-mapping", "ranks in this order are not modelled"},
       {"--use-torch-fsdp2", "PyTorch's FSDP in Megatron is not modelled; --use-megatron-fsdp is"},
       {"--squared-relu", "this activation is not modelled"},
       {"--hybrid-override-pattern", "other layers than attention are not modelled"},

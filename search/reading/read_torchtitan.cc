@@ -36,13 +36,19 @@ void ReadFlavor(const ReadingOptions& options, SettingReader& read, RunDraft& ru
   }
 }
 
-// Layers of each stage where the file does not list them: embedding and output count as a layer each.
-std::vector<std::int64_t> SpreadLayers(std::int64_t layers, std::int64_t stages) {
-  const std::int64_t counted = layers + 2;
+constexpr std::string_view kLayersPerStage = "parallelism.pipeline_parallel_layers_per_stage";
+constexpr std::string_view kFirstStageLess = "parallelism.pipeline_parallel_first_stage_less_layers";
+constexpr std::string_view kLastStageLess = "parallelism.pipeline_parallel_last_stage_less_layers";
+
+// Layers of each stage where the file does not list them: embedding and output count as `first` and `last`
+// layers.
+std::vector<std::int64_t> SpreadLayers(std::int64_t layers, std::int64_t stages, std::int64_t first,
+                                       std::int64_t last) {
+  const std::int64_t counted = layers + first + last;
   std::vector<std::int64_t> spread(static_cast<std::size_t>(stages), counted / stages);
   for (std::int64_t i = 0; i < counted % stages; ++i) ++spread[static_cast<std::size_t>(i)];
-  --spread.front();
-  --spread.back();
+  spread.front() -= first;
+  spread.back() -= last;
   return spread;
 }
 
@@ -50,7 +56,9 @@ void ReadPipeline(SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
   const std::string schedule = read.Text(torchtitan::kSchedule, torchtitan::kOneFOneB);
   const Setting* parts = read.Known(torchtitan::kStages);
-  const std::int64_t per_stage = read.Whole("parallelism.pipeline_parallel_layers_per_stage", 0);
+  const std::int64_t per_stage = read.Whole(kLayersPerStage, 0);
+  const std::int64_t first = read.Whole(kFirstStageLess, 1, 0), last = read.Whole(kLastStageLess, 1, 0);
+  if (!read.ok()) return;
   plan.micro_batch = read.Whole(torchtitan::kMicroBatch, 1);
   if (schedule == torchtitan::kGPipe) {
     plan.schedule = Schedule::kGPipe;
@@ -75,12 +83,17 @@ void ReadPipeline(SettingReader& read, RunDraft& run) {
   } else {
     const std::int64_t each = TakesVirtualStages(plan.schedule) ? 2 : 1;
     const std::int64_t count =
-        per_stage > 0 ? (run.model.layers + 2 + per_stage - 1) / per_stage : plan.pp * each;
+        per_stage > 0 ? (run.model.layers + first + last + per_stage - 1) / per_stage : plan.pp * each;
     if (count > run.model.layers) {
       read.Fail(fmt::format("{} stages are more than the {} layers; give fewer", count, run.model.layers));
       return;
     }
-    stages = SpreadLayers(run.model.layers, count);
+    stages = SpreadLayers(run.model.layers, count, first, last);
+    if (std::any_of(stages.begin(), stages.end(), [](std::int64_t layers) { return layers < 1; })) {
+      read.Fail(fmt::format("{} = {} and {} = {} leave a stage of {} without a layer; change one of them",
+                            LastPart(kFirstStageLess), first, LastPart(kLastStageLess), last, count));
+      return;
+    }
   }
   const auto count = static_cast<std::int64_t>(stages.size());
   if (count == 0 || count % plan.pp != 0) {
@@ -108,6 +121,7 @@ void ReadTorchtitanRecompute(SettingReader& read, RunDraft& run) {
       read.Note(fmt::format("{} is selective: every {}. layer is recomputed, read as recompute={}",
                             torchtitan::kRecompute, every, RecomputeText(plan)));
     } else {
+      run.unsaid.emplace_back("recompute");
       read.Note(fmt::format("{} is selective by op, which is not modelled: read as recompute=none",
                             torchtitan::kRecompute));
     }
@@ -169,6 +183,8 @@ void ReadTorchtitan(const ReadingOptions& options, SettingReader& read, RunDraft
   run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Whole(torchtitan::kSeqLen, 2048);
   plan.tp = read.Whole(torchtitan::kTp, 1);
   plan.pp = read.Whole(torchtitan::kPp, 1);
+  read.RefuseIfOn("training.enable_cpu_offload", "states in host memory are not modelled");
+  read.RefuseIfOn("fault_tolerance.enable", "groups that train apart are not modelled");
   read.RefuseAboveOne("parallelism.context_parallel_degree", "context parallelism is not modelled");
   read.RefuseAboveOne("parallelism.expert_parallel_degree", "expert parallelism is not modelled");
   ReadSharding(options, read, run);
@@ -181,7 +197,14 @@ void ReadTorchtitan(const ReadingOptions& options, SettingReader& read, RunDraft
   }
   const std::int64_t local = read.Whole(torchtitan::kLocalBatch, 8);
   plan.micro_batch = local;
-  if (plan.pp > 1) ReadPipeline(read, run);
+  if (plan.pp > 1) {
+    ReadPipeline(read, run);
+  } else {
+    // They say nothing without a pipeline.
+    for (const std::string_view name : {torchtitan::kSchedule, torchtitan::kStages, torchtitan::kMicroBatch,
+                                        kLayersPerStage, kFirstStageLess, kLastStageLess})
+      (void)read.Find(name);
+  }
   if (!read.ok()) return;
   const std::int64_t global = read.Whole(torchtitan::kGlobalBatch, -1, -1);
   run.workload.global_batch = global > 0 ? global : Times(local, plan.dp);

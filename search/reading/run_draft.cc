@@ -114,12 +114,12 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
   }
   // A mixture's other settings say nothing without its size.
   read.RefuseIfOn(names.experts, "mixtures of experts are not modelled");
-  read.RefuseAboveOne(names.expert_parallel, "expert parallelism is not modelled");
-  read.RefuseAboveOne(names.context_parallel, "context parallelism is not modelled");
 }
 
 void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
+  read.RefuseAboveOne(names.expert_parallel, "expert parallelism is not modelled");
+  read.RefuseAboveOne(names.context_parallel, "context parallelism is not modelled");
   plan.tp = read.Whole(names.tp, 1);
   plan.pp = read.Whole(names.pp, 1);
   SetDataRanks(names.tp, read, run);
@@ -135,6 +135,7 @@ void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
                 fmt::format("is read as tp_overlap={}: the framework chooses the chunks", kChunksOfSwitch));
   }
   const std::string attention = read.Text(names.attention, kFlashAttention);
+  if (attention == kChosenLater || !read.Has(names.attention)) run.unsaid.emplace_back("attention");
   plan.attention =
       attention == kUnfusedAttention || attention == "local" ? Attention::kUnfused : Attention::kFused;
 }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "search/export/option_names.h"
@@ -19,6 +22,8 @@ struct ReadingOptions {
   std::int64_t ranks = 0;               // if the file does not say how many; 0: not given
   std::int64_t vocab = 0;               // in place of the file's; 0: not given
   std::int64_t seq_len = 0;             // the same
+  // Options of the plan by their text names, if the file leaves them open (ParseSaidOptions).
+  std::map<std::string, std::string> plan = {};
 };
 
 struct RunDraft {
@@ -27,6 +32,8 @@ struct RunDraft {
   ParallelPlan plan;
   std::int64_t ranks = 0;
   std::int64_t ranks_per_node = 0;  // 0: the file does not say it
+  // Options of the plan, by their text names, that the file leaves to a script or to the framework.
+  std::vector<std::string_view> unsaid = {};
 };
 
 // Returns the product of two sizes, or a bound that no run reaches.

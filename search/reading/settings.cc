@@ -138,7 +138,9 @@ void SettingReader::RefuseIfOn(std::string_view name, std::string_view why) {
   for (const std::string_view off : {"false", "False", "none", "0"}) {
     if (setting->values.size() == 1 && setting->values.front() == off) return;
   }
-  Fail(*setting, fmt::format("cannot be read: {}", why));
+  const std::string perhaps =
+      setting->unknown.empty() ? "" : fmt::format("; {}: leave it out if it does not hold", setting->unknown);
+  Fail(*setting, fmt::format("cannot be read: {}{}", why, perhaps));
 }
 
 void SettingReader::RefuseAboveOne(std::string_view name, std::string_view why) {
@@ -177,18 +179,18 @@ void SettingReader::NoteRepeated() {
   }
 }
 
-std::int64_t SettingReader::FinishNames() {
+std::vector<const Setting*> SettingReader::FinishNames() {
   const std::set<std::string> asked(asked_.begin(), asked_.end());
-  std::int64_t others = 0;
+  std::vector<const Setting*> unread;
   for (const Setting& setting : text_.settings) {
     if (asked.contains(setting.name)) continue;
-    ++others;
+    unread.push_back(&setting);
     for (const std::string& known : asked) {
       if (!IsMisspelt(setting.name, known)) continue;
       Fail(setting, fmt::format("is unknown; did you mean {}?", known));
     }
   }
-  return others;
+  return unread;
 }
 
 }  // namespace autocfg

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,7 @@ struct Setting {
 struct SettingsText {
   std::string file;  // its name, for messages
   std::string text;
+  std::size_t end = kNowhere;      // of the framework's file in the text; kNowhere: it is the whole text
   std::vector<Setting> settings;   // in the order of the file; the last of a name counts
   bool flags_are_present = false;  // a flag has no value: it is on if it is there
   std::vector<std::string> notes = {};
@@ -37,6 +39,7 @@ struct SettingsText {
   // Returns the number of the line, from 1 on; "train.sh:12".
   std::int64_t Line(std::size_t at) const;
   std::string Place(std::size_t at) const;
+  std::size_t End() const { return end == kNowhere ? text.size() : end; }
 };
 
 // Looks settings up by name, with checked types. Keeps the first error, and skips all reads after it.
@@ -74,9 +77,9 @@ class SettingReader {
   const std::vector<std::string>& notes() const { return notes_; }
   // Notes flags that were asked for and stand twice with different values: the last one counts.
   void NoteRepeated();
-  // Refuses a setting that nobody asked for and whose name is nearly one that was. Returns how many others
-  // nobody asked for.
-  std::int64_t FinishNames();
+  // Refuses a setting that nobody asked for and whose name is nearly one that was. Returns all that nobody
+  // asked for.
+  std::vector<const Setting*> FinishNames();
 
   const SettingsText& text() const { return text_; }
 

@@ -46,6 +46,7 @@ TEST_F(ImportVerb, OnAClusterNamesAFasterPlanAndTheLinesToChange) {
   const nlohmann::json answer = JsonOf({"import", FileOf("arrays.txt"), "--cluster", "h100-sxm:4x8"});
   ASSERT_TRUE(answer["predicted"]["feasible"]);
   ASSERT_FALSE(answer["faster"].is_null());
+  EXPECT_EQ(answer["ignored"][0], (nlohmann::json{{"name", "--train-iters"}, {"line", 49}}));
   EXPECT_LT(answer["faster"]["step_time_ratio"], 1);
   EXPECT_LE(answer["faster"]["step_time_s"], answer["one_change"]["step_time_s"]);
   EXPECT_EQ(answer["predicted"]["engine"], "megatron");
@@ -170,6 +171,53 @@ TEST_F(ImportVerb, APartOfTheClusterIsNoted) {
   ASSERT_EQ(part.exit_code, 0) << part.err;
   EXPECT_THAT(part.err,
               HasSubstr("the file trains on 32 ranks, and h100-sxm:8x8 has 64: predicted on a part"));
+}
+
+TEST_F(ImportVerb, PlanSaysWhatTheFileLeavesToAScript) {
+  const std::vector<std::string> asked = {"import", FileOf("zero3.json"), "--model", "llama3-8b",
+                                          "--plan", "recompute=full"};
+  const nlohmann::json full = JsonOf(asked);
+  EXPECT_EQ(full["best"]["plan"]["recompute"], "full");
+  const Finished against = Run({"import", FileOf("arrays.txt"), "--plan", "tp=8"});
+  EXPECT_EQ(against.exit_code, 2);
+  EXPECT_THAT(against.err,
+              HasSubstr("--tensor-model-parallel-size says tp=4, and --plan tp=8; change one of them"));
+  const Finished unknown = Run({"import", FileOf("arrays.txt"), "--plan", "recompute=all"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, testing::StartsWith("autocfg: --plan"));
+}
+
+TEST_F(ImportVerb, AScriptThatHoldsOrNamesTheFileIsReadAsThatFile) {
+  const std::string best = home_ / "best.json", file = home_ / "run.args", script = home_ / "run.sbatch";
+  ASSERT_EQ(Run({"search", "--model", "llama3-8b", "--cluster", "h100-sxm:2x8", "--global-batch", "64",
+                 "--engine", "megatron", "--predict-only", "--space", "mbs=1", "--output", best})
+                .exit_code,
+            0);
+  ASSERT_EQ(Run({"export", "--input", best, "--to", "megatron", "--output", file}).exit_code, 0);
+  ASSERT_EQ(Run({"export", "--input", best, "--to", "sbatch", "--engine", "megatron", "--output", script})
+                .exit_code,
+            0);
+  const nlohmann::json plain = JsonOf({"import", file}), held = JsonOf({"import", script});
+  EXPECT_EQ(plain["model"]["name"], "llama3-8b");
+  for (const char* key : {"framework", "model", "workload", "ranks", "layout", "best"})
+    EXPECT_EQ(held[key], plain[key]) << key;
+  EXPECT_EQ(held["file"], "run.sbatch");
+
+  std::ofstream(home_ / "start.sh")
+      << "#!/bin/bash\ntorchrun --nproc-per-node 8 pretrain_gpt.py $(cat run.args)\n";
+  const nlohmann::json named = JsonOf({"import", home_ / "start.sh"});
+  EXPECT_EQ(named["best"], plain["best"]);
+  EXPECT_EQ(named["file"], "run.args");
+  EXPECT_THAT(named["notes"].dump(), HasSubstr("start.sh names run.args, which was read in its place"));
+
+  std::ofstream(home_ / "other.sh") << "#!/bin/bash\ntorchrun pretrain_gpt.py $(cat gone.args)\n";
+  const Finished gone = Run({"import", home_ / "other.sh"});
+  EXPECT_EQ(gone.exit_code, 2);
+  EXPECT_THAT(gone.err,
+              HasSubstr("other.sh:2: the settings stand in gone.args, which is no framework's file"));
+  std::ofstream(home_ / "two.sh") << "#!/bin/bash\ntrain run.args\ntrain more.args\n";
+  std::ofstream(home_ / "more.args") << "--micro-batch-size 1\n";
+  EXPECT_THAT(Run({"import", home_ / "two.sh"}).err, HasSubstr("two.sh: it names run.args and more.args"));
 }
 
 TEST_F(ImportVerb, RefusesInOneLine) {

@@ -3,15 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/plan/plan_text.h"
+#include "search/reading/batch_script.h"
 #include "search/reading/changed_lines.h"
 #include "search/reading/framework_file.h"
+#include "search/reading/said_options.h"
 #include "search/reading/settings_forms.h"
+#include "search/reading/split_settings.h"
 #include "search/text/model_json.h"
 #include "tests/search/export/target_rules.h"
 #include "tests/support/build_paths.h"
@@ -96,6 +101,15 @@ TEST(PersonsFiles, JsonWithNumbersOfOtherForms) {
     ASSERT_TRUE(run.ok()) << run.status();
     EXPECT_EQ(run->plan.param_overlap, prefetch != std::string("0"));
   }
+  // A batch that the other two sizes give may be chosen later.
+  options.ranks = 8;
+  const auto batch = ReadFrameworkFile(kDeepSpeed, "ds.json",
+                                       "{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": "
+                                       "2, \"gradient_accumulation_steps\": 4}",
+                                       options);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ(batch->workload.global_batch, 64);
+  options.ranks = 0;
   const auto unknown = ReadFrameworkFile(kDeepSpeed, "ds.json", begin + "\"auto\"" + end + "0}}", options);
   EXPECT_EQ(
       unknown.status().message(),
@@ -216,6 +230,30 @@ std::string FlagsWith(const std::string& more) {
          more + "\n";
 }
 
+// Files of each form that say no more than they must, and another setting of theirs.
+std::string SmallFile(std::string_view framework, const std::string& name, const nlohmann::json& value) {
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (framework == kMegatron) return FlagsWith(name + " " + text);
+  if (framework == kDeepSpeed) {
+    nlohmann::json json{{"train_batch_size", 16}, {"train_micro_batch_size_per_gpu", 2}};
+    json[nlohmann::json::json_pointer("/" + absl::StrReplaceAll(name, {{".", "/"}}))] = value;
+    return json.dump(1);
+  }
+  const std::size_t dot = name.rfind('.');
+  const std::string table = name.substr(0, dot), key = name.substr(dot + 1);
+  if (framework == kTorchtitan) {
+    return absl::StrCat("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[", table, "]\n", key, " = ",
+                        value.dump(), "\n");
+  }
+  const std::string model =
+      "model:\n  num_layers: 4\n  hidden_size: 256\n  num_attention_heads: 8\n  encoder_seq_length: 128\n"
+      "  micro_batch_size: 1\n  override_vocab_size: 1024\n";
+  const std::string trainer = "trainer:\n  devices: 8\n";
+  if (table == "trainer") return absl::StrCat(trainer, "  ", key, ": ", text, "\n", model);
+  if (table == "model") return absl::StrCat(trainer, model, "  ", key, ": ", text, "\n");
+  return absl::StrCat(trainer, model, "  optim:\n    ", key, ": ", text, "\n");
+}
+
 absl::Status StatusOfFlags(const std::string& more, std::int64_t ranks = 8) {
   ReadingOptions options;
   options.ranks = ranks;
@@ -243,6 +281,11 @@ TEST(PersonsFiles, RefusesWhatContradictsOrIsNotModelled) {
                 "run.args:5: --max-position-embeddings is 128, below --seq-length 256; change one of them"},
            Case{"--bf16\n--fp16", "run.args:9: --fp16 contradicts --bf16 of line 8"},
            Case{"--context-parallel-size 2", "run.args:8: --context-parallel-size is 2: context parallelism"},
+           Case{"--deepspeed", "give its JSON file, with --from deepspeed"},
+           Case{"--cpu-offloading-num-layers 1", "run.args:8: --cpu-offloading-num-layers cannot be read: "},
+           Case{"--pipeline-model-parallel-size 2\n--num-virtual-stages-per-pipeline-rank 2\n"
+                "--microbatch-group-size-per-virtual-pipeline-stage 4",
+                "run.args:10: --microbatch-group-size-per-virtual-pipeline-stage is 4; only the number of"},
            Case{"--num-experts 8", "run.args:8: --num-experts cannot be read: mixtures of experts"},
            Case{"--hidden-sise 12", "run.args:8: --hidden-sise is unknown; did you mean --hidden-size?"},
            Case{"--pipeline-model-parallel-size two", "run.args:8: --pipeline-model-parallel-size is 'two'"},
@@ -268,6 +311,144 @@ TEST(PersonsFiles, RefusesWhatContradictsOrIsNotModelled) {
   }
   EXPECT_THAT(std::string(StatusOfFlags("", 0).message()),
               HasSubstr("run.args: the file does not say how many ranks"));
+}
+
+std::map<std::string, std::string> Said(std::string_view text) {
+  const auto said = ParseSaidOptions(text);
+  EXPECT_TRUE(said.ok()) << said.status();
+  return said.ok() ? *said : std::map<std::string, std::string>();
+}
+
+TEST(PersonsFiles, OptionsThatAFileLeavesOpenCanBeSaid) {
+  ReadingOptions options;
+  options.model = *ModelPreset("llama3-8b");
+  options.plan = Said("recompute=full");
+  const FrameworkRun full = ReadFile(kDeepSpeed, "zero3.json", options);
+  EXPECT_EQ(PlanText(full.plan),
+            "tp=1,pp=1,dp=16,mbs=2,recompute=full,zero=3,grad_overlap=1,param_overlap=1");
+  EXPECT_THAT(full.notes,
+              Contains("attention is your script's: read as fused attention; autocfg import --plan "
+                       "attention=unfused says otherwise"));
+  options.plan = Said("recompute=selective, attention=unfused");
+  const FrameworkRun both = ReadFile(kDeepSpeed, "zero3.json", options);
+  EXPECT_THAT(PlanText(both.plan), HasSubstr("recompute=selective,attention=unfused"));
+  EXPECT_THAT(both.notes, Not(Contains(HasSubstr("your script's"))));
+
+  // What the file does not say, its lines cannot change.
+  const auto changed = ChangePlan(
+      both, *ParsePlanText("tp=1,pp=1,dp=16,mbs=1,attention=unfused,zero=3,grad_overlap=1,param_overlap=1"),
+      options);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_THAT(changed->text, HasSubstr("\"train_micro_batch_size_per_gpu\": 1"));
+  EXPECT_THAT(changed->besides, Contains("in your script, recompute=none in place of recompute=selective"));
+  const auto kept = ChangePlan(both,
+                               *ParsePlanText("tp=1,pp=1,dp=16,mbs=1,recompute=selective,attention=unfused,"
+                                              "zero=3,grad_overlap=1,param_overlap=1"),
+                               options);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_THAT(kept->besides, Not(Contains(HasSubstr("recompute"))));
+
+  options = {};
+  options.ranks = 8;
+  const auto read = [&](const std::string& flags, std::string_view said) {
+    options.plan = Said(said);
+    return ReadFrameworkFile(kMegatron, "run.args", FlagsWith(flags), options);
+  };
+  EXPECT_TRUE(IsUnfused(read("--attention-backend auto", "attention=unfused")->plan));
+  EXPECT_EQ(read("--tensor-model-parallel-size 2\n--sequence-parallel\n--tp-comm-overlap", "tp_overlap=4")
+                ->plan.tp_overlap,
+            4);
+  EXPECT_TRUE(read("", "tp=1,recompute=none").ok()) << "as the file says";
+  EXPECT_EQ(read("--tensor-model-parallel-size 2", "tp=4").status().message(),
+            "run.args:8: --tensor-model-parallel-size says tp=2, and --plan tp=4; change one of them");
+  EXPECT_EQ(read("--attention-backend unfused", "attention=fused").status().message(),
+            "run.args:8: --attention-backend says attention=unfused, and --plan attention=fused; change one "
+            "of them");
+  EXPECT_EQ(
+      read("", "recompute=full").status().message(),
+      "run.args: without a setting of it, the file says recompute=none, and --plan recompute=full; add the "
+      "setting, or leave the option out of --plan");
+  for (const char* wrong : {"recompute", "recompute=all", "recomput=full", "recompute=full,recompute=none"}) {
+    const absl::Status status = ParseSaidOptions(wrong).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << wrong;
+  }
+  EXPECT_TRUE(Said("").empty());
+}
+
+TEST(PersonsFiles, FilesThatAScriptNames) {
+  const auto named = FilesNamedBy(
+      "#!/bin/bash\n# old.toml\ntorchrun x.py $(grep -v '^#' runs/a.args) --c=${DIR}/b.toml \\\n"
+      "  --d \"$HOME/c.json\" --e $X/c.json .json a.args\n  --f /etc/d.yaml --yaml-cfg");
+  std::vector<std::string> shown;
+  for (const NamedFile& file : named) shown.push_back(absl::StrCat(file.path, ":", file.line));
+  EXPECT_THAT(shown,
+              testing::ElementsAre("runs/a.args:3", "b.toml:3", "c.json:4", "a.args:4", "/etc/d.yaml:5"));
+  EXPECT_TRUE(FilesNamedBy("").empty());
+}
+
+// By its name, an unknown setting may change how the work is split.
+TEST(PersonsFiles, RefusesUnknownSettingsOfSplitting) {
+  const std::string says = " is unknown to autocfg, and by its name it may change how the work is split; ";
+  for (const char* name : {"--ring-parallel-size 2", "--standalone-embedding-stage", "--zero-stage 1",
+                           "--enable-full-sharding-in-hsdp", "--offload_weights", "--some-overlap off on",
+                           "--checkpoint-num-layers 1", "--pipeline-model-parallel-split-rank 1"}) {
+    const std::string status(StatusOfFlags(name).message());
+    EXPECT_THAT(status, testing::StartsWith("run.args:8: --")) << name;
+    EXPECT_THAT(status, HasSubstr(says)) << name;
+  }
+  for (const char* name : {"--ring-parallel-size 1", "--pipeline-model-parallel-split-rank 0",
+                           "--offload_weights False", "--save-interval 100", "--split 949,50,1"}) {
+    EXPECT_TRUE(StatusOfFlags(name).ok()) << StatusOfFlags(name);
+  }
+  ReadingOptions options;
+  options.ranks = 8;
+  options.model = *ModelPreset("llama3-8b");
+  const auto status = [&](std::string_view framework, const std::string& name, const nlohmann::json& value) {
+    const std::string text = SmallFile(framework, name, value);
+    return std::string(ReadFrameworkFile(framework, "f", text, options).status().message());
+  };
+  EXPECT_THAT(status(kMegatron, "--context-parallel-size", 2), HasSubstr("context parallelism"));
+  EXPECT_THAT(status(kNemo, "model.context_parallel_size", 2), HasSubstr("context parallelism"));
+  EXPECT_THAT(status(kNemo, "model.pipeline_split", 2), HasSubstr("model.pipeline_split" + says));
+  EXPECT_THAT(status(kNemo, "model.fsdp", true), HasSubstr("FSDP in NeMo is not modelled"));
+  EXPECT_EQ(status(kNemo, "model.fsdp", false), "");
+  EXPECT_THAT(status(kDeepSpeed, "zero_optimization.shard_twice", 2), HasSubstr("shard_twice" + says));
+  EXPECT_THAT(status(kDeepSpeed, "elasticity.enabled", true), HasSubstr("known only when it starts"));
+  EXPECT_THAT(status(kTorchtitan, "parallelism.ring", 2), HasSubstr("parallelism.ring" + says));
+  EXPECT_THAT(status(kTorchtitan, "training.enable_cpu_offload", true), HasSubstr("states in host memory"));
+  EXPECT_EQ(status(kTorchtitan, "parallelism.disable_loss_parallel", false), "");
+}
+
+// What is known to be harmless is left out, and each is of a word that would refuse it.
+TEST(PersonsFiles, HarmlessSettingsAreLeftOut) {
+  ReadingOptions options;
+  options.ranks = 8;
+  options.model = *ModelPreset("llama3-8b");
+  for (const std::string_view framework : {kMegatron, kNemo, kDeepSpeed, kTorchtitan}) {
+    EXPECT_GT(HarmlessSettings(framework).size(), 9u);
+    for (const HarmlessSetting& harmless : HarmlessSettings(framework)) {
+      const bool prefix = harmless.name.ends_with('*');
+      std::string name(harmless.name.substr(0, harmless.name.size() - (prefix ? 1 : 0)));
+      if (prefix) name += name.ends_with('.') || name.ends_with('_') ? "some_offload" : "some-offload";
+      EXPECT_TRUE(SpeaksOfSplitting(name)) << name;
+      const std::string section = name.substr(0, name.rfind('.'));
+      if (framework == kNemo && section != "model" && section != "model.optim") continue;  // no small file
+      const auto run = ReadFrameworkFile(framework, "f", SmallFile(framework, name, 7), options);
+      ASSERT_TRUE(run.ok()) << run.status();
+      EXPECT_THAT(run->ignored, Contains(testing::Field(&IgnoredSetting::name, name)));
+      const auto note = HasSubstr(absl::StrCat(name, " ", std::string(harmless.why)));
+      EXPECT_EQ(testing::Matches(Contains(note))(run->notes), harmless.noted) << name;
+    }
+  }
+  EXPECT_TRUE(HarmlessSettings("jax").empty());
+}
+
+TEST(PersonsFiles, ListsWhatIsLeftOut) {
+  ReadingOptions options;
+  options.ranks = 8;
+  const auto run = ReadFrameworkFile(kMegatron, "run.args", FlagsWith("--lr 1\n--bf16\n--seed 2"), options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(run->ignored, testing::ElementsAre(IgnoredSetting{"--lr", 8}, IgnoredSetting{"--seed", 10}));
 }
 
 TEST(PersonsFiles, CommentsOfAFlagFileAreNoValues) {
@@ -305,8 +486,9 @@ TEST(PersonsFiles, WhatAScriptDoesNotSayIsNamedIfItMatters) {
       "a.sh:1: --num-layers has no value that can be known: $LAYERS is not set in the file; write the value");
   EXPECT_THAT(status("N=$(nproc)\ntorchrun --nproc-per-node $N pretrain_gpt.py --num-layers 4"),
               HasSubstr("line 2: the number of ranks cannot be known: $(nproc) is not run; give --ranks"));
-  EXPECT_THAT(status("if true; then L=4; fi\ntorchrun --nproc-per-node 8 pretrain_gpt.py --num-layers $L"),
-              HasSubstr("$L is set under a condition"));
+  EXPECT_THAT(
+      status("if [ -f x ]; then L=4; fi\ntorchrun --nproc-per-node 8 pretrain_gpt.py --num-layers $L"),
+      HasSubstr("$L is set under a condition"));
   EXPECT_EQ(status("torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers ${LAYERS:-4}"), "");
   const auto noted = ReadFrameworkFile(
       kMegatron, "a.sh",
@@ -350,6 +532,35 @@ TEST(PersonsFiles, SlurmsVariablesAreThoseOfItsLines) {
   EXPECT_THAT(std::string(range.status().message()), HasSubstr("$SLURM_NNODES is not set in the file"));
 }
 
+TEST(PersonsFiles, OptionsOfABranchThatRunsAreRead) {
+  const std::string before =
+      "FP8=${FP8:-1} FSDP=0\nA=()\nif [[ \"$FP8\" == 1 ]]; then\n  A+=( \"--fp8-format hybrid\" )\nfi\n"
+      "if [ $FSDP -eq 1 ]; then A+=( --use-torch-fsdp2 ); else A+=( --use-distributed-optimizer ); fi";
+  const auto run = ReadFrameworkFile(kMegatron, "a.sh", ScriptWith(before, "--nproc-per-node 8", "${A[@]}"));
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(Name(run->workload.precision), "fp8");
+  EXPECT_EQ(run->plan.zero_stage, 1);
+}
+
+TEST(PersonsFiles, ATextThatAShellReadsAgainEndsWithItsCommand) {
+  for (const char* end : {"; sleep 600", " ; sleep 600", " && rm x", " 2>&1 | tee log --fp16", " > log"}) {
+    std::string script = ScriptWith("", "--nproc-per-node 8", "--bf16");
+    script = "srun sh -c \"cd x && " + script.substr(1, script.size() - 2) + end + "\"\n";
+    const auto run = ReadFrameworkFile(kMegatron, "a.sh", script);
+    ASSERT_TRUE(run.ok()) << script << run.status();
+    EXPECT_EQ(run->ranks, 8);
+    EXPECT_EQ(Name(run->workload.precision), "bf16");
+  }
+}
+
+TEST(PersonsFiles, ACommandThatIsEvaluatedEndsAtItsPipe) {
+  std::string script = ScriptWith("", "--nproc-per-node 8", "--bf16");
+  script = "C=\"" + script.substr(1, script.size() - 2) + "\"\nC=\"$C |& tee log\"\necho $C\neval $C\n";
+  const auto run = ReadFrameworkFile(kMegatron, "a.sh", script);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(Name(run->workload.precision), "bf16");
+}
+
 TEST(PersonsFiles, WhatAConditionAddsMattersByItsOptions) {
   const std::string launch = "--nproc-per-node 8";
   const auto status = [&](const std::string& added) {
@@ -359,6 +570,13 @@ TEST(PersonsFiles, WhatAConditionAddsMattersByItsOptions) {
   };
   EXPECT_EQ(status("--profile"), "");
   EXPECT_EQ(status("--save-interval 100 --profile"), "");
+  EXPECT_EQ(status("--use-torch-fsdp2"),
+            "a.sh:3: --use-torch-fsdp2 cannot be read: PyTorch's FSDP in Megatron is not modelled; "
+            "--use-megatron-fsdp is; $A gets it under a condition: leave it out if it does not hold");
+  EXPECT_EQ(
+      status("--ring-parallel-size 2"),
+      "a.sh:3: --ring-parallel-size is unknown to autocfg, and by its name it may change how the work is "
+      "split ($A gets it under a condition); leave it out to predict without it");
   EXPECT_EQ(
       status("--tensor-model-parallel-size 2"),
       "a.sh:3: --tensor-model-parallel-size has no value that can be known: $A gets it under a condition; "
@@ -429,7 +647,13 @@ TEST(PersonsFiles, BadTextsAreOneLine) {
            Case{kMegatron,
                 "#!/usr/bin/env bash\n#SBATCH --job-name=autocfg-nemo\ncat >\"$plan\" <<'END_OF_PLAN'\n"
                 "END_OF_PLAN\n",
-                "it is a batch script of autocfg export --to sbatch"},
+                "no command of it starts a .py program with --micro-batch-size"},
+           Case{kMegatron, "#!/bin/sh\n#SBATCH --nodes=2\ncat >\"$plan\" <<'END_OF_PLAN'\n--bf16\n",
+                "f.txt:3: the file that the script holds does not end; add a line END_OF_PLAN"},
+           Case{kNemo,
+                "#!/bin/sh\n#SBATCH --nodes=2\ncat >\"$plan\" <<'END_OF_PLAN'\n--micro-batch-size "
+                "1\nEND_OF_PLAN\n",
+                "the batch script holds a file of megatron, not of nemo; leave --from out"},
            Case{kDeepSpeed, deep_json, "nested"},
            Case{kDeepSpeed, "[1]", "no JSON object"},
            Case{kTorchtitan, "[a\nb", "no TOML"},
@@ -458,30 +682,6 @@ TEST(PersonsFiles, BadTextsAreOneLine) {
   EXPECT_THAT(std::string(large.message()), HasSubstr("the limit is"));
 }
 
-// Files of each form that say no more than they must, and another setting of theirs.
-std::string SmallFile(std::string_view framework, const std::string& name, const nlohmann::json& value) {
-  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  if (framework == kMegatron) return FlagsWith(name + " " + text);
-  if (framework == kDeepSpeed) {
-    nlohmann::json json{{"train_batch_size", 16}, {"train_micro_batch_size_per_gpu", 2}};
-    json[nlohmann::json::json_pointer("/" + absl::StrReplaceAll(name, {{".", "/"}}))] = value;
-    return json.dump(1);
-  }
-  const std::size_t dot = name.rfind('.');
-  const std::string table = name.substr(0, dot), key = name.substr(dot + 1);
-  if (framework == kTorchtitan) {
-    return absl::StrCat("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[", table, "]\n", key, " = ",
-                        value.dump(), "\n");
-  }
-  const std::string model =
-      "model:\n  num_layers: 4\n  hidden_size: 256\n  num_attention_heads: 8\n  encoder_seq_length: 128\n"
-      "  micro_batch_size: 1\n  override_vocab_size: 1024\n";
-  const std::string trainer = "trainer:\n  devices: 8\n";
-  if (table == "trainer") return absl::StrCat(trainer, "  ", key, ": ", text, "\n", model);
-  if (table == "model") return absl::StrCat(trainer, model, "  ", key, ": ", text, "\n");
-  return absl::StrCat(trainer, model, "  optim:\n    ", key, ": ", text, "\n");
-}
-
 // What a file lacks is what the framework's release takes, which the rules hold: saying it changes nothing.
 TEST(PersonsFiles, WhatAFileLacksIsTheFrameworksDefault) {
   for (const std::string_view framework : {kMegatron, kNemo, kDeepSpeed, kTorchtitan}) {
@@ -494,10 +694,10 @@ TEST(PersonsFiles, WhatAFileLacksIsTheFrameworksDefault) {
       if (!rule.contains("default") || name.starts_with("model.name") || name == "model.flavor") continue;
       ++defaults;
       SCOPED_TRACE(absl::StrCat(std::string(framework), " ", name));
-      // A setting that says nothing, in the same section.
+      // A setting that says nothing, in the same section: a size of 1 splits nothing.
       const std::size_t dot = name.rfind('.');
       const std::string idle = dot == std::string::npos ? (name.starts_with("--") ? "--seed" : "seed")
-                                                        : name.substr(0, dot) + ".idle_one";
+                                                        : name.substr(0, dot) + ".idle_size";
       const auto without = ReadFrameworkFile(framework, "f", SmallFile(framework, idle, 1), options);
       const auto with =
           ReadFrameworkFile(framework, "f", SmallFile(framework, name, rule["default"]), options);

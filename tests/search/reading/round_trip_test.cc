@@ -1,10 +1,13 @@
 // What the exporters write, the readers read: equal model, workload and plan, for random runs.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 
 #include "search/export/export_target.h"
+#include "search/export/launch.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/plan/plan_text.h"
 #include "search/reading/changed_lines.h"
@@ -37,6 +40,15 @@ ParallelPlan Readable(const std::string& framework, ParallelPlan plan) {
   return Canonical(plan);
 }
 
+std::string LineOf(const std::string& text, std::int64_t line) {
+  std::istringstream lines(text);
+  std::string found;
+  for (std::int64_t i = 0; i < line; ++i) std::getline(lines, found);
+  return found;
+}
+
+std::string LastNameOf(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+
 class RoundTrip : public testing::TestWithParam<const char*> {};
 
 TEST_P(RoundTrip, GivesTheSameRun) {
@@ -67,6 +79,65 @@ TEST_P(RoundTrip, GivesTheSameRun) {
     EXPECT_EQ(ModelJson(read->model).dump(), ModelJson(model).dump());
   }
   EXPECT_GE(files, 100) << "too few plans can be exported for the test to show much";
+}
+
+// The batch script that starts it gives the same run as the file, and its lines are changed alike.
+TEST_P(RoundTrip, OfABatchScriptGivesTheSameRun) {
+  const std::string framework = GetParam();
+  const ExportTarget* target = FindExportTarget(framework);
+  test::RandomRuns runs(23);
+  int files = 0, changed = 0;
+  for (int i = 0; i < 20'000 && files < 60 && !HasFailure(); ++i) {
+    const ExportedRun run = runs.Next();
+    const auto file = Export(run, *target);
+    const auto script = ExportSlurmScript(run, *target);
+    if (!file.ok() || !script.ok()) continue;
+    ++files;
+    SCOPED_TRACE(PlanText(run.plan) + "\n" + script->text);
+    EXPECT_EQ(FrameworkOf(script->text), framework);
+    const ReadingOptions options = OptionsFor(framework, run);
+    const auto read = ReadFrameworkFile(framework, "run.sbatch", script->text, options);
+    const auto plain = ReadFrameworkFile(framework, "run.txt", file->text, options);
+    ASSERT_TRUE(read.ok()) << read.status();
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    EXPECT_EQ(read->plan, plain->plan);
+    EXPECT_EQ(read->workload, plain->workload);
+    EXPECT_EQ(read->model, plain->model);
+    EXPECT_EQ(read->ranks, plain->ranks);
+    EXPECT_EQ(read->ranks_per_node, LayoutOf(run).ranks_per_node);
+    EXPECT_EQ(read->settings.text, script->text);
+    for (const IgnoredSetting& setting : read->ignored)
+      EXPECT_THAT(LineOf(script->text, setting.line), testing::HasSubstr(LastNameOf(setting.name)));
+    ParallelPlan other = run.plan;
+    other.recompute = other.recompute == Recompute::kFull ? Recompute::kNone : Recompute::kFull;
+    other.recompute_layers = 0;
+    if (framework == kDeepSpeed || !CheckLegal(run.model, run.workload, read->ranks, other).ok()) continue;
+    const auto change = ChangePlan(*read, other, options);
+    if (!change.ok()) continue;
+    ++changed;
+    EXPECT_FALSE(change->lines.empty());
+    EXPECT_TRUE(change->text.ends_with("'\n")) << "what follows the file stays";
+  }
+  EXPECT_GE(files, 60);
+  EXPECT_TRUE(framework == kDeepSpeed || changed >= 20) << changed;
+}
+
+TEST(RoundTripScripts, NodesMustBeThoseOfTheFile) {
+  test::RandomRuns runs(24);
+  ExportedRun run = runs.Next();
+  run.plan = *ParsePlanText("tp=1,pp=1,dp=16,mbs=1");
+  run.workload.global_batch = 16;
+  run.ranks_per_node = 8;
+  const auto script = ExportSlurmScript(run, *FindExportTarget("megatron"));
+  ASSERT_TRUE(script.ok()) << script.status();
+  const std::string nodes = "#SBATCH --nodes=2\n";
+  std::string text = script->text;
+  ASSERT_NE(text.find(nodes), std::string::npos);
+  text.replace(text.find(nodes), nodes.size(), "#SBATCH --nodes=4\n");
+  const auto read = ReadFrameworkFile("megatron", "run.sbatch", text);
+  EXPECT_THAT(
+      std::string(read.status().message()),
+      testing::HasSubstr("#SBATCH has 4 nodes of 8 GPUs, and the file that the script holds trains on 16"));
 }
 
 // The changed lines turn the file of one plan into that of another.
@@ -101,6 +172,65 @@ TEST_P(RoundTrip, ChangesOneFileIntoAnother) {
   }
   EXPECT_GE(changed, 5);
   EXPECT_LE(refused, changed / 2) << "most files can be changed line by line";
+}
+
+// A preset that is exported has its name again, though files leave out or round what costs nothing.
+TEST(RoundTripNames, PresetsAreNamed) {
+  for (const std::string framework : {"megatron", "nemo"}) {
+    int named = 0;
+    for (const std::string& name : ModelPresetNames()) {
+      SCOPED_TRACE(framework + " " + name);
+      const std::string own_name = name == "mt-nlg-530b" ? "megatron-530b" : name;  // one model of two papers
+      ExportedRun run;
+      run.model = *ModelPreset(name);
+      FillDefaults(run.model);
+      run.workload.seq_len = std::min<std::int64_t>(run.model.max_seq_len, 2048);
+      run.workload.global_batch = 16;
+      run.workload.precision = *ParsePrecision("bf16");
+      run.plan =
+          *ParsePlanText(run.model.heads % 8 == 0 ? "tp=8,pp=1,dp=2,mbs=1,sp=1" : "tp=1,pp=1,dp=16,mbs=1");
+      run.ranks_per_node = 8;
+      const auto file = Export(run, *FindExportTarget(framework));
+      ASSERT_TRUE(file.ok()) << file.status();
+      const auto read = ReadFrameworkFile(framework, "run.txt", file->text);
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_EQ(read->model.name, own_name);
+      ++named;
+      // As people write it: other seeds of the weights, and positions that turn more slowly.
+      const std::string_view end =
+          framework == "megatron" ? "\n--init-method-std 0.011\n--norm-epsilon 1e-7\n" : "";
+      const auto again = ReadFrameworkFile(framework, "run.txt", file->text + std::string(end));
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(again->model.name, own_name);
+    }
+    EXPECT_GE(named, 20);
+  }
+}
+
+// Another shape has no preset's name.
+TEST(RoundTripNames, AnotherShapeIsUnnamed) {
+  ExportedRun run;
+  run.model = *ModelPreset("llama3-8b");
+  run.workload.seq_len = 2048;
+  run.workload.global_batch = 16;
+  run.workload.precision = *ParsePrecision("bf16");
+  run.plan = *ParsePlanText("tp=1,pp=1,dp=16,mbs=1");
+  for (const auto change :
+       {+[](ModelSpec& model) { --model.layers; }, +[](ModelSpec& model) { model.vocab += 1; },
+        +[](ModelSpec& model) { model.tied_embeddings = true; },
+        +[](ModelSpec& model) { model.qkv_bias = true; },
+        +[](ModelSpec& model) { model.norm = Norm::kLayerNorm; },
+        +[](ModelSpec& model) { model.activation = Activation::kGeluErf; },
+        +[](ModelSpec& model) { model.kv_heads = model.heads; }}) {
+    ExportedRun other = run;
+    change(other.model);
+    FillDefaults(other.model);
+    const auto file = Export(other, *FindExportTarget("megatron"));
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto read = ReadFrameworkFile("megatron", "run.txt", file->text);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->model.name, "");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, RoundTrip, testing::Values("megatron", "nemo", "deepspeed", "torchtitan"),

@@ -1,5 +1,5 @@
 // Words of bash scripts that are never run. What is expected here was compared with bash itself.
-#include "search/reading/shell_script.h"
+#include "search/reading/shell/shell_script.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,6 +41,78 @@ TEST(ShellScript, Words) {
   EXPECT_THAT(LastWords("run a \\\r\n  b\r\n"), ElementsAre("run", "a", "b"));
 }
 
+TEST(ShellScript, BranchesOfKnownTests) {
+  const auto branch = [](const std::string& condition) {
+    const std::vector<std::string> words =
+        LastWords("A=x\nE=\nN=3\nif " + condition + "; then B=1; else B=2; fi\nrun $B");
+    return words.size() == 2 ? words[1] : "";
+  };
+  for (const char* yes : {"[ $A = x ]",
+                          "[ \"$A\" == \"x\" ]",
+                          "[[ $A == x ]]",
+                          "[[ \"$A\" != y ]]",
+                          "test $A = x",
+                          "[ -n \"$A\" ]",
+                          "[ -z \"$E\" ]",
+                          "[ -z $E ]",
+                          "[ $A ]",
+                          "[ $N -gt 2 ]",
+                          "[ $N -ge 3 ]",
+                          "[ $N -le 3 ]",
+                          "[ $N -lt 4 ]",
+                          "[ $N -ne 4 ]",
+                          "[[ $N -eq 3 ]]",
+                          "[ ! -z $A ]",
+                          "! [ $A = y ]",
+                          "true",
+                          ":",
+                          "[ $A = y ] || [ $N = 3 ]",
+                          "[ $A = x ] && [ $N = 3 ]",
+                          "unknown || true",
+                          "[ -z $Q ] || [ $A = x ]",
+                          "false ||\n true",
+                          "{ true; }; [ $A = x ]"}) {
+    EXPECT_EQ(branch(yes), "1") << yes;
+  }
+  for (const char* no : {"[ $A = y ]", "[[ $A != x ]]", "[ $N -lt 3 ]", "[ $E ]", "[ ]", "false", "! true",
+                         "[ -z \"$A\" ]", "true && false", "unknown && false", "false || [ $A = y ]"}) {
+    EXPECT_EQ(branch(no), "2") << no;
+  }
+  const std::string unknown = "<$B is set under a condition>";
+  for (const char* perhaps :
+       {"[ -f x ]", "[ $Q = x ]", "[[ $A == x* ]]", "[[ $A =~ x ]]", "[[ $A == x && $N == 3 ]]", "grep x y",
+        "[ $A -eq 3 ]", "[ $A = x -a $N = 3 ]", "true | grep x", "((N > 2))", "[ $A = x", "[ $1 = x ]",
+        "unknown && true", "unknown || false", "true && unknown"}) {
+    EXPECT_EQ(branch(perhaps), unknown) << perhaps;
+  }
+}
+
+TEST(ShellScript, BranchesThatDoNotRunSayNothing) {
+  EXPECT_THAT(
+      LastWords(
+          "N=70\nif [ $N -eq 8 ]; then\n  A=1\n  run no\nelif [ $N -eq 70 ]; then\n  A=2\nelif true; then\n"
+          "  A=3\nelse\n  A=4\nfi\nrun $A"),
+      ElementsAre("run", "2"));
+  const auto commands = ReadShellScript("a.sh", "run 1\nif [ a = b ]; then\n run 2\nfi");
+  ASSERT_TRUE(commands.ok()) << commands.status();
+  EXPECT_EQ(commands->commands.size(), 2u) << "run 1 and the test";
+  EXPECT_THAT(
+      LastWords(
+          "A=1\nif false; then\n if true; then A=2; fi\n for x in a; do A=3; done\n { A=4; }\nfi\nrun $A"),
+      ElementsAre("run", "1"));
+  EXPECT_THAT(LastWords("A=1\nif x; then A=2; elif true; then B=1; else B=2; fi\nrun $A $B"),
+              ElementsAre("run", "<$A is set under a condition>", "<$B is set under a condition>"));
+  EXPECT_THAT(LastWords("A=1\ntrue && A=2\nfalse && A=3\ntrue || A=4\nfalse || B=5\nrun $A $B"),
+              ElementsAre("run", "2", "5"));
+  EXPECT_THAT(LastWords("A=1\nfalse && { A=2; A=3; }\nfalse && ( A=4; A=5 )\ntrue && { A=6; A=7; }\nrun $A"),
+              ElementsAre("run", "7"));
+  EXPECT_THAT(LastWords("x && { A=2; B=3; }\nrun $B"), ElementsAre("run", "<$B is set under a condition>"));
+  EXPECT_THAT(LastWords("false && x | run 1\nrun 2\nfi\nelse\nthen\n}\ndone\nrun 3"),
+              ElementsAre("run", "3"));
+  EXPECT_THAT(LastWords("A=()\nif x; then A+=( \"--y 1\" ); fi\nrun ${A[@]}"),
+              ElementsAre("run", "--y", "1"));
+}
+
 TEST(ShellScript, Variables) {
   EXPECT_THAT(LastWords("A=1\nB=\"$A 2\"\nrun $A $B \"$B\" ${A}x '$A' \\$A"),
               ElementsAre("run", "1", "1", "2", "1 2", "1x", "$A", "$A"));
@@ -49,6 +121,8 @@ TEST(ShellScript, Variables) {
               ElementsAre("run", "12", "4", "12", "5"));
   EXPECT_THAT(LastWords("E=\nrun a$E \"$E\" $E ${E:-7}"), ElementsAre("run", "a", "", "7"));
   EXPECT_THAT(LastWords("A=1 run $A"), ElementsAre("run", "1"));
+  EXPECT_THAT(LastWords("run ${1:-a} ${12:-\"b\"} ${1} ${2+c}"),
+              ElementsAre("run", "a", "b", "<$1 is an argument of the script>"));
 }
 
 TEST(ShellScript, Arrays) {

@@ -1,48 +1,30 @@
-#include "search/reading/shell_script.h"
+#include "search/reading/shell/shell_script.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "search/reading/shell/shell_arithmetic.h"
+#include "search/reading/shell/shell_conditions.h"
+#include "search/reading/shell/shell_variables.h"
 
 namespace autocfg {
 namespace {
-
-constexpr int kDeepest = 64;
-
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-bool IsNameStart(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsName(char c) { return IsNameStart(c) || IsDigit(c); }
-// Ends a word unless it is quoted.
-bool EndsWord(char c) {
-  return IsBlank(c) || c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == ')' || c == '<' ||
-         c == '>';
-}
-
-// A variable: a text, or the items of an array.
-struct ShellVariable {
-  bool array = false;
-  std::vector<ShellWord> items;
-};
 
 class ShellReader {
  public:
   ShellReader(std::string_view file, std::string_view text,
               const std::map<std::string, ShellWord>& environment)
-      : file_(file), text_(text) {
-    for (const auto& [name, value] : environment) variables_[name] = {false, {value}};
-  }
+      : file_(file), text_(text), variables_(environment) {}
 
   absl::StatusOr<ShellScript> Read() {
     while (ok() && pos_ < text_.size()) ReadCommand();
     if (!ok()) return status_;
+    script_.unknowns = variables_.unknowns();
     return std::move(script_);
   }
 
@@ -67,7 +49,7 @@ class ShellReader {
     for (;;) {
       if (const std::size_t more = Continuation(pos_); more > 0) {
         pos_ += more;
-      } else if (pos_ < text_.size() && IsBlank(text_[pos_])) {
+      } else if (pos_ < text_.size() && IsShellBlank(text_[pos_])) {
         ++pos_;
       } else if (At(pos_) == '#') {
         while (pos_ < text_.size() && text_[pos_] != '\n') ++pos_;
@@ -83,28 +65,17 @@ class ShellReader {
       Fail(at, fmt::format("the script expands to more than {} bytes; shorten it", kMostShellText));
   }
 
-  ShellWord Unknown(std::size_t at, std::string why) {
-    script_.unknowns.push_back(std::move(why));
-    return {{.c = 0, .at = at, .unknown = static_cast<int>(script_.unknowns.size()) - 1}};
-  }
-
   // Ends at the newline or separator behind the command.
   void ReadCommand() {
     SkipBlanks();
     const char c = At(pos_);
     if (c == '\n') {
       ++pos_;
-      after_and_or_ = false;
       SkipHereDocuments();
       return;
     }
-    if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') {
-      const bool twice = At(pos_ + 1) == c;
-      if (c == '(' && twice) return SkipArithmeticCommand();
-      after_and_or_ = twice && (c == '&' || c == '|') ? true : after_and_or_ && c != ';';
-      pos_ += twice ? 2 : 1;
-      return;
-    }
+    if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') return ReadSeparator(c);
+    branch_ = conditions_.Next();
     ShellCommand command{.at = pos_, .words = {}};
     bool begins = true;  // only assignments and words such as `export` so far
     while (ok() && pos_ < text_.size()) {
@@ -119,7 +90,7 @@ class ShellReader {
       std::vector<ShellWord> words = ReadWords();
       if (At(pos_) == '>' || At(pos_) == '<') {
         const std::string number = words.size() == 1 ? TextOf(words.front()) : "";
-        if (!number.empty() && std::all_of(number.begin(), number.end(), IsDigit)) continue;  // 2>
+        if (!number.empty() && std::all_of(number.begin(), number.end(), IsShellDigit)) continue;  // 2>
       }
       if (command.words.empty() && begins && words.size() == 1) {
         const std::string word = TextOf(words.front());
@@ -129,7 +100,31 @@ class ShellReader {
       begins = false;
       command.words.insert(command.words.end(), words.begin(), words.end());
     }
-    if (!command.words.empty()) script_.commands.push_back(std::move(command));
+    conditions_.EndCommand(command.words.empty() ? std::optional(true) : ResultOfTest(command.words));
+    if (!command.words.empty() && branch_ != ShellBranch::kSkipped)
+      script_.commands.push_back(std::move(command));
+  }
+
+  // Reads what stands between two commands, or a bracket around some.
+  void ReadSeparator(char c) {
+    const bool twice = At(pos_ + 1) == c;
+    if (c == '(' && twice) {
+      SkipArithmeticCommand();
+      return conditions_.EndCommand(std::nullopt);
+    }
+    pos_ += (twice && c != ')') || (c == '|' && At(pos_ + 1) == '&') ? 2 : 1;
+    if (c == '(') BeginLevel(pos_, [&] { conditions_.BeginGroup(); });
+    if (c == ')') conditions_.EndGroup();
+    if (c == '&' && twice) conditions_.And();
+    if (c == '|' && twice) conditions_.Or();
+    if (c == '|' && !twice) conditions_.Pipe();
+  }
+
+  template <typename Begin>
+  void BeginLevel(std::size_t at, const Begin& begin) {
+    begin();
+    if (conditions_.depth() > kDeepestShell)
+      Fail(at, fmt::format("conditions are nested deeper than {}", kDeepestShell));
   }
 
   static bool IsDeclaration(std::string_view word) {
@@ -137,33 +132,38 @@ class ShellReader {
            word == "typeset" || word == "env" || word.starts_with('-');
   }
 
-  // Follows conditions and loops: what they set cannot be known. Returns whether the word is one of theirs
-  // and a command follows.
+  // Follows conditions and loops. Returns whether the word is one of theirs and a command follows.
   bool IsControl(std::string_view word, std::size_t at) {
-    if (word == "if" || word == "while" || word == "until" || word == "case" || word == "select" ||
-        word == "for") {
-      ++depth_;
-      if (depth_ > kDeepest) Fail(at, fmt::format("conditions are nested deeper than {}", kDeepest));
+    if (word == "if") {
+      BeginLevel(at, [&] { conditions_.If(); });
+      return true;
+    }
+    if (word == "while" || word == "until" || word == "case" || word == "select" || word == "for") {
+      BeginLevel(at, [&] { conditions_.BeginLoop(); });
       if (word == "for" || word == "select") {
         SkipBlanks();
         const std::string name = ReadName();
         if (!name.empty())
-          variables_[name] = {false, {Unknown(at, fmt::format("${} is set by a loop", name))}};
+          variables_.Set(name, variables_.Unknown(at, fmt::format("${} is set by a loop", name)));
       }
-      return word == "if" || word == "while" || word == "until";
+      return word == "while" || word == "until";
     }
-    if (word == "fi" || word == "done" || word == "esac") {
-      depth_ = std::max(0, depth_ - 1);
-      return true;
-    }
-    return word == "then" || word == "else" || word == "elif" || word == "do" || word == "{" || word == "}" ||
-           word == "!" || word == "time";
+    if (word == "{") BeginLevel(at, [&] { conditions_.BeginGroup(); });
+    if (word == "}") conditions_.EndGroup();
+    if (word == "then") conditions_.Then();
+    if (word == "elif") conditions_.Elif();
+    if (word == "else") conditions_.Else();
+    if (word == "fi") conditions_.Fi();
+    if (word == "done" || word == "esac") conditions_.EndLoop();
+    if (word == "!") conditions_.Not();
+    return word == "fi" || word == "done" || word == "esac" || word == "then" || word == "else" ||
+           word == "elif" || word == "do" || word == "{" || word == "}" || word == "!" || word == "time";
   }
 
   std::string ReadName() {
     const std::size_t begin = pos_;
-    if (!IsNameStart(At(pos_))) return "";
-    while (IsName(At(pos_))) ++pos_;
+    if (!BeginsShellName(At(pos_))) return "";
+    while (IsOfShellName(At(pos_))) ++pos_;
     return std::string(text_.substr(begin, pos_ - begin));
   }
 
@@ -195,72 +195,11 @@ class ShellReader {
     if (At(pos_) == '(') {
       value = {true, ReadArray()};
     } else {
-      value.items = {Joined(ReadWords(/*splits=*/false))};
+      value.items = {JoinedWords(ReadWords(/*splits=*/false))};
     }
-    Assign(name, std::move(value), append, item, begin);
-    return true;
-  }
-
-  void Assign(const std::string& name, ShellVariable value, bool append, bool item, std::size_t at) {
-    if (item) value = {false, {Unknown(at, fmt::format("${} has items that are set one by one", name))}};
-    ShellVariable& variable = variables_[name];
-    if (depth_ > 0 || after_and_or_) return AssignPerhaps(name, value, append, at, variable);
-    if (!append) {
-      variable = std::move(value);
-      return;
-    }
-    if (value.array || variable.array) {
-      variable.array = true;
-      variable.items.insert(variable.items.end(), value.items.begin(), value.items.end());
-      return;
-    }
-    if (variable.items.empty()) variable.items.emplace_back();
-    ShellWord& text = variable.items.front();
-    text.insert(text.end(), value.items.front().begin(), value.items.front().end());
-  }
-
-  // Under a condition: what was there stays known if the value only adds to it.
-  void AssignPerhaps(const std::string& name, const ShellVariable& value, bool append, std::size_t at,
-                     ShellVariable& variable) {
-    const bool adds = append || (!value.array && !variable.array && !value.items.empty() &&
-                                 !variable.items.empty() && !TextOf(variable.items.front()).empty() &&
-                                 TextOf(value.items.front()).starts_with(TextOf(variable.items.front())));
-    if (adds && !variable.items.empty() && AddPerhaps(name, value, append, variable)) return;
-    ShellWord unknown = Unknown(at, fmt::format("${} is set under a condition", name));
-    if (!adds || variable.items.empty()) {
-      variable = {false, {std::move(unknown)}};
-    } else if (variable.array) {
-      variable.items.push_back(std::move(unknown));
-    } else {
-      variable.items.front().push_back({.c = ' ', .at = at});
-      variable.items.front().push_back(unknown.front());
-    }
-  }
-
-  // Adds options that a condition adds, marked as such. Returns false if what is added is no option.
-  bool AddPerhaps(const std::string& name, const ShellVariable& value, bool append, ShellVariable& variable) {
-    if (value.items.empty()) return true;
-    std::vector<ShellWord> added = value.items;
-    // Of NAME="$NAME --x": what follows the old text.
-    if (!append) {
-      const std::size_t known = variable.items.front().size();
-      if (added.front().size() < known) return false;
-      added.front().erase(added.front().begin(), added.front().begin() + static_cast<std::ptrdiff_t>(known));
-    }
-    const std::string text = TextOf(added.front());
-    const std::size_t begin = text.find_first_not_of(" \t\n");
-    if (begin == std::string::npos || text.substr(begin, 2) != "--") return false;
-    if (begin == 0 && !variable.array) return false;  // it goes on with the word before
-    script_.unknowns.push_back(fmt::format("${} gets it under a condition", name));
-    for (ShellWord& word : added) {
-      for (ShellChar& c : word) c.perhaps = static_cast<int>(script_.unknowns.size()) - 1;
-    }
-    if (variable.array) {
-      variable.items.insert(variable.items.end(), added.begin(), added.end());
-    } else {
-      ShellWord& whole = variable.items.front();
-      for (const ShellWord& word : added) whole.insert(whole.end(), word.begin(), word.end());
-    }
+    const bool perhaps = branch_ == ShellBranch::kPerhaps;
+    if (branch_ != ShellBranch::kSkipped)
+      variables_.Assign(name, std::move(value), {append, item, perhaps}, begin);
     return true;
   }
 
@@ -282,7 +221,7 @@ class ShellReader {
         ++pos_;
         continue;
       }
-      if (EndsWord(c)) {
+      if (EndsShellWord(c)) {
         Fail(pos_, fmt::format("'{}' is not expected in an array; quote it", c));
         break;
       }
@@ -299,13 +238,13 @@ class ShellReader {
       i += At(i + 2) == '-' ? 3 : 2;
       pos_ = i;
       SkipBlanks();
-      here_documents_.emplace_back(pos_, TextOf(Joined(ReadWords(/*splits=*/false))));
+      here_documents_.emplace_back(pos_, TextOf(JoinedWords(ReadWords(/*splits=*/false))));
       return true;
     }
     while (At(i) == '>' || At(i) == '<' || At(i) == '&' || At(i) == '|') ++i;
     pos_ = i;
     SkipBlanks();
-    if (pos_ < text_.size() && !EndsWord(At(pos_))) (void)ReadWords(/*splits=*/false);
+    if (pos_ < text_.size() && !EndsShellWord(At(pos_))) (void)ReadWords(/*splits=*/false);
     return true;
   }
 
@@ -324,15 +263,6 @@ class ShellReader {
       if (!ended) Fail(at, fmt::format("the text up to '{}' does not end", base::Printable(end)));
     }
     here_documents_.clear();
-  }
-
-  static ShellWord Joined(std::vector<ShellWord> words) {
-    ShellWord all;
-    for (const ShellWord& word : words) {
-      if (&word != &words.front()) all.push_back({.c = ' ', .at = word.empty() ? 0 : word.front().at});
-      all.insert(all.end(), word.begin(), word.end());
-    }
-    return all;
   }
 
   // The words of one place: several, or none, if an unquoted variable has blanks or an array has items.
@@ -354,7 +284,7 @@ class ShellReader {
 
   std::vector<ShellWord> ReadWords(bool splits = true) {
     Words words;
-    while (ok() && pos_ < text_.size() && !EndsWord(text_[pos_])) ReadPart(words, splits);
+    while (ok() && pos_ < text_.size() && !EndsShellWord(text_[pos_])) ReadPart(words, splits);
     words.End();
     return std::move(words.done);
   }
@@ -412,7 +342,7 @@ class ShellReader {
     Spend(text.size(), pos_);
     for (const ShellChar& c : text) {
       if (!ok()) return;
-      if (!quoted && c.unknown < 0 && (IsBlank(c.c) || c.c == '\n')) {
+      if (!quoted && c.unknown < 0 && (IsShellBlank(c.c) || c.c == '\n')) {
         words.End();
       } else {
         words.Add(c);
@@ -433,7 +363,8 @@ class ShellReader {
   // Reads an expansion at '$' or '`'.
   void Expand(Words& words, bool quoted) {
     const std::size_t at = pos_;
-    if (++nested_ > kDeepest) Fail(at, fmt::format("expansions are nested deeper than {}", kDeepest));
+    if (++nested_ > kDeepestShell)
+      Fail(at, fmt::format("expansions are nested deeper than {}", kDeepestShell));
     if (!ok()) return;
     if (text_[pos_] == '`') {
       const std::size_t end = text_.find('`', pos_ + 1);
@@ -453,10 +384,11 @@ class ShellReader {
       const std::string name = ReadName();
       if (!name.empty()) {
         AddNamed(words, name, at, quoted, /*all=*/false);
-      } else if (pos_ < text_.size() && (IsDigit(At(pos_)) || std::string_view("@*#?$!-").find(At(pos_)) !=
-                                                                  std::string_view::npos)) {
+      } else if (pos_ < text_.size() && (IsShellDigit(At(pos_)) || std::string_view("@*#?$!-").find(
+                                                                       At(pos_)) != std::string_view::npos)) {
         const std::string which(1, text_[pos_++]);
-        AddText(words, Unknown(at, fmt::format("${} is an argument of the script", which)), quoted);
+        AddText(words, variables_.Unknown(at, fmt::format("${} is an argument of the script", which)),
+                quoted);
       } else {
         words.Add({.c = '$', .at = at});
       }
@@ -465,7 +397,7 @@ class ShellReader {
   }
 
   ShellWord NotRun(std::size_t at) {
-    return Unknown(at, fmt::format("{} is not run", base::Printable(text_.substr(at, pos_ - at))));
+    return variables_.Unknown(at, fmt::format("{} is not run", base::Printable(text_.substr(at, pos_ - at))));
   }
 
   // Ends behind the bracket that closes "$(".
@@ -491,16 +423,21 @@ class ShellReader {
   }
 
   void AddNamed(Words& words, const std::string& name, std::size_t at, bool quoted, bool all) {
-    const auto found = variables_.find(name);
-    if (found != variables_.end()) return AddVariable(words, found->second, quoted, all);
+    if (const ShellVariable* variable = variables_.Find(name))
+      return AddVariable(words, *variable, quoted, all);
+    if (IsShellDigit(name.front()))
+      return AddText(words, variables_.Unknown(at, fmt::format("${} is an argument of the script", name)),
+                     quoted);
     const std::string shown = all ? fmt::format("{{{}[@]}}", name) : name;
-    AddText(words, Unknown(at, fmt::format("${} is not set in the file", shown)), quoted);
+    AddText(words, variables_.Unknown(at, fmt::format("${} is not set in the file", shown)), quoted);
   }
 
   void ExpandBraces(Words& words, bool quoted) {
     const std::size_t at = pos_;
     pos_ += 2;
-    const std::string name = ReadName();
+    std::string name = ReadName();
+    while (name.empty() ? IsShellDigit(At(pos_)) : IsShellDigit(name.front()) && IsShellDigit(At(pos_)))
+      name += text_[pos_++];  // an argument
     bool all = false;
     if (StartsWith("[@]") || StartsWith("[*]")) {
       all = true;
@@ -516,14 +453,15 @@ class ShellReader {
     const bool substitutes = operation == '-' || operation == '=' || operation == '+' || operation == '?';
     if (name.empty() || !substitutes) {
       if (!SkipBraces(at)) return;
-      return AddText(
-          words, Unknown(at, fmt::format("{} is not computed", base::Printable(text_.substr(at, pos_ - at)))),
-          quoted);
+      return AddText(words,
+                     variables_.Unknown(
+                         at, fmt::format("{} is not computed", base::Printable(text_.substr(at, pos_ - at)))),
+                     quoted);
     }
     pos_ += colon ? 2 : 1;
     Words other;
     while (ok() && pos_ < text_.size() && text_[pos_] != '}') {
-      if (IsBlank(text_[pos_]) || EndsWord(text_[pos_])) {
+      if (IsShellBlank(text_[pos_]) || EndsShellWord(text_[pos_])) {
         other.Add({.c = text_[pos_], .at = pos_});
         ++pos_;
       } else {
@@ -533,19 +471,19 @@ class ShellReader {
     if (pos_ >= text_.size()) return Fail(at, "'${' does not end; add '}'");
     ++pos_;
     other.End();
-    const ShellWord otherwise = Joined(std::move(other.done));
-    const auto found = variables_.find(name);
-    const bool set = found != variables_.end() &&
-                     (!colon || (!found->second.items.empty() && !found->second.items.front().empty()));
+    const ShellWord otherwise = JoinedWords(other.done);
+    const ShellVariable* variable = variables_.Find(name);
+    const bool set =
+        variable != nullptr && (!colon || (!variable->items.empty() && !variable->items.front().empty()));
     if (operation == '+') {
       if (set) AddText(words, otherwise, quoted);
     } else if (set) {
-      AddVariable(words, found->second, quoted, all);
+      AddVariable(words, *variable, quoted, all);
     } else if (operation == '?') {
       AddNamed(words, name, at, quoted, all);
     } else {
       // In practice the environment decides; the file says what holds without it.
-      if (operation == '=') variables_[name] = {false, {otherwise}};
+      if (operation == '=') variables_.Set(name, otherwise);
       AddText(words, otherwise, quoted);
     }
   }
@@ -561,14 +499,11 @@ class ShellReader {
     return open == 0;
   }
 
-  // Whole numbers, variables, + - * / % and parentheses; what has anything else cannot be known.
   ShellWord Arithmetic() {
     const std::size_t at = pos_;
     pos_ += 3;
-    uncomputed_.clear();
-    const std::optional<std::int64_t> value = Sum();
-    const std::string why = std::exchange(uncomputed_, "");
-    SkipArithmeticBlanks();
+    ShellArithmetic arithmetic(text_, pos_, nested_, [this] { return ArithmeticOperand(); });
+    const std::optional<std::int64_t> value = arithmetic.Read();
     if (value && StartsWith("))")) {
       pos_ += 2;
       ShellWord word;
@@ -578,114 +513,37 @@ class ShellReader {
     pos_ = at + 2;  // the inner bracket opens, too
     SkipSubstitution(at);
     if (!ok()) return {};
-    return Unknown(at, fmt::format("{} is not computed{}", base::Printable(text_.substr(at, pos_ - at)),
-                                   why.empty() ? "" : ": " + why));
+    const int met = arithmetic.unknown();
+    const std::string why = met < 0 ? "" : ": " + variables_.unknowns()[static_cast<std::size_t>(met)];
+    return variables_.Unknown(
+        at, fmt::format("{} is not computed{}", base::Printable(text_.substr(at, pos_ - at)), why));
   }
-  void SkipArithmeticBlanks() {
-    while (pos_ < text_.size() && (IsBlank(text_[pos_]) || text_[pos_] == '\n')) ++pos_;
-  }
-  std::optional<std::int64_t> Sum() {
-    std::optional<std::int64_t> value = Product();
-    for (;;) {
-      SkipArithmeticBlanks();
-      const char c = At(pos_);
-      if (!value || (c != '+' && c != '-')) return value;
-      ++pos_;
-      const std::optional<std::int64_t> right = Product();
-      std::int64_t result = 0;
-      const bool wrong = !right || (c == '+' ? __builtin_add_overflow(*value, *right, &result)
-                                             : __builtin_sub_overflow(*value, *right, &result));
-      value = wrong ? std::nullopt : std::optional(result);
+
+  // What stands for a number in arithmetic: $NAME, ${...}, NAME. Empty for anything else.
+  ShellWord ArithmeticOperand() {
+    Words words;
+    if (At(pos_) == '$') {
+      Expand(words, /*quoted=*/true);
+    } else if (BeginsShellName(At(pos_))) {
+      const std::size_t at = pos_;
+      AddNamed(words, ReadName(), at, /*quoted=*/true, /*all=*/false);
     }
-  }
-  std::optional<std::int64_t> Product() {
-    std::optional<std::int64_t> value = Factor();
-    for (;;) {
-      SkipArithmeticBlanks();
-      const char c = At(pos_);
-      if (!value || (c != '*' && c != '/' && c != '%')) return value;
-      ++pos_;
-      const std::optional<std::int64_t> right = Factor();
-      std::int64_t result = 0;
-      if (!right || (c != '*' && *right <= 0)) return std::nullopt;
-      if (c == '*' && __builtin_mul_overflow(*value, *right, &result)) return std::nullopt;
-      if (c == '/') result = *value / *right;
-      if (c == '%') result = *value % *right;
-      value = result;
-    }
-  }
-  std::optional<std::int64_t> Factor() {
-    SkipArithmeticBlanks();
-    if (At(pos_) == '(') {
-      ++pos_;
-      if (nested_ == kDeepest) return std::nullopt;
-      ++nested_;
-      const std::optional<std::int64_t> value = Sum();
-      --nested_;
-      SkipArithmeticBlanks();
-      if (At(pos_) != ')') return std::nullopt;
-      ++pos_;
-      return value;
-    }
-    if (At(pos_) == '-' || At(pos_) == '+') {
-      const bool negative = text_[pos_++] == '-';
-      if (nested_ == kDeepest) return std::nullopt;
-      ++nested_;
-      const std::optional<std::int64_t> value = Factor();
-      --nested_;
-      std::int64_t result = 0;
-      if (!value || (negative && __builtin_sub_overflow(std::int64_t{0}, *value, &result)))
-        return std::nullopt;
-      return negative ? result : *value;
-    }
-    std::string digits;
-    if (IsDigit(At(pos_))) {
-      while (IsDigit(At(pos_))) digits += text_[pos_++];
-    } else {
-      Words words;
-      if (At(pos_) == '$') {
-        Expand(words, /*quoted=*/true);
-      } else if (IsNameStart(At(pos_))) {
-        const std::size_t at = pos_;
-        AddNamed(words, ReadName(), at, /*quoted=*/true, /*all=*/false);
-      }
-      words.End();
-      for (const ShellChar& c : Joined(std::move(words.done))) {
-        const int why = c.unknown >= 0 ? c.unknown : c.perhaps;
-        if (why >= 0) {
-          uncomputed_ = script_.unknowns[static_cast<std::size_t>(why)];
-          return std::nullopt;
-        }
-        digits += c.c;
-      }
-    }
-    if (digits.size() > 1 && digits.front() == '0') return std::nullopt;  // octal
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-    return value;
+    words.End();
+    return JoinedWords(words.done);
   }
 
   std::string_view file_, text_;
   std::size_t pos_ = 0, spent_ = 0;
-  int depth_ = 0, nested_ = 0;
-  bool after_and_or_ = false;
-  std::string uncomputed_;  // the unknown that arithmetic met
-  std::map<std::string, ShellVariable> variables_;
+  int nested_ = 0;
+  ShellConditions conditions_;
+  ShellBranch branch_ = ShellBranch::kTaken;  // of the command that is read
+  ShellVariables variables_;
   std::vector<std::pair<std::size_t, std::string>> here_documents_;
   ShellScript script_;
   absl::Status status_ = absl::OkStatus();
 };
 
 }  // namespace
-
-std::string TextOf(const ShellWord& word) {
-  std::string text;
-  for (const ShellChar& c : word) {
-    if (c.unknown < 0) text += c.c;
-  }
-  return text;
-}
 
 absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text,
                                             const std::map<std::string, ShellWord>& environment) {

@@ -9,20 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "search/reading/shell/shell_words.h"
 
 namespace autocfg {
-
-// A character of a word, and where it stands in the script.
-struct ShellChar {
-  char c = 0;
-  std::size_t at = 0;
-  int unknown = -1;       // index of ShellScript::unknowns: it stands for a text that cannot be known
-  int perhaps = -1;       // index of ShellScript::unknowns: it is added under a condition
-  bool computed = false;  // by arithmetic: `at` is that of the whole expression
-};
-using ShellWord = std::vector<ShellChar>;
-
-std::string TextOf(const ShellWord& word);  // what is unknown is left out
 
 struct ShellCommand {
   std::size_t at = 0;
@@ -39,7 +28,8 @@ inline constexpr std::size_t kMostShellText = std::size_t{4} << 20;
 
 // `environment`: variables that are set before the script starts.
 // InvalidArgument names the line: a quote, a bracket or a here-document that does not end, expansions nested
-// deeper than 64, or more text than kMostShellText. What is set in a condition or a loop cannot be known.
+// deeper than 64, or more text than kMostShellText. What is set in a loop, or under a condition of files or
+// commands, cannot be known.
 absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text,
                                             const std::map<std::string, ShellWord>& environment = {});
 
