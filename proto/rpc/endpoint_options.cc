@@ -24,11 +24,10 @@ struct Setting {
   std::string value;
 };
 
-Setting SettingOf(const char* option, const std::string& given, const char* variable) {
-  if (!given.empty()) return {option, given};
-  std::string value = base::Environment(variable);
-  if (value.empty()) return {option, ""};
-  return {variable, std::move(value)};
+Setting SettingOf(const char* option, const std::string& given, const char* variable,
+                  const std::string& value) {
+  if (!given.empty() || value.empty()) return {option, given};
+  return {variable, value};
 }
 
 // Returns the token in a file, without the line break that ends it.
@@ -69,9 +68,12 @@ absl::StatusOr<Endpoint> EndpointFor(const std::string& target, const EndpointOp
       endpoint.token = *std::move(token);
     }
   } else {
-    const Setting authorities = SettingOf("--tls-ca", options.files.authorities, "AUTOCFG_TLS_CA");
-    const Setting certificate = SettingOf("--tls-cert", options.files.certificate, "AUTOCFG_TLS_CERT");
-    const Setting key = SettingOf("--tls-key", options.files.key, "AUTOCFG_TLS_KEY");
+    const Setting authorities = SettingOf("--tls-ca", options.files.authorities, "AUTOCFG_TLS_CA",
+                                          base::Environment("AUTOCFG_TLS_CA"));
+    const Setting certificate = SettingOf("--tls-cert", options.files.certificate, "AUTOCFG_TLS_CERT",
+                                          base::Environment("AUTOCFG_TLS_CERT"));
+    const Setting key =
+        SettingOf("--tls-key", options.files.key, "AUTOCFG_TLS_KEY", base::Environment("AUTOCFG_TLS_KEY"));
     endpoint.files = {authorities.value, certificate.value, key.value};
     endpoint.tls = options.tls || endpoint.files.given();
     if (absl::Status status = CheckTlsFiles(
@@ -79,7 +81,8 @@ absl::StatusOr<Endpoint> EndpointFor(const std::string& target, const EndpointOp
             {.authorities = authorities.name, .certificate = certificate.name, .key = key.name});
         !status.ok())
       return status;
-    if (const Setting file = SettingOf("--token-file", options.token_file, "AUTOCFG_TOKEN_FILE");
+    if (const Setting file = SettingOf("--token-file", options.token_file, "AUTOCFG_TOKEN_FILE",
+                                       base::Environment("AUTOCFG_TOKEN_FILE"));
         !file.value.empty()) {
       auto token = ReadToken(file);
       if (!token.ok()) return token.status();

@@ -77,7 +77,7 @@ TEST(Units, BadTextsAreRefusedWithWhatToWrite) {
         std::tuple{Quantity::kTokens, "1,5T", "unknown unit ','"},
         std::tuple{Quantity::kSeconds, "2H", "did you mean 2h?"},
         std::tuple{Quantity::kSeconds, "1h30", "invalid value '1h30'"},
-        std::tuple{Quantity::kSeconds, "2d", "unknown unit 'd'; write 90, 90s, 10m or 2h"},
+        std::tuple{Quantity::kSeconds, "2w", "unknown unit 'w'; write 90, 90s, 10m or 2h"},
         std::tuple{Quantity::kBytes, "80Gb", "did you mean 80GB?"},
         std::tuple{Quantity::kBytes, "80G", "could be 80GB or 80GiB; write which"},
         std::tuple{Quantity::kBytesPerSecond, "400", ""},

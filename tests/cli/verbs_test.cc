@@ -63,7 +63,7 @@ TEST(Verbs, ThatTakeACoordinatorAreDocumented) {
   const std::string page = ReadWhole(SourcePath("docs/operations.md"));
   std::smatch sentence;
   ASSERT_TRUE(std::regex_search(page, sentence, std::regex("The verbs ([^.]+) also take `--coordinator`")));
-  std::set<std::string> named = NamesIn(sentence[1].str(), std::regex("`([a-z-]+)`"));
+  std::set<std::string> named = NamesIn(sentence[1].str(), std::regex("`([a-z -]+)`"));
   named.insert("search");
   std::set<std::string> taking;
   for (const std::string& verb : VerbsInSources()) {
