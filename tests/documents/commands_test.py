@@ -90,6 +90,8 @@ LEFT_OUT = {
     "cpack --config build/CPackConfig.cmake -G TGZ -B packages": PACKED,
     "deploy/worker_bundle.sh build worker_bundle": PACKED,
     "apt-get install ./packages/autocfg_*.deb": "needs root; packages_test installs it over a copy of the system",
+    "kubectl apply -k deploy/kubernetes/base": "needs a cluster; the test kubernetes_test renders and checks it",
+    "kubectl apply -k deploy/kubernetes/cpu": "needs a cluster; the test kubernetes_test runs its pods",
     "docker build -f deploy/container/Containerfile -t autocfg .": "needs a container runtime and a network",
     "./dev search --model gpt2-1.5b --global-batch 64 --time-budget 20m": "needs a GPU",
     "autocfg search --model llama3-8b --global-batch 64 --seq-len 4096 --engine megatron "
