@@ -15,6 +15,8 @@ packages=(
   g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   # RPC and messages
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev grpc-proto libabsl-dev
+  # readiness and watchdog of services
+  libsystemd-dev
   # patterns of engines' logs
   libre2-dev
   # store

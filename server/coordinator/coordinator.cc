@@ -169,6 +169,10 @@ const std::string& Coordinator::address() const { return impl_->address; }
 Store& Coordinator::store() { return *impl_->store; }
 StudyReports& Coordinator::reports() { return impl_->reports; }
 
+std::vector<base::LoopRounds> Coordinator::rounds() const {
+  return {{"dispatcher", impl_->dispatcher.rounds()}, {"lease-expiry", impl_->expiry->rounds()}};
+}
+
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<Store> store,
                                                                 const CoordinatorOptions& options) {
   const auto address = ParseListenAddress(options.address);

@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/os/host.h"
+#include "base/service/service_manager.h"
 #include "server/report/study_reports.h"
 #include "server/store/store.h"
 
@@ -36,6 +38,9 @@ class Coordinator {
   // What pages about the studies are made from; valid as long as the coordinator is.
   Store& store();
   StudyReports& reports();
+
+  // The loops that give out jobs and end leases. Each makes a round in a second unless it is stuck.
+  std::vector<base::LoopRounds> rounds() const;
 
   // Ends calls and study runners. Studies keep their state in the store. Idempotent.
   void Shutdown();

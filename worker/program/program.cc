@@ -25,6 +25,7 @@
 #include "base/os/end_limit.h"
 #include "base/os/host.h"
 #include "base/os/process.h"
+#include "base/service/service_manager.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
@@ -170,25 +171,31 @@ class Signals {
 
   const std::atomic<bool>& came() const { return came_; }
 
-  // Stops the worker when a signal arrives, or immediately if one already has. `worker` must outlive this
-  // object.
-  void StopWith(Worker& worker) {
+  // Stops the worker when a signal arrives, or immediately if one already has, and tells the service manager.
+  // Both must outlive this object.
+  void StopWith(Worker& worker, base::ServiceManager& manager) {
     absl::MutexLock lock(&mutex_);
     worker_ = &worker;
-    if (came_) worker.Stop();
+    manager_ = &manager;
+    if (came_) StopBoth();
   }
 
  private:
   void End() {
     absl::MutexLock lock(&mutex_);
     came_ = true;
-    if (worker_ != nullptr) worker_->Stop();
+    if (worker_ != nullptr) StopBoth();
+  }
+  void StopBoth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    manager_->Stopping("ending; its jobs go back to the queue");
+    worker_->Stop();
   }
 
   sigset_t set_;
   std::atomic<bool> came_{false};
   absl::Mutex mutex_;
   Worker* worker_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  base::ServiceManager* manager_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;
 };
 
@@ -238,17 +245,23 @@ int RunWorker(const ProgramOptions& program) {
     return Fail(kExitUsage, std::string(status.message()));
 
   std::unique_ptr<Worker> worker;
-  Signals signals;  // destroyed before the worker
+  base::ServiceManager manager;  // destroyed before the worker, whose loop it watches
+  Signals signals;               // destroyed before both
   options.cancel = &signals.came();
   auto started = Worker::Start(options);
   if (!started.ok()) return signals.came() ? kExitDone : Fail(started.status());
   worker = *std::move(started);
-  spdlog::info("registered with {} as {}: {} slot{} on {}", program.coordinator, program.name,
-               options.inventory.slots(), options.inventory.slots() == 1 ? "" : "s",
-               options.inventory.device_kind());
-  signals.StopWith(*worker);
+  const std::string registered = fmt::format(
+      "registered with {} as {}: {} slot{} on {}", program.coordinator, program.name,
+      options.inventory.slots(), options.inventory.slots() == 1 ? "" : "s", options.inventory.device_kind());
+  spdlog::info("{}", registered);
+  manager.Ready(registered);
+  manager.WatchLoops([&] { return worker->rounds(); });
+  signals.StopWith(*worker, manager);
   // Superseded: the worker has already logged the error.
-  return worker->WaitUntilEnded().ok() ? kExitDone : kExitSuperseded;
+  const absl::Status ended = worker->WaitUntilEnded();
+  manager.Stopping(ended.ok() ? "drained" : "another worker has registered under its name");
+  return ended.ok() ? kExitDone : kExitSuperseded;
 }
 
 }  // namespace
