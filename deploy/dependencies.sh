@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs missing packages that autocfg needs to build. Debian 12, Ubuntu 24.04; as root or with sudo.
-# Usage: deploy/dependencies.sh [--bench | --tests | --lint | --gpu | --browser | --schemas DIR] [--list]
+# Usage: deploy/dependencies.sh [--bench | --tests | --lint | --gpu | --browser | --slurm | --schemas DIR] [--list]
 #   --bench  also the packages that the benchmarks compare with
 #   --tests  also the packages that tests alone need: those of other engines train with PyTorch
 #   --lint   also the tools of ./dev lint, and those with which some tests check packages
 #   --gpu    also the packages that pack a bundle for a machine with a GPU
 #   --browser  also the browser in which tests open pages; Ubuntu has it as a snap alone, which this does not install
+#   --slurm  also Slurm, on which tests run the batch script; munge, which it needs, becomes a service of this machine
 #   --schemas DIR  also Node.js, and in DIR the schemas of Kubernetes that tests check manifests with
 #   --list   print the packages instead
 set -euo pipefail
@@ -45,6 +46,7 @@ while [[ $# -gt 0 ]]; do
     --lint) packages+=(clang-format clang-tidy shellcheck pyflakes3 lintian mypy) ;;
     --gpu) packages+=(binutils xz-utils) ;;
     --browser) grep -qx 'ID=ubuntu' /etc/os-release || packages+=(chromium) ;;
+    --slurm) packages+=(slurmctld slurmd slurm-client munge) ;;
     --schemas)
       schemas=${2:-}
       [[ -n $schemas ]] || { echo "autocfg: dependencies.sh: --schemas needs the directory to install them in" >&2; exit 2; }
@@ -54,7 +56,7 @@ while [[ $# -gt 0 ]]; do
       ;;
     --list) list=1 ;;
     *)
-      echo "autocfg: dependencies.sh: unknown option '$1'; expected --bench, --tests, --lint, --gpu, --browser, --schemas or --list" >&2
+      echo "autocfg: dependencies.sh: unknown option '$1'; expected --bench, --tests, --lint, --gpu, --browser, --slurm, --schemas or --list" >&2
       exit 2
       ;;
   esac

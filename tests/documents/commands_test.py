@@ -100,7 +100,7 @@ LEFT_OUT = {
     "autocfg search --coordinator head:5000 --insecure --model llama3-8b --global-batch 64 "
     "--seq-len 4096 --engine megatron": NEEDS_ENGINE,
     "sbatch --nodes 2 --gpus-per-node 8 deploy/slurm/autocfg.sbatch --model llama3-8b "
-    "--global-batch 64 --seq-len 4096": "needs Slurm",
+    "--global-batch 64 --seq-len 4096": "needs Slurm; the test slurm_slow_test runs a smaller job",
 }
 
 # What a shown line begins with, where another run may lack it.
