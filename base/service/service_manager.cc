@@ -3,13 +3,10 @@
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstddef>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
-#include "base/os/process.h"
-#include "fmt/format.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::base {
@@ -33,11 +30,6 @@ std::string StatusLine(std::string status) {
 
 }  // namespace
 
-ServiceManager::~ServiceManager() {
-  ended_.Set();
-  if (pings_.joinable()) pings_.join();
-}
-
 void ServiceManager::Ready(const std::string& status) {
   if (!stopping_) Notify("READY=1" + StatusLine(status));
 }
@@ -50,31 +42,11 @@ void ServiceManager::WatchLoops(std::function<std::vector<LoopRounds>()> rounds)
   std::uint64_t limit_us = 0;
   if (::sd_watchdog_enabled(kKeepEnvironment, &limit_us) <= 0) return;
   const double limit_s = static_cast<double>(limit_us) / kMicrosecondsInSecond;
-  pings_ = std::thread([this, limit_s, rounds = std::move(rounds)] { Ping(limit_s, rounds); });
-}
-
-void ServiceManager::Ping(double limit_s, const std::function<std::vector<LoopRounds>()>& rounds) {
-  using Clock = std::chrono::steady_clock;
-  NameThread("watchdog");
-  std::vector<LoopRounds> pinged = rounds();
-  auto last_ping = Clock::now();
-  bool logged = false;
-  while (!ended_.Wait(std::chrono::duration<double>(limit_s / kPingsInLimit))) {
-    const std::vector<LoopRounds> now = rounds();
-    std::size_t stuck = 0;
-    while (stuck < now.size() && now[stuck].rounds != pinged[stuck].rounds) ++stuck;
-    if (stuck == now.size()) {
-      Notify("WATCHDOG=1");
-      pinged = now;
-      last_ping = Clock::now();
-      logged = false;
-      continue;
-    }
-    const double quiet_s = std::chrono::duration<double>(Clock::now() - last_ping).count();
-    if (quiet_s < limit_s / 2 || std::exchange(logged, true)) continue;
-    spdlog::error("the loop '{}' has made no round for {:.0f} s; systemd ends the service after {:.0f} s",
-                  now[stuck].loop, quiet_s, limit_s);
-  }
+  pings_ = std::make_unique<LoopWatch>(LoopWatchOptions{.name = "watchdog",
+                                                        .period_s = limit_s / kPingsInLimit,
+                                                        .hung_s = limit_s,
+                                                        .rounds = std::move(rounds),
+                                                        .alive = [] { Notify("WATCHDOG=1"); }});
 }
 
 }  // namespace autocfg::base

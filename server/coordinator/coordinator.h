@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/os/host.h"
-#include "base/service/service_manager.h"
+#include "base/service/loop_watch.h"
 #include "server/report/study_reports.h"
 #include "server/store/store.h"
 

@@ -24,7 +24,7 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
   static const std::map<std::string, std::vector<std::string>> rules = {
       {"base", {}},
       {"base/os", {"base"}},
-      {"base/service", {"base/os"}},
+      {"base/service", {"base", "base/os"}},
       {"search/ops", {}},
       {"search/plan", {"search/ops"}},
       {"search/frameworks", {"search/ops", "search/plan"}},

@@ -1,10 +1,15 @@
 // What autocfg-worker tells systemd as a service of Type=notify.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/cli/program.h"
 #include "tests/support/notify_socket.h"
@@ -23,10 +28,20 @@ class WorkerNotify : public testing::Test {
         socket_("NOTIFY_SOCKET", home_ / "notify"),
         limit_("WATCHDOG_USEC", "400000") {}
 
-  std::unique_ptr<ProgramProcess> Start(const std::string& wait = "60s") const {
-    const std::vector<std::string> words = {"--coordinator", address_,  "--name", "test",   "--devices",
-                                            "cpu",           "--slots", "2",      "--wait", wait};
+  std::unique_ptr<ProgramProcess> Start(const std::string& wait = "60s",
+                                        const std::string& heartbeat = "heartbeat") const {
+    const std::vector<std::string> words = {"--coordinator", address_, "--name",      "test",
+                                            "--devices",     "cpu",    "--slots",     "2",
+                                            "--wait",        wait,     "--heartbeat", home_ / heartbeat};
     return std::make_unique<ProgramProcess>(home_, words, "/dev/null", "autocfg-worker");
+  }
+
+  static void AwaitFile(const std::filesystem::path& file) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!std::filesystem::exists(file)) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   }
 
   const ScratchDirectory home_;
@@ -92,6 +107,37 @@ TEST_F(WorkerNotify, PingsWhileADrainedWorkerFinishesItsJobs) {
   EXPECT_EQ(RanksOf(program->pid()).size(), 2u);
   program->Signal(SIGTERM);
   EXPECT_EQ(program->Wait().exit_code, 0);
+}
+
+TEST_F(WorkerNotify, TheHeartbeatIsThereFromTheRegistrationToTheEnd) {
+  const std::filesystem::path file = home_ / "heartbeat";
+  std::ofstream(file) << "of an earlier worker";
+  EXPECT_EQ(Start("100ms")->Wait().exit_code, 3);
+  EXPECT_FALSE(std::filesystem::exists(file)) << "it never was registered";
+  const Finished wrong = Start("100ms", "no/file")->Wait();
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_NE(wrong.err.find("autocfg-worker: --heartbeat: "), std::string::npos) << wrong.err;
+
+  std::optional<FakeCoordinator> coordinator(std::in_place, address_, 60);
+  const auto program = Start();
+  ASSERT_NE(ThreadNamed(program->pid(), "heartbeat"), 0) << program->err_so_far();
+  EXPECT_TRUE(std::filesystem::exists(file));
+  std::filesystem::remove(file);
+  coordinator.reset();  // the worker asks again and again
+  AwaitFile(file);
+  {
+    const HungThread hung(ThreadNamed(program->pid(), "lease-loop"));
+    if (!hung.allowed()) GTEST_SKIP() << "threads of other processes cannot be stopped here";
+    const pid_t heartbeat = ThreadNamed(program->pid(), "heartbeat");
+    AwaitWaits(heartbeat, 2);  // a round before may still be told of
+    std::filesystem::remove(file);
+    AwaitWaits(heartbeat, 2);
+    EXPECT_FALSE(std::filesystem::exists(file)) << "the loop hangs";
+  }
+  AwaitFile(file);
+  program->Signal(SIGTERM);
+  EXPECT_EQ(program->Wait().exit_code, 0);
+  EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 }  // namespace

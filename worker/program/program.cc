@@ -25,6 +25,7 @@
 #include "base/os/end_limit.h"
 #include "base/os/host.h"
 #include "base/os/process.h"
+#include "base/service/heartbeat_file.h"
 #include "base/service/service_manager.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -57,6 +58,7 @@ struct Texts {
   bool insecure = false;
   JobFileRules files;
   std::string engines;
+  std::string heartbeat;
   std::string address;
 };
 
@@ -120,6 +122,7 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   }
   options.files = texts.files;
   options.engines = texts.engines;
+  options.heartbeat = texts.heartbeat;
   options.address = texts.address;
   if (!texts.address.empty() && !IsAddress(texts.address)) {
     return Usage(fmt::format("--address: '{}' is no address; give one such as 10.0.0.3 or a host's name",
@@ -245,8 +248,13 @@ int RunWorker(const ProgramOptions& program) {
     return Fail(kExitUsage, std::string(status.message()));
 
   std::unique_ptr<Worker> worker;
-  base::ServiceManager manager;  // destroyed before the worker, whose loop it watches
-  Signals signals;               // destroyed before both
+  base::ServiceManager manager;  // these two are destroyed before the worker, whose loop they watch
+  base::HeartbeatFile heartbeat;
+  if (!program.heartbeat.empty()) {
+    if (const absl::Status status = heartbeat.Prepare(program.heartbeat); !status.ok())
+      return Fail(kExitUsage, fmt::format("--heartbeat: {}", std::string(status.message())));
+  }
+  Signals signals;  // destroyed before all of them
   options.cancel = &signals.came();
   auto started = Worker::Start(options);
   if (!started.ok()) return signals.came() ? kExitDone : Fail(started.status());
@@ -256,7 +264,9 @@ int RunWorker(const ProgramOptions& program) {
       options.inventory.slots(), options.inventory.slots() == 1 ? "" : "s", options.inventory.device_kind());
   spdlog::info("{}", registered);
   manager.Ready(registered);
-  manager.WatchLoops([&] { return worker->rounds(); });
+  const auto rounds = [&] { return worker->rounds(); };
+  manager.WatchLoops(rounds);
+  heartbeat.Start(rounds);
   signals.StopWith(*worker, manager);
   // Superseded: the worker has already logged the error.
   const absl::Status ended = worker->WaitUntilEnded();
@@ -298,6 +308,9 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   app.add_option("--address", texts.address,
                  "address of this machine where the ranks of other workers reach an engine's (default: that "
                  "from which it reaches the coordinator)");
+  app.add_option(
+      "--heartbeat", texts.heartbeat,
+      "file that is written again and again while the worker goes on, for a probe (default: none)");
   app.add_flag("--insecure", texts.insecure, "send plain text to a coordinator on another machine");
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::reverse(words.begin(), words.end());  // CLI11 expects reversed arguments

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.pb.h"
-#include "base/service/service_manager.h"
+#include "base/service/loop_watch.h"
 #include "worker/engines/engine_file.h"
 #include "worker/jobs/job_files.h"
 

@@ -94,6 +94,11 @@ def container_of(workload):
     return container
 
 
+def heartbeat_of(workload):
+    arguments = container_of(workload)["args"]
+    return arguments[arguments.index("--heartbeat") + 1] if "--heartbeat" in arguments else "nothing"
+
+
 def selects(selector, labels):
     return all(labels.get(key) == value for key, value in selector.items())
 
@@ -122,8 +127,13 @@ def disagreements(manifests):
         if one["kind"] == "StatefulSet" and one["spec"]["serviceName"] not in services:
             found.append(f"{name} has a service that does not exist")
         for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
-            if kind in container_of(one) and container_of(one)[kind]["grpc"]["port"] not in ports.values():
+            probe = container_of(one).get(kind, {})
+            if "grpc" in probe and probe["grpc"]["port"] not in ports.values():
                 found.append(f"{name}: {kind} asks another port")
+            if "exec" in probe and f"find {heartbeat_of(one)} " not in probe["exec"]["command"][-1]:
+                found.append(f"{name}: {kind} looks at another file")
+        if "startupProbe" not in container_of(one) or "livenessProbe" not in container_of(one):
+            found.append(f"{name} has no probe")
     for name, service in services.items():
         chosen = [pod for pod, labels in pods.items() if selects(service["spec"]["selector"], labels)]
         if len(chosen) != 1:
@@ -235,6 +245,8 @@ class Manifests(unittest.TestCase):
                 (disagreements, "of the volumes", lambda all: container(all)["volumeMounts"].pop()),
                 (disagreements, "a service that does not exist", lambda all: component(all, "coordinator")["spec"].update(serviceName="x")),
                 (disagreements, "asks another port", lambda all: container(all, "coordinator")["livenessProbe"]["grpc"].update(port=1)),
+                (disagreements, "looks at another file", lambda all: container(all)["args"].__setitem__(-1, "/tmp/other")),
+                (disagreements, "has no probe", lambda all: container(all).pop("livenessProbe")),
                 (disagreements, "selects []", lambda all: of_kind(all, "Service")[0]["spec"]["selector"].update({"app.kubernetes.io/name": "x"})),
                 (disagreements, "has the port", lambda all: of_kind(all, "Service")[0]["spec"]["ports"][0].update(port=1)),
                 (disagreements, "workers call another", lambda all: container(all)["args"].__setitem__(1, "other:5000")),
@@ -295,12 +307,13 @@ class Manifests(unittest.TestCase):
                 self.assertLessEqual(set(re.findall(r"\$\((\w+)\)", " ".join(container["args"]))), variables)
 
 
-def in_pod(workload):
-    """The command of a shell that runs the container of `workload` in the root directory $root, as the runtime would."""
+def in_pod(workload, command=None):
+    """The command of a shell that runs the container of `workload` in the root directory $root, as the runtime would. `command`: another
+    one in that container, as of a probe."""
     pod, container = pod_of(workload), container_of(workload)
     security = pod["securityContext"]
     variables = {"PATH": "/opt/autocfg:/usr/bin:/bin", "NODE_NAME": "node-1.example"}
-    words = [word.replace("$(NODE_NAME)", variables["NODE_NAME"]) for word in container["command"] + container["args"]]
+    words = [word.replace("$(NODE_NAME)", variables["NODE_NAME"]) for word in command or container["command"] + container["args"]]
     return "chroot $root " + shlex.join(
         ["setpriv", f"--reuid={security['runAsUser']}", f"--regid={security['runAsGroup']}", "--clear-groups", "--no-new-privs",
          "--bounding-set=-all", "--inh-caps=-all", "env", "-i", *[f"{key}={value}" for key, value in variables.items()], *words])
@@ -317,6 +330,7 @@ class Pods(unittest.TestCase):
         coordinator, worker = component(manifests, "coordinator"), component(manifests, "worker")
         owner = "{runAsUser}:{runAsGroup}".format(**pod_of(worker)["securityContext"])
         mounts = {mount["mountPath"] for one in (coordinator, worker) for mount in container_of(one)["volumeMounts"]}
+        probe = in_pod(worker, container_of(worker)["livenessProbe"]["exec"]["command"])
         script = home / "script"
         # The system as it is, under a layer that is made read-only once the volumes have their directories.
         script.write_text(f"""set -eu
@@ -352,8 +366,12 @@ trap 'cat {home}/*.log >&2; kill -9 $(jobs -p) 2>/dev/null || true' EXIT
 await {home}/coordinator.log 'listening on'
 {in_pod(worker)} >{home}/worker.log 2>&1 & worker=$!
 await {home}/worker.log 'registered with'
+{probe}
+touch -d '3 minutes ago' $root/tmp/heartbeat
+if {probe}; then echo 'a worker that hangs would be left alone' >&2; exit 1; fi
 chroot $root env PATH=/opt/autocfg:$PATH {shlex.join(SEARCH)}
 kill $worker; wait $worker
+if {probe}; then echo 'the heartbeat outlives the worker' >&2; exit 1; fi
 kill $coordinator; wait $coordinator
 """, encoding="utf-8")
         done = run("unshare", "-mn", "bash", script)
