@@ -1,5 +1,5 @@
-// A file whose time of change says when the loops of a service last went on, for supervisors that can only run
-// a command: a probe of Kubernetes, a cron job.
+// A file whose time of change says when the loops of a service last went on, for supervisors that can only
+// run a command: a probe of Kubernetes, a cron job.
 #pragma once
 
 #include <functional>
