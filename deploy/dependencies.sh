@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs missing packages that autocfg needs to build. Debian 12, Ubuntu 24.04; as root or with sudo.
-# Usage: deploy/dependencies.sh [--bench | --tests | --lint | --gpu | --browser] [--list]
+# Usage: deploy/dependencies.sh [--bench | --tests | --lint | --gpu | --browser | --slurm | --schemas DIR] [--list]
 #   --bench  also the packages that the benchmarks compare with
 #   --tests  also the packages that tests alone need: those of other engines train with PyTorch
 #   --lint   also the tools of ./dev lint, and those with which some tests check packages
 #   --gpu    also the packages that pack a bundle for a machine with a GPU
 #   --browser  also the browser in which tests open pages; Ubuntu has it as a snap alone, which this does not install
+#   --slurm  also Slurm, on which tests run the batch script; munge, which it needs, becomes a service of this machine
+#   --schemas DIR  also Node.js, and in DIR the schemas of Kubernetes that tests check manifests with
 #   --list   print the packages instead
 set -euo pipefail
 
@@ -14,6 +16,8 @@ packages=(
   g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   # RPC and messages
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev grpc-proto libabsl-dev libssl-dev
+  # readiness and watchdog of services
+  libsystemd-dev
   # patterns of engines' logs
   libre2-dev
   # store
@@ -35,15 +39,28 @@ packages=(
 )
 
 list=0
-for arg in "$@"; do
-  case "$arg" in
+schemas=
+while [[ $# -gt 0 ]]; do
+  case "$1" in
     --bench | --tests) packages+=(python3-torch) ;;
     --lint) packages+=(clang-format clang-tidy shellcheck pyflakes3 lintian mypy) ;;
     --gpu) packages+=(binutils xz-utils) ;;
     --browser) grep -qx 'ID=ubuntu' /etc/os-release || packages+=(chromium) ;;
+    --slurm) packages+=(slurmctld slurmd slurm-client munge) ;;
+    --schemas)
+      schemas=${2:-}
+      [[ -n $schemas ]] || { echo "autocfg: dependencies.sh: --schemas needs the directory to install them in" >&2; exit 2; }
+      shift
+      # Some packages of nodejs bring npm along, and conflict with Debian's npm.
+      command -v npm >/dev/null || packages+=(nodejs npm)
+      ;;
     --list) list=1 ;;
-    *) echo "autocfg: dependencies.sh: unknown option '$arg'; expected --bench, --tests, --lint, --gpu, --browser or --list" >&2; exit 2 ;;
+    *)
+      echo "autocfg: dependencies.sh: unknown option '$1'; expected --bench, --tests, --lint, --gpu, --browser, --slurm, --schemas or --list" >&2
+      exit 2
+      ;;
   esac
+  shift
 done
 if [[ $list -eq 1 ]]; then
   printf '%s\n' "${packages[@]}"
@@ -60,20 +77,31 @@ for package in "${packages[@]}"; do
   state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
   [[ $state == installed ]] || missing+=("$package")
 done
-[[ ${#missing[@]} -eq 0 ]] && exit 0
 
-root=()
-if [[ $(id -u) -ne 0 ]]; then
-  if ! command -v sudo >/dev/null; then
-    echo "autocfg: packages are missing, and this user is not root and has no sudo; install as root: ${missing[*]}" >&2
-    exit 2
+if [[ ${#missing[@]} -gt 0 ]]; then
+  root=()
+  if [[ $(id -u) -ne 0 ]]; then
+    if ! command -v sudo >/dev/null; then
+      echo "autocfg: packages are missing, and this user is not root and has no sudo; install as root: ${missing[*]}" >&2
+      exit 2
+    fi
+    root=(sudo)
   fi
-  root=(sudo)
+  echo "autocfg: installing ${#missing[@]} packages: ${missing[*]}" >&2
+  # The apt index may be missing or stale; refresh it once, then install.
+  "${root[@]}" apt-get update -qq >&2
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    -o DPkg::Lock::Timeout=300 "${missing[@]}" >&2
 fi
 
-echo "autocfg: installing ${#missing[@]} packages: ${missing[*]}" >&2
-export DEBIAN_FRONTEND=noninteractive
-# The apt index may be missing or stale; refresh it once, then install.
-"${root[@]}" apt-get update -qq >&2
-"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-  -o DPkg::Lock::Timeout=300 "${missing[@]}" >&2
+# The list of what to install, with the digest of each package, is copied last: it is there when all is.
+if [[ -n $schemas ]]; then
+  wanted=$(dirname "${BASH_SOURCE[0]}")/../tests/deploy/kubernetes
+  if ! cmp -s "$wanted/package-lock.json" "$schemas/installed.json"; then
+    echo "autocfg: installing the schemas of Kubernetes in $schemas" >&2
+    mkdir -p "$schemas"
+    cp "$wanted/package.json" "$wanted/package-lock.json" "$schemas"
+    npm ci --prefix "$schemas" --ignore-scripts --no-audit --no-fund --loglevel error >&2
+    cp "$wanted/package-lock.json" "$schemas/installed.json"
+  fi
+fi

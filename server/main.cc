@@ -20,6 +20,7 @@
 #include "base/os/end_limit.h"
 #include "base/os/process.h"
 #include "base/os/process_limits.h"
+#include "base/service/service_manager.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
@@ -166,8 +167,12 @@ int Serve(const Args& args, const EndSignal& end) {
   auto pages = ServePages(args, **coordinator);
   if (!pages.ok()) return Fail(base::WithSubject("--http", pages.status()));
 
+  base::ServiceManager manager;  // before the coordinator ends, whose loops it watches
+  manager.Ready("listening on " + (*coordinator)->address());
+  manager.WatchLoops([&] { return (*coordinator)->rounds(); });
   const int signal = end.Wait();
   spdlog::info("{}: ending", signal == SIGTERM ? "SIGTERM" : "SIGINT");
+  manager.Stopping("ending; studies go on with the next start");
   pages->reset();
   (*coordinator)->Shutdown();
   return kExitDone;

@@ -1,6 +1,8 @@
 // The log of a process. Version and BuildId are in build_id.cc.
 #include "base/os/process.h"
 
+#include <pthread.h>
+
 #include <memory>
 #include <utility>
 
@@ -29,6 +31,11 @@ void SetUpLog(const std::string& program, LogLevel level) {
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
   SetLogLevel(level);
+}
+
+void NameThread(const std::string& name) {
+  constexpr std::size_t kMost = 15;
+  ::pthread_setname_np(::pthread_self(), name.substr(0, kMost).c_str());
 }
 
 }  // namespace autocfg::base

@@ -26,4 +26,7 @@ void SetLogLevel(LogLevel level);
 // as SetLogLevel does. Call before other threads start.
 void SetUpLog(const std::string& program, LogLevel level);
 
+// Names the calling thread for debuggers and `ps -L`. At most 15 bytes of the name are kept.
+void NameThread(const std::string& name);
+
 }  // namespace autocfg::base

@@ -207,6 +207,10 @@ Store& Coordinator::store() { return *impl_->store; }
 StudyReports& Coordinator::reports() { return impl_->reports; }
 const AccessControl& Coordinator::access() const { return impl_->access; }
 
+std::vector<base::LoopRounds> Coordinator::rounds() const {
+  return {{"dispatcher", impl_->dispatcher.rounds()}, {"lease-expiry", impl_->expiry->rounds()}};
+}
+
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<Store> store,
                                                                 const CoordinatorOptions& options) {
   if (!std::isfinite(options.lease_duration_s) || options.lease_duration_s <= 0) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/os/host.h"
+#include "base/service/loop_watch.h"
 #include "proto/rpc/endpoint.h"
 #include "server/access/access_control.h"
 #include "server/report/study_reports.h"
@@ -47,6 +48,9 @@ class Coordinator {
   Store& store();
   StudyReports& reports();
   const AccessControl& access() const;
+
+  // The loops that give out jobs and end leases. Each makes a round in a second unless it is stuck.
+  std::vector<base::LoopRounds> rounds() const;
 
   // Ends calls and study runners. Studies keep their state in the store. Idempotent.
   void Shutdown();

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/os/process.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
 #include "server/names/names.h"
@@ -317,8 +318,10 @@ void Dispatcher::Loop() {
     return closed_;
   };
   const std::chrono::duration<double> period = ToSeconds(options_.look_period);
+  base::NameThread("dispatcher");
   while (!closed()) {
     Look();
+    ++rounds_;
     // A failing store signals changes too; this pause prevents a busy loop.
     if (!last_error_.ok() && closing_.Wait(period)) return;
     SteadyTime next;

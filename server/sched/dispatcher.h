@@ -7,6 +7,7 @@
 // thread or on a thread that calls this object, never under the dispatcher's lock.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -113,6 +114,9 @@ class Dispatcher {
   // Returns why the study's queued work waits for workers, or that all workers of its running jobs are quiet,
   // as a sentence for users. Empty if it does not wait. Reads the store.
   std::string Waiting(std::int64_t study) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Number of looks of the dispatcher's thread. Grows at least once per look_period unless that is stuck.
+  std::uint64_t rounds() const { return rounds_; }
+
   // Number of parked polls and renewals.
   std::size_t parked() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -192,6 +196,7 @@ class Dispatcher {
   absl::Status last_error_;  // of an assignment and of an explanation; each error is logged once
   absl::Status last_explain_error_;
 
+  std::atomic<std::uint64_t> rounds_{0};
   std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/os/process.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {
@@ -29,6 +30,7 @@ LeaseExpiry::~LeaseExpiry() {
 
 void LeaseExpiry::Loop() {
   bool failing = false;
+  base::NameThread("lease-expiry");
   do {
     LogStep();
     if (const absl::Status status = Check(); status.ok()) {
@@ -36,6 +38,7 @@ void LeaseExpiry::Loop() {
     } else if (!std::exchange(failing, true)) {
       spdlog::error("cannot expire leases; retrying: {}", status.ToString());
     }
+    ++rounds_;
   } while (!stopping_.Wait(options_.period));
 }
 

@@ -4,7 +4,9 @@
 // while no coordinator ran. The dispatcher must outlive this object.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <thread>
 
@@ -33,6 +35,9 @@ class LeaseExpiry {
   LeaseExpiry(const LeaseExpiry&) = delete;
   LeaseExpiry& operator=(const LeaseExpiry&) = delete;
 
+  // Number of checks. Grows once per period unless the thread is stuck. Thread-safe.
+  std::uint64_t rounds() const { return rounds_; }
+
  private:
   void Loop();
   absl::Status Check();
@@ -49,6 +54,7 @@ class LeaseExpiry {
   std::optional<double> away_until_;  // leases that expire by then have not been renewed since the start
   std::optional<double> ahead_s_;     // of the system's clock
 
+  std::atomic<std::uint64_t> rounds_{0};
   std::thread thread_;
 };
 

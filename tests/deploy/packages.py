@@ -65,7 +65,7 @@ class DebianPackages(Scratch):
         self.assertTrue(version.startswith(re.search(r"autocfg (\S+)", said).group(1)), (version, said))
         self.assertEqual(self.field(self.dev, "Version"), version)
         needed = self.field(self.main, "Depends")
-        for package in ("libc6 (>=", "libgrpc++", "libucx0", "adduser"):
+        for package in ("libc6 (>=", "libgrpc++", "libucx0", "libsystemd0", "adduser"):
             self.assertIn(package, needed)
         listed = self.good("dpkg-deb", "-c", self.main)
         for path in ("usr/bin/autocfg", "usr/bin/autocfg-server", "usr/bin/autocfg-worker", "usr/bin/autocfg-supervisor", "usr/bin/autocfg-trainer",

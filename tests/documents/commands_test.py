@@ -99,6 +99,8 @@ LEFT_OUT = {
     "cpack --config build/CPackConfig.cmake -G TGZ -B packages": PACKED,
     "deploy/worker_bundle.sh build worker_bundle": PACKED,
     "apt-get install ./packages/autocfg_*.deb": "needs root; packages_test installs it over a copy of the system",
+    "kubectl apply -k deploy/kubernetes/base": "needs a cluster; the test kubernetes_test renders and checks it",
+    "kubectl apply -k deploy/kubernetes/cpu": "needs a cluster; the test kubernetes_test runs its pods",
     "docker build -f deploy/container/Containerfile -t autocfg .": "needs a container runtime and a network",
     "./dev search --model gpt2-1.5b --global-batch 64 --time-budget 20m": "needs a GPU",
     "autocfg search --model llama3-8b --global-batch 64 --seq-len 4096 --engine megatron "
@@ -107,7 +109,7 @@ LEFT_OUT = {
     "autocfg search --coordinator head:5000 --insecure --model llama3-8b --global-batch 64 "
     "--seq-len 4096 --engine megatron": NEEDS_ENGINE,
     "sbatch --nodes 2 --gpus-per-node 8 deploy/slurm/autocfg.sbatch --model llama3-8b "
-    "--global-batch 64 --seq-len 4096": "needs Slurm",
+    "--global-batch 64 --seq-len 4096": "needs Slurm; the test slurm_slow_test runs a smaller job",
 }
 
 # What a shown line begins with, where another run may lack it.

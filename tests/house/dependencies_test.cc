@@ -24,6 +24,7 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
   static const std::map<std::string, std::vector<std::string>> rules = {
       {"base", {}},
       {"base/os", {"base"}},
+      {"base/service", {"base", "base/os"}},
       {"search/ops", {}},
       {"search/plan", {"search/ops"}},
       {"search/frameworks", {"search/ops", "search/plan"}},
@@ -55,9 +56,9 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
        {"base/os", "kernels", "search/plan", "search/ops", "search/shapes", "search/schedule",
         "search/breakdown", "proto", "autocfg/v1/model.pb.h", "autocfg/v1/trainer.pb.h"}},
       {"worker",
-       {"base/os", "proto", "autocfg/v1", "search/plan", "search/ops", "search/space", "search/export",
-        "kernels/nvml"}},
-      {"server", {"base/os", "proto", "autocfg/v1", "search"}},
+       {"base/os", "base/service", "proto", "autocfg/v1", "search/plan", "search/ops", "search/space",
+        "search/export", "kernels/nvml"}},
+      {"server", {"base/os", "base/service", "proto", "autocfg/v1", "search"}},
       {"cli", {"base/os", "proto", "autocfg/v1", "search", "server", "worker", "kernels/nvml"}},
   };
   return rules;

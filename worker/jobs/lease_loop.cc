@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
+#include "base/os/process.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::worker {
@@ -14,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kPollSeconds = 15;  // how long a call for work is parked
 constexpr double kFirstLeasePauseSeconds = 0.1;
 constexpr double kLongestLeasePauseSeconds = 2;
+constexpr auto kLookAtJobs = std::chrono::milliseconds(5);
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -32,13 +35,14 @@ LeaseLoop::LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::In
 
 absl::Status LeaseLoop::Run(Registration session) {
   session_ = session;
+  base::NameThread("lease-loop");
   absl::Status end = TakeWork();
   if (!end.ok()) {
     spdlog::error("{}: another worker has registered under this name; its jobs here are ended ({})",
                   calls_.worker(), Text(end));
     for (const auto& job : Jobs()) job->Lose();
   }
-  for (const auto& job : Jobs()) job->Wait();
+  AwaitJobs();
   if (!end.ok()) return end;
   CallGroup own;
   // A failure is harmless if the coordinator is gone: the next registration releases this worker's leases.
@@ -46,6 +50,14 @@ absl::Status LeaseLoop::Run(Registration session) {
     spdlog::warn("{}: not deregistered: {}", calls_.worker(), Text(status));
   }
   return absl::OkStatus();
+}
+
+// Jobs of a drained worker may take long.
+void LeaseLoop::AwaitJobs() {
+  for (const auto& job : Jobs()) {
+    for (; !job->over(); ++rounds_) std::this_thread::sleep_for(kLookAtJobs);
+    job->Wait();
+  }
 }
 
 void LeaseLoop::Stop() {
@@ -57,7 +69,7 @@ void LeaseLoop::Stop() {
 // Returns when no more work is to be taken. FailedPrecondition: another session has this worker's name.
 absl::Status LeaseLoop::TakeWork() {
   bool answers = true;
-  for (double pause_s = kFirstLeasePauseSeconds; !polls_.cancelled();) {
+  for (double pause_s = kFirstLeasePauseSeconds; !polls_.cancelled(); ++rounds_) {
     const auto asked = Clock::now();
     auto response = calls_.LeaseWork(session_, HeldLeases(), kPollSeconds, polls_);
     if (response.ok()) {

@@ -2,6 +2,8 @@
 // gets, until it is stopped, drained or superseded. Thread-safe.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,11 +32,16 @@ class LeaseLoop {
   // registered under this name. No job runs after it returns.
   absl::Status Run(Registration session);
 
+  // Number of rounds of Run's loop. Grows several times a minute, also while the coordinator does not answer,
+  // unless the loop is stuck.
+  std::uint64_t rounds() const { return rounds_; }
+
   // Ends Run and its jobs, including their processes. Idempotent.
   void Stop();
 
  private:
   absl::Status TakeWork();
+  void AwaitJobs();
   void Begin(v1::LeaseWorkResponse lease);
   void RegisterAgain();
   std::vector<std::string> HeldLeases();
@@ -47,6 +54,7 @@ class LeaseLoop {
   CallGroup stopping_;  // Stop()
   CallGroup polls_;     // cancelled when the worker takes no more work
   const JobSetting setting_;
+  std::atomic<std::uint64_t> rounds_{0};
   Registration session_;  // used only by Run's thread
   absl::Mutex mutex_;
   std::vector<std::shared_ptr<RunningJob>> jobs_ ABSL_GUARDED_BY(mutex_);

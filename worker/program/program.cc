@@ -25,6 +25,8 @@
 #include "base/os/end_limit.h"
 #include "base/os/host.h"
 #include "base/os/process.h"
+#include "base/service/heartbeat_file.h"
+#include "base/service/service_manager.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
@@ -57,6 +59,7 @@ struct Texts {
   EndpointOptions access;
   JobFileRules files;
   std::string engines;
+  std::string heartbeat;
   std::string address;
 };
 
@@ -120,6 +123,7 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   }
   options.files = texts.files;
   options.engines = texts.engines;
+  options.heartbeat = texts.heartbeat;
   options.address = texts.address;
   if (!texts.address.empty() && !IsAddress(texts.address)) {
     return Usage(fmt::format("--address: '{}' is no address; give one such as 10.0.0.3 or a host's name",
@@ -171,25 +175,31 @@ class Signals {
 
   const std::atomic<bool>& came() const { return came_; }
 
-  // Stops the worker when a signal arrives, or immediately if one already has. `worker` must outlive this
-  // object.
-  void StopWith(Worker& worker) {
+  // Stops the worker when a signal arrives, or immediately if one already has, and tells the service manager.
+  // Both must outlive this object.
+  void StopWith(Worker& worker, base::ServiceManager& manager) {
     absl::MutexLock lock(&mutex_);
     worker_ = &worker;
-    if (came_) worker.Stop();
+    manager_ = &manager;
+    if (came_) StopBoth();
   }
 
  private:
   void End() {
     absl::MutexLock lock(&mutex_);
     came_ = true;
-    if (worker_ != nullptr) worker_->Stop();
+    if (worker_ != nullptr) StopBoth();
+  }
+  void StopBoth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    manager_->Stopping("ending; its jobs go back to the queue");
+    worker_->Stop();
   }
 
   sigset_t set_;
   std::atomic<bool> came_{false};
   absl::Mutex mutex_;
   Worker* worker_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  base::ServiceManager* manager_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;
 };
 
@@ -239,17 +249,30 @@ int RunWorker(const ProgramOptions& program) {
     return Fail(kExitUsage, std::string(status.message()));
 
   std::unique_ptr<Worker> worker;
-  Signals signals;  // destroyed before the worker
+  base::ServiceManager manager;  // these two are destroyed before the worker, whose loop they watch
+  base::HeartbeatFile heartbeat;
+  if (!program.heartbeat.empty()) {
+    if (const absl::Status status = heartbeat.Prepare(program.heartbeat); !status.ok())
+      return Fail(kExitUsage, fmt::format("--heartbeat: {}", std::string(status.message())));
+  }
+  Signals signals;  // destroyed before all of them
   options.cancel = &signals.came();
   auto started = Worker::Start(options);
   if (!started.ok()) return signals.came() ? kExitDone : Fail(started.status());
   worker = *std::move(started);
-  spdlog::info("registered with {} as {}: {} slot{} on {}", program.coordinator.target, program.name,
-               options.inventory.slots(), options.inventory.slots() == 1 ? "" : "s",
-               options.inventory.device_kind());
-  signals.StopWith(*worker);
+  const std::string registered = fmt::format(
+      "registered with {} as {}: {} slot{} on {}", program.coordinator.target, program.name,
+      options.inventory.slots(), options.inventory.slots() == 1 ? "" : "s", options.inventory.device_kind());
+  spdlog::info("{}", registered);
+  manager.Ready(registered);
+  const auto rounds = [&] { return worker->rounds(); };
+  manager.WatchLoops(rounds);
+  heartbeat.Start(rounds);
+  signals.StopWith(*worker, manager);
   // Superseded: the worker has already logged the error.
-  return worker->WaitUntilEnded().ok() ? kExitDone : kExitSuperseded;
+  const absl::Status ended = worker->WaitUntilEnded();
+  manager.Stopping(ended.ok() ? "drained" : "another worker has registered under its name");
+  return ended.ok() ? kExitDone : kExitSuperseded;
 }
 
 }  // namespace
@@ -287,6 +310,9 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
                  "address of this machine where the ranks of other workers reach an engine's (default: that "
                  "from which it reaches the coordinator)");
   AddEndpointOptions(app, texts.access);
+  app.add_option(
+      "--heartbeat", texts.heartbeat,
+      "file that is written again and again while the worker goes on, for a probe (default: none)");
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::reverse(words.begin(), words.end());  // CLI11 expects reversed arguments
   try {

@@ -30,9 +30,10 @@ struct ProgramOptions {
   std::string name;        // worker name, workers/{id}
   bool insecure = false;
   double wait_s = 60;
-  JobFileRules files;   // that jobs may name
-  std::string engines;  // directory of engines' files; empty: none
-  std::string address;  // of this machine for other workers; empty: the one that reaches the coordinator
+  JobFileRules files;     // that jobs may name
+  std::string engines;    // directory of engines' files; empty: none
+  std::string heartbeat;  // file that says when the worker last went on; empty: none
+  std::string address;    // of this machine for other workers; empty: the one that reaches the coordinator
 };
 
 // The program must exit with this code; `message` is one error line if the code is not 0.

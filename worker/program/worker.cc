@@ -131,6 +131,8 @@ Worker::~Worker() { Stop(); }
 
 void Worker::Stop() { impl_->Stop(); }
 
+std::vector<base::LoopRounds> Worker::rounds() const { return {{"lease-loop", impl_->loop.rounds()}}; }
+
 absl::Status Worker::WaitUntilEnded() { return impl_->WaitUntilEnded(); }
 
 }  // namespace autocfg::worker

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.pb.h"
+#include "base/service/loop_watch.h"
 #include "proto/rpc/endpoint.h"
 #include "worker/engines/engine_file.h"
 #include "worker/jobs/job_files.h"
@@ -38,6 +39,9 @@ class Worker {
 
   // Ends running jobs (their processes too), deregisters and returns. Idempotent.
   void Stop();
+
+  // The loop that takes jobs. It makes a round several times a minute unless it is stuck.
+  std::vector<base::LoopRounds> rounds() const;
 
   // Waits until the worker was stopped or ended by itself. Returns OK if it was stopped, or drained with its
   // jobs done; FailedPrecondition if another worker registered under its name. May be called repeatedly.

@@ -1,0 +1,10 @@
+# Defines Systemd::systemd from the system's systemd/sd-daemon.h and libsystemd. Only programs that call it are linked with it.
+find_path(SYSTEMD_INCLUDE_DIR systemd/sd-daemon.h)
+find_library(SYSTEMD_LIBRARY systemd)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Systemd REQUIRED_VARS SYSTEMD_LIBRARY SYSTEMD_INCLUDE_DIR)
+if(Systemd_FOUND AND NOT TARGET Systemd::systemd)
+  add_library(Systemd::systemd INTERFACE IMPORTED)
+  target_include_directories(Systemd::systemd INTERFACE "${SYSTEMD_INCLUDE_DIR}")
+  target_link_libraries(Systemd::systemd INTERFACE "-Wl,--push-state,--as-needed,${SYSTEMD_LIBRARY},--pop-state")
+endif()
