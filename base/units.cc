@@ -33,6 +33,7 @@ constexpr Unit kUnits[] = {
     {kSeconds, "m", 60},
     {kSeconds, "min", 60},
     {kSeconds, "h", 3600},
+    {kSeconds, "d", 86400},
     {kBytes, "B", 1},
     {kBytes, "kB", 1e3},
     {kBytes, "MB", 1e6},

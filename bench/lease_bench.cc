@@ -40,7 +40,6 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-
 [[noreturn]] void Die(const std::string& what) {
   fmt::print(stderr, "autocfg_lease_bench: {}\n", what);
   std::exit(1);
@@ -297,7 +296,8 @@ int Run(int argc, char** argv) {
     Record record;
     std::vector<std::unique_ptr<EmulatedWorker>> workers;
     for (int i = 0; i < count; ++i)
-      workers.push_back(std::make_unique<EmulatedWorker>((*coordinator)->address(), i, hold_s, lease_s, timers, record));
+      workers.push_back(
+          std::make_unique<EmulatedWorker>((*coordinator)->address(), i, hold_s, lease_s, timers, record));
     for (const auto& worker : workers) worker->Poll();
 
     std::mt19937_64 random(1);

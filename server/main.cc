@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -19,6 +20,7 @@
 #include "base/os/process.h"
 #include "base/os/process_limits.h"
 #include "base/subject.h"
+#include "base/units.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
@@ -42,7 +44,7 @@ constexpr double kShortestLeaseSeconds = 0.1;
 constexpr double kLongestLeaseSeconds = 3600;
 
 struct Args {
-  std::string listen, database, http, lease_duration = "10s";
+  std::string listen, database, http, lease_duration = "10s", keep_days, keep_studies, max_db_bytes;
   bool insecure = false;
 };
 
@@ -128,10 +130,36 @@ absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args, Coordi
   return served;
 }
 
+// Returns the number that an option has, 0 if it is not given.
+absl::StatusOr<double> Limit(const char* option, const std::string& text, base::Quantity quantity,
+                             double least, double most) {
+  if (text.empty()) return 0;
+  const auto value = base::ParseQuantity(quantity, text);
+  if (value.ok() && *value >= least && *value <= most && *value == std::floor(*value)) return *value;
+  return absl::InvalidArgumentError(
+      fmt::format("{}: '{}' is not a whole number from {} to {}", option, text, least, most));
+}
+
+absl::StatusOr<RetentionLimits> LimitsOf(const Args& args) {
+  const auto days = Limit("--keep-days", args.keep_days, base::Quantity::kTokens, 1, 36'500);
+  if (!days.ok()) return days.status();
+  const auto studies = Limit("--keep-studies", args.keep_studies, base::Quantity::kTokens, 1, 1e9);
+  if (!studies.ok()) return studies.status();
+  const auto bytes = Limit("--max-db-bytes", args.max_db_bytes, base::Quantity::kBytes, 1 << 20, 1e15);
+  if (!bytes.ok()) return bytes.status();
+  RetentionLimits limits;
+  limits.studies_s = *days * 86400;
+  limits.studies = static_cast<std::int64_t>(*studies);
+  limits.bytes = static_cast<std::int64_t>(*bytes);
+  return limits;
+}
+
 int Serve(const Args& args, const EndSignal& end) {
   const auto lease =
       ParseDuration("--lease-duration", args.lease_duration, kShortestLeaseSeconds, kLongestLeaseSeconds);
   if (!lease.ok()) return Fail(lease.status());
+  const auto limits = LimitsOf(args);
+  if (!limits.ok()) return Fail(limits.status());
   const auto database = DatabasePath(args.database);
   if (!database.ok()) return Fail(database.status());
   auto store = OpenSqliteStore(*database);
@@ -140,6 +168,7 @@ int Serve(const Args& args, const EndSignal& end) {
   options.address = args.listen;
   options.insecure = args.insecure;
   options.lease_duration_s = *lease;
+  options.retention = *limits;
   auto coordinator = Coordinator::Start(*std::move(store), options);
   if (!coordinator.ok()) return Fail(coordinator.status());
   fmt::print(stderr, "autocfg-server: listening on {}\n", (*coordinator)->address());
@@ -182,6 +211,13 @@ int Main(int argc, char** argv) {
                  "also serve pages about the studies at this address, read only (127.0.0.1:PORT)");
   app.add_option("--lease-duration", args.lease_duration,
                  "how long a worker may be silent before its jobs go to others (default: 10s)");
+  app.add_option("--keep-days", args.keep_days,
+                 "ended studies lose the details of their trials after so many days (default: never)");
+  app.add_option("--keep-studies", args.keep_studies,
+                 "only so many ended studies keep the details of their trials (default: all)");
+  app.add_option("--max-db-bytes", args.max_db_bytes,
+                 "the oldest ended studies go while the database has more in use, such as 10GB (default: no "
+                 "limit)");
   app.add_flag("--insecure", args.insecure,
                "accept calls from other machines, although calls are plain text without a password");
   try {
@@ -193,7 +229,10 @@ int Main(int argc, char** argv) {
   }
   for (const auto& [name, option] :
        {std::pair("--listen", app.get_option("--listen")), std::pair("--db", app.get_option("--db")),
-        std::pair("--http", app.get_option("--http"))}) {
+        std::pair("--http", app.get_option("--http")),
+        std::pair("--keep-days", app.get_option("--keep-days")),
+        std::pair("--keep-studies", app.get_option("--keep-studies")),
+        std::pair("--max-db-bytes", app.get_option("--max-db-bytes"))}) {
     if (option->count() > 0 && option->results().front().empty())
       return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));
   }

@@ -18,6 +18,7 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "server/coordinator/pruning.h"
 #include "server/listen/grpc_server.h"
 #include "server/listen/listen_address.h"
 #include "server/listen/listen_sockets.h"
@@ -154,6 +155,7 @@ struct Coordinator::Impl {
   WorkerServiceImpl workers;
   std::string address;
   std::unique_ptr<LeaseExpiry> expiry;
+  std::unique_ptr<Pruning> pruning;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Listener> listener;  // passes its connections to the server
   absl::Mutex shutdown_mutex;
@@ -206,6 +208,13 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
                          .period = std::chrono::duration<double>(std::min(options.lease_duration_s / 4, 1.0)),
                          .clock = options.clock});
   for (const std::int64_t study : *running) impl->runners.Start(study);
+  impl->pruning = std::make_unique<Pruning>(
+      *impl->store, PruningOptions{.limits = options.retention,
+                                   .clock = options.clock,
+                                   .first = options.first_pruning,
+                                   .on_deleted = [runners = &impl->runners](const auto& studies) {
+                                     for (const std::int64_t study : studies) runners->Forget(study);
+                                   }});
   impl->listener = std::make_unique<Listener>(*std::move(sockets), std::move(take));
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }
@@ -226,6 +235,7 @@ void Coordinator::Shutdown() {
     impl_->server->Wait();
   }
   impl_->expiry.reset();
+  impl_->pruning.reset();
   impl_->runners.Stop();
 }
 

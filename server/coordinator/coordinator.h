@@ -3,12 +3,14 @@
 // Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "base/os/host.h"
 #include "server/report/study_reports.h"
+#include "server/store/retention.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {
@@ -19,6 +21,8 @@ struct CoordinatorOptions {
   double lease_duration_s = 10;
   std::string owner = "local";  // principal of callers who reach the server (server/services/grpc_call.h)
   base::Clock clock = base::SteadyClock();
+  RetentionLimits retention = {};
+  std::chrono::duration<double> first_pruning{60};  // from the start; then hourly
 };
 
 class Coordinator {

@@ -2,7 +2,23 @@
 
 #include <algorithm>
 
+#include "absl/strings/cord.h"
+
 namespace autocfg::server {
+
+namespace {
+
+constexpr const char* kNoSpace = "autocfg.server/no_space";
+
+}  // namespace
+
+absl::Status NoSpace(const std::string& message) {
+  absl::Status status = absl::ResourceExhaustedError(message);
+  status.SetPayload(kNoSpace, absl::Cord());
+  return status;
+}
+
+bool IsNoSpace(const absl::Status& status) { return status.GetPayload(kNoSpace).has_value(); }
 
 bool IsEnd(v1::StudyState state) {
   return std::find(kStudyEndStates.begin(), kStudyEndStates.end(), state) != kStudyEndStates.end();

@@ -94,7 +94,8 @@ class FaultyDisk {
           continue;
         }
         for (std::size_t at = 0; at < change.bytes.size();) {
-          const std::size_t end = std::min(change.bytes.size(), at + kSector - (change.offset + at) % kSector);
+          const std::size_t end =
+              std::min(change.bytes.size(), at + kSector - (change.offset + at) % kSector);
           if (keeps(random)) Put(bytes, change.offset + at, change.bytes.substr(at, end - at));
           at = end;
         }
@@ -295,9 +296,7 @@ class FaultyDisk {
   static int ShmLock(sqlite3_file* file, int offset, int n, int flags) {
     return Of(file).real()->pMethods->xShmLock(Of(file).real(), offset, n, flags);
   }
-  static void ShmBarrier(sqlite3_file* file) {
-    Of(file).real()->pMethods->xShmBarrier(Of(file).real());
-  }
+  static void ShmBarrier(sqlite3_file* file) { Of(file).real()->pMethods->xShmBarrier(Of(file).real()); }
   static int ShmUnmap(sqlite3_file* file, int deletes) {
     return Of(file).real()->pMethods->xShmUnmap(Of(file).real(), deletes);
   }

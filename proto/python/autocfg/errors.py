@@ -32,7 +32,7 @@ class FailedPrecondition(AutocfgError):
 
 
 class ResourceExhausted(AutocfgError):
-    """A limit of the coordinator is reached, or its disk is full. Try again later."""
+    """A limit of the coordinator is reached. Try again later."""
 
 
 class Unavailable(AutocfgError):

@@ -85,8 +85,8 @@ class SmallStudy {
     }
     const auto calibration = store.GetCalibration(1);
     if (!calibration.ok()) return calibration.status();
-    return answer + fmt::format("calibrated {}\n",
-                                calibration->has_value() ? (*calibration)->result.ops_size() : 0);
+    return answer +
+           fmt::format("calibrated {}\n", calibration->has_value() ? (*calibration)->result.ops_size() : 0);
   }
 
   // Returns what the store has lost of what it acknowledged; empty: nothing.
@@ -114,14 +114,14 @@ class SmallStudy {
   static constexpr const char* kWorker = "workers/a";
 
   absl::Status Move(Store& store, v1::StudyState state, const std::string& request_id) {
-    const auto moved = store.ModifyStudy(
-        study_,
-        [&](v1::Study& study) {
-          study.set_state(state);
-          if (state == v1::STUDY_STATE_DONE) study.mutable_best()->set_plan_text(best_);
-          return absl::OkStatus();
-        },
-        {.request_id = request_id});
+    const auto moved = store.ModifyStudy(study_,
+                                         [&](v1::Study& study) {
+                                           study.set_state(state);
+                                           if (state == v1::STUDY_STATE_DONE)
+                                             study.mutable_best()->set_plan_text(best_);
+                                           return absl::OkStatus();
+                                         },
+                                         {.request_id = request_id});
     if (moved.ok()) (state == v1::STUDY_STATE_DONE ? ended_ : started_) = true;
     return moved.status();
   }
@@ -148,8 +148,7 @@ class SmallStudy {
     if (absl::IsFailedPrecondition(renewed.status()) && Reported(store)) return Done();
     if (!renewed.ok()) return renewed.status();
     if (const auto ended = store.ExpireLeases(now_s_); !ended.ok()) return ended.status();
-    if (absl::Status status =
-            store.AppendLog(lease_->lease_id, lease_->fencing_token, std::string(600, 'l'));
+    if (absl::Status status = store.AppendLog(lease_->lease_id, lease_->fencing_token, std::string(600, 'l'));
         !status.ok()) {
       return status;
     }

@@ -3,10 +3,9 @@
 //
 // AUTOCFG_FAULT_ROUNDS=all: every place where a fault can be, and 200 power losses. Default: a few of them.
 // AUTOCFG_FAULT_SEED: seed of the random choices, which a failure prints.
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
 #include <stdlib.h>
-
-#include <SQLiteCpp/SQLiteCpp.h>
 
 #include <memory>
 #include <random>
@@ -45,9 +44,7 @@ void ExpectClear(const absl::Status& status, const std::string& path) {
 class StoreFaults : public testing::Test {
  protected:
   void SetUp() override { sqlite3_auto_extension(reinterpret_cast<void (*)()>(UseLittleMemory)); }
-  void TearDown() override {
-    sqlite3_cancel_auto_extension(reinterpret_cast<void (*)()>(UseLittleMemory));
-  }
+  void TearDown() override { sqlite3_cancel_auto_extension(reinterpret_cast<void (*)()>(UseLittleMemory)); }
 
   struct Place {
     TempDir dir;
@@ -158,7 +155,8 @@ TEST_F(StoreFaults, PowerLoss) {
     while (!status.ok()) {
       ASSERT_LT(cuts, 100);
       // The first rounds of a study reach less far than the later ones.
-      place.disk.CutPowerAt(static_cast<std::int64_t>(1 + random() % (60 + 40 * static_cast<unsigned>(cuts))));
+      place.disk.CutPowerAt(
+          static_cast<std::int64_t>(1 + random() % (60 + 40 * static_cast<unsigned>(cuts))));
       status = Advance(place);
       if (!place.disk.dark()) break;
       ++cuts;
