@@ -1,5 +1,5 @@
-// autocfg db: looks after the database file itself. `db backup` copies it and `db check` checks it, also while
-// a server or a search uses it. `db prune` deletes what is old.
+// autocfg db: looks after the database file itself. `db backup` copies it and `db check` checks it, also
+// while a server or a search uses it. `db prune` deletes what is old.
 #include <chrono>
 #include <csignal>
 #include <cstdint>

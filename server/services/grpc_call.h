@@ -20,8 +20,8 @@ struct Caller {
 Caller CallerOf(const grpc::ServerContextBase& context, const std::string& local_principal);
 
 // Keeps code and message; both libraries use the same code numbers and meanings. A write for which the store
-// has no room is UNAVAILABLE: RESOURCE_EXHAUSTED is a limit that the caller has reached. No other code makes statuses
-// of gRPC.
+// has no room is UNAVAILABLE: RESOURCE_EXHAUSTED is a limit that the caller has reached. No other code makes
+// statuses of gRPC.
 grpc::Status ToGrpc(const absl::Status& status);
 
 }  // namespace autocfg::server

@@ -126,6 +126,19 @@ TEST_P(StoreRetentionSuite, RequestIdsAreKeptForTheirTime) {
   EXPECT_NE(NewStudy("f", "id").name(), study.name());
 }
 
+TEST_P(StoreRetentionSuite, ManyRequestIdsGoInSeveralSteps) {
+  const int requests = GetParam().name == "Memory" ? 4500 : 10;  // a file syncs each commit
+  const std::int64_t id = Id(NewStudy());
+  for (int i = 0; i < requests; ++i) {
+    const auto edited = store_->ModifyStudy(id, [](v1::Study&) { return absl::OkStatus(); },
+                                            {.request_id = fmt::format("r{}", i)});
+    ASSERT_TRUE(edited.ok()) << edited.status();
+  }
+  EXPECT_EQ(Prune({.requests_s = 5 * kDay}, 100 * kDay).requests, 0);
+  EXPECT_EQ(Prune({.requests_s = 5 * kDay}, 106 * kDay, /*dry_run=*/true).requests, requests);
+  EXPECT_EQ(Prune({.requests_s = 5 * kDay}, 106 * kDay).requests, requests);
+}
+
 TEST_P(StoreRetentionSuite, GoneWorkersAreKeptForTheirTimeAndWhileAttemptsNameThem) {
   const std::int64_t study = Ended(10 * kDay);  // by workers/a
   const WorkerSession gone = Join("b", 1), back = Join("c", 1), here = Join("d", 1);

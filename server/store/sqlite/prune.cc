@@ -9,6 +9,7 @@ namespace autocfg::server {
 namespace {
 
 constexpr double kOpTimesPrunedSeconds = 365.0 * 24 * 3600;  // no key keeps them longer
+constexpr int kRequestsPerStep = 2000;                       // so that other writes wait for a moment only
 constexpr int kPagesGivenBack = 1024;                        // 4 MiB
 
 absl::Status DryRun() { return absl::CancelledError("a dry run"); }
@@ -76,11 +77,7 @@ void SqliteStore::EraseStudy(std::int64_t id) {
   Execute("DELETE FROM studies WHERE id = ?", id);
 }
 
-void SqliteStore::PruneRows(const RetentionLimits& limits, double now_s, Pruned& pruned) {
-  Execute("UPDATE requests SET seen_s = ? WHERE seen_s IS NULL", now_s);
-  if (limits.requests_s > 0)
-    pruned.requests += Execute("DELETE FROM requests WHERE seen_s < ?", now_s - limits.requests_s);
-  pruned.op_times += Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesPrunedSeconds);
+bool SqliteStore::PruneRows(const RetentionLimits& limits, double now_s, Pruned& pruned) {
   Execute("UPDATE workers SET gone_s = ? WHERE active = 0 AND gone_s IS NULL", now_s);
   if (limits.workers_s > 0) {
     pruned.workers += Execute(
@@ -90,6 +87,23 @@ void SqliteStore::PruneRows(const RetentionLimits& limits, double now_s, Pruned&
               AND NOT EXISTS (SELECT 1 FROM shares s WHERE s.worker = workers.worker))sql",
         now_s - limits.workers_s);
   }
+  pruned.op_times += Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesPrunedSeconds);
+  const int seen = Execute(
+      R"sql(
+        UPDATE requests
+        SET seen_s = ?
+        WHERE request_id IN (SELECT request_id FROM requests WHERE seen_s IS NULL LIMIT ?))sql",
+      now_s, kRequestsPerStep);
+  int gone = 0;
+  if (limits.requests_s > 0) {
+    gone = Execute(
+        R"sql(
+          DELETE FROM requests
+          WHERE request_id IN (SELECT request_id FROM requests WHERE seen_s < ? LIMIT ?))sql",
+        now_s - limits.requests_s, kRequestsPerStep);
+  }
+  pruned.requests += gone;
+  return seen == kRequestsPerStep || gone == kRequestsPerStep;
 }
 
 absl::Status SqliteStore::PruneInSteps(const RetentionLimits& limits, double now_s, Pruned& pruned,
@@ -97,11 +111,17 @@ absl::Status SqliteStore::PruneInSteps(const RetentionLimits& limits, double now
   std::vector<EndedStudy> ended;
   absl::Status status = run([&] {
     pruned.bytes_before = BytesInUse();
-    PruneRows(limits, now_s, pruned);
     ended = ReadEnded();
     return absl::OkStatus();
   });
   if (!status.ok()) return status;
+  for (bool more = true; more;) {
+    status = run([&] {
+      more = PruneRows(limits, now_s, pruned);
+      return absl::OkStatus();
+    });
+    if (!status.ok()) return status;
+  }
   // The study may have been deleted since it was read; an ended one does not change its state.
   const auto reduce = [&](EndedStudy& study) {
     study.reduced = true;

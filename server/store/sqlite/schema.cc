@@ -264,8 +264,8 @@ ALTER TABLE jobs ADD COLUMN engine TEXT NOT NULL DEFAULT '';
 ALTER TABLE workers ADD COLUMN engines TEXT NOT NULL DEFAULT '';
 )sql";
 
-// `seen_s`, `gone_s`: when a pruning first saw that the request was stored, that the worker was gone (NULL: not
-// yet). `reduced`: the study has lost the details of its trials.
+// `seen_s`, `gone_s`: when a pruning first saw that the request was stored, that the worker was gone (NULL:
+// not yet). `reduced`: the study has lost the details of its trials.
 constexpr const char* kVersion8 = R"sql(
 ALTER TABLE requests ADD COLUMN seen_s REAL;
 ALTER TABLE workers ADD COLUMN gone_s REAL;

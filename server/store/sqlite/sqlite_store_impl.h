@@ -330,7 +330,8 @@ class SqliteStore final : public Store {
   };
   std::vector<EndedStudy> ReadEnded();  // the one that ended first is the first
   std::int64_t BytesInUse();
-  void PruneRows(const RetentionLimits& limits, double now_s, Pruned& pruned);
+  // Returns whether there are more.
+  bool PruneRows(const RetentionLimits& limits, double now_s, Pruned& pruned);
   void ReduceStudy(std::int64_t id);
   void EraseStudy(std::int64_t id);  // implements DeleteStudy
   void ForgetReports(std::int64_t study);

@@ -1,5 +1,5 @@
-// Renewals of leases in a file: they write nothing until the stored time has run out, and no lease is lost with
-// them, whatever the disk does.
+// Renewals of leases in a file: they write nothing until the stored time has run out, and no lease is lost
+// with them, whatever the disk does.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
 
