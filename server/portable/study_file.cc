@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/fnv1a.h"
+#include "base/json_reader.h"
 #include "base/os/atomic_file.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -117,9 +118,11 @@ std::optional<double> NumberIn(const Json& object, const char* key) {
 }
 
 absl::Status ParseHead(const Lines& lines, Store::StudyCopy& copy, std::int64_t& trials) {
-  const Json head = Json::parse(lines.text(), nullptr, /*allow_exceptions=*/false);
-  if (!head.is_object() || !head.contains(kVersionKey))
+  // Bounds the depth: what follows descends into it.
+  const absl::StatusOr<Json> parsed = base::ParseJson("", lines.text(), base::JsonPosition::kColumn);
+  if (!parsed.ok() || !parsed->is_object() || !parsed->contains(kVersionKey))
     return lines.Error("this is not a study that autocfg exported; name a file of autocfg db export");
+  const Json& head = *parsed;
   const std::optional<double> version = NumberIn(head, kVersionKey);
   if (!version || *version != static_cast<double>(kStudyFileVersion)) {
     return lines.Error(
@@ -245,8 +248,8 @@ absl::StatusOr<Store::StudyCopy> ReadStudyFile(const std::string& path) {
     copy.trials.push_back(std::move(trial));
   }
   if (absl::Status status = lines.Next(); !status.ok()) return status;
-  const Json end = Json::parse(lines.text(), nullptr, /*allow_exceptions=*/false);
-  if (!end.is_object() || !end.contains("digest") || end["digest"] != DigestText(lines.digest()))
+  const absl::StatusOr<Json> end = base::ParseJson("", lines.text(), base::JsonPosition::kColumn);
+  if (!end.ok() || !end->is_object() || end->value("digest", Json()) != DigestText(lines.digest()))
     return lines.Error("the file was changed or damaged: its digest does not match; copy it again");
   if (!lines.AtEnd()) return lines.Error("there is more after the end; copy the file again");
   return copy;

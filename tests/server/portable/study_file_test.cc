@@ -289,6 +289,18 @@ TEST_F(StudyFileTest, WhatCannotBeIsRefused) {
   refuse("\"number\":\"1\"", "\"number\":\"0\"", "attempts.number is out of range");
 }
 
+TEST_F(StudyFileTest, DeepNestingIsRefused) {
+  const std::string text = Export(), deep(1'000'000, '['), up(1'000'000, ']');
+  WriteText(path_, "{\"autocfg_study\":1,\"study\":" + deep + up + "}\n");
+  ExpectRefused("line 1: this is not a study");
+  std::string objects;
+  for (int i = 0; i < 300'000; ++i) objects += "{\"plan\":";
+  WriteText(path_, text.substr(0, text.find('\n') + 1) + objects + "1" + std::string(300'000, '}') + "\n");
+  ExpectRefused("line 2:");
+  WriteText(path_, text.substr(0, text.rfind('\n', text.size() - 2) + 1) + deep + up + "\n");
+  ExpectRefused("digest");
+}
+
 TEST_F(StudyFileTest, TrialsWithTheSameNumberAreRefusedByTheStore) {
   ASSERT_NO_FATAL_FAILURE(Rewrite(Export(), "studies/1/trials/2", "studies/1/trials/1"));
   const auto read = ReadStudyFile(path_);

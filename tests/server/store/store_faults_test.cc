@@ -141,6 +141,42 @@ TEST_F(StoreFaults, BrokenFromEachSyncOn) {
   FailEach(FaultyDisk::Op::kSync, SQLITE_IOERR_FSYNC, Stride(7), FaultyDisk::kForEver);
 }
 
+TEST_F(StoreFaults, EachWriteOfPruningAndOfAnImport) {
+  const std::string wanted = Wanted();
+  for (std::int64_t n = 1, failed = 1; failed > 0; n += Stride(3)) {
+    SCOPED_TRACE(fmt::format("write {}", n));
+    Place place;
+    ASSERT_TRUE(Advance(place).ok());
+    Store::StudyCopy copy;
+    copy.study = *place.store->GetStudy(1);
+    copy.study.mutable_best()->set_plan_text("mbs=3");
+    copy.trials = *place.store->ListTrials(1, 0, 100);
+    place.disk.Fail(FaultyDisk::Op::kWrite, n, SQLITE_IOERR_WRITE, /*times=*/2);
+    std::size_t imported = 0;
+    const auto check = [&](const absl::Status& status) {
+      if (!status.ok()) ExpectClear(status, place.path);
+      return status.ok();
+    };
+    imported += check(place.store->ImportStudy(copy).status()) ? 1 : 0;
+    check(place.store->Prune({.studies_s = 1}, 1e9).status());
+    check(place.store->GiveBackSpace(/*all=*/false).status());
+    imported += check(place.store->ImportStudy(copy).status()) ? 1 : 0;
+    failed = place.disk.failed();
+    place.disk.Heal();
+    EXPECT_TRUE(place.store->Prune({.studies_s = 1}, 1e9).ok());
+    EXPECT_EQ(place.store->ListStudies(0, 10)->size(), 1 + imported);
+    for (std::size_t id = 2; id < 2 + imported; ++id) {
+      // An import that failed may have taken a number.
+      const auto studies = place.store->ListStudies(0, 10);
+      EXPECT_EQ(place.store->ListTrials(*ParseStudyName((*studies)[id - 2].name()), 0, 100)->size(),
+                copy.trials.size());
+    }
+    ExpectIntact(place);
+    ExpectAnswer(place, wanted);
+    if (HasFailure()) return;
+  }
+}
+
 TEST_F(StoreFaults, PowerLoss) {
   const std::string wanted = Wanted();
   const int rounds = Stride(2) == 1 ? 200 : 10;
