@@ -12,6 +12,7 @@
 #include "base/os/process.h"
 #include "base/os/process_limits.h"
 #include "base/text.h"
+#include "cli/client/study_names.h"
 #include "cli/manual/help_formatter.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
@@ -87,6 +88,28 @@ std::string InOurWords(const std::string& what) {
   return what;
 }
 
+// Returns where the number of GPUs is given, if the user looked for an option of its own. `words`: those that
+// were not understood, the option first.
+std::string GpusHint(const CLI::App& verb, const std::vector<std::string>& words) {
+  static const std::vector<std::string> kLookedFor = {"--gpus",  "--num-gpus",   "--ngpus", "--gpus-per-node",
+                                                      "--ranks", "--world-size", "--nproc"};
+  const std::size_t sign = words.front().find('=');
+  if (!Contains(kLookedFor, words.front().substr(0, sign))) return "";
+  const std::string number = sign != std::string::npos ? words.front().substr(sign + 1)
+                             : words.size() > 1        ? words[1]
+                                                       : "";
+  const bool is_number = !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
+  const std::string gpus = is_number ? number : "8";
+  if (verb.get_name() == "train")
+    return fmt::format("; the GPUs of a run are tp*pp*dp of --plan, such as --plan dp={}", gpus);
+  if (verb.get_option_no_throw("--cluster") == nullptr) return "";
+  const bool nodes = verb.get_option_no_throw("--nodes") != nullptr;
+  return fmt::format(
+      "; GPUs are given by --cluster: local:1x{0} for this machine's, or a preset with nodes and "
+      "GPUs of each, such as h100-sxm:1x{0}{1}",
+      gpus, nodes ? " (--nodes replaces the nodes)" : "");
+}
+
 int UsageError(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* verb = Named(app);
   const std::string path = PathOf(verb, app);
@@ -99,10 +122,15 @@ int UsageError(const CLI::App& app, const CLI::ParseError& error) {
   if (!extras.empty()) {
     std::vector<std::string> options;
     for (const CLI::Option* option : verb->get_options()) {
-      if (!option->get_group().empty()) options.push_back(option->get_name());
+      const bool given = option->get_positional() && option->count() > 0;  // the word before
+      if (!option->get_group().empty() && !given) options.push_back(option->get_name());
     }
     what = fmt::format("unexpected '{}'", extras.front());
-    hint = base::DidYouMean(extras.front(), options);
+    hint = GpusHint(*verb, extras);
+    if (hint.empty())
+      hint = Contains(options, "--study") && ParseStudyId(extras.front()).ok()
+                 ? fmt::format("; did you mean --study {}?", extras.front())
+                 : base::DidYouMean(extras.front(), options);
   }
   return Fail(kExitUsage, fmt::format("{}{}{}; see {} --help", where, InOurWords(what), hint, name));
 }
@@ -140,6 +168,7 @@ int Parse(int argc, char** argv) {
   AddImport(app, chosen);
   AddReport(app, chosen);
   AddDb(app, chosen);
+  AddToken(app, chosen);
   AddDoctor(app, chosen);
   AddCompletion(app, chosen);
   AddMan(app, chosen);

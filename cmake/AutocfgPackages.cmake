@@ -70,7 +70,7 @@ set(CPACK_DEBIAN_MAIN_PACKAGE_CONTROL_EXTRA "${control}/postinst;${control}/prer
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libautocfg-client-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libgrpc++-dev, libprotobuf-dev, libabsl-dev, libfmt-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libgrpc++-dev, libprotobuf-dev, libabsl-dev, libfmt-dev, libssl-dev")
 set(CPACK_DEBIAN_DEV_DESCRIPTION "Library for clients of an autocfg coordinator, with its headers and its\n CMake package.")
 
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME autocfg-cuda)

@@ -13,7 +13,7 @@ packages=(
   # toolchain
   g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   # RPC and messages
-  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev grpc-proto libabsl-dev
+  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev grpc-proto libabsl-dev libssl-dev
   # patterns of engines' logs
   libre2-dev
   # store

@@ -10,6 +10,7 @@
 #include "base/statistics.h"
 #include "fmt/format.h"
 #include "google/protobuf/repeated_field.h"
+#include "proto/convert/step_timeline.h"
 #include "search/ops/op_desc.h"
 
 namespace autocfg {
@@ -90,6 +91,11 @@ void TakeLongerWork(const Result& one, Result& all) {
 
 absl::StatusOr<v1::TrainResult> MergeRanks(std::span<const v1::TrainResult> ranks) {
   v1::TrainResult merged = ranks.front();
+  std::vector<v1::StepTimeline> timelines;
+  for (const v1::TrainResult& one : ranks) {
+    if (one.has_timeline()) timelines.push_back(one.timeline());
+  }
+  if (!timelines.empty()) *merged.mutable_timeline() = MergeTimelines(timelines);
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     const v1::TrainResult& one = ranks[rank];
     if (one.has_slice() != merged.has_slice()) {

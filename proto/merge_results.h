@@ -18,7 +18,7 @@ namespace autocfg {
 // - step time: the slowest rank's, for each step
 // - losses, gradient norms, slice: the first rank's; they are the same on every rank
 // - planned memory: the regions of the rank with the largest total; other memory: the maximum
-// - trace: the rows of all ranks
+// - trace: the rows of all ranks; timeline: the same, in order of time (MergeTimelines)
 // - breakdown: that of the rank with the longest compute, recomputation and tensor communication
 //
 // Internal, with the rank, if ranks timed different numbers of steps or only some ran a slice.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "proto/convert/step_timeline.h"
 #include "search/schedule/program.h"
 
 namespace autocfg {
@@ -20,6 +21,7 @@ constexpr std::int64_t kFixedBytes = kMaxRankMessageBytes;
 constexpr std::int64_t kStepBytes =
     std::int64_t{3} * 9;  // three doubles, with their share of the parts' tags
 constexpr std::int64_t kTraceRowBytes = 64;
+constexpr std::int64_t kTimelineRowBytes = 96;
 constexpr std::int64_t kMostTracedRows = std::int64_t{1} << 24;  // of several steps
 constexpr std::int64_t kOpTimeBytes = 32;                        // beside its op
 constexpr std::int64_t kMostSteps = 1'000'000'000;               // as trainer/config/train_config.cc
@@ -64,6 +66,7 @@ void SendTrainResult(const v1::TrainResult& result, PartSender& parts) {
   first.set_first_step(result.first_step());
   first.set_checkpoint_path(result.checkpoint_path());
   if (result.has_breakdown_s()) *first.mutable_breakdown_s() = result.breakdown_s();
+  if (result.has_timeline()) first.mutable_timeline()->set_left_out(result.timeline().left_out());
   parts.Room(first.ByteSizeLong());
   for (const double loss : result.losses()) parts.Room(kDoubleBytes).mutable_train_result()->add_losses(loss);
   for (const double norm : result.grad_norms())
@@ -72,6 +75,10 @@ void SendTrainResult(const v1::TrainResult& result, PartSender& parts) {
     parts.Room(kDoubleBytes).mutable_train_result()->add_step_time_s(seconds);
   for (const v1::TraceRow& row : result.trace())
     *parts.Room(row.ByteSizeLong() + kElementHeaderBytes).mutable_train_result()->add_trace() = row;
+  for (const v1::TimelineRow& row : result.timeline().rows()) {
+    v1::RankMessage& part = parts.Room(row.ByteSizeLong() + 2 * kElementHeaderBytes);
+    *part.mutable_train_result()->mutable_timeline()->add_rows() = row;
+  }
   parts.SendLast();
 }
 
@@ -84,7 +91,7 @@ void SendCalibrateResult(const v1::CalibrateResult& result, PartSender& parts) {
   parts.SendLast();
 }
 
-// Rows of the trace of one rank, at most.
+// Rows of the trace of one rank in a step, at most.
 std::int64_t MostTraceRows(const v1::TrainSpec& spec) {
   const std::int64_t replicas = std::max<std::int64_t>(1, spec.plan().dp());
   const std::int64_t micro_batch = std::max<std::int64_t>(1, spec.plan().micro_batch());
@@ -126,7 +133,10 @@ ResultLimits LimitsOf(const v1::RunSpec& spec) {
       const std::int64_t rows = MostTraceRows(spec.train());
       limits.trace_rows = rows * std::min(steps, std::max<std::int64_t>(kMostTracedRows / rows, 1));
     }
-    limits.bytes += kStepBytes * limits.steps + kTraceRowBytes * limits.trace_rows;
+    if (spec.train().record_breakdown())
+      limits.timeline_rows = std::min<std::int64_t>(MostTraceRows(spec.train()), kMostTimelineRows);
+    limits.bytes += kStepBytes * limits.steps + kTraceRowBytes * limits.trace_rows +
+                    kTimelineRowBytes * limits.timeline_rows;
   }
   limits.ops = spec.calibrate().ops_size();
   for (const v1::OpDesc& op : spec.calibrate().ops())
@@ -148,6 +158,9 @@ absl::Status ResultJoiner::Check(const v1::RankMessage& part) const {
                            limits_.steps));
   status.Update(
       CheckCount("trace rows", before.trace_size() + std::int64_t{run.trace_size()}, limits_.trace_rows));
+  status.Update(CheckCount("timeline rows",
+                           before.timeline().rows_size() + std::int64_t{run.timeline().rows_size()},
+                           limits_.timeline_rows));
   status.Update(CheckCount(
       "op times", whole_.calibrate_result().ops_size() + std::int64_t{part.calibrate_result().ops_size()},
       limits_.ops));

@@ -6,8 +6,8 @@
 //   progress         40 bytes; that of the first step of a resumed run also has up to two notes, each cut to
 //                    kMaxRankErrorBytes
 //   error            its message, cut to kMaxRankErrorBytes
-//   result           24 bytes a step, 50 a row of a trace, 100 an op: 70 MB for the longest trace. So it
-//                    goes in parts, and the run spec bounds their sum
+//   result           24 bytes a step, 50 a row of a trace, 80 of a timeline, 100 an op: 70 MB for the longest
+//                    trace. So it goes in parts, and the run spec bounds their sum
 //
 // Not thread-safe.
 #pragma once
@@ -33,8 +33,9 @@ void ForEachPart(const v1::RankMessage& message, const std::function<void(const 
 
 // The most that a rank may report of what it was asked for.
 struct ResultLimits {
-  std::int64_t steps = 0;       // losses, gradient norms, step times: each
-  std::int64_t trace_rows = 0;  // in a rank's program, rounded up
+  std::int64_t steps = 0;          // losses, gradient norms, step times: each
+  std::int64_t trace_rows = 0;     // in a rank's program, rounded up
+  std::int64_t timeline_rows = 0;  // of the recorded step
   std::int64_t ops = 0;
   std::int64_t bytes = 0;  // of all parts
 };

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -14,6 +15,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "base/os/end_limit.h"
@@ -44,8 +46,12 @@ constexpr double kShortestLeaseSeconds = 0.1;
 constexpr double kLongestLeaseSeconds = 3600;
 
 struct Args {
-  std::string listen, database, http, lease_duration = "10s", keep_days, keep_studies, max_db_bytes;
+  std::vector<std::string> listen;
+  std::string database, http, lease_duration = "10s", keep_days, keep_studies, max_db_bytes;
+  TlsFiles tls;
   bool insecure = false;
+  bool tokens = false;
+  std::string audit_log;
 };
 
 int Fail(const std::string& message) {
@@ -107,7 +113,7 @@ class EndSignal {
 // The pages of --http, until it is destroyed.
 struct ServedPages {
   ServedPages(Coordinator& coordinator, const ListenAddress& address)
-      : pages(coordinator.store(), coordinator.reports(), address) {}
+      : pages(coordinator.store(), coordinator.reports(), coordinator.access(), address) {}
   ~ServedPages() { pages.Stop(); }  // then the server, whose handlers end soon
 
   StudyPages pages;
@@ -119,7 +125,8 @@ absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args, Coordi
   if (args.http.empty()) return nullptr;
   const auto address = ParseListenAddress(args.http);
   if (!address.ok()) return address.status();
-  if (absl::Status status = CheckPlainText(*address, args.insecure); !status.ok()) return status;
+  if (absl::Status status = CheckPlainText(*address, args.insecure && !args.tokens); !status.ok())
+    return status;
   auto served = std::make_unique<ServedPages>(coordinator, *address);
   auto server = HttpServer::Start(
       *address, [pages = &served->pages](const HttpRequest& request) { return pages->Answer(request); });
@@ -165,15 +172,24 @@ int Serve(const Args& args, const EndSignal& end) {
   auto store = OpenSqliteStore(*database);
   if (!store.ok()) return Fail(store.status());
   CoordinatorOptions options;
-  options.address = args.listen;
+  options.address = args.listen.front();
+  options.more_addresses.assign(args.listen.begin() + 1, args.listen.end());
+  options.tls = args.tls;
+  options.tokens = args.tokens;
+  options.audit_log = args.audit_log;
   options.insecure = args.insecure;
   options.lease_duration_s = *lease;
   options.retention = *limits;
   auto coordinator = Coordinator::Start(*std::move(store), options);
   if (!coordinator.ok()) return Fail(coordinator.status());
-  fmt::print(stderr, "autocfg-server: listening on {}\n", (*coordinator)->address());
-  if (const auto listen = ParseListenAddress(args.listen); listen.ok()) {
-    if (const std::string why = WhyOutOfReach(*listen); !why.empty()) spdlog::warn("{}", why);
+  for (const std::string& address : (*coordinator)->addresses()) {
+    fmt::print(stderr, "autocfg-server: listening on {}\n", address);
+    if (args.tls.given() && !address.starts_with("unix:"))
+      spdlog::info("{}: calls are encrypted{}", address,
+                   args.tls.authorities.empty() ? "" : "; clients need a certificate");
+    if (const auto listen = ParseListenAddress(address); listen.ok()) {
+      if (const std::string why = WhyOutOfReach(*listen); !why.empty()) spdlog::warn("{}", why);
+    }
   }
 
   auto pages = ServePages(args, **coordinator);
@@ -194,8 +210,8 @@ int Main(int argc, char** argv) {
   base::RaiseDescriptorLimit();
   const EndSignal end;
   base::SetUpLog("autocfg-server", base::LogLevel::kInfo);
-  gpr_set_log_function(LogGrpc);
   KeepGrpc();
+  gpr_set_log_function(LogGrpc);
 
   CLI::App app("autocfg-server: assigns the jobs of searches to workers and stores their results",
                "autocfg-server");
@@ -203,7 +219,8 @@ int Main(int argc, char** argv) {
                        fmt::format("autocfg-server {} (build {})", base::Version(), base::BuildId()));
   Args args;
   app.add_option("--listen", args.listen,
-                 "listen address: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any free port)")
+                 "listen address: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any free port); repeatable")
+      ->allow_extra_args(false)
       ->required();
   app.add_option("--db", args.database,
                  "the database file, created if missing (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
@@ -218,8 +235,18 @@ int Main(int argc, char** argv) {
   app.add_option("--max-db-bytes", args.max_db_bytes,
                  "the oldest ended studies go while the database has more in use, such as 10GB (default: no "
                  "limit)");
+  app.add_option(
+      "--tls-cert", args.tls.certificate,
+      "encrypt calls, except on a Unix socket: this server's certificate, a PEM file with its chain");
+  app.add_option("--tls-key", args.tls.key, "the key of --tls-cert");
+  app.add_option("--tls-client-ca", args.tls.authorities,
+                 "take only clients that show a certificate of the authorities in this PEM file");
+  app.add_flag("--tokens", args.tokens,
+               "take only calls with a token of `autocfg token`, except on a Unix socket");
+  app.add_option("--audit-log", args.audit_log, "write who changed what to this file, as JSON lines");
   app.add_flag("--insecure", args.insecure,
-               "accept calls from other machines, although calls are plain text without a password");
+               "accept calls from other machines although they are plain text, or show neither a token nor a "
+               "certificate");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -227,13 +254,10 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
   }
-  for (const auto& [name, option] :
-       {std::pair("--listen", app.get_option("--listen")), std::pair("--db", app.get_option("--db")),
-        std::pair("--http", app.get_option("--http")),
-        std::pair("--keep-days", app.get_option("--keep-days")),
-        std::pair("--keep-studies", app.get_option("--keep-studies")),
-        std::pair("--max-db-bytes", app.get_option("--max-db-bytes"))}) {
-    if (option->count() > 0 && option->results().front().empty())
+  for (const char* name : {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca",
+                           "--audit-log", "--keep-days", "--keep-studies", "--max-db-bytes"}) {
+    const std::vector<std::string> given = app.get_option(name)->results();
+    if (std::find(given.begin(), given.end(), "") != given.end())
       return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));
   }
   return Serve(args, end);

@@ -14,8 +14,8 @@ constexpr double kWorkerDeadlineSeconds = 20;
 
 }  // namespace
 
-WorkerClient::WorkerClient(const std::string& target)
-    : connection_(Connect(target)), stub_(v1::WorkerService::NewStub(connection_.channel)) {}
+WorkerClient::WorkerClient(const Endpoint& endpoint)
+    : connection_(Connect(endpoint)), stub_(v1::WorkerService::NewStub(connection_.channel)) {}
 
 absl::StatusOr<std::vector<v1::Worker>> WorkerClient::ListWorkers(bool gone) {
   std::vector<v1::Worker> workers;
@@ -43,7 +43,9 @@ absl::Status WorkerClient::DrainWorker(const std::string& name) {
 
 absl::StatusOr<WorkerPool> ListPool(const ServiceOptions& options) {
   WorkerPool pool{.coordinator = options.coordinator, .workers = {}};
-  auto workers = WorkerClient(options.coordinator).ListWorkers(/*gone=*/false);
+  const auto endpoint = EndpointOf(options);
+  if (!endpoint.ok()) return endpoint.status();
+  auto workers = WorkerClient(*endpoint).ListWorkers(/*gone=*/false);
   if (!workers.ok()) return workers.status();
   for (v1::Worker& worker : *workers) {
     if (worker.takes_jobs()) pool.workers.push_back(std::move(worker));

@@ -15,7 +15,7 @@ namespace autocfg::cli {
 
 class WorkerClient {
  public:
-  explicit WorkerClient(const std::string& target);  // e.g. "unix:/path"
+  explicit WorkerClient(const Endpoint& endpoint);
 
   // Returns the workers by name; with `gone`, deregistered ones too.
   absl::StatusOr<std::vector<v1::Worker>> ListWorkers(bool gone);

@@ -11,13 +11,13 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "base/fnv1a.h"
 #include "base/os/host.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
-#include "proto/rpc/channel.h"
 
 namespace autocfg::cli {
 namespace {
@@ -54,7 +54,7 @@ absl::StatusOr<std::string> RuntimeDirectory() {
 void AddServiceOptions(CLI::App* verb, ServiceOptions& options) {
   verb->add_option("--coordinator", options.coordinator, "an autocfg-server: HOST:PORT, or unix:PATH");
   verb->add_option("--db", options.database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
-  verb->add_flag("--insecure", options.insecure, "use plain text with a --coordinator on another machine");
+  AddEndpointOptions(*verb, options.access);
 }
 
 absl::Status CheckServiceOptions(const ServiceOptions& options) {
@@ -63,10 +63,16 @@ absl::Status CheckServiceOptions(const ServiceOptions& options) {
         "--coordinator and --db exclude each other, since a coordinator has its own database; leave one of "
         "them out");
   }
-  if (options.remote()) return Where("--coordinator", CheckTarget(options.coordinator, options.insecure));
-  if (options.insecure) {
+  if (options.remote()) return EndpointOf(options).status();
+  if (options.access.insecure) {
     return absl::InvalidArgumentError(
         "--insecure is for a --coordinator on another machine; give that, or leave it out");
+  }
+  if (options.access.secured()) {
+    return absl::InvalidArgumentError(
+        "--tls, --tls-ca, --tls-cert, --tls-key and --token-file are for a --coordinator; give that, or "
+        "leave "
+        "them out");
   }
   // Its directory is made for the default database alone: a mistyped name must not begin a new one.
   const std::filesystem::path parent = std::filesystem::path(options.database).parent_path();
@@ -78,10 +84,24 @@ absl::Status CheckServiceOptions(const ServiceOptions& options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Endpoint> EndpointOf(const ServiceOptions& options) {
+  return EndpointFor(options.coordinator, options.access);
+}
+
 std::string AsWritten(const ServiceOptions& options) {
-  if (options.remote())
-    return fmt::format(" --coordinator {}{}", ShellWord(options.coordinator),
-                       options.insecure ? " --insecure" : "");
+  if (options.remote()) {
+    const EndpointOptions& access = options.access;
+    std::string text = fmt::format(" --coordinator {}", ShellWord(options.coordinator));
+    if (access.insecure) text += " --insecure";
+    if (access.tls) text += " --tls";
+    for (const auto& [option, value] :
+         {std::pair{"--tls-ca", &access.files.authorities},
+          std::pair{"--tls-cert", &access.files.certificate}, std::pair{"--tls-key", &access.files.key},
+          std::pair{"--token-file", &access.token_file}}) {
+      if (!value->empty()) text += fmt::format(" {} {}", option, ShellWord(*value));
+    }
+    return text;
+  }
   return options.database.empty() ? "" : fmt::format(" --db {}", ShellWord(options.database));
 }
 

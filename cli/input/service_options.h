@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/rpc/endpoint_options.h"
 #include "server/coordinator/database_path.h"  // DatabasePath, shared with the server
 
 namespace CLI {
@@ -17,15 +18,18 @@ namespace autocfg::cli {
 struct ServiceOptions {
   std::string coordinator;  // --coordinator; empty: not given
   std::string database;     // --db; empty: not given
-  bool insecure = false;
+  EndpointOptions access;   // --insecure, --tls*, --token-file
   bool remote() const { return !coordinator.empty(); }
 };
 
-// Adds --coordinator, --db and --insecure. `options` must outlive the parsing.
+// Adds --coordinator, --db and the options of EndpointOptions. `options` must outlive the parsing.
 void AddServiceOptions(CLI::App* verb, ServiceOptions& options);
 
 // InvalidArgument if the options exclude each other.
 absl::Status CheckServiceOptions(const ServiceOptions& options);
+
+// Returns where --coordinator is and how it is reached. Requires: remote(). Errors: as CheckServiceOptions.
+absl::StatusOr<Endpoint> EndpointOf(const ServiceOptions& options);
 
 // Returns " --coordinator ADDR", " --db FILE" or "": the options that another command needs for the same
 // place.

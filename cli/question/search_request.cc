@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -63,6 +64,22 @@ absl::Status ReplaceNodes(const SearchArgs& args, ClusterSpec& cluster) {
   return absl::OkStatus();
 }
 
+// Returns a note that no worker offers the engine, with those that are offered.
+std::string NotOfferedNote(const WorkerPool& pool, const std::string& engine) {
+  std::set<std::string> names;
+  for (const v1::Worker& worker : pool.workers) {
+    for (const v1::Engine& offered : worker.inventory().engines()) names.insert(offered.name());
+  }
+  const std::vector<std::string> offered(names.begin(), names.end());
+  const std::string others = offered.empty() ? "they offer no engine beside autocfg"
+                                             : fmt::format("they offer {}{}", fmt::join(offered, ", "),
+                                                           base::DidYouMeanOfListed(engine, offered));
+  return fmt::format(
+      "--engine: no worker of {} offers {} ({}); the study measures op times, then waits for a worker that "
+      "does; autocfg cancel ends it",
+      pool.coordinator, engine, others);
+}
+
 // Returns the engine of --engine: one that is predicted, or one that measures on this machine or on the pool.
 absl::StatusOr<EngineProfile> LoadEngine(const SearchArgs& args, const WorkerPool* pool,
                                          SearchRequest& request) {
@@ -102,7 +119,10 @@ absl::StatusOr<EngineProfile> LoadEngine(const SearchArgs& args, const WorkerPoo
     const auto offering =
         std::find_if(pool->workers.begin(), pool->workers.end(),
                      [&](const v1::Worker& each) { return OfferedEngine(each, args.engine) != nullptr; });
-    if (offering == pool->workers.end()) return engine;  // the study waits for such a worker, and says so
+    if (offering == pool->workers.end()) {  // the study waits for such a worker, and says so
+      question.notes.push_back(NotOfferedNote(*pool, args.engine));
+      return engine;
+    }
     const v1::Engine& offered = *OfferedEngine(*offering, args.engine);
     space.assign(offered.space().begin(), offered.space().end());
     request.engine_format = offered.format();
@@ -125,21 +145,18 @@ absl::StatusOr<EngineProfile> LoadEngine(const SearchArgs& args, const WorkerPoo
 }
 
 // Adds what the engine can run to the axes that --space does not name.
-absl::Status NarrowToEngine(const SearchRequest& request, AxisValues& space,
-                            std::vector<std::string>& notes) {
-  const auto narrowed = ParseAxisValues(request.engine_space);
-  if (!narrowed.ok()) return Where("--engine: space", narrowed.status());
+absl::Status NarrowToEngine(SearchRequest& request, AxisValues& space) {
+  auto added = autocfg::NarrowToEngine(request.engine_space, request.spec);
+  if (!added.ok()) return Where("--engine: space", added.status());
   std::vector<std::string> axes;
-  for (const auto& [name, values] : *narrowed) {
-    if (std::any_of(space.begin(), space.end(),
-                    [&, &axis = name](const auto& own) { return own.first == axis; }))
-      continue;
+  for (auto& [name, values] : *added) {
     axes.push_back(fmt::format("{}={}", name, fmt::join(values, ",")));
-    space.emplace_back(name, values);
+    space.emplace_back(std::move(name), std::move(values));
   }
   if (!axes.empty()) {
-    notes.push_back(fmt::format("engine {} runs {} alone, as its file says",
-                                request.question.cluster.engine.name, fmt::join(axes, ", ")));
+    request.question.notes.push_back(fmt::format("engine {} runs {} alone, as its file says",
+                                                 request.question.cluster.engine.name,
+                                                 fmt::join(axes, ", ")));
   }
   return absl::OkStatus();
 }
@@ -274,8 +291,6 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   if (auto status = Validate(question.workload, *model); !status.ok()) return status;
   auto space = LoadSpace(args.space);
   if (!space.ok()) return space.status();
-  if (auto status = NarrowToEngine(request, *space, question.notes); !status.ok()) return status;
-  question.not_considered = NotConsidered(question, *space);
   v1::SearchSpec& spec = request.spec;
   if (!args.max_trials.empty()) {
     const auto trials = ParseWhole("--max-trials", args.max_trials);
@@ -302,6 +317,8 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
     axis.set_name(name);
     for (const auto& value : values) axis.add_values(value);
   }
+  if (auto status = NarrowToEngine(request, *space); !status.ok()) return status;
+  question.not_considered = NotConsidered(question, *space);
   spec.set_exhaustive(args.exhaustive);
   spec.set_predict_only(args.predict_only);
   spec.set_device(std::string(Name(question.device)));

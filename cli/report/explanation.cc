@@ -229,6 +229,7 @@ absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& pl
   const ParallelPlan& resolved = explanation.predicted.plan;
   if (CheckProgramSize(predictor.costs().workload(), resolved).ok())
     explanation.hidden_comm_s = predictor.costs().HiddenComm(resolved);
+  explanation.predicted.prediction.hidden_comm_s = explanation.hidden_comm_s;
   return explanation;
 }
 

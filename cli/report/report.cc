@@ -332,7 +332,10 @@ TrialEnds EndsOf(const std::vector<v1::Trial>& trials) {
       case v1::TRIAL_STATE_LOST:
         ++ends.without_answer;
         ++ends.states[StateText(trial.state())];
-        if (ends.first.empty()) ends.first = trial.message();
+        if (ends.first_trial.empty()) {
+          ends.first = trial.message();
+          ends.first_trial = trial.name();
+        }
         break;
       default:  // cancelled with its study's budget, or not ended
         break;

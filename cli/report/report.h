@@ -51,6 +51,7 @@ struct TrialEnds {
   std::int64_t without_answer = 0;                  // failed, timed out, lost
   std::map<std::string, std::int64_t> states = {};  // counts of those without an answer, by state name
   std::string first = {};                           // message of the first one without an answer
+  std::string first_trial = {};                     // its name
 };
 
 TrialEnds EndsOf(const std::vector<v1::Trial>& trials);

@@ -52,7 +52,7 @@ EmbeddedService::~EmbeddedService() { Stop(); }
 absl::Status EmbeddedService::StartWorker(std::int64_t slots, const GpuList& machine,
                                           worker::EngineOffer engines) {
   worker::WorkerOptions options;
-  options.coordinator = address();
+  options.coordinator.target = address();
   options.name = "workers/local";
   options.trainer_path = worker::FindTrainer();
   if (access(options.trainer_path.c_str(), X_OK) != 0) {

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/os/process.h"
+#include "cli/client/study_names.h"
 #include "fmt/format.h"
 #include "search/plan/cluster_spec.h"
 #include "server/coordinator/database_path.h"
@@ -102,6 +103,29 @@ absl::StatusOr<std::optional<v1::Recommendation>> PredictFromKeptOpTimes(const s
   answer.set_plan_cpu_s(search->plan_cpu_s());
   answer.set_wall_s(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
   return std::optional(std::move(answer));
+}
+
+std::string NoReuseNote(std::string_view whose, const std::string& build_id) {
+  if (server::NamesOneRevision(build_id)) return "";
+  return fmt::format(
+      "{} ({}) names no one revision of its sources, so each search measures its op times anew; a build of a "
+      "committed checkout reuses them",
+      whose, build_id);
+}
+
+std::string KeptText(const v1::Study& study, const std::string& build_id) {
+  std::string what = "has measured nothing yet";
+  if (study.counts().measured() > 0) {
+    what = "keeps its measurements";
+  } else if (study.phase() == "measuring" || study.phase() == "confirming") {
+    what = "keeps its op times, and has measured no plan yet";
+  } else if (study.calibration_ops_passed() > 0 && server::NamesOneRevision(build_id)) {
+    what = fmt::format("has measured no plan yet, and keeps the op times so far (of {} of {} ops)",
+                       study.calibration_ops_passed(), study.calibration_ops());
+  } else if (study.calibration_ops_passed() > 0) {
+    what = "has measured no plan yet, and keeps none of its op times: this build names no one revision";
+  }
+  return fmt::format("study {} {}", LastPart(study.name()), what);
 }
 
 }  // namespace autocfg::cli

@@ -1,10 +1,11 @@
-// Op times of this machine that searches have kept in the database, and predictions from them. The database
-// is read without a lock, and no study is created. Thread-safe.
+// Op times of this machine that searches have kept in the database, predictions from them, and what is said
+// of them. The database is read without a lock, and no study is created. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
@@ -27,5 +28,12 @@ absl::StatusOr<std::optional<v1::Recommendation>> PredictFromKeptOpTimes(const s
                                                                          const GpuList& machine,
                                                                          const v1::SearchSpec& spec,
                                                                          const PlanningWatch& watch);
+
+// Returns the note of a search that calibrates on a build whose op times no later search can use; empty: it
+// can. `whose`: "this build", or that of a worker.
+std::string NoReuseNote(std::string_view whose, const std::string& build_id);
+
+// Returns what an unfinished study of this process and build keeps: "study 3 keeps its measurements".
+std::string KeptText(const v1::Study& study, const std::string& build_id);
 
 }  // namespace autocfg::cli

@@ -25,8 +25,11 @@ constexpr int kPage = 200;
 
 absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOptions& options) {
   if (auto status = CheckServiceOptions(options); !status.ok()) return status;
-  if (options.remote())
-    return std::unique_ptr<StudyReader>(new StudyReader("", nullptr, options.coordinator));
+  if (options.remote()) {
+    auto endpoint = EndpointOf(options);
+    if (!endpoint.ok()) return endpoint.status();
+    return std::unique_ptr<StudyReader>(new StudyReader("", nullptr, *std::move(endpoint)));
+  }
   const std::string& database = options.database;
   const auto path = server::DatabasePath(database);
   if (!path.ok()) return path.status();
@@ -40,19 +43,19 @@ absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOpti
           fmt::format("{}: no such database; name one that a search has created", *path));
     auto empty = server::OpenMemoryStore();
     if (!empty.ok()) return empty.status();
-    return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(empty), ""));
+    return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(empty), {}));
   }
   const auto socket = SocketPath(*path);
   if (socket.ok() && IsListening(*socket))
-    return std::unique_ptr<StudyReader>(new StudyReader(*path, nullptr, "unix:" + *socket));
+    return std::unique_ptr<StudyReader>(new StudyReader(*path, nullptr, {.target = "unix:" + *socket}));
   auto store = server::OpenSqliteStoreReadOnly(*path);
   if (!store.ok()) return store.status();
-  return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(store), ""));
+  return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(store), {}));
 }
 
-StudyReader::StudyReader(std::string path, std::unique_ptr<server::Store> store, const std::string& target)
-    : path_(std::move(path)), target_(target), store_(std::move(store)) {
-  if (!target.empty()) client_ = std::make_unique<StudyClient>(target);
+StudyReader::StudyReader(std::string path, std::unique_ptr<server::Store> store, Endpoint endpoint)
+    : path_(std::move(path)), endpoint_(std::move(endpoint)), store_(std::move(store)) {
+  if (!endpoint_.target.empty()) client_ = std::make_unique<StudyClient>(endpoint_);
 }
 
 StudyReader::~StudyReader() = default;
@@ -133,6 +136,17 @@ absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
     after = *last;
     for (auto& trial : *page) all.push_back(std::move(trial));
   }
+}
+
+absl::StatusOr<v1::TrialLog> StudyReader::TrialLog(std::int64_t study, std::int64_t trial,
+                                                   std::int64_t attempt, std::int64_t most_bytes) {
+  if (client_) {
+    auto log = client_->GetTrialLog(fmt::format("studies/{}/trials/{}", study, trial), attempt, most_bytes);
+    if (!HasGone(log.status())) return log;
+  }
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  return (*store)->TrialLog(study, trial, attempt, static_cast<std::size_t>(most_bytes));
 }
 
 absl::StatusOr<std::string> StudyReader::Report(std::int64_t study) {

@@ -11,6 +11,7 @@
 #include "autocfg/v1/study_service.pb.h"
 #include "cli/input/service_options.h"
 #include "proto/client/study_client.h"
+#include "proto/rpc/endpoint.h"
 #include "server/store/store.h"
 
 namespace autocfg::cli {
@@ -27,6 +28,9 @@ class StudyReader {
   // Returns the study named by --study, or the newest one if `text` is empty. InvalidArgument, NotFound.
   absl::StatusOr<v1::Study> StudyNamed(const std::string& text);
   absl::StatusOr<std::vector<v1::Trial>> Trials(std::int64_t study);
+  // Returns the end of an attempt's log, at most `most_bytes` (up to 1 MiB). NotFound.
+  absl::StatusOr<v1::TrialLog> TrialLog(std::int64_t study, std::int64_t trial, std::int64_t attempt,
+                                        std::int64_t most_bytes);
   // Returns the page about a study (server/report). NotFound; FailedPrecondition: it was not started.
   absl::StatusOr<std::string> Report(std::int64_t study);
   // Returns "failed: MESSAGE" if the study's calibration ended without a result; otherwise empty. For a
@@ -36,17 +40,17 @@ class StudyReader {
   // As StateText, but "interrupted" if the study was running and no search has the database open any more.
   std::string StateOf(const v1::Study& study) const;
 
-  // Returns the gRPC target of the coordinator or search that owns the studies; empty if none is active.
-  std::string target() const { return client_ ? target_ : ""; }
+  // Returns the coordinator or search that owns the studies; its target is empty if none is active.
+  Endpoint endpoint() const { return client_ ? endpoint_ : Endpoint{}; }
 
  private:
-  StudyReader(std::string path, std::unique_ptr<server::Store> store, const std::string& target);
+  StudyReader(std::string path, std::unique_ptr<server::Store> store, Endpoint endpoint);
   absl::StatusOr<server::Store*> File();
   // Returns true if the search that had the database open has ended. The file is read from then on.
   bool HasGone(const absl::Status& status);
 
   const std::string path_;  // empty: read from --coordinator
-  const std::string target_;
+  const Endpoint endpoint_;
   std::unique_ptr<server::Store> store_;  // opened on first use
   std::unique_ptr<StudyClient> client_;   // of the running search; null without one
 };

@@ -1,10 +1,16 @@
 #include "cli/train/checkpoint_run.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "autocfg/v1/model.pb.h"
 #include "base/json_reader.h"
@@ -75,21 +81,79 @@ absl::Status SetFields(std::string_view prefix, const nlohmann::json& run,
   return absl::OkStatus();
 }
 
-// Returns the directory of the newest checkpoint; empty if there is none.
-std::filesystem::path NewestIn(const std::string& directory) {
+// Returns the directories of checkpoints with a manifest, newest first.
+std::vector<std::filesystem::path> CheckpointsIn(const std::string& directory) {
   std::error_code error;
-  if (std::filesystem::exists(std::filesystem::path(directory) / kManifest, error)) return directory;
-  std::filesystem::path newest;
-  std::int64_t most = -1;
+  if (std::filesystem::exists(std::filesystem::path(directory) / kManifest, error)) return {directory};
+  std::map<std::int64_t, std::filesystem::path, std::greater<>> found;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
     std::int64_t step = 0;
     if (!name.starts_with(kStep) || !ParseAll(std::string_view(name).substr(kStep.size()), step)) continue;
-    if (step <= most || !std::filesystem::exists(entry.path() / kManifest, error)) continue;
-    most = step;
-    newest = entry.path();
+    if (std::filesystem::exists(entry.path() / kManifest, error)) found.emplace(step, entry.path());
   }
-  return newest;
+  std::vector<std::filesystem::path> newest_first;
+  for (auto& [step, path] : found) newest_first.push_back(std::move(path));
+  return newest_first;
+}
+
+// Returns the manifest of a checkpoint whose files are all there, in their sizes; null if it is incomplete.
+nlohmann::json CompleteManifest(const std::filesystem::path& checkpoint) {
+  const auto text = ReadTextFile(checkpoint / kManifest);
+  if (!text.ok()) return nullptr;
+  const auto parsed = base::ParseJson("manifest", *text);
+  if (!parsed.ok() || !parsed->is_object()) return nullptr;
+  nlohmann::json manifest = *parsed;
+  if (!manifest.contains("step") || !manifest["step"].is_number_integer() || !manifest.contains("run") ||
+      !manifest["run"].is_object() || !manifest.contains("files") || !manifest["files"].is_array())
+    return nullptr;
+  for (const auto& file : manifest["files"]) {
+    if (!file.is_object() || !file.contains("rank") || !file["rank"].is_number_integer() ||
+        !file.contains("bytes") || !file["bytes"].is_number_integer())
+      return nullptr;
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(
+        checkpoint / fmt::format("rank-{}.safetensors", file["rank"].get<std::int64_t>()), error);
+    if (error || static_cast<std::int64_t>(bytes) != file["bytes"].get<std::int64_t>()) return nullptr;
+  }
+  return manifest;
+}
+
+// Returns the text that a manifest has for a field of the message; nothing if there is no such field.
+std::optional<std::string> TextOf(const google::protobuf::Message& message, std::string_view name) {
+  using Field = google::protobuf::FieldDescriptor;
+  const Field* const field = message.GetDescriptor()->FindFieldByName(std::string(name));
+  if (field == nullptr || field->is_repeated()) return std::nullopt;
+  const google::protobuf::Reflection& values = *message.GetReflection();
+  switch (field->cpp_type()) {
+    case Field::CPPTYPE_INT64: return fmt::format("{}", values.GetInt64(message, field));
+    case Field::CPPTYPE_DOUBLE: return fmt::format("{}", values.GetDouble(message, field));
+    case Field::CPPTYPE_BOOL: return fmt::format("{}", values.GetBool(message, field));
+    case Field::CPPTYPE_STRING: return values.GetString(message, field);
+    default: return std::nullopt;
+  }
+}
+
+// Returns what the run has for a field that a manifest names; nothing if only the ranks know.
+std::optional<std::string> TextOf(const ResumingRun& run, std::string_view name) {
+  if (name == "seed") return fmt::format("{}", run.seed);
+  if (name == "steps") return fmt::format("{}", run.steps);
+  for (const auto& [prefix, message] :
+       {std::pair<std::string_view, const google::protobuf::Message*>{"model.", &run.model},
+        {"workload.", &run.workload},
+        {"optimizer.", &run.optimizer}}) {
+    if (name.starts_with(prefix)) return TextOf(*message, name.substr(prefix.size()));
+  }
+  return std::nullopt;
+}
+
+// Returns how to get the value that a manifest has for a field.
+std::string Remedy(std::string_view name, const std::string& value) {
+  if (name.starts_with("model.")) return "give the same --model, or leave it out";
+  const std::size_t dot = name.find('.');
+  std::string option(dot == std::string_view::npos ? name : name.substr(dot + 1));
+  std::replace(option.begin(), option.end(), '_', '-');
+  return fmt::format("give --{} {}", option, value);
 }
 
 }  // namespace
@@ -124,17 +188,40 @@ absl::StatusOr<BestPlan> ParseManifestRun(const std::string& text) {
 }
 
 absl::StatusOr<BestPlan> RunOfCheckpoint(const std::string& directory) {
-  const std::filesystem::path newest = NewestIn(directory);
-  if (newest.empty()) {
+  const std::vector<std::filesystem::path> checkpoints = CheckpointsIn(directory);
+  if (checkpoints.empty()) {
     return absl::NotFoundError(fmt::format(
         "{} holds no checkpoint; give a directory that --checkpoint wrote, or one step-N of it", directory));
   }
-  const std::string path = newest / kManifest;
+  const std::string path = checkpoints.front() / kManifest;
   const auto text = ReadTextFile(path);
   if (!text.ok()) return text.status();
   auto run = ParseManifestRun(*text);
   if (!run.ok()) return Where(path, run.status(), "manifest");
   return run;
+}
+
+absl::Status CheckResumes(const std::string& directory, const ResumingRun& run) {
+  for (const std::filesystem::path& checkpoint : CheckpointsIn(directory)) {
+    const nlohmann::json manifest = CompleteManifest(checkpoint);
+    if (manifest.is_null()) continue;
+    for (const auto& [name, value] : manifest["run"].items()) {
+      const std::string there = value.is_string() ? value.get<std::string>() : value.dump();
+      const std::optional<std::string> here = TextOf(run, name);
+      if (!here || *here == there) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("--resume: {} is of another run: {} is {} in the checkpoint and {} in this run; {}",
+                      checkpoint.string(), name, base::Printable(there), base::Printable(*here),
+                      Remedy(name, base::Printable(there))));
+    }
+    if (const auto done = manifest["step"].get<std::int64_t>(); done >= run.steps) {
+      return absl::InvalidArgumentError(
+          fmt::format("--steps: {}: {} steps are done, and the run has {}; give more --steps",
+                      checkpoint.string(), done, run.steps));
+    }
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace autocfg::cli

@@ -21,6 +21,7 @@
 #include "cli/train/step_log.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "proto/convert/spec_convert.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/op_times/cluster_op_times.h"
@@ -133,11 +134,12 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
     return absl::InvalidArgumentError("--plan is missing; give one such as tp=1,pp=1,dp=1,mbs=1, or --input");
   TrainRun loaded;
   if (args.input.empty() && input) {
-    loaded.notes.push_back(fmt::format("{} of the checkpoint: {}",
-                                       !args.model.empty()  ? "plan"
-                                       : !args.plan.empty() ? "model"
-                                                            : "model and plan",
-                                       PlanText(input->plan)));
+    loaded.notes.push_back(
+        args.plan.empty()
+            ? fmt::format("{} of the checkpoint: {}", args.model.empty() ? "model and plan" : "plan",
+                          PlanText(input->plan))
+            : fmt::format("model of the checkpoint, which was trained as {}; the plan is --plan",
+                          PlanText(input->plan)));
   }
   BestPlan& run = loaded.what;
   const auto named_len = LoadSeqLen(args.seq_len);
@@ -331,7 +333,7 @@ absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
   return absl::OkStatus();
 }
 
-absl::Status CheckFiles(const TrainArgs& args) {
+absl::Status CheckFiles(const TrainArgs& args, const TrainRun& run) {
   for (const auto& [option, path] : {std::pair{"--init", &args.init}, std::pair{"--save", &args.save}}) {
     if (path->empty()) continue;
     if (auto status = CheckStoredWeights(args.model); !status.ok()) return Where(option, status);
@@ -353,6 +355,15 @@ absl::Status CheckFiles(const TrainArgs& args) {
   }
   if (!args.resume.empty()) {
     if (auto status = CheckReadableDirectory(args.resume); !status.ok()) return Where("--resume", status);
+    auto model = FromProto(ToProto(run.what.model));  // as a rank reads it
+    if (!model.ok()) return Where("--model", model.status(), "model");
+    FillDefaults(*model, run.what.workload.seq_len);
+    const ResumingRun resuming = {.model = ToProto(*model),
+                                  .workload = ToProto(run.what.workload),
+                                  .optimizer = run.optimizer,
+                                  .seed = run.seed,
+                                  .steps = run.steps};
+    if (auto status = CheckResumes(args.resume, resuming); !status.ok()) return status;
   }
   const std::pair<const char*, const std::string&> written[] = {{"--trace", args.trace}, {"--log", args.log}};
   for (const auto& [option, file] : written) {
@@ -383,9 +394,9 @@ absl::Status CheckFits(const TrainRun& train) {
                                  : WorstRankMemory(run.model, run.workload, run.plan);
   if (memory.Arena() <= capacity) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
-      "does not fit: plan {} needs {} bytes a rank ({}), {} bytes over the {} that a rank may use ({}): {}",
-      ShortPlanText(run.plan), memory.Arena(), base::BytesText(memory.Arena()), memory.Arena() - capacity,
-      capacity, base::BytesText(std::max<std::int64_t>(capacity, 0)), MemoryAdvice(run.plan, memory)));
+      "does not fit: plan {} needs {} a rank, {} more than the {} that a rank may use: {}",
+      ShortPlanText(run.plan), base::BytesText(memory.Arena()), base::BytesText(memory.Arena() - capacity),
+      base::BytesText(std::max<std::int64_t>(capacity, 0)), MemoryAdvice(run.plan, memory)));
 }
 
 }  // namespace autocfg::cli

@@ -49,11 +49,11 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args);
 // InvalidArgument if options contradict each other.
 absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run);
 
-// Checks that input files are readable and output files can be written at the end. Errors as in
-// cli/input/files.h.
-absl::Status CheckFiles(const TrainArgs& args);
+// Checks that input files are readable, that the checkpoint is one of this run, and that output files can be
+// written at the end. Errors as in cli/input/files.h and cli/train/checkpoint_run.h.
+absl::Status CheckFiles(const TrainArgs& args, const TrainRun& run);
 
-// FailedPrecondition, with the bytes and the region, if a rank's arena exceeds its capacity. The dry device
+// FailedPrecondition, with the sizes and the region, if a rank's arena exceeds its capacity. The dry device
 // has no limit.
 absl::Status CheckFits(const TrainRun& train);
 

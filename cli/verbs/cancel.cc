@@ -35,17 +35,17 @@ absl::StatusOr<v1::Study> CancelInFile(const std::string& database, const std::s
 
 int RunCancel(const CancelArgs& args) {
   std::string name;
-  std::string target;
+  Endpoint endpoint;
   {
     const auto reader = StudyReader::Open(args.service);
     if (!reader.ok()) return Fail(reader.status());
     const auto study = (*reader)->StudyNamed(args.study);
     if (!study.ok()) return Fail(study.status());
     name = study->name();
-    target = (*reader)->target();
+    endpoint = (*reader)->endpoint();
   }
-  const auto cancelled =
-      target.empty() ? CancelInFile(args.service.database, name) : StudyClient(target).CancelStudy(name);
+  const auto cancelled = endpoint.target.empty() ? CancelInFile(args.service.database, name)
+                                                 : StudyClient(endpoint).CancelStudy(name);
   if (!cancelled.ok()) return Fail(cancelled.status());
   return Answer(fmt::format("study {} {}\n", LastPart(name), StateText(cancelled->state())));
 }
@@ -55,7 +55,7 @@ int RunCancel(const CancelArgs& args) {
 void AddCancel(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("cancel", "cancel a study; its measurements are kept");
   const auto args = std::make_shared<CancelArgs>();
-  verb->add_option("--study", args->study, "the study's number")->required();
+  verb->add_option("study,--study", args->study, "the study's number")->required();
   AddServiceOptions(verb, args->service);
   verb->callback([args, &chosen] { chosen = [args] { return RunCancel(*args); }; });
 }

@@ -181,7 +181,7 @@ void AddExplain(CLI::App& app, Verb& chosen) {
       "the file of a search; alone it shows the measured parts of a step of its best plan against the "
       "predicted ones. With options above in place of its parts, --against or --json, or if nothing was "
       "measured: the prediction");
-  const CLI::Option* study = verb->add_option("--study", args->study,
+  const CLI::Option* study = verb->add_option("study,--study", args->study,
                                               "a study (3) or a trial (3/trials/7); shows the same of "
                                               "its best plan, or of that trial");
   AddServiceOptions(verb, args->service);

@@ -98,7 +98,7 @@ void AddExport(CLI::App& app, Verb& chosen) {
   CLI::App* verb =
       app.add_subcommand("export", "write the plan that a search found as a file of a training framework");
   const auto args = std::make_shared<ExportArgs>();
-  verb->add_option("--study", args->study, "the study's number, or a trial of it: 3/trials/7");
+  verb->add_option("study,--study", args->study, "the study's number, or a trial of it: 3/trials/7");
   verb->add_option("--input", args->input, "a file that search --output wrote");
   std::vector<std::string> names = TargetNames();
   names.emplace_back(kSlurmScript);

@@ -1,33 +1,65 @@
-// autocfg report: writes what is known of a study as one page of HTML that opens without a network.
+// autocfg report: writes what is known of a study, or what the file of a search holds, as one page of HTML
+// that opens without a network.
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "cli/client/study_names.h"
 #include "cli/input/files.h"
 #include "cli/input/service_options.h"
+#include "cli/study/saved_report.h"
 #include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
+#include "search/reading/framework_file.h"
 
 namespace autocfg::cli {
 namespace {
 
 struct ReportArgs {
   ServiceOptions service;
-  std::string study, output;
+  std::string study, input, output;
 };
+
+absl::StatusOr<std::string> PageOfFile(const ReportArgs& args) {
+  for (const auto& [option, given] : {std::pair("--study", !args.study.empty()),
+                                      {"--coordinator", args.service.remote()},
+                                      {"--db", !args.service.database.empty()}}) {
+    if (given) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} is for a stored study, and --input names a file; leave out one of them", option));
+    }
+  }
+  const auto text = ReadTextFile(args.input);
+  if (!text.ok()) return Where("--input", text.status());
+  if (const std::string_view framework = FrameworkOf(*text); !framework.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--input: {} is a file of {}; give a file that autocfg search --output wrote", args.input,
+                    framework));
+  }
+  auto page = ReportOfAnswer(*text);
+  if (!page.ok()) return Where(fmt::format("--input: {}", args.input), page.status(), "answer");
+  return page;
+}
+
+absl::StatusOr<std::string> PageOfStudy(const ReportArgs& args) {
+  const auto reader = StudyReader::Open(args.service);
+  if (!reader.ok()) return reader.status();
+  const auto study = (*reader)->StudyNamed(args.study);
+  if (!study.ok()) return study.status();
+  const auto id = ParseStudyId(study->name());
+  if (!id.ok()) return id.status();
+  auto page = (*reader)->Report(*id);
+  if (!page.ok()) return Where("--study", page.status());
+  return page;
+}
 
 int RunReport(const ReportArgs& args) {
   if (const auto status = CheckWritable(args.output); !status.ok()) return Fail(Where("--output", status));
-  const auto reader = StudyReader::Open(args.service);
-  if (!reader.ok()) return Fail(reader.status());
-  const auto study = (*reader)->StudyNamed(args.study);
-  if (!study.ok()) return Fail(study.status());
-  const auto id = ParseStudyId(study->name());
-  if (!id.ok()) return Fail(id.status());
-  const auto page = (*reader)->Report(*id);
-  if (!page.ok()) return Fail(Where("--study", page.status()));
+  const auto page = args.input.empty() ? PageOfStudy(args) : PageOfFile(args);
+  if (!page.ok()) return Fail(page.status());
   if (const auto status = WriteFileAtomically(args.output, *page); !status.ok())
     return Fail(Where("--output", status));
   return Answer(fmt::format("wrote {}\n", args.output));
@@ -38,7 +70,8 @@ int RunReport(const ReportArgs& args) {
 void AddReport(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("report", "write a page about a study: the answer, charts, timelines");
   const auto args = std::make_shared<ReportArgs>();
-  verb->add_option("--study", args->study, "the study's number (default: the newest)");
+  verb->add_option("study,--study", args->study, "the study's number (default: the newest)");
+  verb->add_option("--input", args->input, "a file that search --output wrote, in place of a study");
   verb->add_option("--output", args->output, "the file to write, such as report.html")->required();
   AddServiceOptions(verb, args->service);
   verb->callback([args, &chosen] { chosen = [args] { return RunReport(*args); }; });

@@ -83,6 +83,9 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   return fmt::format("{} train {} --plan {} --steps 10{}", args.program, workload, plan, how);
 }
 
+// The answer has the rest.
+std::string FirstClause(const std::string& reason) { return reason.substr(0, reason.find(';')); }
+
 int Present(const SearchArgs& args, const v1::Recommendation& answer, const SearchRequest& request) {
   SearchQuestion question = request.question;
   const std::string why = NotExportable(answer, question);
@@ -105,7 +108,7 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
                                                     TrainingText(training), args.pareto);
   if (const int code = Answer(text); code != kExitDone) return code;
   if (!why.empty()) Note(why);
-  if (!found) return Fail(kExitNegative, NoPlanText(answer));
+  if (!found) return Fail(kExitNegative, FirstClause(NoPlanText(answer)));
   return kExitDone;
 }
 
@@ -119,8 +122,8 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
   }
   if (!ended.answer) return ended.exit_code;
   const TrialEnds& trials = ended.trials;
-  const std::string see =
-      fmt::format("autocfg trials{} --study {}", AsWritten(args.service), LastPart(ended.answer->study()));
+  const std::string see = fmt::format("autocfg trials{} --study {} --log {}", AsWritten(args.service),
+                                      LastPart(ended.answer->study()), LastPart(trials.first_trial));
   if (trials.without_answer > 0) {
     request.question.notes.push_back(fmt::format("{}; see {}", TextOf(trials), see));
     Note(request.question.notes.back());
@@ -224,7 +227,7 @@ int SearchEach(const std::vector<SearchArgs>& questions, const WorkerPool* pool)
   const auto has_plan = [](const AnsweredQuestion& entry) { return entry.HasPlan(); };
   if (std::any_of(answers.begin(), answers.end(), has_plan)) return kExitDone;
   return Fail(kExitNegative, fmt::format("none of the {} questions has a plan: {}", answers.size(),
-                                         answers.front().Reason()));
+                                         FirstClause(answers.front().Reason())));
 }
 
 int RunSearch(const SearchArgs& given) {

@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "base/os/host.h"
+#include "base/os/process.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/input/devices.h"
@@ -259,6 +260,12 @@ absl::StatusOr<std::unique_ptr<EmbeddedService>> StartOn(const std::string& data
   }
 }
 
+// Adds the note of a build whose op times are not reused.
+void AddNoReuseNote(const std::string& whose, const std::string& build_id, SearchRequest& request) {
+  if (std::string note = NoReuseNote(whose, build_id); !note.empty())
+    request.question.notes.push_back(std::move(note));
+}
+
 // Runs the search with a coordinator and a worker inside this process.
 Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   const auto database = server::DatabasePath(args.service.database);
@@ -270,6 +277,7 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   const std::int64_t slots = RanksAtOnce(request);
   if (!IsDescribed(question)) {
     for (std::string& note : LoadNotes(request, slots)) request.question.notes.push_back(std::move(note));
+    AddNoReuseNote("this build", base::BuildId(), request);
   }
   notes.Say(question.notes);
 
@@ -290,8 +298,8 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
     Ended ended = Stopped(
         client, study->name(), "interrupted", kExitInterrupted,
         question.kept
-            ? fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
-                          LastPart(study->name()))
+            ? fmt::format("interrupted; {}; the same command resumes it",
+                          KeptText(watcher.Latest(), base::BuildId()))
             : std::string("interrupted; nothing is kept; repeat the command, or narrow it with --space"));
     service->Stop();
     return ended;
@@ -316,8 +324,8 @@ void Forget(StudyClient& client, const std::string& study) {
 
 // Follows the study of the coordinator to its end.
 Ended FollowThere(const SearchArgs& args, const SearchRequest& request, StudyClient& client,
-                  const std::string& study, const Interrupt& interrupt) {
-  StudyWatcher watcher(args.service.coordinator, study, kRemotePatienceSeconds);
+                  const Endpoint& endpoint, const std::string& study, const Interrupt& interrupt) {
+  StudyWatcher watcher(endpoint, study, kRemotePatienceSeconds);
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator, !args.json)) {
     watcher.Stop();
     const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study));
@@ -344,11 +352,13 @@ Ended SearchThere(const SearchArgs& args, SearchRequest& request, Notes& notes) 
   const bool kept = request.question.kept;
   notes.Say(request.question.notes);
   const Interrupt interrupt;
-  StudyClient client(args.service.coordinator);
+  const auto endpoint = EndpointOf(args.service);
+  if (!endpoint.ok()) return {{}, Fail(endpoint.status())};
+  StudyClient client(*endpoint);
   const auto study = Begin(client, request.spec, /*alone=*/false, /*shared=*/kept);
   if (!study.ok()) return {{}, Fail(study.status())};
   if (kept) Note(fmt::format("study {} of {}", LastPart(study->name()), args.service.coordinator));
-  Ended ended = FollowThere(args, request, client, study->name(), interrupt);
+  Ended ended = FollowThere(args, request, client, *endpoint, study->name(), interrupt);
   if (!kept) Forget(client, study->name());
   return ended;
 }
@@ -358,6 +368,15 @@ Ended SearchThere(const SearchArgs& args, SearchRequest& request, Notes& notes) 
 Ended Ask(const SearchArgs& args, SearchRequest& request, const WorkerPool* pool, Notes& notes) {
   const SearchQuestion& question = request.question;
   const bool there = pool != nullptr && (args.save || !question.predict_only || !IsDescribed(question));
+  if (there && !IsDescribed(question)) {
+    const auto& workers = pool->workers;
+    const auto of_changed = std::find_if(workers.begin(), workers.end(), [](const v1::Worker& worker) {
+      return !NoReuseNote("", worker.inventory().build_id()).empty();
+    });
+    if (of_changed != workers.end())
+      AddNoReuseNote(fmt::format("the build of {}", of_changed->name()), of_changed->inventory().build_id(),
+                     request);
+  }
   return there ? SearchThere(args, request, notes) : SearchHere(args, request, notes);
 }
 

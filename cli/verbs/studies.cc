@@ -35,7 +35,24 @@ std::string TimeText(double unix_s) {
                     : "-";
 }
 
-std::string NameText(const std::string& name) { return name.empty() ? "unnamed" : name; }
+// Returns the model's name, which a study of the API need not have, or its size.
+std::string ModelText(const v1::ModelSpec& model) {
+  if (!model.name().empty()) return base::OneLine(model.name(), kStudyNoteBytes);
+  return fmt::format("a model of {} layers, hidden {}", base::CountText(model.layers()),
+                     base::CountText(model.hidden()));
+}
+
+// Returns the cluster's name, or its size and devices.
+std::string ClusterText(const v1::ClusterSpec& cluster) {
+  if (!cluster.name().empty()) return base::OneLine(cluster.name(), kStudyNoteBytes);
+  std::string text = cluster.local() ? "local" : "";
+  for (const v1::NodeGroup& group : cluster.groups()) {
+    const std::string& device = group.device().name().empty() ? group.device().kind() : group.device().name();
+    text += fmt::format("{}{}x{} {}", text.empty() ? "" : ", ", group.nodes(), group.gpus_per_node(),
+                        base::OneLine(device, kStudyNoteBytes));
+  }
+  return text;
+}
 
 Json StudyJson(const v1::Study& study, const std::string& state) {
   const auto& spec = study.spec();
@@ -90,11 +107,10 @@ int RunStudies(const StudiesArgs& args) {
                         : "-"});
     const auto& workload = spec.workload();
     notes.below.push_back(
-        fmt::format("{} on {}, {} sequences of {} tokens, {}\n{}\n{}",
-                    base::OneLine(NameText(spec.model().name()), kStudyNoteBytes),
-                    base::OneLine(NameText(spec.cluster().name()), kStudyNoteBytes),
-                    base::CountText(workload.global_batch()), base::CountText(workload.seq_len()),
-                    workload.precision(), measured ? WithShortSplit(study.best().plan_text()) : "",
+        fmt::format("{} on {}, {} sequences of {} tokens, {}\n{}\n{}", ModelText(spec.model()),
+                    ClusterText(spec.cluster()), base::CountText(workload.global_batch()),
+                    base::CountText(workload.seq_len()), workload.precision(),
+                    measured ? WithShortSplit(study.best().plan_text()) : "",
                     base::OneLine(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(),
                                   kStudyNoteBytes)));
   }

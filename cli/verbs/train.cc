@@ -16,7 +16,7 @@ int RunTrain(const TrainArgs& args) {
   auto run = LoadTrainRun(args);
   if (!run.ok()) return Fail(run.status());
   if (auto status = CheckTogether(args, *run); !status.ok()) return Fail(status);
-  if (auto status = CheckFiles(args); !status.ok()) return Fail(kExitUsage, Text(status));
+  if (auto status = CheckFiles(args, *run); !status.ok()) return Fail(kExitUsage, Text(status));
   if (auto status = CheckFits(*run); !status.ok()) return Fail(kExitNegative, Text(status));
   return CarryOut(*std::move(run), args);
 }

@@ -1,14 +1,17 @@
-// autocfg trials: lists the trials of a study.
+// autocfg trials: lists the trials of a study, or shows the log of one.
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "base/text.h"
 #include "cli/client/study_names.h"
+#include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
 #include "cli/report/evidence.h"
 #include "cli/report/report.h"
 #include "cli/report/results_json.h"
+#include "cli/study/stored_question.h"
 #include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/layout.h"
@@ -26,10 +29,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kTrialNoteBytes = 200;
+constexpr std::int64_t kLogBytes = 64 << 10;  // of an attempt; twice what a worker of ours sends
 
 struct TrialsArgs {
   ServiceOptions service;
   std::string study;
+  std::string log;  // a trial: N, ID/trials/N or studies/ID/trials/N; empty: not given
   bool json = false;
 };
 
@@ -85,7 +90,75 @@ std::string EnginesLine(const std::vector<v1::Trial>& trials) {
   return engines.empty() ? "" : fmt::format("measured on {}\n", fmt::join(engines, ", "));
 }
 
+bool HasNoAnswer(const v1::Trial& trial) {
+  return trial.state() == v1::TRIAL_STATE_FAILED || trial.state() == v1::TRIAL_STATE_TIMED_OUT ||
+         trial.state() == v1::TRIAL_STATE_LOST;
+}
+
+// Returns the command that shows the log of the first trial without an answer; empty: each has one.
+std::string LogCommand(const TrialsArgs& args, std::int64_t study, const std::vector<v1::Trial>& trials) {
+  const auto first = std::find_if(trials.begin(), trials.end(), HasNoAnswer);
+  if (first == trials.end()) return "";
+  return CommandLines("its log: ", fmt::format("autocfg trials{} --study {} --log {}",
+                                               AsWritten(args.service), study, LastPart(first->name())));
+}
+
+// Returns the log of an attempt under a heading. The text is of others.
+std::string LogText(const v1::TrialLog& log, const v1::Attempt& attempt) {
+  std::string text = Wrapped(base::OneLine(fmt::format(
+      "{}, attempt {}, {} on {}{}", log.trial(), log.attempt(), StateText(attempt.state()),
+      fmt::join(attempt.workers(), ", "), attempt.message().empty() ? "" : ": " + attempt.message())));
+  if (text.back() != '\n') text += '\n';
+  if (log.text().empty()) {
+    return text + (attempt.end_time_s() > 0 ? "no log is kept; workers send those of runs that fail\n"
+                                            : "no log yet; workers send it once the attempt has failed\n");
+  }
+  if (log.left_out_bytes() > 0)
+    text += fmt::format("({} before this are left out)\n", base::BytesText(log.left_out_bytes()));
+  text += base::CleanUtf8(log.text(), log.text().size());
+  if (text.back() != '\n') text += '\n';
+  return text;
+}
+
+int RunTrialLog(const TrialsArgs& args) {
+  const auto reader = StudyReader::Open(args.service);
+  if (!reader.ok()) return Fail(reader.status());
+  const std::size_t part = args.log.find(kTrialsPart);
+  const std::string number = part == std::string::npos ? args.log : LastPart(args.log);
+  const auto trial_number = ParseWhole("--log", number);
+  if (!trial_number.ok()) return Fail(trial_number.status());
+  if (part != std::string::npos && !args.study.empty())
+    return Fail(kExitUsage, "--log names a study, and so does --study; leave one of them out");
+  const auto study = (*reader)->StudyNamed(part == std::string::npos ? args.study : args.log.substr(0, part));
+  if (!study.ok()) return Fail(study.status());
+  const auto id = ParseStudyId(study->name());
+  if (!id.ok()) return Fail(id.status());
+  const auto trial = TrialNamed(**reader, *study, fmt::format("{}{}{}", *id, kTrialsPart, *trial_number));
+  if (!trial.ok()) {
+    return Fail(kExitUsage, fmt::format("--log: {} has no trial {}; autocfg trials lists them", study->name(),
+                                        *trial_number));
+  }
+  Json json = Json::array();
+  std::string text;
+  for (const v1::Attempt& attempt : trial->attempts()) {
+    const auto log = (*reader)->TrialLog(*id, *trial_number, attempt.number(), kLogBytes);
+    if (!log.ok()) return Fail(log.status());
+    if (!text.empty()) text += '\n';
+    text += LogText(*log, attempt);
+    json.push_back({{"trial", log->trial()},
+                    {"attempt", log->attempt()},
+                    {"state", StateText(attempt.state())},
+                    {"workers", attempt.workers()},
+                    {"message", attempt.message()},
+                    {"log", log->text()},
+                    {"left_out_bytes", log->left_out_bytes()}});
+  }
+  if (args.json) return Answer(json.dump(2) + "\n");
+  return Answer(text.empty() ? fmt::format("{} has no attempt yet\n", trial->name()) : text);
+}
+
 int RunTrials(const TrialsArgs& args) {
+  if (!args.log.empty()) return RunTrialLog(args);
   const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return Fail(reader.status());
   const auto study = (*reader)->StudyNamed(args.study);
@@ -126,7 +199,8 @@ int RunTrials(const TrialsArgs& args) {
     notes.below.push_back(base::OneLine(note, kTrialNoteBytes));
   }
   const std::string parts = PartsOfTrials(*trials);
-  return Answer(Table(rows, notes) + EnginesLine(*trials) + (parts.empty() ? "" : "\n" + parts));
+  return Answer(Table(rows, notes) + LogCommand(args, id, *trials) + EnginesLine(*trials) +
+                (parts.empty() ? "" : "\n" + parts));
 }
 
 }  // namespace
@@ -134,7 +208,8 @@ int RunTrials(const TrialsArgs& args) {
 void AddTrials(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("trials", "list the trials of a study");
   const auto args = std::make_shared<TrialsArgs>();
-  verb->add_option("--study", args->study, "the study's number (default: the newest)");
+  verb->add_option("study,--study", args->study, "the study's number (default: the newest)");
+  verb->add_option("--log", args->log, "show the end of the logs of this trial: 7, or 3/trials/7");
   AddServiceOptions(verb, args->service);
   verb->add_flag("--json", args->json, "as JSON");
   verb->callback([args, &chosen] { chosen = [args] { return RunTrials(*args); }; });

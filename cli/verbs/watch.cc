@@ -97,7 +97,8 @@ int RunWatch(const WatchArgs& args) {
   const auto study = (*reader)->StudyNamed(args.study);
   if (!study.ok()) return Fail(study.status());
   const std::string number = LastPart(study->name());
-  const std::string target = (*reader)->target();
+  const Endpoint endpoint = (*reader)->endpoint();
+  const std::string& target = endpoint.target;
   if (target.empty()) {
     if (server::IsEnd(study->state())) {
       v1::StudyEvent event;
@@ -117,7 +118,7 @@ int RunWatch(const WatchArgs& args) {
   // On a terminal that shows both, the lines would interleave with the progress block.
   const bool draw = display.active() && isatty(STDOUT_FILENO) == 0;
   int output = kExitDone;  // the watcher's thread writes it before it ends
-  StudyWatcher watcher(target, study->name(), kRemotePatienceSeconds, [&](const v1::StudyEvent& event) {
+  StudyWatcher watcher(endpoint, study->name(), kRemotePatienceSeconds, [&](const v1::StudyEvent& event) {
     if (output != kExitDone || (!args.json && !event.has_trial())) return;
     output = Answer(args.json ? EventJson(event).dump() + "\n" : TrialLine(event.trial()));
   });
@@ -148,7 +149,7 @@ void AddWatch(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand(
       "watch", "follow a search that runs elsewhere: a line for each change of a trial, until its end");
   const auto args = std::make_shared<WatchArgs>();
-  verb->add_option("--study", args->study, "the study's number (default: the newest)");
+  verb->add_option("study,--study", args->study, "the study's number (default: the newest)");
   AddServiceOptions(verb, args->service);
   verb->add_flag("--json", args->json, "a JSON object for each event, one a line");
   verb->callback([args, &chosen] { chosen = [args] { return RunWatch(*args); }; });

@@ -97,22 +97,22 @@ std::string SeenText(double last_seen_s) {
 }
 
 // Returns --coordinator, or the address of the search that has the database open.
-absl::StatusOr<std::string> Target(const ServiceOptions& options) {
+absl::StatusOr<Endpoint> Coordinator(const ServiceOptions& options) {
   if (auto status = CheckServiceOptions(options); !status.ok()) return status;
-  if (options.remote()) return options.coordinator;
+  if (options.remote()) return EndpointOf(options);
   const auto path = server::DatabasePath(options.database);
   if (!path.ok()) return path.status();
   const auto socket = SocketPath(*path);
   if (!socket.ok()) return socket.status();
-  if (IsListening(*socket)) return "unix:" + *socket;
+  if (IsListening(*socket)) return Endpoint{.target = "unix:" + *socket};
   return absl::UnavailableError(
       fmt::format("{}: no coordinator uses it; give --coordinator, or start a search", *path));
 }
 
 int RunWorkers(const WorkersArgs& args) {
-  const auto target = Target(args.service);
-  if (!target.ok()) return Fail(target.status());
-  WorkerClient client(*target);
+  const auto endpoint = Coordinator(args.service);
+  if (!endpoint.ok()) return Fail(endpoint.status());
+  WorkerClient client(*endpoint);
   if (!args.drain.empty()) {
     const std::string name = args.drain.starts_with("workers/") ? args.drain : "workers/" + args.drain;
     if (auto status = client.DrainWorker(name); !status.ok()) return Fail(Where("--drain", status));

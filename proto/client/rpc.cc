@@ -5,17 +5,19 @@
 
 namespace autocfg {
 
-Connection Connect(const std::string& target) {
-  return {target, grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ClientArguments())};
-}
+Connection Connect(const Endpoint& endpoint) { return {endpoint.target, endpoint.tls, NewChannel(endpoint)}; }
 
 absl::Status ErrorOf(const Connection& connection, const grpc::Status& status) {
   absl::Status said = ToAbsl(status);
   const bool unreachable = absl::IsUnavailable(said) || absl::IsDeadlineExceeded(said);
   if (!unreachable || connection.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY)
     return said;
+  // A coordinator that expects encrypted calls closes the connection.
+  const bool closed =
+      !connection.encrypted && status.error_message().find("Socket closed") != std::string::npos;
   return {said.code(),
-          fmt::format("{}: no coordinator answers there ({})", connection.target, status.error_message())};
+          fmt::format("{}: no coordinator answers there ({}){}", connection.target, status.error_message(),
+                      closed ? "; if it encrypts calls, give --tls-ca" : "")};
 }
 
 }  // namespace autocfg

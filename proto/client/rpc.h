@@ -8,18 +8,19 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/rpc/call.h"
+#include "proto/rpc/endpoint.h"
 
 namespace autocfg {
 
 // A channel to a coordinator, with its name for messages.
 struct Connection {
   std::string target;  // e.g. "unix:/path"
+  bool encrypted = false;
   std::shared_ptr<grpc::Channel> channel;
 };
 
-// Returns a channel that connects on its first call. Requires a target accepted by CheckTarget
-// (proto/rpc/channel.h). Accepts insecure targets; the caller must check for those.
-Connection Connect(const std::string& target);
+// Returns a channel that connects on its first call. Requires: CheckEndpoint (proto/rpc/channel.h).
+Connection Connect(const Endpoint& endpoint);
 
 // Converts a failed call. Unavailable and DeadlineExceeded from a broken connection say that no coordinator
 // answers at the target; other errors keep the server's message.

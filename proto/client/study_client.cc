@@ -47,8 +47,10 @@ struct StudyClient::Service {
   }
 };
 
-StudyClient::StudyClient(const std::string& target) : service_(std::make_unique<Service>()) {
-  service_->connection = Connect(target);
+StudyClient::StudyClient(const std::string& target) : StudyClient(Endpoint{.target = target}) {}
+
+StudyClient::StudyClient(const Endpoint& endpoint) : service_(std::make_unique<Service>()) {
+  service_->connection = Connect(endpoint);
   service_->stub = v1::StudyService::NewStub(service_->connection.channel);
 }
 
@@ -154,6 +156,15 @@ absl::StatusOr<std::vector<v1::Trial>> StudyClient::ListTrials(const std::string
     request.set_page_token(page->next_page_token());
   } while (!request.page_token().empty());
   return trials;
+}
+
+absl::StatusOr<v1::TrialLog> StudyClient::GetTrialLog(const std::string& trial, std::int64_t attempt,
+                                                      std::int64_t max_bytes) {
+  v1::GetTrialLogRequest request;
+  request.set_name(trial);
+  request.set_attempt(attempt);
+  request.set_max_bytes(max_bytes);
+  return service_->Call<v1::TrialLog>(&StudyStub::GetTrialLog, request);
 }
 
 absl::Status StudyClient::WatchStudy(grpc::ClientContext& context, const std::string& name,

@@ -15,10 +15,13 @@
 
 namespace autocfg {
 
+struct Endpoint;  // proto/rpc/endpoint.h; installed as autocfg/client/endpoint.h
+
 class StudyClient {
  public:
-  // `target`: unix:PATH, HOST:PORT or [IPV6]:PORT; connects on the first call. Calls are plain text: use only
-  // networks that you trust.
+  // Connects on the first call. A certificate's file that cannot be read fails the calls.
+  explicit StudyClient(const Endpoint& endpoint);
+  // `target`: unix:PATH, HOST:PORT or [IPV6]:PORT. Calls are plain text: use only networks that you trust.
   explicit StudyClient(const std::string& target);
   ~StudyClient();
 
@@ -35,6 +38,9 @@ class StudyClient {
   // Returns all studies, newest first as the server lists them.
   absl::StatusOr<std::vector<v1::Study>> ListStudies();
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(const std::string& study);
+  // Returns the last `max_bytes` of the log of an attempt; at most 1 MiB.
+  absl::StatusOr<v1::TrialLog> GetTrialLog(const std::string& trial, std::int64_t attempt,
+                                           std::int64_t max_bytes);
 
   // Returns the answer to each request, in order; a wrong request has an `error` in its answer.
   absl::StatusOr<std::vector<v1::PredictResponse>> Predict(const std::vector<v1::PredictRequest>& requests);

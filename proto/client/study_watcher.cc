@@ -33,7 +33,11 @@ std::optional<std::int64_t> TrialNumber(std::string_view name) {
 
 StudyWatcher::StudyWatcher(const std::string& target, std::string study, double patience_s,
                            std::function<void(const v1::StudyEvent&)> visit)
-    : client_(std::make_unique<StudyClient>(target)),
+    : StudyWatcher(Endpoint{.target = target}, std::move(study), patience_s, std::move(visit)) {}
+
+StudyWatcher::StudyWatcher(const Endpoint& endpoint, std::string study, double patience_s,
+                           std::function<void(const v1::StudyEvent&)> visit)
+    : client_(std::make_unique<StudyClient>(endpoint)),
       study_name_(std::move(study)),
       patience_s_(patience_s),
       visit_(std::move(visit)) {

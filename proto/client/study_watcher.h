@@ -21,6 +21,7 @@
 namespace autocfg {
 
 class StudyClient;
+struct Endpoint;  // proto/rpc/endpoint.h; installed as autocfg/client/endpoint.h
 
 // For a remote coordinator: it owns the study, so a search loses nothing by waiting for it.
 inline constexpr double kRemotePatienceSeconds = 600;
@@ -29,6 +30,9 @@ class StudyWatcher {
  public:
   // `patience_s`: how long to retry a coordinator that does not answer. `visit`, if set, is called with each
   // event on the watcher's thread.
+  StudyWatcher(const Endpoint& endpoint, std::string study, double patience_s = 5,
+               std::function<void(const v1::StudyEvent&)> visit = nullptr);
+  // As that of StudyClient.
   StudyWatcher(const std::string& target, std::string study, double patience_s = 5,
                std::function<void(const v1::StudyEvent&)> visit = nullptr);
   ~StudyWatcher();  // Stop()

@@ -4,9 +4,11 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
+#include "search/plan/plan_options.h"
 
 namespace autocfg {
 namespace {
@@ -120,6 +122,25 @@ std::vector<v1::Worker> WorkersForEngine(const std::vector<v1::Worker>& workers,
     if (OfferedEngine(worker, engine) != nullptr) offering.push_back(worker);
   }
   return offering.empty() ? workers : offering;
+}
+
+absl::StatusOr<AxisValues> NarrowToEngine(const std::vector<std::string>& engine_space,
+                                          v1::SearchSpec& spec) {
+  auto can = ParseAxisValues(engine_space);
+  if (!can.ok()) return can.status();
+  AxisValues added;
+  for (auto& [name, values] : *can) {
+    const PlanOption* const option = FindPlanOption(name);  // an axis has several names
+    const bool named = std::any_of(spec.space().begin(), spec.space().end(), [&](const v1::SpaceAxis& axis) {
+      return axis.name() == name || (option != nullptr && FindPlanOption(axis.name()) == option);
+    });
+    if (named) continue;
+    v1::SpaceAxis& axis = *spec.add_space();
+    axis.set_name(name);
+    for (const std::string& value : values) axis.add_values(value);
+    added.emplace_back(std::move(name), std::move(values));
+  }
+  return added;
 }
 
 std::int64_t SlotsOf(const std::vector<v1::Worker>& workers, EngineDevice device) {

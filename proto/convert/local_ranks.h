@@ -4,13 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "autocfg/v1/study_service.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/engine_device.h"
+#include "search/space/search_space.h"
 
 namespace autocfg {
 
@@ -32,6 +35,9 @@ bool Offers(const v1::Worker& worker, EngineDevice device);
 const v1::Engine* OfferedEngine(const v1::Worker& worker, std::string_view engine);
 // Returns the workers that offer the engine; all of them if none does, so that a search can wait for one.
 std::vector<v1::Worker> WorkersForEngine(const std::vector<v1::Worker>& workers, std::string_view engine);
+// Adds what an engine can run, `engine_space` as of v1::Engine, to the axes that the specification does not
+// name. Returns what it added. InvalidArgument if a text is no axis with values.
+absl::StatusOr<AxisValues> NarrowToEngine(const std::vector<std::string>& engine_space, v1::SearchSpec& spec);
 // Returns the number of ranks on a device that the workers run at once.
 std::int64_t SlotsOf(const std::vector<v1::Worker>& workers, EngineDevice device);
 // Returns kCuda if a worker offers GPUs and the precision runs there, else kCpu. An empty precision runs

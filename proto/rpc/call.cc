@@ -1,11 +1,19 @@
 #include "proto/rpc/call.h"
 
 #include <algorithm>
+#include <string>
 
 namespace autocfg {
 
 absl::Status ToAbsl(const grpc::Status& status) {
   return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  if (status.GetPayload(kAnswersUnavailable))
+    return {grpc::StatusCode::UNAVAILABLE, std::string(status.message())};
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
 std::chrono::system_clock::time_point DeadlineIn(double seconds) {

@@ -1,19 +1,31 @@
 #include "proto/rpc/channel.h"
 
 #include <grpc/grpc.h>
+#include <grpc/support/log.h>
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "base/os/host.h"
 #include "fmt/format.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
+#include "grpcpp/support/client_interceptor.h"
 #include "proto/rpc/address.h"
 #include "proto/rpc/call.h"
+#include "proto/rpc/tls_files.h"
 
 namespace autocfg {
 namespace {
+
+using grpc::experimental::ClientInterceptorFactoryInterface;
+using grpc::experimental::ClientRpcInfo;
+using grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::Interceptor;
+using grpc::experimental::InterceptorBatchMethods;
 
 // The coordinator allows one ping per 5 s while a call is in flight (server/coordinator/coordinator.cc).
 constexpr int kKeepaliveMs = 10'000;
@@ -23,9 +35,36 @@ constexpr int kLongestPauseMs = 2'000;
 constexpr int kConnectLimitMs = 5'000;
 constexpr double kSliceSeconds = 0.1;
 
+// Adds the token to each call. Not a credential of gRPC, which sends none on channels in plain text, such as
+// those to this machine.
+class TokenSender final : public Interceptor {
+ public:
+  explicit TokenSender(std::string value) : value_(std::move(value)) {}
+
+  void Intercept(InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA))
+      methods->GetSendInitialMetadata()->emplace(kTokenKey, value_);
+    methods->Proceed();
+  }
+
+ private:
+  const std::string value_;
+};
+
+class TokenSenders final : public ClientInterceptorFactoryInterface {
+ public:
+  explicit TokenSenders(const std::string& token) : value_(std::string(kTokenPrefix) + token) {}
+
+  Interceptor* CreateClientInterceptor(ClientRpcInfo*) override { return new TokenSender(value_); }
+
+ private:
+  const std::string value_;
+};
+
 }  // namespace
 
-absl::Status CheckTarget(const std::string& target, bool insecure) {
+absl::Status CheckEndpoint(const Endpoint& endpoint, bool insecure) {
+  const std::string& target = endpoint.target;
   const auto address = ParseAddress(target);
   if (!address.ok()) return address.status();
   if (!address->unix_socket && address->port == 0) {
@@ -33,15 +72,22 @@ absl::Status CheckTarget(const std::string& target, bool insecure) {
         "address {}: port 0 cannot be called; give the port that the coordinator says it listens on",
         target));
   }
+  if (address->unix_socket) return absl::OkStatus();
+  if (endpoint.tls) return CheckTlsFiles(endpoint.files);
   if (insecure || address->local) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{} is on another machine, and calls are not encrypted: anyone on the network path can "
-                  "read and change them; give --insecure to accept that",
-                  target));
+  return absl::InvalidArgumentError(fmt::format(
+      "{} is on another machine, and calls are not encrypted: anyone on the network path can "
+      "read and change them; give --tls-ca for a coordinator with a certificate, or --insecure to "
+      "accept that",
+      target));
 }
 
 void KeepGrpc() {
-  static const bool kept = (grpc_init(), true);
+  static const bool kept = [] {
+    grpc_init();
+    if (base::Environment("GRPC_VERBOSITY").empty()) gpr_set_log_function([](gpr_log_func_args*) {});
+    return true;
+  }();
   (void)kept;
 }
 
@@ -61,10 +107,19 @@ grpc::ChannelArguments ClientArguments() {
   return arguments;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& target, bool insecure) {
-  if (absl::Status status = CheckTarget(target, insecure); !status.ok()) return status;
+std::shared_ptr<grpc::Channel> NewChannel(const Endpoint& endpoint) {
   KeepGrpc();
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ClientArguments());
+  const bool encrypted = endpoint.tls && !endpoint.target.starts_with("unix:");
+  std::vector<std::unique_ptr<ClientInterceptorFactoryInterface>> interceptors;
+  if (!endpoint.token.empty()) interceptors.push_back(std::make_unique<TokenSenders>(endpoint.token));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      endpoint.target, encrypted ? TlsChannel(endpoint.files) : grpc::InsecureChannelCredentials(),
+      ClientArguments(), std::move(interceptors));
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const Endpoint& endpoint, bool insecure) {
+  if (absl::Status status = CheckEndpoint(endpoint, insecure); !status.ok()) return status;
+  return NewChannel(endpoint);
 }
 
 void PauseBeforeRetry(grpc::Channel& channel, double seconds, const std::function<bool()>& stop) {

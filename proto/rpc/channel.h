@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/support/channel_arguments.h"
+#include "proto/rpc/endpoint.h"
 
 namespace autocfg {
 
@@ -16,19 +17,29 @@ namespace autocfg {
 inline constexpr int kMaxReceivedBytes = 64 << 20;
 inline constexpr int kMaxSentBytes = 16 << 20;
 
-// Returns InvalidArgument unless `target` is an address (proto/rpc/address.h) with a non-zero port. Also
-// rejects non-local addresses unless `insecure` (--insecure) is set, because traffic is plain text.
-absl::Status CheckTarget(const std::string& target, bool insecure);
+// Metadata in which a call carries the caller's token, as RFC 6750 says, and what precedes the token there.
+inline constexpr char kTokenKey[] = "authorization";
+inline constexpr char kTokenPrefix[] = "Bearer ";
+
+// Returns InvalidArgument unless the target is an address (proto/rpc/address.h) with a non-zero port, and the
+// files of certificates can be used. Also rejects plain text to another machine unless `insecure`
+// (--insecure) is set.
+absl::Status CheckEndpoint(const Endpoint& endpoint, bool insecure);
 
 // Keeps gRPC initialized until the process ends. Otherwise gRPC cleans up with its last object, and waits
-// there forever if it could not start one of its threads. Idempotent.
+// there forever if it could not start one of its threads. Also silences gRPC's own log, which repeats for
+// each connection attempt what the calls' errors say; the environment variable GRPC_VERBOSITY keeps it.
+// Idempotent.
 void KeepGrpc();
 
 // Sets keepalive, message size limits and reconnect backoff.
 grpc::ChannelArguments ClientArguments();
 
-// Connects on the first call. Calls KeepGrpc. Fails as CheckTarget does.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& target, bool insecure);
+// Returns a channel that connects on its first call. Calls KeepGrpc. Requires: CheckEndpoint.
+std::shared_ptr<grpc::Channel> NewChannel(const Endpoint& endpoint);
+
+// Same as NewChannel; fails as CheckEndpoint does.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const Endpoint& endpoint, bool insecure);
 
 // Pauses before an unanswered call is retried. Returns after `seconds`, or earlier if a broken connection is
 // restored or `stop` returns true (polled every 0.1 s). A plain sleep would not help: gRPC restores a broken

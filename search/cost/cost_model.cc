@@ -38,18 +38,16 @@ std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity, do
       [&](const MemoryRegion& a, const MemoryRegion& b) { return memory.*a.bytes < memory.*b.bytes; });
   const std::int64_t bytes = memory.*largest.bytes;
   const std::string region =
-      fmt::format("{} the largest region ({}, {} bytes)", largest.subject, base::BytesText(bytes), bytes);
+      fmt::format("{} the largest region ({})", largest.subject, base::BytesText(bytes));
   const std::int64_t over = memory.Total() - capacity;
   if (over > 0) {
-    return fmt::format("needs {} ({} bytes) more than the {} ({} bytes) a rank has; {}",
-                       base::BytesText(over), over, base::BytesText(capacity), capacity, region);
+    return fmt::format("needs {} more than the {} a rank has; {}", base::BytesText(over),
+                       base::BytesText(capacity), region);
   }
   const std::int64_t kept = capacity - UsableBytes(capacity, margin);
-  return fmt::format(
-      "leaves {} ({} bytes) of the {} ({} bytes) a rank has free, less than the memory margin of {} ({}, {} "
-      "bytes); {}",
-      base::BytesText(-over), -over, base::BytesText(capacity), capacity, MarginText(margin),
-      base::BytesText(kept), kept, region);
+  return fmt::format("leaves {} of the {} a rank has free, less than the memory margin of {} ({}); {}",
+                     base::BytesText(-over), base::BytesText(capacity), MarginText(margin),
+                     base::BytesText(kept), region);
 }
 
 }  // namespace

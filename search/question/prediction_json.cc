@@ -1,5 +1,6 @@
 #include "search/question/prediction_json.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -105,6 +106,8 @@ Json PredictionJson(const Prediction& prediction, const Throughput& throughput) 
 Json PlanPredictionJson(const PlanPrediction& predicted) {
   Json json{{"plan", PlanJson(predicted.plan)}, {"plan_text", PlanText(predicted.plan)}};
   json.update(PredictionJson(predicted.prediction, predicted.throughput));
+  const std::optional<double>& hidden_s = predicted.prediction.hidden_comm_s;
+  json["hidden_comm_s"] = hidden_s ? Json(*hidden_s) : Json(nullptr);
   json["parameters"] = predicted.parameters;
   json["engine"] = predicted.engine;
   json["notes"] = predicted.notes;

@@ -22,7 +22,7 @@ nlohmann::ordered_json BreakdownJson(const Breakdown& breakdown);
 // exposed_comm_s. `mfu` is null if the device's peak is unknown.
 nlohmann::ordered_json PredictionJson(const Prediction& prediction, const Throughput& throughput);
 
-// Returns the plan, plan_text, all of the above and notes.
+// Returns the plan, plan_text, all of the above, hidden_comm_s (null if it was not asked for) and notes.
 nlohmann::ordered_json PlanPredictionJson(const PlanPrediction& predicted);
 
 // Parses a request. InvalidArgument or NotFound names the field: missing, unknown, of the wrong type or out

@@ -18,6 +18,9 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "server/access/access_control.h"
+#include "server/access/audit_log.h"
+#include "server/access/token_table.h"
 #include "server/coordinator/pruning.h"
 #include "server/listen/grpc_server.h"
 #include "server/listen/listen_address.h"
@@ -28,6 +31,7 @@
 #include "server/sched/lease_expiry.h"
 #include "server/sched/notifier.h"
 #include "server/sched/rendezvous.h"
+#include "server/services/access_service.h"
 #include "server/services/study_service.h"
 #include "server/services/worker_service.h"
 #include "server/studies/study_runners.h"
@@ -43,7 +47,8 @@ constexpr absl::Duration kGrace = absl::Seconds(2);  // for in-flight calls when
 // Time in which new calls are still answered during shutdown, so that a rejected caller that retries
 // immediately gets the same answer. Later calls get CANCELLED from gRPC.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(100);
-constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService"};
+constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService",
+                                     "autocfg.v1.AccessService"};
 
 // Detects within 15 s that a peer's machine is gone. Peers may ping as often.
 constexpr int kKeepaliveMs = 10'000;
@@ -86,6 +91,31 @@ absl::Status CheckThreads() {
       kThreads, error.message()));
 }
 
+// An address where the coordinator listens.
+struct Place {
+  ListenAddress address;
+  std::shared_ptr<grpc::ServerCredentials> credentials;
+  ListenSockets sockets;
+  Listener::Handler take = {};
+};
+
+// Opens all addresses of the options.
+absl::Status OpenPlaces(const CoordinatorOptions& options, std::vector<Place>& places) {
+  std::vector<std::string> texts = {options.address};
+  texts.insert(texts.end(), options.more_addresses.begin(), options.more_addresses.end());
+  for (const std::string& text : texts) {
+    auto address = ParseListenAddress(text);
+    if (!address.ok()) return address.status();
+    auto credentials =
+        CredentialsFor(*address, options.tls, {.tokens = options.tokens, .insecure = options.insecure});
+    if (!credentials.ok()) return credentials.status();
+    auto sockets = ListenSockets::Open(*address);
+    if (!sockets.ok()) return sockets.status();
+    places.push_back({*std::move(address), *std::move(credentials), *std::move(sockets)});
+  }
+  return absl::OkStatus();
+}
+
 void SetServing(grpc::Server& server, bool serving) {
   grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
   health->SetServingStatus(serving);
@@ -95,8 +125,9 @@ void SetServing(grpc::Server& server, bool serving) {
 }  // namespace
 
 struct Coordinator::Impl {
-  Impl(std::unique_ptr<Store> given, const CoordinatorOptions& options)
-      : store(Heard(std::move(given))),
+  Impl(std::unique_ptr<Store> given, std::unique_ptr<AuditLog> log, const CoordinatorOptions& options)
+      : audit(std::move(log)),
+        store(Heard(std::move(given))),
         runners(*store, notifier, options.clock, [this] { return AtWork(); }),
         reports(*store),
         rendezvous(*store, {.barrier = kBarrier}),
@@ -106,6 +137,8 @@ struct Coordinator::Impl {
                         [this](const std::vector<std::int64_t>& studies) {
                           for (const std::int64_t study : studies) notifier.Notify(study);
                         }}),
+        tokens(*store, options.clock),
+        access(tokens, audit.get(), {.local_principal = options.owner, .tokens = options.tokens}),
         studies({.store = *store,
                  .notifier = notifier,
                  .runners = runners,
@@ -113,14 +146,14 @@ struct Coordinator::Impl {
                  .reports = reports,
                  .workers = [this] { return AtWork(); },
                  .clock = options.clock,
-                 .local_principal = options.owner}),
+                 .access = access}),
         workers({.store = *store,
                  .dispatcher = dispatcher,
                  .rendezvous = rendezvous,
                  .clock = options.clock,
                  .lease_duration_s = options.lease_duration_s,
                  .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
-        address(options.address) {}
+        accesses(tokens) {}
 
   // Returns the workers that take jobs.
   absl::StatusOr<std::vector<WorkerRecord>> AtWork() {
@@ -145,19 +178,23 @@ struct Coordinator::Impl {
     rendezvous.StoreChanged();
   }
 
+  const std::unique_ptr<AuditLog> audit;  // null: none
   std::unique_ptr<Store> store;
   Notifier notifier;
   StudyRunners runners;
   StudyReports reports;
   Rendezvous rendezvous;
   Dispatcher dispatcher;
+  TokenTable tokens;
+  AccessControl access;
   StudyServiceImpl studies;
   WorkerServiceImpl workers;
-  std::string address;
+  AccessServiceImpl accesses;
+  std::vector<std::string> addresses;
   std::unique_ptr<LeaseExpiry> expiry;
   std::unique_ptr<Pruning> pruning;
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<Listener> listener;  // passes its connections to the server
+  std::vector<std::unique_ptr<Listener>> listeners;  // pass their connections to the server
   absl::Mutex shutdown_mutex;
   bool shut_down = false;
 };
@@ -166,41 +203,53 @@ Coordinator::Coordinator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Coordinator::~Coordinator() { Shutdown(); }
 
-const std::string& Coordinator::address() const { return impl_->address; }
+const std::vector<std::string>& Coordinator::addresses() const { return impl_->addresses; }
 
 Store& Coordinator::store() { return *impl_->store; }
 StudyReports& Coordinator::reports() { return impl_->reports; }
+const AccessControl& Coordinator::access() const { return impl_->access; }
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<Store> store,
                                                                 const CoordinatorOptions& options) {
-  const auto address = ParseListenAddress(options.address);
-  if (!address.ok()) return address.status();
-  const auto credentials = CredentialsFor(*address, options.insecure);
-  if (!credentials.ok()) return credentials.status();
   if (!std::isfinite(options.lease_duration_s) || options.lease_duration_s <= 0) {
     return absl::InvalidArgumentError(
         fmt::format("lease_duration_s is {}; it must be positive", options.lease_duration_s));
   }
   if (absl::Status status = CheckThreads(); !status.ok()) return status;
-  auto sockets = ListenSockets::Open(*address);
-  if (!sockets.ok()) return sockets.status();
+  std::vector<Place> places;
+  if (absl::Status status = OpenPlaces(options, places); !status.ok()) return status;
 
-  auto impl = std::make_unique<Impl>(std::move(store), options);
+  std::unique_ptr<AuditLog> audit;
+  if (!options.audit_log.empty()) {
+    auto opened = AuditLog::Open(options.audit_log);
+    if (!opened.ok()) return opened.status();
+    audit = *std::move(opened);
+  }
+  auto impl = std::make_unique<Impl>(std::move(store), std::move(audit), options);
+  if (absl::Status status = impl->tokens.Load(); !status.ok()) return status;
+  for (const Place& place : places) {
+    if (options.tokens && !place.address.unix_socket)
+      place.credentials->SetAuthMetadataProcessor(impl->access.Processor());
+  }
   const auto running = impl->store->StudiesInState(v1::STUDY_STATE_RUNNING);
   if (!running.ok()) return running.status();
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  Listener::Handler take = TakeConnections(builder, *credentials);
+  for (Place& place : places) place.take = TakeConnections(builder, place.credentials);
   builder.RegisterService(&impl->studies);
   builder.RegisterService(&impl->workers);
+  builder.RegisterService(&impl->accesses);
   SetBounds(builder);
-  builder.experimental().SetInterceptorCreators(MalformedCallsSaySo());
+  auto interceptors = MalformedCallsSaySo();
+  if (impl->audit != nullptr) interceptors.push_back(AuditCalls(impl->access, *impl->audit));
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr)
     return absl::UnavailableError(fmt::format("address {}: cannot serve there", options.address));
-  impl->address = ListenText(*address, sockets->port());
+  for (const Place& place : places)
+    impl->addresses.push_back(ListenText(place.address, place.sockets.port()));
   SetServing(*impl->server, true);
   impl->expiry = std::make_unique<LeaseExpiry>(
       impl->dispatcher,
@@ -215,7 +264,8 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
                                    .on_deleted = [runners = &impl->runners](const auto& studies) {
                                      for (const std::int64_t study : studies) runners->Forget(study);
                                    }});
-  impl->listener = std::make_unique<Listener>(*std::move(sockets), std::move(take));
+  for (Place& place : places)
+    impl->listeners.push_back(std::make_unique<Listener>(std::move(place.sockets), std::move(place.take)));
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }
 
@@ -230,7 +280,7 @@ void Coordinator::Shutdown() {
   if (impl_->server != nullptr) {
     impl_->studies.AwaitNoWatchers(kGrace);
     absl::SleepFor(kLastAnswers);
-    impl_->listener.reset();
+    impl_->listeners.clear();
     impl_->server->Shutdown(absl::ToChronoTime(absl::Now() + kGrace));
     impl_->server->Wait();
   }

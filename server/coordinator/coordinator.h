@@ -6,9 +6,12 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/os/host.h"
+#include "proto/rpc/endpoint.h"
+#include "server/access/access_control.h"
 #include "server/report/study_reports.h"
 #include "server/store/retention.h"
 #include "server/store/store.h"
@@ -16,10 +19,16 @@
 namespace autocfg::server {
 
 struct CoordinatorOptions {
-  std::string address;    // server/listen/listen_address.h
+  std::string address;  // server/listen/listen_address.h
+  std::vector<std::string> more_addresses = {};
+  TlsFiles tls = {};      // with them, calls are encrypted, except on Unix sockets
   bool insecure = false;  // allow plain text to leave the machine
+  // Calls need a token, except over a Unix socket. Where other machines reach the coordinator, they need
+  // encryption too.
+  bool tokens = false;
+  std::string audit_log = {};  // file of the audit log; empty: none
   double lease_duration_s = 10;
-  std::string owner = "local";  // principal of callers who reach the server (server/services/grpc_call.h)
+  std::string owner = "local";  // principal of callers who reach the server (server/access/access_control.h)
   base::Clock clock = base::SteadyClock();
   RetentionLimits retention = {};
   std::chrono::duration<double> first_pruning{60};  // from the start; then hourly
@@ -35,11 +44,13 @@ class Coordinator {
                                                             const CoordinatorOptions& options);
   ~Coordinator();  // calls Shutdown()
 
-  const std::string& address() const;  // with the actual port
+  const std::vector<std::string>& addresses() const;  // where it listens, with the actual ports
+  const std::string& address() const { return addresses().front(); }
 
   // What pages about the studies are made from; valid as long as the coordinator is.
   Store& store();
   StudyReports& reports();
+  const AccessControl& access() const;
 
   // Ends calls and study runners. Studies keep their state in the store. Idempotent.
   void Shutdown();

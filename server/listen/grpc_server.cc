@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
+#include "proto/rpc/tls_files.h"
 
 namespace autocfg::server {
 namespace {
@@ -64,9 +65,30 @@ class Factory final : public ServerInterceptorFactoryInterface {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
-                                                                        bool insecure) {
-  if (absl::Status status = CheckPlainText(address, insecure); !status.ok()) return status;
-  return grpc::InsecureServerCredentials();
+                                                                        const TlsFiles& tls,
+                                                                        const Admission& admission) {
+  if (address.unix_socket) return grpc::InsecureServerCredentials();
+  if (!tls.given()) {
+    // Not --insecure: tokens in plain text are secrets for everyone on the way.
+    if (absl::Status status = CheckPlainText(address, admission.insecure && !admission.tokens); !status.ok())
+      return status;
+    // Only these can ask for tokens without encryption.
+    return admission.tokens ? grpc::experimental::LocalServerCredentials(LOCAL_TCP)
+                            : grpc::InsecureServerCredentials();
+  }
+  if (absl::Status status = CheckTlsFiles(tls, {.authorities = "--tls-client-ca"}); !status.ok())
+    return status;
+  if (tls.certificate.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-cert is missing; clients that show a certificate need one of the server too");
+  }
+  if (tls.authorities.empty() && !admission.tokens && !admission.insecure && !address.local) {
+    return absl::InvalidArgumentError(fmt::format(
+        "address {}: calls are encrypted, but everyone who reaches it may make them; give --tokens or "
+        "--tls-client-ca, or --insecure on a network that you trust",
+        ListenText(address, address.port)));
+  }
+  return TlsServer(tls);
 }
 
 Listener::Handler TakeConnections(grpc::ServerBuilder& builder,

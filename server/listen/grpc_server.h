@@ -9,15 +9,24 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "grpcpp/support/server_interceptor.h"
+#include "proto/rpc/endpoint.h"
 #include "server/listen/listen_address.h"
 #include "server/listen/listener.h"
 
 namespace autocfg::server {
 
-// Returns the server's credentials for an address: the one place to add certificates and tokens. Returns
-// InvalidArgument if only plain text is available, it would leave the machine, and `insecure` is false.
+// How callers are to show who they are.
+struct Admission {
+  bool tokens = false;    // by a token, except over a Unix socket
+  bool insecure = false;  // not at all, although other machines reach the address
+};
+
+// Returns the server's credentials for an address: encrypted with a certificate in `tls`, except on a Unix
+// socket. InvalidArgument: a file of `tls` cannot be used; or other machines reach the address, and calls
+// there would be plain text, or need neither a token nor a certificate.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
-                                                                        bool insecure);
+                                                                        const TlsFiles& tls,
+                                                                        const Admission& admission);
 
 // Lets a server take its connections from the returned handler. The server must start before the first
 // connection; a connection after its shutdown is not served.

@@ -33,11 +33,11 @@ std::string ListenText(const ListenAddress& address, int port) {
 
 absl::Status CheckPlainText(const ListenAddress& address, bool insecure) {
   if (address.local || insecure) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("address {}: it can be reached from other machines, and calls are plain text without a "
-                  "password: anyone who reaches it can run programs as this user; listen on unix:PATH or "
-                  "127.0.0.1:PORT, or give --insecure on a network that you trust",
-                  ListenText(address, address.port)));
+  return absl::InvalidArgumentError(fmt::format(
+      "address {}: it can be reached from other machines, and calls are plain text without a "
+      "password: anyone who reaches it can run programs as this user; listen on unix:PATH or "
+      "127.0.0.1:PORT, give --tls-cert and --tokens, or give --insecure on a network that you trust",
+      ListenText(address, address.port)));
 }
 
 std::string WhyOutOfReach(const ListenAddress& address) {

@@ -53,6 +53,10 @@ MHD_Result Send(MHD_Connection* connection, const HttpAnswer& answer) {
   if (!answer.etag.empty()) MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, answer.etag.c_str());
   if (answer.status == MHD_HTTP_METHOD_NOT_ALLOWED)
     MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+  if (answer.asks_for_password) {
+    MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+                            "Basic realm=\"autocfg: a token as the password\"");
+  }
   const MHD_Result queued = MHD_queue_response(connection, static_cast<unsigned>(answer.status), response);
   MHD_destroy_response(response);
   return queued;
@@ -77,7 +81,8 @@ MHD_Result AnswerHttp(void* context, MHD_Connection* connection, const char* url
   if (*upload_size > 0) return MHD_NO;  // a body that nobody asked for: the connection is closed
   const HttpRequest request{.path = url,
                             .host = HeaderOf(connection, MHD_HTTP_HEADER_HOST),
-                            .if_none_match = HeaderOf(connection, MHD_HTTP_HEADER_IF_NONE_MATCH)};
+                            .if_none_match = HeaderOf(connection, MHD_HTTP_HEADER_IF_NONE_MATCH),
+                            .authorization = HeaderOf(connection, MHD_HTTP_HEADER_AUTHORIZATION)};
   try {
     return Send(connection, (*static_cast<const HttpServer::Handler*>(context))(request));
   } catch (const std::exception& error) {

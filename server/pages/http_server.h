@@ -19,9 +19,10 @@ struct MHD_Daemon;
 namespace autocfg::server {
 
 struct HttpRequest {
-  std::string path;           // decoded, without the query
-  std::string host;           // the header; empty: absent
-  std::string if_none_match;  // the header; empty: absent
+  std::string path;                // decoded, without the query
+  std::string host;                // the header; empty: absent
+  std::string if_none_match = {};  // the header; empty: absent
+  std::string authorization = {};  // the header; empty: absent
 };
 
 struct HttpAnswer {
@@ -29,6 +30,7 @@ struct HttpAnswer {
   std::string_view type = "text/plain; charset=utf-8";
   std::shared_ptr<const std::string> body;  // null: empty
   std::string etag = {};                    // empty: none
+  bool asks_for_password = false;           // of a browser's user
 };
 
 class HttpServer {

@@ -6,11 +6,14 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "proto/convert/export_convert.h"
 #include "proto/convert/result_convert.h"
+#include "proto/rpc/channel.h"
 #include "search/plan/plan_text.h"
 #include "server/names/names.h"
 #include "server/report/report_json.h"
@@ -23,6 +26,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kHtml = "text/html; charset=utf-8";
 constexpr std::string_view kJsonType = "application/json";
+constexpr absl::string_view kBasic = "Basic ";
+// Who may call it may read pages, which show the same.
+constexpr std::string_view kReadMethod = "/autocfg.v1.StudyService/GetReport";
 constexpr int kMostListed = 500;
 constexpr std::size_t kMostListedBytes = std::size_t{16} << 20;
 
@@ -126,10 +132,28 @@ HttpAnswer StudyPages::StudyData(std::int64_t study, const std::string& known) {
       .type = kJsonType, .body = std::shared_ptr<const std::string>(*report, &(*report)->json), .etag = etag};
 }
 
+std::optional<HttpAnswer> StudyPages::Rejected(const HttpRequest& request) const {
+  if (address_.unix_socket || !access_.needs_tokens()) return std::nullopt;
+  // A browser sends base64 of "USER:PASSWORD" (RFC 7617).
+  std::string authorization = request.authorization;
+  if (std::string pair; absl::StartsWithIgnoreCase(authorization, kBasic) &&
+                        absl::Base64Unescape(authorization.substr(kBasic.size()), &pair)) {
+    const std::size_t colon = pair.find(':');
+    authorization = colon == std::string::npos ? "" : kTokenPrefix + pair.substr(colon + 1);
+  }
+  const absl::Status status = access_.Admit(kReadMethod, authorization);
+  if (status.ok()) return std::nullopt;
+  if (absl::IsPermissionDenied(status)) return Text(403, std::string(status.message()));
+  HttpAnswer answer = Text(401, "give a token of `autocfg token` as the password, with any user name");
+  answer.asks_for_password = true;
+  return answer;
+}
+
 HttpAnswer StudyPages::Answer(const HttpRequest& request) {
   constexpr std::string_view kStudy = "/studies/", kPart = "/page/", kData = ".json";
   if (!NamesThisHost(request.host)) return Text(403, "this server answers by the name localhost");
   if (stopping_) return Text(503, "the server ends");
+  if (auto rejected = Rejected(request)) return *std::move(rejected);
   std::string_view path = request.path;
   if (path == "/") return Page("studies.html");
   if (path == "/studies.json") return StudiesData();

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "server/access/access_control.h"
 #include "server/listen/listen_address.h"
 #include "server/pages/http_server.h"
 #include "server/report/study_reports.h"
@@ -15,9 +17,11 @@ namespace autocfg::server {
 
 class StudyPages {
  public:
-  // The store and the reports must outlive it. `address`: where it is served.
-  StudyPages(Store& store, StudyReports& reports, ListenAddress address)
-      : store_(store), reports_(reports), address_(std::move(address)) {}
+  // All but `address` must outlive it. `address`: where it is served. If `access` needs tokens, requests at
+  // other addresses than a Unix socket show one that may read: as a bearer token, or as the password of basic
+  // authentication, whose user name does not matter.
+  StudyPages(Store& store, StudyReports& reports, const AccessControl& access, ListenAddress address)
+      : store_(store), reports_(reports), access_(access), address_(std::move(address)) {}
 
   // Answers, by path:
   //   /                 the page of all studies
@@ -25,8 +29,9 @@ class StudyPages {
   //   /studies/3        the page of a study
   //   /studies/3.json   its data (report_json.h)
   //   /page/NAME        a part of a page
-  // 304 if the caller has the data already, 403 for the name of another host, 404 for other paths and
-  // studies, 409 for a study that was not started, 503 once the end has begun.
+  // 304 if the caller has the data already, 401 without a token where one is needed, 403 for the name of
+  // another host, 404 for other paths and studies, 409 for a study that was not started, 503 once the end has
+  // begun.
   HttpAnswer Answer(const HttpRequest& request);
 
   // Ends the planning of reports that are asked for.
@@ -36,11 +41,14 @@ class StudyPages {
   // Returns whether the request names this host. A page of another site could else read the studies of a
   // server of this machine by a name that it resolves to 127.0.0.1.
   bool NamesThisHost(const std::string& host) const;
+  // Returns nothing if the caller may read.
+  std::optional<HttpAnswer> Rejected(const HttpRequest& request) const;
   HttpAnswer StudiesData();
   HttpAnswer StudyData(std::int64_t study, const std::string& known);
 
   Store& store_;
   StudyReports& reports_;
+  const AccessControl& access_;
   const ListenAddress address_;
   std::atomic<bool> stopping_ = false;
 };

@@ -89,7 +89,7 @@ absl::Status CheckReported(const v1::Measurement* measured, const v1::CalibrateR
   report.set_outcome(v1::OUTCOME_MEASURED);
   if (measured != nullptr) *report.mutable_measurement() = *measured;
   if (calibrated != nullptr) *report.mutable_calibration() = *calibrated;
-  return Check(report);
+  return server::Check(report);
 }
 
 bool IsTime(double seconds) { return seconds >= 0 && seconds <= kMostUnixSeconds; }

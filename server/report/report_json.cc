@@ -33,7 +33,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostMessageBytes = 400;
 constexpr std::size_t kMostSplitBytes = 200;
 constexpr std::size_t kMostFailures = 100;
-constexpr std::size_t kMostBars = 20'000;  // of a timeline
+constexpr std::size_t kMostBars = 20'000;  // of a step
 constexpr double kTicksOfStep = 100'000;   // resolution of a timeline
 constexpr double kMebibyte = 1024.0 * 1024.0;
 constexpr int kRunnersUpShown = 10;
@@ -236,10 +236,16 @@ Json OptionColumn(const PlanOption& option, const std::vector<RankedPlan>& plans
   return column;
 }
 
-using PooledTrials = std::map<std::string, v1::Measurement>;
+// The trials of a plan that count, together.
+struct PooledTrials {
+  v1::Measurement measured;
+  std::int64_t count = 0;
+};
+using PooledPlans = std::map<std::string, PooledTrials>;  // by the plan's text
 
-// Returns what was measured of each plan, by its text, over its trials that count.
-PooledTrials MeasuredPlans(const StudyReport& report) {
+// Returns what was measured of each plan, by its text, over its trials that count. A measured plan of which
+// one counts is in the ranking; doubted trials do not count.
+PooledPlans MeasuredPlans(const StudyReport& report) {
   std::map<std::string, const std::vector<std::int64_t>*> counted;
   for (const RankedPlan& ranked : report.plans) {
     if (!ranked.trials.empty()) counted[PlanText(ranked.plan)] = &ranked.trials;
@@ -248,34 +254,35 @@ PooledTrials MeasuredPlans(const StudyReport& report) {
   for (const v1::Trial& trial : report.trials) {
     if (!trial.has_measured()) continue;
     const auto known = counted.find(trial.plan_text());
-    if (known != counted.end() &&
+    if (known == counted.end() ||
         std::find(known->second->begin(), known->second->end(), trial.repeat()) == known->second->end())
       continue;
     trials[trial.plan_text()].push_back(trial.measured());
   }
-  PooledTrials pooled;
-  for (const auto& [text, measured] : trials) pooled[text] = PoolTrials(measured);
+  PooledPlans pooled;
+  for (const auto& [text, measured] : trials)
+    pooled[text] = {.measured = PoolTrials(measured), .count = static_cast<std::int64_t>(measured.size())};
   return pooled;
 }
 
 // Returns what is known of the plans that were measured as a whole, beside their median. A corrected
 // prediction may differ from that, and its parts then add up to it alone.
-Json MeasuredColumns(const StudyReport& report, const PooledTrials& pooled) {
+Json MeasuredColumns(const StudyReport& report, const PooledPlans& pooled) {
   Json rows = Json::array();
   for (std::size_t plan = 0; plan < report.plans.size(); ++plan) {
     const RankedPlan& ranked = report.plans[plan];
     if (!ranked.median_step_time_s) continue;
     const auto measured = pooled.find(PlanText(ranked.plan));
-    const bool has_parts = measured != pooled.end() && measured->second.has_breakdown_s();
-    rows.push_back(
-        Json{{"plan", plan},
-             {"predicted_s", Rounded(ranked.predicted.step_time_s)},
-             {"time_parts", has_parts ? TimeParts(FromProto(measured->second.breakdown_s())) : Json()}});
+    const bool has_parts = measured != pooled.end() && measured->second.measured.has_breakdown_s();
+    rows.push_back(Json{
+        {"plan", plan},
+        {"predicted_s", Rounded(ranked.predicted.step_time_s)},
+        {"time_parts", has_parts ? TimeParts(FromProto(measured->second.measured.breakdown_s())) : Json()}});
   }
   return rows;
 }
 
-Json PlansJson(const StudyReport& report, const PooledTrials& pooled) {
+Json PlansJson(const StudyReport& report, const PooledPlans& pooled) {
   Json options = Json::array();
   for (const PlanOption& option : PlanOptions()) options.push_back(OptionColumn(option, report.plans));
   Json seconds = Json::array(), memory = Json::array();
@@ -313,7 +320,7 @@ struct PlanTrials {
 
 // Returns what was predicted of each plan before its first trial, beside what was measured over its trials,
 // in the order of the first ones.
-Json MeasurementsJson(const StudyReport& report, const PooledTrials& pooled) {
+Json MeasurementsJson(const StudyReport& report, const PooledPlans& pooled) {
   std::vector<std::string> order;
   std::map<std::string, PlanTrials> plans;
   for (const v1::Trial& trial : report.trials) {
@@ -329,10 +336,11 @@ Json MeasurementsJson(const StudyReport& report, const PooledTrials& pooled) {
     const PlanTrials& of_plan = plans[text];
     const auto of_trials = pooled.find(text);
     if (of_trials == pooled.end()) continue;
-    const v1::Measurement& measured = of_trials->second;
+    const v1::Measurement& measured = of_trials->second.measured;
     rows.push_back(Json{{"plan", WithShortSplit(text)},
                         {"trial", LastPartOf(of_plan.first->name())},
-                        {"trials", of_plan.count},
+                        {"trials", of_trials->second.count},
+                        {"doubted", of_plan.count - of_trials->second.count},
                         {"slice", measured.slice()},
                         {"predicted_s", Rounded(of_plan.first->predicted().step_time_s())},
                         {"low_s", Rounded(of_plan.first->predicted().step_time_low_s())},
@@ -357,13 +365,15 @@ Json FailuresJson(const StudyReport& report) {
   return rows;
 }
 
-Json BillJson(const StudyReport& report) {
+Json BillJson(const StudyReport& report, const PooledPlans& pooled) {
   std::map<std::string, std::int64_t> states;
-  std::int64_t attempts = 0;
+  std::int64_t attempts = 0, doubted = 0;
   for (const v1::Trial& trial : report.trials) {
     ++states[TrialStateName(trial.state())];
     attempts += trial.attempts_size();
+    doubted += trial.has_measured() ? 1 : 0;
   }
+  for (const auto& [text, trials] : pooled) doubted -= trials.count;
   Json by_state = Json::array();
   for (const auto& [state, count] : states) by_state.push_back(Json{{"state", state}, {"count", count}});
   const v1::Recommendation& answer = report.answer;
@@ -373,6 +383,7 @@ Json BillJson(const StudyReport& report) {
               {"exhaustive_device_s", Rounded(answer.exhaustive_device_s())},
               {"trials", report.trials.size()},
               {"attempts", attempts},
+              {"doubted", doubted},
               {"by_state", std::move(by_state)},
               {"op_times_measured", answer.measured_op_times()},
               {"op_times_reused", answer.reused_op_times()},
@@ -417,23 +428,26 @@ char LetterOf(ActionKind kind) {
   return ' ';
 }
 
+// What ranks of a pipeline do in a step, by rank.
+using PipelineRows = std::vector<std::vector<TimelineRow>>;
+
 // Returns the bars of one rank: its computes and collectives by start. `kinds` has a letter for each;
 // `numbers` its microbatch and stage (-1: none), the ticks since the end of the bar before it, and its own.
-Json RankBars(const RankProgram& program, const std::vector<TraceRow>& rows, double step_s) {
-  std::vector<const TraceRow*> bars;
-  for (const TraceRow& row : rows) {
-    if (LetterOf(program[static_cast<std::size_t>(row.action)].kind) != ' ') bars.push_back(&row);
+Json RankBars(const std::vector<TimelineRow>& rows, double step_s) {
+  std::vector<const TimelineRow*> bars;
+  for (const TimelineRow& row : rows) {
+    if (LetterOf(row.action.kind) != ' ') bars.push_back(&row);
   }
   std::stable_sort(bars.begin(), bars.end(),
-                   [](const TraceRow* a, const TraceRow* b) { return a->start_s < b->start_s; });
+                   [](const TimelineRow* a, const TimelineRow* b) { return a->start_s < b->start_s; });
   const auto ticks = [&](double seconds) {
     return static_cast<std::int64_t>(step_s > 0 ? std::llround(seconds / step_s * kTicksOfStep) : 0);
   };
   std::string kinds;
   Json numbers = Json::array();
   std::int64_t at = 0;
-  for (const TraceRow* row : bars) {
-    const Action& action = program[static_cast<std::size_t>(row->action)];
+  for (const TimelineRow* row : bars) {
+    const Action& action = row->action;
     const std::int64_t begin = std::max(at, ticks(row->start_s)), end = std::max(begin, ticks(row->end_s));
     kinds += LetterOf(action.kind);
     for (const std::int64_t number :
@@ -444,29 +458,73 @@ Json RankBars(const RankProgram& program, const std::vector<TraceRow>& rows, dou
   return Json{{"kinds", kinds}, {"numbers", std::move(numbers)}};
 }
 
+// Sets what is drawn of a step, or says in `note` why it cannot be.
+void SetStep(const PipelineRows& pipeline, double step_s, Json& json) {
+  json["step_s"] = Rounded(step_s, 6);
+  Json ranks = Json::array();
+  std::size_t bars = 0;
+  for (const std::vector<TimelineRow>& rows : pipeline) {
+    ranks.push_back(RankBars(rows, step_s));
+    bars += ranks.back()["kinds"].get_ref<const std::string&>().size();
+  }
+  if (bars > kMostBars) {
+    json["note"] = fmt::format("its {} actions are too many to be drawn",
+                               base::CountText(static_cast<std::int64_t>(bars)));
+    ranks = Json::array();
+  }
+  json["ranks"] = std::move(ranks);
+}
+
+PipelineRows RowsOf(const PipelineTrace& trace) {
+  PipelineRows pipeline(trace.ranks.size());
+  for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    for (const TraceRow& row : trace.ranks[rank]) {
+      const RankProgram& program = trace.program.ranks[static_cast<std::size_t>(row.rank)];
+      pipeline[rank].push_back({.pipeline = static_cast<std::int32_t>(rank),
+                                .action = program[static_cast<std::size_t>(row.action)],
+                                .start_s = row.start_s,
+                                .end_s = row.end_s});
+    }
+  }
+  return pipeline;
+}
+
+Json MeasuredTimelineJson(const MeasuredTimeline& timeline, std::int64_t ranks) {
+  Json json{{"trial", timeline.trial}, {"note", timeline.left_out}};
+  PipelineRows pipeline(timeline.left_out.empty() ? static_cast<std::size_t>(ranks) : 0);
+  double step_s = 0;
+  for (const TimelineRow& row : timeline.rows) {
+    const auto rank = static_cast<std::size_t>(row.pipeline);
+    if (rank >= pipeline.size()) continue;  // CheckFits keeps such rows out
+    pipeline[rank].push_back(row);
+    step_s = std::max(step_s, row.end_s);
+  }
+  SetStep(pipeline, step_s, json);
+  return json;
+}
+
 Json TimelinesJson(const StudyReport& report) {
   Json all = Json::array();
   for (const PlanTimeline& timeline : report.timelines) {
     Json json{{"plan", WithShortSplit(PlanText(timeline.plan))}, {"note", timeline.too_large}};
-    json["step_s"] = Rounded(timeline.trace.step_time_s, 6);
-    Json ranks = Json::array();
-    std::size_t bars = 0;
-    for (std::size_t rank = 0; rank < timeline.trace.ranks.size(); ++rank) {
-      const std::vector<TraceRow>& rows = timeline.trace.ranks[rank];
-      const auto program_rank = static_cast<std::size_t>(rows.empty() ? 0 : rows.front().rank);
-      Json one = RankBars(timeline.trace.program.ranks[program_rank], rows, timeline.trace.step_time_s);
-      bars += one["kinds"].get_ref<const std::string&>().size();
-      ranks.push_back(std::move(one));
-    }
-    if (bars > kMostBars) {
-      json["note"] = fmt::format("its {} actions are too many to be drawn",
-                                 base::CountText(static_cast<std::int64_t>(bars)));
-      ranks = Json::array();
-    }
-    json["ranks"] = std::move(ranks);
+    SetStep(RowsOf(timeline.trace), timeline.trace.step_time_s, json);
+    json["measured"] =
+        timeline.measured ? MeasuredTimelineJson(*timeline.measured, timeline.plan.pp) : Json();
     all.push_back(std::move(json));
   }
   return all;
+}
+
+// Returns the plans that no other beats in both time and memory, as a search names them.
+Json FrontJson(const StudyReport& report) {
+  Json front = Json::array();
+  for (const v1::Candidate& candidate : report.answer.pareto_memory()) {
+    front.push_back(Json{{"plan", WithShortSplit(candidate.plan_text())},
+                         {"provenance", std::string(Provenance(candidate))},
+                         {"seconds", Rounded(RankedSeconds(candidate), 6)},
+                         {"memory_mib", MebibytesOf(candidate.predicted().memory_bytes().total())}});
+  }
+  return front;
 }
 
 template <typename Rows>
@@ -488,28 +546,32 @@ std::string ReportTitle(const StudyReport& report) {
                                   ? problem.cluster.name
                                   : problem.cluster.groups.front().device.name;
   const std::int64_t ranks = RankCount(problem.cluster);
-  return fmt::format("Study {}: {} on {}, {} rank{}", LastPartOf(report.study.name()),
+  const std::string search =
+      report.study.name().empty() ? "Search" : fmt::format("Study {}", LastPartOf(report.study.name()));
+  return fmt::format("{}: {} on {}, {} rank{}", search,
                      problem.model.name.empty() ? "a model" : problem.model.name,
                      cluster.empty() ? "a cluster" : cluster, base::CountText(ranks), ranks == 1 ? "" : "s");
 }
 
 std::string ReportJson(const StudyReport& report) {
-  const PooledTrials pooled = MeasuredPlans(report);
-  const Json json{{"title", ReportTitle(report)},
-                  {"version", base::Version()},
-                  {"build", base::BuildId()},
-                  {"study", StudyJson(report)},
-                  {"question", QuestionJson(report)},
-                  {"answer", AnswerJson(report)},
-                  {"time_labels", Labels(kBreakdownParts)},
-                  {"memory_labels", Labels(kMemoryRegions)},
-                  {"plans", PlansJson(report, pooled)},
-                  {"measurements", MeasurementsJson(report, pooled)},
-                  {"failures", FailuresJson(report)},
-                  {"timeline_ticks", kTicksOfStep},
-                  {"timelines", TimelinesJson(report)},
-                  {"counts", CountsJson(report)},
-                  {"bill", BillJson(report)}};
+  const PooledPlans pooled = MeasuredPlans(report);
+  Json json{{"title", ReportTitle(report)},
+            {"version", base::Version()},
+            {"build", base::BuildId()},
+            {"study", StudyJson(report)},
+            {"question", QuestionJson(report)},
+            {"answer", AnswerJson(report)},
+            {"time_labels", Labels(kBreakdownParts)},
+            {"memory_labels", Labels(kMemoryRegions)},
+            {"plans", PlansJson(report, pooled)},
+            {"measurements", MeasurementsJson(report, pooled)},
+            {"failures", FailuresJson(report)},
+            {"timeline_ticks", kTicksOfStep},
+            {"timelines", TimelinesJson(report)},
+            {"counts", CountsJson(report)},
+            {"bill", BillJson(report, pooled)}};
+  json["from_file"] = report.from_file;
+  if (report.from_file) json["front"] = FrontJson(report);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -1,5 +1,6 @@
 #include "server/report/study_report.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -45,12 +46,53 @@ std::vector<RankedPlan> ShownPlans(const SearchLoop& loop, std::size_t most) {
 absl::StatusOr<PlanTimeline> TimelineOf(CostModel& costs, const v1::ParallelPlan& message) {
   auto plan = FromProto(message);
   if (!plan.ok()) return plan.status();
-  PlanTimeline timeline{.plan = *std::move(plan), .too_large = {}, .trace = {}};
+  PlanTimeline timeline{.plan = *std::move(plan), .too_large = {}, .trace = {}, .measured = {}};
   auto trace = TracePipeline(costs, timeline.plan);
   if (trace.ok()) {
     timeline.trace = *std::move(trace);
   } else {
     timeline.too_large = std::string(trace.status().message());
+  }
+  return timeline;
+}
+
+// Returns whether a trial of the plan counts in its measured time. One that is doubted does not.
+bool Counts(const StudyReport& report, const ParallelPlan& plan, std::int64_t repeat) {
+  const auto ranked = std::find_if(report.plans.begin(), report.plans.end(),
+                                   [&](const RankedPlan& one) { return one.plan == plan; });
+  return ranked != report.plans.end() &&
+         std::find(ranked->trials.begin(), ranked->trials.end(), repeat) != ranked->trials.end();
+}
+
+// Returns the recorded step of a measured plan.
+absl::StatusOr<MeasuredTimeline> MeasuredTimelineOf(Store& store, std::int64_t study,
+                                                    const StudyReport& report, const ParallelPlan& plan,
+                                                    const v1::Measurement& measured) {
+  MeasuredTimeline timeline;
+  if (measured.slice()) {
+    timeline.left_out = "one rank of the plan ran alone";
+    return timeline;
+  }
+  if (!measured.engine().empty()) {
+    timeline.left_out = fmt::format("engine {} does not tell of the parts of a step", measured.engine());
+    return timeline;
+  }
+  const auto found = store.FindTimeline(study, PlanText(plan));
+  if (!found.ok()) return found.status();
+  if (!*found) {
+    timeline.left_out =
+        fmt::format("none is kept: its worker recorded none, or {} other plans are as fast", kTimelinePlans);
+    return timeline;
+  }
+  const Store::TrialTimeline& kept = **found;
+  timeline.trial = kept.trial;
+  timeline.left_out = kept.timeline.left_out();
+  if (!Counts(report, plan, kept.repeat)) timeline.left_out = fmt::format("trial {} is doubted", kept.trial);
+  if (!timeline.left_out.empty()) return timeline;
+  for (const v1::TimelineRow& message : kept.timeline.rows()) {
+    auto row = FromProto(message);
+    if (!row.ok()) return row.status();
+    timeline.rows.push_back(*std::move(row));
   }
   return timeline;
 }
@@ -67,9 +109,14 @@ absl::Status AddTimelines(Store& store, std::int64_t study, StudyReport& report)
   CostModel costs(problem.model, problem.workload, problem.cluster, (*known)->times,
                   (*known)->device_overhead_bytes, problem.options.memory_margin);
   for (int i = 0; i < kTimelines && i <= report.answer.runners_up_size(); ++i) {
-    auto timeline =
-        TimelineOf(costs, i == 0 ? report.answer.best().plan() : report.answer.runners_up(i - 1).plan());
+    const v1::Candidate& candidate = i == 0 ? report.answer.best() : report.answer.runners_up(i - 1);
+    auto timeline = TimelineOf(costs, candidate.plan());
     if (!timeline.ok()) return timeline.status();
+    if (candidate.has_measured()) {
+      auto measured = MeasuredTimelineOf(store, study, report, timeline->plan, candidate.measured());
+      if (!measured.ok()) return measured.status();
+      timeline->measured = *std::move(measured);
+    }
     report.timelines.push_back(*std::move(timeline));
   }
   return absl::OkStatus();

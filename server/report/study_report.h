@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
+#include "proto/convert/step_timeline.h"
 #include "search/planner/planning.h"
 #include "search/planner/search_loop.h"
 #include "search/predict/pipeline_trace.h"
@@ -20,14 +22,25 @@ namespace autocfg::server {
 // The most plans that a report shows, the fastest ones, and with them those of the Pareto front.
 inline constexpr std::size_t kMostReportPlans = 10'000;
 
-// The predicted step of a plan, by pipeline rank.
+// A step of a plan as one of its trials recorded it.
+struct MeasuredTimeline {
+  std::string left_out;           // why there are no rows; empty if there are
+  std::int64_t trial = 0;         // number
+  std::vector<TimelineRow> rows;  // in order of time; of all pipeline ranks
+};
+
+// The step of a plan, by pipeline rank.
 struct PlanTimeline {
   ParallelPlan plan;
-  std::string too_large;  // why there is no trace; empty if there is one
-  PipelineTrace trace;
+  std::string too_large;                     // why there is no trace; empty if there is one
+  PipelineTrace trace;                       // predicted
+  std::optional<MeasuredTimeline> measured;  // none: the plan was not measured
 };
 
 struct StudyReport {
+  // Of the file of a search (cli/study/saved_report.h): there are neither trials nor timelines, and as plans
+  // the candidates alone.
+  bool from_file = false;
   v1::Study study;
   SearchProblem problem;
   v1::Recommendation answer;  // with name and usage

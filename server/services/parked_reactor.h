@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
+#include "proto/rpc/call.h"
 #include "server/sched/parked_calls.h"
-#include "server/services/grpc_call.h"
 
 namespace autocfg::server {
 

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "proto/convert/breakdown_convert.h"
 #include "proto/convert/device_convert.h"
+#include "proto/convert/step_timeline.h"
 #include "search/plan/cluster/engine_profile.h"
 #include "server/names/names.h"
 
@@ -261,6 +262,7 @@ absl::Status Check(const v1::ReportTrialRequest& request) {
     return absl::InvalidArgumentError("measurement and calibration are missing, but the outcome is MEASURED");
   return First(request.has_measurement() ? Check(request.measurement()) : absl::OkStatus(),
                request.has_calibration() ? Check(request.calibration()) : absl::OkStatus(),
+               request.has_timeline() ? CheckTimeline(request.timeline()) : absl::OkStatus(),
                request.has_out_of_memory() ? Check(request.out_of_memory()) : absl::OkStatus());
 }
 

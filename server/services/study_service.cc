@@ -6,13 +6,14 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "proto/convert/export_convert.h"
 #include "proto/convert/local_ranks.h"
 #include "proto/convert/spec_convert.h"
+#include "proto/rpc/call.h"
 #include "search/export/export_target.h"
 #include "server/names/names.h"
 #include "server/report/report_page.h"
-#include "server/services/grpc_call.h"
 #include "server/services/list_page.h"
 #include "server/services/study_streams.h"
 #include "server/studies/planning_gate.h"
@@ -22,6 +23,9 @@
 
 namespace autocfg::server {
 namespace {
+
+constexpr std::int64_t kUsualLogBytes = 64 << 10;
+constexpr std::int64_t kMostLogBytes = 1 << 20;
 
 struct PlacedPage {
   ListPage page;
@@ -63,6 +67,47 @@ absl::StatusOr<v1::Study> Logged(absl::StatusOr<v1::Study> study) {
 StudyServiceImpl::StudyServiceImpl(StudyServiceParts parts)
     : parts_(std::move(parts)), replays_(parts_.store) {}
 
+absl::StatusOr<std::vector<v1::Worker>> StudyServiceImpl::Workers() const {
+  const auto records = parts_.workers();
+  if (!records.ok()) return records.status();
+  std::vector<v1::Worker> workers;
+  for (const WorkerRecord& record : *records) {
+    v1::Worker& worker = workers.emplace_back();
+    worker.set_name(record.session.worker);
+    *worker.mutable_inventory() = record.inventory;
+  }
+  return workers;
+}
+
+absl::Status StudyServiceImpl::NarrowToOffer(const std::string& request_id, v1::SearchSpec& spec) {
+  const std::string& engine = spec.cluster().engine();
+  if (!spec.cluster().local() || spec.predict_only() || engine.empty() || engine == kOwnEngine)
+    return absl::OkStatus();
+  std::vector<std::string> can;
+  const auto earlier = parts_.store.CreatedBy(request_id);
+  if (!earlier.ok()) return earlier.status();
+  if (*earlier && (*earlier)->spec().cluster().engine() == engine) {
+    for (const v1::SpaceAxis& axis : (*earlier)->spec().space()) {
+      const std::string values = fmt::format("{}", fmt::join(axis.values(), ","));
+      const bool bound = values.starts_with('<') || values.starts_with('>');
+      can.push_back(fmt::format("{}{}{}", axis.name(), bound ? "" : "=", values));
+    }
+  } else {
+    const auto workers = Workers();
+    if (!workers.ok()) return workers.status();
+    for (const v1::Worker& worker : *workers) {
+      const v1::Engine* const offered = OfferedEngine(worker, engine);
+      if (offered == nullptr) continue;
+      can.assign(offered->space().begin(), offered->space().end());
+      break;
+    }
+  }
+  const auto added = NarrowToEngine(can, spec);
+  if (added.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("the workers' file of engine {}: {}", engine, std::string(added.status().message())));
+}
+
 absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::SearchSpec& spec) {
   if (!spec.cluster().local() || spec.cluster().groups_size() > 0) return absl::OkStatus();
   const auto earlier = parts_.store.CreatedBy(request_id);
@@ -75,15 +120,9 @@ absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::
   const std::optional<EngineDevice> asked = ParseEngineDevice(spec.device());
   if (!spec.device().empty() && (!asked || (*asked != EngineDevice::kCpu && *asked != EngineDevice::kCuda)))
     return absl::OkStatus();  // ParseSearchSpec refuses it
-  const auto records = parts_.workers();
-  if (!records.ok()) return records.status();
-  std::vector<v1::Worker> workers;
-  for (const WorkerRecord& record : *records) {
-    v1::Worker& worker = workers.emplace_back();
-    worker.set_name(record.session.worker);
-    *worker.mutable_inventory() = record.inventory;
-  }
-  workers = WorkersForEngine(workers, spec.cluster().engine());
+  const auto all = Workers();
+  if (!all.ok()) return all.status();
+  const std::vector<v1::Worker> workers = WorkersForEngine(*all, spec.cluster().engine());
   const EngineDevice device = asked ? *asked : DeviceOf(workers, spec.workload().precision());
   const auto group = LocalRanks(workers, device);
   if (!group.ok()) {
@@ -104,6 +143,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
   if (absl::Status status = CheckSpecSize(request.spec()); !status.ok()) return status;
   v1::SearchSpec spec = request.spec();
   if (absl::Status status = DescribeLocal(request.request_id(), spec); !status.ok()) return status;
+  if (absl::Status status = NarrowToOffer(request.request_id(), spec); !status.ok()) return status;
   const auto problem = ParseSearchSpec(spec);
   if (!problem.ok()) return problem.status();
   v1::Study study;
@@ -132,6 +172,22 @@ absl::StatusOr<v1::Study> StudyServiceImpl::WithWaiting(absl::StatusOr<v1::Study
   return study;
 }
 
+absl::Status StudyServiceImpl::CheckOwner(const grpc::ServerContext& context, std::int64_t study) {
+  const Caller caller = parts_.access.CallerOf(context);
+  if (caller.role == v1::ROLE_ADMIN) return absl::OkStatus();
+  const auto stored = parts_.store.GetStudy(study);
+  return stored.ok() ? MayChange(caller, *stored) : stored.status();
+}
+
+template <typename Request>
+absl::StatusOr<v1::Study> StudyServiceImpl::Change(const grpc::ServerContext& context, const Request& request,
+                                                   const StudyMove& move) {
+  const auto id = ParseStudyName(request.name());
+  if (!id.ok()) return id.status();
+  if (absl::Status status = CheckOwner(context, *id); !status.ok()) return status;
+  return ChangeState(parts_.store, request, parts_.clock(), move);
+}
+
 absl::StatusOr<v1::Study> StudyServiceImpl::StopWork(absl::StatusOr<v1::Study> study) {
   if (study.ok()) parts_.runners.Forget(*ParseStudyName(study->name()));
   return Logged(std::move(study));
@@ -139,7 +195,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::StopWork(absl::StatusOr<v1::Study> s
 
 grpc::Status StudyServiceImpl::CreateStudy(grpc::ServerContext* context,
                                            const v1::CreateStudyRequest* request, v1::Study* response) {
-  return Answer(Create(*request, CallerOf(*context, parts_.local_principal)), response);
+  return Answer(Create(*request, parts_.access.CallerOf(*context)), response);
 }
 
 grpc::Status StudyServiceImpl::GetStudy(grpc::ServerContext*, const v1::GetStudyRequest* request,
@@ -169,37 +225,40 @@ grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListS
   return grpc::Status::OK;
 }
 
-grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartStudyRequest* request,
+grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext* context, const v1::StartStudyRequest* request,
                                           v1::Study* response) {
-  auto study = ChangeState(parts_.store, *request, parts_.clock(), kStartStudy);
+  auto study = Change(*context, *request, kStartStudy);
   if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING)
     parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
 }
 
-grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest* request,
+grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext* context, const v1::PauseStudyRequest* request,
                                           v1::Study* response) {
-  return Answer(StopWork(ChangeState(parts_.store, *request, parts_.clock(), kPauseStudy)), response);
+  return Answer(StopWork(Change(*context, *request, kPauseStudy)), response);
 }
 
-grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest* request,
-                                           v1::Study* response) {
-  auto study = ChangeState(parts_.store, *request, parts_.clock(), kResumeStudy);
+grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext* context,
+                                           const v1::ResumeStudyRequest* request, v1::Study* response) {
+  auto study = Change(*context, *request, kResumeStudy);
   if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING)
     parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
 }
 
-grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest* request,
-                                           v1::Study* response) {
-  return Answer(StopWork(ChangeState(parts_.store, *request, parts_.clock(), kCancelStudy)), response);
+grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext* context,
+                                           const v1::CancelStudyRequest* request, v1::Study* response) {
+  return Answer(StopWork(Change(*context, *request, kCancelStudy)), response);
 }
 
-grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest* request,
-                                           v1::DeleteStudyResponse*) {
+grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext* context,
+                                           const v1::DeleteStudyRequest* request, v1::DeleteStudyResponse*) {
   const auto id = ParseStudyName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
   if (absl::Status status = CheckRequestId(request->request_id()); !status.ok()) return ToGrpc(status);
+  // A repeated request finds no study any more.
+  if (absl::Status status = CheckOwner(*context, *id); !status.ok() && !absl::IsNotFound(status))
+    return ToGrpc(status);
   const absl::Status status = parts_.store.DeleteStudy(*id, request->request_id());
   if (status.ok()) parts_.runners.Forget(*id);
   return ToGrpc(status);
@@ -230,6 +289,22 @@ grpc::Status StudyServiceImpl::GetTrial(grpc::ServerContext*, const v1::GetTrial
   const auto id = ParseTrialName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
   return Answer(parts_.store.GetTrial(id->study, id->number), response);
+}
+
+grpc::Status StudyServiceImpl::GetTrialLog(grpc::ServerContext*, const v1::GetTrialLogRequest* request,
+                                           v1::TrialLog* response) {
+  const auto id = ParseTrialName(request->name());
+  if (!id.ok()) return ToGrpc(id.status());
+  if (request->attempt() < 0)
+    return ToGrpc(absl::InvalidArgumentError("attempt is negative; give the number of an attempt, or 0"));
+  const std::int64_t asked = request->max_bytes() == 0 ? kUsualLogBytes : request->max_bytes();
+  if (asked < 0 || asked > kMostLogBytes) {
+    return ToGrpc(absl::InvalidArgumentError(
+        fmt::format("max_bytes is {}; it must be from 0 to {}", asked, kMostLogBytes)));
+  }
+  return Answer(
+      parts_.store.TrialLog(id->study, id->number, request->attempt(), static_cast<std::size_t>(asked)),
+      response);
 }
 
 absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id, const PlanningWatch& watch) {
@@ -321,9 +396,11 @@ void StudyServiceImpl::AwaitNoWatchers(absl::Duration timeout) {
   streams_mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
 }
 
-absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const v1::RetryTrialRequest& request) {
+absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const grpc::ServerContext& context,
+                                                  const v1::RetryTrialRequest& request) {
   const auto id = ParseTrialName(request.name());
   if (!id.ok()) return id.status();
+  if (absl::Status status = CheckOwner(context, id->study); !status.ok()) return status;
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
   auto trial = parts_.store.RetryTrial(id->study, id->number, request.request_id());
   if (!trial.ok()) return trial;
@@ -333,9 +410,9 @@ absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const v1::RetryTrialRequest& r
   return trial;
 }
 
-grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext*, const v1::RetryTrialRequest* request,
+grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext* context, const v1::RetryTrialRequest* request,
                                           v1::Trial* response) {
-  return Answer(Retry(*request), response);
+  return Answer(Retry(*context, *request), response);
 }
 
 absl::StatusOr<v1::ExportConfigResponse> StudyServiceImpl::Exported(const v1::ExportConfigRequest& request) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -10,13 +11,14 @@
 #include "autocfg/v1/study_service.grpc.pb.h"
 #include "base/os/host.h"
 #include "search/planner/planning.h"
+#include "server/access/access_control.h"
 #include "server/report/study_reports.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/notifier.h"
-#include "server/services/grpc_call.h"
 #include "server/store/store.h"
 #include "server/studies/study_replays.h"
 #include "server/studies/study_runners.h"
+#include "server/studies/study_states.h"
 
 namespace autocfg::server {
 
@@ -36,8 +38,7 @@ struct StudyServiceParts {
   StudyReports& reports;
   PresentWorkers workers;  // those that take jobs: they are `local`
   base::Clock clock;
-  // principal of callers who reach the server (grpc_call.h); owner of the studies they create
-  std::string local_principal;
+  const AccessControl& access;
 };
 
 class StudyServiceImpl final : public v1::StudyService::Service {
@@ -57,6 +58,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   grpc::Status ListTrials(grpc::ServerContext*, const v1::ListTrialsRequest*,
                           v1::ListTrialsResponse*) override;
   grpc::Status GetTrial(grpc::ServerContext*, const v1::GetTrialRequest*, v1::Trial*) override;
+  grpc::Status GetTrialLog(grpc::ServerContext*, const v1::GetTrialLogRequest*, v1::TrialLog*) override;
   grpc::Status GetRecommendation(grpc::ServerContext*, const v1::GetRecommendationRequest*,
                                  v1::Recommendation*) override;
   grpc::Status WatchStudy(grpc::ServerContext*, const v1::WatchStudyRequest*,
@@ -80,12 +82,23 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   // Gives a cluster that is `local` and has no groups the group of the workers' slots, and a study without a
   // device the device on which they are. A repeated request gets what the first one got.
   absl::Status DescribeLocal(const std::string& request_id, v1::SearchSpec& spec);
+  // Gives a study that measures with an engine of the workers what the first of them that offers it says that
+  // the engine can run, for the axes that the study does not name. A repeated request as above.
+  absl::Status NarrowToOffer(const std::string& request_id, v1::SearchSpec& spec);
+  // Returns the workers that take jobs.
+  absl::StatusOr<std::vector<v1::Worker>> Workers() const;
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study, const PlanningWatch& watch);
-  absl::StatusOr<v1::Trial> Retry(const v1::RetryTrialRequest& request);
+  absl::StatusOr<v1::Trial> Retry(const grpc::ServerContext& context, const v1::RetryTrialRequest& request);
   absl::StatusOr<v1::ExportConfigResponse> Exported(const v1::ExportConfigRequest& request);
   // Returns why a RUNNING study makes no progress. Empty if it does.
   std::string Waiting(std::int64_t study);
+  // PermissionDenied if the caller may not change the study. NotFound.
+  absl::Status CheckOwner(const grpc::ServerContext& context, std::int64_t study);
+  // Changes the state of the study that the request names.
+  template <typename Request>
+  absl::StatusOr<v1::Study> Change(const grpc::ServerContext& context, const Request& request,
+                                   const StudyMove& move);
   // Stops work on a study that is no longer to run.
   absl::StatusOr<v1::Study> StopWork(absl::StatusOr<v1::Study> study);
   // Counts a new stream. Returns false if `most` streams are already in flight.

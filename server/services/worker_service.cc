@@ -7,7 +7,6 @@
 #include "fmt/format.h"
 #include "search/plan/engine_device.h"
 #include "server/names/names.h"
-#include "server/services/grpc_call.h"
 #include "server/services/list_page.h"
 #include "server/services/parked_reactor.h"
 #include "server/services/request_checks.h"

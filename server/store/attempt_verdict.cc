@@ -48,6 +48,21 @@ absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement&
   return absl::OkStatus();
 }
 
+// Requires rows that CheckTimeline accepts.
+absl::Status CheckTimelineFits(const v1::TrainSpec& asked, const v1::StepTimeline& timeline) {
+  if (!asked.record_breakdown())
+    return absl::InvalidArgumentError("timeline is set, but the job records no step");
+  const std::int64_t pipeline = std::max<std::int64_t>(1, asked.plan().pp());
+  const std::int64_t stages = pipeline * std::max<std::int64_t>(1, asked.plan().virtual_stages());
+  for (const v1::TimelineRow& row : timeline.rows()) {
+    if (row.pipeline() < pipeline && row.stage() < stages) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("timeline.rows: rank {} and stage {} are not among the plan's {} and {}", row.pipeline(),
+                    row.stage(), pipeline, stages));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status NotAskedFor(const v1::OpDesc& op) {
   return absl::InvalidArgumentError(
       fmt::format("calibration.ops: {} is a duplicate, or the job does not ask for it",
@@ -97,8 +112,10 @@ absl::Status CheckFits(const v1::Job& asked, const v1::ReportTrialRequest& repor
   }
   if (!report.has_measurement())
     return absl::InvalidArgumentError("measurement is missing, but the job is a trial");
-  return asked.engine().empty() ? CheckMeasurement(asked.train(), report.measurement())
-                                : CheckEngineMeasurement(asked, report.measurement());
+  absl::Status status = asked.engine().empty() ? CheckMeasurement(asked.train(), report.measurement())
+                                               : CheckEngineMeasurement(asked, report.measurement());
+  if (status.ok() && report.has_timeline()) return CheckTimelineFits(asked.train(), report.timeline());
+  return status;
 }
 
 absl::Status CheckAskedFor(const v1::Job& asked, const v1::CalibrateResult& timed) {

@@ -16,7 +16,8 @@ namespace autocfg::server {
 // Checks a report with a result (MEASURED). Returns InvalidArgument, in one line, if the job's result is
 // missing or does not fit:
 //
-// - training job: a slice instead of all ranks or the reverse, or not one time per timed step
+// - training job: a slice instead of all ranks or the reverse, or not one time per timed step; a timeline
+//   that it does not ask for, or one with rows outside of the plan's pipeline
 // - calibration: its ops are not exactly those asked for, each once
 absl::Status CheckFits(const autocfg::v1::Job& asked, const autocfg::v1::ReportTrialRequest& report);
 // Checks a part of a calibration's result: InvalidArgument if the job does not ask for an op, or it is there

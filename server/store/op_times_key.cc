@@ -10,10 +10,6 @@
 namespace autocfg::server {
 namespace {
 
-bool NamesABuild(const std::string& build) {
-  return !build.empty() && !build.ends_with("-dirty") && !build.ends_with("+unknown");
-}
-
 constexpr double kDay = 24 * 3600;
 
 std::string DeviceOf(const v1::Inventory& inventory) {
@@ -38,9 +34,13 @@ std::int64_t RanksPerDevice(const MachineShare& share) {
 
 }  // namespace
 
+bool NamesOneRevision(std::string_view build) {
+  return !build.empty() && !build.ends_with("-dirty") && !build.ends_with("+unknown");
+}
+
 std::optional<OpTimesKey> OpTimesKeyOf(std::span<const MachineShare> shares, bool fewer_ranks) {
   const v1::Inventory& first = shares.front().inventory;
-  if (first.device_fingerprint().empty() || !NamesABuild(first.build_id())) return std::nullopt;
+  if (first.device_fingerprint().empty() || !NamesOneRevision(first.build_id())) return std::nullopt;
   const bool cpu = WorkerKind(first) == DeviceKind::kCpu;
   if (cpu && first.hostname().empty()) return std::nullopt;
   OpTimesKey key;

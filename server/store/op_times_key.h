@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "autocfg/v1/worker_service.pb.h"
 #include "server/store/store.h"
@@ -17,11 +18,15 @@ struct MachineShare {
   std::int64_t ranks = 0;
 };
 
+// Returns true if a build ID names sources that do not change: no "-dirty" or "+unknown" one, nor an empty
+// one.
+bool NamesOneRevision(std::string_view build);
+
 // Returns the key for the times of these shares. Those of GPUs hold wherever there are such GPUs, for a year.
 // Those of a CPU depend on the machine, its memory and its other load: they hold on that host, for a day.
 //
-// Returns nullopt if they cannot be reused: a worker has no device name or no valid build ID ("-dirty" and
-// "+unknown" builds are not valid), or workers differ in these. `fewer_ranks` is the job's; such a job runs
+// Returns nullopt if they cannot be reused: a worker has no device name or no build ID that
+// names one revision, or workers differ in these. `fewer_ranks` is the job's; such a job runs
 // one rank per GPU (worker/jobs/job_runner.h). Requires a share.
 std::optional<OpTimesKey> OpTimesKeyOf(std::span<const MachineShare> shares, bool fewer_ranks);
 

@@ -3,22 +3,17 @@
 #include <algorithm>
 
 #include "absl/strings/cord.h"
+#include "proto/rpc/call.h"
 
 namespace autocfg::server {
 
-namespace {
-
-constexpr const char* kNoSpace = "autocfg.server/no_space";
-
-}  // namespace
-
 absl::Status NoSpace(const std::string& message) {
   absl::Status status = absl::ResourceExhaustedError(message);
-  status.SetPayload(kNoSpace, absl::Cord());
+  status.SetPayload(kAnswersUnavailable, absl::Cord());
   return status;
 }
 
-bool IsNoSpace(const absl::Status& status) { return status.GetPayload(kNoSpace).has_value(); }
+bool IsNoSpace(const absl::Status& status) { return status.GetPayload(kAnswersUnavailable).has_value(); }
 
 bool IsEnd(v1::StudyState state) {
   return std::find(kStudyEndStates.begin(), kStudyEndStates.end(), state) != kStudyEndStates.end();

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "autocfg/v1/access_service.pb.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "server/store/retention.h"
@@ -112,6 +113,12 @@ struct WorkerRecord {
   std::vector<std::string> jobs;  // job names
 };
 
+// A token as stored: with a hash of its text, never the text.
+struct TokenRecord {
+  autocfg::v1::Token token;
+  std::string hash;
+};
+
 // Cache key for reusing op times across studies: everything they depend on besides the op (op_times_key.h).
 struct OpTimesKey {
   std::string device;  // GPU names and driver, or CPU and host
@@ -182,9 +189,13 @@ inline constexpr std::array kStudyEndStates = {autocfg::v1::STUDY_STATE_DONE, au
 bool IsEnd(autocfg::v1::StudyState state);
 bool IsEnd(autocfg::v1::TrialState state);
 
-// The error of a write for which the storage has no room: ResourceExhausted, and IsNoSpace.
+// The error of a write for which the storage has no room: ResourceExhausted, and IsNoSpace. Services answer it
+// as UNAVAILABLE.
 absl::Status NoSpace(const std::string& message);
 bool IsNoSpace(const absl::Status& status);
+
+// Of how many plans of a study the timeline of a step is kept: of the fastest ones.
+inline constexpr int kTimelinePlans = 8;
 
 class Store {
  public:
@@ -266,9 +277,22 @@ class Store {
   virtual absl::StatusOr<Calibration> AllOpTimes(const OpTimesKey& key, double now_s) = 0;
   virtual absl::StatusOr<autocfg::v1::Trial> GetTrial(std::int64_t study,
                                                       std::int64_t number) = 0;  // NotFound
+  // Returns the last `most_bytes` of an attempt's log, from the beginning of a line if one begins in them.
+  // `attempt`: 0 is the last one. NotFound: no such trial or attempt.
+  virtual absl::StatusOr<autocfg::v1::TrialLog> TrialLog(std::int64_t study, std::int64_t number,
+                                                         std::int64_t attempt, std::size_t most_bytes) = 0;
   // Ascending by number, after `after`, with attempts and measurement.
   virtual absl::StatusOr<std::vector<autocfg::v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
                                                                      const ListLimit& limit) = 0;
+  struct TrialTimeline {
+    std::int64_t trial = 0;  // number
+    std::int64_t repeat = 0;
+    autocfg::v1::StepTimeline timeline;
+  };
+  // Returns the timeline of the newest trial of the plan that was measured with one. No value if there is
+  // none, or if kTimelinePlans other plans with timelines were faster, each by its slowest trial.
+  virtual absl::StatusOr<std::optional<TrialTimeline>> FindTimeline(std::int64_t study,
+                                                                    const std::string& plan_text) = 0;
   // Returns the study's calibration once reported or reused.
   virtual absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) = 0;
   // Returns the state of the calibration job and its last message; UNSPECIFIED if there is no job.
@@ -300,6 +324,11 @@ class Store {
   virtual absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after,
                                                                 const ListLimit& limit, bool gone) = 0;
   virtual absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) = 0;  // NotFound
+
+  // Tokens of callers (server/access/token_table.h). AlreadyExists: the name is taken.
+  virtual absl::Status AddToken(const TokenRecord& record) = 0;
+  virtual absl::StatusOr<std::vector<TokenRecord>> ListTokens() = 0;  // ascending by name
+  virtual absl::Status RemoveToken(const std::string& name) = 0;      // NotFound
 
   // Assigns queued jobs of running studies, oldest first, to waiting workers, in one transaction. Each of
   // `waiting` gets at most one lease.
@@ -391,7 +420,7 @@ class Store {
   // - CANCELLED after the attempt was told to stop
   // - MEASURED: the shares' results are merged. Measurements: each step takes the slowest share's time,
   //   memory is the maximum, device_s the sum; median and interval are recomputed. Calibrations, op by op:
-  //   the mean over ranks for compute ops, the slowest for communication ops.
+  //   the mean over ranks for compute ops, the slowest for communication ops. Timelines: MergeTimelines.
   //
   // FAILED by process or a peer, REFUSED, LOST and CANCELLED unasked queue the job again while fewer than
   // max_attempts ended so. After that, the trial is FAILED in the first case and LOST in the others. A

@@ -1,5 +1,6 @@
-"""Runs what docs/api.md shows over a restart of the server: the program that uses the Python package, and the one that uses the stubs,
-which its command makes."""
+"""Runs what docs/api.md shows: over a restart of the server, the program that searches with the Python package, and the one that uses the
+stubs, which its command makes; and the program that predicts. What it shows of C++ is a part of the example, which cpp_client_test
+runs."""
 
 import os
 import re
@@ -59,8 +60,33 @@ class ApiDocumentTest(unittest.TestCase):
 
     def test_the_program_with_the_package(self):
         python = installed_package.install(self.addCleanup)
-        with_package, _ = blocks("python")
+        with_package, _, _ = blocks("python")
         self.run_over_a_restart(with_package, "", python)
+
+    def test_the_program_that_predicts(self):
+        python = installed_package.install(self.addCleanup)
+        _, predicts, _ = blocks("python")
+        file_name = os.path.join(self.services.directory, "predict_plan.py")
+        with open(file_name, "w", encoding="utf-8") as file:
+            file.write(predicts)
+        _, address = self.services.server()
+
+        def run(plan):
+            return subprocess.run([python, "-B", file_name, address, plan], capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+
+        done = run("tp=2,dp=4,mbs=2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"^tp=2,dp=4,mbs=2: 0\.\d{4} s a step, \d+\.\d GiB a rank, fits\n$")
+        self.assertRegex(run("mbs=32").stdout, r" a rank, does not fit: .")
+        self.assertIn("plan: unknown option 'xp'", run("xp=2").stderr)
+
+    def test_what_is_shown_of_cpp_is_in_the_example(self):
+        with open(os.path.join(ROOT, "deploy", "examples", "cpp_client", "find_plan.cc"), encoding="utf-8") as file:
+            example = file.read()
+        shown = blocks("cpp")
+        self.assertEqual(len(shown), 2)
+        for block in shown:
+            self.assertIn(block, example)
 
     def test_the_program_with_stubs(self):
         for tool in ("protoc", "grpc_python_plugin"):
@@ -68,7 +94,7 @@ class ApiDocumentTest(unittest.TestCase):
                 self.skipTest(f"{tool} is missing (protobuf-compiler-grpc)")
         directory = self.services.directory
         (make_stubs,) = blocks("sh")
-        _, with_stubs = blocks("python")
+        _, _, with_stubs = blocks("python")
         os.symlink(os.path.join(ROOT, "proto"), os.path.join(directory, "proto"))
         subprocess.run(["bash", "-euc", make_stubs], cwd=directory, check=True, timeout=_LIMIT_S)
         self.run_over_a_restart(with_stubs, os.path.join(directory, "stubs"), sys.executable)

@@ -39,4 +39,11 @@ def imported(python, at_end):
     assert site.startswith(home), site
     sys.path.insert(0, site)
     at_end(sys.path.remove, site)
+    at_end(_forget)
     return importlib.import_module("autocfg")
+
+
+def _forget():
+    """Lets the next module import the package from an environment of its own."""
+    for name in [name for name in sys.modules if name == "autocfg" or name.startswith("autocfg.")]:
+        del sys.modules[name]

@@ -14,6 +14,7 @@ import grpc
 import installed_package
 from services import Services
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAMES = {"Model": "ModelSpec", "Device": "DeviceSpec", "Cluster": "ClusterSpec", "Plan": "ParallelPlan", "Question": "PredictRequest",
          "Answer": "PredictResponse", "Event": "StudyEvent"}  # of the dataclasses whose message has another name
 USER = """
@@ -108,13 +109,34 @@ class Values(unittest.TestCase):
             _convert.fill(study_service_pb2.SearchSpec(), small(model="gpt2"))
 
     def test_plans_have_a_text_form(self):
-        self.assertEqual(autocfg.Plan.parse("tp=8, mbs=2,sp=1,zero=1,split=9+8,"),
-                         autocfg.Plan(tp=8, micro_batch=2, sequence_parallel=True, zero_stage=1, split="9+8"))
-        self.assertEqual(autocfg.Plan.parse(""), autocfg.Plan())
-        for text, said in (("tp=2,xp=3", "unknown option 'xp=3'"), ("tp", "unknown option 'tp'"), ("tp=two", "tp is 'two'; expected a whole number"),
-                           ("sp=2", "sp is '2'; expected 0 or 1"), ("mbs=1,micro_batch=2", "'micro_batch' is there twice"), ("tp=-1", "tp is '-1'")):
-            with self.assertRaisesRegex(autocfg.InvalidArgument, said):
+        self.assertEqual(autocfg.Plan.parse("tp=8, mbs=2,sp=1,zero=1,split=9+2x3,recompute=full:2,attention=unfused"),
+                         autocfg.Plan(tp=8, micro_batch=2, sequence_parallel=True, zero_stage=1, split="9+2x3", recompute="full:2", attention="unfused"))
+        for text, said in (("", "it is empty"), ("tp=2,", "'tp=2,' has an empty part"), ("tp", "'tp' is not of the form option=value"),
+                           ("tp=2,xp=3", "unknown option 'xp'; expected one of tp, pp"), ("schedul=3", "unknown option 'schedul'; did you mean schedule?"),
+                           ("micro_batch=2", "unknown option 'micro_batch'; did you mean mbs?"), ("mbs=1,mbs=2", "mbs is named twice"),
+                           ("sp=2", "sp=2 is not valid; it must be 0 or 1"), ("zero=4", "zero=4 is not valid; it must be one of 0, 1, 2, 3"),
+                           ("tp_overlap=3", "it must be one of 1, 2, 4, 8"), ("schedule=1F1B", "it must be one of gpipe, 1f1b, interleaved, zb-h1"),
+                           ("recompute=full:0", "it must be none, selective, full, or full:K"), ("split=9+x", "it must be even, auto, or layers"),
+                           ("split=3x", "it must be even, auto, or layers"), ("attention=flash\n[2J", "attention='flash"), ("schedule=", "schedule= is not")):
+            with self.assertRaises(autocfg.InvalidArgument, msg=text) as caught:
                 autocfg.Plan.parse(text)
+            self.assertRegex(str(caught.exception), "^plan: ")
+            self.assertIn(said, str(caught.exception))
+            self.assertNotIn("\n", str(caught.exception))
+        for value in ("two", "-1", "0", "+2", " 2", "", "2147483648", "9" * 5000, "\u0662"):
+            with self.assertRaisesRegex(autocfg.InvalidArgument, "is not valid; it must be a whole number from 1 to 2147483647"):
+                autocfg.Plan.parse(f"tp={value}")
+
+    def test_the_words_of_plans_are_those_of_the_command_line(self):
+        from autocfg import _plan_text
+        with open(os.path.join(ROOT, "docs", "formats.md"), encoding="utf-8") as page:  # convert_test compares its rows with the table of options
+            text = page.read()
+        table = text[text.index("| text | JSON, CSV | meaning | values |"):].split("\n\n")[0]
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+        self.assertEqual([(row[0], row[1]) for row in rows], [(word, option.field) for word, option in _plan_text.OPTIONS.items()])
+        for word, field, _, values, *_ in rows:
+            for value in values.replace("full:K", "full:3").replace(", ...", "").split(", "):
+                self.assertIsNotNone(getattr(autocfg.Plan.parse(f"{word}={value}"), field), word)
 
     @unittest.skipUnless(os.path.exists("/usr/bin/mypy"), "mypy is not installed")
     def test_the_types_are_strict(self):

@@ -46,7 +46,7 @@ class StudyApiTest(unittest.TestCase):
         self.assertLessEqual({"autocfg.v1.StudyService", "autocfg.v1.WorkerService", "grpc.health.v1.Health"}, set(self.api.services()))
         self.assertEqual(
             {"CreateStudy", "GetStudy", "ListStudies", "StartStudy", "PauseStudy", "ResumeStudy", "CancelStudy", "DeleteStudy", "ListTrials",
-             "GetTrial", "RetryTrial", "GetRecommendation", "ExportConfig", "GetReport", "WatchStudy", "Predict", "ListRejected"},
+             "GetTrial", "GetTrialLog", "RetryTrial", "GetRecommendation", "ExportConfig", "GetReport", "WatchStudy", "Predict", "ListRejected"},
             set(self.api.methods("StudyService")))
         self.assertEqual(
             {"RegisterWorker", "LeaseWork", "RenewLease", "Rendezvous", "ReportProgress", "AppendTrialLog", "ReportTrial", "DrainWorker",

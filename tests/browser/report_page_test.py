@@ -46,7 +46,9 @@ class ReportPageTest(unittest.TestCase):
             json.dump(TINY, file)
         autocfg(home, "search", "--model", "tiny.json", *MEASURED)
         autocfg(home, "search", *PREDICTED)
-        cls.pages = {}
+        cls.pages = {"file": os.path.join(home, "file.html")}
+        autocfg(home, "search", *PREDICTED[:-1], "--output", "best.json")
+        autocfg(home, "report", "--input", "best.json", "--output", cls.pages["file"])
         for study, name in ((1, "measured"), (2, "predicted")):
             path = os.path.join(home, f"{name}.html")
             autocfg(home, "report", "--study", str(study), "--output", path)
@@ -73,8 +75,10 @@ class ReportPageTest(unittest.TestCase):
     MEASURED_CHARTS = ["chart-plans", "timeline", "timeline", "chart-time", "chart-memory", "chart-measured", "chart-rejected"]
     PREDICTED_CHARTS = [name for name in MEASURED_CHARTS if name != "chart-measured"]
 
+    FILE_CHARTS = ["chart-plans", "chart-time", "chart-memory", "chart-rejected"]
+
     def test_every_chart_is_drawn_at_every_width_and_theme(self):
-        for name, charts in (("measured", self.MEASURED_CHARTS), ("predicted", self.PREDICTED_CHARTS)):
+        for name, charts in (("measured", self.MEASURED_CHARTS), ("predicted", self.PREDICTED_CHARTS), ("file", self.FILE_CHARTS)):
             for size in (PHONE, DESKTOP):
                 for dark in (False, True):
                     with self.subTest(page=name, size=size, dark=dark):
@@ -203,13 +207,77 @@ class ReportPageTest(unittest.TestCase):
           const canvas = document.querySelector('canvas.timeline'), box = canvas.getBoundingClientRect();
           const said = new Set();
           for (let x = 60; x < box.width; x += 5) {
-            canvas.dispatchEvent(new MouseEvent('mousemove', {clientX: box.left + x, clientY: box.top + 10}));
+            canvas.dispatchEvent(new MouseEvent('mousemove', {clientX: box.left + x, clientY: box.top + 28}));
             said.add(canvas.closest('figure').querySelector('.reading').textContent);
           }
           return [...said].join('\\n');
         })()""")
-        self.assertRegex(said, r"rank 0: forward of microbatch 0, stage 0, ")
+        self.assertRegex(said, r"predicted, rank 0: forward of microbatch 0, stage 0, ")
         self.assertRegex(said, r"rank 0: waits")
+
+    def test_the_measured_step_stands_below_the_predicted_one_on_the_same_scale(self):
+        self.open("measured", DESKTOP)
+        for figure in range(2):
+            said = self.browser.run("""(() => {
+              const canvas = document.querySelectorAll('canvas.timeline')[%d], box = canvas.getBoundingClientRect();
+              const said = [];
+              for (let y = 0; y < box.height; y += 3) {
+                for (let x = 60; x < box.width; x += 5) {
+                  canvas.dispatchEvent(new MouseEvent('mousemove', {clientX: box.left + x, clientY: box.top + y}));
+                  said.push([y, canvas.closest('figure').querySelector('.reading').textContent]);
+                }
+              }
+              canvas.dispatchEvent(new MouseEvent('mouseleave'));
+              said.push([-1, canvas.closest('figure').querySelector('.reading').textContent]);
+              return said;
+            })()""" % figure)
+            note = said.pop()[1]
+            self.assertRegex(note, r"^Predicted: .* a step; its ranks wait for .*% of it\. Emulated: .* in one step of trial \d+; its ranks wait")
+            rows = {}
+            for y, text in said:
+                rows.setdefault(text.split(":")[0], []).append(y)
+            for how in ("predicted", "emulated"):
+                self.assertIn(f"{how}, rank 0", rows)
+                self.assertIn(f"{how}, rank 1", rows)
+                self.assertTrue(any(text.startswith(f"{how}, rank 1: waits") for _, text in said), how)
+                self.assertTrue(any(text.startswith(f"{how}, rank 0: forward of microbatch 0, stage 0, ") for _, text in said), how)
+            self.assertLess(max(rows["predicted, rank 1"]), min(rows["emulated, rank 0"]))
+        self.assertEqual(self.browser.problems, [])
+
+    def test_without_a_measured_timeline_the_parts_are_shown(self):
+        self.open("measured", PHONE)
+        said = self.browser.run(f"""(() => {{
+          const data = {self.DATA};
+          data.timelines[0].measured = {{trial: 0, note: 'none is kept', step_s: 0, ranks: []}};
+          document.getElementById('timeline').replaceWith(timelineSection(data));
+          drawAll();
+          return document.getElementById('timeline').textContent;
+        }})()""")
+        self.assertIn("No emulated timeline: none is kept.", said)
+        self.assertIn("Row “parts”", said)
+        self.assertEqual(self.browser.problems, [])
+
+    def test_the_page_of_a_file_says_what_it_lacks(self):
+        self.open("file", PHONE)
+        self.assertIn("holds neither its trials nor its timelines", self.browser.run("document.querySelector('header').textContent"))
+        sections = self.browser.run("[...document.querySelectorAll('section')].map(one => one.id)")
+        self.assertEqual(sections, ["plans", "runners", "where", "rejected", "bill", "question"])
+        text = self.browser.run("document.getElementById('plans').textContent")
+        self.assertRegex(text, r"^Time against memory\d+ plans that the file names, of [\d,]+ plans that fit\.")
+        self.assertIn("The least memory for a time", text)
+        self.assertEqual(self.browser.problems, [])
+
+    def test_doubted_trials_are_counted_apart(self):
+        self.open("measured", DESKTOP)
+        said = self.browser.run(f"""(() => {{
+          const data = {self.DATA};
+          data.measurements[0].doubted = 2;
+          data.bill.doubted = 2;
+          return [measuredSection(data).textContent, billSection(data).textContent];
+        }})()""")
+        self.assertIn("(and 2 doubted)", said[0])
+        self.assertIn("it does not count", said[0])
+        self.assertIn("2 of the measured ones are doubted and do not count", said[1])
 
     def test_it_is_printed_light_and_in_the_width_of_paper(self):
         self.open("measured", PHONE, dark=True)

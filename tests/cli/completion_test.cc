@@ -48,6 +48,7 @@ TEST(Completion, KnowsVerbsAndTheirOptions) {
   EXPECT_THAT(Complete("autocfg search --nod"), HasSubstr("--nodes\n"));
   EXPECT_THAT(Complete("autocfg search --mtbf"), HasSubstr("--mtbf-hours\n"));
   EXPECT_THAT(Complete("autocfg size --gp"), HasSubstr("--gpus\n"));
+  EXPECT_THAT(Complete("autocfg report --in"), HasSubstr("--input\n"));
   EXPECT_THAT(Complete("autocfg db ba"), HasSubstr("backup\n"));
   EXPECT_THAT(Complete("autocfg db backup --out"), HasSubstr("--output\n"));
   EXPECT_THAT(Complete("autocfg db ch"), HasSubstr("check\n"));
@@ -141,9 +142,9 @@ TEST(ManualPages, HaveEveryVerbAndOption) {
 
 TEST(ManualPages, GroffFindsNoFault) {
   if (!Has("groff")) GTEST_SKIP() << "this machine has no groff";
-  for (const char* verb :
-       {"search", "predict", "explain", "calibrate", "size", "train", "studies", "trials", "workers", "watch",
-        "cancel", "export", "import", "report", "db", "doctor", "completion", "man", "version"}) {
+  for (const char* verb : {"search", "predict", "explain", "calibrate",  "size",   "train",  "studies",
+                           "trials", "workers", "watch",   "cancel",     "export", "import", "report",
+                           "db",     "token",   "doctor",  "completion", "man",    "version"}) {
     EXPECT_EQ(RunOn("groff -man -Tutf8 -z -ww", Printed({"man", verb})), "") << verb;
   }
   EXPECT_EQ(RunOn("groff -man -Tutf8 -z -ww", Printed({"man"})), "");

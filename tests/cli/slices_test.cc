@@ -26,7 +26,16 @@ class MeasuredSliceTest : public testing::TestWithParam<bool> {
     const auto opened = server::OpenSqliteStore(database_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     server::Store& store = **opened;
-    auto study = store.CreateStudy("", v1::Study(), 100);
+    v1::Study unnamed;  // as a program on the API makes it
+    v1::SearchSpec& spec = *unnamed.mutable_spec();
+    spec.mutable_model()->set_layers(2);
+    spec.mutable_model()->set_hidden(64);
+    spec.mutable_cluster()->set_local(true);
+    v1::NodeGroup& group = *spec.mutable_cluster()->add_groups();
+    group.set_nodes(1);
+    group.set_gpus_per_node(4);
+    group.mutable_device()->set_kind("cpu");
+    auto study = store.CreateStudy("", unnamed, 100);
     ASSERT_TRUE(study.ok()) << study.status();
     const std::int64_t id = *server::ParseStudyName(study->name());
     ASSERT_TRUE(server::SetStudyState(store, id, v1::STUDY_STATE_RUNNING).ok());
@@ -104,6 +113,7 @@ TEST_P(MeasuredSliceTest, Studies) {
   EXPECT_NE(text.find(std::string("  250 ms") + (GetParam() ? " (the slice)" : "") + "\n"), std::string::npos)
       << text;
   EXPECT_NE(text.find(kPlan), std::string::npos) << text;
+  EXPECT_NE(text.find("a model of 2 layers, hidden 64 on local, 1x4 cpu, "), std::string::npos) << text;
   const Json best = Json::parse(Output("studies", {"--json"})).at(0).at("best");
   EXPECT_EQ(best["slice"], GetParam());
   EXPECT_EQ(best["provenance"], GetParam() ? "predicted" : "measured");

@@ -70,6 +70,8 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     job.set_device("cpu");
     job.mutable_train()->set_steps(5);
     job.mutable_train()->set_warmup_steps_untimed(4);
+    job.mutable_train()->set_record_breakdown(true);
+    job.mutable_train()->mutable_plan()->set_pp(2);
     return job;
   }
   static v1::Job CalibrateJob() {
@@ -124,6 +126,17 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     report.mutable_measurement()->set_median_step_time_s(0.25);
     report.mutable_measurement()->set_device_s(3);
     return report;
+  }
+  // Returns a timeline of one action.
+  static v1::StepTimeline TimelineFrom(int pipeline, double start_s) {
+    v1::StepTimeline timeline;
+    v1::TimelineRow& row = *timeline.add_rows();
+    row.set_pipeline(pipeline);
+    row.set_lane("compute");
+    row.set_kind("forward");
+    row.set_start_s(start_s);
+    row.set_end_s(start_s + 1);
+    return timeline;
   }
   static v1::ReportTrialRequest Ended(const Lease& lease, std::int64_t epoch, const std::string& request_id,
                                       v1::Outcome outcome, const std::string& message) {

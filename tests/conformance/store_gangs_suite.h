@@ -65,6 +65,21 @@ TEST_P(StoreGangSuite, AttemptEndsWithItsLastShare) {
   EXPECT_EQ(store_->Usage(id_)->device_s, 6);
 }
 
+TEST_P(StoreGangSuite, TimelinesOfTheSharesAreOne) {
+  Start({2, 2});
+  for (const std::size_t share : {1u, 0u}) {
+    v1::ReportTrialRequest report = ReportOf(gang_[share], v1::OUTCOME_MEASURED);
+    *report.mutable_timeline() = TimelineFrom(static_cast<int>(share), share == 0 ? 2 : 1);
+    EXPECT_FALSE(store_->FindTimeline(id_, "tp=1")->has_value()) << "half a pipeline is none";
+    ASSERT_TRUE(store_->Report(report, 205).ok());
+  }
+  const auto found = *store_->FindTimeline(id_, "tp=1");
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->timeline.rows_size(), 2);
+  EXPECT_EQ(found->timeline.rows(0).pipeline(), 1) << "in order of time";
+  EXPECT_EQ(found->timeline.rows(1).pipeline(), 0);
+}
+
 // Tests which end of two decides, and the final state of a trial that has one attempt.
 TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
   struct End {

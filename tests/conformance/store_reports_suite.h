@@ -47,6 +47,72 @@ TEST_P(StoreSuite, MeasurementsKeepTheirBreakdown) {
   EXPECT_FALSE(Trial(id, 2).measured().has_breakdown_s());
 }
 
+TEST_P(StoreSuite, TimelinesAreKeptOfTheFastestPlansAndTheirNewestTrials) {
+  const std::int64_t id = NewRunning();
+  const std::int64_t epoch = Register();
+  const auto run = [&](const std::string& plan, std::int64_t repeat, double step_s, bool recorded = true) {
+    const std::int64_t number = Number(Enqueue(id, plan, repeat));
+    v1::ReportTrialRequest report = Measured(*Take(epoch), epoch, fmt::format("{} {}", plan, repeat));
+    report.mutable_measurement()->set_step_time_s(0, step_s);
+    if (recorded) *report.mutable_timeline() = TimelineFrom(0, static_cast<double>(number));
+    EXPECT_TRUE(store_->Report(report, 207).ok());
+    return number;
+  };
+  // Returns the number of the trial whose timeline the plan has; 0: none.
+  const auto kept = [&](const std::string& plan) -> std::int64_t {
+    const auto found = store_->FindTimeline(id, plan);
+    EXPECT_TRUE(found.ok()) << found.status();
+    if (!found.ok() || !*found) return 0;
+    EXPECT_EQ((*found)->timeline.rows(0).start_s(), (*found)->trial) << "of another trial";
+    return (*found)->trial;
+  };
+  EXPECT_EQ(kept("tp=1"), 0) << "not measured";
+  run("none", 0, 0.001, /*recorded=*/false);
+  EXPECT_EQ(kept("none"), 0);
+  const std::int64_t first = run("tp=1", 0, 0.5);
+  EXPECT_EQ(kept("tp=1"), first);
+  const std::int64_t newest = run("tp=1", 1, 0.75);
+  EXPECT_EQ(kept("tp=1"), newest) << "the newest of a plan, which need not be the fastest";
+  EXPECT_EQ((*store_->FindTimeline(id, "tp=1"))->repeat, 1);
+  for (int plan = 1; plan < kTimelinePlans; ++plan) {
+    const std::int64_t trial = run(fmt::format("mbs={}", plan), 0, 0.25);
+    EXPECT_EQ(kept(fmt::format("mbs={}", plan)), trial);
+    EXPECT_EQ(kept("tp=1"), newest);
+  }
+  run("slow", 0, 2);
+  EXPECT_EQ(kept("slow"), 0);
+  run("slow", 1, 0.001);
+  EXPECT_EQ(kept("slow"), 0) << "a trial that is far too fast does not make its plan fast";
+  EXPECT_EQ(kept("tp=1"), newest);
+  EXPECT_GT(run("fast", 0, 0.125), 0);
+  EXPECT_NE(kept("fast"), 0);
+  EXPECT_EQ(kept("tp=1"), 0) << "as many plans are faster as are kept";
+  EXPECT_EQ(Trial(id, newest).state(), v1::TRIAL_STATE_MEASURED) << "the trial stays";
+
+  const std::int64_t other = NewRunning("other");
+  EXPECT_FALSE(store_->FindTimeline(other, "fast")->has_value()) << "of another study";
+  EXPECT_TRUE(absl::IsNotFound(store_->FindTimeline(99, "fast").status()));
+  SetState(id, v1::STUDY_STATE_CANCELLED);
+  EXPECT_NE(kept("fast"), 0);
+  ASSERT_TRUE(store_->DeleteStudy(id).ok());
+  EXPECT_TRUE(absl::IsNotFound(store_->FindTimeline(id, "fast").status()));
+}
+
+TEST_P(StoreSuite, OnlyAMeasuredTrialHasATimeline) {
+  const std::int64_t id = NewRunning();
+  const std::int64_t epoch = Register();
+  Enqueue(id, "tp=1");
+  v1::ReportTrialRequest failed = Ended(*Take(epoch), epoch, "r1", v1::OUTCOME_FAILED, "own");
+  *failed.mutable_timeline() = TimelineFrom(0, 1);
+  ASSERT_TRUE(store_->Report(failed, 207).ok());
+  EXPECT_FALSE(store_->FindTimeline(id, "tp=1")->has_value());
+  Enqueue(id, "tp=2");
+  v1::ReportTrialRequest outside = Measured(*Take(epoch), epoch, "r2");
+  *outside.mutable_timeline() = TimelineFrom(2, 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(store_->Report(outside, 208))) << "the plan has no such rank";
+  EXPECT_EQ(Trial(id, 2).state(), v1::TRIAL_STATE_RUNNING);
+}
+
 TEST_P(StoreSuite, ReportIsIdempotentByRequestId) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
@@ -284,6 +350,35 @@ TEST_P(StoreSuite, LogsNeedALeaseAndAreBounded) {
   ASSERT_TRUE(store_->Report(Measured(lease, epoch, "r"), 203).ok());
   EXPECT_EQ(store_->AppendLog(lease.lease_id, lease.fencing_token, "x").code(),
             absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(StoreSuite, TheEndOfALogIsRead) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  EXPECT_EQ(store_->TrialLog(id, 7, 0, 100).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->TrialLog(id, 1, 0, 100).status().code(), absl::StatusCode::kNotFound) << "no attempt";
+  const std::int64_t epoch = Register();
+  const Lease lease = *Take(epoch);
+  EXPECT_EQ(store_->TrialLog(id, 1, 0, 100)->text(), "");
+  ASSERT_TRUE(store_->AppendLog(lease.lease_id, lease.fencing_token, "first\n").ok());
+  ASSERT_TRUE(store_->AppendLog(lease.lease_id, lease.fencing_token, "zweite Z\xc3\xa4hlung\n").ok());
+  const auto whole = *store_->TrialLog(id, 1, 0, 100);
+  EXPECT_EQ(whole.trial(), TrialName(id, 1));
+  EXPECT_EQ(whole.attempt(), 1);
+  EXPECT_EQ(whole.text(), "first\nzweite Z\xc3\xa4hlung\n");
+  EXPECT_EQ(whole.left_out_bytes(), 0);
+  for (const std::size_t most : {16u, 17u, 21u}) {  // the second line has 16 bytes
+    const auto end = *store_->TrialLog(id, 1, 1, most);
+    EXPECT_EQ(end.text(), "zweite Z\xc3\xa4hlung\n") << most;
+    EXPECT_EQ(end.left_out_bytes(), 6) << most;
+  }
+  EXPECT_EQ(store_->TrialLog(id, 1, 1, 22)->left_out_bytes(), 0);
+  const auto part = *store_->TrialLog(id, 1, 1, 7);  // begins within a character
+  EXPECT_EQ(part.text(), "hlung\n");
+  EXPECT_EQ(part.left_out_bytes(), 16);
+  EXPECT_EQ(store_->TrialLog(id, 1, 2, 100).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(store_->Report(Ended(lease, epoch, "r1", v1::OUTCOME_FAILED, "broke"), 201).ok());
+  EXPECT_EQ(store_->TrialLog(id, 1, 1, 100)->text(), whole.text()) << "it outlives the attempt";
 }
 
 TEST_P(StoreSuite, NewestRejectedReportsAreKept) {

@@ -74,7 +74,16 @@ PACKED = "the test packages_test packs and runs it"
 NEEDS_GPU = "needs a GPU; the test gpu_rehearsal_test runs it on the emulator"
 NEEDS_ENGINE = "needs a framework; tests/e2e/engine_search_test.cc searches with a script of its own"
 AFTER_GPU = "takes the report of a GPU"
+SECURED = "needs certificates; tests/api/security_test.py makes them, and runs the programs so"
+
 LEFT_OUT = {
+    "autocfg-server --listen 0.0.0.0:5000 --listen unix:server.sock --tls-cert head.pem --tls-key head_key.pem --tokens "
+    "--audit-log audit.jsonl": SECURED,
+    "autocfg token create alice --role submit --coordinator unix:server.sock > alice.token": SECURED,
+    "autocfg token create nodes --role worker --expires 90d --coordinator unix:server.sock > nodes.token": SECURED,
+    "autocfg token list --coordinator unix:server.sock": SECURED,
+    "autocfg-worker --coordinator head:5000 --tls-ca ca.pem --token-file nodes.token": SECURED,
+    "autocfg search --coordinator head:5000 --tls-ca ca.pem --token-file alice.token --model gpt2-tiny --global-batch 4": SECURED,
     "./dev test": "this test is a part of it",
     "./dev gpu": NEEDS_GPU,
     "python3 -m tarfile -e gpu_bundle.tar.xz && gpu_bundle/gpu_check": NEEDS_GPU,

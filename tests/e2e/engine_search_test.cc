@@ -216,8 +216,15 @@ TEST_F(EngineSearchTest, ALogThatMatchesNothingFailsTheTrialWithItsEnd) {
   engine["log"]["step_time"]["field"] = "seconds";
   const Json trial = FaultyTrial("garbage", engine, "1");
   EXPECT_EQ(trial["state"], "failed") << trial.dump(2);
-  EXPECT_THAT(trial["message"].get<std::string>(), testing::AllOf(HasSubstr("its log tells of no timed step"),
-                                                                  HasSubstr("last line: {\"step\": ")));
+  EXPECT_THAT(trial["message"].get<std::string>(),
+              testing::AllOf(HasSubstr("its log tells of no timed step"),
+                             HasSubstr("autocfg trials --log studies/1/trials/1"),
+                             HasSubstr("last line: {\"step\": ")));
+  EXPECT_THAT(last_err_, HasSubstr("see autocfg trials --db " + database_ + " --study 1 --log 1"));
+  const auto log = RunAutocfg(home_, {"trials", "--db", database_, "--log", "studies/1/trials/1"});
+  EXPECT_EQ(log.exit_code, 0) << log.err;
+  EXPECT_THAT(log.out, testing::AllOf(HasSubstr("attempt 1, failed on workers/"), HasSubstr("rank 0:\n"),
+                                      HasSubstr("{\"step\": ")));
 }
 
 TEST_F(EngineSearchTest, WrongOptionsAreRefused) {
@@ -341,6 +348,11 @@ TEST_F(EngineGangTest, ACrashOnOneNodeIsAttributedToItsWorker) {
   EXPECT_EQ(trial["state"], "failed") << trial.dump(2);
   EXPECT_THAT(trial["message"].get<std::string>(),
               HasSubstr("RuntimeError: injected crash of the test engine"));
+  const auto log = RunAutocfg(home_, {"trials", "1", "--log", "1", "--coordinator", address_, "--json"});
+  ASSERT_EQ(log.exit_code, 0) << log.err;
+  EXPECT_THAT(Json::parse(log.out)[0]["log"].get<std::string>(),
+              testing::AllOf(HasSubstr("node 0 of 2"), HasSubstr("node 1 of 2"),
+                             HasSubstr("RuntimeError: injected crash of the test engine")));
 }
 
 TEST_F(EngineGangTest, WaitsForAWorkerThatOffersTheEngine) {
@@ -354,6 +366,27 @@ TEST_F(EngineGangTest, WaitsForAWorkerThatOffersTheEngine) {
       home_, {"search", "--model", model_, "--global-batch", "4", "--coordinator", address_, "--engine",
               "torch-gpt", "--max-trials", "1", "--space", "mbs=4"});
   const std::string says = "no running cpu worker offers engine torch-gpt; start one with --engines DIR";
+  for (int i = 0; i < 600 && search.err_so_far().find(says) == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_THAT(search.err_so_far(), HasSubstr(says));
+  // Before anything is measured.
+  const std::string first =
+      "--engine: no worker of " + address_ +
+      " offers torch-gpt (they offer no engine beside autocfg); the study measures op times";
+  EXPECT_LT(search.err_so_far().find(first), search.err_so_far().find("study 1 of ")) << search.err_so_far();
+}
+
+TEST_F(EngineGangTest, AMistypedEngineIsSaidFirst) {
+  const auto one = Worker("one", Engines(NodeEngine()));
+  for (int i = 0; i < 600; ++i) {
+    const auto listed = RunAutocfg(home_, {"workers", "--coordinator", address_, "--json"});
+    if (listed.exit_code == 0 && Json::parse(listed.out).size() == 1) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  const ProgramProcess search(
+      home_, {"search", "--model", model_, "--global-batch", "4", "--coordinator", address_, "--engine",
+              "torch-gtp", "--max-trials", "1", "--space", "mbs=4"});
+  const std::string says = "offers torch-gtp (they offer torch-gpt; did you mean torch-gpt?)";
   for (int i = 0; i < 600 && search.err_so_far().find(says) == std::string::npos; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_THAT(search.err_so_far(), HasSubstr(says));

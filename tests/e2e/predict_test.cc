@@ -329,6 +329,10 @@ TEST(Predict, AsksWhatASearchAnswered) {
   EXPECT_DOUBLE_EQ(json_of({})["step_time_s"], step_s);
   EXPECT_DOUBLE_EQ(json_of({"--global-batch", "128"})["step_time_s"], twice_s) << "as predict";
   EXPECT_EQ(json_of({"--engine", "megatron"})["engine"], "megatron");
+  EXPECT_TRUE(json_of({})["hidden_comm_s"].is_number()) << "explain times what is hidden";
+  const Json compared = json_of({"--against", "tp=1,pp=1,dp=1,mbs=1"});
+  EXPECT_TRUE(compared["second"]["hidden_comm_s"].is_number());
+  EXPECT_EQ(predicted({"--input", file}).at("hidden_comm_s"), nullptr);
   EXPECT_DOUBLE_EQ(json_of({"--against", "tp=1,pp=1,dp=1,mbs=1"})["first"]["step_time_s"], step_s);
 
   std::vector<std::string> kept = search;

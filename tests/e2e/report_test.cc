@@ -2,12 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
 
+#include "nlohmann/json.hpp"
+#include "search/plan/plan_text.h"
 #include "tests/cli/program.h"
 
 namespace autocfg::cli {
@@ -44,6 +50,140 @@ TEST(ReportVerb, WritesAPageAboutAStudy) {
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(missing.err, AllOf(HasSubstr("--study"), HasSubstr("autocfg studies lists what there is")));
   EXPECT_EQ(WholePage(page), text) << "an error leaves the file";
+}
+
+// The data of a page.
+nlohmann::json DataOf(const std::string& page) {
+  const std::string begin = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t at = page.find(begin) + begin.size();
+  return nlohmann::json::parse(page.substr(at, page.find("</script>", at) - at));
+}
+
+TEST(ReportVerb, ASearchOnCpusHasPredictedAndMeasuredTimelines) {
+  const ScratchDirectory home;
+  const std::string page = home / "report.html";
+  const Finished search =
+      RunAutocfg(home, {"search",        "--model",      "gpt2-tiny", "--global-batch", "8",
+                        "--seq-len",     "32",           "--space",   "pp=2",           "--space",
+                        "dp=1",          "--space",      "mbs=2",     "--space",        "schedule=1f1b,gpipe",
+                        "--space",       "split=even",   "--space",   "recompute=none", "--space",
+                        "p2p_overlap=0", "--max-trials", "2"});
+  ASSERT_EQ(search.exit_code, 0) << search.err;
+  const Finished made = RunAutocfg(home, {"report", "--output", page});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const nlohmann::json data = DataOf(WholePage(page));
+  ASSERT_EQ(data["timelines"].size(), 2u);
+  int measured = 0;
+  for (const nlohmann::json& timeline : data["timelines"]) {
+    ASSERT_EQ(timeline["ranks"].size(), 2u);
+    if (timeline["measured"].is_null()) continue;
+    ++measured;
+    ASSERT_EQ(timeline["measured"]["note"], "");
+    ASSERT_EQ(timeline["measured"]["ranks"].size(), 2u);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      std::string predicted = timeline["ranks"][rank]["kinds"];
+      std::string recorded = timeline["measured"]["ranks"][rank]["kinds"];
+      std::sort(predicted.begin(), predicted.end());
+      std::sort(recorded.begin(), recorded.end());
+      EXPECT_EQ(recorded, predicted) << "the same actions";
+    }
+    EXPECT_GT(timeline["measured"]["step_s"], 0);
+  }
+  EXPECT_EQ(measured, 2);
+}
+
+TEST(ReportVerb, OfTheFileOfASearchNeedsNoDatabase) {
+  const ScratchDirectory home;
+  const std::string page = home / "report.html", best = home / "best.json";
+  const Finished search =
+      RunAutocfg(home, {"search", "--model", "llama3-8b", "--cluster", "h100-sxm:1x8", "--global-batch", "64",
+                        "--seq-len", "4096", "--predict-only", "--output", best});
+  ASSERT_EQ(search.exit_code, 0) << search.err;
+  const Finished made = RunAutocfg(home, {"report", "--input", best, "--output", page});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(made.out, "wrote " + page + "\n");
+  const nlohmann::json data = DataOf(WholePage(page)), answer = nlohmann::json::parse(WholePage(best));
+  EXPECT_EQ(data["title"], "Search: llama3-8b on h100-sxm, 8 ranks");
+  EXPECT_EQ(data["from_file"], true);
+  EXPECT_EQ(data["answer"]["best"]["plan"], WithShortSplit(answer["best"]["plan_text"].get<std::string>()));
+  EXPECT_NEAR(data["answer"]["best"]["seconds"], answer["best"]["predicted"]["step_time_s"].get<double>(),
+              1e-5 * answer["best"]["predicted"]["step_time_s"].get<double>());
+  ASSERT_EQ(data["answer"]["runners_up"].size(), answer["runners_up"].size());
+  EXPECT_EQ(data["plans"]["count"], 1 + answer["runners_up"].size());
+  EXPECT_EQ(data["plans"]["in_all"], answer["counts"]["predicted"]);
+  EXPECT_EQ(data["front"].size(), answer["pareto_memory"].size());
+  EXPECT_EQ(data["answer"]["matters_most"]["because"], answer["why"]["matters_most"]["because"]);
+  EXPECT_EQ(data["counts"]["enumerated"], answer["counts"]["enumerated"]);
+  std::int64_t rejected = 0;
+  for (const nlohmann::json& row : data["counts"]["rejected"]) rejected += row["count"].get<std::int64_t>();
+  EXPECT_EQ(rejected,
+            answer["counts"]["illegal"].get<std::int64_t>() + answer["counts"]["out_of_memory"].get<int>());
+  EXPECT_TRUE(data["timelines"].empty());
+}
+
+TEST(ReportVerb, OfAFileShowsWhatWasMeasured) {
+  const ScratchDirectory home;
+  const std::string page = home / "report.html", best = home / "best.json";
+  const Finished search = RunAutocfg(home, {"search", "--model", "gpt2-tiny", "--cluster", "h100-sxm:1x4",
+                                            "--device", "paced", "--global-batch", "16", "--seq-len", "64",
+                                            "--max-trials", "2", "--space", "pp=2", "--output", best});
+  ASSERT_EQ(search.exit_code, 0) << search.err;
+  ASSERT_EQ(RunAutocfg(home, {"report", "--input", best, "--output", page}).exit_code, 0);
+  const nlohmann::json data = DataOf(WholePage(page));
+  const nlohmann::json measured = nlohmann::json::parse(WholePage(best))["best"]["measured"];
+  const nlohmann::json& shown = data["answer"]["best"]["measured"];
+  EXPECT_NEAR(shown["step_s"], measured["step_time_s"].get<double>(),
+              1e-5 * measured["step_time_s"].get<double>());
+  EXPECT_EQ(shown["steps"], measured["steps"]);
+  EXPECT_EQ(shown["device"], measured["device_fingerprint"]);
+  EXPECT_EQ(shown["time_parts"].size(), measured["breakdown_s"].size());
+  EXPECT_EQ(data["question"]["emulated"], true);
+  EXPECT_EQ(data["plans"]["kinds"].get<std::string>().front(), 'm');
+  EXPECT_EQ(data["title"], "Study 1: gpt2-tiny on h100-sxm, 4 ranks");
+}
+
+TEST(ReportVerb, NamesWhatAFileLacks) {
+  const ScratchDirectory home;
+  const std::string page = home / "report.html", best = home / "best.json";
+  ASSERT_EQ(RunAutocfg(home, {"search", "--model", "gpt2-tiny", "--cluster", "h100-sxm:1x4", "--global-batch",
+                              "16", "--seq-len", "64", "--predict-only", "--output", best})
+                .exit_code,
+            0);
+  const nlohmann::json answer = nlohmann::json::parse(WholePage(best));
+  const auto refused = [&](const std::function<void(nlohmann::json&)>& edit, const std::string& what) {
+    nlohmann::json bad = answer;
+    edit(bad);
+    const Finished made =
+        RunAutocfg(home, {"report", "--input", home.Write("bad.json", bad.dump()), "--output", page});
+    EXPECT_NE(made.exit_code, 0) << what;
+    EXPECT_THAT(made.err, HasSubstr(what));
+    EXPECT_EQ(std::count(made.err.begin(), made.err.end(), '\n'), 1) << made.err;
+    EXPECT_FALSE(std::filesystem::exists(page));
+  };
+  const char* give = "; give a file that autocfg search --output wrote";
+  for (const char* part : {"model", "workload", "best", "cluster", "counts", "rejected", "search",
+                           "runners_up", "pareto_memory", "memory_margin", "why"})
+    refused([&](auto& j) { j.erase(part); }, give);
+  refused([](auto& j) { j["best"] = nullptr; }, "found no plan that fits");
+  refused([](auto& j) { j["best"].erase("predicted"); }, "best: predicted: ");
+  refused([](auto& j) { j["best"]["predicted"].erase("step_time_low_s"); },
+          "best: predicted: 'step_time_low_s' is no number from 0 on");
+  refused([](auto& j) { j["best"]["predicted"]["memory_bytes"]["optimizer"] = -1; },
+          "best: predicted: memory_bytes: 'optimizer' is no whole number from 0 on");
+  refused([](auto& j) { j["best"]["measured"] = 3; }, "best: measured: ");
+  refused([](auto& j) { j["runners_up"][0]["plan"]["tp"] = "two"; }, "runners_up: 1: plan: ");
+  refused([](auto& j) { j["runners_up"] = 1; }, "'runners_up' is no list");
+  refused([](auto& j) { j["pareto_memory"][0] = 1; }, "pareto_memory: 1: ");
+  refused([](auto& j) { j["counts"]["illegal"] = "many"; }, "counts: 'illegal' is no whole number");
+  refused([](auto& j) { j["rejected"]["x"] = -1; }, "'x' is no number of plans");
+  refused([](auto& j) { j["device"] = "abacus"; }, "'device' is \"abacus\"");
+  refused([](auto& j) { j["cluster"]["nodes"] = 0; }, "cluster");
+  refused([](auto& j) { j["search"]["wall_s"] = nullptr; }, "search: 'wall_s' is no number from 0 on");
+  const std::string script = home.Write("run.sh", "python pretrain_gpt.py --micro-batch-size 4\n");
+  const Finished framework = RunAutocfg(home, {"report", "--input", script, "--output", page});
+  EXPECT_EQ(framework.exit_code, 2);
+  EXPECT_THAT(framework.err, HasSubstr("is a file of megatron; give"));
+  EXPECT_FALSE(std::filesystem::exists(page));
 }
 
 }  // namespace

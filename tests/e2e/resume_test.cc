@@ -126,6 +126,7 @@ TEST_F(ResumeTest, SaysWhichCheckpointItTookAndWhy) {
   EXPECT_THAT(notes,
               AllOf(HasSubstr("note: " + file + " is cut off"), HasSubstr("an older checkpoint is used"),
                     HasSubstr("resumed from " + ckpt_ + "/step-2")));
+  EXPECT_EQ(Answer(Train("tp=1", "3", {"--resume", ckpt_}))["first_step"], 2) << "the older one has 2 steps";
   ExpectOneClearLine(Train("tp=1", "5", {"--resume", ckpt_ + "/step-4"}), 2,
                      {file + " is cut off", "give --resume another directory"});
 }
@@ -144,12 +145,15 @@ TEST_F(ResumeTest, TakesModelAndPlanFromTheCheckpoint) {
   const Json other =
       Answer({"train", "--resume", ckpt_ + "/step-2", "--plan", "dp=2,mbs=2", "--steps", "4"}, &notes);
   EXPECT_EQ(other["plan"], "tp=1,pp=1,dp=2,mbs=2");
+  EXPECT_THAT(notes, HasSubstr("model of the checkpoint, which was trained as tp=2,pp=2,dp=1,mbs=1,sp=1; the "
+                               "plan is --plan"));
   EXPECT_NEAR(other["losses"][1].get<double>(), whole["losses"][3].get<double>(), 1e-9);
   // A model that is given is that of the run, as ever.
   const auto larger = home_.Write(
       "larger.json", R"({"layers": 8, "hidden": 32, "heads": 4, "vocab": 64, "max_seq_len": 16})");
   ExpectOneClearLine({"train", "--resume", ckpt_, "--model", larger, "--steps", "4"}, 2,
-                     {"model.layers is 4 in the checkpoint and 8 in this run"});
+                     {"--resume: " + ckpt_ + "/step-2 is of another run",
+                      "model.layers is 4 in the checkpoint and 8 in this run", "give the same --model"});
   ExpectOneClearLine({"train", "--resume", home_.path(), "--steps", "4"}, 2,
                      {"--resume: " + home_.path() + " holds no checkpoint"});
   home_.Write("manifest.json", R"({"plan": "tp=2", "run": {"model.layers": "many"}})");
@@ -160,9 +164,17 @@ TEST_F(ResumeTest, TakesModelAndPlanFromTheCheckpoint) {
 TEST_F(ResumeTest, RefusesAnotherRunInOneLine) {
   Answer(Train("tp=1", "2", {"--checkpoint", ckpt_}));
   ExpectOneClearLine(Train("tp=2,pp=2", "4", {"--resume", ckpt_, "--lr", "1e-2"}), 2,
-                     {"optimizer.lr is 0.0003 in the checkpoint and 0.01 in this run"});
-  ExpectOneClearLine(Train("tp=1", "2", {"--resume", ckpt_}), 2,
-                     {"2 steps are done, and the run has 2; give more --steps"});
+                     {"optimizer.lr is 0.0003 in the checkpoint and 0.01 in this run; give --lr 0.0003"});
+  ExpectOneClearLine({"train", "--resume", ckpt_, "--steps", "4", "--global-batch", "16"}, 2,
+                     {"--resume: " + ckpt_ + "/step-2", "workload.global_batch is ",
+                      " and 16 in this run; give --global-batch "});
+  ExpectOneClearLine(Train("tp=1", "4", {"--resume", ckpt_, "--seed", "9"}), 2,
+                     {"seed is ", " and 9 in this run; give --seed "});
+  ExpectOneClearLine(
+      Train("tp=1", "2", {"--resume", ckpt_}), 2,
+      {"--steps: " + ckpt_ + "/step-2: 2 steps are done, and the run has 2; give more --steps"});
+  ExpectOneClearLine(Train("tp=1", "1", {"--resume", ckpt_ + "/step-2"}), 2,
+                     {"--steps: ", "2 steps are done"});
   ExpectOneClearLine(Train("tp=1", "2", {"--checkpoint", ckpt_}), 2,
                      {ckpt_ + " holds checkpoints", "--resume " + ckpt_});
 }

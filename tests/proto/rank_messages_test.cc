@@ -8,6 +8,7 @@
 
 #include "google/protobuf/util/message_differencer.h"
 #include "proto/convert/spec_convert.h"
+#include "proto/convert/step_timeline.h"
 #include "proto/convert/trainer_convert.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/program.h"
@@ -25,7 +26,7 @@ v1::RunSpec TrainingOf(std::int64_t steps) {
 }
 
 // A result of the largest size: no value is 0, which would take no bytes.
-v1::RankMessage ResultOf(std::int64_t steps, std::int64_t rows = 0) {
+v1::RankMessage ResultOf(std::int64_t steps, std::int64_t rows = 0, std::int64_t recorded_rows = 0) {
   v1::RankMessage message;
   v1::TrainResult& result = *message.mutable_train_result();
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -35,6 +36,16 @@ v1::RankMessage ResultOf(std::int64_t steps, std::int64_t rows = 0) {
   }
   for (std::int64_t row = 0; row < rows; ++row) {
     *result.add_trace() = ToProto(TraceRow{99'999, Lane::kPipelineSend, 2'000'000, 1.5, 2.5 + row});
+  }
+  for (std::int64_t row = 0; row < recorded_rows; ++row) {
+    *result.mutable_timeline()->add_rows() =
+        ToProto(TimelineRow{.pipeline = 99'999,
+                            .action = {.kind = ActionKind::kSumTiedEmbedding,
+                                       .lane = Lane::kPipelineSend,
+                                       .stage = 99'999,
+                                       .microbatch = 2'000'000},
+                            .start_s = 1.5,
+                            .end_s = 2.5 + static_cast<double>(row)});
   }
   result.mutable_planned_memory_bytes()->set_total(-1);
   result.set_peak_memory_bytes(-1);
@@ -51,7 +62,7 @@ v1::RankMessage ResultOf(std::int64_t steps, std::int64_t rows = 0) {
 
 // So that a new field cannot be left out of the parts.
 TEST(ResultParts, AreTestedWithEveryField) {
-  const v1::RankMessage whole = ResultOf(1, 1);
+  const v1::RankMessage whole = ResultOf(1, 1, 1);
   const v1::TrainResult& result = whole.train_result();
   std::vector<const google::protobuf::FieldDescriptor*> set;
   result.GetReflection()->ListFields(result, &set);
@@ -92,6 +103,16 @@ TEST(ResultParts, JoinToTheWhole) {
   const v1::RankMessage trace = ResultOf(10, LimitsOf(traced).trace_rows);
   EXPECT_TRUE(MessageDifferencer::Equals(SplitAndJoined(traced, trace), trace));
 
+  v1::RunSpec recorded = TrainingOf(10);
+  recorded.mutable_train()->set_record_breakdown(true);
+  recorded.mutable_train()->mutable_workload()->set_global_batch(20'000);
+  ASSERT_EQ(LimitsOf(recorded).timeline_rows, kMostTimelineRows);
+  v1::RankMessage timeline = ResultOf(10, 0, kMostTimelineRows);
+  EXPECT_TRUE(MessageDifferencer::Equals(SplitAndJoined(recorded, timeline), timeline));
+  timeline.mutable_train_result()->mutable_timeline()->clear_rows();
+  timeline.mutable_train_result()->mutable_timeline()->set_left_out("too many");
+  EXPECT_TRUE(MessageDifferencer::Equals(SplitAndJoined(recorded, timeline), timeline));
+
   v1::RunSpec calibration;
   v1::RankMessage times;
   for (int i = 0; i < 5000; ++i) {
@@ -124,6 +145,7 @@ TEST(ResultJoiner, RefusesMoreThanWasAskedFor) {
   EXPECT_EQ(refusal(TrainingOf(9), ResultOf(10)),
             "its result has more losses than the job asked for: 10 of at most 9");
   EXPECT_THAT(refusal(TrainingOf(10), ResultOf(10, 1)), HasSubstr("more trace rows"));
+  EXPECT_THAT(refusal(TrainingOf(10), ResultOf(10, 0, 1)), HasSubstr("more timeline rows"));
   v1::RankMessage calibration;
   calibration.mutable_calibrate_result()->add_ops();
   v1::RunSpec asks;
@@ -163,6 +185,8 @@ TEST(ResultLimits, CoverTheTraceOfEveryProgram) {
     *spec.mutable_train()->mutable_plan() = ToProto(plan);
     spec.mutable_train()->set_trace(true);
     const std::int64_t most = LimitsOf(spec).trace_rows;
+    spec.mutable_train()->set_record_breakdown(true);
+    EXPECT_EQ(LimitsOf(spec).timeline_rows, most);
     for (const RankProgram& rank : Lower(model, workload, plan).ranks) {
       EXPECT_LE(static_cast<std::int64_t>(rank.size()), most);
       EXPECT_GT(4 * static_cast<std::int64_t>(rank.size()), most - 64) << "of the right size";

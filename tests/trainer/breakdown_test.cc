@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/fnv1a.h"
 #include "proto/convert/breakdown_convert.h"
+#include "proto/convert/step_timeline.h"
 #include "proto/merge_results.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/plan_op_times.h"
+#include "search/plan/rank_mesh.h"
+#include "search/schedule/action_kinds.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/errors.h"
@@ -175,6 +179,84 @@ TEST(Breakdown, OnCpusAddsUpToTheRecordedStep) {
   }
 }
 
+// Returns the rows of a rank's timeline. Each is an action of its program, in any order.
+std::vector<TimelineRow> RowsOf(const v1::TrainResult& result) {
+  std::vector<TimelineRow> rows;
+  for (const v1::TimelineRow& row : result.timeline().rows()) rows.push_back(*FromProto(row));
+  return rows;
+}
+
+TEST(Timeline, OfThePacedDeviceIsThePredictedTrace) {
+  const ModelSpec model = SmallGpt(4, 16, 4, 61);
+  const Workload workload = Fp32(8, 8);
+  for (const ParallelPlan& plan : RecordedPlans()) {
+    SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
+    const RecordedRun run = RunRecorded(EngineDevice::kPaced, RecordedConfig(model, workload, plan));
+    CostModel costs(model, workload, LocalRanks(RankCount(plan)), std::make_shared<NamedOpTimes>());
+    const TracedStep traced = costs.Trace(plan);
+    const Program program = Lower(model, workload, plan);
+    const RankMesh mesh(plan);
+    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      SCOPED_TRACE(rank);
+      const auto number = static_cast<std::int32_t>(rank);
+      const bool leads =
+          mesh.Coordinate(number, Axis::kTensor) == 0 && mesh.Coordinate(number, Axis::kData) == 0;
+      ASSERT_EQ(run.ranks[rank].has_timeline(), leads);
+      if (!leads) continue;
+      ASSERT_TRUE(CheckTimeline(run.ranks[rank].timeline()).ok());
+      const std::vector<TimelineRow> rows = RowsOf(run.ranks[rank]);
+      ASSERT_EQ(rows.size(), program.ranks[rank].size()) << "a row for each action";
+      std::vector<TraceRow> predicted;
+      for (const TraceRow& row : traced.rows) {
+        if (row.rank == number) predicted.push_back(row);
+      }
+      ASSERT_EQ(predicted.size(), rows.size());
+      for (const TraceRow& row : predicted) {
+        const auto i = static_cast<std::size_t>(row.action);
+        const Action& action = program.ranks[rank][i];
+        EXPECT_EQ(rows[i].pipeline, mesh.Coordinate(number, Axis::kPipeline));
+        EXPECT_EQ(std::tuple(rows[i].action.kind, rows[i].action.lane, rows[i].action.stage,
+                             rows[i].action.microbatch),
+                  std::tuple(action.kind, action.lane, action.stage, action.microbatch));
+        if (!IsStageCompute(action.kind)) continue;  // the predictor gives sums of squares to the optimizer
+        EXPECT_NEAR(rows[i].start_s, row.start_s, 1e-9) << ToString(action);
+        EXPECT_NEAR(rows[i].end_s, row.end_s, 1e-9) << ToString(action);
+      }
+    }
+  }
+}
+
+TEST(Timeline, OnCpusLiesWithinTheRecordedStep) {
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.pp = 2, .dp = 2}}}) {
+    TrainConfig c = SmallConfig();
+    c.plan = plan;
+    c.lr.steps = 4;
+    c.untimed_steps = 2;
+    const RecordedRun without = RunRecorded(EngineDevice::kCpu, c);
+    for (const v1::TrainResult& result : without.ranks) EXPECT_FALSE(result.has_timeline());
+    c.record_breakdown = true;
+    const RecordedRun run = RunRecorded(EngineDevice::kCpu, c);
+    const auto merged = MergeRanks(run.ranks);
+    ASSERT_TRUE(merged.ok()) << merged.status();
+    ASSERT_TRUE(CheckTimeline(merged->timeline()).ok()) << CheckTimeline(merged->timeline());
+    std::vector<double> busy_until(static_cast<std::size_t>(plan.pp));
+    std::vector<int> forwards(static_cast<std::size_t>(plan.pp));
+    double end_s = 0;
+    for (const TimelineRow& row : RowsOf(*merged)) {
+      const auto rank = static_cast<std::size_t>(row.pipeline);
+      end_s = std::max(end_s, row.end_s);
+      forwards[rank] += row.action.kind == ActionKind::kForward ? 1 : 0;
+      if (row.action.lane != Lane::kCompute) continue;
+      EXPECT_GE(row.start_s, busy_until[rank] - 1e-9) << "a rank computes one thing at a time";
+      busy_until[rank] = row.end_s;
+    }
+    EXPECT_GT(end_s, 0);
+    // The clock of each rank counts from when it leaves the barrier at the start.
+    EXPECT_TRUE(run.ranks.size() > 1 || end_s <= run.progress_s[1]) << end_s;
+    for (const int count : forwards) EXPECT_EQ(count, 8 / plan.dp) << "one of each microbatch";
+  }
+}
+
 // The observer is gone after the recorded step, and losses do not depend on it.
 TEST(Breakdown, RecordingChangesNoLoss) {
   TrainConfig c = SmallConfig();
@@ -225,7 +307,7 @@ TEST(Breakdown, PeersTellWhenCommunicationRan) {
     // Each rank began the step 3 s after the one before it, so its own clock shows less.
     const double began_s = 3.0 * rank;
     for (ActionTime& time : times[r]) time.start_s -= began_s, time.end_s -= began_s;
-    trainer.MeetPeers(1000 + began_s, times[r]);
+    EXPECT_EQ(trainer.MeetPeers(1000 + began_s, times[r]), began_s);
     for (ActionTime& time : times[r]) time.start_s += began_s, time.end_s += began_s;
   });
   for (int rank = 0; rank < 4; ++rank) {

@@ -85,11 +85,11 @@ TEST(TrainResultOf, NamesTheRankThatDoesNotMatch) {
   EXPECT_EQ(TrainResultOf(result).status().message(), "rank 1 ended without a result");
 }
 
-TEST(MeasurementOf, SlowestRankOfEachStepAndWorstMemory) {
+TEST(MeasuredReport, SlowestRankOfEachStepAndWorstMemory) {
   JobResult result;
   result.wall_s = 3;
   result.ranks = {Trained({1, 2, 3}, 100, 90, 5), Trained({2, 1, 4}, 120, 80, 7)};
-  const auto measurement = MeasurementOf(result);
+  const auto measurement = MeasuredReport(result).measurement;
   ASSERT_TRUE(measurement);
   EXPECT_EQ(std::vector<double>(measurement->step_time_s().begin(), measurement->step_time_s().end()),
             (std::vector<double>{2, 2, 4}));
@@ -104,23 +104,51 @@ TEST(MeasurementOf, SlowestRankOfEachStepAndWorstMemory) {
   EXPECT_EQ(measurement->device_s(), 6);
 }
 
-TEST(MeasurementOf, IntervalOfSingleStepIsItsTime) {
+TEST(MeasuredReport, IntervalOfSingleStepIsItsTime) {
   JobResult result;
   result.ranks = {Trained({3}, 1, 1, 1)};
-  EXPECT_EQ(MeasurementOf(result)->ci95_s(), 3);
+  EXPECT_EQ(MeasuredReport(result).measurement->ci95_s(), 3);
 }
 
-TEST(MeasurementOf, RejectsMismatchedRanks) {
+TEST(MeasuredReport, RejectsMismatchedRanks) {
   JobResult result;
-  EXPECT_FALSE(MeasurementOf(result));
+  EXPECT_FALSE(MeasuredReport(result).measurement);
   result.ranks = {Trained({1, 2}, 1, 1, 1), Trained({1}, 1, 1, 1)};
-  EXPECT_FALSE(MeasurementOf(result));
+  EXPECT_FALSE(MeasuredReport(result).measurement);
   result.ranks = {Trained({}, 1, 1, 1)};
-  EXPECT_FALSE(MeasurementOf(result)) << "nothing was timed";
+  EXPECT_FALSE(MeasuredReport(result).measurement) << "nothing was timed";
   result.ranks = {Trained({1, 2}, 1, 1, 1)};
-  EXPECT_TRUE(MeasurementOf(result));
+  EXPECT_TRUE(MeasuredReport(result).measurement);
   result.ranks.emplace_back();
-  EXPECT_FALSE(MeasurementOf(result)) << "a rank without a result";
+  EXPECT_FALSE(MeasuredReport(result).measurement) << "a rank without a result";
+}
+
+v1::TimelineRow Row(int pipeline, double start_s) {
+  v1::TimelineRow row;
+  row.set_pipeline(pipeline);
+  row.set_start_s(start_s);
+  row.set_end_s(start_s + 1);
+  return row;
+}
+
+TEST(MeasuredReport, TimelineHasTheRowsOfAllRanksInOrderOfTime) {
+  JobResult result;
+  result.ranks = {Trained({1}, 1, 1, 1), Trained({1}, 1, 1, 1), Trained({1}, 1, 1, 1)};
+  EXPECT_FALSE(MeasuredReport(result).timeline) << "nothing was recorded";
+  for (int rank = 0; rank < 2; ++rank) {
+    v1::StepTimeline& own =
+        *result.ranks[static_cast<std::size_t>(rank)].last.mutable_train_result()->mutable_timeline();
+    *own.add_rows() = Row(rank, rank);
+    *own.add_rows() = Row(rank, rank + 5);
+  }
+  const auto timeline = MeasuredReport(result).timeline;
+  ASSERT_TRUE(timeline);
+  ASSERT_EQ(timeline->rows_size(), 4);
+  const std::vector<double> starts = {0, 1, 5, 6};
+  for (int row = 0; row < 4; ++row) {
+    EXPECT_EQ(timeline->rows(row).start_s(), starts[static_cast<std::size_t>(row)]);
+    EXPECT_EQ(timeline->rows(row).pipeline(), row % 2);
+  }
 }
 
 v1::OpTime Timed(const std::string& kind, std::int64_t n, double seconds) {

@@ -23,7 +23,7 @@ ProgramOptions Good(std::vector<const char*> words) {
 
 TEST(ProgramOptions, ParsesOptionsAndDefaults) {
   const ProgramOptions few = Good({"--coordinator", "unix:/run/a.sock"});
-  EXPECT_EQ(few.coordinator, "unix:/run/a.sock");
+  EXPECT_EQ(few.coordinator.target, "unix:/run/a.sock");
   EXPECT_EQ(few.devices, "auto");
   EXPECT_EQ(few.slots, 0);
   EXPECT_TRUE(few.name.starts_with("workers/") && few.name.size() > 8) << few.name;
@@ -33,7 +33,7 @@ TEST(ProgramOptions, ParsesOptionsAndDefaults) {
   EXPECT_TRUE(few.files.save_dirs.empty());
   const ProgramOptions all = Good({"--coordinator=node1:7010", "--insecure", "--devices", "cpu:0", "--slots",
                                    "3", "--name", "a.b-c_1", "--wait", "1.5m"});
-  EXPECT_EQ(all.coordinator, "node1:7010");
+  EXPECT_EQ(all.coordinator.target, "node1:7010");
   EXPECT_EQ(all.devices, "cpu:0");
   EXPECT_EQ(all.slots, 3);
   EXPECT_EQ(all.name, "workers/a.b-c_1");

@@ -41,7 +41,7 @@ class WorkerCallsTest : public testing::Test {
 
   const std::string address_ = fmt::format("unix:{}/worker_calls_{}.sock", testing::TempDir(), getpid());
   std::unique_ptr<FakeCoordinator> coordinator_ = std::make_unique<FakeCoordinator>(address_, kLeaseSeconds);
-  const WorkerCalls calls_{*OpenChannel(address_, false), "workers/a"};
+  const WorkerCalls calls_{*OpenChannel({.target = address_}, false), "workers/a"};
   CallGroup group_;
   const Registration session_;
   v1::LeaseWorkResponse lease_;

@@ -47,7 +47,7 @@ class WorkerJobsTest : public testing::Test {
   std::unique_ptr<Worker> StartWorker(int slots, const std::string& name = "workers/a",
                                       std::vector<int> cores = {0}) {
     WorkerOptions options;
-    options.coordinator = address_;
+    options.coordinator.target = address_;
     options.name = name;
     options.trainer_path = FakeTrainerPath();
     options.inventory = LocalInventory(slots);
@@ -171,7 +171,7 @@ TEST_F(WorkerJobsTest, ReportIsAbandonedWithItsLease) {
 
 TEST_F(WorkerJobsTest, OversizedReportIsInvalid) {
   FakeCoordinator coordinator(address_, 60);
-  const auto channel = OpenChannel(address_, false);
+  const auto channel = OpenChannel({.target = address_}, false);
   ASSERT_TRUE(channel.ok()) << channel.status();
   v1::ReportTrialRequest report;
   report.set_message(std::string(static_cast<std::size_t>(kMaxSentBytes), 'a'));

@@ -50,7 +50,7 @@ v1::Job TrainJob(std::int64_t steps, double time_limit_s = 60) {
 class WorkerTest : public testing::Test {
  protected:
   WorkerTest() : address_(fmt::format("unix:{}/worker_test_{}.sock", testing::TempDir(), getpid())) {
-    options_.coordinator = address_;
+    options_.coordinator.target = address_;
     options_.name = "workers/test";
     options_.trainer_path = BuildPath("bin/autocfg-trainer");
     options_.inventory = LocalInventory(4);
@@ -70,13 +70,13 @@ class WorkerTest : public testing::Test {
 TEST_F(WorkerTest, RefusesAnInventoryThatNoCoordinatorTakes) {
   while (options_.inventory.ByteSizeLong() <= kMostInventoryBytes)
     options_.inventory.add_gpus()->set_left_out(std::string(1000, 'x'));
-  options_.coordinator = "unix:/nonexistent/directory/socket";
+  options_.coordinator.target = "unix:/nonexistent/directory/socket";
   const absl::Status status = Worker::Start(options_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
 TEST_F(WorkerTest, UnreachableCoordinatorIsUnavailable) {
-  options_.coordinator = "unix:/nonexistent/directory/socket";
+  options_.coordinator.target = "unix:/nonexistent/directory/socket";
   options_.wait_s = 0.1;
   const auto worker = Worker::Start(options_);
   EXPECT_FALSE(worker.ok());

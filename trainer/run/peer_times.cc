@@ -81,8 +81,8 @@ void Shift(std::vector<ActionTime>& times, double seconds) {
 
 }  // namespace
 
-void MeetPeers(const RankProgram& program, std::int64_t rank, double origin_s, const Groups& groups,
-               RankExchange& exchange, std::vector<ActionTime>& times) {
+double MeetPeers(const RankProgram& program, std::int64_t rank, double origin_s, const Groups& groups,
+                 RankExchange& exchange, std::vector<ActionTime>& times) {
   const double late_s = SecondsLate(exchange, origin_s);
   Shift(times, late_s);
   MeetPeersOfMessages(program, rank, exchange, times);
@@ -97,6 +97,7 @@ void MeetPeers(const RankProgram& program, std::int64_t rank, double origin_s, c
     free_s[Index(lane)] = time.end_s;
   }
   Shift(times, -late_s);
+  return late_s;
 }
 
 }  // namespace autocfg::trainer

@@ -15,9 +15,11 @@ namespace autocfg::trainer {
 // began the step at `origin_s` on a clock that the ranks of one machine share (StepClock::OriginSeconds).
 //
 // If the ranks are on several machines, they compare the times since each of them began the step. They begin
-// it when they leave a barrier, so such times differ by what that takes. Collective over the world. Throws
-// CommError.
-void MeetPeers(const RankProgram& program, std::int64_t rank, double origin_s, const Groups& groups,
-               RankExchange& exchange, std::vector<ActionTime>& times);
+// it when they leave a barrier, so such times differ by what that takes.
+//
+// Returns how much later than the first rank this rank began the step; 0 if they are on several machines.
+// Collective over the world. Throws CommError.
+double MeetPeers(const RankProgram& program, std::int64_t rank, double origin_s, const Groups& groups,
+                 RankExchange& exchange, std::vector<ActionTime>& times);
 
 }  // namespace autocfg::trainer

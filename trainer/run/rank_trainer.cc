@@ -177,8 +177,8 @@ void RankTrainer::Barrier() { exchange_->Barrier(); }
 
 double RankTrainer::LargestOverRanks(double value) { return exchange_->Largest(value); }
 
-void RankTrainer::MeetPeers(double origin_s, std::vector<ActionTime>& times) {
-  trainer::MeetPeers(program_, shape_.rank, origin_s, groups_, *exchange_, times);
+double RankTrainer::MeetPeers(double origin_s, std::vector<ActionTime>& times) {
+  return trainer::MeetPeers(program_, shape_.rank, origin_s, groups_, *exchange_, times);
 }
 
 void RankTrainer::CompleteParameters() {

@@ -46,9 +46,10 @@ class RankTrainer {
   double LargestOverRanks(double value);
 
   // Limits the times of the last step's actions to when messages and collectives ran (peer_times.h).
-  // `origin_s`: the start of the step, on the clock of the machine. Collective, between steps. Requires a
-  // device that computes. Overwrites the loss in the workspace.
-  void MeetPeers(double origin_s, std::vector<ActionTime>& times);
+  // `origin_s`: the start of the step, on the clock of the machine. Returns how much later than the first
+  // rank this rank began the step. Collective, between steps. Requires a device that computes. Overwrites the
+  // loss in the workspace.
+  double MeetPeers(double origin_s, std::vector<ActionTime>& times);
 
   // Makes the parameters complete that the rank keeps whole. With param_overlap they are so only within a
   // step, since the next one gathers what this one has updated. Collective, between steps.

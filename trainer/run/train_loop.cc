@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "proto/convert/breakdown_convert.h"
+#include "proto/convert/step_timeline.h"
 #include "proto/convert/trainer_convert.h"
 #include "proto/rank_messages.h"
 #include "trainer/layout/errors.h"
@@ -69,12 +70,34 @@ void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepCl
   }
 }
 
-// Adds the breakdown of the last step, which took all ranks `step_s` seconds.
-void FillBreakdown(const BreakdownRecorder& recorder, RankTrainer& trainer, const StepClock& clock,
-                   double step_s, std::int64_t world_size, v1::TrainResult& result) {
+// Adds the timeline of a step. `times`: of this rank's actions, since it began the step, `late_s` after the
+// first rank. One rank of each coordinate in the pipeline has one.
+void FillTimeline(const RankTrainer& trainer, const std::vector<ActionTime>& times, double late_s,
+                  v1::TrainResult& result) {
+  const RankShape& shape = trainer.shape();
+  if (shape.tensor != 0 || shape.data != 0) return;
+  const RankProgram& program = trainer.program();
+  v1::StepTimeline& timeline = *result.mutable_timeline();
+  if (program.size() > kMostTimelineRows) {
+    timeline = TooLongTimeline(static_cast<std::int64_t>(program.size()));
+    return;
+  }
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const double start_s = std::max(0.0, times[i].start_s + late_s);
+    *timeline.add_rows() = ToProto(TimelineRow{.pipeline = static_cast<std::int32_t>(shape.pipeline),
+                                               .action = program[i],
+                                               .start_s = start_s,
+                                               .end_s = std::max(start_s, times[i].end_s + late_s)});
+  }
+}
+
+// Adds the breakdown and the timeline of the last step, which took all ranks `step_s` seconds.
+void FillRecorded(const BreakdownRecorder& recorder, RankTrainer& trainer, const StepClock& clock,
+                  double step_s, std::int64_t world_size, v1::TrainResult& result) {
   std::vector<ActionTime> times = recorder.Times();
-  if (!clock.IsVirtual()) trainer.MeetPeers(clock.OriginSeconds(), times);
+  const double late_s = clock.IsVirtual() ? 0 : trainer.MeetPeers(clock.OriginSeconds(), times);
   *result.mutable_breakdown_s() = ToProto(BreakdownOfRank(trainer.program(), times, step_s, world_size == 1));
+  FillTimeline(trainer, times, late_s, result);
 }
 
 // Logs each choice of the ops once, the unusual ones at the level info, the others at debug. Of all ranks
@@ -171,7 +194,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       // The slowest rank's time, as in the run's summary. Exchanged between steps, while no clock runs.
       report.set_step_time_s(has_losses ? trainer.LargestOverRanks(seconds) : seconds);
       if (breakdown) {
-        FillBreakdown(*breakdown, trainer, *clock, report.step_time_s(), world_size, result);
+        FillRecorded(*breakdown, trainer, *clock, report.step_time_s(), world_size, result);
         trainer.SetObserver(nullptr);
         breakdown.reset();
       }

@@ -281,10 +281,9 @@ JobReport RunEngineJob(const v1::Job& job, const v1::Share& share, const EngineS
   report.log = LogText(result, engine_run.processes);
   if (engine_run.spans_workers) return report;  // another worker's log may tell of the steps
   JobReport failed = FailedReport(fmt::format(
-      "engine {} ended well, but its log tells of no timed step; compare its end with the rules of the "
-      "engine's "
-      "file{}",
-      engine.name,
+      "engine {} ended well, but its log tells of no timed step; compare its end (autocfg trials --log {}) "
+      "with the rules of the engine's file{}",
+      engine.name, job.name(),
       result.logs.front().last_line().empty() ? "" : "; last line: " + result.logs.front().last_line()));
   failed.message = base::CleanUtf8(failed.message, kMaxMessageBytes);
   failed.log = std::move(report.log);

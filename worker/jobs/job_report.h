@@ -18,6 +18,7 @@ struct JobReport {
   // kMaxLogBytes
   std::string log;
   std::optional<v1::Measurement> measurement;
+  std::optional<v1::StepTimeline> timeline;  // of the step that the measurement's run recorded
   std::optional<v1::CalibrateResult> calibration;
 };
 

@@ -144,12 +144,16 @@ absl::StatusOr<v1::TrainResult> TrainResultOf(const JobResult& result) {
   return MergeRanks(ranks);
 }
 
-std::optional<v1::Measurement> MeasurementOf(const JobResult& result) {
-  const auto run = TrainResultOf(result);
-  if (!run.ok()) return std::nullopt;
-  auto measurement = autocfg::MeasurementOf(*run);
-  if (measurement) measurement->set_device_s(static_cast<double>(result.ranks.size()) * result.wall_s);
-  return measurement;
+JobReport MeasuredReport(const JobResult& result) {
+  JobReport report;
+  auto run = TrainResultOf(result);
+  if (!run.ok()) return report;
+  report.measurement = MeasurementOf(*run);
+  if (!report.measurement) return report;
+  report.outcome = v1::OUTCOME_MEASURED;
+  report.measurement->set_device_s(static_cast<double>(result.ranks.size()) * result.wall_s);
+  if (run->has_timeline()) report.timeline = std::move(*run->mutable_timeline());
+  return report;
 }
 
 v1::CalibrateResult CalibrationOf(const JobResult& result) {
@@ -217,13 +221,13 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
     }
     return report;
   }
-  auto measurement = MeasurementOf(result);
-  if (!measurement) {
+  JobReport measured = MeasuredReport(result);
+  if (!measured.measurement) {
     return FailedReport(fmt::format("{}: the ranks' results do not match, or no step was timed", job.name()));
   }
-  SetOrigin(inventory, job, share, places, gpus, *measurement);
-  report.measurement = std::move(measurement);
-  return report;
+  SetOrigin(inventory, job, share, places, gpus, *measured.measurement);
+  measured.message = std::move(report.message);
+  return measured;
 }
 
 }  // namespace autocfg::worker

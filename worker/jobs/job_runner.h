@@ -31,9 +31,9 @@ JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
 // step takes as long as its slowest rank. Internal if a rank sent no result or the results do not match.
 absl::StatusOr<v1::TrainResult> TrainResultOf(const JobResult& result);
 
-// Returns the measurement of a training job. device_s = ranks * wall. Returns nullopt if the ranks' results
-// do not match or no step was timed.
-std::optional<v1::Measurement> MeasurementOf(const JobResult& result);
+// Returns the measurement of a training job, with the timeline of its recorded step if it has one. device_s =
+// ranks * wall. There is no measurement if the ranks' results do not match or no step was timed.
+JobReport MeasuredReport(const JobResult& result);
 
 // Merges the ranks of a calibration job (MergeCalibrations in proto/merge_results.h). A compute op takes the
 // mean of the ranks, as the cost model's ranks do on average. A communication op takes the slowest rank's

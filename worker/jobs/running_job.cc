@@ -46,6 +46,7 @@ v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& s
   request.set_message(report.message);
   request.set_failure(report.failure);
   if (report.measurement) *request.mutable_measurement() = *report.measurement;
+  if (report.timeline) *request.mutable_timeline() = *report.timeline;
   if (report.calibration) *request.mutable_calibration() = *report.calibration;
   return request;
 }

@@ -29,6 +29,7 @@
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
+#include "proto/rpc/endpoint_options.h"
 #include "spdlog/spdlog.h"
 #include "worker/engines/engine_run.h"
 #include "worker/engines/node_address.h"
@@ -53,7 +54,7 @@ struct Texts {
   std::string slots;
   std::string name;
   std::string wait = "60s";
-  bool insecure = false;
+  EndpointOptions access;
   JobFileRules files;
   std::string engines;
   std::string address;
@@ -97,10 +98,10 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   ProgramOptions options;
   if (texts.coordinator.empty())
     return Usage("--coordinator is missing; give the coordinator's address, unix:PATH or HOST:PORT");
-  if (const absl::Status status = CheckTarget(texts.coordinator, texts.insecure); !status.ok())
-    return Usage(fmt::format("--coordinator: {}", std::string(status.message())));
-  options.coordinator = texts.coordinator;
-  options.insecure = texts.insecure;
+  auto coordinator = EndpointFor(texts.coordinator, texts.access);
+  if (!coordinator.ok()) return Usage(std::string(coordinator.status().message()));
+  options.coordinator = *std::move(coordinator);
+  options.insecure = texts.access.insecure;
   options.devices = texts.devices;
   if (!texts.slots.empty() &&
       (!ParseAll(texts.slots, options.slots) || options.slots < 1 || options.slots > kMostSlots))
@@ -205,7 +206,7 @@ absl::Status LoadOffer(const ProgramOptions& program, EngineOffer& offer) {
     return of_option("--engines", status);
   offer.address = program.address;
   if (offer.address.empty()) {
-    auto address = OwnAddress(program.coordinator);
+    auto address = OwnAddress(program.coordinator.target);
     if (!address.ok()) return of_option("--coordinator", address.status());
     offer.address = *std::move(address);
   }
@@ -243,7 +244,7 @@ int RunWorker(const ProgramOptions& program) {
   auto started = Worker::Start(options);
   if (!started.ok()) return signals.came() ? kExitDone : Fail(started.status());
   worker = *std::move(started);
-  spdlog::info("registered with {} as {}: {} slot{} on {}", program.coordinator, program.name,
+  spdlog::info("registered with {} as {}: {} slot{} on {}", program.coordinator.target, program.name,
                options.inventory.slots(), options.inventory.slots() == 1 ? "" : "s",
                options.inventory.device_kind());
   signals.StopWith(*worker);
@@ -285,7 +286,7 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   app.add_option("--address", texts.address,
                  "address of this machine where the ranks of other workers reach an engine's (default: that "
                  "from which it reaches the coordinator)");
-  app.add_flag("--insecure", texts.insecure, "send plain text to a coordinator on another machine");
+  AddEndpointOptions(app, texts.access);
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::reverse(words.begin(), words.end());  // CLI11 expects reversed arguments
   try {

@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "proto/rpc/endpoint.h"
 #include "worker/jobs/job_files.h"
 
 namespace autocfg::worker {
@@ -23,7 +24,7 @@ int WorkerMain(int argc, char** argv);
 int CatchingAll(const std::function<int()>& program);
 
 struct ProgramOptions {
-  std::string coordinator;
+  Endpoint coordinator;
   std::string devices = "auto";
   std::int64_t slots = 0;  // 0: one per core or GPU
   std::string name;        // worker name, workers/{id}

@@ -120,8 +120,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
   if (!session.ok()) {
     const absl::Status& why = session.status();
     const auto code = absl::IsDeadlineExceeded(why) ? absl::StatusCode::kUnavailable : why.code();
-    return absl::Status(code, fmt::format("cannot register {} with {}: {}", options.name, options.coordinator,
-                                          std::string(why.message())));
+    return absl::Status(code, fmt::format("cannot register {} with {}: {}", options.name,
+                                          options.coordinator.target, std::string(why.message())));
   }
   impl->Begin(*session);
   return std::unique_ptr<Worker>(new Worker(std::move(impl)));

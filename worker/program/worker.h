@@ -10,13 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "autocfg/v1/worker_service.pb.h"
+#include "proto/rpc/endpoint.h"
 #include "worker/engines/engine_file.h"
 #include "worker/jobs/job_files.h"
 
 namespace autocfg::worker {
 
 struct WorkerOptions {
-  std::string coordinator;   // unix:PATH or HOST:PORT
+  Endpoint coordinator;
   bool insecure = false;     // allow plain text to another machine
   std::string name;          // "workers/{id}"; stable across restarts
   std::string trainer_path;  // the autocfg-trainer program

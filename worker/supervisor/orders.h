@@ -55,8 +55,9 @@ struct Report {
 
 // A rank's program.
 struct RankCommand {
-  std::vector<std::string> arguments;    // the first is the path of the program
-  std::vector<std::string> environment;  // NAME=value; extends the supervisor's own and overrides equal names
+  std::vector<std::string> arguments;  // the first is the path of the program
+  std::vector<std::string>
+      environment;  // NAME=value; added to what ranks inherit (rank_environment.h), and overrides equal names
   // A program that is not ours: its standard output goes to the log too, and it does not get the socket.
   bool foreign = false;
   std::string directory = {};  // that it starts in; empty: the supervisor's own

@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "worker/supervisor/rank_environment.h"
 
 extern char** environ;
 
@@ -19,33 +19,25 @@ namespace {
 
 constexpr int kCannotStart = 127;  // exit status of a child that could not become the program
 
-// Returns the name in NAME=value.
-std::string_view NameOf(std::string_view variable) { return variable.substr(0, variable.find('=')); }
+// execve does not change the strings; its type is that of C.
+std::vector<char*> Pointers(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 // The arrays that execve takes. The command must outlive this object.
 struct ExecArrays {
-  explicit ExecArrays(const RankCommand& command) {
-    for (const std::string& argument : command.arguments) Add(argument, arguments);
-    for (char** variable = environ; *variable != nullptr; ++variable) {
-      // With duplicate names, the program would find the first.
-      const std::string_view name = NameOf(*variable);
-      if (std::none_of(command.environment.begin(), command.environment.end(),
-                       [name](const std::string& other) { return NameOf(other) == name; }))
-        environment.push_back(*variable);
-    }
-    for (const std::string& variable : command.environment) Add(variable, environment);
-    arguments.push_back(nullptr);
-    environment.push_back(nullptr);
-  }
+  explicit ExecArrays(const RankCommand& command)
+      : variables(RankEnvironment(environ, command.environment, command.foreign)),
+        arguments(Pointers(command.arguments)),
+        environment(Pointers(variables)) {}
 
-  std::vector<char*> arguments;
-  std::vector<char*> environment;
-
- private:
-  // execve does not change the strings; its type is that of C.
-  static void Add(const std::string& word, std::vector<char*>& words) {
-    words.push_back(const_cast<char*>(word.c_str()));
-  }
+  const std::vector<std::string> variables;
+  const std::vector<char*> arguments;
+  const std::vector<char*> environment;
 };
 
 // In the child. Returns only if a call fails, with errno set.

@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 import grpc
 
-from . import _convert
+from . import _convert, credentials
 from .errors import Internal, InvalidArgument, SearchFailed, from_rpc
 from .types import Answer, Event, Prediction, Question, Recommendation, SearchSpec, Study, StudyState, Trial
 from .v1 import study_service_pb2 as messages
@@ -90,22 +90,34 @@ class Search:
 class Coordinator:
     """A connection to a coordinator. Its calls may be made from several threads.
 
-    `address` is unix:PATH, HOST:PORT or [IPV6]:PORT. Calls are plain text, so an address that leaves this machine is
-    refused unless `insecure` says that the network between is trusted. A call goes on over a restart of the
-    coordinator; `patience_s` is how long it waits for one that does not answer. `channel` is one of your own, with
-    other credentials; it is not closed.
+    `address` is unix:PATH, HOST:PORT or [IPV6]:PORT. `tls_ca` is a PEM file: calls are encrypted, and the coordinator
+    must show a certificate of the authorities in it. `tls_cert` and `tls_key` are the files of this client's own
+    certificate, for a coordinator that asks for one. Calls in plain text are refused at an address that leaves this
+    machine, unless `insecure` says that the network between is trusted. `token` is the text of a token
+    (`autocfg token create`). A call goes on over a restart of the coordinator; `patience_s` is how long it waits for
+    one that does not answer. `channel` is one of your own, with other credentials; it is not closed.
 
     Every method raises an AutocfgError.
     """
 
-    def __init__(self, address: str, *, insecure: bool = False, patience_s: float = 60.0, channel: Any = None):
-        if channel is None and not _is_local(address) and not insecure:
+    def __init__(self, address: str, *, insecure: bool = False, patience_s: float = 60.0, channel: Any = None,
+                 tls_ca: Optional[str] = None, tls_cert: Optional[str] = None, tls_key: Optional[str] = None,
+                 token: Optional[str] = None):
+        encrypted = tls_ca is not None and not address.startswith("unix:")
+        if channel is None and not _is_local(address) and not encrypted and not insecure:
             raise InvalidArgument(f"{address} is on another machine, and calls are not encrypted: anyone on the network path can read and "
-                                  "change them; give insecure=True to accept that")
+                                  "change them; give tls_ca for a coordinator with a certificate, or insecure=True to accept that")
+        if (tls_cert is None) != (tls_key is None) or (tls_cert is not None and tls_ca is None):
+            raise InvalidArgument("tls_cert and tls_key go together, and with tls_ca; give all of them")
         self.address = address
         self._patience_s = patience_s
         self._owned = channel is None
-        self._channel: Any = grpc.insecure_channel(address, options=_OPTIONS) if channel is None else channel
+        self._channel: Any = channel
+        if channel is None:
+            self._channel = (grpc.secure_channel(address, credentials.encrypted(str(tls_ca), tls_cert, tls_key), options=_OPTIONS)
+                             if encrypted else grpc.insecure_channel(address, options=_OPTIONS))
+            if token is not None:
+                self._channel = grpc.intercept_channel(self._channel, credentials.ShowToken(token))
         stub_of: Callable[[Any], Any] = services.StudyServiceStub
         self._stub = stub_of(self._channel)
 

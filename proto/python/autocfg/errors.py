@@ -31,6 +31,10 @@ class FailedPrecondition(AutocfgError):
     """The study's state, or the workers, do not allow the call now."""
 
 
+class PermissionDenied(AutocfgError):
+    """The caller has no token that the coordinator knows, or one whose role or owner may not do this."""
+
+
 class ResourceExhausted(AutocfgError):
     """A limit of the coordinator is reached. Try again later."""
 
@@ -54,6 +58,8 @@ _BY_CODE = {
     grpc.StatusCode.NOT_FOUND: NotFound,
     grpc.StatusCode.ALREADY_EXISTS: AlreadyExists,
     grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
+    grpc.StatusCode.UNAUTHENTICATED: PermissionDenied,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
     grpc.StatusCode.UNAVAILABLE: Unavailable,
     grpc.StatusCode.CANCELLED: Unavailable,

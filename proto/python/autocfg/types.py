@@ -11,7 +11,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from .errors import InvalidArgument
+from . import _plan_text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -171,10 +171,6 @@ class Workload:
     precision: Optional[str] = None  # fp64, fp32, bf16, fp16, fp8; default: bf16 on GPUs, fp32 on CPUs
 
 
-# The options of a plan's text that have another name than its fields.
-_TEXT_NAMES = {"mbs": "micro_batch", "vpp": "virtual_stages", "sp": "sequence_parallel", "zero": "zero_stage"}
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
     """A way of splitting a training run over ranks. What is None takes its default: 1, off, or none."""
@@ -199,29 +195,12 @@ class Plan:
 
     @classmethod
     def parse(cls, text: str) -> Plan:
-        """Returns the plan of a text such as "tp=8,pp=4,mbs=2,sp=1". The coordinator checks whether it is legal.
+        """Returns the plan of a text such as "tp=8,pp=4,mbs=2,sp=1", with the words and values of the command line.
 
-        Raises InvalidArgument if an option is unknown, named twice, or has a value of another type.
+        The coordinator checks whether the plan is legal. Raises InvalidArgument, in one line, if an option is unknown or
+        named twice, or its value is not one that it can have.
         """
-        values: dict[str, int | str | bool] = {}
-        kinds = {field.name: str(field.type) for field in dataclasses.fields(cls)}
-        for part in filter(None, (part.strip() for part in text.split(","))):
-            option, equals, value = part.partition("=")
-            name = _TEXT_NAMES.get(option, option)
-            if not equals or name not in kinds:
-                raise InvalidArgument(f"plan '{text}': unknown option '{part}'; expected NAME=VALUE, with a name of: {', '.join(kinds)}")
-            if name in values:
-                raise InvalidArgument(f"plan '{text}': '{option}' is there twice; give it once")
-            kind = kinds[name]
-            if "str" in kind:
-                values[name] = value
-            elif "bool" in kind and value in ("0", "1"):
-                values[name] = value == "1"
-            elif "int" in kind and value.isascii() and value.isdigit():
-                values[name] = int(value)
-            else:
-                raise InvalidArgument(f"plan '{text}': {option} is '{value}'; expected {'0 or 1' if 'bool' in kind else 'a whole number'}")
-        return cls(**values)  # type: ignore[arg-type]
+        return cls(**_plan_text.parse(text))  # type: ignore[arg-type]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

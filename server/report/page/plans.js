@@ -88,7 +88,7 @@ function scatterConfiguration(plans, data) {
       {borderColor: colour('--ink'), borderWidth: 2, pointStyle: 'circle'}),
     dot('measured', of('m'), kRed, 4),
     dot('slice measured', of('s'), kYellow, 4),
-    {...dot('Pareto front', plans.points(plans.front()), colour('--accent'), 3),
+    {...dot('Pareto front', data.from_file ? [] : plans.points(plans.front()), colour('--accent'), 3),
       showLine: true, stepped: 'before', borderColor: colour('--accent'), borderWidth: 1.5},
     dot('predicted', of('p'), colour('--cloud'), plans.count > 3000 ? 2 : 3),
   ].filter((set) => set.data.length > 0);
@@ -171,14 +171,18 @@ function plansSection(plans, data) {
   const place = el('div', {class: 'chart'});
   chartIn(place, 'chart-plans', 'Step time against memory of all plans', () => scatterConfiguration(plans, data));
   const all = plans.data.in_all;
-  const shown = plans.count < all
+  const more = data.from_file ? [el('h3', {}, 'The least memory for a time'),
+    el('p', {}, 'The plans that no other beats in both, at most 20.'),
+    tableOf([['plan', false], ['step', true], ['predicted memory', true], ['time is', false]],
+      data.front.map((row) => [planElement(row.plan), secondsText(row.seconds), memoryText(row.memory_mib), row.provenance]), 'stack')] : [];
+  const shown = data.from_file ? `${plural(plans.count, 'plan')} that the file names, of ${plural(all, 'plan')} that fit.` : plans.count < all
     ? `The ${countText(plans.count)} fastest of ${countText(all)} plans that fit, the front included.`
     : `All ${plural(all, 'plan')} that fit.`;
   return section('plans', 'Time against memory',
-    el('p', {}, `${shown} Below and left is better; the line joins the plans that no other beats in both.`),
+    el('p', {}, `${shown} Below and left is better${data.from_file ? '' : '; the line joins the plans that no other beats in both'}.`),
     place,
     el('p', {class: 'reading'}, 'Tap or click a plan to read it, and two plans to compare them.'),
-    el('div', {id: 'comparison'}));
+    el('div', {id: 'comparison'}), ...more);
 }
 
 // Returns the values of an option in an order that people expect.

@@ -136,6 +136,11 @@ function whereSection(data) {
     timePlace, memoryPlace);
 }
 
+// Returns how many trials of a plan count, and how many do not.
+function trialsText(row) {
+  return countText(row.trials) + (row.doubted > 0 ? ` (and ${countText(row.doubted)} doubted)` : '');
+}
+
 function measuredSection(data) {
   const title = 'Predicted against measured';
   const rows = data.measurements.filter((row) => !row.slice);
@@ -178,14 +183,15 @@ function measuredSection(data) {
   }));
   const ordered = [...rows].sort((a, b) => a.measured_s - b.measured_s);
   const shown = ordered.slice(0, 15);
+  const doubted = shown.reduce((sum, row) => sum + row.doubted, 0);
   const more = ordered.length > shown.length ? el('p', {class: 'soft'}, `The ${shown.length} fastest of ${plural(ordered.length, 'plan')}.`) : '';
   return section('measured', title,
     el('p', {}, `${plural(rows.length, 'plan')} measured${data.question.emulated ? ' on the emulated cluster' : ''}. Half of the predictions, made before the first trial of their plan, missed by ${middle < 0.0005 ? 'less than 0.1%' : `at most ${percentText(middle)}`}; ${countText(within)} of ${countText(rows.length)} measured times lie in the predicted 90% interval.`),
     sliceNote, place,
     tableOf([['plan', false], ['predicted', true], ['measured', true], ['error', true], ['trials', true]],
       shown.map((row) => [planElement(row.plan), secondsText(row.predicted_s),
-        secondsText(row.measured_s) + spreadText(row.ci95_s), signedPercent(error(row)), countText(row.trials)]), 'stack'),
-    more);
+        secondsText(row.measured_s) + spreadText(row.ci95_s), signedPercent(error(row)), trialsText(row)]), 'stack'),
+    doubted > 0 ? el('p', {class: 'soft'}, 'A doubted trial was far faster than its plan can be expected to be; it does not count.') : '', more);
 }
 
 function rejectedSection(data) {
@@ -232,7 +238,8 @@ function billSection(data) {
     rows.push(['Device time if every plan were measured, as predicted', secondsText(bill.exhaustive_device_s)]);
   }
   if (bill.trials > 0) {
-    rows.push(['Trials', `${countText(bill.trials)} (${bill.by_state.map((row) => `${row.state} ${countText(row.count)}`).join(', ')}), ${plural(bill.attempts, 'attempt')}`]);
+    const doubted = bill.doubted > 0 ? `; ${countText(bill.doubted)} of the measured ones ${bill.doubted === 1 ? 'is' : 'are'} doubted and ${bill.doubted === 1 ? 'does' : 'do'} not count` : '';
+    rows.push(['Trials', `${countText(bill.trials)} (${bill.by_state.map((row) => `${row.state} ${countText(row.count)}`).join(', ')}), ${plural(bill.attempts, 'attempt')}${doubted}`]);
   }
   if (bill.op_times_measured > 0) {
     rows.push(['Op times measured', `${countText(bill.op_times_measured)}, of which ${countText(bill.op_times_reused)} of earlier studies; ${countText(bill.op_times_estimated)} estimated`]);
@@ -262,7 +269,8 @@ function questionSection(data) {
     rows.push(['Measured on', best.measured.device || 'unknown']);
     rows.push(['Measured with build', best.measured.build || 'unknown']);
   }
-  rows.push(['Study', `${study.name}, ${study.state}, specification ${study.fingerprint}${study.owner ? `, of ${study.owner}` : ''}`]);
+  if (data.from_file) rows.push(['Study', study.name || 'not kept']);
+  else rows.push(['Study', `${study.name}, ${study.state}, specification ${study.fingerprint}${study.owner ? `, of ${study.owner}` : ''}`]);
   return section('question', 'The question', tableOf([['', false], ['', false]], rows));
 }
 
@@ -271,8 +279,11 @@ function heading(data) {
   const date = (seconds) => new Date(1000 * seconds).toISOString().replace('T', ' ').slice(0, 16) + ' UTC';
   const when = study.ended_s > 0 ? `ended ${date(study.ended_s)}` : `created ${date(study.created_s)}`;
   const {workload} = question;
+  const origin = data.from_file
+    ? `Made of the file of a search, which holds neither its trials nor its timelines nor the other plans${study.name ? ': the page of the study has them' : ''}.`
+    : `The study is ${study.state}; ${when}.`;
   return el('header', {}, el('h1', {}, data.title),
-    el('p', {}, `${plural(workload.global_batch, 'sequence')} of ${plural(workload.seq_len, 'token')} a step, ${workload.precision}. The study is ${study.state}; ${when}.`));
+    el('p', {}, `${plural(workload.global_batch, 'sequence')} of ${plural(workload.seq_len, 'token')} a step, ${workload.precision}. ${origin}`));
 }
 
 function render(data) {
@@ -280,10 +291,13 @@ function render(data) {
   const plans = new Plans(data);
   const parts = [heading(data), answerBox(data)];
   if (data.answer.best) {
-    parts.push(plansSection(plans, data), runnersSection(data), timelineSection(data), whereSection(data),
-      heatSection(plans));
+    parts.push(plansSection(plans, data), runnersSection(data));
+    if (!data.from_file) parts.push(timelineSection(data));
+    parts.push(whereSection(data));
+    if (!data.from_file) parts.push(heatSection(plans));
   }
-  if (data.measurements.length > 0 || !data.question.predict_only) parts.push(measuredSection(data));
+  const compares = data.measurements.length > 0 || !data.question.predict_only;
+  if (compares && !data.from_file) parts.push(measuredSection(data));
   parts.push(rejectedSection(data), billSection(data), questionSection(data));
   document.getElementById('report').replaceChildren(...parts);
   document.getElementById('made').textContent = `Made by autocfg ${data.version} (build ${data.build}).`;

@@ -1,10 +1,13 @@
 'use strict';
-// The pipeline timeline of a plan: what each rank of one pipeline does in a step, predicted above measured.
+// The pipeline timeline of a plan: what each rank of one pipeline does in a step, predicted above measured, on
+// one scale.
 
 const kBars = {
   F: ['forward', kBlue], B: ['backward', kGreen], I: ['backward: input', kGreen], W: ['backward: weights', kYellow],
   C: ['reduce and gather', kPurple], O: ['optimizer', kRed],
 };
+
+const kHeadingHeight = 18;  // of a group of rows
 
 // Returns the bars of a rank with their begin and end as parts of the step.
 function barsOf(rank, ticks) {
@@ -37,7 +40,8 @@ function markText(seconds, apart) {
   return `${Number((seconds / unit.size).toFixed(Math.max(0, Math.ceil(-Math.log10(apart / unit.size)))))} ${unit.name}`;
 }
 
-// Draws rows of bars. `rows`: {label, bars: [{begin, end, colour, text}]}, in seconds; returns what stands at a place.
+// Draws rows of bars. `rows`: {label, name, heading, until, bars: [{begin, end, colour, text}]}, in seconds. A row
+// with a heading begins a group of rows. Returns what stands at a place.
 function drawRows(canvas, rows, longest, note) {
   const width = canvas.parentElement.clientWidth;
   const rowHeight = rows.length > 12 ? 16 : 24, gap = rows.length > 12 ? 2 : 4;
@@ -47,7 +51,7 @@ function drawRows(canvas, rows, longest, note) {
   const left = Math.ceil(rows.reduce((most, row) => Math.max(most, pen.measureText(row.label).width), 0)) + 10;
   let y = 2;
   const placed = rows.map((row) => {
-    if (row.space) y += row.space;
+    if (row.heading) y += kHeadingHeight + (y > 2 ? 6 : 0);
     const top = y;
     y += rowHeight + gap;
     return {...row, top};
@@ -65,6 +69,10 @@ function drawRows(canvas, rows, longest, note) {
   const x = (seconds) => left + seconds / longest * (right - left);
   for (const row of placed) {
     pen.fillStyle = colour('--soft');
+    if (row.heading) {
+      pen.textAlign = 'left';
+      pen.fillText(row.heading, left, row.top - kHeadingHeight / 2);
+    }
     pen.textAlign = 'right';
     pen.fillText(row.label, left - 6, row.top + rowHeight / 2);
     pen.fillStyle = colour('--idle');
@@ -92,14 +100,17 @@ function drawRows(canvas, rows, longest, note) {
     if (!row || px < left) return note;
     const seconds = (px - left) / (right - left) * longest;
     const bar = row.bars.find((one) => seconds >= one.begin && seconds < one.end);
-    if (bar) return `${row.label}: ${bar.text}, ${secondsText(bar.begin)} to ${secondsText(bar.end)}`;
-    return seconds < row.until ? `${row.label}: waits` : note;
+    if (bar) return `${row.name}: ${bar.text}, ${secondsText(bar.begin)} to ${secondsText(bar.end)}`;
+    return seconds < row.until ? `${row.name}: waits` : note;
   };
 }
 
-function rankRows(ranks, ticks, step_s, label) {
+// Returns a group of rows, one for each rank of a step.
+function rankRows({ranks, step_s}, ticks, how) {
   return ranks.map((rank, i) => ({
-    label: `${label} ${i}`,
+    label: `rank ${i}`,
+    name: `${how}, rank ${i}`,
+    heading: i === 0 ? `${how}: ${secondsText(step_s)}` : '',
     until: step_s,
     bars: barsOf(rank, ticks).map((bar) => ({
       begin: bar.begin * step_s,
@@ -111,14 +122,14 @@ function rankRows(ranks, ticks, step_s, label) {
 }
 
 // Returns the row of the parts of a measured step, one after the other.
-function partsRow(measured, labels) {
+function partsRow(measured, labels, how) {
   let at = 0;
   const bars = measured.time_parts.map((seconds, i) => {
     const bar = {begin: at, end: at + seconds, colour: kTimeColours[i], text: labels[i]};
     at += seconds;
     return bar;
   }).filter((bar) => bar.end > bar.begin);
-  return {label: 'measured', space: 8, until: at, bars};
+  return {label: 'parts', name: 'measured parts', heading: `${how}: ${secondsText(at)} in one step, by parts`, until: at, bars};
 }
 
 function timelineFigure(title, timeline, candidate, data) {
@@ -127,19 +138,29 @@ function timelineFigure(title, timeline, candidate, data) {
     figure.append(el('p', {class: 'soft'}, `No timeline: ${timeline.note}.`));
     return figure;
   }
-  const idle = idleShare(timeline.ranks, data.timeline_ticks);
-  const note = `Predicted: ${secondsText(timeline.step_s)} a step; its ranks wait for ${percentText(idle)} of it.`;
+  const ticks = data.timeline_ticks;
+  const how = data.question.emulated ? 'emulated' : 'measured';
+  const recorded = timeline.measured;
+  const drawn = recorded && !recorded.note;
+  const waits = (step) => `its ranks wait for ${percentText(idleShare(step.ranks, ticks))} of it`;
+  const notes = [`Predicted: ${secondsText(timeline.step_s)} a step; ${waits(timeline)}.`];
+  if (drawn) notes.push(`${how === 'measured' ? 'Measured' : 'Emulated'}: ${secondsText(recorded.step_s)} in one step of trial ${recorded.trial}; ${waits(recorded)}.`);
+  const note = notes.join(' ');
   const canvas = el('canvas', {class: 'timeline', role: 'img', 'aria-label': `${title}: what each pipeline rank does in a step`});
   const reading = el('p', {class: 'reading'}, note);
   figure.append(el('div', {}, canvas), reading);
-  const rows = rankRows(timeline.ranks, data.timeline_ticks, timeline.step_s, 'rank');
+  const rows = rankRows(timeline, ticks, 'predicted');
   const measured = candidate.measured;
   let longest = timeline.step_s;
-  if (measured && measured.time_parts) {
-    const row = partsRow(measured, data.time_labels);
+  if (drawn) {
+    rows.push(...rankRows(recorded, ticks, how));
+    longest = Math.max(longest, recorded.step_s);
+  } else if (measured && measured.time_parts) {
+    const row = partsRow(measured, data.time_labels, how);
     rows.push(row);
     longest = Math.max(longest, row.until);
   }
+  if (recorded && recorded.note) figure.append(el('p', {class: 'soft'}, `No ${how} timeline: ${recorded.note}.`));
   let at = () => note;
   redraws.push(() => { at = drawRows(canvas, rows, longest, note); });
   canvas.addEventListener('mousemove', (event) => { reading.textContent = at(event); });
@@ -152,13 +173,17 @@ function timelineSection(data) {
   const title = 'Timeline of the pipeline';
   if (data.timelines.length === 0) return section('timeline', title, el('p', {}, 'There is no plan to show yet.'));
   const candidates = [data.answer.best, ...data.answer.runners_up];
-  const used = new Set(data.timelines.flatMap((timeline) => timeline.ranks.flatMap((rank) => [...rank.kinds])));
+  const steps = data.timelines.flatMap((timeline) => timeline.measured ? [timeline, timeline.measured] : [timeline]);
+  const used = new Set(steps.flatMap((step) => step.ranks.flatMap((rank) => [...rank.kinds])));
   const legend = Object.entries(kBars).filter(([letter]) => used.has(letter)).map(([, entry]) => entry);
-  const strip = candidates.slice(0, data.timelines.length).some((one) => one.measured && one.measured.time_parts);
-  const parts = strip ? [el('p', {class: 'soft'}, 'Row “measured”: the parts of one measured step on the rank that worked longest, one after the other.'),
+  const drawn = data.timelines.some((timeline) => timeline.measured && !timeline.measured.note);
+  const strip = data.timelines.some((timeline, i) => timeline.measured && timeline.measured.note && !timeline.note
+    && candidates[i].measured.time_parts);
+  const parts = strip ? [el('p', {class: 'soft'}, 'Row “parts”: the parts of one measured step on the rank that worked longest, one after the other.'),
     legendOf(data.time_labels.map((label, i) => [label, kTimeColours[i]]))] : [];
   return section('timeline', title,
     el('p', {}, 'One row for each rank of a pipeline; ranks that differ only in their tensor or data place do the same. Pale stretches are bubbles, in which a rank waits.'),
+    drawn ? el('p', {class: 'soft'}, 'What was measured is one step, recorded before the timed ones; the device was synchronized after each action.') : '',
     legendOf([...legend, ['bubble', 'var(--idle)']]),
     ...data.timelines.map((timeline, i) => timelineFigure(i === 0 ? 'Best plan' : 'Runner-up', timeline, candidates[i], data)),
     ...parts);

@@ -40,7 +40,7 @@ std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, s
   std::vector<EndedShare> shares;
   SQLite::Statement rows = Query(
       R"sql(
-        SELECT ending, worker, message, ranks, measurement, calibration
+        SELECT ending, worker, message, ranks, measurement, calibration, timeline
         FROM shares
         WHERE job = ? AND attempt = ?
         ORDER BY first_rank)sql",
@@ -53,6 +53,7 @@ std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, s
     share.ranks = rows.getColumn(3).getInt();
     if (!rows.getColumn(4).isNull()) Parse(rows.getColumn(4), share.measurement.emplace());
     if (!rows.getColumn(5).isNull()) Parse(rows.getColumn(5), share.calibration.emplace());
+    if (!rows.getColumn(6).isNull()) Parse(rows.getColumn(6), share.timeline.emplace());
   }
   return shares;
 }
@@ -111,15 +112,19 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
                 "retry the trial"
               : fmt::format(
                     "no worker's log of engine {} tells of a timed step; compare the end of the logs "
-                    "with the rules of the engine's file",
-                    parts.front().engine());
+                    "(autocfg trials --log {}) with the rules of the engine's file",
+                    parts.front().engine(), TrialName(study, trial));
     }
   }
 
   Execute("UPDATE attempts SET state = ?, stopping = 0, end_s = ?, message = ? WHERE job = ? AND number = ?",
           static_cast<int>(StateOf(verdict.end)), now_s, message, job, attempt);
-  Execute("UPDATE shares SET measurement = NULL, calibration = NULL WHERE job = ? AND attempt = ?", job,
-          attempt);
+  Execute(
+      R"sql(
+        UPDATE shares
+        SET measurement = NULL, calibration = NULL, timeline = NULL
+        WHERE job = ? AND attempt = ?)sql",
+      job, attempt);
   if (measurement) {
     const v1::Measurement& m = *measurement;
     Execute("INSERT INTO measurements VALUES (?, ?, ?, ?, ?, ?, ?)", job, attempt, m.median_step_time_s(),
@@ -131,6 +136,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     DropDoneJobs(study, job);
     return;
   }
+  if (measurement) KeepTimeline(study, trial, shares);
   if (verdict.end == ShareEnd::kMeasured && trial == 0) KeepCalibration(study, job, attempt, shares, now_s);
   bool again = verdict.again;
   if (verdict.costs) {

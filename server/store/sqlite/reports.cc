@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/fnv1a.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
 #include "server/names/names.h"
@@ -107,6 +108,8 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
     keep("UPDATE shares SET out_of_memory = ? WHERE lease_id = ?", report.out_of_memory());
   if (report.has_measurement())
     keep("UPDATE shares SET measurement = ? WHERE lease_id = ?", report.measurement());
+  if (report.has_timeline() && end == ShareEnd::kMeasured)
+    keep("UPDATE shares SET timeline = ? WHERE lease_id = ?", report.timeline());
   if (report.has_calibration())
     keep("UPDATE shares SET calibration = ? WHERE lease_id = ?", report.calibration());
   RememberRequest(report.request_id(), kReport, SubjectOf(report));
@@ -175,6 +178,43 @@ absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fe
     }
     Execute("INSERT INTO trial_logs (job, attempt, text) VALUES (?, ?, ?)", job, attempt, text);
     return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<v1::TrialLog> SqliteStore::TrialLog(std::int64_t study, std::int64_t number,
+                                                   std::int64_t attempt, std::size_t most_bytes) {
+  return Read([&]() -> absl::StatusOr<v1::TrialLog> {
+    v1::TrialLog log;
+    log.set_trial(TrialName(study, number));
+    SQLite::Statement last = Query(
+        R"sql(
+          SELECT j.id, COALESCE(MAX(a.number), 0)
+          FROM jobs j
+          LEFT JOIN attempts a ON a.job = j.id AND ? IN (0, a.number)
+          WHERE j.study = ? AND j.trial = ?
+          GROUP BY j.id)sql",
+        attempt, study, number);
+    if (!last.executeStep()) return absl::NotFoundError(fmt::format("no trial {}", log.trial()));
+    const std::int64_t job = last.getColumn(0).getInt64();
+    log.set_attempt(last.getColumn(1).getInt64());
+    if (log.attempt() == 0) {
+      return absl::NotFoundError(attempt == 0
+                                     ? fmt::format("{} has no attempt yet; ask again later", log.trial())
+                                     : fmt::format("{} has no attempt {}", log.trial(), attempt));
+    }
+    std::string text;
+    SQLite::Statement parts =
+        Query("SELECT text FROM trial_logs WHERE job = ? AND attempt = ? ORDER BY id", job, log.attempt());
+    while (parts.executeStep()) text += parts.getColumn(0).getString();
+    const std::size_t all = text.size();
+    if (all > most_bytes) {
+      const std::size_t end = text.find('\n', all - most_bytes - 1);  // of the last line that is left out
+      const bool whole = end != std::string::npos && end + 1 < all;
+      text = whole ? text.substr(end + 1) : base::CleanUtf8(text, most_bytes);
+    }
+    log.set_left_out_bytes(static_cast<std::int64_t>(all - text.size()));
+    log.set_text(std::move(text));
+    return log;
   });
 }
 

@@ -264,17 +264,39 @@ ALTER TABLE jobs ADD COLUMN engine TEXT NOT NULL DEFAULT '';
 ALTER TABLE workers ADD COLUMN engines TEXT NOT NULL DEFAULT '';
 )sql";
 
+// The timelines of a study's fastest plans, apart from the trials, which are listed without them. That of a
+// share is kept until the attempt's other shares have ended too.
+constexpr const char* kVersion8 = R"sql(
+CREATE TABLE timelines (
+  study INTEGER NOT NULL,
+  trial INTEGER NOT NULL,
+  timeline BLOB NOT NULL,
+  PRIMARY KEY (study, trial),
+  FOREIGN KEY (study, trial) REFERENCES trials (study, number) ON DELETE CASCADE
+) STRICT;
+ALTER TABLE shares ADD COLUMN timeline BLOB;
+)sql";
+
+// Tokens of callers, each with a hash of its text.
+constexpr const char* kVersion9 = R"sql(
+CREATE TABLE tokens (
+  name TEXT PRIMARY KEY,
+  hash TEXT NOT NULL UNIQUE,
+  token BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+)sql";
+
 // `seen_s`, `gone_s`: when a pruning first saw that the request was stored, that the worker was gone (NULL:
 // not yet). `reduced`: the study has lost the details of its trials.
-constexpr const char* kVersion8 = R"sql(
+constexpr const char* kVersion10 = R"sql(
 ALTER TABLE requests ADD COLUMN seen_s REAL;
 ALTER TABLE workers ADD COLUMN gone_s REAL;
 ALTER TABLE studies ADD COLUMN reduced INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX shares_by_worker ON shares (worker);
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4,
-                                       kVersion5, kVersion6, kVersion7, kVersion8};
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,
+                                       kVersion6, kVersion7, kVersion8, kVersion9, kVersion10};
 
 // SQL function that reads a field of a serialized message; `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>

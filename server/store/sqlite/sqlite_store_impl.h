@@ -1,6 +1,6 @@
 // The class behind the functions of sqlite_store.h. Implemented in studies.cc, trials.cc, calibrations.cc,
-// workers.cc, queue.cc, leases.cc, reports.cc and attempts.cc. Thread-safe: one mutex guards the only
-// connection.
+// workers.cc, queue.cc, leases.cc, reports.cc, attempts.cc and timelines.cc. Thread-safe: one mutex guards
+// the only connection.
 #pragma once
 
 #include <functional>
@@ -61,11 +61,15 @@ class SqliteStore final : public Store {
                                           double now_s) override;
   absl::StatusOr<Calibration> AllOpTimes(const OpTimesKey& key, double now_s) override;
   absl::StatusOr<v1::Trial> GetTrial(std::int64_t study, std::int64_t number) override;
+  absl::StatusOr<v1::TrialLog> TrialLog(std::int64_t study, std::int64_t number, std::int64_t attempt,
+                                        std::size_t most_bytes) override;
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
                                                     const ListLimit& limit) override;
   absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) override;
   absl::StatusOr<std::pair<v1::TrialState, std::string>> CalibrationState(std::int64_t study) override;
   absl::Status CancelJobs(std::int64_t study) override;
+  absl::StatusOr<std::optional<TrialTimeline>> FindTimeline(std::int64_t study,
+                                                            const std::string& plan_text) override;
   absl::StatusOr<v1::Trial> RetryTrial(std::int64_t study, std::int64_t number,
                                        const std::string& request_id) override;
 
@@ -77,6 +81,10 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, const ListLimit& limit,
                                                         bool gone) override;
   absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) override;
+
+  absl::Status AddToken(const TokenRecord& record) override;
+  absl::StatusOr<std::vector<TokenRecord>> ListTokens() override;
+  absl::Status RemoveToken(const std::string& name) override;
   absl::StatusOr<Assignment> LeaseJobs(const std::vector<WorkerSession>& waiting,
                                        const std::vector<WorkerSession>& live, double now_s,
                                        double duration_s, bool keeps) override;
@@ -288,8 +296,11 @@ class SqliteStore final : public Store {
     int ranks = 0;
     std::optional<v1::Measurement> measurement;
     std::optional<v1::CalibrateResult> calibration;
+    std::optional<v1::StepTimeline> timeline;
   };
   std::vector<EndedShare> ReadShares(std::int64_t job, std::int64_t attempt);  // by rank
+  // Keeps the timeline of a trial that was just measured, if it is one of those that FindTimeline returns.
+  void KeepTimeline(std::int64_t study, std::int64_t trial, const std::vector<EndedShare>& shares);
   // Keep the result of the attempt that was just measured: for its study, and for later studies.
   void KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
                        const std::vector<EndedShare>& shares, double now_s);

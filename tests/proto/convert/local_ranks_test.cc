@@ -80,5 +80,27 @@ TEST(LocalRanks, OfAnEngineAreThoseOfItsWorkers) {
   EXPECT_EQ(SlotsOf(WorkersForEngine(workers, ""), EngineDevice::kCpu), 6);
 }
 
+TEST(NarrowToEngine, AddsWhatTheSpecificationDoesNotName) {
+  v1::SearchSpec spec;
+  const auto named = [&spec](const std::string& name, const std::vector<std::string>& values) {
+    v1::SpaceAxis& axis = *spec.add_space();
+    axis.set_name(name);
+    for (const std::string& value : values) axis.add_values(value);
+  };
+  named("micro_batch", {"2"});  // mbs by its other name
+  named("sp", {});              // left open
+  const auto added = NarrowToEngine({"pp=1", "mbs=1,4", "sp=0", "tp<=4", "zero=0,1"}, spec);
+  ASSERT_TRUE(added.ok()) << added.status();
+  EXPECT_EQ(*added, (AxisValues{{"pp", {"1"}}, {"tp", {"<=4"}}, {"zero", {"0", "1"}}}));
+  ASSERT_EQ(spec.space_size(), 5);
+  EXPECT_EQ(spec.space(0).values(0), "2");
+  EXPECT_EQ(spec.space(4).name(), "zero");
+  EXPECT_EQ(spec.space(4).values_size(), 2);
+  const auto again = NarrowToEngine({"pp=1,2"}, spec);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->empty()) << "a client has narrowed it";
+  EXPECT_TRUE(absl::IsInvalidArgument(NarrowToEngine({"pp"}, spec).status()));
+}
+
 }  // namespace
 }  // namespace autocfg

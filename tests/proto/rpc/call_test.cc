@@ -50,7 +50,7 @@ class ParkingService final : public v1::WorkerService::Service {
 
 TEST(Call, ReturnsAnswerDeadlineOrCancellation) {
   ParkingService service;
-  const auto stub = v1::WorkerService::NewStub(*OpenChannel(service.address, false));
+  const auto stub = v1::WorkerService::NewStub(*OpenChannel({.target = service.address}, false));
   CallGroup group;
   v1::RegisterWorkerRequest name;
   name.set_worker("workers/a");
@@ -79,7 +79,7 @@ TEST(Call, ReturnsAnswerDeadlineOrCancellation) {
 }
 
 TEST(Call, UnreachableServerIsUnavailable) {
-  const auto stub = v1::WorkerService::NewStub(*OpenChannel("unix:/nonexistent/socket", false));
+  const auto stub = v1::WorkerService::NewStub(*OpenChannel({.target = "unix:/nonexistent/socket"}, false));
   CallGroup group;
   v1::LeaseWorkResponse nothing;
   EXPECT_TRUE(absl::IsUnavailable(Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(),

@@ -10,16 +10,16 @@
 namespace autocfg {
 namespace {
 
-TEST(CheckTarget, SocketsAndLoopbackOnlyUnlessInsecure) {
+TEST(CheckEndpoint, SocketsAndLoopbackOnlyUnlessInsecure) {
   for (const char* local :
        {"unix:/run/a.sock", "unix:a.sock", "localhost:1", "127.0.0.1:7010", "127.3.2.1:7010", "[::1]:7010"}) {
-    EXPECT_TRUE(CheckTarget(local, false).ok()) << local;
+    EXPECT_TRUE(CheckEndpoint({.target = local}, false).ok()) << local;
   }
   for (const char* other :
        {"node1:7010", "node_1:7010", "10.0.0.1:7010", "0.0.0.0:7010", "[::]:7010", "[fe80::1]:7010",
         "127.0.0.1.example.org:7010", "localhost.example.org:7010", "128.0.0.1:7010"}) {
-    EXPECT_TRUE(CheckTarget(other, true).ok()) << other;
-    const absl::Status refused = CheckTarget(other, false);
+    EXPECT_TRUE(CheckEndpoint({.target = other}, true).ok()) << other;
+    const absl::Status refused = CheckEndpoint({.target = other}, false);
     EXPECT_TRUE(absl::IsInvalidArgument(refused)) << other;
     const std::string message(refused.message());
     EXPECT_NE(message.find("--insecure"), std::string::npos) << message;
@@ -28,16 +28,16 @@ TEST(CheckTarget, SocketsAndLoopbackOnlyUnlessInsecure) {
   }
 }
 
-TEST(CheckTarget, RejectsInvalidAddresses) {
+TEST(CheckEndpoint, RejectsInvalidAddresses) {
   for (const char* wrong : {"", "unix:", "unix:/tmp/a b", "localhost", "localhost:", ":7010", "localhost:0",
                             "localhost:65536", "localhost:7010x", "local host:1", "dns:///localhost:1",
                             "http://localhost:1", "[::1:7010", "[localhost]:1", "::1:7010", "host\n:1"}) {
-    const absl::Status refused = CheckTarget(wrong, true);
+    const absl::Status refused = CheckEndpoint({.target = wrong}, true);
     EXPECT_TRUE(absl::IsInvalidArgument(refused)) << wrong;
     const std::string message(refused.message());
     EXPECT_NE(message.find("; give "), std::string::npos) << message;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    EXPECT_FALSE(OpenChannel(wrong, true).ok()) << wrong;
+    EXPECT_FALSE(OpenChannel({.target = wrong}, true).ok()) << wrong;
   }
 }
 

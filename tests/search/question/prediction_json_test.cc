@@ -182,7 +182,7 @@ TEST(PredictionJson, PlansThatDoNotFitAreTimed) {
   request["plan"] = "tp=8,mbs=1";
   const Json answer = Answer(request);
   EXPECT_EQ(answer["feasible"], false);
-  EXPECT_THAT(answer["reason"].get<std::string>(), HasSubstr("bytes"));
+  EXPECT_THAT(answer["reason"].get<std::string>(), HasSubstr(" GiB more than the 80.0 GiB a rank has; "));
   EXPECT_GT(answer["step_time_s"], 0);
   EXPECT_GT(answer["memory_bytes"]["total"], answer["memory_bytes"]["capacity"]);
 }

@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "server/access/access_control.h"
+#include "server/access/token_table.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store.h"
 #include "server/studies/search_problem.h"
@@ -60,7 +63,7 @@ class StudyPagesTest : public testing::Test {
     store_ = *std::move(store);
     reports_ = std::make_unique<StudyReports>(*store_);
     address_ = *ParseListenAddress("127.0.0.1:0");
-    pages_ = std::make_unique<StudyPages>(*store_, *reports_, address_);
+    pages_ = std::make_unique<StudyPages>(*store_, *reports_, open_, address_);
     for (const bool started : {true, false}) {
       v1::Study study;
       *study.mutable_spec() = ToProto(*ParseSearchSpec(SmallSpec()));
@@ -75,8 +78,11 @@ class StudyPagesTest : public testing::Test {
     return pages_->Answer({.path = path, .host = host, .if_none_match = known});
   }
 
+  const std::unique_ptr<Store> kept_ = *OpenMemoryStore();  // of the tokens
   std::unique_ptr<Store> store_;
   std::unique_ptr<StudyReports> reports_;
+  std::unique_ptr<TokenTable> tokens_ = std::make_unique<TokenTable>(*kept_, [] { return 1.0; });
+  AccessControl open_{*tokens_, nullptr, {.local_principal = "tester"}};
   ListenAddress address_;
   std::unique_ptr<StudyPages> pages_;
 };
@@ -101,6 +107,37 @@ TEST_F(StudyPagesTest, AnswersByPath) {
         "/studies/1/", "/studies/99999999999999999999", "/studies", "/page/", "/page/report.html",
         "/page/../report.css", "/etc/passwd", "", "//", "/studies/1.json.json"})
     EXPECT_EQ(Get(path).status, 404) << path;
+}
+
+TEST_F(StudyPagesTest, WhereTokensAreNeededPagesNeedOneThatReads) {
+  const auto text_of = [&](const char* name, v1::Role role) {
+    v1::Token token;
+    token.set_name(name);
+    token.set_role(role);
+    return tokens_->Create(token)->text();
+  };
+  const std::string reader = text_of("tokens/reader", v1::ROLE_READ);
+  const std::string worker = text_of("tokens/worker", v1::ROLE_WORKER);
+  const AccessControl access(*tokens_, nullptr, {.local_principal = "tester", .tokens = true});
+  StudyPages pages(*store_, *reports_, access, address_);
+  const auto get = [&](const std::string& path, const std::string& authorization) {
+    return pages.Answer({.path = path, .host = "localhost:8080", .authorization = authorization});
+  };
+  for (const char* path : {"/", "/studies.json", "/studies/1", "/studies/1.json", "/page/report.css", "/x"}) {
+    for (const std::string& wrong :
+         {std::string(), std::string("Basic"), std::string("Basic !"), std::string("Basic "),
+          std::string("Bearer "), "Bearer " + reader + "0", "Basic " + absl::Base64Escape(reader)}) {
+      const HttpAnswer answer = get(path, wrong);
+      EXPECT_EQ(answer.status, 401) << path << " " << wrong;
+      EXPECT_TRUE(answer.asks_for_password);
+    }
+    EXPECT_EQ(get(path, "Bearer " + worker).status, 403) << path;
+    EXPECT_NE(get(path, "Bearer " + reader).status, 401) << path;
+  }
+  EXPECT_EQ(get("/", "basic " + absl::Base64Escape("me:" + reader)).status, 200);
+  EXPECT_EQ(get("/", "Basic " + absl::Base64Escape(":" + reader)).status, 200);
+  StudyPages socket(*store_, *reports_, access, *ParseListenAddress("unix:/run/pages.sock"));
+  EXPECT_EQ(socket.Answer({.path = "/", .host = ""}).status, 200) << "its file is its user's alone";
 }
 
 TEST_F(StudyPagesTest, EveryPartThatAPageNamesIsThere) {
@@ -139,7 +176,7 @@ TEST_F(StudyPagesTest, AnswersByNamesOfThisMachineOnly) {
   for (const char* host : {"", "evil.example", "evil.example:8080", "localhost.evil.example",
                            "127.0.0.1.evil.example", "192.168.0.1", "[::2]", ":", "[", "unix:localhost"})
     EXPECT_EQ(Get("/", host).status, 403) << host;
-  StudyPages open(*store_, *reports_, *ParseListenAddress("0.0.0.0:0"));
+  StudyPages open(*store_, *reports_, open_, *ParseListenAddress("0.0.0.0:0"));
   EXPECT_EQ(open.Answer({.path = "/", .host = "node7.cluster:80", .if_none_match = {}}).status, 200);
 }
 

@@ -2,6 +2,7 @@
 #include "server/report/report_page.h"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "proto/convert/spec_convert.h"
+#include "proto/convert/step_timeline.h"
 #include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
@@ -19,6 +21,7 @@
 #include "server/store/sqlite/sqlite_store.h"
 #include "server/studies/search_problem.h"
 #include "tests/server/coordinator_fixture.h"
+#include "tests/server/fake_worker.h"
 #include "tests/server/store/study_edits.h"
 
 namespace autocfg::server {
@@ -183,6 +186,109 @@ TEST_F(StudyReportTest, AreMadeOncePerChangeOfTheStudy) {
   EXPECT_THAT((*second)->json, HasSubstr("\"state\":\"paused\""));
 }
 
+// A worker whose trials of plans with pp=2 record a step of one forward a rank, one after the other.
+v1::ReportTrialRequest Recorded(const v1::Job& job) {
+  v1::ReportTrialRequest report = FakeWorker::ByFormula(job);
+  if (job.train().plan().pp() != 2) return report;
+  for (int rank = 0; rank < 2; ++rank) {
+    TimelineRow row{.pipeline = rank,
+                    .action = {.kind = ActionKind::kForward, .stage = rank, .microbatch = 0},
+                    .start_s = 0.25 * rank,
+                    .end_s = 0.25 * rank + 0.25};
+    *report.mutable_timeline()->add_rows() = ToProto(row);
+    row.action = {.kind = ActionKind::kRecvActivation, .lane = Lane::kPipelineRecv, .stage = rank};
+    *report.mutable_timeline()->add_rows() = ToProto(row);
+  }
+  return report;
+}
+
+class MeasuredReportTest : public CoordinatorFixture {
+ protected:
+  // Searches with this one value of pp. Returns the data of the report.
+  json Search(const char* pp, const FakeWorker::Measure& measure = Recorded, std::int64_t max_trials = 0) {
+    if (coordinator_ == nullptr) Open();
+    v1::SearchSpec spec = SmallSpec();
+    v1::SpaceAxis& axis = *spec.add_space();
+    axis.set_name("pp");
+    axis.add_values(pp);
+    spec.set_max_trials(max_trials);
+    const v1::Study study = Create(spec);
+    {
+      FakeWorker worker(coordinator_->address(), measure);
+      EXPECT_TRUE(Start(study.name()).ok());
+      EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
+    }
+    v1::GetReportRequest request;
+    request.set_study(study.name());
+    v1::GetReportResponse response;
+    const grpc::Status status = Call(studies_, &v1::StudyService::Stub::GetReport, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    const std::string begin = "<script type=\"application/json\" id=\"data\">";
+    const std::size_t at = response.page().find(begin) + begin.size();
+    return json::parse(response.page().substr(at, response.page().find("</script>", at) - at));
+  }
+};
+
+TEST_F(MeasuredReportTest, HasTheTimelinesThatTrialsRecorded) {
+  const json data = Search("2");
+  ASSERT_EQ(data["timelines"].size(), 2u);
+  for (const json& timeline : data["timelines"]) {
+    EXPECT_EQ(timeline["ranks"].size(), 2u) << "predicted";
+    const json& measured = timeline["measured"];
+    EXPECT_EQ(measured["note"], "");
+    EXPECT_GT(measured["trial"], 0);
+    EXPECT_EQ(measured["step_s"], 0.5);
+    ASSERT_EQ(measured["ranks"].size(), 2u);
+    const int half = data["timeline_ticks"].get<int>() / 2;
+    EXPECT_EQ(measured["ranks"][0]["kinds"], "F") << "messages are no bars";
+    EXPECT_EQ(measured["ranks"][0]["numbers"], json({0, 0, 0, half}));
+    EXPECT_EQ(measured["ranks"][1]["numbers"], json({0, 1, half, half}));
+  }
+}
+
+// Both plans take the same time, so that the search repeats them; repeats are too fast to be believed.
+TEST_F(MeasuredReportTest, ADoubtedTrialHasNoTimelineAndIsCountedApart) {
+  std::map<std::string, int> trials;  // by plan
+  const json data = Search(
+      "2",
+      [&](const v1::Job& job) {
+        v1::ReportTrialRequest report = Recorded(job);
+        if (job.has_calibrate()) return report;
+        const double step_s = trials[job.train().plan().SerializeAsString()]++ == 0 ? 0.02 : 1e-6;
+        for (double& seconds : *report.mutable_measurement()->mutable_step_time_s()) seconds = step_s;
+        return report;
+      },
+      2);
+  ASSERT_FALSE(data["timelines"].empty());
+  const json& measured = data["timelines"][0]["measured"];
+  EXPECT_EQ(measured["note"], "trial " + std::to_string(measured["trial"].get<int>()) + " is doubted");
+  EXPECT_TRUE(measured["ranks"].empty());
+  int doubted = 0;
+  for (const json& row : data["measurements"]) {
+    EXPECT_EQ(row["trials"], 1);
+    EXPECT_EQ(row["measured_s"], 0.02);
+    doubted += row["doubted"].get<int>();
+    if (row["plan"] == data["answer"]["best"]["plan"]) {
+      EXPECT_GT(row["doubted"], 0);
+    }
+  }
+  EXPECT_EQ(data["bill"]["doubted"], doubted);
+}
+
+TEST_F(MeasuredReportTest, SaysWhyThereIsNoTimeline) {
+  const json data = Search("1");
+  ASSERT_FALSE(data["timelines"].empty());
+  const json& measured = data["timelines"][0]["measured"];
+  EXPECT_EQ(measured["note"], "none is kept: its worker recorded none, or 8 other plans are as fast");
+  EXPECT_TRUE(measured["ranks"].empty());
+}
+
+TEST_F(StudyReportTest, APredictedPlanHasNoMeasuredTimeline) {
+  const json data = json::parse(ReportJson(Report(Study(PredictedSpec("h100-sxm:1x8", 64)))));
+  ASSERT_FALSE(data["timelines"].empty());
+  EXPECT_TRUE(data["timelines"][0]["measured"].is_null());
+}
+
 // Three trials of one plan: one is doubted, and one tells other parts of a step.
 TEST(ReportJson, MeasuredTimesAreThoseOfAllTrialsThatCount) {
   StudyReport report;
@@ -210,11 +316,26 @@ TEST(ReportJson, MeasuredTimesAreThoseOfAllTrialsThatCount) {
   EXPECT_EQ(row["measured_s"], 0.3);
   EXPECT_GT(row["ci95_s"], 0.05) << "of both trials together, not of the first";
   EXPECT_EQ(row["predicted_s"], 0.1) << "before the first trial";
+  EXPECT_EQ(row["trials"], 2);
+  EXPECT_EQ(row["doubted"], 1);
+  EXPECT_EQ(data["bill"]["doubted"], 1);
+  EXPECT_EQ(data["bill"]["trials"], 3);
   const json& known = data["plans"]["measured"];
   ASSERT_EQ(known.size(), 1u);
   EXPECT_EQ(known[0]["plan"], 0);
   EXPECT_EQ(known[0]["predicted_s"], 0.25);
   EXPECT_EQ(known[0]["time_parts"][0], 0.1);
+}
+
+// All trials of the plan are doubted, so that it is not in the ranking.
+TEST(ReportJson, APlanOfWhichNoTrialCountsIsNotMeasured) {
+  StudyReport report;
+  v1::Trial& trial = report.trials.emplace_back();
+  trial.set_plan_text("tp=1,pp=1,dp=2,mbs=1");
+  trial.mutable_measured()->add_step_time_s(1e-6);
+  const json data = json::parse(ReportJson(report));
+  EXPECT_TRUE(data["measurements"].empty());
+  EXPECT_EQ(data["bill"]["doubted"], 1);
 }
 
 TEST(ReportJson, TiesAreThoseOfTheCommandLine) {

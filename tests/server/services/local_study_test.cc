@@ -78,5 +78,39 @@ TEST_F(LocalStudyTest, ARepeatedRequestGetsItsStudyThoughTheWorkersChanged) {
   EXPECT_EQ(CreateAs("r1", other, &again).error_code(), grpc::StatusCode::ALREADY_EXISTS);
 }
 
+// The engine's file narrows what the study leaves open, and a repeated request is narrowed as the first was.
+TEST_F(LocalStudyTest, AnEngineNarrowsTheSpaceOfAStudy) {
+  v1::SearchSpec spec = SpecOfLocal();
+  spec.clear_space();
+  spec.mutable_cluster()->set_engine("trainer-x");
+  v1::SpaceAxis& own = *spec.add_space();
+  own.set_name("mbs");
+  own.add_values("2");
+  v1::Inventory inventory = CpuInventory(4);
+  v1::Engine& engine = *inventory.add_engines();
+  engine.set_name("trainer-x");
+  engine.set_format("autocfg");
+  for (const char* axis : {"pp=1", "mbs=1", "tp<=2"}) engine.add_space(axis);
+  v1::Study study;
+  {
+    FakeWorker worker(coordinator_->address(), inventory, FakeWorker::ByFormula);
+    ASSERT_TRUE(CreateAs("r1", spec, &study).ok());
+    worker.Stop();
+  }
+  ASSERT_EQ(study.spec().space_size(), 3);
+  EXPECT_EQ(study.spec().space(0).name(), "mbs");
+  EXPECT_EQ(study.spec().space(0).values(0), "2");
+  EXPECT_EQ(study.spec().space(1).name(), "pp");
+  EXPECT_EQ(study.spec().space(2).name(), "tp");
+  EXPECT_EQ(study.spec().space(2).values(0), "<=2");
+  v1::Study again;
+  const grpc::Status status = CreateAs("r1", spec, &again);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(again.name(), study.name());
+  spec.mutable_cluster()->set_engine("");
+  const FakeWorker worker(coordinator_->address(), inventory, FakeWorker::ByFormula);
+  EXPECT_EQ(Create(spec).spec().space_size(), 1) << "autocfg's own engine";
+}
+
 }  // namespace
 }  // namespace autocfg::server

@@ -168,6 +168,20 @@ TEST_F(WorkerServiceTest, MismatchedMeasurementIsRejectedWithoutEffect) {
   const v1::ReportTrialRequest good = ReportOf(trial, epoch, "r2");
   v1::ReportTrialRequest slice = good;
   slice.mutable_measurement()->set_slice(true);
+  const auto refused = [&](const std::function<void(v1::TimelineRow&)>& edit, const std::string& what) {
+    v1::ReportTrialRequest bad = good;
+    v1::TimelineRow& row = *bad.mutable_timeline()->add_rows();
+    row.set_lane("compute");
+    row.set_kind("forward");
+    row.set_end_s(1);
+    edit(row);
+    EXPECT_EQ(Send(bad).error_code(), StatusCode::INVALID_ARGUMENT) << what;
+    EXPECT_THAT(Send(bad).error_message(), HasSubstr(what));
+  };
+  refused([](auto& row) { row.set_kind("frob"); }, "timeline.rows: unknown kind 'frob'");
+  refused([](auto& row) { row.set_lane(""); }, "timeline.rows: unknown lane");
+  refused([](auto& row) { row.set_end_s(std::nan("")); }, "timeline.rows: invalid time span");
+  refused([](auto& row) { row.set_pipeline(1 << 20); }, "timeline.rows: rank 1048576");
   EXPECT_EQ(Send(slice).error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(Send(slice).error_message(), "measurement.slice is true, but the job runs all ranks of the plan");
   v1::ReportTrialRequest few = good;

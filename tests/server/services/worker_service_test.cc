@@ -60,8 +60,8 @@ TEST_F(WorkerServiceTest, AbandonedPollsLoseNoWork) {
     v1::LeaseWorkResponse response;
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(1));
-    // OK if an earlier, abandoned call arrived late and displaced this one. CANCELLED if the coordinator saw the
-    // deadline pass before this client did.
+    // OK if an earlier, abandoned call arrived late and displaced this one. CANCELLED if the coordinator saw
+    // the deadline pass before this client did.
     EXPECT_THAT(workers_->LeaseWork(&context, request, &response).error_code(),
                 testing::AnyOf(StatusCode::DEADLINE_EXCEEDED, StatusCode::OK, StatusCode::CANCELLED));
     EXPECT_FALSE(response.has_job());
@@ -148,6 +148,7 @@ TEST_F(WorkerServiceTest, RenewalAnswersCancelOnceTheStudyIsCancelled) {
 TEST_F(WorkerServiceTest, LogsAreBoundedAndRequireTheLease) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
+  ASSERT_TRUE(Send(ReportOf(Lease("workers/a", epoch), epoch, "calibration")).ok());
   const v1::LeaseWorkResponse lease = Lease("workers/a", epoch);
   v1::AppendTrialLogRequest log;
   v1::AppendTrialLogResponse response;
@@ -156,6 +157,29 @@ TEST_F(WorkerServiceTest, LogsAreBoundedAndRequireTheLease) {
   EXPECT_EQ(Call(workers_, &Stub::AppendTrialLog, log, &response).error_code(), StatusCode::INVALID_ARGUMENT);
   log.set_text("step 1\n");
   EXPECT_TRUE(Call(workers_, &Stub::AppendTrialLog, log, &response).ok());
+  v1::GetTrialLogRequest read;
+  v1::TrialLog stored;
+  const auto get = [&] { return Call(studies_, &v1::StudyService::Stub::GetTrialLog, read, &stored); };
+  read.set_name(study_ + "/trials/99");
+  EXPECT_EQ(get().error_code(), StatusCode::NOT_FOUND);
+  read.set_name(study_);
+  EXPECT_EQ(get().error_code(), StatusCode::INVALID_ARGUMENT);
+  read.set_name(lease.job().name());
+  ASSERT_TRUE(get().ok());
+  EXPECT_EQ(stored.text(), "step 1\n");
+  read.set_attempt(2);
+  EXPECT_EQ(get().error_code(), StatusCode::NOT_FOUND);
+  read.set_attempt(-1);
+  EXPECT_EQ(get().error_code(), StatusCode::INVALID_ARGUMENT);
+  read.set_attempt(1);
+  read.set_max_bytes(3);
+  ASSERT_TRUE(get().ok());
+  EXPECT_EQ(stored.text(), " 1\n");
+  EXPECT_EQ(stored.left_out_bytes(), 4);
+  for (const std::int64_t bytes : {std::int64_t{-1}, (std::int64_t{1} << 20) + 1}) {
+    read.set_max_bytes(bytes);
+    EXPECT_EQ(get().error_code(), StatusCode::INVALID_ARGUMENT) << bytes;
+  }
   log.set_text(std::string(65 << 10, 'x'));
   EXPECT_EQ(Call(workers_, &Stub::AppendTrialLog, log, &response).error_code(), StatusCode::INVALID_ARGUMENT);
   log.set_text("x");

@@ -246,6 +246,26 @@ TEST(ReportFit, CalibrationHasEachOpOnceInAnyOrder) {
   EXPECT_TRUE(CheckFits(job, report).ok()) << CheckFits(job, report);
 }
 
+TEST(CheckFits, ATimelineIsAskedForAndOfThePlansRanks) {
+  v1::Job job;
+  job.mutable_train()->set_steps(1);
+  job.mutable_train()->mutable_plan()->set_pp(2);
+  job.mutable_train()->mutable_plan()->set_virtual_stages(2);
+  v1::ReportTrialRequest report;
+  report.mutable_measurement()->add_step_time_s(0.5);
+  v1::TimelineRow& row = *report.mutable_timeline()->add_rows();
+  EXPECT_EQ(Refusal(job, report), "timeline is set, but the job records no step");
+  job.mutable_train()->set_record_breakdown(true);
+  row.set_pipeline(1);
+  row.set_stage(3);
+  EXPECT_TRUE(CheckFits(job, report).ok()) << CheckFits(job, report);
+  row.set_stage(4);
+  EXPECT_EQ(Refusal(job, report), "timeline.rows: rank 1 and stage 4 are not among the plan's 2 and 4");
+  row.set_stage(3);
+  row.set_pipeline(2);
+  EXPECT_THAT(Refusal(job, report), HasSubstr("rank 2 and stage 3"));
+}
+
 TEST(CheckFits, AMeasurementOfAnEngineIsOfTheJobs) {
   v1::Job job;
   job.set_engine("megatron");

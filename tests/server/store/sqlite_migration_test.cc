@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/names/names.h"
 #include "server/store/sqlite/schema.h"
 #include "server/store/sqlite/sqlite_store.h"
 #include "tests/support/build_paths.h"
@@ -104,6 +105,7 @@ TEST_F(MigrationTest, ApiAnswersAreUnchanged) {
   EXPECT_FALSE(trials[0].measured().has_breakdown_s()) << "older workers recorded none";
   EXPECT_EQ(trials[1].message(), "too much");
   EXPECT_EQ(trials[5].attempts(0).state(), v1::TRIAL_STATE_CANCELLED);
+  EXPECT_FALSE(store_->FindTimeline(1, trials[0].plan_text())->has_value()) << "nor a timeline";
   EXPECT_EQ((*store_->GetCalibration(1))->result.device_overhead_bytes(), 4096);
   // 2 x 3 s, 11 s, 7 s as reported, 2 x 1 s, 4 x 1 s twice, 1 s: counted as in version 1.
   EXPECT_EQ(store_->Usage(1)->device_s, 35);
@@ -182,7 +184,11 @@ TEST_F(MigrationTest, OlderFileIsPrunedAndGivesSpaceBackWhenItIsWrittenAnew) {
   const std::int64_t requests = Count("requests");
   EXPECT_EQ(store_->Prune({.requests_s = 10}, 1000)->requests, 0) << "seen for the first time";
   EXPECT_EQ(store_->Prune({.requests_s = 10}, 2000)->requests, requests);
-  ASSERT_TRUE(store_->DeleteStudy(2).ok());
+  v1::Study large;
+  large.set_fingerprint(std::string(100'000, 'f'));
+  const auto made = store_->CreateStudy("", large, 2000);
+  ASSERT_TRUE(made.ok()) << made.status();
+  ASSERT_TRUE(store_->DeleteStudy(*ParseStudyName(made->name())).ok());
   SQLite::Database db(path_, SQLite::OPEN_READONLY);
   const auto mode = [&] { return db.execAndGet("PRAGMA auto_vacuum").getInt(); };
   const auto unused = [&] { return db.execAndGet("PRAGMA freelist_count").getInt(); };

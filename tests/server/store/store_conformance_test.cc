@@ -7,6 +7,7 @@
 #include "tests/conformance/store_reports_suite.h"
 #include "tests/conformance/store_retention_suite.h"
 #include "tests/conformance/store_studies_suite.h"
+#include "tests/conformance/store_tokens_suite.h"
 #include "tests/conformance/store_trials_suite.h"
 #include "tests/conformance/store_workers_suite.h"
 #include "tests/support/temp_dir.h"

@@ -1,0 +1,65 @@
+// The timelines of the fastest plans of a study.
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/convert/step_timeline.h"
+#include "server/store/sqlite/sqlite_store_impl.h"
+
+namespace autocfg::server {
+
+// A doubted trial is far too fast, so the slowest trial of a plan tells its time.
+void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial,
+                               const std::vector<EndedShare>& shares) {
+  std::vector<v1::StepTimeline> parts;
+  for (const EndedShare& share : shares) {
+    if (share.timeline) parts.push_back(*share.timeline);
+  }
+  if (parts.empty()) return;
+  Execute("INSERT OR REPLACE INTO timelines VALUES (?, ?, ?)", study, trial, MergeTimelines(parts));
+  Execute(
+      R"sql(
+        WITH
+          newest AS
+            (SELECT t.plan_text, MAX(l.trial) AS trial
+             FROM timelines l
+             JOIN trials t ON t.study = l.study AND t.number = l.trial
+             WHERE l.study = ?1
+             GROUP BY t.plan_text),
+          kept AS
+            (SELECT n.trial
+             FROM newest n
+             ORDER BY
+               (SELECT MAX(m.median_step_time_s)
+                FROM trials t
+                JOIN jobs j ON j.study = t.study AND j.trial = t.number
+                JOIN measurements m ON m.job = j.id
+                WHERE t.study = ?1 AND t.plan_text = n.plan_text),
+               n.trial
+             LIMIT ?2)
+        DELETE FROM timelines
+        WHERE study = ?1 AND trial NOT IN (SELECT trial FROM kept))sql",
+      study, kTimelinePlans);
+}
+
+absl::StatusOr<std::optional<Store::TrialTimeline>> SqliteStore::FindTimeline(std::int64_t study,
+                                                                              const std::string& plan_text) {
+  return Read([&]() -> absl::StatusOr<std::optional<TrialTimeline>> {
+    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
+    SQLite::Statement row = Query(
+        R"sql(
+          SELECT l.trial, t.repeat, l.timeline
+          FROM timelines l
+          JOIN trials t ON t.study = l.study AND t.number = l.trial
+          WHERE l.study = ? AND t.plan_text = ?)sql",
+        study, plan_text);
+    if (!row.executeStep()) return std::nullopt;
+    TrialTimeline found{
+        .trial = row.getColumn(0).getInt64(), .repeat = row.getColumn(1).getInt64(), .timeline = {}};
+    Parse(row.getColumn(2), found.timeline);
+    return found;
+  });
+}
+
+}  // namespace autocfg::server
