@@ -189,8 +189,8 @@ inline constexpr std::array kStudyEndStates = {autocfg::v1::STUDY_STATE_DONE, au
 bool IsEnd(autocfg::v1::StudyState state);
 bool IsEnd(autocfg::v1::TrialState state);
 
-// The error of a write for which the storage has no room: ResourceExhausted, and IsNoSpace. Services answer it
-// as UNAVAILABLE.
+// The error of a write for which the storage has no room: ResourceExhausted, and IsNoSpace. Services answer
+// it as UNAVAILABLE.
 absl::Status NoSpace(const std::string& message);
 bool IsNoSpace(const absl::Status& status);
 

@@ -1,4 +1,6 @@
 // Coordinators that prune their database.
+#include "server/coordinator/pruning.h"
+
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -6,7 +8,6 @@
 #include <thread>
 
 #include "gmock/gmock.h"
-#include "server/coordinator/pruning.h"
 #include "server/names/names.h"
 #include "tests/server/coordinator_fixture.h"
 #include "tests/server/store/study_edits.h"
