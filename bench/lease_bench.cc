@@ -2,9 +2,10 @@
 // has its own connection and always a call parked at the coordinator (for work, or to renew). Jobs arrive at
 // random. The latency is the time from the commit that queues a job to the reply that leases it. Coordinator
 // and workers are one process, so both share the machine's cores. The database is a file, and every commit is
-// synced.
+// synced. Also counts the renewals, and what the process gave the disk to write.
 //
-// usage: autocfg_lease_bench [--workers 200] [--seconds 30] [--jobs-per-second 50]      Prints JSON.
+// usage: autocfg_lease_bench [--workers 200] [--seconds 30] [--jobs-per-second 50] [--hold-seconds 1]
+//                            [--lease-seconds 10]      Prints JSON.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +22,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "autocfg/v1/worker_service.grpc.pb.h"
@@ -36,9 +39,6 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
-
-constexpr double kHoldSeconds = 1;  // mean duration of a job
-constexpr double kLeaseSeconds = 10;
 
 [[noreturn]] void Die(const std::string& what) {
   fmt::print(stderr, "autocfg_lease_bench: {}\n", what);
@@ -112,6 +112,8 @@ class Record {
     // The job was leased before the caller of the commit recorded it: it did not wait.
     waits_s_.push_back(found == queued_.end() ? 0 : Seconds(now - found->second).count());
   }
+  void Renewed() { ++renewals_; }
+  int renewals() const { return renewals_; }
   std::vector<double> Sorted() {
     const std::lock_guard lock(mutex_);
     std::vector<double> sorted = waits_s_;
@@ -123,7 +125,21 @@ class Record {
   std::mutex mutex_;
   std::map<std::string, SteadyClock::time_point> queued_;
   std::vector<double> waits_s_;
+  std::atomic<int> renewals_{0};
 };
+
+// Returns how many bytes this process has given the disk to write, and how many calls it made for it.
+std::pair<std::int64_t, std::int64_t> Written() {
+  std::ifstream file("/proc/self/io");
+  std::int64_t bytes = 0, calls = 0;
+  for (std::string name; file >> name;) {
+    std::int64_t value = 0;
+    file >> value;
+    if (name == "write_bytes:") bytes = value;
+    if (name == "syscw:") calls = value;
+  }
+  return {bytes, calls};
+}
 
 // One in-flight call, which owns its messages.
 template <typename Request, typename Response>
@@ -135,8 +151,12 @@ struct Flight {
 
 class EmulatedWorker {
  public:
-  EmulatedWorker(const std::string& address, int number, Timers& timers, Record& record)
+  // `hold_s`: mean duration of a job.
+  EmulatedWorker(const std::string& address, int number, double hold_s, double lease_s, Timers& timers,
+                 Record& record)
       : name_(fmt::format("workers/emulated-{}", number)),
+        hold_s_(hold_s),
+        lease_s_(lease_s),
         timers_(timers),
         record_(record),
         random_(static_cast<unsigned>(number)) {
@@ -167,7 +187,7 @@ class EmulatedWorker {
           Check(status, "lease");
           if (!flight->response.has_job()) return Poll();
           record_.Leased(flight->response.job().name());
-          const double hold_s = std::exponential_distribution<double>(1 / kHoldSeconds)(random_);
+          const double hold_s = std::exponential_distribution<double>(1 / hold_s_)(random_);
           lease_ = flight->response;
           done_ = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(Seconds(hold_s));
           Renew();
@@ -184,7 +204,7 @@ class EmulatedWorker {
     flight->request.set_session_epoch(epoch_);
     flight->request.set_lease_id(lease_.lease_id());
     flight->request.set_fencing_token(lease_.fencing_token());
-    flight->request.set_wait_s(kLeaseSeconds / 3);
+    flight->request.set_wait_s(lease_s_ / 3);
     const std::int64_t token = lease_.fencing_token();
     stub_->async()->RenewLease(
         &flight->context, &flight->request, &flight->response,
@@ -192,6 +212,7 @@ class EmulatedWorker {
           // A lease that has been reported meanwhile is no longer held.
           if (stopping_ || token != lease_.fencing_token() || SteadyClock::now() >= done_) return;
           Check(status, "renew");
+          record_.Renewed();
           Renew();
         });
   }
@@ -217,6 +238,8 @@ class EmulatedWorker {
   }
 
   const std::string name_;
+  const double hold_s_;
+  const double lease_s_;
   Timers& timers_;
   Record& record_;
   std::mt19937_64 random_;
@@ -238,8 +261,11 @@ int Run(int argc, char** argv) {
   const int count = static_cast<int>(Number(argc, argv, "--workers", 200));
   const double seconds = Number(argc, argv, "--seconds", 30);
   const double rate = Number(argc, argv, "--jobs-per-second", 50);
-  if (count <= 0 || seconds <= 0 || rate <= 0)
-    Die("--workers, --seconds and --jobs-per-second are positive numbers");
+  const double hold_s = Number(argc, argv, "--hold-seconds", 1);
+  const double lease_s = Number(argc, argv, "--lease-seconds", 10);
+  if (count <= 0 || seconds <= 0 || rate <= 0 || hold_s <= 0 || lease_s <= 0) {
+    Die("--workers, --seconds, --jobs-per-second, --hold-seconds and --lease-seconds are positive numbers");
+  }
 
   spdlog::set_level(spdlog::level::err);  // standard output is reserved for the result
   std::string directory = "/tmp/autocfg_lease_bench_XXXXXX";
@@ -249,7 +275,7 @@ int Run(int argc, char** argv) {
   server::Store& store = **opened;
   server::CoordinatorOptions options;
   options.address = "localhost:0";
-  options.lease_duration_s = kLeaseSeconds;
+  options.lease_duration_s = lease_s;
   auto coordinator = server::Coordinator::Start(*std::move(opened), options);
   if (!coordinator.ok()) Die(std::string(coordinator.status().message()));
 
@@ -270,13 +296,15 @@ int Run(int argc, char** argv) {
     Record record;
     std::vector<std::unique_ptr<EmulatedWorker>> workers;
     for (int i = 0; i < count; ++i)
-      workers.push_back(std::make_unique<EmulatedWorker>((*coordinator)->address(), i, timers, record));
+      workers.push_back(
+          std::make_unique<EmulatedWorker>((*coordinator)->address(), i, hold_s, lease_s, timers, record));
     for (const auto& worker : workers) worker->Poll();
 
     std::mt19937_64 random(1);
     std::exponential_distribution<double> gap(rate);
     const auto end = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(Seconds(seconds));
     std::vector<double> commits_s;
+    const auto [bytes_before, calls_before] = Written();
     auto next = SteadyClock::now();
     for (std::int64_t number = 1; SteadyClock::now() < end; ++number) {
       next += std::chrono::duration_cast<SteadyClock::duration>(Seconds(gap(random)));
@@ -299,6 +327,7 @@ int Run(int argc, char** argv) {
     (*coordinator)->Shutdown();  // ends the parked calls
     std::this_thread::sleep_for(Seconds(0.5));
 
+    const auto [written, calls] = Written();
     std::vector<double> waits_s = record.Sorted();
     std::sort(commits_s.begin(), commits_s.end());
     if (waits_s.empty()) Die("no job was leased");
@@ -309,6 +338,11 @@ int Run(int argc, char** argv) {
     result = {{"workers", count},
               {"jobs_per_s", rate},
               {"seconds", seconds},
+              {"hold_s", hold_s},
+              {"lease_s", lease_s},
+              {"renewals", record.renewals()},
+              {"written_bytes", written - bytes_before},
+              {"write_calls", calls - calls_before},
               {"queued", commits_s.size()},
               {"leased", waits_s.size()},
               {"lease_latency_s",

@@ -21,12 +21,6 @@
 namespace autocfg::cli {
 namespace {
 
-// Verbs that are reserved for a later version, with the verb above them.
-const std::vector<std::string>& UnsupportedVerbs() {
-  static const std::vector<std::string> verbs = {"db check", "db export", "db prune"};
-  return verbs;
-}
-
 bool Contains(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
@@ -40,10 +34,6 @@ std::vector<std::string> VerbsOf(const CLI::App& app) {
 
 // `above`: the verb that has `verbs` below it and a blank, or nothing.
 int UnknownVerb(const std::string& above, const std::string& verb, const std::vector<std::string>& verbs) {
-  if (Contains(UnsupportedVerbs(), above + verb)) {
-    return Fail(kExitUsage, fmt::format("autocfg {}{} is not supported yet; expected {}", above, verb,
-                                        base::ChoiceText(verbs)));
-  }
   return Fail(kExitUsage, fmt::format("unknown verb '{}{}'; expected {}{}", above, verb,
                                       base::ChoiceText(verbs), base::DidYouMeanOfListed(verb, verbs)));
 }

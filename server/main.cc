@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -22,6 +23,7 @@
 #include "base/os/process_limits.h"
 #include "base/service/service_manager.h"
 #include "base/subject.h"
+#include "base/units.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
@@ -46,7 +48,7 @@ constexpr double kLongestLeaseSeconds = 3600;
 
 struct Args {
   std::vector<std::string> listen;
-  std::string database, http, lease_duration = "10s";
+  std::string database, http, lease_duration = "10s", keep_days, keep_studies, max_db_bytes;
   TlsFiles tls;
   bool insecure = false;
   bool tokens = false;
@@ -136,10 +138,36 @@ absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args, Coordi
   return served;
 }
 
+// Returns the number that an option has, 0 if it is not given.
+absl::StatusOr<double> Limit(const char* option, const std::string& text, base::Quantity quantity,
+                             double least, double most) {
+  if (text.empty()) return 0;
+  const auto value = base::ParseQuantity(quantity, text);
+  if (value.ok() && *value >= least && *value <= most && *value == std::floor(*value)) return *value;
+  return absl::InvalidArgumentError(
+      fmt::format("{}: '{}' is not a whole number from {} to {}", option, text, least, most));
+}
+
+absl::StatusOr<RetentionLimits> LimitsOf(const Args& args) {
+  const auto days = Limit("--keep-days", args.keep_days, base::Quantity::kTokens, 1, 36'500);
+  if (!days.ok()) return days.status();
+  const auto studies = Limit("--keep-studies", args.keep_studies, base::Quantity::kTokens, 1, 1e9);
+  if (!studies.ok()) return studies.status();
+  const auto bytes = Limit("--max-db-bytes", args.max_db_bytes, base::Quantity::kBytes, 1 << 20, 1e15);
+  if (!bytes.ok()) return bytes.status();
+  RetentionLimits limits;
+  limits.studies_s = *days * 86400;
+  limits.studies = static_cast<std::int64_t>(*studies);
+  limits.bytes = static_cast<std::int64_t>(*bytes);
+  return limits;
+}
+
 int Serve(const Args& args, const EndSignal& end) {
   const auto lease =
       ParseDuration("--lease-duration", args.lease_duration, kShortestLeaseSeconds, kLongestLeaseSeconds);
   if (!lease.ok()) return Fail(lease.status());
+  const auto limits = LimitsOf(args);
+  if (!limits.ok()) return Fail(limits.status());
   const auto database = DatabasePath(args.database);
   if (!database.ok()) return Fail(database.status());
   auto store = OpenSqliteStore(*database);
@@ -152,6 +180,7 @@ int Serve(const Args& args, const EndSignal& end) {
   options.audit_log = args.audit_log;
   options.insecure = args.insecure;
   options.lease_duration_s = *lease;
+  options.retention = *limits;
   auto coordinator = Coordinator::Start(*std::move(store), options);
   if (!coordinator.ok()) return Fail(coordinator.status());
   for (const std::string& address : (*coordinator)->addresses()) {
@@ -204,6 +233,13 @@ int Main(int argc, char** argv) {
                  "also serve pages about the studies at this address, read only (127.0.0.1:PORT)");
   app.add_option("--lease-duration", args.lease_duration,
                  "how long a worker may be silent before its jobs go to others (default: 10s)");
+  app.add_option("--keep-days", args.keep_days,
+                 "ended studies lose the details of their trials after so many days (default: never)");
+  app.add_option("--keep-studies", args.keep_studies,
+                 "only so many ended studies keep the details of their trials (default: all)");
+  app.add_option("--max-db-bytes", args.max_db_bytes,
+                 "the oldest ended studies go while the database has more in use, such as 10GB (default: no "
+                 "limit)");
   app.add_option(
       "--tls-cert", args.tls.certificate,
       "encrypt calls, except on a Unix socket: this server's certificate, a PEM file with its chain");
@@ -223,8 +259,8 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
   }
-  for (const char* name :
-       {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca", "--audit-log"}) {
+  for (const char* name : {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca",
+                           "--audit-log", "--keep-days", "--keep-studies", "--max-db-bytes"}) {
     const std::vector<std::string> given = app.get_option(name)->results();
     if (std::find(given.begin(), given.end(), "") != given.end())
       return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));

@@ -30,6 +30,8 @@ void AddExport(CLI::App& app, Verb& chosen);
 void AddImport(CLI::App& app, Verb& chosen);
 void AddReport(CLI::App& app, Verb& chosen);
 void AddDb(CLI::App& app, Verb& chosen);
+// Adds verbs below `db`.
+void AddDbStudies(CLI::App& db, Verb& chosen);
 void AddToken(CLI::App& app, Verb& chosen);
 void AddDoctor(CLI::App& app, Verb& chosen);
 // `app` must outlive the chosen verb.

@@ -11,6 +11,8 @@ absl::Status ToAbsl(const grpc::Status& status) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
+  if (status.GetPayload(kAnswersUnavailable))
+    return {grpc::StatusCode::UNAVAILABLE, std::string(status.message())};
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 

@@ -13,6 +13,10 @@
 
 namespace autocfg {
 
+// Payload of a status that a service answers as UNAVAILABLE, whatever its code: the caller may repeat the
+// call, and has reached no limit of its own.
+inline constexpr const char* kAnswersUnavailable = "autocfg/answers_unavailable";
+
 // Keep code and message. Both libraries use the same code numbers and meanings.
 absl::Status ToAbsl(const grpc::Status& status);
 grpc::Status ToGrpc(const absl::Status& status);

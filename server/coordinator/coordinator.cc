@@ -21,6 +21,7 @@
 #include "server/access/access_control.h"
 #include "server/access/audit_log.h"
 #include "server/access/token_table.h"
+#include "server/coordinator/pruning.h"
 #include "server/listen/grpc_server.h"
 #include "server/listen/listen_address.h"
 #include "server/listen/listen_sockets.h"
@@ -191,6 +192,7 @@ struct Coordinator::Impl {
   AccessServiceImpl accesses;
   std::vector<std::string> addresses;
   std::unique_ptr<LeaseExpiry> expiry;
+  std::unique_ptr<Pruning> pruning;
   std::unique_ptr<grpc::Server> server;
   std::vector<std::unique_ptr<Listener>> listeners;  // pass their connections to the server
   absl::Mutex shutdown_mutex;
@@ -259,6 +261,13 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
                          .period = std::chrono::duration<double>(std::min(options.lease_duration_s / 4, 1.0)),
                          .clock = options.clock});
   for (const std::int64_t study : *running) impl->runners.Start(study);
+  impl->pruning = std::make_unique<Pruning>(
+      *impl->store, PruningOptions{.limits = options.retention,
+                                   .clock = options.clock,
+                                   .first = options.first_pruning,
+                                   .on_deleted = [runners = &impl->runners](const auto& studies) {
+                                     for (const std::int64_t study : studies) runners->Forget(study);
+                                   }});
   for (Place& place : places)
     impl->listeners.push_back(std::make_unique<Listener>(std::move(place.sockets), std::move(place.take)));
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
@@ -280,6 +289,7 @@ void Coordinator::Shutdown() {
     impl_->server->Wait();
   }
   impl_->expiry.reset();
+  impl_->pruning.reset();
   impl_->runners.Stop();
 }
 

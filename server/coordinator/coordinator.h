@@ -3,6 +3,7 @@
 // Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "proto/rpc/endpoint.h"
 #include "server/access/access_control.h"
 #include "server/report/study_reports.h"
+#include "server/store/retention.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {
@@ -29,6 +31,8 @@ struct CoordinatorOptions {
   double lease_duration_s = 10;
   std::string owner = "local";  // principal of callers who reach the server (server/access/access_control.h)
   base::Clock clock = base::SteadyClock();
+  RetentionLimits retention = {};
+  std::chrono::duration<double> first_pruning{60};  // from the start; then hourly
 };
 
 class Coordinator {

@@ -182,7 +182,8 @@ void Dispatcher::Undelivered(const Lease& lease) {
   spdlog::info("{}: lease {} did not reach {}; its job is queued again", lease.job.name(), lease.lease_id,
                lease.session.worker);
   if (absl::Status status = store_.ReturnLease(lease.lease_id, lease.fencing_token, clock_()); !status.ok())
-    spdlog::error("lease {} cannot be returned; it will expire: {}", lease.lease_id, status.ToString());
+    spdlog::error("lease {} cannot be returned; it will expire: {}", lease.lease_id,
+                  status.ToString(absl::StatusToStringMode::kWithNoExtraData));
 }
 
 template <typename Which>
@@ -444,7 +445,7 @@ void Dispatcher::LoseBroken(const std::vector<WorkerSession>& lost) {
     }
     if (!shares.ok()) {
       spdlog::error("{}: cannot end its leases early; they will expire: {}", session.worker,
-                    shares.status().ToString());
+                    shares.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
       continue;
     }
     for (const EndedLease& share : *shares)
@@ -484,13 +485,15 @@ Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
     // If the process was stopped meanwhile, these leases are old before they reach their workers.
     if (!assigned->leases.empty() && clock_() - now_s > options_.lease_duration_s / 2) {
       if (const auto granted = GrantAnew(); !granted.ok())
-        spdlog::error("cannot grant leases anew; they may expire early: {}", granted.status().ToString());
+        spdlog::error("cannot grant leases anew; they may expire early: {}",
+                      granted.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
     }
   }
   absl::MutexLock lock(&mutex_);
   if (!assigned.ok()) {
     if (assigned.status() != last_error_)
-      spdlog::error("cannot assign work: {}", assigned.status().ToString());
+      spdlog::error("cannot assign work: {}",
+                    assigned.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
     last_error_ = assigned.status();
     for (const WorkerSession& session : waiting) {
       auto poll = polls_.Take(session.worker);
@@ -541,7 +544,8 @@ void Dispatcher::Explain(std::vector<std::int64_t> changed) {
     next_explanation_ = SteadyIn(options_.look_period);
     const auto waiting = store_.WaitingStudies(polling, at_work_, keeps_);
     if (!waiting.ok() && waiting.status() != last_explain_error_)
-      spdlog::error("cannot read why studies wait: {}", waiting.status().ToString());
+      spdlog::error("cannot read why studies wait: {}",
+                    waiting.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
     last_explain_error_ = waiting.status();
     if (waiting.ok()) {
       unexplained_ = false;
@@ -557,7 +561,7 @@ void Dispatcher::StopLeases() {
   const auto stopping = store_.LeasesToStop();
   if (!stopping.ok()) {
     spdlog::error("cannot read the leases to stop; their workers learn of it at the next renewal: {}",
-                  stopping.status().ToString());
+                  stopping.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
     return;
   }
   std::vector<ParkedRenewal> told;

@@ -36,7 +36,8 @@ void LeaseExpiry::Loop() {
     if (const absl::Status status = Check(); status.ok()) {
       if (std::exchange(failing, false)) spdlog::info("lease expiry works again");
     } else if (!std::exchange(failing, true)) {
-      spdlog::error("cannot expire leases; retrying: {}", status.ToString());
+      spdlog::error("cannot expire leases; retrying: {}",
+                    status.ToString(absl::StatusToStringMode::kWithNoExtraData));
     }
     ++rounds_;
   } while (!stopping_.Wait(options_.period));

@@ -365,9 +365,10 @@ grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1
   }
   const absl::Cleanup leave = [this] { Leave(watchers_); };
   // UNAVAILABLE would mean that the coordinator is gone. The stream continues instead, and `waiting` gives
-  // the reason.
+  // the reason. Without room on the disk it ends: somebody has to make some.
   const auto error = [&] {
     const absl::Status status = parts_.runners.Error(*id);
+    if (IsNoSpace(status)) return absl::ResourceExhaustedError(status.message());
     return absl::IsUnavailable(status) ? absl::OkStatus() : status;
   };
   return ToGrpc(Watch(parts_.store, parts_.notifier, *id, request->resume_cursor(),

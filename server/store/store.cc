@@ -2,7 +2,18 @@
 
 #include <algorithm>
 
+#include "absl/strings/cord.h"
+#include "proto/rpc/call.h"
+
 namespace autocfg::server {
+
+absl::Status NoSpace(const std::string& message) {
+  absl::Status status = absl::ResourceExhaustedError(message);
+  status.SetPayload(kAnswersUnavailable, absl::Cord());
+  return status;
+}
+
+bool IsNoSpace(const absl::Status& status) { return status.GetPayload(kAnswersUnavailable).has_value(); }
 
 bool IsEnd(v1::StudyState state) {
   return std::find(kStudyEndStates.begin(), kStudyEndStates.end(), state) != kStudyEndStates.end();

@@ -1,7 +1,8 @@
 // The coordinator's persistent state. Every implementation must pass tests/conformance/store_*_suite.h.
 // Thread-safe. Callers pass the time as Unix seconds, because clocks are injected.
 //
-// Writes that belong together are one call and one transaction. Data is durable when a call returns OK.
+// Writes that belong together are one call and one transaction. Data is durable when a call returns OK,
+// except renewals of leases.
 #pragma once
 
 #include <array>
@@ -18,6 +19,7 @@
 #include "autocfg/v1/access_service.pb.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
+#include "server/store/retention.h"
 
 namespace autocfg::server {
 
@@ -186,6 +188,11 @@ inline constexpr std::array kStudyEndStates = {autocfg::v1::STUDY_STATE_DONE, au
 // End states: kStudyEndStates; MEASURED, INFEASIBLE, FAILED, TIMED_OUT, CANCELLED or LOST.
 bool IsEnd(autocfg::v1::StudyState state);
 bool IsEnd(autocfg::v1::TrialState state);
+
+// The error of a write for which the storage has no room: ResourceExhausted, and IsNoSpace. Services answer
+// it as UNAVAILABLE.
+absl::Status NoSpace(const std::string& message);
+bool IsNoSpace(const absl::Status& status);
 
 // Of how many plans of a study the timeline of a step is kept: of the fastest ones.
 inline constexpr int kTimelinePlans = 8;
@@ -362,6 +369,10 @@ class Store {
   // - DRAIN: its worker drains.
   // - CONTINUE: otherwise.
   //
+  // Nothing is written: the new end is kept in memory, and stored by ExpireLeases, WithdrawExpired or
+  // GrantAnew at the latest when the stored one has passed. A store that was opened anew may know an earlier
+  // end than its workers do: grant the leases anew before any expires.
+  //
   // FailedPrecondition if the worker does not hold the lease any more. A lease on a job with a time limit is
   // never extended beyond that limit and two minutes after it was granted, so that a hanging worker cannot
   // keep it.
@@ -427,6 +438,27 @@ class Store {
   virtual absl::StatusOr<std::int64_t> RejectedReports() = 0;
   virtual absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
                                  const std::string& text) = 0;
+
+  // An ended study with all that belongs to it, except logs. Trials have their attempts and measurements, and
+  // names whose study does not matter.
+  struct StudyCopy {
+    autocfg::v1::Study study;
+    StudyUsage usage;
+    std::optional<Calibration> calibration;
+    std::vector<autocfg::v1::Trial> trials;
+  };
+  // Adds the study under a new ID. InvalidArgument if it or a trial of it has not ended, or trials have the
+  // same number, or the same plan and repeat.
+  virtual absl::StatusOr<autocfg::v1::Study> ImportStudy(const StudyCopy& copy) = 0;
+
+  // Deletes what the limits do not keep, and op times that no search would reuse. Details of a trial: its
+  // logs, what its ranks needed of memory when they had too little, and the request IDs of its reports. What
+  // a recommendation follows from remains. In several transactions, one for each study. With `dry_run`,
+  // nothing is deleted: returns what would be.
+  virtual absl::StatusOr<Pruned> Prune(const RetentionLimits& limits, double now_s, bool dry_run = false) = 0;
+  // Gives some of the file's unused space back to the disk, in one short write; with `all`, all of it, which
+  // may write the whole file anew. Returns whether there is more that it could give back.
+  virtual absl::StatusOr<bool> GiveBackSpace(bool all) = 0;
 
   // Returns the change cursor, which every change of the study or its trials raises. WatchStudy uses it.
   virtual absl::StatusOr<std::int64_t> ChangeCursor(std::int64_t study) = 0;

@@ -213,7 +213,8 @@ void StudyRunners::Settle(std::int64_t study, Entry& entry, const absl::Status& 
   if (MayPass(status) && !stopping_) {
     WaitForStorage(study, entry, status);
   } else {
-    spdlog::error("{} cannot continue: {}", StudyName(study), status.ToString());
+    spdlog::error("{} cannot continue: {}", StudyName(study),
+                  status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   }
 }
 
@@ -226,7 +227,8 @@ void StudyRunners::WaitForStorage(std::int64_t study, Entry& entry, const absl::
   entry.turn = ++turns_;
   entry.not_before = now + entry.pause;
   if (std::exchange(entry.failed, true)) return;
-  spdlog::error("{} waits for its storage; retrying: {}", StudyName(study), status.ToString());
+  spdlog::error("{} waits for its storage; retrying: {}", StudyName(study),
+                status.ToString(absl::StatusToStringMode::kWithNoExtraData));
 }
 
 void StudyRunners::Stop() {

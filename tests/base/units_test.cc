@@ -29,6 +29,7 @@ TEST(Units, TextsMeanWhatTheyAreWrittenFor) {
                                               Written{Quantity::kSeconds, "2h", 7200},
                                               Written{Quantity::kSeconds, "10min", 600},
                                               Written{Quantity::kSeconds, "1h30m", 5400},
+                                              Written{Quantity::kSeconds, "90d", 7776000},
                                               Written{Quantity::kBytes, "80GB", 80e9},
                                               Written{Quantity::kBytes, "80GiB", 85899345920.0},
                                               Written{Quantity::kBytesPerSecond, "400GB/s", 400e9},

@@ -51,6 +51,10 @@ TEST(Completion, KnowsVerbsAndTheirOptions) {
   EXPECT_THAT(Complete("autocfg report --in"), HasSubstr("--input\n"));
   EXPECT_THAT(Complete("autocfg db ba"), HasSubstr("backup\n"));
   EXPECT_THAT(Complete("autocfg db backup --out"), HasSubstr("--output\n"));
+  EXPECT_THAT(Complete("autocfg db ch"), HasSubstr("check\n"));
+  EXPECT_THAT(Complete("autocfg db exp"), HasSubstr("export\n"));
+  EXPECT_THAT(Complete("autocfg db im"), HasSubstr("import\n"));
+  EXPECT_THAT(Complete("autocfg db prune --older"), HasSubstr("--older-than\n"));
 }
 
 TEST(Completion, KnowsPresets) {

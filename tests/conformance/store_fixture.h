@@ -1,6 +1,7 @@
 // The fixture of the suites that every implementation of Store must pass (store_*_suite.h): an empty store,
 // and helpers to fill it. Include the suites in one test file and instantiate:
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreSuite, testing::Values(StoreMaker{...}), StoreMakerName);
+//   INSTANTIATE_TEST_SUITE_P(Name, StoreRetentionSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreGangSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreCalibrationSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 #pragma once

@@ -174,6 +174,36 @@ TEST_P(StoreSuite, GrantingAnewKeepsWhatIsLeftOfTheTimeLimit) {
   EXPECT_EQ(store_->ExpireLeases(60)->size(), 1u);
 }
 
+TEST_P(StoreSuite, GrantingAnewCountsRenewalsThatAreNotStoredYet) {
+  const std::int64_t id = NewRunning();
+  v1::Job job = TrainJob();
+  job.set_time_limit_s(30);
+  EnqueueJob(id, "tp=1", job);
+  const Lease lease = GiveOut({Join("a", 1)}).leases.at(0);  // at 200: until 210, with renewals until 350
+  EXPECT_EQ(Renew(lease, 205), v1::LEASE_COMMAND_CONTINUE);
+  EXPECT_EQ(Renew(lease, 209), v1::LEASE_COMMAND_CONTINUE);  // until 219: 131 s are left
+  ASSERT_EQ(*store_->GrantAnew(300, 10), 1);                 // until 310, with renewals until 441
+  EXPECT_EQ(store_->ExpireLeases(309.9)->size(), 0u);
+  double now = 309;
+  for (; now < 440; now += 5) EXPECT_EQ(Renew(lease, now), v1::LEASE_COMMAND_CONTINUE) << now;
+  EXPECT_EQ(store_->ExpireLeases(440.9)->size(), 0u);
+  EXPECT_EQ(store_->ExpireLeases(441)->size(), 1u);
+}
+
+TEST_P(StoreSuite, EveryRenewalCountsHoweverRarelyLeasesExpire) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  Enqueue(id, "tp=2");
+  const Lease renewed = GiveOut({Join("a", 1)}).leases.at(0), silent = GiveOut({Join("b", 2)}).leases.at(0);
+  for (double now = 203; now < 240; now += 3) EXPECT_EQ(Renew(renewed, now), v1::LEASE_COMMAND_CONTINUE);
+  const auto ended = store_->ExpireLeases(241);
+  ASSERT_EQ(ended->size(), 1u);
+  EXPECT_EQ(ended->front().session.worker, silent.session.worker);
+  EXPECT_EQ(store_->ExpireLeases(248.9)->size(), 0u);
+  EXPECT_EQ(store_->WithdrawExpired(249)->size(), 1u);
+  EXPECT_FALSE(Held(renewed));
+}
+
 TEST_P(StoreSuite, RenewalDoesNotShortenALease) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");

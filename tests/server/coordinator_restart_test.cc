@@ -135,7 +135,10 @@ TEST_F(CoordinatorTest, TrialOfLostWorkerMovesToAnother) {
 }
 
 TEST_F(CoordinatorTest, FullDiskStopsTheStudyWithoutDataLoss) {
-  Open(1, {.max_pages = 40});
+  Open();
+  Close();
+  const int pages = SQLite::Database(dir_.File("autocfg.db")).execAndGet("PRAGMA page_count").getInt();
+  Open(1, {.max_pages = pages + 8});
   const v1::Study study = Create(ExhaustiveSpec());
   Stream stream;
   {

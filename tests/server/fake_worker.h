@@ -148,6 +148,10 @@ class FakeWorker {
         std::lock_guard lock(mutex_);
         polling_ = nullptr;
       }
+      if (IsOfDisk(status)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        continue;
+      }
       if (!status.ok() && ++failures > 3) return;
       if (!status.ok() || !lease.has_job()) continue;
       {
@@ -162,12 +166,27 @@ class FakeWorker {
       report.set_fencing_token(lease.fencing_token());
       report.set_attempt(lease.job().attempt());
       report.set_request_id(lease.lease_id() + "/report");
-      v1::ReportTrialResponse response;
-      grpc::ClientContext report_context;
-      const grpc::Status taken = stub_->ReportTrial(&report_context, report, &response);
+      const grpc::Status taken = Send(report);
       if (taken.ok()) ++jobs_done_;
       if (taken.error_code() == grpc::StatusCode::INVALID_ARGUMENT)
         GiveUp(std::move(report), taken.error_message());
+    }
+  }
+
+  // Returns true if the coordinator's disk is full or fails.
+  static bool IsOfDisk(const grpc::Status& status) {
+    return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+           status.error_message().find("database") != std::string::npos;
+  }
+
+  // Sends a report again while the coordinator's disk fails.
+  grpc::Status Send(const v1::ReportTrialRequest& report) {
+    while (true) {
+      v1::ReportTrialResponse response;
+      grpc::ClientContext context;
+      const grpc::Status taken = stub_->ReportTrial(&context, report, &response);
+      if (!IsOfDisk(taken) || stopping_ || killed_) return taken;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
 

@@ -62,6 +62,9 @@ TEST_F(ServerProgram, StartFailureIsOneLineAndExit2) {
   ExpectRefused({"--listen", "127.0.0.1:0", "--db", ""}, "--db");
   ExpectRefused({"--listen", "127.0.0.1:0", "--lease-duration", "soon"}, "--lease-duration");
   ExpectRefused({"--listen", "127.0.0.1:0", "--lease-duration", "0s"}, "--lease-duration");
+  ExpectRefused({"--listen", "127.0.0.1:0", "--keep-days", "0"}, "--keep-days: '0'");
+  ExpectRefused({"--listen", "127.0.0.1:0", "--keep-studies", "many"}, "--keep-studies: 'many'");
+  ExpectRefused({"--listen", "127.0.0.1:0", "--max-db-bytes", "1kB"}, "--max-db-bytes: '1kB'");
   ExpectRefused(With("nowhere"), "the port is missing");
   ExpectRefused(With("0.0.0.0:0"), "--insecure");
   std::ofstream(dir_.File("damaged.db")) << std::string(5000, 'x');

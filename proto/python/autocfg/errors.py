@@ -36,7 +36,7 @@ class PermissionDenied(AutocfgError):
 
 
 class ResourceExhausted(AutocfgError):
-    """A limit of the coordinator is reached, or its disk is full. Try again later."""
+    """A limit of the coordinator is reached. Try again later."""
 
 
 class Unavailable(AutocfgError):

@@ -4,17 +4,12 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <optional>
-#include <stop_token>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -27,6 +22,7 @@
 #include "fmt/format.h"
 #include "server/store/inode_lock.h"
 #include "server/store/sqlite/sqlite_file.h"
+#include "server/store/sqlite/stop_watch.h"
 
 namespace autocfg::server {
 namespace {
@@ -34,7 +30,6 @@ namespace {
 constexpr int kPagesPerStep = 2048;                        // 8 MiB
 constexpr std::int64_t kMapBytes = std::int64_t{1} << 40;  // SQLite lowers it to its own limit
 constexpr int kPrimaryCode = 0xff;  // mask: an error code of SQLite without its extension
-constexpr std::chrono::milliseconds kStopPoll{50};
 
 // Files that SQLite and the programs keep beside a database.
 constexpr std::string_view kCompanions[] = {"-wal", "-shm", "-journal", ".lock", ".sock"};
@@ -216,26 +211,6 @@ class Snapshot {
   SqliteReader reader_;
   std::optional<FileState> state_;  // when it was opened
   std::int64_t bytes_ = 0;
-};
-
-// Interrupts the statement that runs on a connection once `stop` returns true, as long as it exists.
-class StopWatch {
- public:
-  StopWatch(SQLite::Database& db, const std::function<bool()>& stop) {
-    if (!stop) return;
-    thread_ = std::jthread([this, &stop, db = db.getHandle()](const std::stop_token& end) {
-      std::unique_lock lock(mutex_);
-      while (!wake_.wait_for(lock, end, kStopPoll, [&end] { return end.stop_requested(); })) {
-        // Again and again: SQLite forgets an interruption between two statements.
-        if (stop()) sqlite3_interrupt(db);
-      }
-    });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread thread_;  // the last member, so that it ends before the others
 };
 
 // Checks the copy and counts what it holds.

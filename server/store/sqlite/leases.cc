@@ -1,5 +1,6 @@
 // Assigns queued jobs (which worker gets which: queue.cc, placement.h); renews and ends leases.
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -160,30 +161,42 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
                                                          const std::string& lease_id,
                                                          std::int64_t fencing_token, double now_s,
                                                          double duration_s) {
-  return Write([&]() -> absl::StatusOr<v1::LeaseCommand> {
+  // In memory: a synced commit for each renewal would be most of what the disk has to do.
+  return Read([&]() -> absl::StatusOr<v1::LeaseCommand> {
     SQLite::Statement row = Query(
         R"sql(
-          UPDATE shares
-          SET expires_s =
-            CASE (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = shares.attempt)
-            WHEN 0 THEN MIN(MAX(?1, expires_s), IFNULL(latest_s, MAX(?1, expires_s)))
-            ELSE expires_s END
-          WHERE lease_id = ?2 AND fencing_token = ?3 AND worker = ?4 AND epoch = ?5 AND ending = 0
-          RETURNING
-            (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = shares.attempt),
-            (SELECT w.draining FROM workers w WHERE w.worker = shares.worker))sql",
-        now_s + duration_s, lease_id, fencing_token, worker, session_epoch);
+          SELECT a.stopping, w.draining, s.expires_s, s.latest_s
+          FROM shares s
+          JOIN attempts a ON a.job = s.job AND a.number = s.attempt
+          JOIN workers w ON w.worker = s.worker
+          WHERE s.lease_id = ? AND s.fencing_token = ? AND s.worker = ? AND s.epoch = ? AND s.ending = 0)sql",
+        lease_id, fencing_token, worker, session_epoch);
     if (!row.executeStep()) {
       return absl::FailedPreconditionError(
           fmt::format("lease {} is no longer held by {}; drop its job", lease_id, worker));
     }
     if (row.getColumn(0).getInt() != 0) return v1::LEASE_COMMAND_CANCEL;
+    const double stored_s = row.getColumn(2).getDouble();
+    double expires_s = std::max(now_s + duration_s, stored_s);
+    if (!row.getColumn(3).isNull()) expires_s = std::min(expires_s, row.getColumn(3).getDouble());
+    Renewal& renewal = renewals_[lease_id];
+    renewal = {.expires_s = std::max(expires_s, renewal.expires_s), .stored_s = stored_s};
     return row.getColumn(1).getInt() != 0 ? v1::LEASE_COMMAND_DRAIN : v1::LEASE_COMMAND_CONTINUE;
   });
 }
 
+void SqliteStore::WriteRenewals(double stored_until_s) {
+  for (const auto& [lease, renewal] : renewals_) {
+    if (renewal.stored_s > stored_until_s) continue;
+    Execute("UPDATE shares SET expires_s = ?1 WHERE lease_id = ?2 AND ending = 0 AND expires_s < ?1",
+            renewal.expires_s, lease);
+    written_renewals_.push_back(lease);
+  }
+}
+
 absl::StatusOr<int> SqliteStore::GrantAnew(double now_s, double duration_s) {
   return Write([&]() -> absl::StatusOr<int> {
+    WriteRenewals(std::numeric_limits<double>::infinity());
     // Both right sides read the values from before.
     return Execute(
         "UPDATE shares SET expires_s = ?1, latest_s = latest_s + (?1 - expires_s) WHERE ending = 0",
@@ -255,6 +268,7 @@ absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_i
 
 absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) {
   return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
+    WriteRenewals(now_s);
     auto ended =
         EndShares({.end = ShareEnd::kLost,
                    .now_s = now_s,
@@ -272,6 +286,7 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) 
 
 absl::StatusOr<std::vector<EndedLease>> SqliteStore::WithdrawExpired(double now_s) {
   return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
+    WriteRenewals(now_s);
     return EndShares({.end = ShareEnd::kWithdrawn,
                       .now_s = now_s,
                       .message = "its lease expired while no coordinator was running"},

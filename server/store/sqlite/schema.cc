@@ -286,8 +286,17 @@ CREATE TABLE tokens (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// `seen_s`, `gone_s`: when a pruning first saw that the request was stored, that the worker was gone (NULL:
+// not yet). `reduced`: the study has lost the details of its trials.
+constexpr const char* kVersion10 = R"sql(
+ALTER TABLE requests ADD COLUMN seen_s REAL;
+ALTER TABLE workers ADD COLUMN gone_s REAL;
+ALTER TABLE studies ADD COLUMN reduced INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX shares_by_worker ON shares (worker);
+)sql";
+
 constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,
-                                       kVersion6, kVersion7, kVersion8, kVersion9};
+                                       kVersion6, kVersion7, kVersion8, kVersion9, kVersion10};
 
 // SQL function that reads a field of a serialized message; `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>

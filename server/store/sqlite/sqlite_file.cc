@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "server/store/sqlite/schema.h"
+#include "server/store/store.h"
 
 namespace autocfg::server {
 namespace {
@@ -44,6 +45,8 @@ absl::Status MakeParent(const std::filesystem::path& path) {
 
 absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_pages) {
   if (absl::Status status = CheckSqliteFile(db, path); !status.ok()) return status;
+  // Of a new file: space can be given back in small steps. Others change when they are written anew.
+  db.exec("PRAGMA auto_vacuum = INCREMENTAL");
   if (max_pages > 0) (void)db.execAndGet(fmt::format("PRAGMA max_page_count = {}", max_pages)).getInt64();
   if (path != ":memory:") {
     const std::string mode = db.execAndGet("PRAGMA journal_mode = WAL").getString();
@@ -119,8 +122,7 @@ absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
 
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
   const auto no_room = [&path] {
-    return absl::ResourceExhaustedError(
-        fmt::format("no space for database {}; free some space or choose another --db", path));
+    return NoSpace(fmt::format("no space for database {}; free some space or choose another --db", path));
   };
   switch (error.getErrorCode()) {
     case SQLITE_FULL: return no_room();

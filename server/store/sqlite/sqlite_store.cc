@@ -87,7 +87,9 @@ absl::Status SqliteStore::RequestIdReused(const std::string& request_id) {
 
 void SqliteStore::RememberRequest(const std::string& request_id, const std::string& kind,
                                   const std::string& subject) {
-  if (!request_id.empty()) Execute("INSERT INTO requests VALUES (?, ?, ?)", request_id, kind, subject);
+  if (!request_id.empty()) {
+    Execute("INSERT INTO requests (request_id, kind, subject) VALUES (?, ?, ?)", request_id, kind, subject);
+  }
 }
 
 }  // namespace autocfg::server

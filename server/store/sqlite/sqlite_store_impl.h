@@ -4,6 +4,8 @@
 #pragma once
 
 #include <functional>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -110,6 +112,9 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::int64_t> RejectedReports() override;
   absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
                          const std::string& text) override;
+  absl::StatusOr<v1::Study> ImportStudy(const StudyCopy& copy) override;
+  absl::StatusOr<Pruned> Prune(const RetentionLimits& limits, double now_s, bool dry_run) override;
+  absl::StatusOr<bool> GiveBackSpace(bool all) override;
   absl::StatusOr<std::int64_t> ChangeCursor(std::int64_t study) override;
   absl::StatusOr<StudyChanges> ChangesAfter(std::int64_t study, std::int64_t after,
                                             const ListLimit& limit) override;
@@ -128,6 +133,7 @@ class SqliteStore final : public Store {
     auto result = [&]() -> decltype(body()) {
       absl::MutexLock lock(&mutex_);
       change_ = {};
+      written_renewals_.clear();
       try {
         const int before = db().getTotalChanges();
         SQLite::Transaction transaction(db(), SQLite::TransactionBehavior::IMMEDIATE);
@@ -135,6 +141,7 @@ class SqliteStore final : public Store {
         if (Ok(answer)) {
           transaction.commit();
           changed = std::move(change_);
+          for (const std::string& lease : written_renewals_) renewals_.erase(lease);
           if (db().getTotalChanges() != before) health_ = absl::OkStatus();
         }
         return answer;
@@ -271,6 +278,8 @@ class SqliteStore final : public Store {
                                     ending.used ? 1 : 0, values...);
     return SettleEnded(ended, ending.now_s);
   }
+  // Writes the renewals of leases whose stored time has run out by then.
+  void WriteRenewals(double stored_until_s);
   // Settles the attempts of the shares that a statement ends; the statement returns (job, attempt, worker,
   // epoch) for each.
   std::vector<EndedLease> SettleEnded(SQLite::Statement& ended, double now_s);
@@ -312,13 +321,50 @@ class SqliteStore final : public Store {
   std::optional<Calibration> ReadCalibration(std::int64_t study, bool partial);
   void WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial);
 
+  // Add the parts of an imported study.
+  void AddWorker(const std::string& worker);  // deregistered, unless it is known
+  struct AddedAttempt {
+    v1::Attempt attempt;
+    std::vector<std::string> workers;
+    double device_s = 0;
+    std::optional<v1::Measurement> measurement;
+  };
+  std::int64_t AddEndedJob(std::int64_t study, std::int64_t trial, v1::TrialState state,
+                           const std::string& message, const std::vector<AddedAttempt>& attempts);
+  void AddTrial(std::int64_t study, const v1::Trial& trial);
+
+  struct EndedStudy {
+    std::int64_t id = 0;
+    double end_s = 0;
+    bool has_result = false;
+    bool reduced = false;
+  };
+  std::vector<EndedStudy> ReadEnded();  // the one that ended first is the first
+  std::int64_t BytesInUse();
+  // Returns whether there are more.
+  bool PruneRows(const RetentionLimits& limits, double now_s, Pruned& pruned);
+  void ReduceStudy(std::int64_t id);
+  void EraseStudy(std::int64_t id);  // implements DeleteStudy
+  void ForgetReports(std::int64_t study);
+  // Calls `run` with each step of a pruning.
+  using PruneStep = std::function<absl::Status()>;
+  absl::Status PruneInSteps(const RetentionLimits& limits, double now_s, Pruned& pruned,
+                            const std::function<absl::Status(const PruneStep&)>& run);
+
   std::string RejectionOf(const v1::ReportTrialRequest& report);  // empty: accepted
   absl::Status RecordReport(const v1::ReportTrialRequest& report, double now_s);
 
   absl::Mutex mutex_;
   SqliteFile file_;
   const std::int64_t kept_rejections_;
-  StoreChange change_;  // of the transaction at hand
+  StoreChange change_;                         // of the transaction at hand
+  std::vector<std::string> written_renewals_;  // same: leases
+  // Renewals that are not stored yet, by lease. Each is stored or dropped once its stored time has run out.
+  struct Renewal {
+    double expires_s = 0;
+    double stored_s = 0;  // what the file says
+  };
+  std::map<std::string, Renewal> renewals_;
   absl::Status health_;
   std::function<void(const StoreChange&)> listener_;
 };

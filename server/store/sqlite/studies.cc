@@ -215,18 +215,7 @@ absl::Status SqliteStore::DeleteStudy(std::int64_t id, const std::string& reques
       return absl::FailedPreconditionError(
           fmt::format("{} is running; cancel or pause it first", study->name()));
     }
-    TouchStudy(id);
-    change_.work = true;
-    Execute(
-        R"sql(
-          DELETE FROM requests INDEXED BY reports_by_lease
-          WHERE kind = 'report'
-              AND CAST(CASE instr(subject, '/')
-                WHEN 0 THEN subject
-                ELSE substr(subject, 1, instr(subject, '/') - 1) END AS TEXT)
-              IN (SELECT s.lease_id FROM jobs j JOIN shares s ON s.job = j.id WHERE j.study = ?))sql",
-        id);
-    Execute("DELETE FROM studies WHERE id = ?", id);
+    EraseStudy(id);
     RememberRequest(request_id, kDelete, subject);
     return absl::OkStatus();
   });

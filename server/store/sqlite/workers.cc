@@ -51,7 +51,7 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
         R"sql(
           UPDATE workers
           SET boot_id = ?, epoch = ?, active = 1, slots = ?, registered_s = ?, inventory = ?, host = ?,
-              device_kind = ?, engines = ?, draining = draining AND ?
+              device_kind = ?, engines = ?, draining = draining AND ?, gone_s = NULL
           WHERE worker = ?)sql",
         request.boot_id(), epoch, inventory.slots(), now_s, inventory, host, inventory.device_kind(),
         EngineLines(inventory), same_boot ? 1 : 0, worker);

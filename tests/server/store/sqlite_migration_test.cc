@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/names/names.h"
 #include "server/store/sqlite/schema.h"
 #include "server/store/sqlite/sqlite_store.h"
 #include "tests/support/build_paths.h"
@@ -178,11 +179,33 @@ TEST_F(MigrationTest, ReaderErrorSaysWhatToDo) {
   EXPECT_EQ((*reader)->ListWorkers("", 10, true)->size(), 2u);
 }
 
+TEST_F(MigrationTest, OlderFileIsPrunedAndGivesSpaceBackWhenItIsWrittenAnew) {
+  Open();
+  const std::int64_t requests = Count("requests");
+  EXPECT_EQ(store_->Prune({.requests_s = 10}, 1000)->requests, 0) << "seen for the first time";
+  EXPECT_EQ(store_->Prune({.requests_s = 10}, 2000)->requests, requests);
+  v1::Study large;
+  large.set_fingerprint(std::string(100'000, 'f'));
+  const auto made = store_->CreateStudy("", large, 2000);
+  ASSERT_TRUE(made.ok()) << made.status();
+  ASSERT_TRUE(store_->DeleteStudy(*ParseStudyName(made->name())).ok());
+  SQLite::Database db(path_, SQLite::OPEN_READONLY);
+  const auto mode = [&] { return db.execAndGet("PRAGMA auto_vacuum").getInt(); };
+  const auto unused = [&] { return db.execAndGet("PRAGMA freelist_count").getInt(); };
+  EXPECT_EQ(mode(), 0);
+  EXPECT_FALSE(*store_->GiveBackSpace(/*all=*/false)) << "it cannot";
+  EXPECT_GT(unused(), 0);
+  EXPECT_FALSE(*store_->GiveBackSpace(/*all=*/true));
+  EXPECT_EQ(unused(), 0);
+  EXPECT_EQ(mode(), 2);
+  EXPECT_TRUE(store_->GetStudy(1).ok());
+}
+
 TEST_F(MigrationTest, RequestStoredWithoutVerbMatchesItsStudy) {
   Open();
   store_.reset();
   SQLite::Database(path_, SQLite::OPEN_READWRITE)
-      .exec("INSERT INTO requests VALUES ('early', 'modify_study', '1')");
+      .exec("INSERT INTO requests (request_id, kind, subject) VALUES ('early', 'modify_study', '1')");
   Open();
   const auto pause = [](v1::Study& study) {
     study.set_state(v1::STUDY_STATE_PAUSED);

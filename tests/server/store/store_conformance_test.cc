@@ -5,6 +5,7 @@
 #include "tests/conformance/store_leases_suite.h"
 #include "tests/conformance/store_placement_suite.h"
 #include "tests/conformance/store_reports_suite.h"
+#include "tests/conformance/store_retention_suite.h"
 #include "tests/conformance/store_studies_suite.h"
 #include "tests/conformance/store_tokens_suite.h"
 #include "tests/conformance/store_trials_suite.h"
@@ -36,6 +37,7 @@ std::shared_ptr<Store> InMemory() {
 }
 
 const auto kStores = testing::Values(StoreMaker{"File", InFile}, StoreMaker{"Memory", InMemory});
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreRetentionSuite, kStores, StoreMakerName);
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreSuite, kStores, StoreMakerName);
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreGangSuite, kStores, StoreMakerName);
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreCalibrationSuite, kStores, StoreMakerName);

@@ -1,0 +1,120 @@
+// autocfg db export, autocfg db import: a study as a file that another database takes.
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "base/text.h"
+#include "cli/client/study_names.h"
+#include "cli/input/option_values.h"
+#include "cli/input/service_options.h"
+#include "cli/report/report.h"
+#include "cli/terminal/console.h"
+#include "cli/verbs/verbs.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "server/portable/study_file.h"
+#include "server/store/sqlite/sqlite_store.h"
+
+namespace autocfg::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ExportStudyArgs {
+  std::string database;
+  std::string study;
+  std::string output;
+  bool force = false;
+  bool json = false;
+};
+
+int RunExportStudy(const ExportStudyArgs& args) {
+  if (args.output.empty()) return Fail(kExitUsage, "--output is missing; name the file to write");
+  const auto id = ParseWhole("--study", args.study);
+  if (!id.ok()) return Fail(id.status());
+  const auto path = server::DatabasePath(args.database);
+  if (!path.ok()) return Fail(path.status());
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error of the write
+  const auto store = server::OpenSqliteStoreReadOnly(*path);
+  if (!store.ok()) return Fail(store.status());
+  const auto copy = server::ReadStudyCopy(**store, *id);
+  if (!copy.ok()) return Fail(copy.status());
+  const auto written = server::WriteStudyFile(args.output, *copy, args.force);
+  if (!written.ok()) return Fail(written.status());
+  if (args.json) {
+    return Answer(Json{{"database", *path},
+                       {"study", LastPart(copy->study.name())},
+                       {"output", args.output},
+                       {"trials", written->trials},
+                       {"bytes", written->bytes}}
+                      .dump(2) +
+                  "\n");
+  }
+  return Answer(fmt::format("{}: study {}, {} trial{}, {}\n", args.output, *id,
+                            base::CountText(written->trials), written->trials == 1 ? "" : "s",
+                            base::BytesText(static_cast<std::int64_t>(written->bytes))));
+}
+
+void AddExportStudy(CLI::App& db, Verb& chosen) {
+  CLI::App* verb = db.add_subcommand(
+      "export",
+      "write an ended study with its trials to a file, also while a server or a search uses the "
+      "database");
+  const auto args = std::make_shared<ExportStudyArgs>();
+  verb->add_option("--db", args->database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  verb->add_option("--study", args->study, "the study's number")->required();
+  verb->add_option("--output", args->output, "the file to write");
+  verb->add_flag("--force", args->force, "replace an existing file");
+  verb->add_flag("--json", args->json, "as JSON");
+  verb->callback([args, &chosen] { chosen = [args] { return RunExportStudy(*args); }; });
+}
+
+struct ImportStudyArgs {
+  std::string database;
+  std::string file;
+  bool json = false;
+};
+
+int RunImportStudy(const ImportStudyArgs& args) {
+  const auto copy = server::ReadStudyFile(args.file);
+  if (!copy.ok()) return Fail(copy.status());
+  const auto path = server::DatabasePath(args.database);
+  if (!path.ok()) return Fail(path.status());
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error of the write
+  auto store = server::OpenSqliteStore(*path);
+  if (!store.ok()) return Fail(store.status());
+  const auto study = (*store)->ImportStudy(*copy);
+  if (!study.ok()) return Fail(Where(args.file, study.status()));
+  store->reset();
+  if (args.json) {
+    return Answer(Json{{"database", *path},
+                       {"file", args.file},
+                       {"study", LastPart(study->name())},
+                       {"trials", copy->trials.size()}}
+                      .dump(2) +
+                  "\n");
+  }
+  return Answer(fmt::format("study {}: {}, {} trials\n", LastPart(study->name()), StateText(study->state()),
+                            base::CountText(static_cast<std::int64_t>(copy->trials.size()))));
+}
+
+void AddImportStudy(CLI::App& db, Verb& chosen) {
+  CLI::App* verb = db.add_subcommand(
+      "import", "add a study that db export wrote, under a new number, to a database that nobody uses");
+  const auto args = std::make_shared<ImportStudyArgs>();
+  verb->add_option("--db", args->database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  verb->add_option("FILE", args->file, "the file")->required();
+  verb->add_flag("--json", args->json, "as JSON");
+  verb->callback([args, &chosen] { chosen = [args] { return RunImportStudy(*args); }; });
+}
+
+}  // namespace
+
+void AddDbStudies(CLI::App& db, Verb& chosen) {
+  AddExportStudy(db, chosen);
+  AddImportStudy(db, chosen);
+}
+
+}  // namespace autocfg::cli

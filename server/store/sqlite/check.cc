@@ -1,0 +1,102 @@
+#include "server/store/sqlite/check.h"
+
+#include <sqlite3.h>
+
+#include <utility>
+
+#include "SQLiteCpp/Database.h"
+#include "SQLiteCpp/Statement.h"
+#include "autocfg/v1/study_service.pb.h"
+#include "base/text.h"
+#include "fmt/format.h"
+#include "server/names/names.h"
+#include "server/store/sqlite/schema.h"
+#include "server/store/sqlite/sqlite_file.h"
+#include "server/store/sqlite/stop_watch.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr int kPrimaryResultCode = 0xff;
+
+// Appends a problem for each row, as long as there is room.
+template <typename Describe>
+void AddProblems(SQLite::Database& db, const std::string& sql, Describe describe,
+                 std::vector<std::string>& problems) {
+  SQLite::Statement rows(db, sql);
+  while (problems.size() < kMostProblems && rows.executeStep()) {
+    if (std::string text = describe(rows); !text.empty()) problems.push_back(base::OneLine(text));
+  }
+}
+
+void FindProblems(SQLite::Database& db, bool known_version, std::vector<std::string>& problems) {
+  AddProblems(
+      db, fmt::format("PRAGMA integrity_check({})", kMostProblems),
+      [](SQLite::Statement& row) {
+        const std::string text = row.getColumn(0).getString();
+        return text == "ok" ? "" : text;
+      },
+      problems);
+  if (!problems.empty()) return;  // what follows would read a damaged file
+  AddProblems(
+      db, "PRAGMA foreign_key_check",
+      [](SQLite::Statement& row) {
+        return fmt::format("row {} of table {} refers to a missing row of {}",
+                           row.getColumn(1).isNull() ? "?" : row.getColumn(1).getString(),
+                           row.getColumn(0).getString(), row.getColumn(2).getString());
+      },
+      problems);
+  if (!known_version) return;
+  AddProblems(
+      db,
+      fmt::format(
+          R"sql(
+            SELECT t.study, t.number
+            FROM trials t
+            WHERE (t.state = {0}) <> EXISTS
+              (SELECT 1
+               FROM jobs j
+               JOIN attempts a ON a.job = j.id AND a.state = {0}
+               JOIN measurements m ON m.job = a.job AND m.attempt = a.number
+               WHERE j.study = t.study AND j.trial = t.number AND j.state = {0}))sql",
+          static_cast<int>(v1::TRIAL_STATE_MEASURED)),
+      [](SQLite::Statement& row) {
+        return fmt::format("{}: its state and its measurement do not agree",
+                           TrialName(row.getColumn(0).getInt64(), row.getColumn(1).getInt64()));
+      },
+      problems);
+}
+
+}  // namespace
+
+absl::StatusOr<DatabaseCheck> CheckSqlite(const std::string& database, const std::function<bool()>& stop) {
+  auto reader = OpenSqliteReader(database);
+  if (!reader.ok()) return reader.status();
+  DatabaseCheck check;
+  check.database = reader->path;
+  if (reader->db == nullptr) return check;  // an empty file is an empty database
+  SQLite::Database& db = *reader->db;
+  try {
+    const StopWatch watch(db, stop);
+    db.exec("BEGIN");
+    if (absl::Status status = CheckSqliteOrigin(db, reader->path); !status.ok()) return status;
+    check.version = db.execAndGet("PRAGMA user_version").getInt64();
+    const std::int64_t page = db.execAndGet("PRAGMA page_size").getInt64();
+    check.bytes = page * db.execAndGet("PRAGMA page_count").getInt64();
+    check.unused_bytes = page * db.execAndGet("PRAGMA freelist_count").getInt64();
+    FindProblems(db, check.version == static_cast<std::int64_t>(StoreMigrations().size()), check.problems);
+    if (check.version > 0 && check.problems.empty()) {
+      check.studies = db.execAndGet("SELECT count(*) FROM studies").getInt64();
+      check.trials = db.execAndGet("SELECT count(*) FROM trials").getInt64();
+    }
+  } catch (const SQLite::Exception& exception) {
+    if ((exception.getErrorCode() & kPrimaryResultCode) == SQLITE_INTERRUPT)
+      return absl::CancelledError("the check was stopped");
+    if ((exception.getErrorCode() & kPrimaryResultCode) != SQLITE_CORRUPT)
+      return StatusOf(exception, reader->path);
+    check.problems.push_back(base::OneLine(exception.what()));
+  }
+  return check;
+}
+
+}  // namespace autocfg::server
