@@ -128,7 +128,7 @@ TEST_F(ExhaustedCoordinatorTest, WatchWaitsForAStreamAndMissesNoEvent) {
 }
 
 TEST_F(ExhaustedCoordinatorTest, SearchOnAFullDiskSaysHowToFollowIt) {
-  Open(10, {.max_pages = 40});
+  Open(10, {.max_pages = 56});
   server::FakeWorker worker(coordinator_->address(), FourCores(), server::FakeWorker::ByFormula);
   const Finished finished = RunAutocfg(home_, SearchArgs({"--exhaustive"}));
   EXPECT_EQ(finished.exit_code, kExitUnreachable) << finished.err;
@@ -141,7 +141,7 @@ TEST_F(ExhaustedCoordinatorTest, SearchOnAFullDiskSaysHowToFollowIt) {
 }
 
 TEST_F(ExhaustedCoordinatorTest, FullDiskIsNotAUsageError) {
-  Open(10, {.max_pages = 40});
+  Open(10, {.max_pages = 56});
   server::FakeWorker worker(coordinator_->address(), FourCores(), server::FakeWorker::ByFormula);
   // Creates studies until the database is full.
   bool room = true;
