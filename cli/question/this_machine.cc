@@ -68,7 +68,9 @@ absl::StatusOr<Predictor> PredictorOfThisMachine(const PredictionQuestion& quest
   const auto first =
       std::find_if(ops.begin(), ops.end(), [](const OpDesc& op) { return !IsCommunication(op.kind); });
   if (first != ops.end() && !timed.contains(*first))
-    return WithoutOpTimes(question, options, "no search here has timed the ops of this model and plan");
+    return WithoutOpTimes(question, options,
+                          "no search here has timed the op that takes most of this plan's time; within a "
+                          "time budget, a search leaves some out");
   const auto measured =
       std::count_if(ops.begin(), ops.end(), [&](const OpDesc& op) { return timed.contains(op); });
   notes.push_back(fmt::format(

@@ -235,6 +235,10 @@ void ReadSearch(AnswerReader search, server::StudyReport& report) {
 
 absl::Status ReadQuestion(const FileJson& json, AnswerReader& whole, BestPlan best,
                           server::SearchProblem& problem) {
+  if (!json.contains("counts") || !json.contains("search")) {
+    return absl::InvalidArgumentError(
+        "the file is no answer of a search; give a file that autocfg search --output wrote");
+  }
   problem.model = std::move(best.model);
   problem.workload = best.workload;
   const FileJson* described = whole.Given("cluster");

@@ -8,6 +8,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/convert/spec_convert.h"
+#include "server/store/store.h"
 
 namespace autocfg::cli {
 
@@ -54,9 +55,15 @@ absl::StatusOr<BestPlan> QuestionOfStudy(StudyReader& reader, const std::string&
     if (!trial.ok()) return trial.status();
     message = trial->plan();
   } else if (!study->has_best()) {
+    const std::string number = LastPart(study->name());
+    if (server::IsEnd(study->state())) {
+      return absl::FailedPreconditionError(fmt::format(
+          "--study: study {} has ended without a plan: {}; name another study", number,
+          study->message().empty() ? "no plan fits, or none was measured" : base::OneLine(study->message())));
+    }
     return absl::FailedPreconditionError(
         fmt::format("--study: study {} has no plan yet; name a trial, as in {}/trials/1, or another study",
-                    LastPart(study->name()), LastPart(study->name())));
+                    number, number));
   }
   const auto plan = FromProto(message);
   if (!plan.ok()) return Where("--study", plan.status());

@@ -70,7 +70,11 @@ absl::StatusOr<ExportedFile> FileOf(const ExportArgs& args) {
     if (!tokens.ok()) return tokens.status();
     run->tokens = *tokens;
   }
-  return script ? ExportSlurmScript(*run, **target) : Export(*run, **target);
+  if (script) return ExportSlurmScript(*run, **target);
+  // A name that would end the comment keeps the usual one.
+  if (base::Printable(args.output) == args.output && !args.output.empty())
+    run->file_path = ShellWord(args.output);
+  return Export(*run, **target);
 }
 
 int RunExport(const ExportArgs& args) {

@@ -59,8 +59,9 @@ absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& 
   auto file = target.write(canonical);
   if (!file.ok()) return file;
   // The launch line among the comments.
-  file->text = WithFileName(std::move(file->text), target.file_name);
-  file->evidence = WithFileName(std::move(file->evidence), target.file_name);
+  const std::string_view path = run.file_path.empty() ? target.file_name : std::string_view(run.file_path);
+  file->text = WithFileName(std::move(file->text), path);
+  file->evidence = WithFileName(std::move(file->evidence), path);
   return file;
 }
 

@@ -38,6 +38,8 @@ struct ExportedRun {
   ExportEvidence evidence = {};
   double tokens = 0;                // of the whole run; 0: not said
   std::int64_t ranks_per_node = 0;  // where the cluster has no groups; 0: all ranks are on one node
+  // Path of the file for the line that starts it, quoted for a shell; empty: the target's usual name.
+  std::string file_path = {};
 };
 
 // Returns the lines of a header: the plan; model, workload and cluster; the step time with its interval,

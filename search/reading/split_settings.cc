@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string>
 
 #include "fmt/format.h"
@@ -11,26 +12,40 @@ namespace autocfg {
 namespace {
 
 // With '-' between the words. A name has one of these anywhere.
-constexpr std::array<std::string_view, 20> kWordsOfSplitting = {"parallel",
-                                                                "pipeline",
-                                                                "shard",
-                                                                "fsdp",
-                                                                "offload",
-                                                                "recompute",
-                                                                "checkpoint-activations",
-                                                                "overlap",
-                                                                "expert",
-                                                                "microbatch",
-                                                                "micro-batch",
-                                                                "activations-checkpoint",
-                                                                "stage",
-                                                                "dp-mapping",
-                                                                "activation-checkpoint",
-                                                                "ac-granularity",
-                                                                "saved-activations",
-                                                                "ulysses",
-                                                                "hsdp",
-                                                                "checkpoint-num-layers"};
+constexpr std::string_view kWordsOfSplitting[] = {"parallel",
+                                                  "pipeline",
+                                                  "shard",
+                                                  "fsdp",
+                                                  "offload",
+                                                  "recompute",
+                                                  "checkpoint-activations",
+                                                  "overlap",
+                                                  "expert",
+                                                  "microbatch",
+                                                  "micro-batch",
+                                                  "activations-checkpoint",
+                                                  "stage",
+                                                  "dp-mapping",
+                                                  "activation-checkpoint",
+                                                  "ac-granularity",
+                                                  "saved-activations",
+                                                  "ulysses",
+                                                  "hsdp",
+                                                  "checkpoint-num-layers",
+                                                  "bubble",
+                                                  "zbv-",
+                                                  "zb-runtime",
+                                                  "dualpipe",
+                                                  "zero-mode",
+                                                  "remat",
+                                                  "ring-attention",
+                                                  "sparse-attention",
+                                                  "swap-attention",
+                                                  "-degree",
+                                                  "tp-size",
+                                                  "pp-size",
+                                                  "dp-size",
+                                                  "schedules-method"};
 
 constexpr std::string_view kOfCheckpoints = "it is of checkpoints";
 constexpr std::string_view kOfMixtures = "it says nothing without experts, which are refused";
@@ -162,7 +177,7 @@ bool IsOff(const Setting& setting) {
 bool SpeaksOfSplitting(std::string_view name) {
   std::string words(name);
   std::replace(words.begin(), words.end(), '_', '-');
-  return std::any_of(kWordsOfSplitting.begin(), kWordsOfSplitting.end(),
+  return std::any_of(std::begin(kWordsOfSplitting), std::end(kWordsOfSplitting),
                      [&](std::string_view word) { return words.find(word) != std::string::npos; });
 }
 

@@ -80,8 +80,10 @@ absl::StatusOr<MeasuredTimeline> MeasuredTimelineOf(Store& store, std::int64_t s
   const auto found = store.FindTimeline(study, PlanText(plan));
   if (!found.ok()) return found.status();
   if (!*found) {
-    timeline.left_out =
-        fmt::format("none is kept: its worker recorded none, or {} other plans are as fast", kTimelinePlans);
+    timeline.left_out = fmt::format(
+        "none is kept: its worker recorded none, the study was imported, or {} other plans are as "
+        "fast",
+        kTimelinePlans);
     return timeline;
   }
   const Store::TrialTimeline& kept = **found;

@@ -14,7 +14,7 @@ from reflected_api import Api
 from services import Services, wait_for
 
 RUNNING, DONE, MEASURED = 2, 4, 3  # StudyState; TrialState
-SIZE = 4 << 20
+SIZE = 16 << 20  # more than the log of the database takes before it is written back
 DEVICE = {"name": "a100-80gb-sxm", "kind": "cuda", "memory_bytes": 80 << 30, "memory_bytes_per_s": 2.0e12,
           "flops_per_s": {"bf16": 3.12e14, "fp16": 3.12e14, "fp32": 1.95e13}}
 SPACE = {"mbs": ["1"], "recompute": ["none"], "zero": ["0"], "attention": ["fused"], "tp_overlap": ["1"], "sp": ["0"], "grad_overlap": ["0"],

@@ -68,6 +68,15 @@ TEST_F(ExportVerb, ASearchProposesItAndSaysWhatAFrameworkCannotExpress) {
   EXPECT_THAT(unnamed.err, HasSubstr("note: torchtitan cannot express model=gpt2-124m"));
 }
 
+TEST_F(ExportVerb, TheLineThatStartsItNamesTheWrittenFile) {
+  const std::string plain = home_ / "mine.args", spaced = home_ / "my plan.args";
+  ASSERT_EQ(Export({"--input", best_, "--to", "megatron", "--output", plain}).exit_code, 0);
+  EXPECT_THAT(ReadWhole(plain), HasSubstr(plain + ")"));
+  EXPECT_THAT(ReadWhole(plain), testing::Not(HasSubstr("megatron.args")));
+  ASSERT_EQ(Export({"--input", best_, "--to", "megatron", "--output", spaced}).exit_code, 0);
+  EXPECT_THAT(ReadWhole(spaced), HasSubstr("'" + spaced + "')"));
+}
+
 TEST_F(ExportVerb, OwnFormIsReadAgain) {
   ASSERT_EQ(Export({"--input", best_, "--to", "autocfg", "--output", home_ / "again.json"}).exit_code, 0);
   const Finished before = RunAutocfg(home_, {"predict", "--input", best_, "--json"});

@@ -94,7 +94,7 @@ TEST_F(LocalPredictionTest, KeptOpTimesAnswerWithoutAStudy) {
   const Finished unknown = RunAutocfg(home_, {"predict", "--db", database_, "--model", other, "--cluster",
                                               "local:1x2", "--global-batch", "4", "--plan", "dp=2"});
   EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("no search here has timed the ops of this model"));
+  EXPECT_THAT(unknown.err, HasSubstr("no search here has timed the op that takes most of this plan"));
 }
 
 // A calibration that is stopped keeps what it has timed: the next one goes on from there.

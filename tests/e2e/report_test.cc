@@ -164,6 +164,12 @@ TEST(ReportVerb, NamesWhatAFileLacks) {
   for (const char* part : {"model", "workload", "best", "cluster", "counts", "rejected", "search",
                            "runners_up", "pareto_memory", "memory_margin", "why"})
     refused([&](auto& j) { j.erase(part); }, give);
+  refused(
+      [](auto& j) {
+        j.erase("counts");
+        j.erase("search");
+      },
+      "is no answer of a search");
   refused([](auto& j) { j["best"] = nullptr; }, "found no plan that fits");
   refused([](auto& j) { j["best"].erase("predicted"); }, "best: predicted: ");
   refused([](auto& j) { j["best"]["predicted"].erase("step_time_low_s"); },

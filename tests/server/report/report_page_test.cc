@@ -279,7 +279,8 @@ TEST_F(MeasuredReportTest, SaysWhyThereIsNoTimeline) {
   const json data = Search("1");
   ASSERT_FALSE(data["timelines"].empty());
   const json& measured = data["timelines"][0]["measured"];
-  EXPECT_EQ(measured["note"], "none is kept: its worker recorded none, or 8 other plans are as fast");
+  EXPECT_EQ(measured["note"],
+            "none is kept: its worker recorded none, the study was imported, or 8 other plans are as fast");
   EXPECT_TRUE(measured["ranks"].empty());
 }
 
