@@ -389,12 +389,12 @@ TEST(PersonsFiles, FilesThatAScriptNames) {
 // By its name, an unknown setting may change how the work is split.
 TEST(PersonsFiles, RefusesUnknownSettingsOfSplitting) {
   const std::string says = " is unknown to autocfg, and by its name it may change how the work is split; ";
-  for (const char* name : {"--ring-parallel-size 2", "--standalone-embedding-stage", "--zero-stage 1",
-                           "--enable-full-sharding-in-hsdp", "--offload_weights", "--some-overlap off on",
-                           "--checkpoint-num-layers 1", "--pipeline-model-parallel-split-rank 1",
-                           "--enable-zero-bubble", "--zero-bubble-v-schedule", "--schedules-method dualpipev",
-                           "--enable-zb-runtime", "--zero-mode 3", "--dp-degree 4", "--pp-size 2",
-                           "--remat-policy full", "--ring-attention", "--swap-attention"}) {
+  for (const char* name :
+       {"--ring-parallel-size 2", "--standalone-embedding-stage", "--zero-stage 1",
+        "--enable-full-sharding-in-hsdp", "--offload_weights", "--some-overlap off on",
+        "--checkpoint-num-layers 1", "--pipeline-model-parallel-split-rank 1", "--enable-zero-bubble",
+        "--zero-bubble-v-schedule", "--schedules-method dualpipev", "--enable-zb-runtime", "--zero-mode 3",
+        "--dp-degree 4", "--pp-size 2", "--remat-policy full", "--ring-attention", "--swap-attention"}) {
     const std::string status(StatusOfFlags(name).message());
     EXPECT_THAT(status, testing::StartsWith("run.args:8: --")) << name;
     EXPECT_THAT(status, HasSubstr(says)) << name;
