@@ -20,6 +20,7 @@
 #include "proto/rpc/duration.h"
 #include "server/access/rights.h"
 #include "server/access/token_table.h"
+#include "server/store/lock_file.h"
 #include "server/store/sqlite/sqlite_store.h"
 
 namespace autocfg::cli {

@@ -13,6 +13,7 @@
 #include <string>
 #include <system_error>
 
+#include "absl/status/statusor.h"
 #include "base/text.h"
 #include "fmt/chrono.h"
 #include "fmt/format.h"

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kUnixPeer = "unix:";
 constexpr const char* kCommonName = "x509_common_name";
 
-std::string_view View(grpc::string_ref text) { return {text.data(), text.size()}; }
+std::string_view View(const grpc::string_ref& text) { return {text.data(), text.size()}; }
 
 std::optional<std::string_view> ValueOf(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata,
                                         const char* key) {
@@ -63,7 +63,7 @@ absl::Status AccessControl::Admit(std::string_view method,
                                   std::optional<std::string_view> authorization) const {
   if (RightOf(method) == Right::kPublic) return absl::OkStatus();
   const auto token = TokenOf(method, authorization);
-  const absl::Status status = token.ok() ? CheckRight(token->role(), method) : token.status();
+  absl::Status status = token.ok() ? CheckRight(token->role(), method) : token.status();
   if (!status.ok() && audit_ != nullptr) {
     audit_->Write({.principal = token.ok() ? token->owner() : "",
                    .token = token.ok() ? token->name() : "",

@@ -145,7 +145,7 @@ absl::Status ParseHead(const Lines& lines, Store::StudyCopy& copy, std::int64_t&
   if (head.contains("calibration")) {
     const std::optional<double> reused = NumberIn(head, "reused_ops");
     if (!reused || !(*reused >= 0 && *reused < 1e9)) return lines.Error("reused_ops is no number");
-    copy.calibration.emplace();
+    copy.calibration = Store::Calibration();
     copy.calibration->reused_ops = static_cast<std::int64_t>(*reused);
     if (absl::Status status = ParseMessage(head["calibration"].dump(), copy.calibration->result);
         !status.ok())
