@@ -35,15 +35,15 @@ PACKAGES = ("deploy/runtime_packages.sh "
             "build/bin/autocfg{,-server,-worker,-supervisor,-trainer}")
 TINY_SEARCH = "autocfg search --model gpt2-tiny --cluster local --global-batch 48"
 ONE_MACHINE = "the nodes are this machine, and no GPU has to hold the model"
-THERE = " --model gpt2-tiny --global-batch 48 --cluster local --max-trials 1 --time-budget 10s"
+THERE = " --model gpt2-tiny --global-batch 48 --cluster local --max-trials 1 --time-budget 20s"
 
 # The command as printed, what runs in its place, and why. {address} is a free port of this machine.
 QUICKER = {
     "./dev search": (
-        "build/bin/" + TINY_SEARCH + " --time-budget 12s",
+        "build/bin/" + TINY_SEARCH + " --time-budget 20s",
         "./dev builds first, which tests/deploy/dev_test.py tests; " + MINUTE),
-    TINY_SEARCH: (TINY_SEARCH + " --time-budget 8s", MINUTE),
-    MY_SEARCH: (MY_SEARCH + " --time-budget 6s", MINUTE),
+    TINY_SEARCH: (TINY_SEARCH + " --time-budget 16s", MINUTE),
+    MY_SEARCH: (MY_SEARCH + " --time-budget 12s", MINUTE),
     TRAIN + " --steps 1000 --data corpus.u16 --save weights.safetensors": (
         TRAIN + " --steps 3 --data corpus.u16 --save weights.safetensors", WHOLE_RUN),
     TRAIN + " --steps 1000 --checkpoint ckpt --save-every 100": (
