@@ -40,7 +40,8 @@ std::string NodesText(const FrameworkRun& run) {
 std::string LinesText(const BetterPlan& plan, const FrameworkRun& run) {
   const std::string file = base::Printable(run.settings.file);
   if (!plan.unchanged.empty()) return fmt::format("changed lines: {}\n", plan.unchanged);
-  std::string text = fmt::format("changed lines of {}:\n", file);
+  std::string text = plan.lines.empty() ? fmt::format("changed lines of {}: none\n", file)
+                                        : fmt::format("changed lines of {}:\n", file);
   for (const ChangedLine& change : plan.lines) {
     if (!change.before.empty() || change.after.empty())
       text += fmt::format("  {:>4} - {}\n", change.line, base::OneLine(change.before));

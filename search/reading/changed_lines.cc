@@ -165,22 +165,36 @@ class PlanEditor {
     }
   }
 
+  // The end of a shell word. A quote or parenthesis without a partner in the word ends what the word stands in.
+  static std::size_t EndOfWord(std::string_view text, std::size_t begin, std::size_t line_end) {
+    std::size_t open = 0;
+    std::size_t at = begin;
+    while (at < line_end && text[at] != ' ' && text[at] != '\t' && text[at] != '\r') {
+      const char c = text[at];
+      if (c == '"' || c == '\'') {
+        const std::size_t close = text.find(c, at + 1);
+        const std::size_t blank = text.find_first_of(" \t", at);
+        if (close >= line_end || (at != begin && close > blank)) break;
+        at = close;
+      }
+      if (c == ')' && open == 0) break;
+      if (c == '(') ++open;
+      if (c == ')') --open;
+      ++at;
+    }
+    return at;
+  }
+
   // The end of a flag and of its values on the line: what begins with a dash, or ends the line, follows.
   std::size_t EndOfFlag(const Setting& setting, std::size_t line_end) const {
     const std::string_view text = theirs_.text;
     std::size_t end = setting.at + setting.name.size();
-    if (end < line_end && text[end] == '=') {
-      while (end < line_end && text[end] != ' ' && text[end] != '\t') ++end;
-      return end;
-    }
+    if (end < line_end && text[end] == '=') return EndOfWord(text, end + 1, line_end);
     for (std::size_t values = setting.values.size(); values > 0; --values) {
       std::size_t next = end;
       while (next < line_end && (text[next] == ' ' || text[next] == '\t')) ++next;
       if (next >= line_end || text[next] == '\\') break;
-      while (next < line_end && text[next] != ' ' && text[next] != '\t' && text[next] != '\r' &&
-             text[next] != ')')
-        ++next;
-      end = next;
+      end = EndOfWord(text, next, line_end);
     }
     return end;
   }

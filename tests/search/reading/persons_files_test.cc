@@ -195,6 +195,32 @@ TEST(PersonsFiles, ChangedLinesOfOptionsInAVariable) {
   EXPECT_TRUE(changed->besides.empty());
 }
 
+// A flag at the end of a string is removed without the quote that ends the string.
+TEST(PersonsFiles, ChangedLinesOfOptionsInAString) {
+  for (const char* options : {"--sequence-parallel --recompute-granularity full --recompute-method uniform "
+                              "--recompute-num-layers 1",
+                              "--sequence-parallel --recompute-granularity=full --recompute-method=uniform "
+                              "--recompute-num-layers=1"}) {
+    const std::string text =
+        "PAR=\"" + std::string(options) +
+        "\"\ntorchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py \\\n"
+        "  --num-layers 40 --hidden-size 5120 --num-attention-heads 40 --seq-length 4096 "
+        "--max-position-embeddings 4096 --vocab-size 32000 "
+        "--tokenizer-type NullTokenizer --tensor-model-parallel-size 4 "
+        "--pipeline-model-parallel-size 2 --use-distributed-optimizer \\\n"
+        "  $PAR \\\n  --micro-batch-size 1 --global-batch-size 256 --bf16\n";
+    const auto run = ReadFrameworkFile(kMegatron, "run.sh", text, {});
+    ASSERT_TRUE(run.ok()) << run.status();
+    ParallelPlan plan = run->plan;
+    plan.recompute = {};
+    const auto changed = ChangePlan(*run, plan, {});
+    ASSERT_TRUE(changed.ok()) << changed.status();
+    ASSERT_EQ(changed->lines.size(), 1u);
+    EXPECT_EQ(changed->lines[0].line, 1);
+    EXPECT_THAT(changed->text, AllOf(HasSubstr("PAR=\"--sequence-parallel"), Not(HasSubstr("--recompute"))));
+  }
+}
+
 TEST(PersonsFiles, ChangedLinesSayWhatElseIsToBeDone) {
   const FrameworkRun run = ReadFile(kMegatron, "arrays.txt");
   const auto fsdp =
