@@ -366,6 +366,8 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
   ExportedRun exported;
   exported.model = run.model;
   exported.workload = run.workload;
+  // No exporter writes it. It is the same before and after, so the lines that say it stay.
+  exported.workload.precision.fp8_products = false;
   Launch launch;
   std::vector<std::string> translated;
   const auto settings_of = [&](const ParallelPlan& of) -> absl::StatusOr<SettingsText> {

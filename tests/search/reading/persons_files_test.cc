@@ -569,6 +569,11 @@ TEST(PersonsFiles, OptionsOfABranchThatRunsAreRead) {
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(Name(run->workload.precision), "fp8");
   EXPECT_EQ(run->plan.zero_stage, 1);
+  ParallelPlan plan = run->plan;
+  plan.zero_stage = 0;
+  const auto changed = ChangePlan(*run, plan, {});
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_THAT(changed->text, AllOf(HasSubstr("--fp8-format hybrid"), Not(HasSubstr("--use-distributed"))));
 }
 
 TEST(PersonsFiles, ATextThatAShellReadsAgainEndsWithItsCommand) {
