@@ -30,7 +30,7 @@ class CppClientTest(unittest.TestCase):
 
     def test_the_example_builds_against_what_is_installed_and_runs(self):
         headers = sorted(name for _, _, names in os.walk(os.path.join(self.prefix, "include")) for name in names)
-        self.assertEqual(headers, ["model.pb.h", "study_client.h", "study_service.pb.h", "study_watcher.h"])
+        self.assertEqual(headers, ["endpoint.h", "model.pb.h", "study_client.h", "study_service.pb.h", "study_watcher.h"])
         # An installed package must not name directories of the build, nor the CPU that built it.
         for directory, _, names in os.walk(os.path.join(self.prefix, "lib", "cmake")):
             for name in names:
