@@ -165,7 +165,7 @@ class PlanEditor {
     }
   }
 
-  // The end of a shell word. A quote or parenthesis without a partner in the word ends what the word stands in.
+  // The end of a shell word. A quote or parenthesis without a partner in the word ends what it stands in.
   static std::size_t EndOfWord(std::string_view text, std::size_t begin, std::size_t line_end) {
     std::size_t open = 0;
     std::size_t at = begin;

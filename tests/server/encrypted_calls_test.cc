@@ -113,7 +113,7 @@ TEST_F(EncryptedCallsTest, TheProgramNamesWhatItCannotUse) {
   const auto error_of = [&](std::vector<std::string> args) {
     args.insert(args.end(), {"--listen", "127.0.0.1:0", "--db", dir_.File("autocfg.db")});
     ProgramProcess process(args);
-    const std::string line = process.Line();
+    std::string line = process.Line();
     EXPECT_EQ(process.Wait(), 2);
     return line;
   };
