@@ -21,8 +21,10 @@ namespace {
 // Trials that a watcher reads at once.
 constexpr int kWatchedTrials = 100;
 constexpr std::size_t kWatchedBytes = std::size_t{4} << 20;
-// Longest time until a departed caller is noticed.
-constexpr std::chrono::milliseconds kLook{200};
+// Time until a departed caller is noticed: at first short, so that callers who leave at once do not add up to
+// the limit of streams; doubled with each look, since many streams stay.
+constexpr std::chrono::milliseconds kFirstLook{2};
+constexpr std::chrono::milliseconds kLongestLook{200};
 
 constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostIdBytes = 1000;  // limit for an ID echoed in the error for an oversized request
@@ -85,6 +87,7 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
   // A coordinator that shuts down may itself break the stream.
   const auto gone = [&] { return notifier.closed() ? closing : absl::CancelledError("the watcher is gone"); };
   Notifier::Subscription changed(notifier, study);
+  std::chrono::milliseconds look = kFirstLook;
   while (true) {
     const std::uint64_t version = changed.Version();
     if (watcher.gone()) return gone();
@@ -112,7 +115,8 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
     if (absl::Status status = watcher.error(); !status.ok()) return status;
     if (notifier.closed()) return closing;
     while (changed.Version() == version && !notifier.closed()) {
-      changed.Wait(version, kLook);
+      changed.Wait(version, look);
+      look = std::min(2 * look, kLongestLook);
       if (watcher.gone()) return gone();
       // A worker that is gone is no change of the study until its lease has run out.
       if (changes->study.state() == v1::STUDY_STATE_RUNNING && watcher.waiting() != waiting) break;

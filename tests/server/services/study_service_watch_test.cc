@@ -8,8 +8,11 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "server/services/study_service.h"
 #include "tests/server/services/service_fixtures.h"
@@ -44,9 +47,22 @@ TEST_F(StudyServiceTest, WatcherSeesWhenWorkWaitsAndWhenItContinues) {
 
 TEST_F(StudyServiceTest, WatcherSeesEveryTrialAndTheEnd) {
   const std::string name = Create(SmallSpec()).name();
-  FakeWorker worker(coordinator_->address());
+  // An event shows the study as it is when the event is sent. So a phase lasts until the watcher has seen it.
+  absl::Notification calibrating;
+  absl::Notification measuring;
+  FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
+    (job.has_calibrate() ? calibrating : measuring).WaitForNotificationWithTimeout(absl::Seconds(20));
+    return FakeWorker::ByFormula(job);
+  });
   Stream stream;
-  std::thread watching([&] { stream = Watch(name); });
+  std::thread watching([&] {
+    stream = Watch(name, 0, [&](const v1::StudyEvent& event) {
+      for (const auto& [phase, seen] : {std::pair("calibrating", &calibrating), {"measuring", &measuring}}) {
+        if (event.study().phase() == phase && !seen->HasBeenNotified()) seen->Notify();
+      }
+      return false;
+    });
+  });
   ASSERT_TRUE(Start(name).ok());
   watching.join();
   ASSERT_TRUE(stream.status.ok()) << stream.status.error_message();
