@@ -205,6 +205,13 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
     row.push_back(WithShortSplit(candidate.plan_text()));
   }
   std::string table = Table(rows, {.text = true});
+  if (const int more = answer.measured_not_shown(); more > 0) {
+    table +=
+        Hung(fmt::format("{} more plan{} measured; trials lists {}. At most two runners-up differ from a "
+                         "faster plan in one option only.",
+                         more, more == 1 ? " was" : "s were", more == 1 ? "it" : "them"),
+             2);
+  }
   if (!slices) return table;
   return table +
          "  a slice is one rank run alone: it shows how fast that rank computes, not how long it waits for "
@@ -221,7 +228,7 @@ std::string Why(const v1::Recommendation& answer) {
                         *lead < 0 ? "less by prediction" : "more", base::SecondsText(RankedSeconds(second)),
                         Provenance(second));
     if (const int tied = TiedWithBest(answer); tied > 0) {
-      text += fmt::format("     {} runner{}-up {} tied with the best plan: the intervals overlap\n", tied,
+      text += fmt::format("     {} plan{} {} tied with the best plan: the intervals overlap\n", tied,
                           tied == 1 ? "" : "s", tied == 1 ? "is" : "are");
     }
   }

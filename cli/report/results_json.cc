@@ -276,6 +276,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
     if (!runner_up.ok()) return runner_up.status();
     json["runners_up"].push_back(*std::move(runner_up));
   }
+  json["measured_not_shown"] = answer.measured_not_shown();
   auto front = FrontJson(answer);
   if (!front.ok()) return front.status();
   json["pareto_memory"] = *std::move(front);

@@ -27,7 +27,8 @@ namespace {
 using FileJson = nlohmann::ordered_json;
 
 constexpr std::int64_t kMostSteps = 100'000;  // of a measurement, as a coordinator takes
-constexpr std::size_t kMostListed = 100;      // plans of a list that are shown
+constexpr std::int64_t kMostTied = 1'000'000;
+constexpr std::size_t kMostListed = 100;  // plans of a list that are shown
 
 // Reads the fields of one object of the file. Keeps the first error.
 class AnswerReader {
@@ -197,7 +198,10 @@ void ReadCounts(AnswerReader counts, const FileJson& rejected, v1::Counts& messa
   }
 }
 
+// Reads what is said of the runners-up, which the answer has.
 void ReadWhy(AnswerReader why, v1::Recommendation& answer) {
+  answer.set_tied_not_shown(
+      static_cast<int>(std::clamp<std::int64_t>(why.Whole("tied") - TiedWithBest(answer), 0, kMostTied)));
   if (why.Given("matters_most") == nullptr) return;
   AnswerReader most = why.Object("matters_most");
   v1::OptionEffect& effect = *answer.mutable_matters_most();
@@ -288,6 +292,8 @@ absl::StatusOr<server::StudyReport> ReadAnswer(const FileJson& json, BestPlan be
   }
   ReadCounts(whole.Object("counts"), json["rejected"], *answer.mutable_counts());
   ReadWhy(whole.Object("why"), answer);
+  if (whole.Given("measured_not_shown") != nullptr)  // files of earlier versions lack it
+    answer.set_measured_not_shown(static_cast<int>(std::min(whole.Whole("measured_not_shown"), kMostTied)));
   ReadSearch(whole.Object("search"), report);
   report.plans_in_all = answer.counts().predicted();
   if (!status.ok()) return status;

@@ -92,15 +92,17 @@ std::string_view Provenance(const v1::Candidate& candidate) {
   return MeasuredWhole(candidate) ? "measured" : "predicted";
 }
 
+bool IsTied(const v1::Candidate& candidate, const v1::Candidate& best) {
+  if (!MeasuredWhole(best) || !MeasuredWhole(candidate)) return false;
+  const v1::Measurement &other = candidate.measured(), &least = best.measured();
+  return other.median_step_time_s() - other.ci95_s() <= least.median_step_time_s() + least.ci95_s();
+}
+
 int TiedWithBest(const v1::Recommendation& answer) {
-  if (!MeasuredWhole(answer.best())) return 0;
-  const v1::Measurement& best = answer.best().measured();
-  const double high_s = best.median_step_time_s() + best.ci95_s();
-  return static_cast<int>(std::count_if(
-      answer.runners_up().begin(), answer.runners_up().end(), [&](const v1::Candidate& candidate) {
-        const v1::Measurement& other = candidate.measured();
-        return MeasuredWhole(candidate) && other.median_step_time_s() - other.ci95_s() <= high_s;
-      }));
+  const auto shown =
+      std::count_if(answer.runners_up().begin(), answer.runners_up().end(),
+                    [&](const v1::Candidate& candidate) { return IsTied(candidate, answer.best()); });
+  return static_cast<int>(shown) + answer.tied_not_shown();
 }
 
 std::optional<TrialOutcome> FromProto(v1::TrialState state) {

@@ -27,8 +27,11 @@ Sample FromProto(const v1::Measurement& message);
 // the plan, whose step time then stays predicted.
 std::string_view Provenance(const v1::Candidate& candidate);
 
-// Returns the number of runners-up that are tied with the best plan: both were measured as a whole, and
-// their 95% intervals overlap.
+// Returns whether the plans are tied: both were measured as a whole, and the candidate's 95% interval begins
+// before the end of that of the best plan.
+bool IsTied(const v1::Candidate& candidate, const v1::Candidate& best);
+
+// Returns the number of plans that are tied with the best one, whether or not they are among the runners-up.
 int TiedWithBest(const v1::Recommendation& answer);
 
 // Returns nullopt for a trial that has not ended, and for a cancelled one, which the search does not observe.

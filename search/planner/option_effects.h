@@ -31,7 +31,8 @@ struct OptionEffect {
 // Of `costs` and `costs_alone`, the sentence says both if they differ by more than this.
 inline constexpr double kMuchMoreAlone = 0.01;
 
-// Corrects predictions by measurements: a plan's factor. Requires definite splits.
+// Corrects predictions by measurements: a plan's factor, which makes of the prediction what was measured if
+// the plan was. Requires definite splits.
 using CorrectionOf = std::function<double(const ParallelPlan&)>;
 
 // Returns the effect of each option that has another value in the space, in the order of the table, without

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -281,10 +282,18 @@ std::optional<OptionEffect> SearchLoop::MattersMost() const {
   if (!s.calibrated) return std::nullopt;
   const std::vector<RankedPlan> best = Ranking(1);
   if (best.empty()) return std::nullopt;
+  // A plan that was measured as a whole takes what was measured.
+  std::map<ParallelPlan, double> measured;
+  for (std::size_t i = 0; i < s.candidates.size(); ++i) {
+    const CandidatePlan& c = s.candidates[i];
+    if (c.measured_s && !c.slice && !c.failed)
+      measured.emplace(c.plan, *c.measured_s / s.records[i].raw.step_time_s);
+  }
   return autocfg::MattersMost(
       *s.costs, s.feasible, best.front().plan,
       [&](const ParallelPlan& plan) {
         if (s.counts.measured == 0) return 1.0;
+        if (const auto found = measured.find(plan); found != measured.end()) return found->second;
         return std::exp(s.recalibration.For(plan, s.costs->Estimate(plan).breakdown).log_mean);
       },
       s.times);

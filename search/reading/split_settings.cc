@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "fmt/format.h"
 #include "search/frameworks/framework_rules.h"
 
@@ -47,6 +48,9 @@ constexpr std::string_view kWordsOfSplitting[] = {"parallel",
                                                   "dp-size",
                                                   "schedules-method"};
 
+// Short words, of which a name has one between two '-' or '.'.
+constexpr std::string_view kShortWords[] = {"tp", "pp", "dp", "cp", "ep", "sp", "mp", "noop"};
+
 constexpr std::string_view kOfCheckpoints = "it is of checkpoints";
 constexpr std::string_view kOfMixtures = "it says nothing without experts, which are refused";
 constexpr std::string_view kOfOffload = "it says nothing without states in host memory, which are refused";
@@ -56,6 +60,8 @@ constexpr std::string_view kOfTensorOverlap = "it tunes the overlap, whose chunk
 constexpr std::string_view kOfBuffers = "it is a size of buffers";
 constexpr std::string_view kOfPrefetch =
     "is left out: a first bucket that is gathered earlier is not modelled";
+constexpr std::string_view kNo = "--no-";
+constexpr std::string_view kDefault = "it says the framework's default";
 constexpr std::string_view kOfFloat8 = "is left out: parameters are counted as gathered in their precision";
 
 constexpr HarmlessSetting kMegatronHarmless[] = {
@@ -68,6 +74,10 @@ constexpr HarmlessSetting kMegatronHarmless[] = {
     {"--data-parallel-random-init", "it is of the initial weights"},
     {"--no-async-tensor-model-parallel-allreduce", "the framework ignores it"},
     {"--async-tensor-model-parallel-allreduce", "the framework ignores it"},
+    {"--no-overlap-grad-reduce", kDefault},
+    {"--no-overlap-param-gather", kDefault},
+    {"--no-sequence-parallel", kDefault},
+    {"--no-recompute-activations", kDefault},
     {"--no-scatter-gather-tensors-in-pipeline", "its core ignores it: sequence parallelism decides"},
     {"--pipeline-model-parallel-comm-backend", "it names the library that sends"},
     {"--tp-comm-overlap-*", kOfTensorOverlap},
@@ -161,12 +171,22 @@ const HarmlessSetting* FindHarmless(std::string_view framework, std::string_view
   return nullptr;
 }
 
+bool HasShortWord(std::string_view words) {
+  for (std::size_t begin = 0, end = 0; end != std::string_view::npos; begin = end + 1) {
+    end = words.find_first_of("-.", begin);
+    const std::string_view word = words.substr(begin, end == std::string_view::npos ? end : end - begin);
+    if (std::find(std::begin(kShortWords), std::end(kShortWords), word) != std::end(kShortWords)) return true;
+  }
+  return false;
+}
+
 // Returns whether its value says that the setting does nothing.
 bool IsOff(const Setting& setting) {
   constexpr std::array<std::string_view, 9> kOff = {"0",    "false", "False", "FALSE", "none",
                                                     "None", "null",  "~",     ""};
   if (!setting.unknown.empty() || setting.values.empty()) return false;
-  const bool size = setting.name.ends_with("size") || setting.name.ends_with("degree");
+  const bool size = setting.name.ends_with("size") || setting.name.ends_with("degree") ||
+                    HasShortWord(setting.name.substr(setting.name.find_last_of("-.") + 1));
   return std::all_of(setting.values.begin(), setting.values.end(), [&](const std::string& value) {
     return std::find(kOff.begin(), kOff.end(), value) != kOff.end() || (size && value == "1");
   });
@@ -178,7 +198,8 @@ bool SpeaksOfSplitting(std::string_view name) {
   std::string words(name);
   std::replace(words.begin(), words.end(), '_', '-');
   return std::any_of(std::begin(kWordsOfSplitting), std::end(kWordsOfSplitting),
-                     [&](std::string_view word) { return words.find(word) != std::string::npos; });
+                     [&](std::string_view word) { return words.find(word) != std::string::npos; }) ||
+         HasShortWord(words);
 }
 
 std::span<const HarmlessSetting> HarmlessSettings(std::string_view framework) {
@@ -194,6 +215,14 @@ void RefuseUnreadSplits(std::string_view framework, const std::vector<const Sett
   for (const Setting* setting : unread) {
     if (!SpeaksOfSplitting(setting->name) || IsOff(*setting)) continue;
     const HarmlessSetting* harmless = FindHarmless(framework, setting->name);
+    if (harmless != nullptr && harmless->why == kDefault) {
+      const std::string positive = absl::StrCat("--", setting->name.substr(kNo.size()));
+      if (const Setting* on = read.Find(positive); on != nullptr) {
+        read.Fail(*setting, fmt::format("contradicts {} of line {}; leave one of them", on->name,
+                                        read.text().Line(on->at)));
+      }
+      continue;
+    }
     if (harmless == nullptr) {
       const std::string perhaps = setting->unknown.empty() ? "" : fmt::format(" ({})", setting->unknown);
       read.Fail(*setting, fmt::format("is unknown to autocfg, and by its name it may change how the work is "

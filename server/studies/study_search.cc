@@ -245,8 +245,16 @@ v1::Recommendation StudySearch::Recommendation() const {
   std::vector<ParallelPlan> plans;
   plans.reserve(ranking.size());
   for (const RankedPlan& ranked : ranking) plans.push_back(ranked.plan);
+  std::vector<bool> shown(ranking.size());
   for (const std::size_t i : DistinctPlans(plans, 1 + kRunnersUp)) {
     *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
+    shown[i] = true;
+  }
+  for (std::size_t i = 0; i < ranking.size(); ++i) {
+    if (shown[i] || !ranking[i].median_step_time_s) continue;
+    answer.set_measured_not_shown(answer.measured_not_shown() + 1);
+    if (IsTied(CandidateOf(ranking[i]), answer.best()))
+      answer.set_tied_not_shown(answer.tied_not_shown() + 1);
   }
   if (answer.has_best()) answer.set_provenance(std::string(Provenance(answer.best())));
   if (answer.has_best() && loop_.phase() == SearchPhase::kDone) {

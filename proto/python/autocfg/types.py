@@ -459,6 +459,8 @@ class Recommendation:
     memory_margin: float
     estimated_op_times: int
     measured_op_times: int
+    measured_not_shown: int
+    tied_not_shown: int
     best: Optional[Candidate] = None
     runners_up: Sequence[Candidate] = ()
     counts: Optional[Counts] = None

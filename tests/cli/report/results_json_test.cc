@@ -229,7 +229,7 @@ TEST(SearchJson, TiesAreCalledTies) {
     answer.mutable_best()->mutable_measured()->set_ci95_s(best_ci95_s);
     answer.mutable_runners_up(0)->mutable_measured()->set_ci95_s(other_ci95_s);
     const int count = (*SearchJson(answer, question))["why"]["tied"];
-    const bool said = SearchReport(answer, question, "").find("1 runner-up is tied") != std::string::npos;
+    const bool said = SearchReport(answer, question, "").find("1 plan is tied") != std::string::npos;
     EXPECT_EQ(said, count == 1);
     return count;
   };
@@ -237,6 +237,22 @@ TEST(SearchJson, TiesAreCalledTies) {
   EXPECT_EQ(tied(0.1, 0.05), 1);
   answer.mutable_runners_up(0)->mutable_measured()->set_slice(true);
   EXPECT_EQ(tied(0.1, 0.05), 0);
+}
+
+TEST(SearchJson, PlansThatAreNotShownAreCounted) {
+  auto answer = Answer();
+  EXPECT_EQ((*SearchJson(answer, Question()))["measured_not_shown"], 0);
+  EXPECT_THAT(SearchReport(answer, Question(), ""), Not(HasSubstr("more plan")));
+  answer.set_measured_not_shown(3);
+  answer.set_tied_not_shown(2);
+  const auto json = *SearchJson(answer, Question());
+  EXPECT_EQ(json["measured_not_shown"], 3);
+  EXPECT_EQ(json["why"]["tied"], 2);
+  const std::string text = SearchReport(answer, Question(), "");
+  EXPECT_THAT(text, HasSubstr("2 plans are tied with the best plan"));
+  EXPECT_THAT(text, HasSubstr("3 more plans were measured; trials lists them."));
+  answer.set_measured_not_shown(1);
+  EXPECT_THAT(SearchReport(answer, Question(), ""), HasSubstr("1 more plan was measured; trials lists it."));
 }
 
 TEST(SearchJson, CorrectedPredictionsStandApart) {

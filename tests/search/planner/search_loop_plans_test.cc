@@ -1,5 +1,6 @@
 // Tests which plans a search shows and measures, and in which order.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -151,6 +152,27 @@ TEST(SearchLoop, MemoryFrontHasThePlansThatNoOtherBeats) {
     EXPECT_GT(most->costs, 0);
     EXPECT_FALSE(most->option->equal(most->instead, all.front().plan));
   }
+}
+
+// Where both plans were measured, the cost of an option is that of the measured times.
+TEST(SearchLoop, MattersMostComparesMeasuredTimes) {
+  const AxisValues space = {{"recompute", {"none"}}, {"zero", {"0"}},        {"tp_overlap", {"1"}},
+                            {"grad_overlap", {"0"}}, {"p2p_overlap", {"0"}}, {"sp", {"0"}}};
+  auto created =
+      SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8), space, {.exhaustive = true});
+  ASSERT_TRUE(created.ok()) << created.status();
+  SearchLoop loop = *std::move(created);
+  ASSERT_TRUE(loop.SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
+  HiddenTruth truth(loop.Ranking(kAll), 3);
+  RunStudy(loop, truth);
+  std::map<ParallelPlan, double> measured;
+  for (const RankedPlan& plan : loop.Ranking(kAll))
+    if (plan.median_step_time_s) measured[plan.plan] = *plan.median_step_time_s;
+  const ParallelPlan best = loop.Ranking(1).front().plan;
+  const std::optional<OptionEffect> most = loop.MattersMost();
+  ASSERT_TRUE(most);
+  ASSERT_TRUE(measured.contains(most->instead));
+  EXPECT_NEAR(most->costs, measured[most->instead] / measured[best] - 1, 1e-9);
 }
 
 // With tens of thousands of plans, the memory per plan is bounded by its record.

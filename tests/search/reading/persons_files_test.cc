@@ -415,20 +415,40 @@ TEST(PersonsFiles, FilesThatAScriptNames) {
 // By its name, an unknown setting may change how the work is split.
 TEST(PersonsFiles, RefusesUnknownSettingsOfSplitting) {
   const std::string says = " is unknown to autocfg, and by its name it may change how the work is split; ";
-  for (const char* name :
-       {"--ring-parallel-size 2", "--standalone-embedding-stage", "--zero-stage 1",
-        "--enable-full-sharding-in-hsdp", "--offload_weights", "--some-overlap off on",
-        "--checkpoint-num-layers 1", "--pipeline-model-parallel-split-rank 1", "--enable-zero-bubble",
-        "--zero-bubble-v-schedule", "--schedules-method dualpipev", "--enable-zb-runtime", "--zero-mode 3",
-        "--dp-degree 4", "--pp-size 2", "--remat-policy full", "--ring-attention", "--swap-attention"}) {
+  for (const char* name : {"--ring-parallel-size 2",
+                           "--standalone-embedding-stage",
+                           "--zero-stage 1",
+                           "--enable-full-sharding-in-hsdp",
+                           "--offload_weights",
+                           "--some-overlap off on",
+                           "--checkpoint-num-layers 1",
+                           "--pipeline-model-parallel-split-rank 1",
+                           "--enable-zero-bubble",
+                           "--zero-bubble-v-schedule",
+                           "--schedules-method dualpipev",
+                           "--enable-zb-runtime",
+                           "--zero-mode 3",
+                           "--dp-degree 4",
+                           "--pp-size 2",
+                           "--remat-policy full",
+                           "--ring-attention",
+                           "--swap-attention",
+                           "--tp 2",
+                           "--cp 2",
+                           "--ep=4",
+                           "--tp-2d",
+                           "--noop-layers 0,47"}) {
     const std::string status(StatusOfFlags(name).message());
     EXPECT_THAT(status, testing::StartsWith("run.args:8: --")) << name;
     EXPECT_THAT(status, HasSubstr(says)) << name;
   }
   for (const char* name : {"--ring-parallel-size 1", "--pipeline-model-parallel-split-rank 0",
-                           "--offload_weights False", "--save-interval 100", "--split 949,50,1"}) {
+                           "--offload_weights False", "--save-interval 100", "--split 949,50,1", "--cp 1",
+                           "--no-overlap-grad-reduce", "--ddp-bucket-size 1"}) {
     EXPECT_TRUE(StatusOfFlags(name).ok()) << StatusOfFlags(name);
   }
+  EXPECT_THAT(std::string(StatusOfFlags("--overlap-grad-reduce --no-overlap-grad-reduce").message()),
+              HasSubstr("--no-overlap-grad-reduce contradicts --overlap-grad-reduce of line 8"));
   ReadingOptions options;
   options.ranks = 8;
   options.model = *ModelPreset("llama3-8b");
