@@ -28,6 +28,15 @@ absl::Status WithoutOpTimes(const PredictionQuestion& question, const ThisMachin
       question.workload.global_batch, question.workload.seq_len, Name(question.workload.precision), db));
 }
 
+// Returns whether the time of `op` says that of `other` well enough: the same kind, and a work that is not far
+// from it. A search estimates in the same way what its time budget leaves out.
+bool IsLike(const OpDesc& op, const OpDesc& other) {
+  constexpr double kMostTimesApart = 8;
+  const double work = std::max(Flops(op), MinBytes(op)), of_other = std::max(Flops(other), MinBytes(other));
+  return op.kind == other.kind && op.dtype == other.dtype && work <= kMostTimesApart * of_other &&
+         of_other <= kMostTimesApart * work;
+}
+
 }  // namespace
 
 absl::StatusOr<Predictor> PredictorOfThisMachine(const PredictionQuestion& question, const RunDevice& device,
@@ -63,14 +72,14 @@ absl::StatusOr<Predictor> PredictorOfThisMachine(const PredictionQuestion& quest
   }
   const std::vector<OpDesc> ops =
       ListCalibrationOps(question.model, question.workload, {*plan}, std::numeric_limits<std::size_t>::max());
-  // A calibration times first what takes the most time. If it has not timed the plan's first compute, it was
-  // of another question, and the small ops that all models share say little of this one.
+  // The first compute takes the most time. If nothing like it was timed, the calibration was of another
+  // question, and the small ops that all models share say little of this one.
   const auto first =
       std::find_if(ops.begin(), ops.end(), [](const OpDesc& op) { return !IsCommunication(op.kind); });
-  if (first != ops.end() && !timed.contains(*first))
+  if (first != ops.end() &&
+      std::none_of(timed.begin(), timed.end(), [&](const OpDesc& op) { return IsLike(op, *first); }))
     return WithoutOpTimes(question, options,
-                          "no search here has timed the op that takes most of this plan's time; within a "
-                          "time budget, a search leaves some out");
+                          "no search here has timed an op like the one that takes most of this plan's time");
   const auto measured =
       std::count_if(ops.begin(), ops.end(), [&](const OpDesc& op) { return timed.contains(op); });
   notes.push_back(fmt::format(

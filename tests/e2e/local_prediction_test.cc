@@ -94,7 +94,20 @@ TEST_F(LocalPredictionTest, KeptOpTimesAnswerWithoutAStudy) {
   const Finished unknown = RunAutocfg(home_, {"predict", "--db", database_, "--model", other, "--cluster",
                                               "local:1x2", "--global-batch", "4", "--plan", "dp=2"});
   EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("no search here has timed the op that takes most of this plan"));
+  EXPECT_THAT(unknown.err,
+              HasSubstr("no search here has timed an op like the one that takes most of this plan"));
+}
+
+// As in the search that a time budget ended: it predicts plans whose largest op was not timed.
+TEST_F(LocalPredictionTest, EstimatesWhatIsLikeATimedOp) {
+  const std::string build = base::BuildId();
+  if (build.ends_with("-dirty") || build.ends_with("+unknown"))
+    GTEST_SKIP() << "op times are not kept for build " << build;
+  const Finished searched = Run("search", {"--predict-only", "--space", "mbs=1"});
+  ASSERT_EQ(searched.exit_code, 0) << searched.err;
+  const Finished predicted = Run("predict", {"--plan", "dp=2,mbs=2"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  EXPECT_THAT(predicted.err, HasSubstr(", from which the others are estimated"));
 }
 
 // A calibration that is stopped keeps what it has timed: the next one goes on from there.
