@@ -28,13 +28,16 @@ absl::Status WithoutOpTimes(const PredictionQuestion& question, const ThisMachin
       question.workload.global_batch, question.workload.seq_len, Name(question.workload.precision), db));
 }
 
-// Returns whether the time of `op` says that of `other` well enough: the same kind, and a work that is not far
-// from it. A search estimates in the same way what its time budget leaves out.
+// Returns whether the time of `op` says that of `other` well enough: they differ in one size at most, as ops of
+// a model with other microbatches or another tensor size do, and their work is not far apart. A search
+// estimates in the same way what its time budget leaves out.
 bool IsLike(const OpDesc& op, const OpDesc& other) {
-  constexpr double kMostTimesApart = 8;
+  constexpr double kMostTimesApart = 16;
+  if (op.kind != other.kind || op.dtype != other.dtype) return false;
+  int apart = 0;
+  for (std::size_t i = 0; i < op.dims.size(); ++i) apart += op.dims[i] != other.dims[i] ? 1 : 0;
   const double work = std::max(Flops(op), MinBytes(op)), of_other = std::max(Flops(other), MinBytes(other));
-  return op.kind == other.kind && op.dtype == other.dtype && work <= kMostTimesApart * of_other &&
-         of_other <= kMostTimesApart * work;
+  return apart <= 1 && work <= kMostTimesApart * of_other && of_other <= kMostTimesApart * work;
 }
 
 }  // namespace
