@@ -18,6 +18,7 @@
 #include "search/plan/legality.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_question.h"
+#include "search/reading/framework_file.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_json.h"
@@ -44,6 +45,14 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
 }
 
 absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::string>& notes) {
+  const auto text = ReadTextFile(path);
+  if (!text.ok()) return text.status();
+  if (const std::string_view framework = FrameworkOf(*text); !framework.empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: a file of {}, not a model's; autocfg import reads it, and its --output is a file that "
+        "can stand here",
+        base::Printable(path), framework));
+  }
   const auto json = ReadJson(path);
   if (!json.ok()) return json.status();
   // Of an answer (docs/formats.md, "best.json"), its model.
@@ -52,6 +61,13 @@ absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::st
   const auto model =
       IsHuggingFaceConfig(described) ? ImportHuggingFace(described, &notes) : ParseModelJson(described);
   if (!model.ok()) return Where(path, model.status(), "model");
+  const auto engine = answer ? json->find("engine") : json->end();
+  if (engine != json->end() && engine->is_string() && *engine != std::string(kOwnEngine)) {
+    notes.push_back(
+        fmt::format("of {}, the model alone is taken; its plan is for the engine {}, and --engine "
+                    "says whose step is predicted",
+                    base::Printable(path), base::Printable(engine->get<std::string>())));
+  }
   return *model;
 }
 

@@ -10,8 +10,10 @@
 #include "cli/input/files.h"
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"
+#include "cli/study/stored_question.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
+#include "search/plan/plan_text.h"
 #include "search/reading/batch_script.h"
 #include "search/reading/said_options.h"
 
@@ -104,6 +106,11 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
     return absl::InvalidArgumentError(
         fmt::format("{}: it is empty; give the framework's file", base::Printable(name)));
   }
+  if (framework.empty() && ParseSearchJson(source->text).ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: an answer of autocfg, not a framework's file; autocfg predict --input reads it",
+                    base::Printable(name)));
+  }
   if (framework.empty()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: its form is that of no framework; name it with --from {}", base::Printable(name),
@@ -164,6 +171,41 @@ BestPlan QuestionOf(const FrameworkRun& run) {
   question.engine = run.framework;
   question.ranks_per_node = run.ranks_per_node;
   return question;
+}
+
+absl::StatusOr<InputQuestion> LoadInputQuestion(const std::string& file, const std::string& from,
+                                                PlanQuestionArgs& asked) {
+  const auto framework = IsFrameworkInput(file, from);
+  if (!framework.ok()) return Where("--input", framework.status());
+  InputQuestion input;
+  input.framework = *framework;
+  if (!*framework) {
+    auto question = QuestionOfInput(file);
+    if (!question.ok()) return question.status();
+    input.question = *std::move(question);
+  } else {
+    if (asked.cluster.empty()) {
+      return absl::InvalidArgumentError(
+          "--cluster is missing: a framework's file names none; give a preset with its size, such as "
+          "h100-sxm:64x8, or a file");
+    }
+    const auto loaded = LoadFrameworkInput({.file = file,
+                                            .from = from,
+                                            .model = asked.model,
+                                            .cluster = asked.cluster,
+                                            .ranks = {},
+                                            .vocab = {},
+                                            .seq_len = asked.seq_len,
+                                            .plan = {}});
+    if (!loaded.ok()) return Where("--input", loaded.status());
+    if (asked.engine.empty()) asked.engine = loaded->run.framework;
+    Note(fmt::format("{} is read as a file of {}", loaded->run.settings.file, loaded->run.framework));
+    for (const std::string& note : loaded->run.notes) Note(note);
+    input.question = QuestionOf(loaded->run);
+  }
+  if (!asked.plan.empty())
+    Note(fmt::format("--plan stands in place of the file's plan, {}", ShortPlanText(input.question.plan)));
+  return input;
 }
 
 }  // namespace autocfg::cli

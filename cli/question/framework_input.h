@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cli/question/plan_question.h"
 #include "cli/report/results_json.h"
 #include "search/reading/framework_file.h"
 
@@ -29,5 +30,16 @@ absl::StatusOr<bool> IsFrameworkInput(const std::string& file, const std::string
 
 // Returns the question that the run asks; its cluster is not described.
 BestPlan QuestionOf(const FrameworkRun& run);
+
+// The question of --input: of a search's answer, or of a framework's file.
+struct InputQuestion {
+  BestPlan question;
+  bool framework = false;  // the file is one's
+};
+
+// Reads the file. `asked`: the options beside it. Of a framework's file, `asked` gets its engine unless it
+// names another; the file's notes are printed. Notes that --plan stands in place of the file's plan.
+absl::StatusOr<InputQuestion> LoadInputQuestion(const std::string& file, const std::string& from,
+                                                PlanQuestionArgs& asked);
 
 }  // namespace autocfg::cli

@@ -29,6 +29,7 @@
 #include "search/cost/split.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_question.h"
+#include "search/reading/framework_file.h"
 #include "search/schedule/program.h"
 #include "search/text/typical_figures.h"
 #include "worker/machine/inventory.h"
@@ -118,6 +119,11 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   if (!args.input.empty()) {
     const auto text = ReadTextFile(args.input);
     if (!text.ok()) return Where("--input", text.status());
+    if (const std::string_view framework = FrameworkOf(*text); !framework.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("--input: {}: a file of {}; autocfg import reads it, and train runs its --output",
+                      args.input, framework));
+    }
     const auto parsed = ParseSearchJson(*text);
     if (!parsed.ok()) return Where(fmt::format("--input: {}", args.input), parsed.status(), "answer");
     input = *parsed;

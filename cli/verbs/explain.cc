@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/subject.h"
@@ -15,6 +16,7 @@
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
+#include "cli/question/framework_input.h"
 #include "cli/question/plan_question.h"
 #include "cli/report/evidence.h"
 #include "cli/report/explanation.h"
@@ -34,7 +36,7 @@ struct ExplainArgs {
   PlanQuestionArgs question;
   std::string against;
   bool compares = false;  // --against is given
-  std::string input, study;
+  std::string input, from, study;
   bool of_input = false, of_study = false;  // --input, --study is given
   bool json = false;
   ServiceOptions service;
@@ -95,8 +97,7 @@ int AnswerJson(const nlohmann::ordered_json& json, const Explanation& explained)
   return EndOf(explained.predicted);
 }
 
-int ExplainPrediction(const ExplainArgs& args, const BestPlan* known) {
-  PlanQuestionArgs asked = args.question;
+int ExplainPrediction(const ExplainArgs& args, PlanQuestionArgs asked, const BestPlan* known) {
   asked.database = args.service.database;
   auto question = LoadPlanQuestion(asked, known);
   if (!question.ok()) return Fail(question.status());
@@ -129,26 +130,44 @@ int ExplainPrediction(const ExplainArgs& args, const BestPlan* known) {
   return EndOf(explained->predicted);
 }
 
-absl::StatusOr<BestPlan> StoredQuestion(const ExplainArgs& args) {
-  if (args.of_input) return QuestionOfInput(args.input);
+absl::StatusOr<BestPlan> StoredQuestion(const ExplainArgs& args, PlanQuestionArgs& asked) {
+  if (args.of_input) {
+    auto input = LoadInputQuestion(args.input, args.from, asked);
+    if (!input.ok()) return input.status();
+    return std::move(input->question);
+  }
   const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return reader.status();
   return QuestionOfStudy(**reader, args.study);
 }
 
+// Explains the prediction of what --input or --study names, with options in place of its parts.
+int ExplainStored(const ExplainArgs& args) {
+  PlanQuestionArgs asked = args.question;
+  const auto known = StoredQuestion(args, asked);
+  return known.ok() ? ExplainPrediction(args, asked, &*known) : Fail(known.status());
+}
+
 int RunEvidence(const ExplainArgs& args) {
   if (const std::string excluded = Excluded(args); !excluded.empty()) return Fail(kExitUsage, excluded);
-  // Options in place of parts of the question, and a second plan, ask for predictions.
-  if (args.compares || args.json || !FirstGiven(args.question).empty()) {
-    const auto known = StoredQuestion(args);
-    return known.ok() ? ExplainPrediction(args, &*known) : Fail(known.status());
-  }
+  absl::StatusOr<bool> of_framework = false;
+  if (args.of_input) of_framework = IsFrameworkInput(args.input, args.from);
+  if (!of_framework.ok()) return Fail(Where("--input", of_framework.status()));
+  // Options in place of parts of the question, and a second plan, ask for predictions. A framework's file has
+  // no measurements.
+  if (*of_framework || args.compares || args.json || !FirstGiven(args.question).empty())
+    return ExplainStored(args);
   const auto evidence = args.of_input ? EvidenceOfInput(args.input) : EvidenceOfStudy(args);
   if (!evidence.ok()) {
     // What was not measured is explained as it is predicted, where it can be.
     if (!absl::IsFailedPrecondition(evidence.status())) return Fail(evidence.status());
-    const auto known = StoredQuestion(args);
-    return known.ok() && !known->local ? ExplainPrediction(args, &*known) : Fail(evidence.status());
+    PlanQuestionArgs asked = args.question;
+    const auto known = StoredQuestion(args, asked);
+    if (!known.ok()) return Fail(evidence.status());
+    if (!known->local) return ExplainPrediction(args, asked, &*known);
+    return Fail(kExitUsage, fmt::format("{}; --cluster local explains its prediction, by the op times that "
+                                        "the database keeps",
+                                        Text(evidence.status())));
   }
   return Answer(EvidenceText(*evidence, StyleOf(STDOUT_FILENO)));
 }
@@ -162,7 +181,9 @@ int RunExplain(const ExplainArgs& args) {
                     ? "--coordinator is for a stored study; name one with --study"
                     : "--db is for a stored study or this machine; give --study or --cluster local");
   }
-  return ExplainPrediction(args, nullptr);
+  if (!args.from.empty())
+    return Fail(kExitUsage, "--from is for --input with a framework's file; give one, or leave it out");
+  return ExplainPrediction(args, args.question, nullptr);
 }
 
 }  // namespace
@@ -178,9 +199,13 @@ void AddExplain(CLI::App& app, Verb& chosen) {
                  "the predictions as JSON; with --against, also the difference by part of a step");
   const CLI::Option* input = verb->add_option(
       "--input", args->input,
-      "the file of a search; alone it shows the measured parts of a step of its best plan against the "
+      "the file of a search, or a framework's, as for import; a search's alone shows the measured parts of a "
+      "step of its best plan against the "
       "predicted ones. With options above in place of its parts, --against or --json, or if nothing was "
       "measured: the prediction");
+  verb->add_option("--from", args->from,
+                   fmt::format("the framework of --input: {}; by default as its form says",
+                               base::ChoiceText(FrameworkNames())));
   const CLI::Option* study = verb->add_option("study,--study", args->study,
                                               "a study (3) or a trial (3/trials/7); shows the same of "
                                               "its best plan, or of that trial");

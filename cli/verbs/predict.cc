@@ -93,37 +93,13 @@ int RunRequests(const PredictArgs& args) {
   return kExitDone;
 }
 
-// Reads the file of a search or of a framework, whose engine is then predicted unless another is named.
-absl::StatusOr<BestPlan> InputOf(const PredictArgs& args, PlanQuestionArgs& asked, bool& framework) {
-  const auto of_framework = IsFrameworkInput(args.input, args.from);
-  if (!of_framework.ok()) return Where("--input", of_framework.status());
-  if (!*of_framework) return QuestionOfInput(args.input);
-  framework = true;
-  if (asked.cluster.empty()) {
-    return absl::InvalidArgumentError(
-        "--cluster is missing: a framework's file names none; give a preset with its size, such as "
-        "h100-sxm:64x8, or a file");
-  }
-  const auto input = LoadFrameworkInput({.file = args.input,
-                                         .from = args.from,
-                                         .model = asked.model,
-                                         .cluster = asked.cluster,
-                                         .ranks = {},
-                                         .vocab = {},
-                                         .seq_len = asked.seq_len,
-                                         .plan = {}});
-  if (!input.ok()) return Where("--input", input.status());
-  if (asked.engine.empty()) asked.engine = input->run.framework;
-  Note(fmt::format("{} is read as a file of {}", input->run.settings.file, input->run.framework));
-  for (const std::string& note : input->run.notes) Note(note);
-  return QuestionOf(input->run);
-}
-
-absl::StatusOr<BestPlan> StoredOf(const PredictArgs& args, PlanQuestionArgs& asked, bool& framework) {
-  if (!args.input.empty()) return InputOf(args, asked, framework);
+absl::StatusOr<InputQuestion> StoredOf(const PredictArgs& args, PlanQuestionArgs& asked) {
+  if (!args.input.empty()) return LoadInputQuestion(args.input, args.from, asked);
   const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return reader.status();
-  return QuestionOfStudy(**reader, args.study);
+  auto question = QuestionOfStudy(**reader, args.study);
+  if (!question.ok()) return question.status();
+  return InputQuestion{.question = *std::move(question)};
 }
 
 int RunPredict(const PredictArgs& args) {
@@ -139,16 +115,15 @@ int RunPredict(const PredictArgs& args) {
   }
   if (!args.from.empty() && args.input.empty())
     return Fail(kExitUsage, "--from is for --input with a framework's file; give one, or leave it out");
-  std::optional<BestPlan> known;
+  std::optional<InputQuestion> known;
   PlanQuestionArgs asked = args.question;
-  bool framework = false;  // the file is one's
   if (!args.input.empty() || !args.study.empty()) {
-    auto stored = StoredOf(args, asked, framework);
+    auto stored = StoredOf(args, asked);
     if (!stored.ok()) return Fail(stored.status());
     known = *std::move(stored);
   }
   asked.database = args.service.database;
-  auto question = LoadPlanQuestion(asked, known ? &*known : nullptr);
+  auto question = LoadPlanQuestion(asked, known ? &known->question : nullptr);
   if (!question.ok()) return Fail(question.status());
   if (!args.trace.empty()) {
     if (auto status = CheckTrace(args.trace); !status.ok())
@@ -179,7 +154,7 @@ int RunPredict(const PredictArgs& args) {
     if (auto status = WriteTrace(args.trace, trace->program, rows, origin); !status.ok())
       return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
-  if (framework && !args.json) {
+  if (known && known->framework && !args.json) {
     if (const auto change = BestChange(*question, *predicted)) {
       const PlanQuestionArgs& given = args.question;
       // import asks about the file's own plan and batch, by its framework's engine.

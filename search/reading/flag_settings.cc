@@ -293,6 +293,12 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
   for (const ShellCommand& command : script->commands) {
     const std::string name = command.words.empty() ? "" : TextOf(command.words.front());
     if (name == "echo" || name == "printf") continue;  // it shows a command
+    if ((name == "source" || name == ".") && command.words.size() > 1) {
+      settings.notes.push_back(
+          fmt::format("{}: {} is not read; what it sets is unknown here", settings.Place(command.at),
+                      base::Printable(WordOf(command.words[1], *script, command.at).text)));
+      continue;
+    }
     std::vector<FlagWord> words = WordsOfCommand(command, *script);
     const auto program = std::find_if(words.begin(), words.end(),
                                       [](const FlagWord& word) { return word.text.ends_with(".py"); });

@@ -208,6 +208,7 @@ void ReadTorchtitan(const ReadingOptions& options, SettingReader& read, RunDraft
   if (!read.ok()) return;
   const std::int64_t global = read.Whole(torchtitan::kGlobalBatch, -1, -1);
   run.workload.global_batch = global > 0 ? global : Times(local, plan.dp);
+  if (!read.Has(torchtitan::kGlobalBatch)) NoteDefaultBatch(torchtitan::kGlobalBatch, read, run);
   CheckBatch(torchtitan::kGlobalBatch, read, run);
   ReadTorchtitanRecompute(read, run);
   const std::string precision = read.Text(torchtitan::kPrecision, "bfloat16");

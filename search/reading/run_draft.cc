@@ -67,6 +67,14 @@ void CheckBatch(std::string_view name, SettingReader& read, const RunDraft& run)
   }
 }
 
+void NoteDefaultBatch(std::string_view name, SettingReader& read, const RunDraft& run) {
+  read.Note(
+      fmt::format("{} is missing: the framework then takes {} sequences a step, {} on each of {} data "
+                  "rank{}",
+                  name, run.workload.global_batch, run.workload.global_batch / run.plan.dp, run.plan.dp,
+                  run.plan.dp == 1 ? "" : "s"));
+}
+
 void SetStages(std::vector<std::int64_t> layers, RunDraft& run) {
   const bool even =
       std::all_of(layers.begin(), layers.end(), [&](std::int64_t count) { return count == layers.front(); });
@@ -125,6 +133,7 @@ void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
   SetDataRanks(names.tp, read, run);
   plan.micro_batch = read.Required(names.micro_batch);
   run.workload.global_batch = read.Whole(names.global_batch, Times(plan.micro_batch, plan.dp));
+  if (!read.Has(names.global_batch)) NoteDefaultBatch(names.global_batch, read, run);
   CheckBatch(names.global_batch, read, run);
   plan.sequence_parallel = read.Flag(names.sp) && plan.tp > 1;
   if (read.Flag(names.tp_overlap) && plan.tp > 1) {

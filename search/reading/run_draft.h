@@ -53,6 +53,9 @@ void SetDataRanks(std::string_view tp_name, SettingReader& read, RunDraft& run);
 // Checks that the global batch divides by mbs and dp; `name` is the setting that says it.
 void CheckBatch(std::string_view name, SettingReader& read, const RunDraft& run);
 
+// Notes that the file does not say the global batch, which is then the framework's default.
+void NoteDefaultBatch(std::string_view name, SettingReader& read, const RunDraft& run);
+
 // Sets what the split of a file's stages says: even if they are alike.
 void SetStages(std::vector<std::int64_t> layers, RunDraft& run);
 

@@ -111,6 +111,42 @@ TEST_F(ImportVerb, PredictTakesAFrameworksFile) {
   EXPECT_THAT(without.err, HasSubstr("--cluster is missing: a framework's file names none"));
 }
 
+TEST_F(ImportVerb, ExplainTakesAFrameworksFile) {
+  const std::vector<std::string> asked = {"explain", "--input", FileOf("arrays.txt"), "--cluster",
+                                          "h100-sxm:4x8"};
+  const Finished explained = Run(asked);
+  ASSERT_EQ(explained.exit_code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("plan: tp=4,pp=2,dp=4,mbs=1,sp=1,zero=1,grad_overlap=1"));
+  EXPECT_THAT(explained.err, HasSubstr("arrays.txt is read as a file of megatron"));
+  EXPECT_EQ(JsonOf(asked)["engine"], "megatron");
+  std::vector<std::string> other = asked;
+  other.insert(other.end(), {"--plan", "tp=8,pp=1,dp=4,mbs=1"});
+  EXPECT_THAT(Run(other).err, HasSubstr("--plan stands in place of the file's plan, tp=4,pp=2,dp=4,"));
+  const Finished unknown = Run({"explain", "--input", FileOf("arrays.txt"), "--from", "jax"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("--from: unknown framework 'jax'"));
+  EXPECT_THAT(Run({"explain", "--from", "nemo"}).err, HasSubstr("--from is for --input"));
+}
+
+TEST_F(ImportVerb, VerbsThatTakeNoFrameworksFileNameImport) {
+  const std::string script = FileOf("arrays.txt"), best = home_ / "best.json";
+  const Finished train = Run({"train", "--input", script});
+  EXPECT_EQ(train.exit_code, 2);
+  EXPECT_THAT(train.err, HasSubstr("arrays.txt: a file of megatron; autocfg import reads it"));
+  const Finished search =
+      Run({"search", "--model", script, "--cluster", "h100-sxm:4x8", "--global-batch", "8"});
+  EXPECT_EQ(search.exit_code, 2);
+  EXPECT_THAT(search.err, HasSubstr("a file of megatron, not a model's; autocfg import reads it"));
+  ASSERT_EQ(Run({"import", script, "--output", best}).exit_code, 0);
+  const Finished answer = Run({"import", best});
+  EXPECT_EQ(answer.exit_code, 2);
+  EXPECT_THAT(answer.err, HasSubstr("best.json: an answer of autocfg, not a framework's file"));
+  const Finished model = Run({"search", "--model", best, "--cluster", "h100-sxm:4x8", "--global-batch", "64",
+                              "--predict-only", "--space", "mbs=1", "--space", "tp=4"});
+  EXPECT_EQ(model.exit_code, 0) << model.err;
+  EXPECT_THAT(model.err, HasSubstr("the model alone is taken; its plan is for the engine megatron"));
+}
+
 TEST_F(ImportVerb, EngineAndNodesOfAFileAreKept) {
   const std::string best = home_ / "imported.json";
   ASSERT_EQ(Run({"import", FileOf("arrays.txt"), "--output", best}).exit_code, 0);

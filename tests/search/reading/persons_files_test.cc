@@ -500,6 +500,34 @@ TEST(PersonsFiles, ListsWhatIsLeftOut) {
   EXPECT_THAT(run->ignored, testing::ElementsAre(IgnoredSetting{"--lr", 8}, IgnoredSetting{"--seed", 10}));
 }
 
+TEST(PersonsFiles, SaysWhichBatchAFileThatNamesNoneHas) {
+  ReadingOptions options;
+  options.ranks = 8;
+  options.model = *ModelPreset("llama3-8b");
+  for (const auto& [framework, words] :
+       {std::pair(kMegatron, "--global-batch-size is missing: the framework then takes 8 sequences a step"),
+        {kNemo, "model.global_batch_size is missing: the framework then takes 8 sequences a step"},
+        {kTorchtitan, "training.global_batch_size is missing: the framework then takes 64 sequences"}}) {
+    const auto run = ReadFrameworkFile(framework, "f", SmallFile(framework, "x", 1), options);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_THAT(run->notes, Contains(HasSubstr(words)));
+  }
+}
+
+TEST(PersonsFiles, NamesTheFilesThatAScriptSources) {
+  const std::string script =
+      "#!/bin/bash\nsource ./env.sh\n. \"$HOME/b.sh\" x\ntorchrun --nnodes 1 --nproc-per-node 4 "
+      "pretrain_gpt.py " +
+      FlagsWith("");
+  std::string line;
+  for (const char c : script.substr(script.find("torchrun"))) line += c == '\n' ? ' ' : c;
+  const auto run =
+      ReadFrameworkFile(kMegatron, "run.sh", script.substr(0, script.find("torchrun")) + line, {});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(run->notes, Contains("run.sh:2: ./env.sh is not read; what it sets is unknown here"));
+  EXPECT_THAT(run->notes, Contains(HasSubstr("run.sh:3: ")));
+}
+
 TEST(PersonsFiles, CommentsOfAFlagFileAreNoValues) {
   ReadingOptions options;
   options.ranks = 4;
