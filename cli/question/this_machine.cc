@@ -28,8 +28,8 @@ absl::Status WithoutOpTimes(const PredictionQuestion& question, const ThisMachin
       question.workload.global_batch, question.workload.seq_len, Name(question.workload.precision), db));
 }
 
-// Returns whether the time of `op` says that of `other` well enough: they differ in one size at most, as ops of
-// a model with other microbatches or another tensor size do, and their work is not far apart. A search
+// Returns whether the time of `op` says that of `other` well enough: they differ in one size at most, as ops
+// of a model with other microbatches or another tensor size do, and their work is not far apart. A search
 // estimates in the same way what its time budget leaves out.
 bool IsLike(const OpDesc& op, const OpDesc& other) {
   constexpr double kMostTimesApart = 16;

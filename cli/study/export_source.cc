@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json_reader.h"
+#include "cli/client/study_names.h"
 #include "cli/input/files.h"
 #include "cli/report/results_json.h"
 #include "cli/study/stored_question.h"
@@ -124,6 +125,12 @@ absl::StatusOr<ExportedRun> RunOfStudy(StudyReader& reader, const std::string& t
     chosen.set_plan_text(trial->plan_text());
     if (trial->has_measured()) *chosen.mutable_measured() = trial->measured();
     *chosen.mutable_predicted() = trial->predicted();
+  }
+  if (!study.has_best() && reader.StateOf(study) == "interrupted") {
+    return absl::FailedPreconditionError(
+        fmt::format("--study: the search of study {} was interrupted before it had a plan; give its command "
+                    "again, or export another study",
+                    LastPart(study.name())));
   }
   auto run = ExportedRunOf(study);
   if (!run.ok()) return Where("--study", run.status());

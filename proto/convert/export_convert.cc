@@ -54,8 +54,11 @@ ExportEvidence EvidenceFor(const v1::Candidate& best, const v1::Candidate* runne
 
 absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Study& study) {
   if (!study.has_best()) {
+    const bool ended = study.state() == v1::STUDY_STATE_DONE || study.state() == v1::STUDY_STATE_FAILED ||
+                       study.state() == v1::STUDY_STATE_CANCELLED;
     return absl::FailedPreconditionError(
-        fmt::format("{} has no plan yet; wait for it, or export another study", study.name()));
+        ended ? fmt::format("{} has ended without a plan; export another study", study.name())
+              : fmt::format("{} has no plan yet; wait for it, or export another study", study.name()));
   }
   ExportedRun run;
   auto model = FromProto(study.spec().model());

@@ -127,6 +127,9 @@ TEST_F(LocalPredictionTest, AStoppedCalibrationIsContinued) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   stopped.Signal(SIGINT);
   EXPECT_EQ(stopped.Wait().exit_code, 130);
+  const Finished early = RunAutocfg(home_, {"export", "--db", database_, "--study", "1", "--to", "megatron"});
+  EXPECT_EQ(early.exit_code, 2);
+  EXPECT_THAT(early.err, HasSubstr("study 1 was interrupted before it had a plan; give its command again"));
   const std::int64_t all = newest().calibration_ops();
   ASSERT_GT(newest().calibration_ops_passed(), 0);
   ASSERT_LT(newest().calibration_ops_passed(), all) << "it was stopped too late";

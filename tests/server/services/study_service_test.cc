@@ -162,7 +162,9 @@ TEST_F(StudyServiceTest, ExportsTheBestPlan) {
   request.set_format("megatron");
   grpc::Status status = call();
   EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(status.error_message(), HasSubstr("has no plan yet"));
+  EXPECT_THAT(status.error_message(), HasSubstr("has no plan yet; wait for it"));
+  ASSERT_TRUE(Cancel(request.study()).ok());
+  EXPECT_THAT(call().error_message(), HasSubstr("has ended without a plan"));
   request.set_format("megatorn");
   status = call();
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
