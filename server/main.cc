@@ -126,15 +126,27 @@ absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args, Coordi
   if (args.http.empty()) return nullptr;
   const auto address = ParseListenAddress(args.http);
   if (!address.ok()) return address.status();
-  if (absl::Status status = CheckPlainText(*address, args.insecure && !args.tokens); !status.ok())
-    return status;
+  const bool encrypted = !args.tls.certificate.empty() && !address->unix_socket;
+  if (encrypted && !address->local && !args.tokens && !args.insecure) {
+    return absl::InvalidArgumentError(fmt::format(
+        "address {}: whoever reaches it could read all studies; give --tokens, or --insecure on a "
+        "network that you trust",
+        ListenText(*address, address->port)));
+  }
+  if (!encrypted) {
+    if (absl::Status status = CheckPlainText(*address, args.insecure && !args.tokens); !status.ok())
+      return status;
+  }
   auto served = std::make_unique<ServedPages>(coordinator, *address);
   auto server = HttpServer::Start(
-      *address, [pages = &served->pages](const HttpRequest& request) { return pages->Answer(request); });
+      *address, [pages = &served->pages](const HttpRequest& request) { return pages->Answer(request); },
+      args.tls);
   if (!server.ok()) return server.status();
   served->server = *std::move(server);
   fmt::print(stderr, "autocfg-server: pages at {}\n",
-             address->unix_socket ? args.http : "http://" + ListenText(*address, served->server->port()));
+             address->unix_socket ? args.http
+                                  : fmt::format("{}://{}", encrypted ? "https" : "http",
+                                                ListenText(*address, served->server->port())));
   return served;
 }
 
@@ -240,9 +252,9 @@ int Main(int argc, char** argv) {
   app.add_option("--max-db-bytes", args.max_db_bytes,
                  "the oldest ended studies go while the database has more in use, such as 10GB (default: no "
                  "limit)");
-  app.add_option(
-      "--tls-cert", args.tls.certificate,
-      "encrypt calls, except on a Unix socket: this server's certificate, a PEM file with its chain");
+  app.add_option("--tls-cert", args.tls.certificate,
+                 "encrypt calls and pages, except on a Unix socket: this server's certificate, a PEM file "
+                 "with its chain");
   app.add_option("--tls-key", args.tls.key, "the key of --tls-cert");
   app.add_option("--tls-client-ca", args.tls.authorities,
                  "take only clients that show a certificate of the authorities in this PEM file");

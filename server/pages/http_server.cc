@@ -6,7 +6,9 @@
 #include <cstdarg>
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "spdlog/spdlog.h"
 
@@ -28,6 +30,9 @@ constexpr std::pair<const char*, const char*> kHeaders[] = {
     {"Cross-Origin-Resource-Policy", "same-origin"},
     {"Cache-Control", "no-cache"},
 };
+
+// GnuTLS's words for TLS 1.2 and 1.3 alone.
+constexpr const char* kTlsPriorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
 void LogHttp(void* /*context*/, const char* format, va_list arguments) {
   char text[256];
@@ -95,28 +100,77 @@ MHD_Result AnswerHttp(void* context, MHD_Connection* connection, const char* url
 
 void HttpServer::DaemonDeleter::operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ListenAddress& address, Handler handler) {
+absl::StatusOr<HttpServer::Daemons> HttpServer::StartDaemons(
+    std::unique_ptr<const PageCertificate> certificate) {
+  constexpr unsigned kFlags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
+                              MHD_USE_ITC | MHD_USE_ERROR_LOG;
+  std::vector<MHD_OptionItem> encryption;
+  if (certificate != nullptr) {
+    const auto add = [&](MHD_OPTION option, const char* text) {
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it is only read
+      encryption.push_back({option, 0, const_cast<char*>(text)});
+    };
+    add(MHD_OPTION_HTTPS_MEM_KEY, certificate->key.c_str());
+    add(MHD_OPTION_HTTPS_MEM_CERT, certificate->certificate.c_str());
+    add(MHD_OPTION_HTTPS_PRIORITIES, kTlsPriorities);
+  }
+  encryption.push_back({MHD_OPTION_END, 0, nullptr});
+  Daemons started;
+  for (const base::UniqueFd& socket : sockets_->sockets()) {
+    // The daemon closes the socket that it is given.
+    base::UniqueFd copy(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    if (!copy.ok()) return absl::UnavailableError("pages cannot be served: no descriptor is left");
+    started.daemons.emplace_back(MHD_start_daemon(
+        certificate != nullptr ? kFlags | MHD_USE_TLS : kFlags, 0, nullptr, nullptr, AnswerHttp,
+        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the daemon passes it back as it is
+        const_cast<Handler*>(&handler_), MHD_OPTION_EXTERNAL_LOGGER, LogHttp, nullptr,
+        MHD_OPTION_LISTEN_SOCKET, copy.get(), MHD_OPTION_CONNECTION_LIMIT,
+        static_cast<unsigned>(kMostConnections), MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_ARRAY, encryption.data(),
+        MHD_OPTION_END));
+    if (started.daemons.back() == nullptr) {
+      return absl::UnavailableError(
+          certificate != nullptr ? "pages cannot be served: libmicrohttpd takes neither the certificate "
+                                   "nor a thread; see the log at level debug"
+                                 : "pages cannot be served: the system has no thread left");
+    }
+    copy.Release();
+  }
+  started.certificate = std::move(certificate);
+  return started;
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ListenAddress& address, Handler handler,
+                                                              const TlsFiles& tls) {
+  const bool encrypted = !tls.certificate.empty() && !address.unix_socket;
+  std::unique_ptr<const PageCertificate> certificate;
+  if (encrypted) {
+    if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+      return absl::UnimplementedError("pages cannot be encrypted: this libmicrohttpd was built without TLS");
+    auto loaded = LoadPageCertificate(tls);
+    if (!loaded.ok()) return loaded.status();
+    certificate = std::make_unique<const PageCertificate>(*std::move(loaded));
+  }
   auto sockets = ListenSockets::Open(address);
   if (!sockets.ok()) return sockets.status();
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(handler)));
   server->port_ = sockets->port();
   server->sockets_.emplace(*std::move(sockets));
-  constexpr unsigned kFlags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
-                              MHD_USE_ITC | MHD_USE_ERROR_LOG;
-  for (const base::UniqueFd& socket : server->sockets_->sockets()) {
-    // The daemon closes the socket that it is given.
-    base::UniqueFd copy(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-    if (!copy.ok()) return absl::UnavailableError("pages cannot be served: no descriptor is left");
-    server->daemons_.emplace_back(MHD_start_daemon(
-        kFlags, 0, nullptr, nullptr, AnswerHttp,
-        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the daemon passes it back as it is
-        const_cast<Handler*>(&server->handler_), MHD_OPTION_EXTERNAL_LOGGER, LogHttp, nullptr,
-        MHD_OPTION_LISTEN_SOCKET, copy.get(), MHD_OPTION_CONNECTION_LIMIT,
-        static_cast<unsigned>(kMostConnections), MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END));
-    if (server->daemons_.back() == nullptr)
-      return absl::UnavailableError("pages cannot be served: the system has no thread left");
-    copy.Release();
+  auto started = server->StartDaemons(std::move(certificate));
+  if (!started.ok()) return started.status();
+  server->serving_ = *std::move(started);
+  if (encrypted) {
+    server->watch_ =
+        std::make_unique<CertificateWatch>(tls, [served = server.get()](PageCertificate renewed) {
+          // New connections are the new daemons' before the old ones end.
+          auto daemons = served->StartDaemons(std::make_unique<const PageCertificate>(std::move(renewed)));
+          if (!daemons.ok()) {
+            spdlog::warn("the pages keep their certificate: {}", std::string(daemons.status().message()));
+            return;
+          }
+          std::swap(served->serving_, *daemons);
+          spdlog::info("the pages have a new certificate");
+        });
   }
   return server;
 }

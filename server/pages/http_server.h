@@ -1,5 +1,5 @@
-// A server of pages over HTTP/1.1, on libmicrohttpd: answers GET and HEAD, each connection on a thread of its
-// own. What a client sends is bounded, and so are connections and their idle time. Thread-safe.
+// A server of pages over HTTP/1.1 or HTTPS, on libmicrohttpd: answers GET and HEAD, each connection on a thread
+// of its own. What a client sends is bounded, and so are connections and their idle time. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "server/listen/listen_address.h"
 #include "server/listen/listen_sockets.h"
+#include "server/pages/page_certificate.h"
 
 struct MHD_Daemon;
 
@@ -41,26 +42,38 @@ class HttpServer {
   // Connections at once, of each address that a host name stands for; more wait to be accepted.
   static constexpr int kMostConnections = 64;
 
-  // Unavailable and other errors: of ListenSockets::Open, or the system has no thread left.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const ListenAddress& address, Handler handler);
+  // With a certificate, connections are encrypted, except on a Unix socket. Its files are read again when they
+  // change; connections of that moment end. Unavailable and other errors: of ListenSockets::Open, of
+  // LoadPageCertificate, or the system has no thread left.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const ListenAddress& address, Handler handler,
+                                                           const TlsFiles& tls = {});
   // Ends all connections. Waits for the handlers that run.
   ~HttpServer() = default;
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   int port() const { return port_; }  // 0: a Unix socket
+  bool encrypted() const { return watch_ != nullptr; }
 
  private:
   struct DaemonDeleter {
     void operator()(MHD_Daemon* daemon) const;
   };
+  // One daemon for each socket, which refers to the certificate.
+  struct Daemons {
+    std::unique_ptr<const PageCertificate> certificate;  // null: plain text
+    std::vector<std::unique_ptr<MHD_Daemon, DaemonDeleter>> daemons;
+  };
+
+  absl::StatusOr<Daemons> StartDaemons(std::unique_ptr<const PageCertificate> certificate);
 
   explicit HttpServer(Handler handler) : handler_(std::move(handler)) {}
 
   const Handler handler_;
   int port_ = 0;
   std::optional<ListenSockets> sockets_;
-  std::vector<std::unique_ptr<MHD_Daemon, DaemonDeleter>> daemons_;  // one for each socket
+  Daemons serving_;                          // changed by the watch alone
+  std::unique_ptr<CertificateWatch> watch_;  // null: plain text. It ends first
 };
 
 }  // namespace autocfg::server

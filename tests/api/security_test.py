@@ -3,8 +3,11 @@ autocfg and the Python package."""
 
 import json
 import os
+import ssl
 import subprocess
 import unittest
+import urllib.error
+import urllib.request
 
 import installed_package
 from services import BIN, Services, wait_for
@@ -29,8 +32,9 @@ class Secured(unittest.TestCase):
         cls.socket = "unix:" + cls.file("s")
         cls.server = cls.services.start("server", [
             "autocfg-server", "--listen", "localhost:0", "--listen", cls.socket, "--db", cls.file("server.db"), "--tls-cert", cls.file("server.pem"),
-            "--tls-key", cls.file("server.key"), "--tokens", "--audit-log", cls.file("audit.jsonl")])
+            "--tls-key", cls.file("server.key"), "--tokens", "--audit-log", cls.file("audit.jsonl"), "--http", "localhost:0"])
         cls.address = cls.server.said(r"listening on (localhost:\d+)").group(1)
+        cls.pages = cls.server.said(r"pages at (https://localhost:\d+)").group(1)
         cls.tokens = {}
         for name, role in (("alice", "submit"), ("bob", "read"), ("nodes", "worker"), ("root", "admin")):
             cls.tokens[name] = cls.make(name, role)
@@ -119,17 +123,55 @@ class Secured(unittest.TestCase):
         self.assertIn("unknown, deleted or expired", self.as_user("guest", "studies", expect=2).stderr)
         self.assertIn("there is no tokens/guest", self.as_user("root", "token", "delete", "guest", expect=2).stderr)
 
+    def page(self, path, token=None):
+        """Returns status and text of a page, whose server must show a certificate of the tests' authority."""
+        request = urllib.request.Request(self.pages + path)
+        if token is not None:
+            with open(self.tokens[token], encoding="utf-8") as file:
+                request.add_header("Authorization", "Bearer " + file.read().strip())
+        try:
+            with urllib.request.urlopen(request, timeout=20, context=ssl.create_default_context(cafile=self.file("ca.pem"))) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def test_pages_are_encrypted_and_ask_for_a_token(self):
+        self.assertEqual(self.page("/studies.json")[0], 401)
+        status, text = self.page("/studies.json", "bob")
+        self.assertEqual(status, 200)
+        self.assertIn("studies", json.loads(text))
+        with self.assertRaises(OSError):
+            urllib.request.urlopen("http" + self.pages[len("https"):] + "/studies.json", timeout=20)
+
+    def test_pages_for_other_machines_need_tokens(self):
+        for words, expected in ((["--tls-cert", self.file("server.pem"), "--tls-key", self.file("server.key")], "give --tokens, or --insecure"),
+                                (["--tokens"], "it can be reached from other machines")):
+            refused = self.services.start("refused", ["autocfg-server", "--listen", "unix:" + self.file("t"), "--db", self.file("other.db"), "--http",
+                                                      "0.0.0.0:0", *words])
+            self.assertEqual(refused.process.wait(30), 2)
+            self.assertIn("--http: address 0.0.0.0:0: ", refused.text())
+            self.assertIn(expected, refused.text())
+
     def test_renewed_certificates_are_taken(self):
         self.issue("server", "DNS:localhost,IP:127.0.0.1,DNS:renewed")
         with open(self.file("server.pem"), encoding="utf-8") as file:
             renewed = file.read()
-        host, port = self.address.split(":")
 
-        def shown():
-            return subprocess.run(["openssl", "s_client", "-connect", f"{host}:{port}", "-CAfile", self.file("ca.pem"), "-alpn", "h2"],
+        def shown(address, protocol):
+            return subprocess.run(["openssl", "s_client", "-connect", address, "-CAfile", self.file("ca.pem"), "-alpn", protocol],
                                   stdin=subprocess.DEVNULL, capture_output=True, check=False).stdout
-        wait_for(lambda: renewed.strip().encode() in shown(), "the new certificate")
+        wait_for(lambda: renewed.strip().encode() in shown(self.address, "h2"), "the new certificate")
+        wait_for(lambda: renewed.strip().encode() in shown(self.pages[len("https://"):], "http/1.1"), "the new certificate of the pages")
         self.as_user("bob", "studies")
+        self.assertEqual(self.page("/", "bob")[0], 200)
+        with open(self.file("server.key"), "w", encoding="utf-8") as file:
+            file.write("nonsense")
+        self.server.said("the pages keep their certificate: --tls-key: ")
+        self.assertEqual(self.page("/", "bob")[0], 200)
+        self.issue("server", "DNS:localhost,IP:127.0.0.1")
+        with open(self.file("server.pem"), encoding="utf-8") as file:
+            again = file.read()
+        wait_for(lambda: again.strip().encode() in shown(self.address, "h2"), "the next certificate")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,89 @@
+#include "server/pages/page_certificate.h"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/text.h"
+#include "fmt/format.h"
+#include "proto/rpc/tls_files.h"
+#include "spdlog/spdlog.h"
+
+namespace autocfg::server {
+namespace {
+
+constexpr std::chrono::seconds kLookAtFiles{2};
+
+// What tells two states of the files apart: place, size and time of each.
+using FilesMark = std::array<std::int64_t, 8>;
+
+FilesMark MarkOf(const TlsFiles& files) {
+  FilesMark mark{};
+  std::size_t at = 0;
+  for (const std::string* path : {&files.certificate, &files.key}) {
+    struct stat found {};
+    if (::stat(path->c_str(), &found) != 0) found = {};
+    for (const std::int64_t part :
+         {static_cast<std::int64_t>(found.st_ino), static_cast<std::int64_t>(found.st_size),
+          static_cast<std::int64_t>(found.st_mtim.tv_sec), static_cast<std::int64_t>(found.st_mtim.tv_nsec)})
+      mark[at++] = part;
+  }
+  return mark;
+}
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!(text << file.rdbuf()))
+    return absl::InvalidArgumentError(fmt::format("{} cannot be read", base::Printable(path)));
+  return std::move(text).str();
+}
+
+}  // namespace
+
+absl::StatusOr<PageCertificate> LoadPageCertificate(const TlsFiles& files) {
+  if (absl::Status status = CheckTlsFiles(files); !status.ok()) return status;
+  auto certificate = ReadText(files.certificate);
+  if (!certificate.ok()) return certificate.status();
+  auto key = ReadText(files.key);
+  if (!key.ok()) return key.status();
+  return PageCertificate{*std::move(certificate), *std::move(key)};
+}
+
+CertificateWatch::CertificateWatch(TlsFiles files, std::function<void(PageCertificate)> changed)
+    : files_(std::move(files)), changed_(std::move(changed)), thread_([this] { Loop(); }) {}
+
+CertificateWatch::~CertificateWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  ends_.notify_all();
+  thread_.join();
+}
+
+void CertificateWatch::Loop() {
+  FilesMark known = MarkOf(files_);
+  std::unique_lock lock(mutex_);
+  while (!ends_.wait_for(lock, kLookAtFiles, [this] { return ending_; })) {
+    const FilesMark now = MarkOf(files_);
+    if (now == known) continue;
+    known = now;
+    auto loaded = LoadPageCertificate(files_);
+    if (loaded.ok()) {
+      changed_(*std::move(loaded));
+    } else {
+      spdlog::warn("the pages keep their certificate: {}", std::string(loaded.status().message()));
+    }
+  }
+}
+
+}  // namespace autocfg::server
