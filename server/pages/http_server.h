@@ -1,5 +1,5 @@
-// A server of pages over HTTP/1.1 or HTTPS, on libmicrohttpd: answers GET and HEAD, each connection on a thread
-// of its own. What a client sends is bounded, and so are connections and their idle time. Thread-safe.
+// A server of pages over HTTP/1.1 or HTTPS, on libmicrohttpd: answers GET and HEAD, each connection on a
+// thread of its own. What a client sends is bounded, and so are connections and their idle time. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -42,8 +42,8 @@ class HttpServer {
   // Connections at once, of each address that a host name stands for; more wait to be accepted.
   static constexpr int kMostConnections = 64;
 
-  // With a certificate, connections are encrypted, except on a Unix socket. Its files are read again when they
-  // change; connections of that moment end. Unavailable and other errors: of ListenSockets::Open, of
+  // With a certificate, connections are encrypted, except on a Unix socket. Its files are read again when
+  // they change; connections of that moment end. Unavailable and other errors: of ListenSockets::Open, of
   // LoadPageCertificate, or the system has no thread left.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const ListenAddress& address, Handler handler,
                                                            const TlsFiles& tls = {});
