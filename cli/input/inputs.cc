@@ -74,7 +74,14 @@ absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::st
 absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
   const auto json = ReadJson(path);
   if (!json.ok()) return json.status();
-  auto cluster = ParseClusterJson(*json);
+  // Of an answer (docs/formats.md, "best.json"), its cluster.
+  const bool answer = json->is_object() && json->contains("best") && json->contains("cluster");
+  if (answer && !(*json)["cluster"].is_object()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: the answer describes no cluster; give another file, or a preset with its size",
+                    base::Printable(path)));
+  }
+  auto cluster = ParseClusterJson(answer ? (*json)["cluster"] : *json);
   if (!cluster.ok()) return Where(path, cluster.status(), "cluster");
   if (cluster->name.empty()) cluster->name = base::Printable(std::filesystem::path(path).stem().string());
   return *cluster;

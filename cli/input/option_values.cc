@@ -65,6 +65,9 @@ absl::StatusOr<std::int64_t> ParseWholeWithUnit(std::string_view name, base::Qua
                                                 std::string_view text, std::int64_t least,
                                                 std::int64_t most) {
   if (std::int64_t digits = 0; ParseAll(text, digits) && least <= digits && digits <= most) return digits;
+  if (text.find(',') != std::string_view::npos)
+    return absl::InvalidArgumentError(
+        fmt::format("{}: invalid value '{}': it is a list; give one value", name, base::Printable(text)));
   const auto value = base::ParseQuantity(quantity, text);
   if (!value.ok() && base::HasUnit(text) && !text.empty() && text.front() >= '0' && text.front() <= '9')
     return absl::InvalidArgumentError(fmt::format("{}: {}", name, std::string(value.status().message())));

@@ -80,9 +80,9 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTabl
       return Bad(fmt::format("'{}' {}; write tp=2,pp=1", base::Printable(part.empty() ? text : part),
                              part.empty() ? "has an empty part" : "is not of the form option=value"));
     }
-    const std::string_view name = part.substr(0, equals);
-    if (absl::Status status = SetPlanOption(plan, name, part.substr(equals + 1), options); !status.ok())
-      return status;
+    const std::string_view name = WithoutBlanks(part.substr(0, equals));
+    const std::string_view value = WithoutBlanks(part.substr(equals + 1));
+    if (absl::Status status = SetPlanOption(plan, name, value, options); !status.ok()) return status;
     if (!named.insert(name).second)
       return BadOption(name, fmt::format("{} is named twice; give it once", name));
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -118,8 +119,12 @@ absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::
     return absl::OkStatus();
   }
   const std::optional<EngineDevice> asked = ParseEngineDevice(spec.device());
-  if (!spec.device().empty() && (!asked || (*asked != EngineDevice::kCpu && *asked != EngineDevice::kCuda)))
-    return absl::OkStatus();  // ParseSearchSpec refuses it
+  if (!spec.device().empty() && (!asked || (*asked != EngineDevice::kCpu && *asked != EngineDevice::kCuda))) {
+    return base::InvalidArgument(
+        "spec.device", fmt::format("'{}' is no device of a local cluster; give cpu or cuda, or leave "
+                                   "it out",
+                                   base::Printable(spec.device())));
+  }
   const auto all = Workers();
   if (!all.ok()) return all.status();
   const std::vector<v1::Worker> workers = WorkersForEngine(*all, spec.cluster().engine());

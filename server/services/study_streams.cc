@@ -41,6 +41,10 @@ absl::StatusOr<PlanPrediction> AnswerRequest(const v1::PredictRequest& message, 
   auto model = FromProto(message.model());
   if (!model.ok()) return model.status();
   parts.model = *std::move(model);
+  if (message.cluster().local() && message.cluster().groups().empty()) {
+    return base::InvalidArgument(
+        "cluster", "local is for searches, which measure; a prediction needs its device and node count");
+  }
   auto cluster = FromProto(message.cluster());
   if (!cluster.ok()) return cluster.status();
   parts.cluster = *std::move(cluster);

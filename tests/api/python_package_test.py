@@ -109,7 +109,7 @@ class Values(unittest.TestCase):
             _convert.fill(study_service_pb2.SearchSpec(), small(model="gpt2"))
 
     def test_plans_have_a_text_form(self):
-        self.assertEqual(autocfg.Plan.parse("tp=8, mbs=2,sp=1,zero=1,split=9+2x3,recompute=full:2,attention=unfused"),
+        self.assertEqual(autocfg.Plan.parse("tp = 8, mbs= 2,sp=1,zero=1,split=9+2x3,recompute=full:2,attention=unfused"),
                          autocfg.Plan(tp=8, micro_batch=2, sequence_parallel=True, zero_stage=1, split="9+2x3", recompute="full:2", attention="unfused"))
         for text, said in (("", "it is empty"), ("tp=2,", "'tp=2,' has an empty part"), ("tp", "'tp' is not of the form option=value"),
                            ("tp=2,xp=3", "unknown option 'xp'; expected one of tp, pp"), ("schedul=3", "unknown option 'schedul'; did you mean schedule?"),
@@ -123,7 +123,7 @@ class Values(unittest.TestCase):
             self.assertRegex(str(caught.exception), "^plan: ")
             self.assertIn(said, str(caught.exception))
             self.assertNotIn("\n", str(caught.exception))
-        for value in ("two", "-1", "0", "+2", " 2", "", "2147483648", "9" * 5000, "\u0662"):
+        for value in ("two", "-1", "0", "+2", "1 2", "", "2147483648", "9" * 5000, "\u0662"):
             with self.assertRaisesRegex(autocfg.InvalidArgument, "is not valid; it must be a whole number from 1 to 2147483647"):
                 autocfg.Plan.parse(f"tp={value}")
 
@@ -208,7 +208,9 @@ class Calls(unittest.TestCase):
         self.assertEqual(autocfg.search(self.coordinator, small(), request_id="whole").name, search.name)
         with self.assertRaises(autocfg.AlreadyExists):
             autocfg.search(self.coordinator, small(max_trials=3), request_id="whole")
-        self.assertIn('"plan"', autocfg.export(self.coordinator, search.name, "autocfg"))
+        self.assertIn('"plan"', autocfg.export(self.coordinator, search, "autocfg"))
+        log = self.coordinator.log(search.name + "/trials/1")
+        self.assertEqual((log.trial, log.attempt, log.text), (search.name + "/trials/1", 1, ""))
         self.assertIn("</html>", self.coordinator.report(search.name))
         with self.assertRaisesRegex(autocfg.InvalidArgument, "megatron"):
             autocfg.export(self.coordinator, search.name, "word")
@@ -246,6 +248,16 @@ class Calls(unittest.TestCase):
             with self.assertRaisesRegex(autocfg.NotFound, "studies/99") as caught:
                 call()
             self.assertNotIn("\n", str(caught.exception))
+        with self.assertRaisesRegex(autocfg.InvalidArgument, "study: 1 is no study; give its name"):
+            autocfg.export(self.coordinator, 1, "megatron")
+        with self.assertRaisesRegex(autocfg.NotFound, "studies/99"):
+            self.coordinator.log("studies/99/trials/1")
+        with self.assertRaisesRegex(autocfg.InvalidArgument, "spec.device: 'gpu' is no device of a local cluster; give cpu or cuda"):
+            autocfg.search(self.coordinator, small(device="gpu"))
+        with self.assertRaisesRegex(autocfg.InvalidArgument, "cluster: local is for searches"):
+            autocfg.predict(self.coordinator, autocfg.Question(model=autocfg.Model(layers=2, hidden=64, heads=4, vocab=64),
+                                                               cluster=autocfg.Cluster(local=True), plan=autocfg.Plan(),
+                                                               workload=autocfg.Workload(global_batch=8, seq_len=32)))
         with self.assertRaisesRegex(autocfg.InvalidArgument, "heads"):
             autocfg.search(self.coordinator, small(model=autocfg.Model(layers=1, hidden=64, heads=3, vocab=64)))
         self.assertTrue(issubclass(autocfg.NotFound, autocfg.AutocfgError))

@@ -121,6 +121,18 @@ TEST(LoadCluster, Local) {
   EXPECT_EQ(RankCount(*four), 4);
 }
 
+TEST(LoadCluster, OfAnAnswer) {
+  const ScratchDirectory dir;
+  const auto cluster = LoadCluster(dir.Write(
+      "best.json", R"({"best": null, "cluster": {"name": "two", "nodes": 2, "gpus_per_node": 4, "device":
+          {"kind": "cuda", "memory_bytes": 80e9, "memory_bytes_per_s": 2e12, "flops_per_s": {"bf16": 3e14}},
+          "intra_node_bytes_per_s": 3e11, "inter_node_bytes_per_s": 2e10}})"));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(RankCount(*cluster), 8);
+  const auto none = LoadCluster(dir.Write("none.json", R"({"best": null, "cluster": null})"));
+  EXPECT_NE(none.status().message().find("the answer describes no cluster"), std::string::npos);
+}
+
 TEST(LoadCluster, RejectsBadNames) {
   for (const char* bad :
        {"", "local:0x4", "local:1x0", "local:2x4", "local:1x-1", "local:x", "local:1x99999999", "local:"}) {

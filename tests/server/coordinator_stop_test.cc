@@ -1,8 +1,10 @@
 // Studies that are cancelled, paused, or out of time.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "tests/server/coordinator_fixture.h"
@@ -61,10 +63,18 @@ TEST_F(CoordinatorTest, PauseStopsTheQueueAndResumeContinues) {
     FakeWorker worker(coordinator_->address());
     while (worker.jobs_done() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ASSERT_TRUE(Pause(study.name()).ok());
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    const int jobs = worker.jobs_done();
+    const auto count = [&](v1::TrialState state) {
+      const std::vector<v1::Trial> trials = Trials(study.name());
+      return std::count_if(trials.begin(), trials.end(),
+                           [state](const v1::Trial& trial) { return trial.state() == state; });
+    };
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (count(v1::TRIAL_STATE_RUNNING) > 0 && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const auto measured = count(v1::TRIAL_STATE_MEASURED);
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
-    EXPECT_EQ(worker.jobs_done(), jobs);
+    EXPECT_EQ(count(v1::TRIAL_STATE_MEASURED), measured);
+    EXPECT_EQ(count(v1::TRIAL_STATE_RUNNING), 0);
   }
   EXPECT_EQ(Get(study.name()).state(), v1::STUDY_STATE_PAUSED);
   EXPECT_TRUE(Pause(study.name()).ok());

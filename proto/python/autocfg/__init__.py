@@ -15,14 +15,14 @@ and stubs of the whole API are in `autocfg.v1`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional
+from typing import Optional, Union
 
 from .client import Coordinator, Search
 from .errors import (AlreadyExists, AutocfgError, FailedPrecondition, Internal, InvalidArgument, NotFound, NotSupported,
                      PermissionDenied, ResourceExhausted, SearchFailed, Unavailable)
 from .types import (Answer, Attempt, Breakdown, Calibration, CalibrationBlock, CalibrationFigure, CalibrationShape, Candidate, Cluster,
                     Counts, Device, DeviceEfficiency, Event, Measurement, MemoryBytes, Model, NodeGroup, OptionEffect, Plan, Prediction,
-                    Question, Recommendation, SearchSpec, SpaceAxis, Study, StudyState, Trial, TrialState, Workload)
+                    Question, Recommendation, SearchSpec, SpaceAxis, Study, StudyState, Trial, TrialLog, TrialState, Workload)
 from .version import __version__
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "Internal", "InvalidArgument", "Measurement", "MemoryBytes", "Model", "NodeGroup", "NotFound", "NotSupported", "OptionEffect",
     "PermissionDenied", "Plan",
     "Prediction", "Question", "Recommendation", "ResourceExhausted", "Search", "SearchFailed", "SearchSpec", "SpaceAxis", "Study",
-    "StudyState", "Trial", "TrialState", "Unavailable", "Workload", "__version__", "export", "predict", "search", "watch",
+    "StudyState", "Trial", "TrialLog", "TrialState", "Unavailable", "Workload", "__version__", "export", "predict", "search", "watch",
 ]
 
 
@@ -45,11 +45,11 @@ def search(coordinator: Coordinator, spec: SearchSpec, *, request_id: Optional[s
     return coordinator.search(spec, request_id=request_id, reuse_unfinished=reuse_unfinished)
 
 
-def watch(coordinator: Coordinator, study: str, *, cursor: int = 0) -> Iterator[Event]:
+def watch(coordinator: Coordinator, study: Union[str, Search], *, cursor: int = 0) -> Iterator[Event]:
     """See Coordinator.watch."""
     return coordinator.watch(study, cursor=cursor)
 
 
-def export(coordinator: Coordinator, study: str, format: str) -> str:
+def export(coordinator: Coordinator, study: Union[str, Search], format: str) -> str:
     """See Coordinator.export."""
     return coordinator.export(study, format)

@@ -92,7 +92,7 @@ def parse(text: str) -> dict[str, Value]:
         raise InvalidArgument("plan: it is empty; give it as tp=2,pp=1,dp=2,mbs=1")
     values: dict[str, Value] = {}
     for part in (part.strip() for part in text.split(",")):
-        word, equals, value = part.partition("=")
+        word, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             what = f"{part!r} is not of the form option=value" if part else f"{text!r} has an empty part"
             raise InvalidArgument(f"plan: {what}; write tp=2,pp=1")

@@ -7,13 +7,13 @@ import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import grpc
 
 from . import _convert, credentials
 from .errors import Internal, InvalidArgument, SearchFailed, from_rpc
-from .types import Answer, Event, Prediction, Question, Recommendation, SearchSpec, Study, StudyState, Trial
+from .types import Answer, Event, Prediction, Question, Recommendation, SearchSpec, Study, StudyState, Trial, TrialLog
 from .v1 import study_service_pb2 as messages
 from .v1 import study_service_pb2_grpc as services
 
@@ -51,6 +51,14 @@ def _is_local(address: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def _named(study: Union[str, Search]) -> str:
+    if isinstance(study, Search):
+        return study.name
+    if isinstance(study, str):
+        return study
+    raise InvalidArgument(f"study: {study!r} is no study; give its name, such as 'studies/3', or what search() returned")
 
 
 class Search:
@@ -170,11 +178,11 @@ class Coordinator:
             self._call(self._stub.StartStudy, messages.StartStudyRequest(name=study.name, request_id=str(uuid.uuid4())))
         return Search(self, study.name)
 
-    def watch(self, study: str, *, cursor: int = 0) -> Iterator[Event]:
+    def watch(self, study: Union[str, Search], *, cursor: int = 0) -> Iterator[Event]:
         """Yields the events of a study after `cursor` until the study ends. Resumes after a lost connection."""
         end = None  # when the patience with the coordinator ends; None while it answers
         while True:
-            stream = self._stub.WatchStudy(messages.WatchStudyRequest(name=study, resume_cursor=cursor))
+            stream = self._stub.WatchStudy(messages.WatchStudyRequest(name=_named(study), resume_cursor=cursor))
             try:
                 for message in stream:
                     end = None
@@ -187,24 +195,24 @@ class Coordinator:
             finally:
                 stream.cancel()
 
-    def export(self, study: str, format: str) -> str:
+    def export(self, study: Union[str, Search], format: str) -> str:
         """Returns the best plan of a study as the file of a training framework: megatron, nemo, deepspeed, torchtitan
         or autocfg. Raises NotSupported where the framework cannot express the plan, FailedPrecondition where there is
         none yet."""
-        return str(self._call(self._stub.ExportConfig, messages.ExportConfigRequest(study=study, format=format)).content)
+        return str(self._call(self._stub.ExportConfig, messages.ExportConfigRequest(study=_named(study), format=format)).content)
 
-    def report(self, study: str) -> str:
+    def report(self, study: Union[str, Search]) -> str:
         """Returns a page in HTML about a study, which opens without a network. Raises FailedPrecondition if the study was
         not started."""
-        return str(self._call(self._stub.GetReport, messages.GetReportRequest(study=study), limit_s=_REPORT_S).page)
+        return str(self._call(self._stub.GetReport, messages.GetReportRequest(study=_named(study)), limit_s=_REPORT_S).page)
 
-    def recommendation(self, study: str) -> Recommendation:
+    def recommendation(self, study: Union[str, Search]) -> Recommendation:
         """Returns the answer of a study; while it runs, the best plan so far."""
-        return _convert.read(Recommendation, self._call(self._stub.GetRecommendation, messages.GetRecommendationRequest(study=study)))
+        return _convert.read(Recommendation, self._call(self._stub.GetRecommendation, messages.GetRecommendationRequest(study=_named(study))))
 
-    def study(self, study: str) -> Study:
+    def study(self, study: Union[str, Search]) -> Study:
         """Returns a study as it is now."""
-        return _convert.read(Study, self._call(self._stub.GetStudy, messages.GetStudyRequest(name=study)))
+        return _convert.read(Study, self._call(self._stub.GetStudy, messages.GetStudyRequest(name=_named(study))))
 
     def studies(self) -> Iterator[Study]:
         """Yields all studies, newest first."""
@@ -217,9 +225,9 @@ class Coordinator:
                 return
             request.page_token = page.next_page_token
 
-    def trials(self, study: str) -> Iterator[Trial]:
+    def trials(self, study: Union[str, Search]) -> Iterator[Trial]:
         """Yields the trials of a study, by number."""
-        request = messages.ListTrialsRequest(parent=study, page_size=_PAGE_SIZE)
+        request = messages.ListTrialsRequest(parent=_named(study), page_size=_PAGE_SIZE)
         while True:
             page = self._call(self._stub.ListTrials, request)
             for one in page.trials:
@@ -228,9 +236,15 @@ class Coordinator:
                 return
             request.page_token = page.next_page_token
 
-    def cancel(self, study: str) -> Study:
+    def log(self, trial: str, *, attempt: int = 0, max_bytes: int = 0) -> TrialLog:
+        """Returns the log of an attempt of a trial (`studies/3/trials/7`); of the last one if `attempt` is 0. Its end alone
+        if it is longer than `max_bytes` (0: 64 KiB)."""
+        request = messages.GetTrialLogRequest(name=trial, attempt=attempt, max_bytes=max_bytes)
+        return _convert.read(TrialLog, self._call(self._stub.GetTrialLog, request))
+
+    def cancel(self, study: Union[str, Search]) -> Study:
         """Ends a study without an answer. No effect on a cancelled one."""
-        return _convert.read(Study, self._call(self._stub.CancelStudy, messages.CancelStudyRequest(name=study, request_id=str(uuid.uuid4()))))
+        return _convert.read(Study, self._call(self._stub.CancelStudy, messages.CancelStudyRequest(name=_named(study), request_id=str(uuid.uuid4()))))
 
     def _call(self, method: Callable[..., Any], request: Any, limit_s: float = _CALL_S) -> Any:
         """Calls until the coordinator answers. A write has a request_id, which makes a repetition harmless."""

@@ -418,6 +418,16 @@ class Trial:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class TrialLog:
+    """The last lines that an attempt of a trial printed, as its worker sent them."""
+
+    trial: str  # studies/{id}/trials/{n}
+    attempt: int
+    text: str  # empty: there is no log
+    left_out_bytes: int  # of the beginning
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Event:
     """A study after a change; `trial` is the trial that changed, None if the study did."""
 

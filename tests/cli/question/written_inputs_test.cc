@@ -28,6 +28,9 @@ TEST(WrittenInputs, BadOptionsAreOneClearLine) {
   refuse("--seq-len", "1e3", {"--seq-len: invalid value '1e3'; expected a whole number"});
   refuse("--seq-len", "k", {"--seq-len: invalid value 'k'"});
   refuse("--seq-len", "8k,8kk", {"invalid value '8kk': unknown unit"});
+  ExpectOneClearLine({"predict", "--model", "gpt2-tiny", "--cluster", "h100-sxm:1x8", "--global-batch", "8",
+                      "--plan", "dp=8,mbs=1", "--seq-len", "64,32"},
+                     2, {"--seq-len: invalid value '64,32': it is a list; give one value"});
   refuse("--tokens", "1t", {"--tokens: invalid value '1t': unknown unit 't'; did you mean 1T?"});
   refuse("--tokens", "1GB", {"--tokens: invalid value '1GB': unknown unit 'GB'; write 300e9, 300B or 1.5T"});
   refuse("--tokens", "1e19", {"--tokens: invalid value '1e19'; expected a number from 1 to 1e+18"});

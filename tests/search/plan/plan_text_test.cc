@@ -23,6 +23,14 @@ TEST(PlanText, SplitsOfManyEqualStagesCanBeWrittenShort) {
   EXPECT_EQ(WithShortSplit("pp=6,split=3+3+3+2+2+1,sp=1"), "pp=6,split=3x3+2+2+1,sp=1");
 }
 
+TEST(PlanText, BlanksAroundNamesAndValuesAreTaken) {
+  const auto plan = ParsePlanText(" tp = 8 ,mbs= 2, recompute =full");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(PlanText(*plan), PlanText(*ParsePlanText("tp=8,mbs=2,recompute=full")));
+  EXPECT_FALSE(ParsePlanText("t p=8").ok());
+  EXPECT_FALSE(ParsePlanText("tp=8 8").ok());
+}
+
 TEST(PlanText, BadSplitsSayHowTheyAreWritten) {
   for (const char* split : {"2x", "x2", "2x0", "0x2", "2x2x2", "2x100001", "1+", "2 x2", "-1x2"}) {
     const auto plan = ParsePlanText(std::string("pp=2,split=") + split);
