@@ -106,24 +106,99 @@ std::vector<FlagWord> WordsOfLine(std::string_view text, std::size_t at) {
   return words;
 }
 
-// Takes nodes and ranks of a node from the options of torchrun, or of what starts it.
+// What an option of a launcher says of the ranks.
+enum class LaunchSize { kNodes, kRanksOfNode, kRanks };
+
+struct LaunchOption {
+  std::string_view launcher;  // the end of its word; empty: torchrun and its kin
+  std::string_view name;      // with '_' between words
+  LaunchSize size;
+};
+
+constexpr LaunchOption kLaunchOptions[] = {
+    {"", "--nproc_per_node", LaunchSize::kRanksOfNode},
+    {"", "--nnodes", LaunchSize::kNodes},
+    {"deepspeed", "--num_gpus", LaunchSize::kRanksOfNode},
+    {"deepspeed", "--num_nodes", LaunchSize::kNodes},
+    {"accelerate", "--num_processes", LaunchSize::kRanks},
+    {"accelerate", "--num_machines", LaunchSize::kNodes},
+    {"mpirun", "-np", LaunchSize::kRanks},
+    {"mpirun", "-n", LaunchSize::kRanks},
+    {"mpiexec", "-np", LaunchSize::kRanks},
+    {"mpiexec", "-n", LaunchSize::kRanks},
+    {"srun", "--nodes", LaunchSize::kNodes},
+    {"srun", "-N", LaunchSize::kNodes},
+    {"srun", "--ntasks", LaunchSize::kRanks},
+    {"srun", "-n", LaunchSize::kRanks},
+    {"srun", "--ntasks_per_node", LaunchSize::kRanksOfNode},
+};
+
+constexpr std::string_view kLaunchers[] = {"deepspeed", "accelerate", "mpirun", "mpiexec", "srun"};
+
+// Returns the words of the launcher that starts the ranks, the last one before the program, and its name:
+// empty for torchrun and its kin.
+std::pair<std::vector<FlagWord>, std::string_view> LastLauncher(const std::vector<FlagWord>& words) {
+  for (std::size_t i = words.size(); i-- > 0;) {
+    const std::string file = words[i].text.substr(words[i].text.rfind('/') + 1);
+    const auto rest = [&] {
+      return std::vector<FlagWord>(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+    };
+    if (file == "torchrun" || file.starts_with("torch.distributed.")) return {rest(), ""};
+    const auto launcher = std::find(std::begin(kLaunchers), std::end(kLaunchers), file);
+    if (launcher != std::end(kLaunchers)) return {rest(), *launcher};
+  }
+  return {words, ""};
+}
+
+// The value of an option, which may stand behind '=' or in the next word.
+struct LaunchValue {
+  std::size_t at = 0;
+  std::string text, unknown;
+};
+
+void AddLaunchSetting(std::string_view name, const LaunchValue& value, SettingsText& settings) {
+  settings.settings.push_back(
+      {.name = std::string(name), .values = {value.text}, .unknown = value.unknown, .at = value.at});
+}
+
+// Takes nodes and ranks of a node from the options of the launcher, or of what starts it.
 void AddLaunch(const std::vector<FlagWord>& words, SettingsText& settings) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    std::string name = words[i].text.substr(0, words[i].text.find('='));
-    if (!IsOption(name)) continue;
-    std::replace(name.begin() + 2, name.end(), '-', '_');
-    const bool ranks = name == "--nproc_per_node";
-    if (!ranks && name != "--nnodes" && name != "--standalone") continue;
-    Setting setting{
-        .name = std::string(ranks ? kLaunchRanks : kLaunchNodes), .values = {"1"}, .at = words[i].at};
-    if (name != "--standalone") {
-      const bool joined = words[i].text.find('=') != std::string::npos;
-      if (!joined && i + 1 >= words.size()) continue;
-      const FlagWord& value = joined ? words[i] : words[i + 1];
-      setting.values = {joined ? value.text.substr(value.text.find('=') + 1) : value.text};
-      setting.unknown = value.unknown;
+  const auto [of_launcher, launcher] = LastLauncher(words);
+  std::map<LaunchSize, LaunchValue> sizes;
+  for (std::size_t i = 0; i < of_launcher.size(); ++i) {
+    const std::string& text = of_launcher[i].text;
+    const std::size_t equals = text.find('=');
+    std::string name = text.substr(0, equals);
+    if (name.size() > 2) std::replace(name.begin() + 2, name.end(), '-', '_');
+    if (launcher.empty() && name == "--standalone") {
+      sizes[LaunchSize::kNodes] = {of_launcher[i].at, "1", ""};
+      continue;
     }
-    settings.settings.push_back(std::move(setting));
+    const auto option = std::find_if(
+        std::begin(kLaunchOptions), std::end(kLaunchOptions),
+        [&](const LaunchOption& known) { return known.launcher == launcher && known.name == name; });
+    if (option == std::end(kLaunchOptions)) continue;
+    const bool joined = equals != std::string::npos;
+    if (!joined && i + 1 >= of_launcher.size()) continue;
+    const FlagWord& value = joined ? of_launcher[i] : of_launcher[i + 1];
+    sizes[option->size] = {of_launcher[i].at, joined ? text.substr(equals + 1) : value.text, value.unknown};
+  }
+  std::int64_t ranks = 0, nodes = 1;
+  const auto number = [&](LaunchSize size, std::int64_t& into) {
+    const auto found = sizes.find(size);
+    return found == sizes.end() || absl::SimpleAtoi(found->second.text, &into);
+  };
+  if (sizes.contains(LaunchSize::kRanks) && !sizes.contains(LaunchSize::kRanksOfNode)) {
+    LaunchValue each = sizes[LaunchSize::kRanks];
+    if (number(LaunchSize::kRanks, ranks) && number(LaunchSize::kNodes, nodes) && nodes > 0 &&
+        ranks % nodes == 0)
+      each.text = fmt::to_string(ranks / nodes);
+    sizes[LaunchSize::kRanksOfNode] = each;
+  }
+  for (const auto& [size, as] :
+       {std::pair(LaunchSize::kNodes, kLaunchNodes), {LaunchSize::kRanksOfNode, kLaunchRanks}}) {
+    if (const auto found = sizes.find(size); found != sizes.end())
+      AddLaunchSetting(as, found->second, settings);
   }
 }
 
@@ -290,6 +365,7 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
   if (!script.ok()) return script.status();
   std::optional<std::vector<FlagWord>> chosen;
   std::size_t chosen_at = 0;
+  std::string unknown;  // why the options of a program cannot be known
   for (const ShellCommand& command : script->commands) {
     const std::string name = command.words.empty() ? "" : TextOf(command.words.front());
     if (name == "echo" || name == "printf") continue;  // it shows a command
@@ -305,7 +381,14 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
     const bool trains = std::any_of(words.begin(), words.end(), [&](const FlagWord& word) {
       return word.text == marker || word.text.starts_with(std::string(marker) + "=");
     });
-    if (program == words.end() || !trains) continue;
+    if (program == words.end()) continue;
+    if (!trains) {
+      const auto open =
+          std::find_if(program, words.end(), [](const FlagWord& word) { return !word.unknown.empty(); });
+      if (open != words.end())
+        unknown = fmt::format("; of line {}, {}", settings.Line(open->at), open->unknown);
+      continue;
+    }
     if (chosen) {
       return base::InvalidArgument(
           settings.Place(command.at),
@@ -328,9 +411,9 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
   if (!chosen) {
     return base::InvalidArgument(
         settings.file,
-        fmt::format("no command of it starts a .py program with {}; give the script that does, "
+        fmt::format("no command of it starts a .py program with {}{}; give the script that does, "
                     "or a file of flags",
-                    marker));
+                    marker, unknown));
   }
   const auto program = std::find_if(chosen->begin(), chosen->end(),
                                     [](const FlagWord& word) { return word.text.ends_with(".py"); });

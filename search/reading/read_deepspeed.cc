@@ -169,6 +169,12 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   } else {
     (void)read.Find(kDistributed);  // there is nobody to split them over
   }
+  for (const std::string_view section : {"bf16", "bfloat16", "fp16"}) {
+    if (const Setting* whole = read.Find(section))
+      read.Fail(*whole, "is no object; write {\"enabled\": true} or {\"enabled\": false}");
+  }
+  if (read.Has("zero_optimization") && !read.Has("zero_optimization.stage"))
+    read.RefuseIfOn("zero_optimization", "a stage is not named; write {\"stage\": 1}");
   read.RefuseIfOn("elasticity.enabled", "the batch is known only when it starts");
   const bool bf16 = read.Flag("bf16.enabled") || read.Flag("bfloat16.enabled"),
              fp16 = read.Flag("fp16.enabled");

@@ -32,7 +32,7 @@ void ReadFlavor(const ReadingOptions& options, SettingReader& read, RunDraft& ru
   if (setting != nullptr) {
     read.Fail(*setting, fmt::format("cannot be read: {}", problem));
   } else {
-    read.Fail(problem);
+    read.FailMissing(torchtitan::kFlavor, problem);
   }
 }
 

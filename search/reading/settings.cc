@@ -85,8 +85,26 @@ std::int64_t SettingReader::Whole(std::string_view name, std::int64_t otherwise,
 }
 
 std::int64_t SettingReader::Required(std::string_view name) {
-  if (Find(name) == nullptr) Fail(fmt::format("{} is missing; add it", name));
+  if (Find(name) == nullptr) FailMissing(name, fmt::format("{} is missing; add it", name));
   return Whole(name, 1);
+}
+
+void SettingReader::FailMissing(std::string_view name, std::string_view problem) {
+  if (const Setting* written = Misspelt(name); written != nullptr) {
+    Fail(*written, fmt::format("is unknown; did you mean {}?", name));
+  } else {
+    Fail(problem);
+  }
+}
+
+// Returns a setting that nobody has asked for, whose name is nearly this one.
+const Setting* SettingReader::Misspelt(std::string_view name) const {
+  for (const Setting& setting : text_.settings) {
+    if (IsMisspelt(setting.name, name) &&
+        std::find(asked_.begin(), asked_.end(), setting.name) == asked_.end())
+      return &setting;
+  }
+  return nullptr;
 }
 
 double SettingReader::Real(std::string_view name, double otherwise) {
@@ -101,7 +119,19 @@ double SettingReader::Real(std::string_view name, double otherwise) {
   return value;
 }
 
+// Returns whether a word that cannot be known stands behind a flag, which takes no value.
+bool SettingReader::IsBeforeUnknown(const Setting& flag) const {
+  return text_.flags_are_present && !flag.unknown.empty() && flag.values.size() == 1 &&
+         flag.values.front().empty();
+}
+
 bool SettingReader::Flag(std::string_view name, bool otherwise) {
+  if (const Setting* alone = Find(name); alone != nullptr && IsBeforeUnknown(*alone)) {
+    std::string note = fmt::format("{}: {}; it may hold more options, which were not read",
+                                   text_.Place(alone->at), alone->unknown);
+    if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(std::move(note));
+    return true;
+  }
   const Setting* setting = Known(name);
   if (setting == nullptr) return otherwise;
   if (text_.flags_are_present) {

@@ -69,6 +69,8 @@ class SettingReader {
 
   void Fail(const Setting& setting, std::string_view problem);  // "train.sh:12: --bf16 ..."
   void Fail(std::string_view problem);                          // "train.sh: ..."
+  // Refuses a setting whose name is nearly that of the missing one; without one, says the problem.
+  void FailMissing(std::string_view name, std::string_view problem);
   void Note(std::string note) { notes_.push_back(std::move(note)); }
   void NoteOf(const Setting& setting, std::string_view what);
 
@@ -84,6 +86,9 @@ class SettingReader {
   const SettingsText& text() const { return text_; }
 
  private:
+  bool IsBeforeUnknown(const Setting& flag) const;
+  const Setting* Misspelt(std::string_view name) const;
+
   const SettingsText& text_;
   absl::Status status_ = absl::OkStatus();
   std::vector<std::string> notes_, asked_;

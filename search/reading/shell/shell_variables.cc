@@ -5,6 +5,28 @@
 #include "fmt/format.h"
 
 namespace autocfg {
+namespace {
+
+// Returns whether some word of the value is an option of a command.
+bool HoldsOptions(const ShellVariable& value) {
+  for (const ShellWord& item : value.items) {
+    const std::string text = TextOf(item);
+    if (text.starts_with("--") || text.find(" --") != std::string::npos ||
+        text.find("\n--") != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
+void MarkPerhaps(int why, ShellVariable& value) {
+  for (ShellWord& word : value.items) {
+    for (ShellChar& c : word) {
+      if (c.perhaps < 0) c.perhaps = why;
+    }
+  }
+}
+
+}  // namespace
 
 ShellVariables::ShellVariables(const std::map<std::string, ShellWord>& environment) {
   for (const auto& [name, value] : environment) Set(name, value);
@@ -46,6 +68,8 @@ void ShellVariables::AssignPerhaps(const std::string& name, const ShellVariable&
                                TextOf(value.items.front()).starts_with(TextOf(variable.items.front())));
   if (adds && (variable.array || !variable.items.empty()) && AddPerhaps(name, value, append, variable))
     return;
+  if (HoldsOptions(value) || (!adds && HoldsOptions(variable)))
+    return AddAlternative(value, fmt::format("${} is set under a condition", name), variable);
   ShellWord unknown = Unknown(at, fmt::format("${} is set under a condition", name));
   if (!adds || variable.items.empty()) {
     variable = {false, {std::move(unknown)}};
@@ -54,6 +78,25 @@ void ShellVariables::AssignPerhaps(const std::string& name, const ShellVariable&
   } else {
     variable.items.front().push_back({.c = ' ', .at = at});
     variable.items.front().push_back(unknown.front());
+  }
+}
+
+// Keeps the options that were there beside those that a condition sets, all of them marked.
+void ShellVariables::AddAlternative(ShellVariable value, std::string why, ShellVariable& variable) {
+  unknowns_.push_back(std::move(why));
+  const int index = static_cast<int>(unknowns_.size()) - 1;
+  MarkPerhaps(index, value);
+  MarkPerhaps(index, variable);
+  if (value.array || variable.array) {
+    variable.array = true;
+    variable.items.insert(variable.items.end(), value.items.begin(), value.items.end());
+    return;
+  }
+  if (variable.items.empty()) variable.items.emplace_back();
+  ShellWord& text = variable.items.front();
+  for (const ShellWord& word : value.items) {
+    if (!text.empty()) text.push_back({.c = ' ', .at = text.back().at, .perhaps = index});
+    text.insert(text.end(), word.begin(), word.end());
   }
 }
 

@@ -32,7 +32,8 @@ class ShellVariables {
   const ShellVariable* Find(const std::string& name) const;
   void Set(const std::string& name, ShellWord value) { variables_[name] = {false, {std::move(value)}}; }
   // `at`: where the assignment stands. What is set under a condition cannot be known. What was there stays
-  // known if the value only adds to it; options that are added are marked (ShellChar::perhaps).
+  // known if the value only adds to it; options that are added are marked (ShellChar::perhaps). Of options
+  // that stand in place of others, all are kept, and marked.
   void Assign(const std::string& name, ShellVariable value, const ShellAssignment& how, std::size_t at);
 
   // Returns a text that cannot be known, and why.
@@ -43,6 +44,7 @@ class ShellVariables {
  private:
   void AssignPerhaps(const std::string& name, const ShellVariable& value, bool append, std::size_t at,
                      ShellVariable& variable);
+  void AddAlternative(ShellVariable value, std::string why, ShellVariable& variable);
   bool AddPerhaps(const std::string& name, const ShellVariable& value, bool append, ShellVariable& variable);
 
   std::map<std::string, ShellVariable> variables_;

@@ -570,8 +570,9 @@ TEST(PersonsFiles, WhatAScriptDoesNotSayIsNamedIfItMatters) {
   const auto noted = ReadFrameworkFile(
       kMegatron, "a.sh",
       "torchrun --nproc-per-node 8 pretrain_gpt.py --bf16 $(cat more) --num-layers 4" + rest);
-  ASSERT_FALSE(noted.ok());  // a value of --bf16, for all that is known
-  EXPECT_THAT(std::string(noted.status().message()), HasSubstr("a.sh:1: --bf16"));
+  ASSERT_TRUE(noted.ok()) << noted.status();  // --bf16 takes no value
+  EXPECT_THAT(noted->notes,
+              Contains("a.sh:1: $(cat more) is not run; it may hold more options, which were not read"));
 }
 
 std::string ScriptWith(const std::string& before, const std::string& launch, const std::string& more) {
@@ -579,6 +580,88 @@ std::string ScriptWith(const std::string& before, const std::string& launch, con
          " pretrain_gpt.py --num-layers 4 --hidden-size 256 --num-attention-heads 8 --seq-length 128 "
          "--max-position-embeddings 128 --vocab-size 1000 --micro-batch-size 1 " +
          more + "\n";
+}
+
+// Options of both branches of a condition that only a run would decide.
+TEST(PersonsFiles, OptionsThatAConditionSetsAreAnErrorIfTheyMatter) {
+  const auto status = [](const std::string& before, const std::string& more) {
+    return std::string(ReadFrameworkFile(kMegatron, "a.sh", ScriptWith(before, "--nproc-per-node 8", more))
+                           .status()
+                           .message());
+  };
+  const std::string says =
+      "--tensor-model-parallel-size has no value that can be known: $PAR is set under a condition";
+  for (const char* before :
+       {"if [ $(nproc) -gt 4 ]; then PAR=(--tensor-model-parallel-size 8); else "
+        "PAR=(--tensor-model-parallel-size 2); fi",
+        "PAR=(--tensor-model-parallel-size 2)\nif [ -f x ]; then PAR=(--sequence-parallel); fi",
+        "case $1 in a) PAR=(--tensor-model-parallel-size 8) ;; *) PAR=() ;; esac"}) {
+    EXPECT_THAT(status(before, "\"${PAR[@]}\""), HasSubstr(says)) << before;
+  }
+  EXPECT_THAT(status("if [ -f x ]; then PAR='--tensor-model-parallel-size 8'; else PAR=''; fi", "$PAR"),
+              HasSubstr(says));
+  EXPECT_EQ(
+      status("if [ -f x ]; then PAR=(--log-interval 1); else PAR=(--log-interval 10); fi", "\"${PAR[@]}\""),
+      "");
+}
+
+TEST(PersonsFiles, RanksAreThoseOfTheLauncher) {
+  struct Case {
+    const char* launcher;
+    std::int64_t ranks, ranks_per_node;
+  };
+  for (const Case& c : {
+           Case{"mpirun -np 16 python", 16, 16},
+           Case{"mpiexec -n 4 python3", 4, 4},
+           Case{"srun -N 2 -n 16 python", 16, 8},
+           Case{"srun --nodes=2 --ntasks-per-node=8 python -u", 16, 8},
+           Case{"srun -N 4 --ntasks-per-node=1 torchrun --nnodes 4 --nproc-per-node 8", 32, 8},
+           Case{"accelerate launch --num_processes 8 --num_machines 2", 8, 4},
+           Case{"/opt/bin/deepspeed --num_gpus 8 --num_nodes=2", 16, 8},
+           Case{"python -m torch.distributed.run --standalone --nproc_per_node=4", 4, 4},
+       }) {
+    std::string script = ScriptWith("", "", "");
+    script.replace(script.find("torchrun"), 8, c.launcher);
+    const auto run = ReadFrameworkFile(kMegatron, "a.sh", script);
+    ASSERT_TRUE(run.ok()) << c.launcher << ": " << run.status();
+    EXPECT_EQ(run->ranks, c.ranks) << c.launcher;
+    EXPECT_EQ(run->ranks_per_node, c.ranks_per_node) << c.launcher;
+  }
+}
+
+TEST(PersonsFiles, AMissingSettingThatIsMisspeltIsNamed) {
+  std::string script = ScriptWith("", "--nproc-per-node 8", "");
+  script.replace(script.find("--hidden-size"), 13, "--hiden-size");
+  EXPECT_EQ(ReadFrameworkFile(kMegatron, "a.sh", script).status().message(),
+            "a.sh:2: --hiden-size is unknown; did you mean --hidden-size?");
+  ReadingOptions options;
+  options.ranks = 8;
+  EXPECT_EQ(
+      ReadFrameworkFile(kTorchtitan, "a.toml", "[model]\nname = \"llama3\"\nflavour = \"8B\"\n", options)
+          .status()
+          .message(),
+      "a.toml:3: model.flavour is unknown; did you mean model.flavor?");
+  EXPECT_THAT(std::string(ReadFrameworkFile(kMegatron, "a.sh",
+                                            "torchrun --nproc-per-node 8 pretrain_gpt.py ${TRAINS[@]}\n")
+                              .status()
+                              .message()),
+              HasSubstr("; of line 1, ${TRAINS[@]} is not set in the file; give the script"));
+}
+
+TEST(PersonsFiles, SectionsOfDeepSpeedAreObjects) {
+  ReadingOptions options;
+  options.ranks = 8;
+  options.model = *ModelPreset("llama3-8b");
+  options.seq_len = 2048;
+  const auto status = [&](const char* more) {
+    const std::string text = absl::StrCat("{\"train_batch_size\": 64, ", more, "}");
+    return std::string(ReadFrameworkFile(kDeepSpeed, "a.json", text, options).status().message());
+  };
+  EXPECT_EQ(status("\"bf16\": true"),
+            "a.json:1: bf16 is no object; write {\"enabled\": true} or {\"enabled\": false}");
+  EXPECT_THAT(status("\"fp16\": false"), HasSubstr("fp16 is no object"));
+  EXPECT_THAT(status("\"zero_optimization\": true"), HasSubstr("write {\"stage\": 1}"));
+  EXPECT_EQ(status("\"zero_optimization\": false, \"bf16\": {\"enabled\": true}"), "");
 }
 
 TEST(PersonsFiles, SlurmsVariablesAreThoseOfItsLines) {
