@@ -49,6 +49,7 @@ constexpr double kLongestLeaseSeconds = 3600;
 struct Args {
   std::vector<std::string> listen;
   std::string database, http, lease_duration = "10s", keep_days, keep_studies, max_db_bytes;
+  std::string open_studies, devices, owner_bytes;  // limits of each owner
   TlsFiles tls;
   bool insecure = false;
   bool tokens = false;
@@ -174,15 +175,30 @@ absl::StatusOr<RetentionLimits> LimitsOf(const Args& args) {
   return limits;
 }
 
+absl::StatusOr<OwnerLimits> OwnerLimitsOf(const Args& args) {
+  const auto studies =
+      Limit("--max-open-studies-per-owner", args.open_studies, base::Quantity::kTokens, 1, 1e9);
+  if (!studies.ok()) return studies.status();
+  const auto devices = Limit("--max-devices-per-owner", args.devices, base::Quantity::kTokens, 1, 1e9);
+  if (!devices.ok()) return devices.status();
+  const auto bytes = Limit("--max-bytes-per-owner", args.owner_bytes, base::Quantity::kBytes, 1, 1e15);
+  if (!bytes.ok()) return bytes.status();
+  return OwnerLimits{.open_studies = static_cast<std::int64_t>(*studies),
+                     .devices = static_cast<std::int64_t>(*devices),
+                     .bytes = static_cast<std::int64_t>(*bytes)};
+}
+
 int Serve(const Args& args, const EndSignal& end) {
   const auto lease =
       ParseDuration("--lease-duration", args.lease_duration, kShortestLeaseSeconds, kLongestLeaseSeconds);
   if (!lease.ok()) return Fail(lease.status());
   const auto limits = LimitsOf(args);
   if (!limits.ok()) return Fail(limits.status());
+  const auto owners = OwnerLimitsOf(args);
+  if (!owners.ok()) return Fail(owners.status());
   const auto database = DatabasePath(args.database);
   if (!database.ok()) return Fail(database.status());
-  auto store = OpenSqliteStore(*database);
+  auto store = OpenSqliteStore(*database, {.owners = *owners});
   if (!store.ok()) return Fail(store.status());
   CoordinatorOptions options;
   options.address = args.listen.front();
@@ -252,6 +268,13 @@ int Main(int argc, char** argv) {
   app.add_option("--max-db-bytes", args.max_db_bytes,
                  "the oldest ended studies go while the database has more in use, such as 10GB (default: no "
                  "limit)");
+  app.add_option("--max-open-studies-per-owner", args.open_studies,
+                 "an owner has at most so many studies that have not ended (default: no limit)");
+  app.add_option("--max-devices-per-owner", args.devices,
+                 "the jobs of an owner use at most so many devices at once (default: no limit)");
+  app.add_option("--max-bytes-per-owner", args.owner_bytes,
+                 "an owner whose studies take more in the database, such as 1GB, creates no further ones "
+                 "(default: no limit)");
   app.add_option("--tls-cert", args.tls.certificate,
                  "encrypt calls and pages, except on a Unix socket: this server's certificate, a PEM file "
                  "with its chain");
@@ -271,8 +294,10 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
   }
-  for (const char* name : {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca",
-                           "--audit-log", "--keep-days", "--keep-studies", "--max-db-bytes"}) {
+  for (const char* name :
+       {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca", "--audit-log",
+        "--keep-days", "--keep-studies", "--max-db-bytes", "--max-open-studies-per-owner",
+        "--max-devices-per-owner", "--max-bytes-per-owner"}) {
     const std::vector<std::string> given = app.get_option(name)->results();
     if (std::find(given.begin(), given.end(), "") != given.end())
       return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));

@@ -23,6 +23,7 @@
 #include "search/space/search_space.h"
 #include "search/text/engines.h"
 #include "search/text/typical_figures.h"
+#include "server/store/turns/fair_share.h"
 #include "server/studies/search_problem.h"
 #include "worker/machine/inventory.h"
 
@@ -37,6 +38,7 @@ absl::Status CheckPredictOnly(const SearchArgs& args) {
   for (const auto& [name, given] : {std::pair<const char*, bool>{"--exhaustive", args.exhaustive},
                                     {"--max-trials", !args.max_trials.empty()},
                                     {"--time-budget", !args.time_budget.empty()},
+                                    {"--weight", !args.weight.empty()},
                                     {"--device", !IsAutoDevice(args.device)}}) {
     if (given) {
       return absl::InvalidArgumentError(
@@ -269,6 +271,17 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
         "--save", "it keeps the study of --predict-only; every other study is kept anyway, so leave it out");
   }
   question.coordinator = args.service.coordinator;
+  if (!args.weight.empty()) {
+    const auto weight = ParseReal("--weight", args.weight, server::kLeastWeight, server::kMostWeight);
+    if (!weight.ok()) return weight.status();
+    if (!args.service.remote()) {
+      return base::InvalidArgument(
+          "--weight",
+          "it is the study's share of a coordinator's workers, and this search has its "
+          "own; give --coordinator, or leave it out");
+    }
+    request.weight = *weight;
+  }
   if (args.model.empty())
     return absl::InvalidArgumentError("--model is missing; give a preset, such as gpt2-tiny, or a file");
   if (args.global_batch.empty())

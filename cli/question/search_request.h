@@ -23,7 +23,7 @@ inline constexpr std::int64_t kMaxNodes = 1'000'000;
 
 struct SearchArgs {
   std::string model, cluster = "local", global_batch, seq_len, precision, device, max_trials, time_budget,
-                     output, memory_margin, rejected, engine;
+                     output, memory_margin, rejected, engine, weight;
   std::string engines;  // directory of engines' files, of this machine's own worker
   std::string nodes;    // in place of the cluster's own number; empty: not given
   ServiceOptions service;
@@ -48,6 +48,7 @@ struct SearchRequest {
   std::string engine_format = {};
   TrainingTerms training = {};                    // what is asked about a whole run
   std::optional<EngineDevice> asked_device = {};  // --device; empty: auto
+  double weight = 1;                              // of the study
 };
 
 // Returns true if predictions use the cluster's own figures instead of this machine's.

@@ -300,6 +300,9 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option("--max-trials", args->max_trials, "measure at most this many plans");
   verb->add_option("--time-budget", args->time_budget,
                    "such as 90s, 10m, 2h or 1h30m; a bare number is seconds");
+  verb->add_option("--weight", args->weight,
+                   "with --coordinator: the study's share of the workers among your studies; one of weight 2 "
+                   "gets twice as much as one of 1 (default)");
   verb->add_option("--device", args->device,
                    "auto (a GPU where one can be used, else the CPU), cpu, cuda, or paced (emulates "
                    "--cluster on this machine)");

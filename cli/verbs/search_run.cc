@@ -49,11 +49,12 @@ constexpr double kSecondPlanningSeconds = 5;
 // Creates and starts the study, or continues the unfinished study of the same question. With `alone`, other
 // unfinished studies are paused, so that nothing else is measured meanwhile. Without `shared`, always creates
 // a study, which no other search takes part in.
-absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec, bool alone,
+absl::StatusOr<v1::Study> Begin(StudyClient& client, const SearchRequest& request, bool alone,
                                 bool shared = true) {
   v1::CreateStudyRequest create;
   create.set_request_id(base::RandomId());
-  *create.mutable_spec() = spec;
+  *create.mutable_spec() = request.spec;
+  create.set_weight(request.weight);
   create.set_reuse_unfinished(shared);
   auto study = client.CreateStudy(create);
   if (!study.ok()) return study.status();
@@ -286,7 +287,7 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   if (!started.ok()) return {{}, Fail(kExitUsage, fmt::format("--db: {}", Text(started.status())))};
   const auto service = *std::move(started);
   StudyClient client(service->address());
-  const auto study = Begin(client, request.spec, /*alone=*/true);
+  const auto study = Begin(client, request, /*alone=*/true);
   if (!study.ok()) return {{}, Fail(study.status())};
   if (IsEmulated(question.device) || !IsDescribed(question)) {
     if (auto status = service->StartWorker(slots, request.machine, request.engines); !status.ok())
@@ -355,7 +356,7 @@ Ended SearchThere(const SearchArgs& args, SearchRequest& request, Notes& notes) 
   const auto endpoint = EndpointOf(args.service);
   if (!endpoint.ok()) return {{}, Fail(endpoint.status())};
   StudyClient client(*endpoint);
-  const auto study = Begin(client, request.spec, /*alone=*/false, /*shared=*/kept);
+  const auto study = Begin(client, request, /*alone=*/false, /*shared=*/kept);
   if (!study.ok()) return {{}, Fail(study.status())};
   if (kept) Note(fmt::format("study {} of {}", LastPart(study->name()), args.service.coordinator));
   Ended ended = FollowThere(args, request, client, *endpoint, study->name(), interrupt);

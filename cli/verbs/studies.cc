@@ -62,6 +62,7 @@ Json StudyJson(const v1::Study& study, const std::string& state) {
             {"message", study.message()},
             {"waiting", study.waiting()},
             {"owner", study.owner()},
+            {"weight", study.weight() > 0 ? study.weight() : 1},
             {"model", spec.model().name()},
             {"cluster", spec.cluster().name()},
             {"workload",

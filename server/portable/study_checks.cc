@@ -13,6 +13,7 @@
 #include "search/plan/plan_text.h"
 #include "server/names/names.h"
 #include "server/services/request_checks.h"
+#include "server/store/turns/fair_share.h"
 #include "server/studies/search_problem.h"
 
 namespace autocfg::server {
@@ -113,6 +114,9 @@ absl::Status CheckStudyHead(Store::StudyCopy& copy) {
   v1::Study& study = copy.study;
   if (absl::Status status = CheckFields(study); !status.ok()) return status;
   if (!IsEnd(study.state())) return Wrong("state", "is no end state");
+  if (study.weight() != 0) {
+    if (absl::Status status = CheckWeight(study.weight()); !status.ok()) return status;
+  }
   if (absl::Status status = CheckSpecSize(study.spec()); !status.ok()) return status;
   const auto problem = ParseSearchSpec(study.spec());
   if (!problem.ok()) return problem.status();

@@ -80,6 +80,7 @@ Json StudyJson(const StudyReport& report) {
               {"message", base::OneLine(study.message(), kMostMessageBytes)},
               {"waiting", base::OneLine(study.waiting(), kMostMessageBytes)},
               {"owner", study.owner()},
+              {"weight", study.weight() > 0 ? study.weight() : 1},
               {"created_s", std::floor(study.create_time_s())},
               {"ended_s", std::floor(study.end_time_s())},
               {"fingerprint", study.fingerprint()}};

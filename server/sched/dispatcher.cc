@@ -519,7 +519,6 @@ void Dispatcher::HandOut() {
   Answers failed;
   const HandedOut handed_out = Assign(failed);
   RunAnswers(failed);
-  for (std::size_t i = 0; i < handed_out.leases.size(); ++i) Give(handed_out.polls[i], handed_out.leases[i]);
   std::vector<std::int64_t> started;
   {
     absl::MutexLock lock(&mutex_);
@@ -527,6 +526,7 @@ void Dispatcher::HandOut() {
       if (reasons_.Started(lease.key.study)) started.push_back(lease.key.study);
     }
   }
+  for (std::size_t i = 0; i < handed_out.leases.size(); ++i) Give(handed_out.polls[i], handed_out.leases[i]);
   Explain(std::move(started));
 }
 
@@ -542,7 +542,7 @@ void Dispatcher::Explain(std::vector<std::int64_t> changed) {
   }
   if (due) {
     next_explanation_ = SteadyIn(options_.look_period);
-    const auto waiting = store_.WaitingStudies(polling, at_work_, keeps_);
+    const auto waiting = store_.WaitingStudies(polling, at_work_, clock_(), keeps_);
     if (!waiting.ok() && waiting.status() != last_explain_error_)
       spdlog::error("cannot read why studies wait: {}",
                     waiting.status().ToString(absl::StatusToStringMode::kWithNoExtraData));

@@ -17,6 +17,7 @@
 #include "server/report/report_page.h"
 #include "server/services/list_page.h"
 #include "server/services/study_streams.h"
+#include "server/store/turns/fair_share.h"
 #include "server/studies/planning_gate.h"
 #include "server/studies/search_problem.h"
 #include "server/studies/study_rejections.h"
@@ -146,6 +147,9 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
   if (!request.has_spec()) return absl::InvalidArgumentError("spec is missing");
   if (absl::Status status = CheckSpecSize(request.spec()); !status.ok()) return status;
+  if (request.has_weight()) {
+    if (absl::Status status = CheckWeight(request.weight()); !status.ok()) return status;
+  }
   v1::SearchSpec spec = request.spec();
   if (absl::Status status = DescribeLocal(request.request_id(), spec); !status.ok()) return status;
   if (absl::Status status = NarrowToOffer(request.request_id(), spec); !status.ok()) return status;
@@ -157,6 +161,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
   if (absl::Status status = CheckSpecSize(study.spec()); !status.ok()) return status;
   study.set_fingerprint(SpecFingerprint(study.spec()));
   study.set_owner(caller.principal);
+  study.set_weight(request.has_weight() ? request.weight() : 1);
   study.set_state(v1::STUDY_STATE_CREATED);
   if (request.validate_only()) return study;
   if (request.reuse_unfinished())

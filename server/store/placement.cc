@@ -54,19 +54,58 @@ std::string WhyNobody(const PlacementJob& job, std::span<const PlacementWorker> 
       job.engine);
 }
 
+// A worker among those that a job may run on, and how many of its slots the job may have.
+struct Offer {
+  std::size_t worker = 0;
+  std::int64_t free = 0;
+  std::int64_t slots = 0;
+  bool idle = false;
+};
+
 // Chooses as few workers as possible. Empty if all of them together are not enough.
-std::vector<PlacedShare> Shared(std::int64_t ranks, std::span<const PlacementWorker> workers,
-                                std::vector<std::size_t> waiting) {
-  std::stable_sort(waiting.begin(), waiting.end(),
-                   [&](std::size_t a, std::size_t b) { return workers[a].free > workers[b].free; });
+std::vector<PlacedShare> Shared(std::int64_t ranks, std::vector<Offer> offers) {
+  std::stable_sort(offers.begin(), offers.end(),
+                   [](const Offer& a, const Offer& b) { return a.free > b.free; });
   std::vector<PlacedShare> shares;
-  for (const std::size_t i : waiting) {
-    if (ranks == 0 || workers[i].free <= 0) break;
-    shares.push_back({i, std::min(ranks, workers[i].free)});
+  for (const Offer& offer : offers) {
+    if (ranks == 0 || offer.free <= 0) break;
+    shares.push_back({offer.worker, std::min(ranks, offer.free)});
     ranks -= shares.back().ranks;
   }
   if (ranks > 0) shares.clear();
   return shares;
+}
+
+// Chooses among the offers by the rules of LeaseJobs. Empty if they are not enough.
+std::vector<PlacedShare> Choose(const PlacementJob& job, const std::vector<Offer>& offers) {
+  const Offer* best = nullptr;
+  for (const Offer& offer : offers) {
+    if (offer.free < job.ranks || (best != nullptr && best->free <= offer.free)) continue;
+    best = &offer;
+  }
+  if (best != nullptr) return {{best->worker, job.ranks}};
+  if (!job.fewer_ranks) return Shared(job.ranks, offers);
+  for (const Offer& offer : offers) {
+    const bool whole = offer.idle && offer.free >= std::min(job.ranks, offer.slots);
+    if (!whole || (best != nullptr && best->slots >= offer.slots)) continue;
+    best = &offer;
+  }
+  if (best == nullptr) return {};
+  return {{best->worker, std::min(job.ranks, best->slots)}};
+}
+
+// Returns the slots that are free at `time_s`, if nothing else starts.
+std::int64_t FreeAt(const PlacementWorker& worker, double time_s) {
+  std::int64_t free = worker.slots;
+  for (const auto& [end_s, ranks] : worker.ends) {
+    if (end_s > time_s) free -= ranks;
+  }
+  return free;
+}
+
+std::int64_t FreeFor(const PlacementJob& job, const PlacementWorker& worker) {
+  if (worker.kept == 0 || job.ends_s <= worker.kept_from_s) return worker.free;
+  return std::clamp<std::int64_t>(FreeAt(worker, worker.kept_from_s) - worker.kept, 0, worker.free);
 }
 
 // Returns "studies/1, studies/2 and 3 other studies".
@@ -96,29 +135,50 @@ Placement Place(const PlacementJob& job, std::span<const PlacementWorker> worker
     return placement;
   }
 
-  std::vector<std::size_t> waiting;
+  std::vector<Offer> offers;
   for (const std::size_t i : able) {
-    if (workers[i].waiting && !workers[i].reserved) waiting.push_back(i);
-  }
-  const PlacementWorker* best = nullptr;
-  for (const std::size_t i : waiting) {
     const PlacementWorker& worker = workers[i];
-    if (worker.free < job.ranks || (best != nullptr && best->free <= worker.free)) continue;
-    best = &worker;
-    placement.shares = {{i, job.ranks}};
+    if (!worker.waiting || worker.closed) continue;
+    offers.push_back({i, FreeFor(job, worker), worker.slots, worker.free >= worker.slots});
   }
-  if (best == nullptr && job.fewer_ranks) {
-    for (const std::size_t i : waiting) {
-      const PlacementWorker& worker = workers[i];
-      if (worker.free < worker.slots || (best != nullptr && best->slots >= worker.slots)) continue;
-      best = &worker;
-      placement.shares = {{i, std::min(job.ranks, worker.slots)}};
-    }
-  } else if (best == nullptr) {
-    placement.shares = Shared(job.ranks, workers, std::move(waiting));
-  }
-  if (placement.shares.empty()) placement.reserves = std::move(able);
+  placement.shares = Choose(job, offers);
+  if (placement.shares.empty()) placement.able = std::move(able);
   return placement;
+}
+
+void Take(const PlacementJob& job, const std::vector<PlacedShare>& shares,
+          std::span<PlacementWorker> workers) {
+  for (const PlacedShare& share : shares) {
+    PlacementWorker& worker = workers[share.worker];
+    worker.waiting = false;
+    worker.free -= share.ranks;
+    worker.ends.emplace_back(std::min(job.ends_s, std::numeric_limits<double>::max()), share.ranks);
+  }
+}
+
+bool KeepSlots(const PlacementJob& job, const std::vector<std::size_t>& able, double now_s,
+               std::span<PlacementWorker> workers) {
+  std::vector<double> times = {now_s};
+  for (const std::size_t i : able) {
+    if (workers[i].kept_from_s < std::numeric_limits<double>::infinity()) return false;
+    for (const auto& [end_s, ranks] : workers[i].ends) times.push_back(std::max(now_s, end_s));
+  }
+  std::sort(times.begin(), times.end());
+  const auto shares_at = [&](double time_s) {
+    std::vector<Offer> offers;
+    for (const std::size_t i : able) {
+      const std::int64_t free = FreeAt(workers[i], time_s);
+      offers.push_back({i, free, workers[i].slots, free >= workers[i].slots});
+    }
+    return Choose(job, offers);
+  };
+  // The later, the more is free; in the end everything.
+  const auto first = std::partition_point(times.begin(), times.end(),
+                                          [&](double time_s) { return shares_at(time_s).empty(); });
+  const double from_s = first == times.end() ? times.back() : *first;
+  for (const std::size_t i : able) workers[i].kept_from_s = from_s;
+  for (const PlacedShare& share : shares_at(from_s)) workers[share.worker].kept = share.ranks;
+  return true;
 }
 
 std::string WhyBusy(const PlacementJob& job, std::span<const PlacementWorker> workers,
@@ -134,8 +194,7 @@ std::string WhyBusy(const PlacementJob& job, std::span<const PlacementWorker> wo
 }
 
 std::string WhyKept(const std::string& study) {
-  return fmt::format("its next job waits its turn: the workers for it are kept for an older job of {}",
-                     study);
+  return fmt::format("its next job waits its turn: a job of {} comes first on the workers for it", study);
 }
 
 }  // namespace autocfg::server

@@ -78,7 +78,7 @@ struct WaitingJob {
 // Result of LeaseJobs.
 struct Assignment {
   std::vector<Lease> leases;        // shares of one attempt are adjacent, ordered by first_rank
-  std::optional<WaitingJob> waits;  // the oldest of those found
+  std::optional<WaitingJob> waits;  // the first of those found
 };
 
 // A running study whose oldest queued job cannot start now.
@@ -86,7 +86,8 @@ struct WaitingStudy {
   enum class Why : std::uint8_t {
     kNobody,  // the workers could not run the job even if idle
     kBusy,    // they are busy
-    kKept,    // they are kept for an older job
+    kKept,    // a job of another study comes first on them
+    kQuota,   // its owner uses as many devices as it may
   };
   JobKey job;  // its oldest queued job
   Why why = Why::kNobody;
@@ -212,7 +213,7 @@ class Store {
   virtual absl::Status Health() = 0;
 
   // Studies. Idempotent by request_id: the same ID returns the study created first; AlreadyExists if its
-  // specification differs.
+  // specification differs. ResourceExhausted, but not IsNoSpace: a limit of its owner.
   virtual absl::StatusOr<autocfg::v1::Study> CreateStudy(const std::string& request_id,
                                                          const autocfg::v1::Study& study, double now_s) = 0;
   // Same as CreateStudy, but if unfinished studies (created, running, paused) have this fingerprint, returns
@@ -229,8 +230,8 @@ class Store {
                                                                       const ListLimit& limit) = 0;
   // Ascending by ID.
   virtual absl::StatusOr<std::vector<std::int64_t>> StudiesInState(autocfg::v1::StudyState state) = 0;
-  // Reads, edits and writes one study in one transaction. Name, spec, fingerprint, owner and create time keep
-  // their values. FailedPrecondition if the study is in an end state and the edit leaves it. Entering
+  // Reads, edits and writes one study in one transaction. Name, spec, fingerprint, owner, weight and create
+  // time keep their values. FailedPrecondition if the study is in an end state and the edit leaves it. Entering
   // an end state cancels the study's open jobs, as CancelJobs does. If `edit` returns an error, returns it
   // and writes nothing. `edit` must not call the store.
   virtual absl::StatusOr<autocfg::v1::Study> ModifyStudy(
@@ -330,8 +331,8 @@ class Store {
   virtual absl::StatusOr<std::vector<TokenRecord>> ListTokens() = 0;  // ascending by name
   virtual absl::Status RemoveToken(const std::string& name) = 0;      // NotFound
 
-  // Assigns queued jobs of running studies, oldest first, to waiting workers, in one transaction. Each of
-  // `waiting` gets at most one lease.
+  // Assigns queued jobs of running studies to waiting workers, in one transaction, in the order of fair shares
+  // (server/store/turns/fair_share.h); jobs of one study oldest first. Each of `waiting` gets at most one lease.
   //
   // - A calibration's second attempt and later ones leave out the ops whose times are kept (KeepTimedOps).
   // - A job runs on workers of its device kind (cpu on cpu, cuda on cuda, paced on any) that do not drain.
@@ -343,8 +344,10 @@ class Store {
   // - Workers on the host (inventory.hostname, else the worker's name) of an attempt that was lost, refused,
   //   given back unasked or failed, or of any attempt of the trial Job.avoids_trial, get the job only if the
   //   other workers of `live` together have too few slots.
-  // - A job that `live` could run if idle waits, and if `keeps` is set, it keeps later jobs from the workers
-  //   that it could run on.
+  // - An owner's jobs have no more ranks at once than its limit. A job that waits for that is not passed by
+  //   later ones of the owner, and keeps no slots.
+  // - A job that `live` could run if idle waits. If `keeps` is set, the first such job keeps slots from later
+  //   ones that would not end before it can start, by their time limits (KeepSlots in placement.h).
   //
   // `live`: the workers that take jobs, including the waiting ones. Ignores sessions that are not current.
   virtual absl::StatusOr<Assignment> LeaseJobs(const std::vector<WorkerSession>& waiting,
@@ -355,7 +358,7 @@ class Store {
   // whole queue.
   virtual absl::StatusOr<std::vector<WaitingStudy>> WaitingStudies(const std::vector<WorkerSession>& waiting,
                                                                    const std::vector<WorkerSession>& live,
-                                                                   bool keeps = true) = 0;
+                                                                   double now_s, bool keeps = true) = 0;
   // Ends a lease that never reached its worker. The attempt does not count, and its job is queued again (with
   // more than one share: once the others have stopped). No effect if the lease is not held.
   virtual absl::Status ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) = 0;

@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/time.h"
 
 namespace autocfg::server {
@@ -20,12 +21,38 @@ PlanningGate::Place::~Place() {
   ++gate_->free_;
 }
 
-std::optional<PlanningGate::Place> PlanningGate::Enter(const PlanningWatch& watch) {
-  const auto has_room = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return free_ > 0; };
+void PlanningGate::ChooseNext() {
+  next_ = 0;
+  std::int64_t least = 0;
+  for (const auto& [call, owner] : waiting_) {
+    const auto last = entered_.find(owner);
+    const std::int64_t entered = last == entered_.end() ? 0 : last->second;
+    if (next_ != 0 && entered >= least) continue;
+    next_ = call;
+    least = entered;
+  }
+}
+
+std::optional<PlanningGate::Place> PlanningGate::Enter(const PlanningWatch& watch, const std::string& owner) {
+  std::int64_t call = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    call = ++calls_;
+    waiting_.emplace(call, owner);
+    ChooseNext();
+  }
+  const absl::Cleanup leave = [&] {
+    absl::MutexLock lock(&mutex_);
+    waiting_.erase(call);
+    ChooseNext();
+  };
+  const auto may_enter = [this, call]()
+                             ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return free_ > 0 && next_ == call; };
   while (!watch || watch({})) {
     absl::MutexLock lock(&mutex_);
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&has_room), kLook)) continue;
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&may_enter), kLook)) continue;
     --free_;
+    entered_[owner] = ++entries_;
     return Place(*this);
   }
   return std::nullopt;

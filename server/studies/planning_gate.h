@@ -1,8 +1,11 @@
 // Bounds the studies that are planned at once, and with them the memory and the cores that planning takes.
-// Thread-safe.
+// Owners take turns, so that nobody waits for all the studies of another one. Thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
@@ -31,17 +34,28 @@ class PlanningGate {
     PlanningGate* gate_;
   };
 
-  // Waits for a place. Returns nullopt once `watch`, which is asked often meanwhile, says no.
-  std::optional<Place> Enter(const PlanningWatch& watch);
+  // Waits for a place: the next one is for the owner who got none for longest, in the order of the calls. Returns
+  // nullopt once `watch`, which is asked often meanwhile, says no.
+  std::optional<Place> Enter(const PlanningWatch& watch, const std::string& owner = "");
 
  private:
+  void ChooseNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   absl::Mutex mutex_;
   int free_ ABSL_GUARDED_BY(mutex_);
+  std::int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::int64_t, std::string> waiting_
+      ABSL_GUARDED_BY(mutex_);                     // owners, by the numbers of their calls
+  std::int64_t next_ ABSL_GUARDED_BY(mutex_) = 0;  // of those; 0: none waits
+  std::map<std::string, std::int64_t> entered_
+      ABSL_GUARDED_BY(mutex_);  // the last call of an owner that got in
+  std::int64_t entries_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // What a study's planning needs besides its problem.
 struct PlanningTerms {
   PlanningGate* gate = nullptr;  // null: no bound
+  std::string owner = {};        // of the study
   PlanningWatch watch = {};
 };
 

@@ -381,7 +381,8 @@ absl::StatusOr<std::optional<v1::Trial>> StudyRun::Await(std::int64_t number) {
 
 absl::Status StudyRun::Search() {
   auto search = StudySearch::Create(
-      *problem_, {.gate = &gate_, .watch = [this](const PlanningProgress& p) { return PlanOn(p); }});
+      *problem_,
+      {.gate = &gate_, .owner = owner_, .watch = [this](const PlanningProgress& p) { return PlanOn(p); }});
   if (!search.ok()) return search.status();
   search_.emplace(*std::move(search));
   return search_->Drive(*this);
@@ -395,6 +396,7 @@ absl::Status StudyRun::Run() {
   const auto usage = store_.Usage(study_);
   if (!usage.ok()) return usage.status();
   events_.begins();
+  owner_ = study->owner();
   started_s_ = planning_saved_s_ = clock_();  // what is planned at once shows no progress
   used_before_s_ = usage->wall_s;
 

@@ -87,6 +87,7 @@ class StudyRun final : private OutcomeSource {
   const StudyRunEvents events_;
   const std::atomic<bool>& outdated_;
 
+  std::string owner_;
   std::optional<SearchProblem> problem_;
   std::optional<StudySearch> search_;
   std::map<std::pair<std::string, std::int64_t>, std::int64_t>

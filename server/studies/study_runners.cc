@@ -38,10 +38,14 @@ StudyRunners::StudyRunners(Store& store, Notifier& notifier, base::Clock clock, 
 StudyRunners::~StudyRunners() { Stop(); }
 
 void StudyRunners::Start(std::int64_t study) {
+  const auto stored = store_.GetStudy(study);  // its run reports an error
   absl::MutexLock lock(&mutex_);
   if (stopping_) return;
   std::unique_ptr<Entry>& entry = entries_[study];
-  if (entry == nullptr) entry = std::make_unique<Entry>();
+  if (entry == nullptr) {
+    entry = std::make_unique<Entry>();
+    if (stored.ok()) entry->owner = stored->owner();
+  }
   entry->error = absl::OkStatus();  // clears the error of an earlier run
   // The runner rereads the study's state under the mutex before it ends.
   if (entry->stage == Stage::kAtWork) return;
@@ -101,19 +105,37 @@ void StudyRunners::Keep() {
   mutex_.Unlock();
 }
 
+std::size_t StudyRunners::AtWork(const std::string& owner) const {
+  const auto own = at_work_of_.find(owner);
+  return own == at_work_of_.end() ? 0 : own->second;
+}
+
+std::size_t StudyRunners::PlacesOf(const std::string& owner) const {
+  const std::size_t others = at_work_ - AtWork(owner);
+  return others >= options_.at_once ? 0 : (options_.at_once - others + 1) / 2;
+}
+
 std::optional<StudyRunners::SteadyTime> StudyRunners::StartDue() {
   while (true) {
     const SteadyTime now = steady_clock::now();
     std::optional<SteadyTime> next;
     std::pair<const std::int64_t, std::unique_ptr<Entry>>* first = nullptr;
+    std::size_t first_at_work = 0;  // of its owner
     for (auto& known : entries_) {
       const Entry& entry = *known.second;
       if (entry.stage != Stage::kDue) continue;
       if (entry.not_before > now) {
         next = std::min(next.value_or(entry.not_before), entry.not_before);
-      } else if (first == nullptr || entry.turn < first->second->turn) {
-        first = &known;
+        continue;
       }
+      const std::size_t at_work = AtWork(entry.owner);
+      if (at_work >= PlacesOf(entry.owner)) continue;
+      if (first != nullptr &&
+          std::pair(at_work, entry.turn) >= std::pair(first_at_work, first->second->turn)) {
+        continue;
+      }
+      first = &known;
+      first_at_work = at_work;
     }
     if (first == nullptr || at_work_ >= options_.at_once) return next;
     if (thread_after_ > now) return std::min(next.value_or(thread_after_), thread_after_);
@@ -141,6 +163,7 @@ bool StudyRunners::GiveThread(std::int64_t study, Entry& entry) {
   thread_pause_ = {};
   entry.stage = Stage::kAtWork;
   ++at_work_;
+  ++at_work_of_[entry.owner];
   return true;
 }
 
@@ -192,6 +215,7 @@ void StudyRunners::GotOn(std::int64_t study, Entry& entry) {
 void StudyRunners::Settle(std::int64_t study, Entry& entry, const absl::Status& status) {
   leaving_.push_back(std::move(entry.thread));
   --at_work_;
+  if (--at_work_of_[entry.owner] == 0) at_work_of_.erase(entry.owner);
   changed_ = true;
   entry.stage = Stage::kOver;
   if (absl::IsCancelled(status)) {
@@ -265,6 +289,12 @@ std::string StudyRunners::Waiting(std::int64_t study) {
         "{} other studies are running, the most that this coordinator runs at once: its turn comes when one "
         "of them ends or is paused",
         at_work_);
+  }
+  if (const std::size_t own = AtWork(entry.owner); own >= PlacesOf(entry.owner)) {
+    return fmt::format(
+        "{} other stud{} of its owner {} running, the most that this coordinator runs at once of one owner "
+        "now: its turn comes when one of them ends or is paused",
+        own, own == 1 ? "y" : "ies", own == 1 ? "is" : "are");
   }
   if (no_thread_.empty()) return "";
   return fmt::format("the coordinator cannot create a thread for it ({}); it retries automatically",

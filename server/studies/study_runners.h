@@ -33,8 +33,10 @@
 namespace autocfg::server {
 
 struct StudyRunnersOptions {
-  // Maximum number of concurrent studies; more wait in the order in which they were started.
-  std::size_t at_once = 256;
+  // Maximum number of concurrent studies; more wait. An owner has at most half of the places that others leave,
+  // rounded up, so that there is one for the studies of another owner. The next place is for the owner with the
+  // fewest studies at work; of one owner, for the study that was started first.
+  std::size_t at_once = 512;
   // Maximum number of studies that plan at once. Planning takes a core and up to 100 MB.
   int plan_at_once = 2;
   // Backoff of a study after a storage failure, and of all waiting studies if no thread can be created. The
@@ -86,6 +88,7 @@ class StudyRunners {
     kOver,    // ended, or its storage failed permanently
   };
   struct Entry {
+    std::string owner;
     Stage stage = Stage::kOver;
     std::thread thread;
     std::int64_t turn = 0;
@@ -99,6 +102,9 @@ class StudyRunners {
   };
 
   void Keep();  // main loop of the keeper thread
+  // Returns how many studies of an owner may be at work at once now.
+  std::size_t PlacesOf(const std::string& owner) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  std::size_t AtWork(const std::string& owner) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Starts a thread for each due study. Returns when to check again if nothing happens before.
   std::optional<SteadyTime> StartDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns false if no thread could be created.
@@ -123,6 +129,7 @@ class StudyRunners {
   // Pointers, because threads refer to their entries.
   std::map<std::int64_t, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
   std::size_t at_work_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, std::size_t> at_work_of_ ABSL_GUARDED_BY(mutex_);  // by owner; those that have any
   std::int64_t turns_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<std::int64_t> ended_ ABSL_GUARDED_BY(mutex_);    // ended studies whose recommendation is kept
   std::vector<std::thread> leaving_ ABSL_GUARDED_BY(mutex_);  // ended threads, which the keeper joins

@@ -66,7 +66,7 @@ v1::OptionEffect EffectOf(const OptionEffect& effect, const ParallelPlan& best) 
 // Returns a place in the gate of the terms, if they have one. Cancelled once their watch says no.
 absl::StatusOr<std::optional<PlanningGate::Place>> EnterGate(const PlanningTerms& terms) {
   if (terms.gate == nullptr) return std::nullopt;
-  std::optional<PlanningGate::Place> place = terms.gate->Enter(terms.watch);
+  std::optional<PlanningGate::Place> place = terms.gate->Enter(terms.watch, terms.owner);
   if (!place) return PlanningStopped({});
   return place;
 }

@@ -88,6 +88,9 @@ std::vector<Case> Cases() {
       {"BadAxisValue", Search({"--space", "schedule=fast"}), 2, {"--space", "fast"}},
       {"NoAxisValue", Search({"--space", "tp="}), 2, {"--space"}},
       {"ZeroTrials", Search({"--max-trials", "0"}), 2, {"--max-trials"}},
+      {"ZeroWeight", Search({"--weight", "0"}), 2, {"--weight", "0.01"}},
+      {"WeightOfOwnWorkers", Search({"--weight", "2"}), 2, {"--weight", "give --coordinator"}},
+      {"WeightOfAPrediction", Search({"--predict-only", "--weight", "2"}), 2, {"--predict-only", "--weight"}},
       {"BadBudget",
        Search({"--time-budget", "soon"}),
        2,
@@ -398,7 +401,7 @@ std::vector<Case> Cases() {
                      {std::string(option) + ": it is empty"}});
   }
   for (const char* option : {"--cluster", "--seq-len", "--precision", "--space", "--max-trials",
-                             "--time-budget", "--device", "--db", "--output"})
+                             "--time-budget", "--device", "--db", "--output", "--weight"})
     cases.push_back({option, Search({option, ""}), 2, {std::string(option) + ": it is empty"}});
   cases.push_back({"TrialsOfNothing", {"trials", "--study", ""}, 2, {"--study: it is empty"}});
   cases.push_back({"ReportWithoutOutput", {"report"}, 2, {"--output", "required"}});

@@ -3,6 +3,7 @@
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreRetentionSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreGangSuite, testing::Values(StoreMaker{...}), StoreMakerName);
+//   INSTANTIATE_TEST_SUITE_P(Name, StoreFairnessSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreCalibrationSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 #pragma once
 
@@ -174,8 +175,9 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
   }
   // Returns "study: sentence" of each study that waits.
   std::vector<std::string> Waits(const std::vector<WorkerSession>& waiting,
-                                 const std::vector<WorkerSession>& busy = {}, bool keeps = true) {
-    const auto studies = store_->WaitingStudies(waiting, Both(waiting, busy), keeps);
+                                 const std::vector<WorkerSession>& busy = {}, bool keeps = true,
+                                 double now = 200) {
+    const auto studies = store_->WaitingStudies(waiting, Both(waiting, busy), now, keeps);
     EXPECT_TRUE(studies.ok()) << studies.status();
     std::vector<std::string> sentences;
     if (!studies.ok()) return sentences;

@@ -5,7 +5,7 @@
 
 namespace autocfg::server {
 
-TEST_P(StoreSuite, LeasesOldestFirstOfRunningStudiesThatFit) {
+TEST_P(StoreSuite, LeasesJobsOfRunningStudiesThatFit) {
   const std::int64_t created = Id(NewStudy());
   Enqueue(created, "tp=1");
   const std::int64_t a = NewRunning();
@@ -17,15 +17,15 @@ TEST_P(StoreSuite, LeasesOldestFirstOfRunningStudiesThatFit) {
   const std::int64_t epoch = Register("workers/a", "b", 4);
   auto first = Take(epoch);
   ASSERT_TRUE(first);
-  EXPECT_EQ(first->job.name(), CalibrationName(b));
-  EXPECT_EQ(first->key.trial, 0);
-  EXPECT_TRUE(first->job.has_calibrate());
-  EXPECT_EQ(first->job.attempt(), 1);
-  EXPECT_EQ(first->expires_s, 210);
+  EXPECT_EQ(first->key.study, a);
+  EXPECT_EQ(first->job.name(), TrialName(a, 2));
   auto second = Take(epoch);
   ASSERT_TRUE(second);
-  EXPECT_EQ(second->key.study, a);
-  EXPECT_EQ(second->job.name(), TrialName(a, 2));
+  EXPECT_EQ(second->job.name(), CalibrationName(b));
+  EXPECT_EQ(second->key.trial, 0);
+  EXPECT_TRUE(second->job.has_calibrate());
+  EXPECT_EQ(second->job.attempt(), 1);
+  EXPECT_EQ(second->expires_s, 210);
   EXPECT_FALSE(Take(epoch));
   SetState(created, v1::STUDY_STATE_RUNNING);
   EXPECT_EQ(Take(epoch)->key.study, created);

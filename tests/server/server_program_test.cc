@@ -65,6 +65,10 @@ TEST_F(ServerProgram, StartFailureIsOneLineAndExit2) {
   ExpectRefused({"--listen", "127.0.0.1:0", "--keep-days", "0"}, "--keep-days: '0'");
   ExpectRefused({"--listen", "127.0.0.1:0", "--keep-studies", "many"}, "--keep-studies: 'many'");
   ExpectRefused({"--listen", "127.0.0.1:0", "--max-db-bytes", "1kB"}, "--max-db-bytes: '1kB'");
+  ExpectRefused({"--listen", "127.0.0.1:0", "--max-open-studies-per-owner", "few"},
+                "--max-open-studies-per-owner: 'few'");
+  ExpectRefused({"--listen", "127.0.0.1:0", "--max-devices-per-owner", "0"}, "--max-devices-per-owner: '0'");
+  ExpectRefused({"--listen", "127.0.0.1:0", "--max-bytes-per-owner", ""}, "--max-bytes-per-owner");
   ExpectRefused(With("nowhere"), "the port is missing");
   ExpectRefused(With("0.0.0.0:0"), "--insecure");
   std::ofstream(dir_.File("damaged.db")) << std::string(5000, 'x');

@@ -1,9 +1,15 @@
 // Recommendations of studies that nobody runs, and the gate before planning.
 #include "server/studies/study_replays.h"
 
+#include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store.h"
@@ -28,6 +34,33 @@ TEST(PlanningGate, LetsInAsManyAsItHasPlaces) {
   EXPECT_TRUE(gate.Enter(GoOn));
   EXPECT_FALSE(gate.Enter(GiveUp)) << "who gives up takes no place";
   EXPECT_TRUE(gate.Enter(GoOn));
+}
+
+TEST(PlanningGate, OwnersTakeTurns) {
+  PlanningGate gate(1);
+  std::optional<PlanningGate::Place> place = gate.Enter(GoOn, "many");
+  ASSERT_TRUE(place);
+  absl::Mutex mutex;
+  std::string entered;
+  std::vector<std::thread> threads;
+  std::atomic<int> waiting = 0;
+  const auto enter = [&](const std::string& owner) {
+    const int before = waiting;
+    threads.emplace_back([&, owner] {
+      const auto counts = [&, counted = false](const PlanningProgress&) mutable {
+        if (!std::exchange(counted, true)) ++waiting;
+        return true;
+      };
+      const auto own = gate.Enter(counts, owner);
+      absl::MutexLock lock(&mutex);
+      entered += owner + " ";
+    });
+    while (waiting == before) std::this_thread::yield();
+  };
+  for (const char* owner : {"many", "many", "one", "two", "many", "one"}) enter(owner);
+  place.reset();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(entered, "one two many one many many ");
 }
 
 class StudyReplaysTest : public testing::Test {

@@ -56,8 +56,10 @@ class StudyRunnersTest : public testing::Test {
     return options;
   }
 
-  std::int64_t Create(const v1::SearchSpec& spec, v1::StudyState state = v1::STUDY_STATE_RUNNING) {
+  std::int64_t Create(const v1::SearchSpec& spec, v1::StudyState state = v1::STUDY_STATE_RUNNING,
+                      const std::string& owner = "me") {
     v1::Study study;
+    study.set_owner(owner);
     *study.mutable_spec() = ToProto(*ParseSearchSpec(spec));
     const auto created = store_->CreateStudy("", study, 1);
     EXPECT_TRUE(created.ok()) << created.status();
@@ -66,7 +68,9 @@ class StudyRunnersTest : public testing::Test {
     return id;
   }
   // A study that waits for a worker to calibrate.
-  std::int64_t CreateMeasured() { return Create(SmallSpec()); }
+  std::int64_t CreateMeasured(const std::string& owner = "me") {
+    return Create(SmallSpec(), v1::STUDY_STATE_RUNNING, owner);
+  }
   // A study that ends by itself.
   std::int64_t CreatePredicted() {
     v1::SearchSpec spec = SmallSpec();
@@ -254,7 +258,7 @@ TEST_F(StudyRunnersTest, StudyWithoutThreadIsRetried) {
 
 TEST_F(StudyRunnersTest, SurplusStudiesWaitForTheirTurn) {
   StudyRunnersOptions options;
-  options.at_once = 2;
+  options.at_once = 3;
   Open(options);
   std::vector<std::int64_t> studies;
   for (int i = 0; i < 4; ++i) {
@@ -264,7 +268,7 @@ TEST_F(StudyRunnersTest, SurplusStudiesWaitForTheirTurn) {
   EXPECT_TRUE(WaitsForWorkers(studies[0]));
   EXPECT_TRUE(WaitsForWorkers(studies[1]));
   EXPECT_TRUE(Becomes([&] { return !runners_->Waiting(studies[2]).empty(); }));
-  EXPECT_THAT(runners_->Waiting(studies[3]), HasSubstr("2 other studies are running"));
+  EXPECT_THAT(runners_->Waiting(studies[3]), HasSubstr("2 other studies of its owner are running"));
   EXPECT_TRUE(runners_->Error(studies[3]).ok());
   EXPECT_EQ(store_->CalibrationState(studies[2])->first, v1::TRIAL_STATE_UNSPECIFIED);
   SetState(studies[0], v1::STUDY_STATE_PAUSED);
@@ -278,6 +282,31 @@ TEST_F(StudyRunnersTest, SurplusStudiesWaitForTheirTurn) {
   SetState(studies[1], v1::STUDY_STATE_CANCELLED);
   EXPECT_TRUE(Becomes([&] { return runners_->Waiting(studies[0]).empty(); }));
   EXPECT_EQ(store_->CalibrationState(studies[3])->first, v1::TRIAL_STATE_UNSPECIFIED);
+}
+
+TEST_F(StudyRunnersTest, OwnerLeavesPlacesToOthers) {
+  StudyRunnersOptions options;
+  options.at_once = 4;
+  Open(options);
+  std::vector<std::int64_t> many;
+  for (int i = 0; i < 4; ++i) {
+    many.push_back(CreateMeasured("many"));
+    runners_->Start(many.back());
+  }
+  EXPECT_TRUE(WaitsForWorkers(many[0]));
+  EXPECT_TRUE(WaitsForWorkers(many[1]));
+  const std::int64_t one = CreateMeasured("one"), another = CreateMeasured("another");
+  runners_->Start(one);
+  EXPECT_TRUE(WaitsForWorkers(one)) << "half of the places are free";
+  runners_->Start(another);
+  EXPECT_TRUE(WaitsForWorkers(another));
+  const std::int64_t late = CreateMeasured("late");
+  runners_->Start(late);
+  EXPECT_TRUE(Becomes([&] { return !runners_->Waiting(late).empty(); }));
+  EXPECT_THAT(runners_->Waiting(late), HasSubstr("4 other studies are running"));
+  SetState(many[0], v1::STUDY_STATE_PAUSED);
+  EXPECT_TRUE(WaitsForWorkers(late)) << "it comes before those that were started first";
+  EXPECT_EQ(store_->CalibrationState(many[2])->first, v1::TRIAL_STATE_UNSPECIFIED);
 }
 
 // Studies that wait for their turn to plan: planning is asked the same way whether it waits or goes through

@@ -40,9 +40,16 @@ def predict(coordinator: Coordinator, question: Question) -> Prediction:
     return coordinator.predict(question)
 
 
-def search(coordinator: Coordinator, spec: SearchSpec, *, request_id: Optional[str] = None, reuse_unfinished: bool = False) -> Search:
+def search(
+    coordinator: Coordinator,
+    spec: SearchSpec,
+    *,
+    request_id: Optional[str] = None,
+    reuse_unfinished: bool = False,
+    weight: Optional[float] = None,
+) -> Search:
     """See Coordinator.search."""
-    return coordinator.search(spec, request_id=request_id, reuse_unfinished=reuse_unfinished)
+    return coordinator.search(spec, request_id=request_id, reuse_unfinished=reuse_unfinished, weight=weight)
 
 
 def watch(coordinator: Coordinator, study: Union[str, Search], *, cursor: int = 0) -> Iterator[Event]:

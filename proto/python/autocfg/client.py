@@ -168,10 +168,20 @@ class Coordinator:
                 finally:
                     stream.cancel()
 
-    def search(self, spec: SearchSpec, *, request_id: Optional[str] = None, reuse_unfinished: bool = False) -> Search:
+    def search(
+        self,
+        spec: SearchSpec,
+        *,
+        request_id: Optional[str] = None,
+        reuse_unfinished: bool = False,
+        weight: Optional[float] = None,
+    ) -> Search:
         """Creates and starts a study. With the `request_id` of an earlier call, the same study. `reuse_unfinished`:
-        joins an unfinished study of the same specification, if there is one."""
-        request = messages.CreateStudyRequest(request_id=request_id or str(uuid.uuid4()), reuse_unfinished=reuse_unfinished)
+        joins an unfinished study of the same specification, if there is one. `weight`: the study's share of the workers
+        among its owner's studies; default: 1."""
+        request = messages.CreateStudyRequest(
+            request_id=request_id or str(uuid.uuid4()), reuse_unfinished=reuse_unfinished, weight=weight
+        )
         _convert.fill(request.spec, spec)
         study = _convert.read(Study, self._call(self._stub.CreateStudy, request))
         if study.state is StudyState.CREATED:

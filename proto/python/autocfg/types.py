@@ -384,6 +384,7 @@ class Study:
     calibration_ops_passed: int
     calibration_ops: int
     round: int
+    weight: float  # its share of the workers among its owner's studies; 0: an older coordinator's, which is 1
     spec: Optional[SearchSpec] = None
     counts: Optional[Counts] = None
     best: Optional[Candidate] = None

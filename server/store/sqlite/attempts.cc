@@ -7,6 +7,7 @@
 #include "proto/merge_results.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
+#include "server/store/turns/fair_share.h"
 
 namespace autocfg::server {
 namespace {
@@ -125,6 +126,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
         SET measurement = NULL, calibration = NULL, timeline = NULL
         WHERE job = ? AND attempt = ?)sql",
       job, attempt);
+  AddUseOf(study, job, attempt, now_s);
   if (measurement) {
     const v1::Measurement& m = *measurement;
     Execute("INSERT INTO measurements VALUES (?, ?, ?, ?, ?, ?, ?)", job, attempt, m.median_step_time_s(),
@@ -148,6 +150,24 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   if (verdict.end == ShareEnd::kCancelled) message = "the worker returned the job";
   SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : LastStateOf(verdict.end), message);
   DropDoneJobs(study, job);
+}
+
+void SqliteStore::AddUseOf(std::int64_t study, std::int64_t job, std::int64_t attempt, double now_s) {
+  SQLite::Statement used = Query(
+      R"sql(
+        SELECT t.owner, t.use, t.weight, IFNULL(o.use, ?4),
+            (SELECT SUM(s.device_s) FROM shares s WHERE s.job = ?2 AND s.attempt = ?3)
+        FROM turns t
+        LEFT JOIN owners o ON o.owner = t.owner
+        WHERE t.study = ?1)sql",
+      study, job, attempt, kNoUse);
+  used.executeStep();
+  const std::string owner = used.getColumn(0).getString();
+  const double device_s = used.getColumn(4).getDouble();
+  Execute("UPDATE turns SET use = ? WHERE study = ?",
+          AddUse(used.getColumn(1).getDouble(), device_s / used.getColumn(2).getDouble(), now_s), study);
+  Execute("UPDATE owners SET use = ? WHERE owner = ?", AddUse(used.getColumn(3).getDouble(), device_s, now_s),
+          owner);
 }
 
 void SqliteStore::DropDoneJobs(std::int64_t study, std::int64_t job) {

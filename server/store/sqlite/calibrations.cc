@@ -79,9 +79,9 @@ absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& 
     Execute(
         R"sql(
           UPDATE jobs
-          SET ranks = ?, max_attempts = ?, losses = 0, job = ?, device = ?, fewer_ranks = ?
+          SET ranks = ?, max_attempts = ?, losses = 0, job = ?, device = ?, fewer_ranks = ?, limit_s = ?
           WHERE id = ?)sql",
-        job.ranks(), max_attempts, job, job.device(), job.fewer_ranks() ? 1 : 0, id);
+        job.ranks(), max_attempts, job, job.device(), job.fewer_ranks() ? 1 : 0, job.time_limit_s(), id);
     SetJobState(id, study, 0, v1::TRIAL_STATE_QUEUED, "");
     return absl::OkStatus();
   });

@@ -149,6 +149,7 @@ absl::StatusOr<v1::Study> SqliteStore::ImportStudy(const StudyCopy& copy) {
         study.fingerprint(), static_cast<int>(study.state()), Next("change"), last + 1, copy.usage.wall_s,
         copy.usage.plan_cpu_s, study);
     const std::int64_t id = db().getLastInsertRowid();
+    AddTurn(id, study);
     if (copy.calibration) WriteCalibration(id, *copy.calibration, /*partial=*/false);
     // What the calibration and attempts without a result used.
     if (const double rest_s = copy.usage.device_s - device_s; rest_s > 0 || copy.calibration) {

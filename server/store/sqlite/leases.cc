@@ -17,17 +17,26 @@ constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
 // Extra lease time beyond a job's time limit, to start and end the ranks and to report.
 constexpr double kBeyondLimitSeconds = 120;
 
-// Returns the latest expiry of a lease granted now. nullopt: no limit.
-std::optional<double> LatestExpiry(const v1::Job& job, double now_s) {
-  if (job.time_limit_s() <= 0) return std::nullopt;
-  return now_s + job.time_limit_s() + kBeyondLimitSeconds;
-}
+// Of how many waiting jobs one look tries whether they fit beside the one that slots are kept for. Others come
+// at a later look, so that a look takes no longer with a longer queue.
+constexpr int kMostTried = 100;
 
 bool CanTakeMore(const PlacementWorker& worker) {
-  return worker.waiting && !worker.reserved && !worker.draining && worker.free > 0;
+  return worker.waiting && !worker.closed && !worker.draining && worker.free > 0;
 }
 
 }  // namespace
+
+std::optional<double> SqliteStore::LatestExpiry(double limit_s, double now_s) {
+  if (limit_s <= 0) return std::nullopt;
+  return now_s + limit_s + kBeyondLimitSeconds;
+}
+
+std::int64_t SqliteStore::RanksOf(const std::vector<PlacedShare>& shares) {
+  std::int64_t ranks = 0;
+  for (const PlacedShare& share : shares) ranks += share.ranks;
+  return ranks;
+}
 
 void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
                           const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
@@ -69,47 +78,62 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
             (?1, ?2, ?3, ?4, ?5, ?6, 'lease-' || ?7 || '-' || lower(hex(randomblob(8))), ?7, ?8, ?9)
           RETURNING lease_id)sql",
         job, lease.attempt, lease.first_rank, lease.ranks, lease.session.worker, lease.session.epoch,
-        lease.fencing_token, lease.expires_s, LatestExpiry(lease.job, now_s));
+        lease.fencing_token, lease.expires_s, LatestExpiry(lease.job.time_limit_s(), now_s));
     row.executeStep();
     lease.lease_id = row.getColumn(0).getString();
     leases.push_back(lease);
     lease.first_rank += lease.ranks;
   }
   SetJobState(job, lease.key.study, lease.key.trial, v1::TRIAL_STATE_RUNNING, "");
+  Execute(
+      R"sql(
+        INSERT INTO owners (owner, started_s)
+        SELECT owner, ?2
+        FROM turns
+        WHERE study = ?1
+        ON CONFLICT DO UPDATE SET started_s = excluded.started_s)sql",
+      lease.key.study, now_s);
 }
 
 absl::StatusOr<Assignment> SqliteStore::LeaseJobs(const std::vector<WorkerSession>& waiting,
                                                   const std::vector<WorkerSession>& live, double now_s,
                                                   double duration_s, bool keeps) {
-  const absl::StatusOr<bool> queued = Read([&]() -> absl::StatusOr<bool> { return Queue().executeStep(); });
+  const absl::StatusOr<bool> queued = Read([&]() -> absl::StatusOr<bool> { return AnyQueued(); });
   if (!queued.ok()) return queued.status();
   if (!*queued) return Assignment();
   return Write([&]() -> absl::StatusOr<Assignment> {
     Assignment assignment;
-    auto [workers, sessions] = ReadWorkersAtWork(waiting, live);
     std::vector<std::pair<std::int64_t, std::vector<PlacedShare>>> placed;  // by job
-    std::set<PlacementJob> cannot;  // start now, so neither can later ones that are equal
+    const std::vector<RunningShare> running = ReadRunningShares(db());
+    auto [workers, sessions] = ReadWorkersAtWork(waiting, live, running, now_s);
     {
-      SQLite::Statement queue = Queue();
-      while (std::any_of(workers.begin(), workers.end(), CanTakeMore) && queue.executeStep()) {
-        const PlacementJob job = ReadPlacementJob(queue);
+      std::set<PlacementJob> cannot;  // start now, so neither can later ones that are equal
+      int tried = 0;
+      FairQueue queue(db(), running, now_s);
+      while (std::any_of(workers.begin(), workers.end(), CanTakeMore)) {
+        const std::optional<QueuedJob> queued = queue.Next();
+        if (!queued) break;
+        const PlacementJob job = ReadPlacementJob(*queued, now_s);
         if (cannot.contains(job)) continue;
-        Placement placement = Place(job, workers);
-        if (placement.shares.empty()) {
-          cannot.insert(job);
-          if (placement.reserves.empty()) continue;
-          if (!assignment.waits) {
-            assignment.waits = WaitingJob{{queue.getColumn(0).getInt64(), queue.getColumn(6).getInt64()},
-                                          LatestEndOfLeases(now_s, duration_s)};
-          }
-          for (const std::size_t i : placement.reserves) workers[i].reserved = workers[i].reserved || keeps;
+        if (OverQuota(queue, queued->owner, job)) {
+          // Later jobs do not pass one that waits for the owner's others.
+          if (job.ranks <= limits_.devices) queue.SkipOwner();
           continue;
         }
-        for (const PlacedShare& share : placement.shares) {
-          workers[share.worker].waiting = false;
-          workers[share.worker].free -= share.ranks;
+        Placement placement = Place(job, workers);
+        if (!placement.shares.empty()) {
+          Take(job, placement.shares, workers);
+          queue.Started(RanksOf(placement.shares));
+          placed.emplace_back(queued->job, std::move(placement.shares));
+          continue;
         }
-        placed.emplace_back(queue.getColumn(1).getInt64(), std::move(placement.shares));
+        cannot.insert(job);
+        if (placement.able.empty()) continue;
+        if (!assignment.waits)
+          assignment.waits = WaitingJob{queued->key, LatestEndOfLeases(running, now_s, duration_s)};
+        if (!keeps || KeepSlots(job, placement.able, now_s, workers) || ++tried < kMostTried) continue;
+        for (PlacementWorker& worker : workers)
+          worker.closed = worker.closed || worker.kept_from_s < std::numeric_limits<double>::infinity();
       }
     }
     for (const auto& [job, shares] : placed)

@@ -9,6 +9,7 @@ namespace autocfg::server {
 namespace {
 
 constexpr double kOpTimesPrunedSeconds = 365.0 * 24 * 3600;  // no key keeps them longer
+constexpr double kUsesForgottenSeconds = 90.0 * 24 * 3600;   // of owners: long decayed
 constexpr int kRequestsPerStep = 2000;                       // so that other writes wait for a moment only
 constexpr int kPagesGivenBack = 1024;                        // 4 MiB
 
@@ -68,6 +69,7 @@ void SqliteStore::ReduceStudy(std::int64_t id) {
       "jobs WHERE study = ?)",
       id);
   Execute("UPDATE studies SET reduced = 1 WHERE id = ?", id);
+  Execute("UPDATE turns SET bytes = NULL WHERE study = ?", id);
 }
 
 void SqliteStore::EraseStudy(std::int64_t id) {
@@ -87,6 +89,8 @@ bool SqliteStore::PruneRows(const RetentionLimits& limits, double now_s, Pruned&
               AND NOT EXISTS (SELECT 1 FROM shares s WHERE s.worker = workers.worker))sql",
         now_s - limits.workers_s);
   }
+  Execute("DELETE FROM owners WHERE started_s < ? AND owner NOT IN (SELECT owner FROM turns WHERE open = 1)",
+          now_s - kUsesForgottenSeconds);
   pruned.op_times += Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesPrunedSeconds);
   const int seen = Execute(
       R"sql(

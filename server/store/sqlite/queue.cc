@@ -1,6 +1,7 @@
 // Reads the queue, the workers for it, and why jobs wait in it.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,16 +13,6 @@
 
 namespace autocfg::server {
 namespace {
-
-// CROSS JOIN keeps the order of the tables.
-constexpr const char* kQueue =
-    R"sql(
-      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts, j.trial, j.avoids_trial,
-             j.engine
-      FROM jobs j
-      CROSS JOIN studies s ON s.id = j.study
-      WHERE j.state = ?1 AND s.state = ?2
-      ORDER BY j.id)sql";
 
 // Returns the lines of a text that ends with a line break, or is empty.
 std::set<std::string> LinesOf(const std::string& text) {
@@ -35,26 +26,31 @@ constexpr double kWithoutLimitSeconds = 600;  // what is taken to be left of a j
 
 }  // namespace
 
-SQLite::Statement SqliteStore::Queue() {
-  return Query(kQueue, static_cast<int>(v1::TRIAL_STATE_QUEUED), static_cast<int>(v1::STUDY_STATE_RUNNING));
+bool SqliteStore::AnyQueued() {
+  return SQLite::Statement(
+             db(), "SELECT 1 FROM turns INDEXED BY ready_turns WHERE running = 1 AND queued > 0 LIMIT 1")
+      .executeStep();
 }
 
-double SqliteStore::LatestEndOfLeases(double now_s, double duration_s) {
-  SQLite::Statement row =
-      Query("SELECT MAX(IFNULL(latest_s, ?)) FROM shares WHERE ending = 0", now_s + kWithoutLimitSeconds);
-  row.executeStep();
-  return std::max(now_s + duration_s, row.getColumn(0).getDouble());  // 0 if there is none
+double SqliteStore::LatestEndOfLeases(const std::vector<RunningShare>& running, double now_s,
+                                      double duration_s) {
+  double latest_s = now_s + duration_s;
+  for (const RunningShare& share : running)
+    latest_s = std::max(latest_s, share.latest_s.value_or(now_s + kWithoutLimitSeconds));
+  return latest_s;
 }
 
 // Returns the current sessions among those given, by name.
 SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
-                                                          const std::vector<WorkerSession>& live) {
+                                                          const std::vector<WorkerSession>& live,
+                                                          const std::vector<RunningShare>& running,
+                                                          double now_s) {
   const std::set<WorkerSession> parked(waiting.begin(), waiting.end());
   std::set<WorkerSession> sessions(live.begin(), live.end());
   sessions.insert(parked.begin(), parked.end());
-  std::map<std::string, std::int64_t> in_use;
-  SQLite::Statement shares(db(), "SELECT worker, SUM(ranks) FROM shares WHERE ending = 0 GROUP BY worker");
-  while (shares.executeStep()) in_use[shares.getColumn(0).getString()] = shares.getColumn(1).getInt64();
+  std::map<std::string, std::vector<std::pair<double, std::int64_t>>> ends;
+  for (const RunningShare& share : running)
+    ends[share.worker].emplace_back(share.latest_s.value_or(now_s + kWithoutLimitSeconds), share.ranks);
   WorkersAtWork at_work;
   SQLite::Statement row(db(),
                         R"sql(
@@ -72,21 +68,24 @@ SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<Work
     worker.slots = row.getColumn(2).getInt64();
     worker.draining = row.getColumn(3).getInt() != 0;
     worker.engines = LinesOf(row.getColumn(4).getString());
-    const auto used = in_use.find(session.worker);
-    worker.free = worker.slots - (used == in_use.end() ? 0 : used->second);
+    worker.free = worker.slots;
+    if (const auto used = ends.find(session.worker); used != ends.end()) worker.ends = used->second;
+    for (const auto& [end_s, ranks] : worker.ends) worker.free -= ranks;
     worker.waiting = parked.contains(session);
     at_work.sessions.push_back(session);
   }
   return at_work;
 }
 
-PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
+PlacementJob SqliteStore::ReadPlacementJob(const QueuedJob& queued, double now_s) {
   PlacementJob job;
-  job.ranks = row.getColumn(2).getInt64();
-  job.needs = NeededKind(row.getColumn(3).getString());
-  job.fewer_ranks = row.getColumn(4).getInt() != 0;
-  job.engine = row.getColumn(8).getString();
-  if (const std::int64_t trial = row.getColumn(7).getInt64(); trial != 0) {
+  job.ranks = queued.ranks;
+  if (queued.fewer_ranks && limits_.devices > 0) job.ranks = std::min(job.ranks, limits_.devices);
+  job.needs = NeededKind(queued.device);
+  job.fewer_ranks = queued.fewer_ranks;
+  job.engine = queued.engine;
+  if (const auto latest_s = LatestExpiry(queued.limit_s, now_s)) job.ends_s = *latest_s;
+  if (queued.avoids_trial != 0) {
     SQLite::Statement hosts = Query(
         R"sql(
           SELECT DISTINCT w.host
@@ -94,81 +93,91 @@ PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
           JOIN shares s ON s.job = j.id
           JOIN workers w ON w.worker = s.worker
           WHERE j.study = ? AND j.trial = ?)sql",
-        row.getColumn(0).getInt64(), trial);
+        queued.key.study, queued.avoids_trial);
     while (hosts.executeStep()) job.avoid.insert(hosts.getColumn(0).getString());
   }
-  if (row.getColumn(5).getInt64() == 0) return job;  // never attempted
+  if (queued.attempts == 0) return job;
   SQLite::Statement hosts = Query(
       R"sql(
         SELECT DISTINCT w.host
         FROM shares s
         JOIN workers w ON w.worker = s.worker
         WHERE s.job = ? AND s.ending IN (?, ?, ?, ?, ?))sql",
-      row.getColumn(1).getInt64(), static_cast<int>(ShareEnd::kLost), static_cast<int>(ShareEnd::kRefused),
+      queued.job, static_cast<int>(ShareEnd::kLost), static_cast<int>(ShareEnd::kRefused),
       static_cast<int>(ShareEnd::kFailed), static_cast<int>(ShareEnd::kFailedByProcess),
       static_cast<int>(ShareEnd::kCancelled));
   while (hosts.executeStep()) job.avoid.insert(hosts.getColumn(0).getString());
   return job;
 }
 
+bool SqliteStore::OverQuota(const FairQueue& queue, const std::string& owner, const PlacementJob& job) const {
+  return limits_.devices > 0 && queue.RanksOf(owner) + job.ranks > limits_.devices;
+}
+
 absl::StatusOr<std::vector<WaitingStudy>> SqliteStore::WaitingStudies(
-    const std::vector<WorkerSession>& waiting, const std::vector<WorkerSession>& live, bool keeps) {
+    const std::vector<WorkerSession>& waiting, const std::vector<WorkerSession>& live, double now_s,
+    bool keeps) {
   return Read([&]() -> absl::StatusOr<std::vector<WaitingStudy>> {
-    if (!Queue().executeStep()) return std::vector<WaitingStudy>();
-    auto [workers, sessions] = ReadWorkersAtWork(waiting, live);
+    if (!AnyQueued()) return std::vector<WaitingStudy>();
+    const std::vector<RunningShare> running = ReadRunningShares(db());
+    auto [workers, sessions] = ReadWorkersAtWork(waiting, live, running, now_s);
     std::map<std::string, std::set<std::int64_t>> run_on;  // studies by the worker that runs a job of theirs
-    std::set<std::int64_t> running;
-    {
-      SQLite::Statement shares(
-          db(), "SELECT s.worker, j.study FROM shares s JOIN jobs j ON j.id = s.job WHERE s.ending = 0");
-      while (shares.executeStep()) {
-        run_on[shares.getColumn(0).getString()].insert(shares.getColumn(1).getInt64());
-        running.insert(shares.getColumn(1).getInt64());
-      }
+    std::set<std::int64_t> at_work;
+    for (const RunningShare& share : running) {
+      run_on[share.worker].insert(share.study);
+      at_work.insert(share.study);
     }
-    std::vector<std::int64_t> kept_for(workers.size());  // a study; 0: not kept
+    std::vector<std::int64_t> first(workers.size());  // the study whose job comes first there; 0: none waits
     std::set<std::int64_t> seen;
     std::set<PlacementJob> cannot;  // start now, so neither can later ones that are equal
+    std::set<std::string> skipped;  // owners of whom a job waits for their others
     std::vector<WaitingStudy> waits;
-    SQLite::Statement queue = Queue();
-    while (queue.executeStep()) {
-      const JobKey key{queue.getColumn(0).getInt64(), queue.getColumn(6).getInt64()};
+    FairQueue queue(db(), running, now_s);
+    while (const std::optional<QueuedJob> queued = queue.Next()) {
+      const JobKey& key = queued->key;
       const bool oldest = seen.insert(key.study).second;
-      const PlacementJob job = ReadPlacementJob(queue);
+      const PlacementJob job = ReadPlacementJob(*queued, now_s);
       if (!oldest && cannot.contains(job)) continue;
-      const Placement placement = Place(job, workers);
-      if (placement.shares.empty()) cannot.insert(job);
-      for (const PlacedShare& share : placement.shares) {
-        workers[share.worker].waiting = false;
-        workers[share.worker].free -= share.ranks;
+      if (skipped.contains(queued->owner) || OverQuota(queue, queued->owner, job)) {
+        const bool never = job.ranks > limits_.devices;
+        if (!never) skipped.insert(queued->owner);
+        if (oldest && (never || !at_work.contains(key.study))) {
+          waits.push_back({key, never ? WaitingStudy::Why::kNobody : WaitingStudy::Why::kQuota,
+                           WhyQuota(queued->owner, limits_, job.ranks, queue.RanksOf(queued->owner))});
+        }
+        continue;
       }
-      if (oldest && placement.shares.empty()) {
-        if (!placement.nobody.empty()) {
-          waits.push_back({key, WaitingStudy::Why::kNobody, placement.nobody});
-        } else if (!running.contains(key.study)) {
-          std::int64_t first = 0;
-          std::set<std::int64_t> others;
-          for (const std::size_t i : placement.reserves) {
-            if (first == 0) first = kept_for[i];
-            const std::set<std::int64_t>& there = run_on[sessions[i].worker];
-            others.insert(there.begin(), there.end());
-          }
-          if (first != 0) {
-            waits.push_back({key, WaitingStudy::Why::kKept, WhyKept(StudyName(first))});
-          } else {
-            std::vector<std::string> names;
-            names.reserve(others.size());
-            for (const std::int64_t study : others) names.push_back(StudyName(study));
-            waits.push_back(
-                {key, WaitingStudy::Why::kBusy, WhyBusy(job, workers, placement.reserves, names)});
-          }
+      const Placement placement = Place(job, workers);
+      if (!placement.shares.empty()) {
+        Take(job, placement.shares, workers);
+        queue.Started(RanksOf(placement.shares));
+        continue;
+      }
+      cannot.insert(job);
+      if (oldest && !placement.nobody.empty()) {
+        waits.push_back({key, WaitingStudy::Why::kNobody, placement.nobody});
+      } else if (oldest && !at_work.contains(key.study)) {
+        std::int64_t before = 0;
+        std::set<std::int64_t> others;
+        for (const std::size_t i : placement.able) {
+          if (before == 0 && first[i] != key.study) before = first[i];
+          const std::set<std::int64_t>& there = run_on[sessions[i].worker];
+          others.insert(there.begin(), there.end());
+        }
+        if (before != 0) {
+          waits.push_back({key, WaitingStudy::Why::kKept, WhyKept(StudyName(before))});
+        } else {
+          std::vector<std::string> names;
+          names.reserve(others.size());
+          for (const std::int64_t study : others) names.push_back(StudyName(study));
+          waits.push_back({key, WaitingStudy::Why::kBusy, WhyBusy(job, workers, placement.able, names)});
         }
       }
-      if (!keeps) continue;
-      for (const std::size_t i : placement.reserves) {
-        if (!std::exchange(workers[i].reserved, true)) kept_for[i] = key.study;
-      }
+      if (!keeps || placement.able.empty() || !KeepSlots(job, placement.able, now_s, workers)) continue;
+      for (const std::size_t i : placement.able) first[i] = key.study;
     }
+    std::sort(waits.begin(), waits.end(),
+              [](const WaitingStudy& a, const WaitingStudy& b) { return a.job < b.job; });
     return waits;
   });
 }

@@ -4,6 +4,7 @@
 
 #include "SQLiteCpp/Statement.h"
 #include "SQLiteCpp/Transaction.h"
+#include "autocfg/v1/study_service.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "fmt/format.h"
 
@@ -295,8 +296,49 @@ ALTER TABLE studies ADD COLUMN reduced INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX shares_by_worker ON shares (worker);
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,
-                                       kVersion6, kVersion7, kVersion8, kVersion9, kVersion10};
+// Whose work comes next (server/store/turns/fair_share.h). `use` is of devices, as AddUse returns it; of a study for
+// its weight. `queued`: jobs. `bytes`: stored of an ended study; NULL: not counted yet. Triggers keep what follows from other tables, so that no writer can forget it.
+constexpr const char* kVersion11 = R"sql(
+CREATE TABLE turns (
+  study INTEGER PRIMARY KEY REFERENCES studies (id) ON DELETE CASCADE,
+  owner TEXT NOT NULL,
+  weight REAL NOT NULL,
+  use REAL NOT NULL DEFAULT -1e9,
+  open INTEGER NOT NULL,
+  running INTEGER NOT NULL,
+  queued INTEGER NOT NULL DEFAULT 0,
+  bytes INTEGER
+) STRICT;
+INSERT INTO turns (study, owner, weight, open, running, queued)
+  SELECT s.id, study_owner(s.study), 1, s.state NOT IN (4, 5, 6), s.state = 2,
+         (SELECT count(*) FROM jobs j WHERE j.study = s.id AND j.state = 1)
+  FROM studies s;
+CREATE INDEX ready_turns ON turns (owner, use, study, weight) WHERE running = 1 AND queued > 0;
+CREATE INDEX turns_by_owner ON turns (owner, open, bytes);
+CREATE TRIGGER study_moves AFTER UPDATE OF state ON studies WHEN old.state <> new.state BEGIN
+  UPDATE turns SET open = new.state NOT IN (4, 5, 6), running = new.state = 2 WHERE study = new.id;
+END;
+CREATE TRIGGER job_queues AFTER INSERT ON jobs WHEN new.state = 1 BEGIN
+  UPDATE turns SET queued = queued + 1 WHERE study = new.study;
+END;
+CREATE TRIGGER job_moves AFTER UPDATE OF state ON jobs WHEN (old.state = 1) <> (new.state = 1) BEGIN
+  UPDATE turns SET queued = queued + (new.state = 1) - (old.state = 1) WHERE study = new.study;
+END;
+
+-- `started_s`: when it was last given a job.
+CREATE TABLE owners (
+  owner TEXT PRIMARY KEY,
+  use REAL NOT NULL DEFAULT -1e9,
+  started_s REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Of a job: its time limit; 0: none.
+ALTER TABLE jobs ADD COLUMN limit_s REAL NOT NULL DEFAULT 0;
+UPDATE jobs SET limit_s = job_limit(job) WHERE state = 1;
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4,  kVersion5, kVersion6,
+                                       kVersion7, kVersion8, kVersion9, kVersion10, kVersion11};
 
 // SQL function that reads a field of a serialized message; `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>
@@ -319,6 +361,12 @@ void JobDevice(sqlite3_context* context, const v1::Job& job, sqlite3_value**) {
 void JobFewerRanks(sqlite3_context* context, const v1::Job& job, sqlite3_value**) {
   sqlite3_result_int(context, job.fewer_ranks() ? 1 : 0);
 }
+void JobLimit(sqlite3_context* context, const v1::Job& job, sqlite3_value**) {
+  sqlite3_result_double(context, job.time_limit_s());
+}
+void StudyOwner(sqlite3_context* context, const v1::Study& study, sqlite3_value**) {
+  SetText(context, study.owner());
+}
 void InventoryHost(sqlite3_context* context, const v1::Inventory& inventory, sqlite3_value** values) {
   if (inventory.hostname().empty()) {
     sqlite3_result_value(context, values[1]);
@@ -333,6 +381,8 @@ void InventoryDeviceKind(sqlite3_context* context, const v1::Inventory& inventor
 void AddFunctions(SQLite::Database& db) {
   db.createFunction("job_device", 1, true, nullptr, FieldOf<v1::Job, JobDevice>);
   db.createFunction("job_fewer_ranks", 1, true, nullptr, FieldOf<v1::Job, JobFewerRanks>);
+  db.createFunction("job_limit", 1, true, nullptr, FieldOf<v1::Job, JobLimit>);
+  db.createFunction("study_owner", 1, true, nullptr, FieldOf<v1::Study, StudyOwner>);
   db.createFunction("inventory_host", 2, true, nullptr, FieldOf<v1::Inventory, InventoryHost>);
   db.createFunction("inventory_device_kind", 1, true, nullptr, FieldOf<v1::Inventory, InventoryDeviceKind>);
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/store/store.h"
+#include "server/store/turns/fair_share.h"
 
 namespace autocfg::server {
 
@@ -17,6 +18,7 @@ struct SqliteOptions {
   int max_pages = 0;
   // How many rejected reports are kept, the newest ones.
   std::int64_t kept_rejections = 10'000;
+  OwnerLimits owners = {};  // of each owner
 };
 
 // Opens the database; creates the file and its directory if needed. FailedPrecondition: the file has a newer

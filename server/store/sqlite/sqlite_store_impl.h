@@ -21,13 +21,14 @@
 #include "server/store/sqlite/sqlite_file.h"
 #include "server/store/sqlite/sqlite_store.h"
 #include "server/store/store.h"
+#include "server/store/turns/fair_queue.h"
 
 namespace autocfg::server {
 
 class SqliteStore final : public Store {
  public:
   SqliteStore(SqliteFile file, const SqliteOptions& options)
-      : file_(std::move(file)), kept_rejections_(options.kept_rejections) {}
+      : file_(std::move(file)), kept_rejections_(options.kept_rejections), limits_(options.owners) {}
 
   void OnChange(std::function<void(const StoreChange&)> listener) override {
     listener_ = std::move(listener);
@@ -90,7 +91,7 @@ class SqliteStore final : public Store {
                                        double duration_s, bool keeps) override;
   absl::StatusOr<std::vector<WaitingStudy>> WaitingStudies(const std::vector<WorkerSession>& waiting,
                                                            const std::vector<WorkerSession>& live,
-                                                           bool keeps) override;
+                                                           double now_s, bool keeps) override;
   absl::Status ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) override;
   absl::Status KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
                         double now_s) override;
@@ -246,12 +247,24 @@ class SqliteStore final : public Store {
     std::vector<WorkerSession> sessions;
   };
   WorkersAtWork ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
-                                  const std::vector<WorkerSession>& live);
-  // Returns a statement that reads the queued jobs of running studies, oldest first. Columns: study, job,
-  // ranks, device, fewer_ranks, attempts, trial.
-  SQLite::Statement Queue();
-  PlacementJob ReadPlacementJob(SQLite::Statement& row);      // of Queue()
-  double LatestEndOfLeases(double now_s, double duration_s);  // WaitingJob::until_s
+                                  const std::vector<WorkerSession>& live,
+                                  const std::vector<RunningShare>& running, double now_s);
+  bool AnyQueued();  // of running studies
+  PlacementJob ReadPlacementJob(const QueuedJob& queued, double now_s);
+  // Returns WaitingJob::until_s.
+  static double LatestEndOfLeases(const std::vector<RunningShare>& running, double now_s, double duration_s);
+  // Returns the latest expiry of a lease granted now on a job with this time limit. nullopt: no limit.
+  static std::optional<double> LatestExpiry(double limit_s, double now_s);
+  static std::int64_t RanksOf(const std::vector<PlacedShare>& shares);
+  // Adds the use of an attempt that has ended to that of its study and its owner.
+  void AddUseOf(std::int64_t study, std::int64_t job, std::int64_t attempt, double now_s);
+  void AddTurn(std::int64_t id, const v1::Study& study);  // of a study that was just added
+  // Returns whether the owner's limit of devices keeps a job from starting now. `queue`: returned it last.
+  bool OverQuota(const FairQueue& queue, const std::string& owner, const PlacementJob& job) const;
+  // ResourceExhausted if the owner's limits allow no further study.
+  absl::Status CheckLimitsOf(const std::string& owner);
+  std::int64_t BytesOf(std::int64_t study);  // stored
+  std::int64_t BytesOf(const std::string& owner);
   // Starts an attempt of a queued job and appends its leases. A share's worker is an index into `sessions`.
   void GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
                const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
@@ -357,6 +370,7 @@ class SqliteStore final : public Store {
   absl::Mutex mutex_;
   SqliteFile file_;
   const std::int64_t kept_rejections_;
+  const OwnerLimits limits_;
   StoreChange change_;                         // of the transaction at hand
   std::vector<std::string> written_renewals_;  // same: leases
   // Renewals that are not stored yet, by lease. Each is stored or dropped once its stored time has run out.

@@ -74,6 +74,7 @@ absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, con
       return *std::move(unfinished);
     }
   }
+  if (absl::Status status = CheckLimitsOf(given.owner()); !status.ok()) return status;
   v1::Study study = given;
   study.clear_name();
   study.set_state(v1::STUDY_STATE_CREATED);
@@ -81,10 +82,71 @@ absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, con
   Execute("INSERT INTO studies (fingerprint, state, change, study) VALUES (?, ?, ?, ?)", study.fingerprint(),
           static_cast<int>(study.state()), Next("change"), study);
   const std::int64_t id = db().getLastInsertRowid();
+  AddTurn(id, study);
   change_.studies.push_back(id);
   RememberRequest(request_id, kCreate, fmt::format("{}", id));
   study.set_name(StudyName(id));
   return study;
+}
+
+absl::Status SqliteStore::CheckLimitsOf(const std::string& owner) {
+  std::int64_t open = 0;
+  if (limits_.open_studies > 0) {
+    SQLite::Statement row = Query("SELECT count(*) FROM turns WHERE owner = ? AND open = 1", owner);
+    row.executeStep();
+    open = row.getColumn(0).getInt64();
+  }
+  return CheckMayCreate(owner, limits_, open, limits_.bytes > 0 ? BytesOf(owner) : 0);
+}
+
+std::int64_t SqliteStore::BytesOf(std::int64_t study) {
+  SQLite::Statement row = Query(
+      R"sql(
+        SELECT
+            (SELECT length(study) FROM studies WHERE id = ?1) +
+            (SELECT IFNULL(SUM(length(trial) + length(plan_text) + length(message)), 0)
+             FROM trials WHERE study = ?1) +
+            (SELECT IFNULL(SUM(length(result)), 0) FROM calibrations WHERE study = ?1) +
+            (SELECT IFNULL(SUM(length(timeline)), 0) FROM timelines WHERE study = ?1) +
+            (SELECT IFNULL(SUM(length(job)), 0) FROM jobs WHERE study = ?1) +
+            (SELECT IFNULL(SUM(length(m.measurement)), 0)
+             FROM jobs j JOIN measurements m ON m.job = j.id WHERE j.study = ?1) +
+            (SELECT IFNULL(SUM(length(s.message) + IFNULL(length(s.out_of_memory), 0)), 0)
+             FROM jobs j JOIN shares s ON s.job = j.id WHERE j.study = ?1) +
+            (SELECT IFNULL(SUM(length(CAST(l.text AS BLOB))), 0)
+             FROM jobs j JOIN attempts a ON a.job = j.id
+             JOIN trial_logs l ON l.job = a.job AND l.attempt = a.number WHERE j.study = ?1))sql",
+      study);
+  row.executeStep();
+  return row.getColumn(0).getInt64();
+}
+
+std::int64_t SqliteStore::BytesOf(const std::string& owner) {
+  std::vector<std::pair<std::int64_t, bool>> uncounted;  // and whether they are open
+  std::int64_t bytes = 0;
+  {
+    SQLite::Statement rows = Query("SELECT study, open, bytes FROM turns WHERE owner = ?", owner);
+    while (rows.executeStep()) {
+      const bool open = rows.getColumn(1).getInt() != 0;
+      if (open || rows.getColumn(2).isNull()) {
+        uncounted.emplace_back(rows.getColumn(0).getInt64(), open);
+      } else {
+        bytes += rows.getColumn(2).getInt64();
+      }
+    }
+  }
+  for (const auto& [study, open] : uncounted) {
+    const std::int64_t counted = BytesOf(study);
+    bytes += counted;
+    if (!open) Execute("UPDATE turns SET bytes = ? WHERE study = ?", counted, study);
+  }
+  return bytes;
+}
+
+void SqliteStore::AddTurn(std::int64_t id, const v1::Study& study) {
+  Execute("INSERT INTO turns (study, owner, weight, open, running) VALUES (?, ?, ?, ?, ?)", id, study.owner(),
+          study.weight() > 0 ? study.weight() : 1.0, IsEnd(study.state()) ? 0 : 1,
+          study.state() == v1::STUDY_STATE_RUNNING ? 1 : 0);
 }
 
 absl::StatusOr<std::optional<v1::Study>> SqliteStore::CreatedBy(const std::string& request_id) {
@@ -179,6 +241,7 @@ absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
     edited.set_fingerprint(study->fingerprint());
     edited.set_create_time_s(study->create_time_s());
     edited.set_owner(study->owner());
+    edited.set_weight(study->weight());
     RememberRequest(extra.request_id, kModify, SubjectOf(id, extra));
     Execute("UPDATE studies SET wall_s = wall_s + ?, plan_cpu_s = plan_cpu_s + ? WHERE id = ?",
             extra.add_wall_s, extra.add_plan_cpu_s, id);

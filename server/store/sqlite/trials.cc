@@ -79,10 +79,10 @@ void SqliteStore::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job
   Execute(
       R"sql(
         INSERT INTO jobs
-          (study, trial, ranks, state, max_attempts, job, device, fewer_ranks, avoids_trial, engine)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
+          (study, trial, ranks, state, max_attempts, job, device, fewer_ranks, avoids_trial, engine, limit_s)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
       study, trial, job.ranks(), static_cast<int>(v1::TRIAL_STATE_QUEUED), max_attempts, job, job.device(),
-      job.fewer_ranks() ? 1 : 0, job.avoids_trial(), job.engine());
+      job.fewer_ranks() ? 1 : 0, job.avoids_trial(), job.engine(), job.time_limit_s());
   change_.work = true;
 }
 

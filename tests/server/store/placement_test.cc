@@ -26,7 +26,7 @@ TEST(Placement, IsCompleteMinimalAndFairOnRandomFleets) {
       worker.free = pick(0, static_cast<int>(worker.slots));
       worker.draining = pick(0, 5) == 0;
       worker.waiting = pick(0, 2) > 0;
-      worker.reserved = pick(0, 5) == 0;
+      worker.closed = pick(0, 5) == 0;
     }
     PlacementJob job;
     job.ranks = pick(1, 8);
@@ -56,13 +56,13 @@ TEST(Placement, IsCompleteMinimalAndFairOnRandomFleets) {
       bool can = true;
       for (std::size_t i = 0; i < workers.size(); ++i) {
         if ((set >> i & 1u) == 0) continue;
-        can = can && able(workers[i]) && workers[i].waiting && !workers[i].reserved;
+        can = can && able(workers[i]) && workers[i].waiting && !workers[i].closed;
         free += workers[i].free;
       }
       if (can && free >= job.ranks) fewest = std::min(fewest, std::popcount(set));
     }
     if (all < job.ranks) {
-      ASSERT_TRUE(placement.shares.empty() && placement.reserves.empty());
+      ASSERT_TRUE(placement.shares.empty() && placement.able.empty());
       continue;
     }
     if (fewest == 99) {
@@ -71,16 +71,16 @@ TEST(Placement, IsCompleteMinimalAndFairOnRandomFleets) {
       for (std::size_t i = 0; i < workers.size(); ++i) {
         if (able(workers[i])) expected.push_back(i);
       }
-      ASSERT_EQ(placement.reserves, expected);
+      ASSERT_EQ(placement.able, expected);
       continue;
     }
     ++placed;
     ASSERT_EQ(placement.shares.size(), static_cast<std::size_t>(fewest));
-    ASSERT_TRUE(placement.reserves.empty());
+    ASSERT_TRUE(placement.able.empty());
     std::int64_t ranks = 0;
     for (const PlacedShare& share : placement.shares) {
       const PlacementWorker& worker = workers[share.worker];
-      ASSERT_TRUE(able(worker) && worker.waiting && !worker.reserved);
+      ASSERT_TRUE(able(worker) && worker.waiting && !worker.closed);
       ASSERT_GT(share.ranks, 0);
       ASSERT_LE(share.ranks, worker.free);
       ranks += share.ranks;
@@ -90,7 +90,7 @@ TEST(Placement, IsCompleteMinimalAndFairOnRandomFleets) {
       ++shared;
     } else {
       for (const PlacementWorker& w : workers) {
-        if (able(w) && w.waiting && !w.reserved && w.free >= job.ranks) {
+        if (able(w) && w.waiting && !w.closed && w.free >= job.ranks) {
           ASSERT_LE(workers[placement.shares[0].worker].free, w.free);
         }
       }
@@ -139,7 +139,7 @@ TEST(Placement, SaysWhatAJobWaitsFor) {
   EXPECT_EQ(WhyBusy(job, workers, able, std::vector<std::string>{"studies/3"}),
             "its next job needs 4 slots of cpu workers; 4 are free; it waits until they are offered");
   EXPECT_EQ(WhyKept("studies/7"),
-            "its next job waits its turn: the workers for it are kept for an older job of studies/7");
+            "its next job waits its turn: a job of studies/7 comes first on the workers for it");
 }
 
 // A job of an engine goes to workers that offer it, and says what is missing.

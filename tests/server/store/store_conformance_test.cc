@@ -1,6 +1,7 @@
 // Runs the store's conformance suite on every implementation.
 #include "server/store/sqlite/sqlite_store.h"
 #include "tests/conformance/store_calibrations_suite.h"
+#include "tests/conformance/store_fairness_suite.h"
 #include "tests/conformance/store_gangs_suite.h"
 #include "tests/conformance/store_leases_suite.h"
 #include "tests/conformance/store_placement_suite.h"
@@ -40,6 +41,7 @@ const auto kStores = testing::Values(StoreMaker{"File", InFile}, StoreMaker{"Mem
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreRetentionSuite, kStores, StoreMakerName);
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreSuite, kStores, StoreMakerName);
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreGangSuite, kStores, StoreMakerName);
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreFairnessSuite, kStores, StoreMakerName);
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreCalibrationSuite, kStores, StoreMakerName);
 
 }  // namespace
