@@ -114,7 +114,9 @@ class EndSignal {
 // The pages of --http, until it is destroyed.
 struct ServedPages {
   ServedPages(Coordinator& coordinator, const ListenAddress& address)
-      : pages(coordinator.store(), coordinator.reports(), coordinator.access(), address) {}
+      : pages(
+            coordinator.store(), coordinator.reports(), coordinator.access(),
+            [&coordinator] { return coordinator.MetricsText(); }, address) {}
   ~ServedPages() { pages.Stop(); }  // then the server, whose handlers end soon
 
   StudyPages pages;

@@ -1,6 +1,7 @@
 #include "server/services/worker_service.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/text.h"
@@ -24,12 +25,6 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
 template <typename Request>
 WorkerSession SessionOf(const Request& request) {
   return {request.worker(), request.session_epoch()};
-}
-
-v1::WorkerState StateOf(const WorkerRecord& record, bool silent) {
-  if (!record.active) return v1::WORKER_STATE_GONE;
-  if (silent) return v1::WORKER_STATE_SILENT;
-  return record.draining ? v1::WORKER_STATE_DRAINING : v1::WORKER_STATE_ACTIVE;
 }
 
 }  // namespace
@@ -85,7 +80,8 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
     poll.held.emplace(request->held_leases().begin(), request->held_leases().end());
   auto* call =
       new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.PollerGone(id, broke); });
-  call->set_id(parts_.dispatcher.Poll(poll, [this, call, response](const absl::StatusOr<Work>& work) {
+  const auto asked = std::chrono::steady_clock::now();
+  call->set_id(parts_.dispatcher.Poll(poll, [this, call, response, asked](const absl::StatusOr<Work>& work) {
     if (!work.ok()) {
       call->Answer(work.status());
       return true;
@@ -97,6 +93,8 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
     response->set_drain(work->drain);
     if (work->lease) {
       Fill(*work->lease, *response);
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - asked;
+      parts_.metrics.Leased(waited.count());
       call->set_undelivered([this, lease = *work->lease] { parts_.dispatcher.Undelivered(lease); });
     }
     call->Answer(absl::OkStatus());
