@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/os/log_fields.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/plan/engine_device.h"
@@ -41,6 +42,7 @@ absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& reques
   if (!epoch.ok()) return epoch.status();
   parts_.dispatcher.Registered({request.worker(), *epoch});
   const v1::Inventory& inventory = definite.inventory();
+  const base::LogScope scope({.worker = request.worker()});
   spdlog::info("{} has registered (session {}): host {}, {} slots, {}", request.worker(), *epoch,
                inventory.hostname().empty() ? "not named" : base::Printable(inventory.hostname()),
                inventory.slots(), inventory.device_kind());
@@ -180,6 +182,7 @@ absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
   v1::ReportTrialRequest report = request;
   report.set_message(base::Cut(request.message(), kMaxMessageBytes));
   if (absl::Status status = parts_.store.Report(report, parts_.clock()); !status.ok()) {
+    const base::LogScope scope({.worker = request.worker(), .lease = request.lease_id()});
     spdlog::warn("{}: {}", request.worker(), std::string(status.message()));
     return status;
   }
@@ -203,6 +206,7 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerCon
   const auto drains = parts_.store.DrainWorker(request->worker(), request->request_id());
   if (!drains.ok()) return Answer(context, drains.status());
   if (*drains) {
+    const base::LogScope scope({.worker = request->worker()});
     spdlog::info("{} drains: it gets no more work", request->worker());
     parts_.dispatcher.Drains(request->worker());
   }
@@ -216,6 +220,7 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DeregisterWorker(grpc::CallbackServ
   const absl::Status status =
       parts_.store.DeregisterWorker(request->worker(), request->session_epoch(), parts_.clock());
   if (status.ok()) {
+    const base::LogScope scope({.worker = request->worker()});
     spdlog::info("{} has deregistered", request->worker());
     parts_.dispatcher.Deregistered(SessionOf(*request));
   }

@@ -1,6 +1,6 @@
 // The class behind the functions of sqlite_store.h. Implemented in studies.cc, trials.cc, calibrations.cc,
-// workers.cc, queue.cc, leases.cc, reports.cc, attempts.cc, timelines.cc and figures.cc. Thread-safe: one mutex
-// guards the only connection.
+// workers.cc, queue.cc, leases.cc, reports.cc, attempts.cc, timelines.cc and figures.cc. Thread-safe: one
+// mutex guards the only connection.
 #pragma once
 
 #include <chrono>
