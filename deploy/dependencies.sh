@@ -28,10 +28,12 @@ packages=(
   libyaml-dev libtomlplusplus-dev
   # reports: their charts, and pages over HTTP
   libjs-chart.js libmicrohttpd-dev
+  # metrics
+  prometheus-cpp-dev
   # engine
   libopenblas-dev libucx-dev
   # tests and benchmarks
-  libgtest-dev libgmock-dev libbenchmark-dev python3 python3-grpcio python3-protobuf
+  libgtest-dev libgmock-dev libbenchmark-dev python3 python3-grpcio python3-protobuf python3-prometheus-client
   # packages and bundles
   dpkg-dev patchelf
   # the Python package

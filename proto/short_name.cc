@@ -25,4 +25,8 @@ std::string ShortName(v1::Outcome outcome) {
   return WithoutPrefix("OUTCOME_", v1::Outcome_Name(outcome), outcome);
 }
 
+std::string ShortName(v1::WorkerState state) {
+  return WithoutPrefix("WORKER_STATE_", v1::WorkerState_Name(state), state);
+}
+
 }  // namespace autocfg

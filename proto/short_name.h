@@ -13,5 +13,6 @@ namespace autocfg {
 std::string ShortName(v1::StudyState state);
 std::string ShortName(v1::TrialState state);
 std::string ShortName(v1::Outcome outcome);
+std::string ShortName(v1::WorkerState state);
 
 }  // namespace autocfg

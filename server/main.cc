@@ -21,6 +21,7 @@
 #include "base/os/end_limit.h"
 #include "base/os/process.h"
 #include "base/os/process_limits.h"
+#include "base/service/log_output.h"
 #include "base/service/service_manager.h"
 #include "base/subject.h"
 #include "base/units.h"
@@ -54,10 +55,13 @@ struct Args {
   bool insecure = false;
   bool tokens = false;
   std::string audit_log;
+  base::LogOptions log;
 };
 
+constexpr const char* kProgram = "autocfg-server";
+
 int Fail(const std::string& message) {
-  fmt::print(stderr, "autocfg-server: {}\n", message);
+  base::AlwaysLog(kProgram, /*error=*/true, message);
   return kExitUsage;
 }
 int Fail(const absl::Status& status) { return Fail(std::string(status.message())); }
@@ -115,7 +119,9 @@ class EndSignal {
 // The pages of --http, until it is destroyed.
 struct ServedPages {
   ServedPages(Coordinator& coordinator, const ListenAddress& address)
-      : pages(coordinator.store(), coordinator.reports(), coordinator.access(), address) {}
+      : pages(
+            coordinator.store(), coordinator.reports(), coordinator.access(),
+            [&coordinator] { return coordinator.MetricsText(); }, address) {}
   ~ServedPages() { pages.Stop(); }  // then the server, whose handlers end soon
 
   StudyPages pages;
@@ -144,10 +150,11 @@ absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args, Coordi
       args.tls);
   if (!server.ok()) return server.status();
   served->server = *std::move(server);
-  fmt::print(stderr, "autocfg-server: pages at {}\n",
-             address->unix_socket ? args.http
-                                  : fmt::format("{}://{}", encrypted ? "https" : "http",
-                                                ListenText(*address, served->server->port())));
+  base::AlwaysLog(
+      kProgram, /*error=*/false,
+      "pages at " + (address->unix_socket ? args.http
+                                          : fmt::format("{}://{}", encrypted ? "https" : "http",
+                                                        ListenText(*address, served->server->port()))));
   return served;
 }
 
@@ -212,7 +219,7 @@ int Serve(const Args& args, const EndSignal& end) {
   auto coordinator = Coordinator::Start(*std::move(store), options);
   if (!coordinator.ok()) return Fail(coordinator.status());
   for (const std::string& address : (*coordinator)->addresses()) {
-    fmt::print(stderr, "autocfg-server: listening on {}\n", address);
+    base::AlwaysLog(kProgram, /*error=*/false, "listening on " + address);
     if (args.tls.given() && !address.starts_with("unix:"))
       spdlog::info("{}: calls are encrypted{}", address,
                    args.tls.authorities.empty() ? "" : "; clients need a certificate");
@@ -242,12 +249,11 @@ int Main(int argc, char** argv) {
   base::FailWritesBeyondFileSizeLimit();
   base::RaiseDescriptorLimit();
   const EndSignal end;
-  base::SetUpLog("autocfg-server", base::LogLevel::kInfo);
+  base::SetUpLog(kProgram, base::LogLevel::kInfo);
   KeepGrpc();
   gpr_set_log_function(LogGrpc);
 
-  CLI::App app("autocfg-server: assigns the jobs of searches to workers and stores their results",
-               "autocfg-server");
+  CLI::App app("autocfg-server: assigns the jobs of searches to workers and stores their results", kProgram);
   app.set_version_flag("--version",
                        fmt::format("autocfg-server {} (build {})", base::Version(), base::BuildId()));
   Args args;
@@ -284,6 +290,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--tokens", args.tokens,
                "take only calls with a token of `autocfg token`, except on a Unix socket");
   app.add_option("--audit-log", args.audit_log, "write who changed what to this file, as JSON lines");
+  base::AddLogOptions(app, args.log);
   app.add_flag("--insecure", args.insecure,
                "accept calls from other machines although they are plain text, or show neither a token nor a "
                "certificate");
@@ -294,14 +301,17 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
   }
-  for (const char* name :
-       {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca", "--audit-log",
-        "--keep-days", "--keep-studies", "--max-db-bytes", "--max-open-studies-per-owner",
-        "--max-devices-per-owner", "--max-bytes-per-owner"}) {
+  for (const char* name : {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca",
+                           "--audit-log", "--log-format", "--log-file", "--log-max-bytes", "--log-keep",
+                           "--keep-days", "--keep-studies", "--max-db-bytes", "--max-open-studies-per-owner",
+                           "--max-devices-per-owner", "--max-bytes-per-owner"}) {
     const std::vector<std::string> given = app.get_option(name)->results();
     if (std::find(given.begin(), given.end(), "") != given.end())
       return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));
   }
+  const auto log = base::LogOutputOf(kProgram, args.log);
+  if (!log.ok()) return Fail(log.status());
+  if (absl::Status status = base::SetLogOutput(*log); !status.ok()) return Fail(status);
   return Serve(args, end);
 }
 
@@ -312,7 +322,8 @@ int main(int argc, char** argv) {
   try {
     return autocfg::server::Main(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "autocfg-server: internal error: {}; please report it\n", error.what());
+    autocfg::base::AlwaysLog(autocfg::server::kProgram, /*error=*/true,
+                             fmt::format("internal error: {}; please report it", error.what()));
     return 1;
   }
 }

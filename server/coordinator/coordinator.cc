@@ -26,6 +26,8 @@
 #include "server/listen/listen_address.h"
 #include "server/listen/listen_sockets.h"
 #include "server/listen/listener.h"
+#include "server/metrics/metrics.h"
+#include "server/metrics/metrics_text.h"
 #include "server/report/study_reports.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/lease_expiry.h"
@@ -150,6 +152,7 @@ struct Coordinator::Impl {
         workers({.store = *store,
                  .dispatcher = dispatcher,
                  .rendezvous = rendezvous,
+                 .metrics = metrics,
                  .clock = options.clock,
                  .lease_duration_s = options.lease_duration_s,
                  .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
@@ -165,10 +168,11 @@ struct Coordinator::Impl {
     return records;
   }
 
-  // Sets the listener before the dispatcher's thread begins to use the store. Nobody else uses the store
+  // Sets the listeners before the dispatcher's thread begins to use the store. Nobody else uses the store
   // before construction is complete.
   std::unique_ptr<Store> Heard(std::unique_ptr<Store> given) {
     given->OnChange([this](const StoreChange& change) { StoreChanged(change); });
+    given->OnCommit([this](const StoreCommit& commit) { metrics.Committed(commit); });
     return given;
   }
   void StoreChanged(const StoreChange& change) {
@@ -179,6 +183,7 @@ struct Coordinator::Impl {
   }
 
   const std::unique_ptr<AuditLog> audit;  // null: none
+  Metrics metrics;                        // before the store, which tells it of commits
   std::unique_ptr<Store> store;
   Notifier notifier;
   StudyRunners runners;
@@ -208,6 +213,10 @@ const std::vector<std::string>& Coordinator::addresses() const { return impl_->a
 Store& Coordinator::store() { return *impl_->store; }
 StudyReports& Coordinator::reports() { return impl_->reports; }
 const AccessControl& Coordinator::access() const { return impl_->access; }
+
+absl::StatusOr<std::string> Coordinator::MetricsText() {
+  return server::MetricsText(impl_->metrics, *impl_->store, impl_->dispatcher);
+}
 
 std::vector<base::LoopRounds> Coordinator::rounds() const {
   return {{"dispatcher", impl_->dispatcher.rounds()}, {"lease-expiry", impl_->expiry->rounds()}};
@@ -247,6 +256,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   builder.RegisterService(&impl->accesses);
   SetBounds(builder);
   auto interceptors = MalformedCallsSaySo();
+  interceptors.push_back(TimeCalls(impl->metrics));
   if (impl->audit != nullptr) interceptors.push_back(AuditCalls(impl->access, *impl->audit));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   impl->server = builder.BuildAndStart();

@@ -53,6 +53,9 @@ class Coordinator {
   StudyReports& reports();
   const AccessControl& access() const;
 
+  // Returns the coordinator's metrics as Prometheus reads them (server/metrics/metrics_text.h).
+  absl::StatusOr<std::string> MetricsText();
+
   // The loops that give out jobs and end leases. Each makes a round in a second unless it is stuck.
   std::vector<base::LoopRounds> rounds() const;
 

@@ -15,6 +15,7 @@
 #include "proto/convert/result_convert.h"
 #include "proto/rpc/channel.h"
 #include "search/plan/plan_text.h"
+#include "server/metrics/metrics_text.h"
 #include "server/names/names.h"
 #include "server/report/report_json.h"
 #include "server/report/report_page.h"
@@ -123,6 +124,12 @@ HttpAnswer StudyPages::StudiesData() {
       .body = std::make_shared<const std::string>(data.dump(-1, ' ', false, Json::error_handler_t::replace))};
 }
 
+HttpAnswer StudyPages::MetricsPage() const {
+  auto text = metrics_();
+  if (!text.ok()) return Failed(text.status());
+  return {.type = kMetricsType, .body = std::make_shared<const std::string>(*std::move(text))};
+}
+
 HttpAnswer StudyPages::StudyData(std::int64_t study, const std::string& known) {
   const auto report = reports_.Get(study, [this](const PlanningProgress&) { return !stopping_; });
   if (!report.ok()) return Failed(report.status());
@@ -157,6 +164,7 @@ HttpAnswer StudyPages::Answer(const HttpRequest& request) {
   std::string_view path = request.path;
   if (path == "/") return Page("studies.html");
   if (path == "/studies.json") return StudiesData();
+  if (path == "/metrics") return MetricsPage();
   if (path.starts_with(kPart)) return Part(path.substr(kPart.size()));
   if (!path.starts_with(kStudy)) return Text(404, "there is no such page");
   path.remove_prefix(kStudy.size());

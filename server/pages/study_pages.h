@@ -3,10 +3,12 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "absl/status/statusor.h"
 #include "server/access/access_control.h"
 #include "server/listen/listen_address.h"
 #include "server/pages/http_server.h"
@@ -20,8 +22,15 @@ class StudyPages {
   // All but `address` must outlive it. `address`: where it is served. If `access` needs tokens, requests at
   // other addresses than a Unix socket show one that may read: as a bearer token, or as the password of basic
   // authentication, whose user name does not matter.
-  StudyPages(Store& store, StudyReports& reports, const AccessControl& access, ListenAddress address)
-      : store_(store), reports_(reports), access_(access), address_(std::move(address)) {}
+  // `metrics`: returns the text of /metrics.
+  using MetricsSource = std::function<absl::StatusOr<std::string>()>;
+  StudyPages(Store& store, StudyReports& reports, const AccessControl& access, MetricsSource metrics,
+             ListenAddress address)
+      : store_(store),
+        reports_(reports),
+        access_(access),
+        metrics_(std::move(metrics)),
+        address_(std::move(address)) {}
 
   // Answers, by path:
   //   /                 the page of all studies
@@ -29,6 +38,7 @@ class StudyPages {
   //   /studies/3        the page of a study
   //   /studies/3.json   its data (report_json.h)
   //   /page/NAME        a part of a page
+  //   /metrics          metrics for Prometheus (server/metrics/metrics_text.h)
   // 304 if the caller has the data already, 401 without a token where one is needed, 403 for the name of
   // another host, 404 for other paths and studies, 409 for a study that was not started, 503 once the end has
   // begun.
@@ -44,11 +54,13 @@ class StudyPages {
   // Returns nothing if the caller may read.
   std::optional<HttpAnswer> Rejected(const HttpRequest& request) const;
   HttpAnswer StudiesData();
+  HttpAnswer MetricsPage() const;
   HttpAnswer StudyData(std::int64_t study, const std::string& known);
 
   Store& store_;
   StudyReports& reports_;
   const AccessControl& access_;
+  const MetricsSource metrics_;
   const ListenAddress address_;
   std::atomic<bool> stopping_ = false;
 };

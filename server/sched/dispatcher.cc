@@ -5,8 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include "base/os/log_fields.h"
 #include "base/os/process.h"
 #include "fmt/format.h"
+#include "proto/log_fields.h"
 #include "proto/short_name.h"
 #include "server/names/names.h"
 #include "spdlog/spdlog.h"
@@ -22,6 +24,13 @@ constexpr double kQuietStepS = 10;
 absl::Status Superseded(const WorkerSession& session) {
   return absl::FailedPreconditionError(
       fmt::format("session {} of {} has ended: a newer one has begun", session.epoch, session.worker));
+}
+
+// What lines about a lost lease are about.
+base::LogFields FieldsOf(const EndedLease& lease) {
+  base::LogFields fields = FieldsOfJob(lease.job);
+  fields.worker = lease.session.worker;
+  return fields;
 }
 
 // Describes the state of the job of a lost lease, for the log.
@@ -179,6 +188,10 @@ void Dispatcher::RenewerGone(CallId id, bool broke) {
 }
 
 void Dispatcher::Undelivered(const Lease& lease) {
+  base::LogFields fields = FieldsOfJob(lease.job.name());
+  fields.worker = lease.session.worker;
+  fields.lease = lease.lease_id;
+  const base::LogScope scope(std::move(fields));
   spdlog::info("{}: lease {} did not reach {}; its job is queued again", lease.job.name(), lease.lease_id,
                lease.session.worker);
   if (absl::Status status = store_.ReturnLease(lease.lease_id, lease.fencing_token, clock_()); !status.ok())
@@ -357,9 +370,11 @@ void Dispatcher::Look() {
     abandoned = presence_.TakeAbandoned(clock_(), options_.abandoned_s);
     renewing = !renewals_.empty();
   }
-  for (const WorkerSession& session : silent)
+  for (const WorkerSession& session : silent) {
+    const base::LogScope scope({.worker = session.worker});
     spdlog::warn("{} is silent: it has not called for more than {} s", session.worker,
                  options_.lease_duration_s);
+  }
   DeregisterAbandoned(abandoned);
   LoseBroken(lost);
   HandOut();
@@ -369,6 +384,7 @@ void Dispatcher::Look() {
 
 void Dispatcher::DeregisterAbandoned(const std::vector<WorkerSession>& abandoned) {
   for (const auto& [worker, epoch] : abandoned) {
+    const base::LogScope scope({.worker = worker});
     if (absl::Status status = store_.DeregisterWorker(worker, epoch, clock_()); status.ok()) {
       spdlog::warn("{} is gone: it has not called for {} s", worker, options_.abandoned_s);
     } else {
@@ -418,6 +434,7 @@ absl::Status Dispatcher::ExpireLeases(double now_s, bool away) {
     answers = DismissPolls(*ended);
   }
   for (const EndedLease& lease : *ended) {
+    const base::LogScope scope(FieldsOf(lease));
     spdlog::warn("{}: its lease on {} expired{}; {}", lease.session.worker, lease.job,
                  away ? " while no coordinator was running" : "", WhatBecame(lease));
   }
@@ -443,14 +460,17 @@ void Dispatcher::LoseBroken(const std::vector<WorkerSession>& lost) {
           store_.LoseGangShares(session, fmt::format("the connection to {} broke", session.worker), clock_());
       if (shares.ok()) answers = DismissPolls(*shares);
     }
+    const base::LogScope of_worker({.worker = session.worker});
     if (!shares.ok()) {
       spdlog::error("{}: cannot end its leases early; they will expire: {}", session.worker,
                     shares.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
       continue;
     }
-    for (const EndedLease& share : *shares)
+    for (const EndedLease& share : *shares) {
+      const base::LogScope scope(FieldsOf(share));
       spdlog::warn("{}: its connection broke, and its share of {} is lost; {}", session.worker, share.job,
                    WhatBecame(share));
+    }
     RunAnswers(answers);
   }
 }

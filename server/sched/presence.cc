@@ -156,4 +156,10 @@ bool Presence::TellDrainToRenewal(const WorkerSession& session) {
   return entry != nullptr && !std::exchange(entry->renewal_told, true);
 }
 
+v1::WorkerState StateOf(const WorkerRecord& record, bool silent) {
+  if (!record.active) return v1::WORKER_STATE_GONE;
+  if (silent) return v1::WORKER_STATE_SILENT;
+  return record.draining ? v1::WORKER_STATE_DRAINING : v1::WORKER_STATE_ACTIVE;
+}
+
 }  // namespace autocfg::server

@@ -18,6 +18,9 @@
 
 namespace autocfg::server {
 
+// Returns the state of a worker. `silent`: Presence::Seen::silent.
+v1::WorkerState StateOf(const WorkerRecord& record, bool silent);
+
 // How long a worker counts as one that takes jobs before it first asks for work, in seconds. One that
 // registers again and again without asking does not become new again.
 inline constexpr double kNewWorkerGraceS = 5;

@@ -1,8 +1,10 @@
 #include "server/services/worker_service.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "base/os/log_fields.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/plan/engine_device.h"
@@ -26,12 +28,6 @@ WorkerSession SessionOf(const Request& request) {
   return {request.worker(), request.session_epoch()};
 }
 
-v1::WorkerState StateOf(const WorkerRecord& record, bool silent) {
-  if (!record.active) return v1::WORKER_STATE_GONE;
-  if (silent) return v1::WORKER_STATE_SILENT;
-  return record.draining ? v1::WORKER_STATE_DRAINING : v1::WORKER_STATE_ACTIVE;
-}
-
 }  // namespace
 
 WorkerServiceImpl::WorkerServiceImpl(WorkerServiceParts parts) : parts_(std::move(parts)) {}
@@ -46,6 +42,7 @@ absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& reques
   if (!epoch.ok()) return epoch.status();
   parts_.dispatcher.Registered({request.worker(), *epoch});
   const v1::Inventory& inventory = definite.inventory();
+  const base::LogScope scope({.worker = request.worker()});
   spdlog::info("{} has registered (session {}): host {}, {} slots, {}", request.worker(), *epoch,
                inventory.hostname().empty() ? "not named" : base::Printable(inventory.hostname()),
                inventory.slots(), inventory.device_kind());
@@ -85,7 +82,8 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
     poll.held.emplace(request->held_leases().begin(), request->held_leases().end());
   auto* call =
       new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.PollerGone(id, broke); });
-  call->set_id(parts_.dispatcher.Poll(poll, [this, call, response](const absl::StatusOr<Work>& work) {
+  const auto asked = std::chrono::steady_clock::now();
+  call->set_id(parts_.dispatcher.Poll(poll, [this, call, response, asked](const absl::StatusOr<Work>& work) {
     if (!work.ok()) {
       call->Answer(work.status());
       return true;
@@ -97,6 +95,8 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
     response->set_drain(work->drain);
     if (work->lease) {
       Fill(*work->lease, *response);
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - asked;
+      parts_.metrics.Leased(waited.count());
       call->set_undelivered([this, lease = *work->lease] { parts_.dispatcher.Undelivered(lease); });
     }
     call->Answer(absl::OkStatus());
@@ -182,6 +182,7 @@ absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
   v1::ReportTrialRequest report = request;
   report.set_message(base::Cut(request.message(), kMaxMessageBytes));
   if (absl::Status status = parts_.store.Report(report, parts_.clock()); !status.ok()) {
+    const base::LogScope scope({.worker = request.worker(), .lease = request.lease_id()});
     spdlog::warn("{}: {}", request.worker(), std::string(status.message()));
     return status;
   }
@@ -205,6 +206,7 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerCon
   const auto drains = parts_.store.DrainWorker(request->worker(), request->request_id());
   if (!drains.ok()) return Answer(context, drains.status());
   if (*drains) {
+    const base::LogScope scope({.worker = request->worker()});
     spdlog::info("{} drains: it gets no more work", request->worker());
     parts_.dispatcher.Drains(request->worker());
   }
@@ -218,6 +220,7 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DeregisterWorker(grpc::CallbackServ
   const absl::Status status =
       parts_.store.DeregisterWorker(request->worker(), request->session_epoch(), parts_.clock());
   if (status.ok()) {
+    const base::LogScope scope({.worker = request->worker()});
     spdlog::info("{} has deregistered", request->worker());
     parts_.dispatcher.Deregistered(SessionOf(*request));
   }

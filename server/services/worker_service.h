@@ -4,6 +4,7 @@
 
 #include "autocfg/v1/worker_service.grpc.pb.h"
 #include "base/os/host.h"
+#include "server/metrics/metrics.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/rendezvous.h"
 #include "server/store/store.h"
@@ -15,6 +16,7 @@ struct WorkerServiceParts {
   Store& store;
   Dispatcher& dispatcher;
   Rendezvous& rendezvous;
+  Metrics& metrics;
   base::Clock clock;
   double lease_duration_s = 0;
   double barrier_s = 0;

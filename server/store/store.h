@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -182,6 +183,32 @@ struct StoreChange {
   bool failed = false;  // the write failed in the storage
 };
 
+// How a lease ended: its worker reported or gave the job back; it ran out; its worker was replaced or cut
+// off; or it was returned without a fault of the worker (it did not arrive, the worker deregistered, or no
+// coordinator was running).
+enum class LeaseEnd : std::uint8_t { kReported, kExpired, kLost, kReturned };
+inline constexpr std::size_t kLeaseEnds = 4;
+
+// What one write did, for those who count.
+struct StoreCommit {
+  bool failed = false;  // in the storage; the rest is then 0
+  double seconds = 0;   // the commit, without the statements before it
+  std::int64_t leases_granted = 0;
+  std::array<std::int64_t, kLeaseEnds> leases_ended = {};  // by LeaseEnd
+  std::vector<autocfg::v1::TrialState> trials_ended = {};  // their end states
+  std::int64_t reports_rejected = 0;
+};
+
+// What the storage holds at one time.
+struct StoreFigures {
+  std::int64_t jobs_queued = 0;  // of running studies
+  std::int64_t leases_held = 0;
+  std::map<autocfg::v1::StudyState, std::int64_t> studies = {};
+  std::int64_t file_bytes = 0;  // of the database; 0 in memory
+  std::int64_t log_bytes = 0;   // of its write-ahead log
+  std::int64_t used_bytes = 0;
+};
+
 // The states that a study does not leave.
 inline constexpr std::array kStudyEndStates = {autocfg::v1::STUDY_STATE_DONE, autocfg::v1::STUDY_STATE_FAILED,
                                                autocfg::v1::STUDY_STATE_CANCELLED};
@@ -206,6 +233,12 @@ class Store {
   // leases, or drains or removes a worker, and after each write that failed in the storage. Called on the
   // writing thread, outside the store's lock. Set it before the store is shared between threads.
   virtual void OnChange(std::function<void(const StoreChange&)> listener) = 0;
+
+  // Sets a listener, called after each write that changed something, and after each that failed in the
+  // storage. On the writing thread, outside the store's lock. Set it before the store is shared between
+  // threads.
+  virtual void OnCommit(std::function<void(const StoreCommit&)> listener) = 0;
+  virtual absl::StatusOr<StoreFigures> Figures() = 0;
 
   // Returns why the last write failed in the storage (no space, no permission, damage); OK once a write has
   // succeeded again. Code that waits for results must check it, because a report that was not stored never

@@ -16,6 +16,7 @@
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/convert/trainer_convert.h"
+#include "proto/log_fields.h"
 #include "search/plan/plan_text.h"
 #include "server/names/names.h"
 #include "server/store/op_times_key.h"
@@ -345,6 +346,7 @@ absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& re
   const auto id = ParseTrialName(queued->name());
   if (!id.ok()) return id.status();
   if (request.doubted) {
+    const base::LogScope scope(FieldsOfJob(queued->name()));
     spdlog::warn("{}: trial {} repeats trial {} of the same plan, which was far faster than predicted",
                  StudyName(study_), id->number, job->avoids_trial());
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "base/os/log_fields.h"
 #include "fmt/format.h"
 #include "server/names/names.h"
 #include "server/studies/study_states.h"
@@ -145,6 +146,7 @@ std::optional<StudyRunners::SteadyTime> StudyRunners::StartDue() {
 }
 
 bool StudyRunners::GiveThread(std::int64_t study, Entry& entry) {
+  const base::LogScope scope({.study = StudyName(study)});
   try {
     // The new thread takes the mutex before it ends, so it finds the entry complete.
     entry.thread = options_.new_thread([this, study, e = &entry] { Work(study, e); });
@@ -172,6 +174,7 @@ std::chrono::milliseconds StudyRunners::After(std::chrono::milliseconds pause) c
 }
 
 void StudyRunners::Work(std::int64_t study, Entry* entry) {
+  const base::LogScope scope({.study = StudyName(study)});
   const auto publish = [this, entry](const v1::Recommendation& known) {
     absl::MutexLock lock(&mutex_);
     entry->latest = known;

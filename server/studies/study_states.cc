@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/os/log_fields.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
@@ -68,6 +69,7 @@ absl::Status CheckRequestId(const std::string& request_id) {
 }
 
 void LogState(std::int64_t study, v1::StudyState state, const std::string& message) {
+  const base::LogScope scope({.study = StudyName(study)});
   spdlog::info("{} is {}{}{}", StudyName(study), ShortName(state), message.empty() ? "" : ": ",
                base::OneLine(message));
 }

@@ -25,6 +25,78 @@ TEST_P(StoreSuite, ReportWritesTrialAttemptAndMeasurement) {
   EXPECT_EQ(Rejected(), 0);
 }
 
+TEST_P(StoreSuite, CommitsSayWhatTheyDid) {
+  std::vector<StoreCommit> commits;
+  store_->OnCommit([&](const StoreCommit& commit) { commits.push_back(commit); });
+  // Returns the sum of what was told since the last call.
+  const auto told = [&] {
+    StoreCommit sum;
+    for (const StoreCommit& each : commits) {
+      EXPECT_FALSE(each.failed);
+      EXPECT_GE(each.seconds, 0);
+      sum.leases_granted += each.leases_granted;
+      for (std::size_t i = 0; i < kLeaseEnds; ++i) sum.leases_ended[i] += each.leases_ended[i];
+      sum.trials_ended.insert(sum.trials_ended.end(), each.trials_ended.begin(), each.trials_ended.end());
+      sum.reports_rejected += each.reports_rejected;
+    }
+    commits.clear();
+    return sum;
+  };
+  using Ended = std::array<std::int64_t, kLeaseEnds>;
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  EXPECT_GE(commits.size(), 3u);
+  EXPECT_EQ(told().leases_granted, 0);
+  Lease lease = *Take(epoch);
+  EXPECT_EQ(told().leases_granted, 1);
+  ASSERT_TRUE(store_->ExpireLeases(300).ok());
+  StoreCommit sum = told();
+  EXPECT_EQ(sum.leases_ended, (Ended{0, 1, 0, 0})) << "reported, expired, lost, returned";
+  EXPECT_TRUE(sum.trials_ended.empty()) << "it is queued again";
+  EXPECT_FALSE(store_->Report(Measured(lease, epoch, "late"), 301).ok());
+  EXPECT_EQ(told().reports_rejected, 1);
+  lease = *Take(epoch, "workers/a", 302);
+  ASSERT_TRUE(store_->ReturnLease(lease.lease_id, lease.fencing_token, 303).ok());
+  EXPECT_EQ(told().leases_ended, (Ended{0, 0, 0, 1}));
+  Take(epoch, "workers/a", 304);
+  const std::int64_t newer = Register("workers/a", "boot2");
+  sum = told();
+  EXPECT_EQ(sum.leases_ended, (Ended{0, 0, 1, 0}));
+  EXPECT_EQ(sum.trials_ended, std::vector{v1::TRIAL_STATE_LOST}) << "two losses are all of its attempts";
+  Enqueue(id, "tp=2");
+  lease = *Take(newer, "workers/a", 305);
+  ASSERT_TRUE(store_->Report(Measured(lease, newer, "r"), 306).ok());
+  sum = told();
+  EXPECT_EQ(sum.leases_ended, (Ended{1, 0, 0, 0}));
+  EXPECT_EQ(sum.trials_ended, std::vector{v1::TRIAL_STATE_MEASURED});
+  EXPECT_TRUE(store_->Report(Measured(lease, newer, "r"), 307).ok());
+  EXPECT_EQ(told().leases_ended, Ended{}) << "a repeated report";
+  ASSERT_TRUE(store_->GetStudy(id).ok());
+  EXPECT_TRUE(commits.empty()) << "reading commits nothing";
+}
+
+TEST_P(StoreSuite, FiguresFollowTheQueueAndTheLeases) {
+  EXPECT_EQ(store_->Figures()->jobs_queued, 0);
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  Enqueue(id, "tp=2");
+  Enqueue(Id(NewStudy()), "tp=1");
+  const std::int64_t epoch = Register();
+  StoreFigures figures = *store_->Figures();
+  EXPECT_EQ(figures.jobs_queued, 2) << "those of a study that does not run do not count";
+  EXPECT_EQ(figures.leases_held, 0);
+  EXPECT_EQ(figures.studies, (std::map<v1::StudyState, std::int64_t>{{v1::STUDY_STATE_CREATED, 1},
+                                                                     {v1::STUDY_STATE_RUNNING, 1}}));
+  EXPECT_GT(figures.used_bytes, 0);
+  const Lease lease = *Take(epoch);
+  figures = *store_->Figures();
+  EXPECT_EQ(figures.jobs_queued, 1);
+  EXPECT_EQ(figures.leases_held, 1);
+  ASSERT_TRUE(store_->Report(Measured(lease, epoch, "r"), 207).ok());
+  EXPECT_EQ(store_->Figures()->leases_held, 0);
+}
+
 TEST_P(StoreSuite, MeasurementsKeepTheirBreakdown) {
   const std::int64_t id = NewRunning();
   const std::int64_t epoch = Register();

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/os/log_fields.h"
 #include "base/os/process.h"
 #include "spdlog/spdlog.h"
 
@@ -36,6 +37,7 @@ LeaseLoop::LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::In
 absl::Status LeaseLoop::Run(Registration session) {
   session_ = session;
   base::NameThread("lease-loop");
+  const base::LogScope scope({.worker = calls_.worker()});
   absl::Status end = TakeWork();
   if (!end.ok()) {
     spdlog::error("{}: another worker has registered under this name; its jobs here are ended ({})",

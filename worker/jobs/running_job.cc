@@ -5,8 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "base/os/log_fields.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "proto/log_fields.h"
 #include "proto/short_name.h"
 #include "spdlog/spdlog.h"
 #include "worker/jobs/progress_sender.h"
@@ -126,6 +128,7 @@ void RunningJob::Wait() {
 }
 
 void RunningJob::Run() {
+  const base::LogScope scope(FieldsOfLease(lease_, setting_.calls.worker()));
   const std::string what = fmt::format("{}, attempt {}", lease_.job().name(), lease_.job().attempt());
   const std::vector<int> slots = setting_.slots.Take(SlotsToTake(lease_, setting_.inventory), stop_);
   spdlog::info("{}: starts with {}", what, RanksText(lease_));

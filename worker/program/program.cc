@@ -24,8 +24,10 @@
 #include "absl/synchronization/mutex.h"
 #include "base/os/end_limit.h"
 #include "base/os/host.h"
+#include "base/os/log_fields.h"
 #include "base/os/process.h"
 #include "base/service/heartbeat_file.h"
+#include "base/service/log_output.h"
 #include "base/service/service_manager.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -61,7 +63,10 @@ struct Texts {
   std::string engines;
   std::string heartbeat;
   std::string address;
+  base::LogOptions log;
 };
+
+constexpr const char* kProgram = "autocfg-worker";
 
 bool IsPlain(unsigned char c) {
   return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
@@ -124,6 +129,9 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   options.files = texts.files;
   options.engines = texts.engines;
   options.heartbeat = texts.heartbeat;
+  auto log = base::LogOutputOf(kProgram, texts.log);
+  if (!log.ok()) return Usage(std::string(log.status().message()));
+  options.log = *std::move(log);
   options.address = texts.address;
   if (!texts.address.empty() && !IsAddress(texts.address)) {
     return Usage(fmt::format("--address: '{}' is no address; give one such as 10.0.0.3 or a host's name",
@@ -132,13 +140,8 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   return options;
 }
 
-// Writes one line with a single write, so that lines of several processes do not mix.
-int Fail(int exit_code, std::string message) {
-  for (char& c : message) {
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  }
-  const std::string line = fmt::format("autocfg-worker: {}\n", message);
-  std::fwrite(line.data(), 1, line.size(), stderr);
+int Fail(int exit_code, const std::string& message) {
+  base::AlwaysLog(kProgram, /*error=*/true, message);
   return exit_code;
 }
 
@@ -313,6 +316,7 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   app.add_option(
       "--heartbeat", texts.heartbeat,
       "file that is written again and again while the worker goes on, for a probe (default: none)");
+  base::AddLogOptions(app, texts.log);
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::reverse(words.begin(), words.end());  // CLI11 expects reversed arguments
   try {
@@ -340,12 +344,16 @@ int CatchingAll(const std::function<int()>& program) {
 }
 
 int WorkerMain(int argc, char** argv) {
-  base::SetUpLog("autocfg-worker", base::LogLevel::kInfo);
+  base::SetUpLog(kProgram, base::LogLevel::kInfo);
   return CatchingAll([&] {
     const auto parsed = ParseProgramOptions(argc, argv);
     if (const auto* end = std::get_if<ProgramEnd>(&parsed))
       return end->exit_code == kExitDone ? kExitDone : Fail(end->exit_code, end->message);
-    return RunWorker(std::get<ProgramOptions>(parsed));
+    const auto& options = std::get<ProgramOptions>(parsed);
+    if (const absl::Status status = base::SetLogOutput(options.log); !status.ok())
+      return Fail(kExitUsage, std::string(status.message()));
+    const base::LogScope scope({.worker = options.name});
+    return RunWorker(options);
   });
 }
 

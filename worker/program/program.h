@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "base/service/log_output.h"
 #include "proto/rpc/endpoint.h"
 #include "worker/jobs/job_files.h"
 
@@ -34,6 +35,7 @@ struct ProgramOptions {
   std::string engines;    // directory of engines' files; empty: none
   std::string heartbeat;  // file that says when the worker last went on; empty: none
   std::string address;    // of this machine for other workers; empty: the one that reaches the coordinator
+  base::LogOutput log;
 };
 
 // The program must exit with this code; `message` is one error line if the code is not 0.

@@ -82,6 +82,7 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
     row.executeStep();
     lease.lease_id = row.getColumn(0).getString();
     leases.push_back(lease);
+    ++commit_.leases_granted;
     lease.first_rank += lease.ranks;
   }
   SetJobState(job, lease.key.study, lease.key.trial, v1::TRIAL_STATE_RUNNING, "");
@@ -296,12 +297,14 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) 
     auto ended =
         EndShares({.end = ShareEnd::kLost,
                    .now_s = now_s,
-                   .message = "the worker kept its lease beyond the job's time limit and reported nothing"},
+                   .message = "the worker kept its lease beyond the job's time limit and reported nothing",
+                   .expired = true},
                   "expires_s <= ?5 AND expires_s >= latest_s", now_s);
     const auto silent =
         EndShares({.end = ShareEnd::kLost,
                    .now_s = now_s,
-                   .message = "the worker did not renew its lease; check the worker's host and network"},
+                   .message = "the worker did not renew its lease; check the worker's host and network",
+                   .expired = true},
                   "expires_s <= ?5", now_s);
     ended.insert(ended.end(), silent.begin(), silent.end());
     return ended;

@@ -113,6 +113,7 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
   if (report.has_calibration())
     keep("UPDATE shares SET calibration = ? WHERE lease_id = ?", report.calibration());
   RememberRequest(report.request_id(), kReport, SubjectOf(report));
+  LeasesEnded(LeaseEnd::kReported, 1);
   SettleAttempt(job, report.attempt(), now_s);
   return absl::OkStatus();
 }
@@ -134,6 +135,7 @@ absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double no
           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
         now_s, report.worker(), report.session_epoch(), report.lease_id(), report.fencing_token(),
         report.attempt(), report.request_id(), static_cast<int>(report.outcome()), reason);
+    ++commit_.reports_rejected;
     // The table of rejected reports kept its first name.
     Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kept_rejections_);
     return reason;

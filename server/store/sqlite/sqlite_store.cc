@@ -54,6 +54,7 @@ void SqliteStore::SetTrialState(std::int64_t study, std::int64_t trial, v1::Tria
           static_cast<int>(state), message, change, study, trial);
   Execute("UPDATE studies SET change = ? WHERE id = ?", change, study);
   change_.studies.push_back(study);
+  if (IsEnd(state)) commit_.trials_ended.push_back(state);
 }
 
 void SqliteStore::SetJobState(std::int64_t job, std::int64_t study, std::int64_t trial, v1::TrialState state,

@@ -1,8 +1,9 @@
 // The class behind the functions of sqlite_store.h. Implemented in studies.cc, trials.cc, calibrations.cc,
-// workers.cc, queue.cc, leases.cc, reports.cc, attempts.cc and timelines.cc. Thread-safe: one mutex guards
-// the only connection.
+// workers.cc, queue.cc, leases.cc, reports.cc, attempts.cc, timelines.cc and figures.cc. Thread-safe: one
+// mutex guards the only connection.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <map>
@@ -33,6 +34,11 @@ class SqliteStore final : public Store {
   void OnChange(std::function<void(const StoreChange&)> listener) override {
     listener_ = std::move(listener);
   }
+
+  void OnCommit(std::function<void(const StoreCommit&)> listener) override {
+    commit_listener_ = std::move(listener);
+  }
+  absl::StatusOr<StoreFigures> Figures() override;
 
   absl::Status Health() override {
     absl::MutexLock lock(&mutex_);
@@ -131,27 +137,36 @@ class SqliteStore final : public Store {
   template <typename Body>
   auto Write(Body body) -> decltype(body()) {
     StoreChange changed;
+    std::optional<StoreCommit> committed;
     auto result = [&]() -> decltype(body()) {
       absl::MutexLock lock(&mutex_);
       change_ = {};
+      commit_ = {};
       written_renewals_.clear();
       try {
         const int before = db().getTotalChanges();
         SQLite::Transaction transaction(db(), SQLite::TransactionBehavior::IMMEDIATE);
         auto answer = body();
         if (Ok(answer)) {
+          const auto begin = std::chrono::steady_clock::now();
           transaction.commit();
+          commit_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
           changed = std::move(change_);
           for (const std::string& lease : written_renewals_) renewals_.erase(lease);
-          if (db().getTotalChanges() != before) health_ = absl::OkStatus();
+          if (db().getTotalChanges() != before) {
+            health_ = absl::OkStatus();
+            committed = std::move(commit_);
+          }
         }
         return answer;
       } catch (const SQLite::Exception& error) {
         health_ = StatusOf(error, file_.path);
         changed.failed = true;
+        committed = StoreCommit{.failed = true};
         return health_;
       }
     }();
+    if (commit_listener_ && committed) commit_listener_(*committed);
     if (listener_ && (changed.work || changed.failed || !changed.studies.empty())) listener_(changed);
     return result;
   }
@@ -274,7 +289,13 @@ class SqliteStore final : public Store {
     ShareEnd end = ShareEnd::kLost;
     double now_s = 0;
     std::string message;
-    bool used = true;  // the ranks were held since the lease began
+    bool used = true;      // the ranks were held since the lease began
+    bool expired = false;  // the lease ran out
+
+    LeaseEnd how() const {
+      if (end == ShareEnd::kWithdrawn) return LeaseEnd::kReturned;
+      return expired ? LeaseEnd::kExpired : LeaseEnd::kLost;
+    }
   };
   // Ends the running shares that `where` selects, in one statement, and settles their attempts. `values` are
   // its parameters from ?5 on.
@@ -289,7 +310,12 @@ class SqliteStore final : public Store {
                             where + " RETURNING job, attempt, worker, epoch";
     SQLite::Statement ended = Query(sql.c_str(), static_cast<int>(ending.end), ending.now_s, ending.message,
                                     ending.used ? 1 : 0, values...);
-    return SettleEnded(ended, ending.now_s);
+    std::vector<EndedLease> leases = SettleEnded(ended, ending.now_s);
+    LeasesEnded(ending.how(), leases.size());
+    return leases;
+  }
+  void LeasesEnded(LeaseEnd how, std::size_t count) {
+    commit_.leases_ended[static_cast<std::size_t>(how)] += static_cast<std::int64_t>(count);
   }
   // Writes the renewals of leases whose stored time has run out by then.
   void WriteRenewals(double stored_until_s);
@@ -372,6 +398,7 @@ class SqliteStore final : public Store {
   const std::int64_t kept_rejections_;
   const OwnerLimits limits_;
   StoreChange change_;                         // of the transaction at hand
+  StoreCommit commit_;                         // same
   std::vector<std::string> written_renewals_;  // same: leases
   // Renewals that are not stored yet, by lease. Each is stored or dropped once its stored time has run out.
   struct Renewal {
@@ -381,6 +408,7 @@ class SqliteStore final : public Store {
   std::map<std::string, Renewal> renewals_;
   absl::Status health_;
   std::function<void(const StoreChange&)> listener_;
+  std::function<void(const StoreCommit&)> commit_listener_;
 };
 
 }  // namespace autocfg::server

@@ -63,7 +63,7 @@ class StudyPagesTest : public testing::Test {
     store_ = *std::move(store);
     reports_ = std::make_unique<StudyReports>(*store_);
     address_ = *ParseListenAddress("127.0.0.1:0");
-    pages_ = std::make_unique<StudyPages>(*store_, *reports_, open_, address_);
+    pages_ = std::make_unique<StudyPages>(*store_, *reports_, open_, metrics_, address_);
     for (const bool started : {true, false}) {
       v1::Study study;
       *study.mutable_spec() = ToProto(*ParseSearchSpec(SmallSpec()));
@@ -83,6 +83,8 @@ class StudyPagesTest : public testing::Test {
   std::unique_ptr<StudyReports> reports_;
   std::unique_ptr<TokenTable> tokens_ = std::make_unique<TokenTable>(*kept_, [] { return 1.0; });
   AccessControl open_{*tokens_, nullptr, {.local_principal = "tester"}};
+  absl::StatusOr<std::string> metrics_text_ = "autocfg_jobs_queued 3\n";
+  const StudyPages::MetricsSource metrics_ = [this] { return metrics_text_; };
   ListenAddress address_;
   std::unique_ptr<StudyPages> pages_;
 };
@@ -109,6 +111,16 @@ TEST_F(StudyPagesTest, AnswersByPath) {
     EXPECT_EQ(Get(path).status, 404) << path;
 }
 
+TEST_F(StudyPagesTest, MetricsAreTextForPrometheus) {
+  const HttpAnswer answer = Get("/metrics");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.type, "text/plain; version=0.0.4; charset=utf-8");
+  EXPECT_EQ(*answer.body, "autocfg_jobs_queued 3\n");
+  metrics_text_ = absl::UnavailableError("the disk fails");
+  EXPECT_EQ(Get("/metrics").status, 503);
+  EXPECT_EQ(*Get("/metrics").body, "the disk fails\n");
+}
+
 TEST_F(StudyPagesTest, WhereTokensAreNeededPagesNeedOneThatReads) {
   const auto text_of = [&](const char* name, v1::Role role) {
     v1::Token token;
@@ -119,11 +131,12 @@ TEST_F(StudyPagesTest, WhereTokensAreNeededPagesNeedOneThatReads) {
   const std::string reader = text_of("tokens/reader", v1::ROLE_READ);
   const std::string worker = text_of("tokens/worker", v1::ROLE_WORKER);
   const AccessControl access(*tokens_, nullptr, {.local_principal = "tester", .tokens = true});
-  StudyPages pages(*store_, *reports_, access, address_);
+  StudyPages pages(*store_, *reports_, access, metrics_, address_);
   const auto get = [&](const std::string& path, const std::string& authorization) {
     return pages.Answer({.path = path, .host = "localhost:8080", .authorization = authorization});
   };
-  for (const char* path : {"/", "/studies.json", "/studies/1", "/studies/1.json", "/page/report.css", "/x"}) {
+  for (const char* path :
+       {"/", "/studies.json", "/studies/1", "/studies/1.json", "/page/report.css", "/metrics", "/x"}) {
     for (const std::string& wrong :
          {std::string(), std::string("Basic"), std::string("Basic !"), std::string("Basic "),
           std::string("Bearer "), "Bearer " + reader + "0", "Basic " + absl::Base64Escape(reader)}) {
@@ -136,7 +149,7 @@ TEST_F(StudyPagesTest, WhereTokensAreNeededPagesNeedOneThatReads) {
   }
   EXPECT_EQ(get("/", "basic " + absl::Base64Escape("me:" + reader)).status, 200);
   EXPECT_EQ(get("/", "Basic " + absl::Base64Escape(":" + reader)).status, 200);
-  StudyPages socket(*store_, *reports_, access, *ParseListenAddress("unix:/run/pages.sock"));
+  StudyPages socket(*store_, *reports_, access, metrics_, *ParseListenAddress("unix:/run/pages.sock"));
   EXPECT_EQ(socket.Answer({.path = "/", .host = ""}).status, 200) << "its file is its user's alone";
 }
 
@@ -176,7 +189,7 @@ TEST_F(StudyPagesTest, AnswersByNamesOfThisMachineOnly) {
   for (const char* host : {"", "evil.example", "evil.example:8080", "localhost.evil.example",
                            "127.0.0.1.evil.example", "192.168.0.1", "[::2]", ":", "[", "unix:localhost"})
     EXPECT_EQ(Get("/", host).status, 403) << host;
-  StudyPages open(*store_, *reports_, open_, *ParseListenAddress("0.0.0.0:0"));
+  StudyPages open(*store_, *reports_, open_, metrics_, *ParseListenAddress("0.0.0.0:0"));
   EXPECT_EQ(open.Answer({.path = "/", .host = "node7.cluster:80", .if_none_match = {}}).status, 200);
 }
 
