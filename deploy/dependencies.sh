@@ -31,7 +31,7 @@ packages=(
   # engine
   libopenblas-dev libucx-dev
   # tests and benchmarks
-  libgtest-dev libgmock-dev libbenchmark-dev python3 python3-grpcio python3-protobuf
+  libgtest-dev libgmock-dev libbenchmark-dev python3 python3-grpcio python3-protobuf iproute2
   # packages and bundles
   dpkg-dev patchelf
   # the Python package
