@@ -34,6 +34,7 @@ packages=(
   libopenblas-dev libucx-dev
   # tests and benchmarks
   libgtest-dev libgmock-dev libbenchmark-dev python3 python3-grpcio python3-protobuf python3-prometheus-client
+  iproute2
   # packages and bundles
   dpkg-dev patchelf
   # the Python package

@@ -2,13 +2,16 @@
 
 - no acknowledged report is lost;
 - no trial is stuck for longer than its lease and 10 s;
-- the recommendation equals that of the same study without faults (on the paced device, whose times are exact).
+- the recommendation equals that of the same study without faults (on the paced device, whose times are exact);
+- no process is left behind.
 
 AUTOCFG_FAULT_ROUNDS: number of rounds (default 5). AUTOCFG_FAULT_SEED: seed of the random choices, printed at the start
-so that a failure can be reproduced.
+so that a failure can be reproduced. The last line has the figures, in JSON (bench/results/kills.json).
 """
 
+import collections
 import contextlib
+import json
 import os
 import random
 import re
@@ -102,14 +105,21 @@ class Cluster:
                     raise
                 time.sleep(0.1)
 
-    def trials(self, study):
+    def pages(self, method, elements, **fields):
+        """Returns the elements of a whole list."""
         found, token = [], ""
         while True:
-            page = self.call("StudyService", "ListTrials", parent=study, page_size=200, page_token=token)
-            found += page.trials
+            page = self.call("StudyService", method, page_size=200, page_token=token, **fields)
+            found += getattr(page, elements)
             token = page.next_page_token
             if not token:
                 return found
+
+    def trials(self, study):
+        return self.pages("ListTrials", "trials", parent=study)
+
+    def studies(self):
+        return self.pages("ListStudies", "studies")
 
     def begin(self, ranks, request_id):
         spec = self.api.message("SearchSpec")(
@@ -139,6 +149,8 @@ class Cluster:
 
 
 class FaultsTest(unittest.TestCase):
+    longest_overdue_s = 0
+
     def follow(self, cluster, study):
         """Waits for the study's end. Fails if a trial is stuck: its lease is not renewed but still held."""
         end = time.monotonic() + STUDY_LIMIT_S
@@ -148,7 +160,9 @@ class FaultsTest(unittest.TestCase):
                 return
             self.assertEqual(state.state, RUNNING, state.message)
             self.assertLess(time.monotonic(), end, f"{study} does not end")
-            self.assertLess(cluster.overdue_s(), STUCK_S, f"a trial of {study} is stuck")
+            overdue_s = cluster.overdue_s()
+            self.longest_overdue_s = max(self.longest_overdue_s, overdue_s)
+            self.assertLess(overdue_s, STUCK_S, f"a trial of {study} is stuck")
             time.sleep(0.05)
 
     def answer(self, cluster, study):
@@ -160,6 +174,7 @@ class FaultsTest(unittest.TestCase):
     def test_kill_at_a_random_moment(self):
         print(f"seed {SEED}, {ROUNDS} rounds", flush=True)
         choose = random.Random(SEED)
+        kills, started = collections.Counter(), time.monotonic()
         with Services() as services:
             cluster = Cluster(services)
             expected, duration = {}, {}
@@ -189,9 +204,10 @@ class FaultsTest(unittest.TestCase):
                                  cluster.call("StudyService", "GetStudy", name=study).state != RUNNING, "a trainer to kill")
                     self.follow(cluster, study)
                     self.assertEqual(self.answer(cluster, study), expected[ranks])
+                    kills[victim] += 1
 
             # Workers log after the reply, so every line stands for an acknowledged report.
-            ends = {(trial.name, attempt.number): attempt.state for study in cluster.call("StudyService", "ListStudies", page_size=200).studies
+            ends = {(trial.name, attempt.number): attempt.state for study in cluster.studies()
                     for trial in cluster.trials(study.name) for attempt in trial.attempts}
             acknowledged = {key: outcome for key, outcome in cluster.reported().items() if outcome == "OUTCOME_MEASURED"}
             self.assertGreater(len(acknowledged), ROUNDS)
@@ -201,6 +217,11 @@ class FaultsTest(unittest.TestCase):
             # A share may be acknowledged although its attempt was lost with another share.
             for trial, _ in single:
                 self.assertTrue(any(state == MEASURED for (name, _), state in ends.items() if name == trial), f"{trial} has no measurement")
+            attempts = collections.Counter("measured" if state == MEASURED else "ended without" for state in ends.values())
+        self.assertEqual(services.left_behind(), [])
+        print(json.dumps({"seed": SEED, "rounds": ROUNDS, "passed": sum(kills.values()), "kills": kills, "attempts": attempts,
+                          "acknowledged": len(acknowledged), "lease_s": LEASE_S, "longest_overdue_s": self.longest_overdue_s,
+                          "seconds": time.monotonic() - started}), flush=True)
 
 
 if __name__ == "__main__":

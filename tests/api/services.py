@@ -26,6 +26,9 @@ def wait_for(condition, what, limit_s=_START_LIMIT_S):
         time.sleep(0.05)
 
 
+_MARK = "AUTOCFG_TEST_DIRECTORY"  # inherited by ranks, as every AUTOCFG_*
+
+
 class Process:
     """A program whose standard output and error go to a file."""
 
@@ -33,7 +36,7 @@ class Process:
         self.log = os.path.join(directory, name + ".log")
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([os.path.join(BIN, arguments[0]), *arguments[1:]], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, env={**os.environ, **(environment or {})})
+                                            stdout=log, stderr=log, env={**os.environ, _MARK: directory, **(environment or {})})
 
     def text(self):
         with open(self.log, encoding="utf-8", errors="replace") as log:
@@ -70,6 +73,22 @@ class Services(contextlib.ExitStack):
         self.directory = tempfile.mkdtemp(prefix="autocfg_api_")
         self.callback(shutil.rmtree, self.directory, ignore_errors=True)
         return self
+
+    def left_behind(self, limit_s=_END_LIMIT_S):
+        """Returns the command lines of processes that these services, which have ended, still have after `limit_s`."""
+        mark, end = f"{_MARK}={self.directory}".encode(), time.monotonic() + limit_s
+        while True:
+            left = []
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    with open(f"/proc/{pid}/environ", "rb") as environment, open(f"/proc/{pid}/cmdline", "rb") as command:
+                        if mark in environment.read().split(b"\0"):
+                            left.append(command.read())
+                except OSError:
+                    continue  # ended meanwhile, or another user's
+            if not left or time.monotonic() > end:
+                return left
+            time.sleep(0.1)
 
     def start(self, name, arguments, environment=None):
         process = Process(self.directory, name, arguments, environment)

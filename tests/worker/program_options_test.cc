@@ -45,6 +45,8 @@ TEST(ProgramOptions, ParsesOptionsAndDefaults) {
       Good({"--coordinator", "localhost:1", "--engines", "/etc/engines", "--address", "10.0.0.3"});
   EXPECT_EQ(engines.engines, "/etc/engines");
   EXPECT_EQ(engines.address, "10.0.0.3");
+  EXPECT_EQ(engines.interface, "");
+  EXPECT_EQ(Good({"--coordinator", "localhost:1", "--interface", "eth1"}).interface, "eth1");
   const ProgramOptions files =
       Good({"--coordinator", "localhost:1", "--data-dir", "/usr", "--save-dir=/tmp", "--data-dir", "/dev"});
   EXPECT_EQ(files.files.data_dirs, (std::vector<std::string>{"/usr", "/dev"}));
@@ -78,6 +80,7 @@ TEST(ProgramOptions, ErrorsAreOneLineAndNameTheOption) {
       {{"--coordinator", "localhost:1", "--address", "-x"}, "--address"},
       {{"--coordinator", "localhost:1", "--address=a b"}, "--address: 'a b' is no address"},
       {{"--coordinator", "localhost:1", "--engines", ""}, "--engines"},
+      {{"--coordinator", "localhost:1", "--interface", ""}, "--interface"},
       {{"--coordinator", "localhost:1", "--no-such"}, "--no-such"},
       {{"--coordinator", "localhost:1", "stray"}, "stray"},
       {{"--coordinator", "localhost:1", "--slots", "1", "--slots", "2"}, "--slots"}};

@@ -40,6 +40,7 @@
 #include "worker/jobs/worker_calls.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/device_choice.h"
+#include "worker/machine/network_interface.h"
 #include "worker/program/worker.h"
 
 namespace autocfg::worker {
@@ -64,6 +65,7 @@ struct Texts {
   std::string heartbeat;
   std::string address;
   base::LogOptions log;
+  std::string interface;
 };
 
 constexpr const char* kProgram = "autocfg-worker";
@@ -137,6 +139,7 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
     return Usage(fmt::format("--address: '{}' is no address; give one such as 10.0.0.3 or a host's name",
                              base::Printable(texts.address)));
   }
+  options.interface = texts.interface;
   return options;
 }
 
@@ -206,23 +209,54 @@ class Signals {
   std::thread thread_;
 };
 
+absl::Status OfOption(const char* option, const absl::Status& status) {
+  return absl::Status(status.code(), fmt::format("{}: {}", option, std::string(status.message())));
+}
+
+// Makes ranks use the interface that is named, else the one from which the coordinator is reached. Over the
+// loopback the coordinator says nothing about networks: then the libraries choose.
+absl::Status ChooseInterface(const ProgramOptions& program) {
+  std::string interface = program.interface;
+  if (!interface.empty()) {
+    if (auto address = AddressOf(interface); !address.ok()) return OfOption("--interface", address.status());
+  } else {
+    const auto address = OwnAddress(program.coordinator.target);
+    if (address.ok() && IsLoopback(*address)) return absl::OkStatus();
+    if (address.ok()) interface = InterfaceOf(*address);
+    if (interface.empty()) {
+      spdlog::warn(
+          "ranks may use every network interface, because none is known to reach the coordinator; "
+          "--interface names one");
+      return absl::OkStatus();
+    }
+  }
+  SetVariables(InterfaceVariables(interface, RdmaPorts()));
+  spdlog::info("ranks reach those of other machines over network interface {}{}", interface,
+               program.interface.empty() ? ", which reaches the coordinator" : "");
+  return absl::OkStatus();
+}
+
+// Returns this machine's address for the ranks of other machines.
+absl::StatusOr<std::string> AddressForRanks(const ProgramOptions& program) {
+  if (!program.address.empty()) return program.address;
+  auto address =
+      program.interface.empty() ? OwnAddress(program.coordinator.target) : AddressOf(program.interface);
+  if (!address.ok())
+    return OfOption(program.interface.empty() ? "--coordinator" : "--interface", address.status());
+  return address;
+}
+
 // Reads the engines that the worker offers, and this machine's address for their ranks.
 absl::Status LoadOffer(const ProgramOptions& program, EngineOffer& offer) {
   if (program.engines.empty()) return absl::OkStatus();
-  const auto of_option = [](const char* option, const absl::Status& status) {
-    return absl::Status(status.code(), fmt::format("{}: {}", option, std::string(status.message())));
-  };
   auto engines = LoadEngineFiles(program.engines);
-  if (!engines.ok()) return of_option("--engines", engines.status());
+  if (!engines.ok()) return OfOption("--engines", engines.status());
   offer.engines = *std::move(engines);
   if (const absl::Status status = ReadEngineVersions(offer.engines, FindSupervisor()); !status.ok())
-    return of_option("--engines", status);
-  offer.address = program.address;
-  if (offer.address.empty()) {
-    auto address = OwnAddress(program.coordinator.target);
-    if (!address.ok()) return of_option("--coordinator", address.status());
-    offer.address = *std::move(address);
-  }
+    return OfOption("--engines", status);
+  auto address = AddressForRanks(program);
+  if (!address.ok()) return address.status();
+  offer.address = *std::move(address);
   for (const EngineFile& engine : offer.engines)
     spdlog::info("offers engine {}, version {}", engine.name, engine.version);
   return absl::OkStatus();
@@ -237,6 +271,9 @@ int RunWorker(const ProgramOptions& program) {
                                         options.trainer_path));
   }
   if (const absl::Status status = CheckSupervisor(); !status.ok())
+    return Fail(kExitUsage, std::string(status.message()));
+  // Before this process has other threads.
+  if (const absl::Status status = ChooseInterface(program); !status.ok())
     return Fail(kExitUsage, std::string(status.message()));
   auto devices = ChooseDevices(program.devices, options.trainer_path);
   if (!devices.ok()) return Fail(kExitUsage, std::string(devices.status().message()));
@@ -311,7 +348,10 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
                  "(default: none)");
   app.add_option("--address", texts.address,
                  "address of this machine where the ranks of other workers reach an engine's (default: that "
-                 "from which it reaches the coordinator)");
+                 "of --interface, or from which it reaches the coordinator)");
+  app.add_option("--interface", texts.interface,
+                 "network interface over which ranks reach those of other machines (default: the one that "
+                 "reaches the coordinator)");
   AddEndpointOptions(app, texts.access);
   app.add_option(
       "--heartbeat", texts.heartbeat,

@@ -34,7 +34,9 @@ struct ProgramOptions {
   JobFileRules files;     // that jobs may name
   std::string engines;    // directory of engines' files; empty: none
   std::string heartbeat;  // file that says when the worker last went on; empty: none
-  std::string address;    // of this machine for other workers; empty: the one that reaches the coordinator
+  std::string address;    // of this machine for other workers; empty: that of the interface
+  // For ranks of jobs on several machines; empty: the one that reaches the coordinator.
+  std::string interface;
   base::LogOutput log;
 };
 
