@@ -160,6 +160,20 @@ class SeveralHosts(unittest.TestCase):
         self.assertEqual(client.returncode, 0, err)
         self.assertEqual(json.loads(out)["best"]["provenance"], "measured")
 
+    def test_a_half_open_link_between_workers(self):
+        hosts = self.hosts(2)
+        with subprocess.Popen(hosts.on_client("search", *DATA_PARALLEL), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as client:
+            wait_for(hosts.studies, "the study")
+            self.await_trial(hosts, "studies/1")
+            self.network.set("node0", "node1", cut=True)
+            _, err = client.communicate(timeout=STUDY_LIMIT_S)
+        # UCX gives up if it was connecting. Else nobody notices, and the trial reaches its time limit.
+        self.assertEqual(client.returncode, 1, err)
+        self.assertRegex(err, r"gave no answer \((failed|timed out) 1\): .*(cannot connect to rank|time limit)")
+        self.network.heal()
+        self.searched(hosts, *DATA_PARALLEL)
+
 
 if __name__ == "__main__":
     if missing := why_not():
