@@ -79,6 +79,20 @@ class SeveralHosts(unittest.TestCase):
         self.assertGreater(hosts.carried(network=2), 1_000_000)
         self.assertLess(hosts.carried(network=1), 10_000)
 
+    def test_an_engine_gets_the_address_of_the_interface_that_is_named(self):
+        says = ("import json, sys; _, _, steps, address = sys.argv; "
+                "address.startswith('10.77.2.') or sys.exit('AddressError: ' + address); "
+                "[print(json.dumps({'step': step + 1, 'step_time_s': 0.1})) for step in range(int(steps))]")
+        engines = os.path.join(self.services.directory, "engines")
+        os.mkdir(engines)
+        with open(os.path.join(engines, "says.json"), "w", encoding="utf-8") as file:
+            json.dump({"name": "says", "version": "1", "format": "autocfg", "start": "rank",
+                       "command": [sys.executable, "-c", says, "{file}", "{steps}", "{master_address}"],
+                       "log": {"lines": "json", "step": {"field": "step"}, "step_time": {"field": "step_time_s", "unit": "s"},
+                               "failure": {"pattern": r"^(\w*Error: .*)"}}}, file)
+        hosts = self.hosts(2, interfaces=(Interface("eth0", 1), Interface("fast0", 2)), options=("--interface", "fast0", "--engines", engines))
+        self.searched(hosts, *DATA_PARALLEL, "--engine", "says")
+
     def test_an_interface_that_others_do_not_reach(self):
         hosts = self.hosts(2, interfaces=(Interface("eth0", 1), Interface("dead0", 0)), options=("--interface", "dead0"))
         done = hosts.search(*DATA_PARALLEL)
