@@ -79,6 +79,20 @@ class SeveralHosts(unittest.TestCase):
         self.assertGreater(hosts.carried(network=2), 1_000_000)
         self.assertLess(hosts.carried(network=1), 10_000)
 
+    def test_an_engine_gets_the_address_of_the_interface_that_is_named(self):
+        says = ("import json, sys; _, _, steps, address = sys.argv; "
+                "address.startswith('10.77.2.') or sys.exit('AddressError: ' + address); "
+                "[print(json.dumps({'step': step + 1, 'step_time_s': 0.1})) for step in range(int(steps))]")
+        engines = os.path.join(self.services.directory, "engines")
+        os.mkdir(engines)
+        with open(os.path.join(engines, "says.json"), "w", encoding="utf-8") as file:
+            json.dump({"name": "says", "version": "1", "format": "autocfg", "start": "rank",
+                       "command": [sys.executable, "-c", says, "{file}", "{steps}", "{master_address}"],
+                       "log": {"lines": "json", "step": {"field": "step"}, "step_time": {"field": "step_time_s", "unit": "s"},
+                               "failure": {"pattern": r"^(\w*Error: .*)"}}}, file)
+        hosts = self.hosts(2, interfaces=(Interface("eth0", 1), Interface("fast0", 2)), options=("--interface", "fast0", "--engines", engines))
+        self.searched(hosts, *DATA_PARALLEL, "--engine", "says")
+
     def test_an_interface_that_others_do_not_reach(self):
         hosts = self.hosts(2, interfaces=(Interface("eth0", 1), Interface("dead0", 0)), options=("--interface", "dead0"))
         done = hosts.search(*DATA_PARALLEL)
@@ -159,6 +173,20 @@ class SeveralHosts(unittest.TestCase):
             out, err = client.communicate(timeout=STUDY_LIMIT_S)
         self.assertEqual(client.returncode, 0, err)
         self.assertEqual(json.loads(out)["best"]["provenance"], "measured")
+
+    def test_a_half_open_link_between_workers(self):
+        hosts = self.hosts(2)
+        with subprocess.Popen(hosts.on_client("search", *DATA_PARALLEL), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as client:
+            wait_for(hosts.studies, "the study")
+            self.await_trial(hosts, "studies/1")
+            self.network.set("node0", "node1", cut=True)
+            _, err = client.communicate(timeout=STUDY_LIMIT_S)
+        # UCX gives up if it was connecting. Else nobody notices, and the trial reaches its time limit.
+        self.assertEqual(client.returncode, 1, err)
+        self.assertRegex(err, r"gave no answer \((failed|timed out) 1\): .*(cannot connect to rank|time limit)")
+        self.network.heal()
+        self.searched(hosts, *DATA_PARALLEL)
 
 
 if __name__ == "__main__":

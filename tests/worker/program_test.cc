@@ -154,6 +154,11 @@ TEST_F(WorkerProgramTest, WaitsForItsCoordinator) {
   EXPECT_EQ(program->Wait().exit_code, 0);
 }
 
+TEST_F(WorkerProgramTest, RefusesAnInterfaceThatIsNotThere) {
+  ExpectRefused(Arguments({"--interface", "no-such0"}), 2,
+                "--interface: no network interface 'no-such0' is up with an address; expected ");
+}
+
 TEST_F(WorkerProgramTest, UnreachableCoordinatorErrorNamesTheAddress) {
   ExpectRefused(Arguments({"--wait", "0.2"}), 3, "cannot register workers/test with " + address_);
   ExpectRefused({"--coordinator", "127.0.0.1:1", "--name", "test", "--devices", "cpu", "--wait", "0.2"}, 3,
