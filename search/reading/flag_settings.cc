@@ -106,6 +106,45 @@ std::vector<FlagWord> WordsOfLine(std::string_view text, std::size_t at) {
   return words;
 }
 
+// A value of an `#SBATCH` line, by the option's name: --nodes, --ntasks, --ntasks-per-node, --gpus-per-node.
+struct SlurmValue {
+  std::string text;
+  std::size_t at = 0;
+  std::size_t value_at = 0;
+};
+
+// Reads the sizes of the `#SBATCH` lines; the last of a name counts.
+std::map<std::string, SlurmValue> SlurmDirectives(std::string_view text) {
+  std::map<std::string, SlurmValue> values;
+  for (std::size_t at = 0; at < text.size(); at += LineAt(text, at).size() + 1) {
+    if (!LineAt(text, at).starts_with("#SBATCH")) continue;
+    const std::vector<FlagWord> words = WordsOfLine(text, at);
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const std::size_t equals = words[i].text.find('=');
+      std::string name = words[i].text.substr(0, equals);
+      if (equals == std::string::npos && i + 1 >= words.size()) continue;
+      std::string value = equals != std::string::npos ? words[i].text.substr(equals + 1) : words[i + 1].text;
+      std::size_t value_at = equals != std::string::npos ? words[i].begin + equals + 1 : words[i + 1].begin;
+      if (name == "-N") name = "--nodes";
+      if (name == "-n") name = "--ntasks";
+      const bool resource = name == "--gres";
+      if (resource && !value.starts_with("gpu:")) continue;
+      if (resource) name = "--gpus-per-node";
+      // gpu:8, gpu:h100:8 and h100:8 end in the number.
+      if (const std::size_t colon = value.rfind(':');
+          name == "--gpus-per-node" && colon != std::string::npos) {
+        value_at += colon + 1;
+        value.erase(0, colon + 1);
+      }
+      const bool number =
+          !value.empty() && value.size() < 10 &&
+          std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
+      if (number) values[name] = {.text = value, .at = words[i].at, .value_at = value_at};
+    }
+  }
+  return values;
+}
+
 // What an option of a launcher says of the ranks.
 enum class LaunchSize { kNodes, kRanksOfNode, kRanks };
 
@@ -161,10 +200,20 @@ void AddLaunchSetting(std::string_view name, const LaunchValue& value, SettingsT
       {.name = std::string(name), .values = {value.text}, .unknown = value.unknown, .at = value.at});
 }
 
-// Takes nodes and ranks of a node from the options of the launcher, or of what starts it.
-void AddLaunch(const std::vector<FlagWord>& words, SettingsText& settings) {
+// Takes nodes and ranks of a node from the options of the launcher, or of what starts it. `directives`: what
+// srun takes for what it is not told.
+void AddLaunch(const std::vector<FlagWord>& words, const std::map<std::string, SlurmValue>& directives,
+               SettingsText& settings) {
   const auto [of_launcher, launcher] = LastLauncher(words);
   std::map<LaunchSize, LaunchValue> sizes;
+  if (launcher == "srun") {
+    for (const auto& [name, size] : {std::pair("--nodes", LaunchSize::kNodes),
+                                     {"--ntasks", LaunchSize::kRanks},
+                                     {"--ntasks-per-node", LaunchSize::kRanksOfNode}}) {
+      if (const auto found = directives.find(name); found != directives.end())
+        sizes[size] = {found->second.at, found->second.text, ""};
+    }
+  }
   for (std::size_t i = 0; i < of_launcher.size(); ++i) {
     const std::string& text = of_launcher[i].text;
     const std::size_t equals = text.find('=');
@@ -181,6 +230,8 @@ void AddLaunch(const std::vector<FlagWord>& words, SettingsText& settings) {
     const bool joined = equals != std::string::npos;
     if (!joined && i + 1 >= of_launcher.size()) continue;
     const FlagWord& value = joined ? of_launcher[i] : of_launcher[i + 1];
+    if (option->size == LaunchSize::kRanks) sizes.erase(LaunchSize::kRanksOfNode);
+    if (option->size == LaunchSize::kRanksOfNode) sizes.erase(LaunchSize::kRanks);
     sizes[option->size] = {of_launcher[i].at, joined ? text.substr(equals + 1) : value.text, value.unknown};
   }
   std::int64_t ranks = 0, nodes = 1;
@@ -200,45 +251,6 @@ void AddLaunch(const std::vector<FlagWord>& words, SettingsText& settings) {
     if (const auto found = sizes.find(size); found != sizes.end())
       AddLaunchSetting(as, found->second, settings);
   }
-}
-
-// A value of an `#SBATCH` line, by the option's name: --nodes, --ntasks, --ntasks-per-node, --gpus-per-node.
-struct SlurmValue {
-  std::string text;
-  std::size_t at = 0;
-  std::size_t value_at = 0;
-};
-
-// Reads the sizes of the `#SBATCH` lines; the last of a name counts.
-std::map<std::string, SlurmValue> SlurmDirectives(std::string_view text) {
-  std::map<std::string, SlurmValue> values;
-  for (std::size_t at = 0; at < text.size(); at += LineAt(text, at).size() + 1) {
-    if (!LineAt(text, at).starts_with("#SBATCH")) continue;
-    const std::vector<FlagWord> words = WordsOfLine(text, at);
-    for (std::size_t i = 1; i < words.size(); ++i) {
-      const std::size_t equals = words[i].text.find('=');
-      std::string name = words[i].text.substr(0, equals);
-      if (equals == std::string::npos && i + 1 >= words.size()) continue;
-      std::string value = equals != std::string::npos ? words[i].text.substr(equals + 1) : words[i + 1].text;
-      std::size_t value_at = equals != std::string::npos ? words[i].begin + equals + 1 : words[i + 1].begin;
-      if (name == "-N") name = "--nodes";
-      if (name == "-n") name = "--ntasks";
-      const bool resource = name == "--gres";
-      if (resource && !value.starts_with("gpu:")) continue;
-      if (resource) name = "--gpus-per-node";
-      // gpu:8, gpu:h100:8 and h100:8 end in the number.
-      if (const std::size_t colon = value.rfind(':');
-          name == "--gpus-per-node" && colon != std::string::npos) {
-        value_at += colon + 1;
-        value.erase(0, colon + 1);
-      }
-      const bool number =
-          !value.empty() && value.size() < 10 &&
-          std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
-      if (number) values[name] = {.text = value, .at = words[i].at, .value_at = value_at};
-    }
-  }
-  return values;
 }
 
 // The variables that Slurm sets in a script by its `#SBATCH` lines.
@@ -301,7 +313,7 @@ void ReadFlagFile(SettingsText& settings) {
   constexpr std::string_view kStart = "# start: ";
   for (std::size_t at = 0; at < text.size(); at += LineAt(text, at).size() + 1) {
     const std::string_view line = Trimmed(LineAt(text, at));
-    if (line.starts_with(kStart)) AddLaunch(WordsOfLine(text, at), settings);
+    if (line.starts_with(kStart)) AddLaunch(WordsOfLine(text, at), {}, settings);
     if (line.empty() || line.starts_with('#')) continue;
     std::vector<FlagWord> words = WordsOfLine(text, at);
     const auto comment = std::find_if(words.begin(), words.end(),
@@ -417,7 +429,7 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
   }
   const auto program = std::find_if(chosen->begin(), chosen->end(),
                                     [](const FlagWord& word) { return word.text.ends_with(".py"); });
-  AddLaunch({chosen->begin(), program}, settings);
+  AddLaunch({chosen->begin(), program}, directives, settings);
   AddOptions({program + 1, chosen->end()}, settings);
   if (!HasLaunch(settings, kLaunchNodes) && !HasLaunch(settings, kLaunchRanks))
     AddSlurmDirectives(directives, settings);

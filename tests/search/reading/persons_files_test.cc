@@ -629,6 +629,22 @@ TEST(PersonsFiles, RanksAreThoseOfTheLauncher) {
   }
 }
 
+TEST(PersonsFiles, SrunTakesWhatItIsNotToldFromItsBatchScript) {
+  for (const auto& [directives, launcher] :
+       {std::pair("#SBATCH --nodes=2", "srun --ntasks-per-node=8 python"),
+        {"#SBATCH --nodes=2 --ntasks-per-node=4", "srun -n 16 python"},
+        {"#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8", "srun python"},
+        {"#SBATCH -N 2 -n 16", "srun python"},
+        {"#SBATCH --nodes=4 --ntasks-per-node=8", "srun --nodes=2 python"}}) {
+    std::string script = ScriptWith(directives, "", "");
+    script.replace(script.find("torchrun"), 8, launcher);
+    const auto run = ReadFrameworkFile(kMegatron, "a.sh", script);
+    ASSERT_TRUE(run.ok()) << directives << ": " << run.status();
+    EXPECT_EQ(run->ranks, 16) << directives << " " << launcher;
+    EXPECT_EQ(run->ranks_per_node, 8) << directives << " " << launcher;
+  }
+}
+
 TEST(PersonsFiles, AMissingSettingThatIsMisspeltIsNamed) {
   std::string script = ScriptWith("", "--nproc-per-node 8", "");
   script.replace(script.find("--hidden-size"), 13, "--hiden-size");
