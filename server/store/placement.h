@@ -65,9 +65,9 @@ void Take(const PlacementJob& job, const std::vector<PlacedShare>& shares,
           std::span<PlacementWorker> workers);
 
 // Keeps slots for a job that must wait, of the workers that are free first by the limits of what runs there.
-// A later job gets these slots only if it ends before; so it delays this one by nothing, and what else is free
-// is not idle. `able`: of the job's placement, the pool. Returns false, without effect, if another job keeps
-// slots of the pool: one at a time, as their times depend on each other.
+// A later job gets these slots only if it ends before; so it delays this one by nothing, and what else is
+// free is not idle. `able`: of the job's placement, the pool. Returns false, without effect, if another job
+// keeps slots of the pool: one at a time, as their times depend on each other.
 bool KeepSlots(const PlacementJob& job, const std::vector<std::size_t>& able, double now_s,
                std::span<PlacementWorker> workers);
 

@@ -34,8 +34,8 @@ class PlanningGate {
     PlanningGate* gate_;
   };
 
-  // Waits for a place: the next one is for the owner who got none for longest, in the order of the calls. Returns
-  // nullopt once `watch`, which is asked often meanwhile, says no.
+  // Waits for a place: the next one is for the owner who got none for longest, in the order of the calls.
+  // Returns nullopt once `watch`, which is asked often meanwhile, says no.
   std::optional<Place> Enter(const PlanningWatch& watch, const std::string& owner = "");
 
  private:

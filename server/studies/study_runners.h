@@ -33,9 +33,9 @@
 namespace autocfg::server {
 
 struct StudyRunnersOptions {
-  // Maximum number of concurrent studies; more wait. An owner has at most half of the places that others leave,
-  // rounded up, so that there is one for the studies of another owner. The next place is for the owner with the
-  // fewest studies at work; of one owner, for the study that was started first.
+  // Maximum number of concurrent studies; more wait. An owner has at most half of the places that others
+  // leave, rounded up, so that there is one for the studies of another owner. The next place is for the owner
+  // with the fewest studies at work; of one owner, for the study that was started first.
   std::size_t at_once = 512;
   // Maximum number of studies that plan at once. Planning takes a core and up to 100 MB.
   int plan_at_once = 2;

@@ -17,8 +17,8 @@ constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
 // Extra lease time beyond a job's time limit, to start and end the ranks and to report.
 constexpr double kBeyondLimitSeconds = 120;
 
-// Of how many waiting jobs one look tries whether they fit beside the one that slots are kept for. Others come
-// at a later look, so that a look takes no longer with a longer queue.
+// Of how many waiting jobs one look tries whether they fit beside the one that slots are kept for. Others
+// come at a later look, so that a look takes no longer with a longer queue.
 constexpr int kMostTried = 100;
 
 bool CanTakeMore(const PlacementWorker& worker) {

@@ -39,7 +39,7 @@ std::vector<RunningShare> ReadRunningShares(SQLite::Database& db) {
   SQLite::Statement rows(db,
                          R"sql(
         SELECT s.worker, j.study, t.owner, s.ranks, a.start_s, s.latest_s
-        FROM shares s
+        FROM shares s INDEXED BY running_shares
         CROSS JOIN attempts a ON a.job = s.job AND a.number = s.attempt
         CROSS JOIN jobs j ON j.id = s.job
         CROSS JOIN turns t ON t.study = j.study

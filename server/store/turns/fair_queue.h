@@ -1,6 +1,6 @@
-// The queued jobs of running studies, in the order in which they come next (server/store/turns/fair_share.h). Reads
-// as many rows as it returns jobs, and one for each owner: neither the number of studies nor that of their jobs
-// matters. Not thread-safe; use it in one transaction.
+// The queued jobs of running studies, in the order in which they come next (server/store/turns/fair_share.h).
+// Reads as many rows as it returns jobs, and one for each owner: neither the number of studies nor that of
+// their jobs matters. Not thread-safe; use it in one transaction.
 #pragma once
 
 #include <cstdint>
@@ -76,8 +76,8 @@ class FairQueue {
   };
 
   void AddOwner(const std::string& name);
-  // Reads further studies of the owner until the first of `turns` is the first of all. Returns false if it has
-  // no more.
+  // Reads further studies of the owner until the first of `turns` is the first of all. Returns false if it
+  // has no more.
   bool ReadTurns(const std::string& name, Owner& owner);
   void Place(const std::string& name, Owner& owner);  // among the others, if it has work
   std::optional<QueuedJob> OldestOf(Turn& turn);

@@ -27,8 +27,8 @@ inline constexpr double kLeastWeight = 0.01;
 inline constexpr double kMostWeight = 100;
 absl::Status CheckWeight(double weight);  // InvalidArgument
 
-// A use is stored as a number that remains the same while nothing is used: the logarithm to base 2 of the use,
-// plus the time in half-lives. So two uses compare as these numbers do, at any time.
+// A use is stored as a number that remains the same while nothing is used: the logarithm to base 2 of the
+// use, plus the time in half-lives. So two uses compare as these numbers do, at any time.
 inline constexpr double kNoUse = -1e9;
 double AddUse(double use, double rank_s, double now_s);
 double RankSecondsOf(double use, double now_s);
