@@ -34,6 +34,7 @@
 #include "server/sched/notifier.h"
 #include "server/sched/rendezvous.h"
 #include "server/services/access_service.h"
+#include "server/services/call_threads.h"
 #include "server/services/study_service.h"
 #include "server/services/worker_service.h"
 #include "server/studies/study_runners.h"
@@ -68,7 +69,7 @@ constexpr int kMaxThreads = 2048;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 
 // Threads that must be free at the start: those of a coordinator that nobody calls, with some for calls.
-constexpr int kThreads = 24;
+constexpr int kThreads = 24 + CallThreads::kCallThreads;
 
 void SetBounds(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxReceivedBytes);

@@ -134,7 +134,7 @@ void Metrics::Committed(const StoreCommit& commit) {
     impl_->failed_writes.Increment();
     return;
   }
-  impl_->commits.Observe(commit.seconds);
+  if (commit.seconds) impl_->commits.Observe(*commit.seconds);
   impl_->granted.Increment(static_cast<double>(commit.leases_granted));
   for (std::size_t i = 0; i < kLeaseEnds; ++i)
     impl_->ended[i]->Increment(static_cast<double>(commit.leases_ended[i]));

@@ -1,5 +1,6 @@
-// A unary call of gRPC's callback interface that is answered later, on any thread. Owned by gRPC: it deletes
-// itself when gRPC is done with it. Call Answer() once; afterwards only gRPC may use the object.
+// A unary call of gRPC's callback interface that is parked and answered later, on any thread. Park() must be
+// called once, on any thread; the object deletes itself when Park() has ended and gRPC is done with it. Call
+// Answer() once; afterwards only gRPC and Park() may use the object.
 #pragma once
 
 #include <atomic>
@@ -21,8 +22,12 @@ class ParkedReactor final : public grpc::ServerUnaryReactor {
   ParkedReactor(grpc::CallbackServerContext* context, std::function<void(CallId, bool)> gone)
       : context_(context), gone_(std::move(gone)) {}
 
-  // Call before the service method returns; gRPC reports no cancellation earlier.
-  void set_id(CallId id) { id_ = id; }
+  // Parks the call: `park` may answer it, and returns the ID by which `gone` finds it.
+  void Park(const std::function<CallId()>& park) {
+    id_ = park();
+    if (gone_already_) SayGone();  // perhaps while it was being parked
+    if (--users_ == 0) delete this;
+  }
   // Called when gRPC is done with the call and the caller did not receive the answer.
   void set_undelivered(std::function<void()> undelivered) { undelivered_ = std::move(undelivered); }
 
@@ -30,21 +35,28 @@ class ParkedReactor final : public grpc::ServerUnaryReactor {
   void Answer(const absl::Status& status) { Finish(ToGrpc(status)); }
 
   void OnCancel() override {
-    const CallId id = id_;  // also synchronizes with everything before set_id
+    broke_ = std::chrono::system_clock::now() < context_->deadline();
     gone_already_ = true;
-    gone_(id, std::chrono::system_clock::now() < context_->deadline());
+    SayGone();
   }
   void OnDone() override {
     if (gone_already_ && undelivered_) undelivered_();
-    delete this;
+    if (--users_ == 0) delete this;
   }
 
  private:
+  // OnCancel and Park may both call it: the later one knows the ID, and a second time has no effect.
+  void SayGone() {
+    if (const CallId id = id_; id != 0) gone_(id, broke_);
+  }
+
   grpc::CallbackServerContext* const context_;
   const std::function<void(CallId, bool)> gone_;
   std::function<void()> undelivered_;
   std::atomic<CallId> id_ = 0;
+  std::atomic<bool> broke_ = false;
   std::atomic<bool> gone_already_ = false;
+  std::atomic<int> users_ = 2;  // gRPC and Park()
 };
 
 }  // namespace autocfg::server

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "base/os/log_fields.h"
@@ -20,6 +21,14 @@ namespace {
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+// Answers with what `take` returns, which one of `threads` calls.
+grpc::ServerUnaryReactor* AnswerLater(grpc::CallbackServerContext* context, CallThreads& threads,
+                                      std::function<absl::Status()> take) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  threads.Run([reactor, take = std::move(take)] { reactor->Finish(ToGrpc(take())); });
   return reactor;
 }
 
@@ -55,7 +64,7 @@ absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& reques
 grpc::ServerUnaryReactor* WorkerServiceImpl::RegisterWorker(grpc::CallbackServerContext* context,
                                                             const v1::RegisterWorkerRequest* request,
                                                             v1::RegisterWorkerResponse* response) {
-  return Answer(context, Register(*request, *response));
+  return AnswerLater(context, threads_, [=, this] { return Register(*request, *response); });
 }
 
 void WorkerServiceImpl::Fill(const Lease& lease, v1::LeaseWorkResponse& response) const {
@@ -83,7 +92,7 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
   auto* call =
       new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.PollerGone(id, broke); });
   const auto asked = std::chrono::steady_clock::now();
-  call->set_id(parts_.dispatcher.Poll(poll, [this, call, response, asked](const absl::StatusOr<Work>& work) {
+  const auto answer = [this, call, response, asked](const absl::StatusOr<Work>& work) {
     if (!work.ok()) {
       call->Answer(work.status());
       return true;
@@ -101,7 +110,14 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
     }
     call->Answer(absl::OkStatus());
     return true;
-  }));
+  };
+  threads_.Run([this, call, poll = std::move(poll), answer] {
+    call->Park([&]() -> CallId {
+      if (!call->caller_gone()) return parts_.dispatcher.Poll(poll, answer);
+      call->Answer(absl::CancelledError("the worker is gone"));
+      return 0;
+    });
+  });
   return call;
 }
 
@@ -115,11 +131,15 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::RenewLease(grpc::CallbackServerCont
                              .wait = *WaitOf(request->wait_s())};
   auto* call =
       new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.RenewerGone(id, broke); });
-  call->set_id(
-      parts_.dispatcher.Renew(renewal, [call, response](const absl::StatusOr<v1::LeaseCommand>& command) {
-        if (command.ok()) response->set_command(*command);
-        call->Answer(command.status());
-      }));
+  threads_.Run([this, call, renewal, response] {
+    call->Park([&] {
+      return parts_.dispatcher.Renew(renewal,
+                                     [call, response](const absl::StatusOr<v1::LeaseCommand>& command) {
+                                       if (command.ok()) response->set_command(*command);
+                                       call->Answer(command.status());
+                                     });
+    });
+  });
   return call;
 }
 
@@ -133,10 +153,14 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::Rendezvous(grpc::CallbackServerCont
                          .sequence = request->sequence(),
                          .values = {request->values().begin(), request->values().end()}};
   auto* call = new ParkedReactor(context, [this](CallId id, bool) { parts_.rendezvous.CallerGone(id); });
-  call->set_id(parts_.rendezvous.Join(join, [call, response](const absl::StatusOr<Values>& values) {
-    if (values.ok()) response->mutable_values()->Assign(values->begin(), values->end());
-    call->Answer(values.status());
-  }));
+  threads_.Run([this, call, join, response] {
+    call->Park([&] {
+      return parts_.rendezvous.Join(join, [call, response](const absl::StatusOr<Values>& values) {
+        if (values.ok()) response->mutable_values()->Assign(values->begin(), values->end());
+        call->Answer(values.status());
+      });
+    });
+  });
   return call;
 }
 
@@ -166,15 +190,16 @@ absl::Status WorkerServiceImpl::Take(const v1::ReportProgressRequest& request) {
 grpc::ServerUnaryReactor* WorkerServiceImpl::ReportProgress(grpc::CallbackServerContext* context,
                                                             const v1::ReportProgressRequest* request,
                                                             v1::ReportProgressResponse*) {
-  return Answer(context, Take(*request));
+  return AnswerLater(context, threads_, [=, this] { return Take(*request); });
 }
 
 grpc::ServerUnaryReactor* WorkerServiceImpl::AppendTrialLog(grpc::CallbackServerContext* context,
                                                             const v1::AppendTrialLogRequest* request,
                                                             v1::AppendTrialLogResponse*) {
   if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
-  return Answer(context,
-                parts_.store.AppendLog(request->lease_id(), request->fencing_token(), request->text()));
+  return AnswerLater(context, threads_, [=, this] {
+    return parts_.store.AppendLog(request->lease_id(), request->fencing_token(), request->text());
+  });
 }
 
 absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
@@ -196,35 +221,43 @@ absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
 grpc::ServerUnaryReactor* WorkerServiceImpl::ReportTrial(grpc::CallbackServerContext* context,
                                                          const v1::ReportTrialRequest* request,
                                                          v1::ReportTrialResponse*) {
-  return Answer(context, Take(*request));
+  return AnswerLater(context, threads_, [=, this] { return Take(*request); });
+}
+
+absl::Status WorkerServiceImpl::Drain(const v1::DrainWorkerRequest& request) {
+  if (absl::Status status = Check(request); !status.ok()) return status;
+  const auto drains = parts_.store.DrainWorker(request.worker(), request.request_id());
+  if (!drains.ok()) return drains.status();
+  if (*drains) {
+    const base::LogScope scope({.worker = request.worker()});
+    spdlog::info("{} drains: it gets no more work", request.worker());
+    parts_.dispatcher.Drains(request.worker());
+  }
+  return absl::OkStatus();
 }
 
 grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerContext* context,
                                                          const v1::DrainWorkerRequest* request,
                                                          v1::DrainWorkerResponse*) {
-  if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
-  const auto drains = parts_.store.DrainWorker(request->worker(), request->request_id());
-  if (!drains.ok()) return Answer(context, drains.status());
-  if (*drains) {
-    const base::LogScope scope({.worker = request->worker()});
-    spdlog::info("{} drains: it gets no more work", request->worker());
-    parts_.dispatcher.Drains(request->worker());
+  return AnswerLater(context, threads_, [=, this] { return Drain(*request); });
+}
+
+absl::Status WorkerServiceImpl::Deregister(const v1::DeregisterWorkerRequest& request) {
+  if (absl::Status status = CheckWorkerName(request.worker()); !status.ok()) return status;
+  absl::Status status =
+      parts_.store.DeregisterWorker(request.worker(), request.session_epoch(), parts_.clock());
+  if (status.ok()) {
+    const base::LogScope scope({.worker = request.worker()});
+    spdlog::info("{} has deregistered", request.worker());
+    parts_.dispatcher.Deregistered(SessionOf(request));
   }
-  return Answer(context, absl::OkStatus());
+  return status;
 }
 
 grpc::ServerUnaryReactor* WorkerServiceImpl::DeregisterWorker(grpc::CallbackServerContext* context,
                                                               const v1::DeregisterWorkerRequest* request,
                                                               v1::DeregisterWorkerResponse*) {
-  if (absl::Status status = CheckWorkerName(request->worker()); !status.ok()) return Answer(context, status);
-  const absl::Status status =
-      parts_.store.DeregisterWorker(request->worker(), request->session_epoch(), parts_.clock());
-  if (status.ok()) {
-    const base::LogScope scope({.worker = request->worker()});
-    spdlog::info("{} has deregistered", request->worker());
-    parts_.dispatcher.Deregistered(SessionOf(*request));
-  }
-  return Answer(context, status);
+  return AnswerLater(context, threads_, [=, this] { return Deregister(*request); });
 }
 
 absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
@@ -259,7 +292,7 @@ absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
 grpc::ServerUnaryReactor* WorkerServiceImpl::ListWorkers(grpc::CallbackServerContext* context,
                                                          const v1::ListWorkersRequest* request,
                                                          v1::ListWorkersResponse* response) {
-  return Answer(context, List(*request, *response));
+  return AnswerLater(context, threads_, [=, this] { return List(*request, *response); });
 }
 
 }  // namespace autocfg::server

@@ -7,6 +7,7 @@
 #include "server/metrics/metrics.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/rendezvous.h"
+#include "server/services/call_threads.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {
@@ -51,10 +52,13 @@ class WorkerServiceImpl final : public v1::WorkerService::CallbackService {
   absl::Status Register(const v1::RegisterWorkerRequest& request, v1::RegisterWorkerResponse& response);
   absl::Status Take(const v1::ReportTrialRequest& request);
   absl::Status Take(const v1::ReportProgressRequest& request);
+  absl::Status Drain(const v1::DrainWorkerRequest& request);
+  absl::Status Deregister(const v1::DeregisterWorkerRequest& request);
   absl::Status List(const v1::ListWorkersRequest& request, v1::ListWorkersResponse& response);
   void Fill(const Lease& lease, v1::LeaseWorkResponse& response) const;
 
   const WorkerServiceParts parts_;
+  CallThreads threads_;
 };
 
 }  // namespace autocfg::server

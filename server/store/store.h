@@ -192,7 +192,8 @@ inline constexpr std::size_t kLeaseEnds = 4;
 // What one write did, for those who count.
 struct StoreCommit {
   bool failed = false;  // in the storage; the rest is then 0
-  double seconds = 0;   // the commit, without the statements before it
+  // The commit, without the statements before it; nothing if the write shared that of another one.
+  std::optional<double> seconds = {};
   std::int64_t leases_granted = 0;
   std::array<std::int64_t, kLeaseEnds> leases_ended = {};  // by LeaseEnd
   std::vector<autocfg::v1::TrialState> trials_ended = {};  // their end states

@@ -33,7 +33,7 @@ TEST_P(StoreSuite, CommitsSayWhatTheyDid) {
     StoreCommit sum;
     for (const StoreCommit& each : commits) {
       EXPECT_FALSE(each.failed);
-      EXPECT_GE(each.seconds, 0);
+      EXPECT_GE(each.seconds.value_or(-1), 0);
       sum.leases_granted += each.leases_granted;
       for (std::size_t i = 0; i < kLeaseEnds; ++i) sum.leases_ended[i] += each.leases_ended[i];
       sum.trials_ended.insert(sum.trials_ended.end(), each.trials_ended.begin(), each.trials_ended.end());

@@ -252,7 +252,7 @@ TEST_F(ServerLimits, StartWithoutThreadsIsOneLine) {
   const std::string line = program.Line();
   const int status = program.Wait();
   if (UserWithLimitedThreads::CouldNotRun(status)) GTEST_SKIP() << "another user cannot run the program here";
-  EXPECT_THAT(line, HasSubstr("cannot create 24 threads (Resource temporarily unavailable)"));
+  EXPECT_THAT(line, HasSubstr("cannot create 40 threads (Resource temporarily unavailable)"));
   EXPECT_EQ(status, 2);
 }
 

@@ -37,11 +37,12 @@ std::vector<EndedLease> SqliteStore::SettleEnded(SQLite::Statement& ended, doubl
   return leases;
 }
 
-std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, std::int64_t attempt) {
+std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, std::int64_t attempt,
+                                                             const v1::ReportTrialRequest* last) {
   std::vector<EndedShare> shares;
   SQLite::Statement rows = Query(
       R"sql(
-        SELECT ending, worker, message, ranks, measurement, calibration, timeline
+        SELECT ending, worker, message, ranks, measurement, calibration, timeline, lease_id
         FROM shares
         WHERE job = ? AND attempt = ?
         ORDER BY first_rank)sql",
@@ -52,6 +53,12 @@ std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, s
     share.worker = rows.getColumn(1).getString();
     share.message = rows.getColumn(2).getString();
     share.ranks = rows.getColumn(3).getInt();
+    if (last != nullptr && rows.getColumn(7).getString() == last->lease_id()) {
+      if (last->has_measurement()) share.measurement = last->measurement();
+      if (last->has_calibration()) share.calibration = last->calibration();
+      if (last->has_timeline()) share.timeline = last->timeline();
+      continue;
+    }
     if (!rows.getColumn(4).isNull()) Parse(rows.getColumn(4), share.measurement.emplace());
     if (!rows.getColumn(5).isNull()) Parse(rows.getColumn(5), share.calibration.emplace());
     if (!rows.getColumn(6).isNull()) Parse(rows.getColumn(6), share.timeline.emplace());
@@ -59,7 +66,8 @@ std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, s
   return shares;
 }
 
-void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s) {
+void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s,
+                                const v1::ReportTrialRequest* last) {
   bool runs = false;
   bool broken = false;
   {
@@ -71,7 +79,7 @@ void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double n
     }
   }
   if (!runs) {
-    EndAttempt(job, attempt, now_s);
+    EndAttempt(job, attempt, now_s, last);
   } else if (broken &&
              Execute("UPDATE attempts SET stopping = 1 WHERE job = ? AND number = ? AND stopping = 0", job,
                      attempt) > 0) {
@@ -79,7 +87,8 @@ void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double n
   }
 }
 
-void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_s) {
+void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_s,
+                             const v1::ReportTrialRequest* last) {
   std::int64_t study = 0;
   std::int64_t trial = 0;
   bool wanted = false;  // the job was neither cancelled nor queued anew
@@ -90,7 +99,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     trial = row.getColumn(1).getInt64();
     wanted = row.getColumn(2).getInt() == kTrialRunning && row.getColumn(3).getInt64() == attempt;
   }
-  const std::vector<EndedShare> shares = ReadShares(job, attempt);
+  const std::vector<EndedShare> shares = ReadShares(job, attempt, last);
   std::vector<ShareEnd> ends;
   ends.reserve(shares.size());
   for (const EndedShare& share : shares) ends.push_back(share.end);

@@ -106,15 +106,21 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
   };
   if (report.has_out_of_memory())
     keep("UPDATE shares SET out_of_memory = ? WHERE lease_id = ?", report.out_of_memory());
-  if (report.has_measurement())
-    keep("UPDATE shares SET measurement = ? WHERE lease_id = ?", report.measurement());
-  if (report.has_timeline() && end == ShareEnd::kMeasured)
-    keep("UPDATE shares SET timeline = ? WHERE lease_id = ?", report.timeline());
-  if (report.has_calibration())
-    keep("UPDATE shares SET calibration = ? WHERE lease_id = ?", report.calibration());
+  // The results of the last share go where they belong at once. A timeline may have a megabyte.
+  const bool last =
+      !Query("SELECT 1 FROM shares WHERE job = ? AND attempt = ? AND ending = 0", job, report.attempt())
+           .executeStep();
+  if (!last) {
+    if (report.has_measurement())
+      keep("UPDATE shares SET measurement = ? WHERE lease_id = ?", report.measurement());
+    if (report.has_timeline() && end == ShareEnd::kMeasured)
+      keep("UPDATE shares SET timeline = ? WHERE lease_id = ?", report.timeline());
+    if (report.has_calibration())
+      keep("UPDATE shares SET calibration = ? WHERE lease_id = ?", report.calibration());
+  }
   RememberRequest(report.request_id(), kReport, SubjectOf(report));
   LeasesEnded(LeaseEnd::kReported, 1);
-  SettleAttempt(job, report.attempt(), now_s);
+  SettleAttempt(job, report.attempt(), now_s, last ? &report : nullptr);
   return absl::OkStatus();
 }
 

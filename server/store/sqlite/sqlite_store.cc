@@ -2,12 +2,22 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
 #include <utility>
 
+#include "SQLiteCpp/Transaction.h"
 #include "fmt/format.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
 
 namespace autocfg::server {
+namespace {
+
+constexpr std::size_t kMostTogether = 64;  // writes in a transaction, so that none waits for long
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path,
                                                        const SqliteOptions& options) {
@@ -20,6 +30,102 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMemoryStore(const SqliteOptions& opti
   auto file = OpenSqliteMemory(options.max_pages);
   if (!file.ok()) return file.status();
   return std::make_unique<SqliteStore>(*std::move(file), options);
+}
+
+void SqliteStore::CommitInTurn(PendingWrite& write) {
+  turns_mutex_.Lock();
+  turns_.push_back(&write);
+  while (true) {
+    const auto free = [this, &write]()
+                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(turns_mutex_) { return write.ended || !committing_; };
+    turns_mutex_.Await(absl::Condition(&free));
+    if (write.ended) break;
+    committing_ = true;
+    turns_mutex_.Unlock();
+    std::vector<PendingWrite*> writes;
+    {
+      absl::MutexLock lock(&mutex_);
+      {
+        absl::MutexLock turns(&turns_mutex_);
+        const auto end = turns_.begin() + static_cast<std::ptrdiff_t>(std::min(turns_.size(), kMostTogether));
+        writes.assign(turns_.begin(), end);
+        turns_.erase(turns_.begin(), end);
+      }
+      CommitTogether(writes);
+    }
+    turns_mutex_.Lock();
+    for (PendingWrite* each : writes) each->ended = true;
+    committing_ = false;
+  }
+  turns_mutex_.Unlock();
+}
+
+void SqliteStore::CommitTogether(const std::vector<PendingWrite*>& writes) {
+  try {
+    const int before = db().getTotalChanges();
+    SQLite::Transaction transaction(db(), SQLite::TransactionBehavior::IMMEDIATE);
+    if (writes.size() == 1) {
+      Run(*writes.front());
+    } else {
+      for (PendingWrite* write : writes) RunInSavepoint(*write);
+    }
+    const auto commits = [](const PendingWrite* write) { return write->commits; };
+    const auto first = std::find_if(writes.begin(), writes.end(), commits);
+    if (first != writes.end()) {
+      const auto begin = std::chrono::steady_clock::now();
+      transaction.commit();
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      if ((*first)->counted) (*first)->counted->seconds = took.count();
+      if (db().getTotalChanges() != before) health_ = absl::OkStatus();
+    }
+  } catch (const SQLite::Exception& error) {
+    Fail(writes, StatusOf(error, file_.path));
+  } catch (const std::exception& error) {  // our own bug, or no memory: the others must not wait for ever
+    Fail(writes, absl::InternalError(fmt::format("internal error: {}; please report it", error.what())));
+  }
+  for (PendingWrite* write : writes) {
+    if (!write->commits) {
+      write->change = {};
+      write->counted.reset();
+    }
+    if (!write->failure.ok()) {
+      health_ = write->failure;
+      write->change.failed = true;
+      write->counted = StoreCommit{.failed = true};
+    }
+    if (!write->commits) continue;
+    for (const std::string& lease : write->renewals) renewals_.erase(lease);
+  }
+}
+
+void SqliteStore::RunInSavepoint(PendingWrite& write) {
+  db().exec("SAVEPOINT write");
+  try {
+    Run(write);
+  } catch (const SQLite::Exception& error) {
+    if (sqlite3_get_autocommit(db().getHandle()) != 0) throw;  // the whole transaction is undone
+    write.failure = StatusOf(error, file_.path);
+  }
+  if (!write.commits) db().exec("ROLLBACK TO write");
+  db().exec("RELEASE write");
+}
+
+void SqliteStore::Run(PendingWrite& write) {
+  change_ = {};
+  commit_ = {};
+  written_renewals_.clear();
+  const int before = db().getTotalChanges();
+  write.commits = write.run();
+  write.change = std::move(change_);
+  if (db().getTotalChanges() != before) write.counted = std::move(commit_);
+  write.renewals = std::move(written_renewals_);
+}
+
+void SqliteStore::Fail(const std::vector<PendingWrite*>& writes, const absl::Status& failure) {
+  for (PendingWrite* write : writes) {
+    write->failure = failure;
+    write->commits = false;
+  }
 }
 
 void SqliteStore::Parse(const SQLite::Column& column, google::protobuf::MessageLite& message) {

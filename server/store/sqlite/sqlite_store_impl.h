@@ -3,7 +3,6 @@
 // mutex guards the only connection.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <limits>
 #include <map>
@@ -14,7 +13,7 @@
 #include <vector>
 
 #include "SQLiteCpp/Statement.h"
-#include "SQLiteCpp/Transaction.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "google/protobuf/message_lite.h"
 #include "server/store/attempt_verdict.h"
@@ -133,43 +132,44 @@ class SqliteStore final : public Store {
     return result.ok();
   }
 
-  // Runs `body` (which returns a Status or StatusOr) in a transaction and commits if it returns OK.
+  // Runs `body` (which returns a Status or StatusOr) in a transaction and commits if it returns OK. While this
+  // thread waits, another one that writes may run it.
   template <typename Body>
   auto Write(Body body) -> decltype(body()) {
-    StoreChange changed;
-    std::optional<StoreCommit> committed;
-    auto result = [&]() -> decltype(body()) {
-      absl::MutexLock lock(&mutex_);
-      change_ = {};
-      commit_ = {};
-      written_renewals_.clear();
-      try {
-        const int before = db().getTotalChanges();
-        SQLite::Transaction transaction(db(), SQLite::TransactionBehavior::IMMEDIATE);
-        auto answer = body();
-        if (Ok(answer)) {
-          const auto begin = std::chrono::steady_clock::now();
-          transaction.commit();
-          commit_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-          changed = std::move(change_);
-          for (const std::string& lease : written_renewals_) renewals_.erase(lease);
-          if (db().getTotalChanges() != before) {
-            health_ = absl::OkStatus();
-            committed = std::move(commit_);
-          }
-        }
-        return answer;
-      } catch (const SQLite::Exception& error) {
-        health_ = StatusOf(error, file_.path);
-        changed.failed = true;
-        committed = StoreCommit{.failed = true};
-        return health_;
-      }
-    }();
-    if (commit_listener_ && committed) commit_listener_(*committed);
-    if (listener_ && (changed.work || changed.failed || !changed.studies.empty())) listener_(changed);
-    return result;
+    std::optional<decltype(body())> result;
+    PendingWrite write;
+    write.run = [&] {
+      result = body();
+      return Ok(*result);
+    };
+    CommitInTurn(write);
+    if (commit_listener_ && write.counted) commit_listener_(*write.counted);
+    const StoreChange& change = write.change;
+    if (listener_ && (change.work || change.failed || !change.studies.empty())) listener_(change);
+    if (!write.failure.ok()) return write.failure;
+    return *std::move(result);
   }
+
+  // A write that waits for its transaction.
+  struct PendingWrite {
+    std::function<bool()> run;  // returns whether to commit; throws SQLite::Exception
+    bool ended = false;         // guarded by turns_mutex_
+    // Once it has ended:
+    StoreChange change;
+    std::vector<std::string> renewals;  // leases whose renewals it wrote
+    bool commits = false;
+    std::optional<StoreCommit> counted;  // what it did; nothing if it changed nothing
+    absl::Status failure;                // of the storage
+  };
+  // Returns once the write is committed, is undone or has failed. Writes that wait at the same time share a
+  // transaction, so that a sync of the disk serves them all. None is seen before it is synced.
+  void CommitInTurn(PendingWrite& write) ABSL_LOCKS_EXCLUDED(turns_mutex_, mutex_);
+  void CommitTogether(const std::vector<PendingWrite*>& writes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs one of several writes of a transaction. If it is not to be committed, or if it fails and leaves the
+  // transaction intact, undoes it alone.
+  void RunInSavepoint(PendingWrite& write);
+  void Run(PendingWrite& write);
+  static void Fail(const std::vector<PendingWrite*>& writes, const absl::Status& failure);
 
   // Runs `body` under the mutex, so that its reads form one snapshot.
   template <typename Body>
@@ -322,9 +322,11 @@ class SqliteStore final : public Store {
   // Settles the attempts of the shares that a statement ends; the statement returns (job, attempt, worker,
   // epoch) for each.
   std::vector<EndedLease> SettleEnded(SQLite::Statement& ended, double now_s);
-  // Ends the attempt if all its shares have ended. Tells the others to stop if one broke it.
-  void SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s);
-  void EndAttempt(std::int64_t job, std::int64_t attempt, double now_s);
+  // Ends the attempt if all its shares have ended. Tells the others to stop if one broke it. `last`: the
+  // report of the share that ended last, whose results are not in its row; null: there is none.
+  void SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s,
+                     const v1::ReportTrialRequest* last = nullptr);
+  void EndAttempt(std::int64_t job, std::int64_t attempt, double now_s, const v1::ReportTrialRequest* last);
   // Drops the messages of the study's jobs, or of one job (0: all), that can never run again: they were
   // measured or out of memory, or their study has ended, and no attempt of them still runs.
   void DropDoneJobs(std::int64_t study, std::int64_t job);
@@ -337,7 +339,8 @@ class SqliteStore final : public Store {
     std::optional<v1::CalibrateResult> calibration;
     std::optional<v1::StepTimeline> timeline;
   };
-  std::vector<EndedShare> ReadShares(std::int64_t job, std::int64_t attempt);  // by rank
+  std::vector<EndedShare> ReadShares(std::int64_t job, std::int64_t attempt,
+                                     const v1::ReportTrialRequest* last);  // by rank
   // Keeps the timeline of a trial that was just measured, if it is one of those that FindTimeline returns.
   void KeepTimeline(std::int64_t study, std::int64_t trial, const std::vector<EndedShare>& shares);
   // Keep the result of the attempt that was just measured: for its study, and for later studies.
@@ -393,11 +396,14 @@ class SqliteStore final : public Store {
   std::string RejectionOf(const v1::ReportTrialRequest& report);  // empty: accepted
   absl::Status RecordReport(const v1::ReportTrialRequest& report, double now_s);
 
+  absl::Mutex turns_mutex_ ABSL_ACQUIRED_AFTER(mutex_);
+  std::vector<PendingWrite*> turns_ ABSL_GUARDED_BY(turns_mutex_);  // oldest first
+  bool committing_ ABSL_GUARDED_BY(turns_mutex_) = false;           // a thread runs writes
   absl::Mutex mutex_;
   SqliteFile file_;
   const std::int64_t kept_rejections_;
   const OwnerLimits limits_;
-  StoreChange change_;                         // of the transaction at hand
+  StoreChange change_;                         // of the write at hand
   StoreCommit commit_;                         // same
   std::vector<std::string> written_renewals_;  // same: leases
   // Renewals that are not stored yet, by lease. Each is stored or dropped once its stored time has run out.

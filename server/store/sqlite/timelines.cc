@@ -1,5 +1,6 @@
 // The timelines of the fastest plans of a study.
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,30 +18,39 @@ void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial,
     if (share.timeline) parts.push_back(*share.timeline);
   }
   if (parts.empty()) return;
-  Execute("INSERT OR REPLACE INTO timelines VALUES (?, ?, ?)", study, trial, MergeTimelines(parts));
-  Execute(
+  // Chosen before it is written: most timelines of a study are not kept, and they are large.
+  std::set<std::int64_t> kept;
+  SQLite::Statement fastest = Query(
       R"sql(
         WITH
           newest AS
-            (SELECT t.plan_text, MAX(l.trial) AS trial
-             FROM timelines l
-             JOIN trials t ON t.study = l.study AND t.number = l.trial
-             WHERE l.study = ?1
-             GROUP BY t.plan_text),
-          kept AS
-            (SELECT n.trial
-             FROM newest n
-             ORDER BY
-               (SELECT MAX(m.median_step_time_s)
-                FROM trials t
-                JOIN jobs j ON j.study = t.study AND j.trial = t.number
-                JOIN measurements m ON m.job = j.id
-                WHERE t.study = ?1 AND t.plan_text = n.plan_text),
-               n.trial
-             LIMIT ?2)
-        DELETE FROM timelines
-        WHERE study = ?1 AND trial NOT IN (SELECT trial FROM kept))sql",
-      study, kTimelinePlans);
+            (SELECT t.plan_text, MAX(t.number) AS trial
+             FROM trials t
+             WHERE t.study = ?1
+                 AND t.number IN (SELECT l.trial FROM timelines l WHERE l.study = ?1 UNION ALL SELECT ?3)
+             GROUP BY t.plan_text)
+        SELECT n.trial
+        FROM newest n
+        ORDER BY
+          (SELECT MAX(m.median_step_time_s)
+           FROM trials t
+           JOIN jobs j ON j.study = t.study AND j.trial = t.number
+           JOIN measurements m ON m.job = j.id
+           WHERE t.study = ?1 AND t.plan_text = n.plan_text),
+          n.trial
+        LIMIT ?2)sql",
+      study, kTimelinePlans, trial);
+  while (fastest.executeStep()) kept.insert(fastest.getColumn(0).getInt64());
+  std::vector<std::int64_t> dropped;
+  SQLite::Statement stored = Query("SELECT trial FROM timelines WHERE study = ?", study);
+  while (stored.executeStep()) {
+    if (const std::int64_t each = stored.getColumn(0).getInt64(); !kept.contains(each))
+      dropped.push_back(each);
+  }
+  for (const std::int64_t each : dropped)
+    Execute("DELETE FROM timelines WHERE study = ? AND trial = ?", study, each);
+  if (kept.contains(trial))
+    Execute("INSERT OR REPLACE INTO timelines VALUES (?, ?, ?)", study, trial, MergeTimelines(parts));
 }
 
 absl::StatusOr<std::optional<Store::TrialTimeline>> SqliteStore::FindTimeline(std::int64_t study,

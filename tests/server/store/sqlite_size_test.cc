@@ -63,6 +63,7 @@ class SqliteSizeTest : public testing::Test {
     job.set_device("cpu");
     job.mutable_train()->set_steps(2);
     job.mutable_train()->set_warmup_steps_untimed(1);
+    job.mutable_train()->set_record_breakdown(true);
     job.mutable_train()->mutable_model()->set_name(std::string(1000, 'm'));
     const auto queued = store_->EnqueueTrial(study, trial, job, 2);
     EXPECT_TRUE(queued.ok()) << queued.status();
@@ -73,7 +74,7 @@ class SqliteSizeTest : public testing::Test {
     EXPECT_EQ(assigned->leases.size(), 1u);
     return assigned->leases.empty() ? Lease() : assigned->leases.front();
   }
-  absl::Status Report(const Lease& lease, v1::Outcome outcome) {
+  absl::Status Report(const Lease& lease, v1::Outcome outcome, double step_s = 0.5, int timeline_rows = 0) {
     v1::ReportTrialRequest report;
     report.set_worker("workers/a");
     report.set_session_epoch(epoch_);
@@ -83,8 +84,15 @@ class SqliteSizeTest : public testing::Test {
     report.set_request_id(lease.lease_id + "/report");
     report.set_outcome(outcome);
     if (outcome == v1::OUTCOME_MEASURED) {
-      report.mutable_measurement()->add_step_time_s(0.5);
-      report.mutable_measurement()->set_median_step_time_s(0.5);
+      report.mutable_measurement()->add_step_time_s(step_s);
+      report.mutable_measurement()->set_median_step_time_s(step_s);
+    }
+    for (int i = 0; i < timeline_rows; ++i) {
+      v1::TimelineRow& row = *report.mutable_timeline()->add_rows();
+      row.set_lane("compute");
+      row.set_kind("forward");
+      row.set_start_s(1e-6 * i);
+      row.set_end_s(1);
     }
     return store_->Report(report, 11);
   }
@@ -119,6 +127,30 @@ TEST_F(SqliteSizeTest, JobsThatCanNeverRunAgainKeepNoMessage) {
   ASSERT_TRUE(Report(again, v1::OUTCOME_TIMED_OUT).ok());
   ASSERT_TRUE(SetStudyState(*store_, study, v1::STUDY_STATE_DONE).ok());
   EXPECT_EQ(JobBytes(study), 0) << "the study has ended";
+}
+
+TEST_F(SqliteSizeTest, TimelinesAreWrittenOnceAndOnlyIfTheyAreKept) {
+  constexpr int kRows = 20'000;
+  const auto pages = [&] {
+    return SQLite::Database(path_, SQLite::OPEN_READONLY).execAndGet("PRAGMA page_count").getInt();
+  };
+  const std::int64_t study = NewStudy();
+  int plan = 0;
+  const auto run = [&](double step_s, int rows) {
+    Enqueue(study, ++plan);
+    ASSERT_TRUE(Report(Take(), v1::OUTCOME_MEASURED, step_s, rows).ok());
+  };
+  for (int i = 0; i < kTimelinePlans; ++i) run(1, 1);
+  const int before = pages();
+  run(2, kRows);
+  EXPECT_LT(pages(), before + 16) << "a slow plan";
+  run(0.5, kRows);
+  const auto found = store_->FindTimeline(study, fmt::format("mbs={}", plan));
+  ASSERT_TRUE(found.ok() && *found);
+  ASSERT_EQ((*found)->timeline.rows_size(), kRows);
+  const auto one = static_cast<int>((*found)->timeline.ByteSizeLong() / 4096);
+  EXPECT_GT(one, 100);
+  EXPECT_LT(pages(), before + one + one / 2) << "two copies";
 }
 
 TEST_F(SqliteSizeTest, JobKeepsItsMessageWhileAnAttemptRuns) {
