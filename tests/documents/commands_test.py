@@ -76,6 +76,8 @@ NEEDS_ENGINE = "needs a framework; tests/e2e/engine_search_test.cc searches with
 AFTER_GPU = "takes the report of a GPU"
 SECURED = "needs certificates; tests/api/security_test.py makes them, and runs the programs so"
 
+IN_CLUSTER = "needs a cluster; the test kubernetes_test makes what the Secrets hold, and runs the pods with it"
+
 LEFT_OUT = {
     "autocfg-server --listen 0.0.0.0:5000 --listen unix:server.sock --tls-cert head.pem --tls-key head_key.pem --tokens "
     "--audit-log audit.jsonl": SECURED,
@@ -101,6 +103,11 @@ LEFT_OUT = {
     "apt-get install ./packages/autocfg_*.deb": "needs root; packages_test installs it over a copy of the system",
     "kubectl apply -k deploy/kubernetes/base": "needs a cluster; the test kubernetes_test renders and checks it",
     "kubectl apply -k deploy/kubernetes/cpu": "needs a cluster; the test kubernetes_test runs its pods",
+    "kubectl -n autocfg create secret tls autocfg-coordinator-tls --cert head.pem --key head_key.pem": IN_CLUSTER,
+    "kubectl -n autocfg create secret generic autocfg-ca --from-file ca.crt=ca.pem": IN_CLUSTER,
+    "kubectl -n autocfg exec autocfg-coordinator-0 -- autocfg token create nodes --role worker --coordinator "
+    "unix:/tmp/server.sock > nodes.token": IN_CLUSTER,
+    "kubectl -n autocfg create secret generic autocfg-worker-token --from-file token=nodes.token": IN_CLUSTER,
     "docker build -f deploy/container/Containerfile -t autocfg .": "needs a container runtime and a network",
     "./dev search --model gpt2-1.5b --global-batch 64 --time-budget 20m": "needs a GPU",
     "autocfg search --model llama3-8b --global-batch 64 --seq-len 4096 --engine megatron "

@@ -73,17 +73,27 @@ class EngineJobTest : public testing::Test {
     if (share != nullptr) *lease.mutable_share() = *share;
     std::vector<int> slots;
     for (int i = 0; i < SlotsToTake(lease, inventory_); ++i) slots.push_back(i);
-    ProcessLauncher launcher("/no/trainer");
+    ProcessLauncher launcher("/no/trainer", FindSupervisor(), allowance_);
     return RunJob(lease, inventory_, {}, {0, 1, 2, 3}, slots, launcher, hooks, kGpuPatience, &offer_);
   }
 
   const ScratchDirectory home_;
   v1::Inventory inventory_;
   EngineOffer offer_;
+  JobAllowance allowance_;
 };
 
 constexpr const char* kSteps =
     "for i in 1 2 3 4; do echo step $i time \"$i\"0 loss 4.$i peak \"$i\"000; done";
+
+TEST_F(EngineJobTest, ACommandAboveTheAllowanceOfTheWorkerFails) {
+  allowance_.processes = 2;
+  Offer("for i in 1 2 3; do sleep 60 & done; wait");
+  const JobReport report = Run(EngineJob());
+  EXPECT_EQ(report.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(report.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_THAT(report.message, HasSubstr(" processes, above its limit of 2; start fewer"));
+}
 
 TEST_F(EngineJobTest, ReportsWhatTheLogSaysWithItsOrigin) {
   Offer(std::string(

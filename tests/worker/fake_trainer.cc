@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -147,6 +148,9 @@ int Describe(trainer::LauncherChannel& channel, const std::vector<std::string>& 
   std::fprintf(stderr, "SIGTERM blocked %d\n", ::sigismember(&blocked, SIGTERM));
   std::fprintf(stderr, "SIGPIPE ignored %d\n", pipe_action.sa_handler == SIG_IGN);
   std::fprintf(stderr, "group leader %d\n", ::getpgrp() == ::getpid());
+  rlimit core{};
+  ::getrlimit(RLIMIT_CORE, &core);
+  std::fprintf(stderr, "core limit %d\n", static_cast<int>(core.rlim_cur));
   SendResult(channel);
   return 0;
 }
@@ -222,6 +226,31 @@ void LeaveChain(const trainer::LauncherChannel& channel) {
     ::setsid();
     const pid_t next = ::fork();
     if (next != 0) ::_exit(0);
+  }
+}
+
+// Starts processes in sessions of their own that ignore SIGTERM. Each starts the next one: half as a child.
+[[noreturn]] void StartMany(int count) {
+  for (int i = 0; i < count; ++i) {
+    if (::fork() != 0) {
+      if (i % 2 == 0) Hang();
+      ::_exit(0);
+    }
+    ::setsid();
+    ::signal(SIGTERM, SIG_IGN);
+    if (i % 2 == 1 && ::fork() == 0) Hang();
+  }
+  Hang();
+}
+
+// A child takes memory, and keeps it.
+[[noreturn]] void TakeMemory(std::size_t bytes) {
+  if (::fork() != 0) Hang();
+  ::setsid();
+  std::vector<char> memory(bytes, 'x');
+  for (;;) {
+    ::pause();
+    memory.back() = 'y';
   }
 }
 
@@ -393,6 +422,8 @@ int Run(const std::vector<std::string>& arguments) {
       {"daemon", [&] { return ReportDaemon(channel), SendResult(channel), 0; }},
       {"daemon_then_fail", [&] { return ReportDaemon(channel), SendError(channel, "INTERNAL", "a bug"); }},
       {"daemon_then_await_file", [&] { return ReportDaemon(channel), AwaitFile(channel); }},
+      {"many_processes", [] { return StartMany(40), 0; }},
+      {"much_memory", [] { return TakeMemory(std::size_t{512} << 20), 0; }},
       {"daemon_then_hang", [&] { return ReportDaemon(channel), Hang(), 0; }},
       {"chain", [&] { return LeaveChain(channel), SendResult(channel), 0; }},
       {"flooding_grandchild",

@@ -300,6 +300,25 @@ TEST_F(CpuJobTest, KeepsLogTailsOfFailedRanks) {
   EXPECT_GT(much.log.size(), kMaxLogBytes / 2);
 }
 
+TEST_F(CpuJobTest, AJobAboveTheAllowanceOfTheWorkerFails) {
+  ProcessLauncher launcher(FakeTrainerPath(), FindSupervisor(), {.processes = 5});
+  const JobReport report = RunOn(Modes("many_processes", 1), LocalInventory(4), launcher);
+  EXPECT_EQ(report.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(report.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_THAT(report.message, testing::HasSubstr(" processes, above its limit of 5; start fewer"));
+}
+
+TEST(LimitsOf, DependOnTheRanksAndTheMachineUnlessTheyAreGiven) {
+  JobLimits limits = LimitsOf({}, 3);
+  EXPECT_EQ(limits.processes, 3 * 1024);
+  EXPECT_LT(limits.memory_bytes, MemoryLimitBytes());
+  EXPECT_GT(limits.memory_bytes, LocalCluster(1)->groups.front().device.memory_bytes)
+      << "a plan of one rank may take so much";
+  limits = LimitsOf({.processes = 7, .memory_bytes = 123}, 3);
+  EXPECT_EQ(limits.processes, 7);
+  EXPECT_EQ(limits.memory_bytes, 123);
+}
+
 TEST_F(CpuJobTest, ShareUsesRankNumbersOfTheWholeJob) {
   v1::LeaseWorkResponse lease = Modes("hang,hang,exit_5,hang", 4);
   lease.mutable_share()->set_first_rank(1);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 
 #include "tests/worker/launch_helpers.h"
 #include "worker/launcher/rank_link.h"
+#include "worker/supervisor/children.h"
 
 namespace autocfg::worker {
 namespace {
@@ -70,19 +72,24 @@ TEST(ProcessLauncher, StartsRanksWithNothingInherited) {
   sigaddset(&term, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &term, nullptr);
   auto* const old = ::signal(SIGPIPE, SIG_IGN);
+  rlimit core{};
+  ::getrlimit(RLIMIT_CORE, &core);
+  const rlimit raised{core.rlim_max, core.rlim_max};
+  ::setrlimit(RLIMIT_CORE, &raised);
   JobRequest request = FakeJob({"describe", "describe"});
   request.cores = {{0}, {0, 1}};
   const JobResult result = RunJob(request);
+  ::setrlimit(RLIMIT_CORE, &core);
   ::signal(SIGPIPE, old);
   ::pthread_sigmask(SIG_UNBLOCK, &term, nullptr);
   ::close(inherited);
   ASSERT_EQ(result.outcome, v1::OUTCOME_MEASURED) << result.message;
   EXPECT_EQ(result.ranks[0].log_tail,
             "argument --launcher-fd=3\nargument --cpu-list=0\nSIGTERM blocked 0\nSIGPIPE ignored 0\ngroup "
-            "leader 1\n");
+            "leader 1\ncore limit 0\n");
   EXPECT_EQ(result.ranks[1].log_tail,
             "argument --launcher-fd=3\nargument --cpu-list=0,1\nSIGTERM blocked 0\nSIGPIPE ignored 0\ngroup "
-            "leader 0\n");
+            "leader 0\ncore limit 0\n");
 }
 
 TEST(ProcessLauncher, NamesTheRankThatWasKilled) {
@@ -245,6 +252,40 @@ TEST(ProcessLauncher, EndsProcessesThatStartOthersAndEnd) {
   EXPECT_EQ(RunJob(request).outcome, v1::OUTCOME_MEASURED);
   EXPECT_THAT(WritersOf(mark), testing::IsEmpty());
   ::unlink(mark.c_str());
+}
+
+// Checks that no descendant of this process is left.
+void ExpectNothingLeft() { EXPECT_THAT(AllDescendants(1000), testing::IsEmpty()); }
+
+TEST(ProcessLauncher, AJobWithTooManyProcessesIsKilled) {
+  JobRequest request = FakeJob({"hang", "many_processes"});
+  request.limits.processes = 20;
+  const JobResult result = RunJob(request);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN) << "it would fail again";
+  EXPECT_THAT(result.message,
+              testing::MatchesRegex("killed, because it had [0-9]+ processes, above its limit of 20; start "
+                                    "fewer, or raise --job-processes of autocfg-worker"));
+  ExpectNothingLeft();
+}
+
+TEST(ProcessLauncher, AJobThatTakesTooMuchMemoryIsKilled) {
+  JobRequest request = FakeJob({"hang", "much_memory"});
+  request.limits.memory_bytes = std::int64_t{256} << 20;
+  const JobResult result = RunJob(request);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN) << "it would fail again";
+  EXPECT_THAT(
+      result.message,
+      testing::MatchesRegex("killed, because it had .* of private memory, above its limit of 256.0 MiB; "
+                            "choose a plan that takes less, or raise --job-memory of autocfg-worker"));
+  ExpectNothingLeft();
+}
+
+TEST(ProcessLauncher, AJobWithinItsLimitsGoesOn) {
+  JobRequest request = FakeJob({"gather", "gather"});
+  request.limits = {.processes = 3, .memory_bytes = std::int64_t{8} << 30};
+  EXPECT_EQ(RunJob(request).outcome, v1::OUTCOME_MEASURED);
 }
 
 TEST(ProcessLauncher, DaemonsOfConcurrentJobsAreToldApart) {

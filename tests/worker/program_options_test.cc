@@ -47,6 +47,12 @@ TEST(ProgramOptions, ParsesOptionsAndDefaults) {
   EXPECT_EQ(engines.address, "10.0.0.3");
   EXPECT_EQ(engines.interface, "");
   EXPECT_EQ(Good({"--coordinator", "localhost:1", "--interface", "eth1"}).interface, "eth1");
+  EXPECT_EQ(few.allowance.processes, 0);
+  EXPECT_EQ(few.allowance.memory_bytes, 0);
+  const ProgramOptions limits =
+      Good({"--coordinator", "localhost:1", "--job-processes", "50", "--job-memory", "2.5GB"});
+  EXPECT_EQ(limits.allowance.processes, 50);
+  EXPECT_EQ(limits.allowance.memory_bytes, 2'500'000'000);
   const ProgramOptions files =
       Good({"--coordinator", "localhost:1", "--data-dir", "/usr", "--save-dir=/tmp", "--data-dir", "/dev"});
   EXPECT_EQ(files.files.data_dirs, (std::vector<std::string>{"/usr", "/dev"}));
@@ -64,6 +70,14 @@ TEST(ProgramOptions, ErrorsAreOneLineAndNameTheOption) {
       {{"--coordinator", "localhost:1", "--slots", "0"}, "--slots: '0'"},
       {{"--coordinator", "localhost:1", "--slots", "1025"}, "--slots: '1025'"},
       {{"--coordinator", "localhost:1", "--slots", "two"}, "--slots: 'two'"},
+      {{"--coordinator", "localhost:1", "--job-processes", "0"}, "--job-processes: '0'"},
+      {{"--coordinator", "localhost:1", "--job-processes", "4194305"}, "--job-processes: '4194305'"},
+      {{"--coordinator", "localhost:1", "--job-processes", "many"}, "--job-processes: 'many'"},
+      {{"--coordinator", "localhost:1", "--job-processes", ""}, "--job-processes"},
+      {{"--coordinator", "localhost:1", "--job-memory", "1000"},
+       "--job-memory: '1000' is not a size from 1.0 MiB to 1.0 PiB"},
+      {{"--coordinator", "localhost:1", "--job-memory", "4e15"}, "--job-memory: '4e15'"},
+      {{"--coordinator", "localhost:1", "--job-memory", "some"}, "--job-memory: 'some'"},
       {{"--coordinator", "localhost:1", "--name", "a/b"}, "--name"},
       {{"--coordinator", "localhost:1", "--name", long_name.c_str()}, "--name"},
       {{"--coordinator", "localhost:1", "--name", ""}, "--name"},

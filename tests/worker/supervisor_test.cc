@@ -13,6 +13,7 @@
 
 #include "tests/support/build_paths.h"
 #include "worker/supervisor/children.h"
+#include "worker/supervisor/job_usage.h"
 #include "worker/supervisor/orders.h"
 
 namespace autocfg::worker {
@@ -101,6 +102,43 @@ TEST(EndChildren, GivesUpAtTheLimit) {
               return ended.remaining == std::vector<pid_t>{child} ? 1 : 0;
             }),
             1);
+}
+
+TEST(AllDescendants, HasGrandchildrenAndStopsAboveTheMost) {
+  EXPECT_EQ(InSubreaper([] {
+              int pipe[2];
+              if (::pipe(pipe) != 0) return 100;
+              StartChild([&] {
+                StartChild([&] {
+                  StartChild();
+                  if (::write(pipe[1], "x", 1) != 1) ::_exit(1);
+                });
+              });
+              char ready = 0;
+              if (::read(pipe[0], &ready, 1) != 1) return 100;
+              const std::size_t all = AllDescendants(10).size();
+              const std::size_t some = AllDescendants(1).size();
+              EndChildren({std::chrono::milliseconds(0), std::chrono::seconds(60)}, Wait);
+              return static_cast<int>(10 * all + some);
+            }),
+            32);
+}
+
+TEST(PrivateBytes, MemoryOfAForkCountsOnceIfTheKernelSaysSo) {
+  constexpr std::int64_t kSize = 64 << 20;
+  const std::vector<char> memory(kSize, 'x');
+  const std::vector<pid_t> children = {StartChild(), StartChild(), StartChild()};
+  std::vector<pid_t> all = children;
+  all.push_back(::getpid());
+  EXPECT_GT(PrivateBytes(all), 4 * kSize);
+  EXPECT_GT(PrivateBytesCountedOnce(all), kSize);
+  EXPECT_LT(PrivateBytesCountedOnce(all), PrivateBytes(all) - 2 * kSize);
+  for (const pid_t child : children) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  EXPECT_EQ(PrivateBytes(children), 0);
+  EXPECT_EQ(PrivateBytesCountedOnce(children), 0);
 }
 
 TEST(RankCommand, RoundTrips) {

@@ -65,7 +65,7 @@ class EngineWatch {
 
   // Returns false, with the run stopped, if a process cannot start.
   bool Start() {
-    if (const absl::Status status = supervisor_.Start(run_.supervisor_path); !status.ok())
+    if (const absl::Status status = supervisor_.Start(run_.supervisor_path, run_.job_limits); !status.ok())
       return StopUnstarted(std::string(status.message()));
     for (const EngineProcess& process : run_.processes) {
       int pipe[2];
@@ -118,8 +118,14 @@ class EngineWatch {
   }
 
   void TakeExits() {
-    for (const JobSupervisor::RankExit& exit : supervisor_.TakeExits())
-      Judge(processes_[exit.place], exit.wait_status);
+    const std::vector<JobSupervisor::RankExit> exits = supervisor_.TakeExits();
+    // Before the ends that it led to.
+    if (!over_limit_ && !supervisor_.over_limit().empty()) {
+      over_limit_ = true;
+      Stop(v1::OUTCOME_FAILED, supervisor_.over_limit());
+      result_.failure = v1::FAILURE_KIND_OWN;
+    }
+    for (const JobSupervisor::RankExit& exit : exits) Judge(processes_[exit.place], exit.wait_status);
     if (!supervisor_.lost()) return;
     for (Process& process : processes_) {
       if (!process.ended) Judge(process, std::nullopt);
@@ -260,6 +266,7 @@ class EngineWatch {
   std::optional<RankFailure> out_of_memory_;
   Phase phase_ = Phase::kRunning;
   Clock::time_point phase_end_ = Clock::time_point::max();
+  bool over_limit_ = false;
   bool stopped_ = false;  // by a limit, by the caller, or because a process could not start
   EngineRunResult result_;
 };

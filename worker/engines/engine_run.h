@@ -32,6 +32,7 @@ struct EngineRun {
   // Another node's log may tell of the steps, so that the limits of steps count from the first one here.
   bool spans_workers = false;
   std::string supervisor_path;
+  JobLimits job_limits = {};  // of what its processes here take
 };
 
 struct EngineRunResult {

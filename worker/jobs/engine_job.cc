@@ -264,7 +264,8 @@ JobReport RunEngineJob(const v1::Job& job, const v1::Share& share, const EngineS
       .limits = engine.limits,
       .time_limit = std::chrono::duration<double>(job.time_limit_s()),
       .spans_workers = share.ranks() != job.ranks(),
-      .supervisor_path = setting.supervisor_path};
+      .supervisor_path = setting.supervisor_path,
+      .job_limits = setting.limits};
   port->Release();
   const EngineRunResult result = RunEngine(engine_run, hooks.cancel, hooks.started);
 

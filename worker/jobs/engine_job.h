@@ -33,6 +33,7 @@ struct EngineSetting {
   std::string host;               // of this machine
   std::vector<std::string> gpus;  // distinct, of the share's slots; empty: on the CPU
   std::string supervisor_path;
+  JobLimits limits = {};  // of what the share's processes take
 };
 
 // Requires a training job that names the engine. The measurement has steps, memory, losses and the engine; of

@@ -194,18 +194,22 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
     return RefusedReport(fmt::format("{}: it needs CPUs, but this worker offers GPUs", job.name()));
   }
   const std::vector<int> places = PlacesOf(used, cores);
+  const JobLimits limits = LimitsOf(launcher.allowance(), share.ranks());
   if (engine != nullptr) {
     const EngineSetting setting{
         .engine = *engine,
         .address = engines->address,
         .host = inventory.hostname(),
         .gpus = needed == DeviceKind::kCuda ? Distinct(gpus) : std::vector<std::string>(),
-        .supervisor_path = FindSupervisor()};
+        .supervisor_path = FindSupervisor(),
+        .limits = limits};
     JobReport report = RunEngineJob(job, share, setting, hooks);
     if (report.measurement) SetOrigin(inventory, job, share, places, gpus, *report.measurement);
     return report;
   }
-  const JobResult result = launcher.Run(MakeJobRequest(job, share, places, gpus), hooks);
+  JobRequest request = MakeJobRequest(job, share, places, gpus);
+  request.limits = limits;
+  const JobResult result = launcher.Run(request, hooks);
   JobReport report;
   report.outcome = result.outcome;
   report.message = base::CleanUtf8(result.message, kMaxMessageBytes);

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "spdlog/spdlog.h"
@@ -66,11 +67,25 @@ void LogEnd(const Report& report) {
                 examples.size() < static_cast<std::size_t>(report.remaining) ? ", ..." : "");
 }
 
+std::string OverLimitText(const Report& report, const JobLimits& limits) {
+  if (limits.processes > 0 && report.processes > limits.processes) {
+    return fmt::format(
+        "killed, because it had {} processes, above its limit of {}; start fewer, or raise --job-processes "
+        "of "
+        "autocfg-worker",
+        report.processes, limits.processes);
+  }
+  return fmt::format(
+      "killed, because it had {} of private memory, above its limit of {}; choose a plan that takes less, or "
+      "raise --job-memory of autocfg-worker",
+      base::BytesText(report.memory_bytes), base::BytesText(limits.memory_bytes));
+}
+
 }  // namespace
 
 JobSupervisor::~JobSupervisor() { Finish(); }
 
-absl::Status JobSupervisor::Start(const std::string& path) {
+absl::Status JobSupervisor::Start(const std::string& path, const JobLimits& limits) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
     return SystemError("cannot make a socket pair for a job's supervisor", errno);
@@ -81,6 +96,11 @@ absl::Status JobSupervisor::Start(const std::string& path) {
   if (!pid.ok()) return pid.status();
   pid_ = *pid;
   socket_ = std::move(own);
+  limits_ = limits;
+  if (limits.processes == 0 && limits.memory_bytes == 0) return absl::OkStatus();
+  const std::string bytes(reinterpret_cast<const char*>(&limits), sizeof limits);
+  const int error = SendOrder(fd(), Order::kLimit, bytes, {});
+  if (error != 0 && error != EPIPE) return SystemError("cannot set the limits of a job", error);
   return absl::OkStatus();
 }
 
@@ -117,6 +137,8 @@ void JobSupervisor::Receive() {
       socket_.Reset();
     } else if (report.kind == Report::Kind::kEnded) {
       exits_.push_back({static_cast<std::size_t>(report.place), report.value});
+    } else if (report.kind == Report::Kind::kOverLimit) {
+      over_limit_ = OverLimitText(report, limits_);
     } else {
       answer_ = report;
     }

@@ -25,8 +25,8 @@ class JobSupervisor {
   JobSupervisor& operator=(const JobSupervisor&) = delete;
 
   // Starts the program at `path`. NotFound, PermissionDenied or Unavailable, with the path, if it cannot
-  // start.
-  absl::Status Start(const std::string& path);
+  // start. `limits`: of what the job's processes take; see over_limit.
+  absl::Status Start(const std::string& path, const JobLimits& limits = {});
 
   // Starts the next rank, with its ends of socket and log. Returns its pid. NotFound, PermissionDenied or
   // Unavailable, with the program's path, if it cannot start.
@@ -44,6 +44,8 @@ class JobSupervisor {
   // True if the supervisor ended unexpectedly. Then its ranks have been killed, and what they left behind may
   // still run.
   bool lost() const { return lost_; }
+  // What the job took above its limits, as one line: its processes got SIGKILL for it. Empty: nothing.
+  const std::string& over_limit() const { return over_limit_; }
 
   // Sends SIGTERM or SIGKILL to the ranks, to the other processes of their group, and to those that they left
   // behind in other groups.
@@ -65,6 +67,8 @@ class JobSupervisor {
   pid_t pid_ = -1;
   base::UniqueFd socket_;
   bool lost_ = false;
+  JobLimits limits_;
+  std::string over_limit_;
   std::vector<RankExit> exits_;   // not taken yet
   std::optional<Report> answer_;  // the last one of another kind than kEnded
 };

@@ -57,7 +57,7 @@ void JobWatch::StopUnstarted(std::string message) {
 
 // Returns false, with the job stopped, if a process cannot start.
 bool JobWatch::Start(const std::string& trainer_path, const std::string& supervisor_path) {
-  if (const absl::Status status = supervisor_.Start(supervisor_path); !status.ok()) {
+  if (const absl::Status status = supervisor_.Start(supervisor_path, request_.limits); !status.ok()) {
     StopUnstarted(std::string(status.message()));
     return false;
   }
@@ -225,6 +225,11 @@ void JobWatch::CheckForgottenGathering() {
 void JobWatch::TakeExits() {
   for (const JobSupervisor::RankExit& exit : supervisor_.TakeExits())
     links_[exit.place].SetEnded(exit.wait_status);
+  if (!over_limit_ && !supervisor_.over_limit().empty()) {
+    over_limit_ = true;
+    Stop(v1::OUTCOME_FAILED, supervisor_.over_limit());
+    result_.failure = v1::FAILURE_KIND_OWN;
+  }
   if (!supervisor_.lost()) return;
   for (RankLink& link : links_) {
     if (!link.ended()) link.SetEnded(std::nullopt);

@@ -92,8 +92,9 @@ class JobWatch {
   Clock::time_point phase_end_ = Clock::time_point::max();
   std::optional<Clock::time_point> all_results_;  // when the last rank sent its result
   bool asked_to_finish_ = false;
-  // by the time limit, by the caller, or because a process could not start; not by a rank's failure
+  // by a limit, by the caller, or because a process could not start; not by a rank's failure
   bool stopped_ = false;
+  bool over_limit_ = false;
   JobResult result_;
 };
 

@@ -54,8 +54,11 @@ std::string CheckRequest(const JobRequest& request, const LaunchHooks& hooks) {
 
 bool JobResult::bad_input() const { return IsBadInput(error); }
 
-ProcessLauncher::ProcessLauncher(std::string trainer_path, std::string supervisor_path)
-    : trainer_path_(std::move(trainer_path)), supervisor_path_(std::move(supervisor_path)) {}
+ProcessLauncher::ProcessLauncher(std::string trainer_path, std::string supervisor_path,
+                                 const JobAllowance& allowance)
+    : trainer_path_(std::move(trainer_path)),
+      supervisor_path_(std::move(supervisor_path)),
+      allowance_(allowance) {}
 
 JobResult ProcessLauncher::Run(const JobRequest& request, const LaunchHooks& hooks) {
   if (std::string wrong = CheckRequest(request, hooks); !wrong.empty()) {

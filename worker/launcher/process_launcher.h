@@ -17,6 +17,7 @@
 #include "autocfg/v1/trainer.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "worker/launcher/exchange.h"
+#include "worker/launcher/job_allowance.h"
 
 namespace autocfg::worker {
 
@@ -54,6 +55,7 @@ struct JobRequest {
   std::vector<std::vector<int>> cores;  // cores of each rank, by place in `ranks`; empty = not pinned
   // UUID of the one GPU visible to each rank, by place in `ranks`; empty = the GPUs of this program
   std::vector<std::string> gpus;
+  JobLimits limits;  // of what its processes here take
 };
 
 struct LaunchHooks {
@@ -78,7 +80,11 @@ class ProcessLauncher {
   // with its socket as descriptor 3. The program pins itself to the given cores; CUDA_VISIBLE_DEVICES selects
   // its GPU.
   // `supervisor_path`: the autocfg-supervisor program.
-  explicit ProcessLauncher(std::string trainer_path, std::string supervisor_path = FindSupervisor());
+  // `allowance`: for those who make requests (worker/jobs); Run takes the limits of its request alone.
+  explicit ProcessLauncher(std::string trainer_path, std::string supervisor_path = FindSupervisor(),
+                           const JobAllowance& allowance = {});
+
+  const JobAllowance& allowance() const { return allowance_; }
 
   // Returns when every process has ended and been reaped, also those that a rank moved to other sessions or
   // left behind. The first failing rank makes the launcher end the others within seconds: SIGTERM, then
@@ -89,6 +95,7 @@ class ProcessLauncher {
  private:
   std::string trainer_path_;
   std::string supervisor_path_;
+  JobAllowance allowance_;
 };
 
 // Returns $AUTOCFG_TRAINER, or else the trainer beside this program's executable.

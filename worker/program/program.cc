@@ -30,6 +30,7 @@
 #include "base/service/log_output.h"
 #include "base/service/service_manager.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
@@ -61,6 +62,7 @@ struct Texts {
   std::string wait = "60s";
   EndpointOptions access;
   JobFileRules files;
+  std::string job_processes, job_memory;
   std::string engines;
   std::string heartbeat;
   std::string address;
@@ -93,6 +95,26 @@ std::string WrongIn(std::string_view option, const std::vector<std::string>& dir
     if (!std::filesystem::path(directory).is_absolute())
       return fmt::format("{}: {} is a relative path; give an absolute one", option, quoted);
   }
+  return "";
+}
+
+// Reads what each job may take. Returns what is wrong; empty if nothing is.
+std::string ReadAllowance(const Texts& texts, JobAllowance& allowance) {
+  if (const std::string& text = texts.job_processes;
+      !text.empty() && (!ParseAll(text, allowance.processes) || allowance.processes < 1 ||
+                        allowance.processes > kMostProcessesAllowed)) {
+    return fmt::format("--job-processes: '{}' is not a whole number from 1 to {}", base::Printable(text),
+                       kMostProcessesAllowed);
+  }
+  if (texts.job_memory.empty()) return "";
+  const auto bytes = base::ParseQuantity(base::Quantity::kBytes, texts.job_memory);
+  if (!bytes.ok() || *bytes < static_cast<double>(kLeastMemoryAllowed) ||
+      *bytes > static_cast<double>(kMostMemoryAllowed)) {
+    return fmt::format("--job-memory: '{}' is not a size from {} to {}, such as 64GB",
+                       base::Printable(texts.job_memory), base::BytesText(kLeastMemoryAllowed),
+                       base::BytesText(kMostMemoryAllowed));
+  }
+  allowance.memory_bytes = static_cast<std::int64_t>(*bytes);
   return "";
 }
 
@@ -129,6 +151,8 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
     if (std::string wrong = WrongIn(option, *directories); !wrong.empty()) return Usage(std::move(wrong));
   }
   options.files = texts.files;
+  if (std::string wrong = ReadAllowance(texts, options.allowance); !wrong.empty())
+    return Usage(std::move(wrong));
   options.engines = texts.engines;
   options.heartbeat = texts.heartbeat;
   auto log = base::LogOutputOf(kProgram, texts.log);
@@ -283,6 +307,7 @@ int RunWorker(const ProgramOptions& program) {
   options.name = program.name;
   options.inventory = InventoryOf(*devices, program.slots);
   options.files = program.files;
+  options.allowance = program.allowance;
   options.cores = devices->cores;
   options.wait_s = program.wait_s;
   if (const absl::Status status = LoadOffer(program, options.engines); !status.ok())
@@ -343,6 +368,11 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   app.add_option("--save-dir", texts.files.save_dirs,
                  "directory in which jobs may write files; repeatable (default: none)")
       ->allow_extra_args(false);
+  app.add_option("--job-processes", texts.job_processes,
+                 "maximum number of processes of a job; a job with more is killed (default: 1024 a rank)");
+  app.add_option("--job-memory", texts.job_memory,
+                 "maximum memory of a job's processes, such as 64GB; a job with more is killed (default: 95% "
+                 "of the machine's)");
   app.add_option("--engines", texts.engines,
                  "directory of files *.json, each of which offers an engine beside the built-in one "
                  "(default: none)");

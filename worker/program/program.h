@@ -9,6 +9,7 @@
 #include "base/service/log_output.h"
 #include "proto/rpc/endpoint.h"
 #include "worker/jobs/job_files.h"
+#include "worker/launcher/job_allowance.h"
 
 namespace autocfg::worker {
 
@@ -31,7 +32,8 @@ struct ProgramOptions {
   std::string name;        // worker name, workers/{id}
   bool insecure = false;
   double wait_s = 60;
-  JobFileRules files;     // that jobs may name
+  JobFileRules files;  // that jobs may name
+  JobAllowance allowance;
   std::string engines;    // directory of engines' files; empty: none
   std::string heartbeat;  // file that says when the worker last went on; empty: none
   std::string address;    // of this machine for other workers; empty: that of the interface

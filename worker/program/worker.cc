@@ -42,7 +42,7 @@ struct Worker::Impl {
       : options(WithEngines(worker_options)),
         boot_id(base::RandomId()),
         cores(options.cores.empty() ? PhysicalCores() : options.cores),
-        launcher(options.trainer_path),
+        launcher(options.trainer_path, FindSupervisor(), options.allowance),
         channel(std::move(given)),
         calls(channel, options.name),
         loop(calls, boot_id, options.inventory, options.files, cores, launcher, options.engines) {}

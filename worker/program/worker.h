@@ -14,6 +14,7 @@
 #include "proto/rpc/endpoint.h"
 #include "worker/engines/engine_file.h"
 #include "worker/jobs/job_files.h"
+#include "worker/launcher/job_allowance.h"
 
 namespace autocfg::worker {
 
@@ -25,6 +26,7 @@ struct WorkerOptions {
   v1::Inventory inventory;
   JobFileRules files = {};                    // that jobs may name; none by default
   EngineOffer engines = {};                   // beside the built-in one, with their versions
+  JobAllowance allowance = {};                // of each job
   std::vector<int> cores = {};                // slot i is core i mod cores; empty: PhysicalCores()
   double wait_s = 5;                          // time limit for Start to reach an unavailable coordinator
   const std::atomic<bool>* cancel = nullptr;  // polled by Start: true ends it with CANCELLED

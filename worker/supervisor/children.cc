@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -30,6 +31,41 @@ pid_t ParentIn(const std::string& stat) {
   return fields >> state >> parent ? parent : 0;
 }
 
+// Returns the children of a process ("self" or a pid); nullopt if the kernel does not list them, or the process
+// has ended.
+std::optional<std::vector<pid_t>> ListedChildrenOf(const std::string& process) {
+  std::vector<pid_t> children;
+  std::error_code error;
+  bool listed = false;
+  for (fs::directory_iterator thread("/proc/" + process + "/task", error), end; !error && thread != end;
+       thread.increment(error)) {
+    std::ifstream list(thread->path() / "children");
+    if (!list) continue;  // not listed, or the thread has ended
+    listed = true;
+    for (pid_t child = 0; list >> child;) children.push_back(child);
+  }
+  if (!listed) return std::nullopt;
+  return children;
+}
+
+// Returns all processes by their parents.
+std::multimap<pid_t, pid_t> ScannedProcesses() {
+  std::multimap<pid_t, pid_t> processes;
+  std::error_code error;
+  for (fs::directory_iterator process("/proc", error), end; !error && process != end;
+       process.increment(error)) {
+    const std::string name = process->path().filename().string();
+    pid_t pid = 0;
+    const auto [rest, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (wrong != std::errc() || rest != name.data() + name.size()) continue;
+    std::ifstream file(process->path() / "stat");
+    std::string stat;
+    std::getline(file, stat, '\0');
+    if (const pid_t parent = ParentIn(stat); parent != 0) processes.emplace(parent, pid);
+  }
+  return processes;
+}
+
 // Reaps all zombies among the children. Returns false if there are no children at all.
 bool Reap() {
   for (;;) {
@@ -41,37 +77,31 @@ bool Reap() {
 
 }  // namespace
 
-std::optional<std::vector<pid_t>> ListedChildren() {
+std::optional<std::vector<pid_t>> ListedChildren() { return ListedChildrenOf("self"); }
+
+std::vector<pid_t> ScannedChildren() {
+  const std::multimap<pid_t, pid_t> all = ScannedProcesses();
   std::vector<pid_t> children;
-  std::error_code error;
-  bool listed = false;
-  for (fs::directory_iterator thread("/proc/self/task", error), end; !error && thread != end;
-       thread.increment(error)) {
-    std::ifstream list(thread->path() / "children");
-    if (!list) continue;  // not listed, or the thread has ended
-    listed = true;
-    for (pid_t child = 0; list >> child;) children.push_back(child);
-  }
-  if (!listed) return std::nullopt;
+  const auto [from, to] = all.equal_range(::getpid());
+  for (auto child = from; child != to; ++child) children.push_back(child->second);
   return children;
 }
 
-std::vector<pid_t> ScannedChildren() {
-  std::vector<pid_t> children;
-  const pid_t self = ::getpid();
-  std::error_code error;
-  for (fs::directory_iterator process("/proc", error), end; !error && process != end;
-       process.increment(error)) {
-    const std::string name = process->path().filename().string();
-    pid_t pid = 0;
-    const auto [rest, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (wrong != std::errc() || rest != name.data() + name.size()) continue;
-    std::ifstream file(process->path() / "stat");
-    std::string stat;
-    std::getline(file, stat, '\0');
-    if (ParentIn(stat) == self) children.push_back(pid);
+std::vector<pid_t> AllDescendants(std::size_t most) {
+  std::optional<std::vector<pid_t>> listed = ListedChildren();
+  const std::multimap<pid_t, pid_t> all = listed ? std::multimap<pid_t, pid_t>() : ScannedProcesses();
+  std::vector<pid_t> found = listed ? *std::move(listed) : ScannedChildren();
+  for (std::size_t next = 0; next < found.size() && found.size() <= most; ++next) {
+    std::vector<pid_t> children;
+    if (all.empty()) {
+      children = ListedChildrenOf(std::to_string(found[next])).value_or(std::vector<pid_t>());
+    } else {
+      const auto [from, to] = all.equal_range(found[next]);
+      for (auto child = from; child != to; ++child) children.push_back(child->second);
+    }
+    found.insert(found.end(), children.begin(), children.end());
   }
-  return children;
+  return found;
 }
 
 std::vector<pid_t> Children() {

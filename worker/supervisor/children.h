@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -19,6 +20,10 @@ std::vector<pid_t> Children();
 // the children of a process (CONFIG_PROC_CHILDREN); the second reads the status of every process.
 std::optional<std::vector<pid_t>> ListedChildren();
 std::vector<pid_t> ScannedChildren();
+
+// Returns the pids of the children's descendants too, and stops above `most` pids. Processes that appear, end or
+// change their parent meanwhile may be missing.
+std::vector<pid_t> AllDescendants(std::size_t most);
 
 struct EndLimits {
   std::chrono::milliseconds terminate;  // from SIGTERM to SIGKILL; 0: SIGKILL at once

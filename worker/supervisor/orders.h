@@ -30,6 +30,7 @@ enum class Order : char {
   // Start a rank: EncodeRankCommand follows, and with it come two descriptors (SCM_RIGHTS): the rank's end of
   // its socket, its standard error. Answered by kStarted or kNotStarted.
   kStart = 'S',
+  kLimit = 'L',      // JobLimits follow, as they are in memory; before the first kStart, not answered
   kTerminate = 'T',  // SIGTERM to the ranks' process group and to what they left behind
   kKill = 'K',       // SIGKILL to the same
   // The ranks have ended: end what they left behind. Answered by kFinished; then the supervisor exits.
@@ -41,8 +42,15 @@ enum class Order : char {
 inline constexpr std::chrono::milliseconds kOrphanTerminateLimit{500};
 inline constexpr std::chrono::seconds kOrphanKillLimit{5};
 
+// What all processes of a job may take together; 0: no limit.
+struct JobLimits {
+  std::int64_t processes = 0;
+  std::int64_t memory_bytes = 0;  // private to its processes: not shared, not of files
+};
+
 struct Report {
-  enum class Kind : std::int32_t { kStarted, kNotStarted, kEnded, kFinished };
+  // kOverLimit, unasked: the job took more than its limits, and its processes got SIGKILL. At most one.
+  enum class Kind : std::int32_t { kStarted, kNotStarted, kEnded, kFinished, kOverLimit };
 
   Kind kind = Kind::kStarted;
   std::int32_t place = 0;  // of the rank, in the order of starting
@@ -51,6 +59,9 @@ struct Report {
   std::int32_t value = 0;
   std::int32_t remaining = 0;          // kFinished: how many of them have not ended
   std::array<pid_t, 8> examples = {};  // kFinished: some of those; 0: none
+  // kOverLimit: what the job had; the second is 0 if there were too many processes to look at it.
+  std::int64_t processes = 0;
+  std::int64_t memory_bytes = 0;
 };
 
 // A rank's program.

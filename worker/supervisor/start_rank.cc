@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,14 @@ struct ExecArrays {
   const std::vector<char*> environment;
 };
 
+// Sets the soft limit of the size of a core to 0. Returns 0, or -1 with errno set.
+int LimitCore() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_CORE, &limit) != 0) return -1;
+  limit.rlim_cur = 0;
+  return ::setrlimit(RLIMIT_CORE, &limit);
+}
+
 // In the child. Returns only if a call fails, with errno set.
 void BecomeRank(const RankCommand& command, const ExecArrays& arrays, pid_t supervisor, pid_t group,
                 int socket, int log) {
@@ -51,6 +60,7 @@ void BecomeRank(const RankCommand& command, const ExecArrays& arrays, pid_t supe
   if (::sigprocmask(SIG_SETMASK, &none, nullptr) != 0) return;
   if (::dup2(log, STDERR_FILENO) < 0) return;
   if (::dup2(command.foreign ? log : socket, command.foreign ? STDOUT_FILENO : kRankSocket) < 0) return;
+  if (LimitCore() != 0) return;
   if (!command.directory.empty() && ::chdir(command.directory.c_str()) != 0) return;
   ::execve(arrays.arguments.front(), arrays.arguments.data(), arrays.environment.data());
 }

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "worker/supervisor/children.h"
+#include "worker/supervisor/job_usage.h"
 #include "worker/supervisor/start_rank.h"
 
 namespace autocfg::worker {
@@ -25,6 +26,12 @@ namespace {
 constexpr std::size_t kMaxOrderBytes = 128 << 10;
 constexpr std::size_t kDescriptors = 2;  // with kStart
 constexpr int kWaitMs = 5;               // while children end
+// Between two looks at what the job takes: the second once that is above half of a limit.
+constexpr std::chrono::milliseconds kLookPeriod{1000};
+constexpr std::chrono::milliseconds kNearLookPeriod{100};
+// Beyond the limit of processes, so many are counted at most.
+constexpr std::int64_t kMoreProcesses = 1000;
+constexpr std::int64_t kMostProcesses = 1 << 22;  // of a Linux machine
 
 // Converts waitid's result to a waitpid status.
 int WaitStatus(const siginfo_t& info) {
@@ -59,7 +66,7 @@ int Supervisor::Run() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return errno;
   for (bool more = true; more;) {
     pollfd fds[] = {{socket_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
-    if (::poll(fds, std::size(fds), -1) < 0 && errno != EINTR) return errno;
+    if (::poll(fds, std::size(fds), UntilLook()) < 0 && errno != EINTR) return errno;
     if (fds[1].revents != 0) {
       signalfd_siginfo ignored{};
       while (::read(signals_.get(), &ignored, sizeof ignored) > 0) {
@@ -68,8 +75,42 @@ int Supervisor::Run() {
       ReapOrphans();
     }
     if (fds[0].revents != 0) more = TakeOrder();
+    if (more) Look();
   }
   return 0;
+}
+
+int Supervisor::UntilLook() const {
+  if ((limits_.processes == 0 && limits_.memory_bytes == 0) || ranks_.empty()) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(next_look_ - std::chrono::steady_clock::now());
+  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+}
+
+void Supervisor::Look() {
+  if (UntilLook() != 0) return;
+  const std::int64_t most = limits_.processes > 0 ? limits_.processes + kMoreProcesses : kMostProcesses;
+  const std::vector<pid_t> processes = AllDescendants(static_cast<std::size_t>(most));
+  Report report{.kind = Report::Kind::kOverLimit, .processes = static_cast<std::int64_t>(processes.size())};
+  const bool too_many = limits_.processes > 0 && report.processes > limits_.processes;
+  bool too_much = false;
+  if (!too_many && limits_.memory_bytes > 0) {
+    report.memory_bytes = PrivateBytes(processes);
+    if (report.memory_bytes > limits_.memory_bytes) {
+      report.memory_bytes = PrivateBytesCountedOnce(processes);
+      too_much = report.memory_bytes > limits_.memory_bytes;
+    }
+  }
+  if (too_many || too_much) {
+    limits_ = {};
+    killed_ = true;
+    Signal(SIGKILL);
+    Send(report);
+    return;
+  }
+  const bool near = (limits_.processes > 0 && 2 * report.processes > limits_.processes) ||
+                    (limits_.memory_bytes > 0 && 2 * report.memory_bytes > limits_.memory_bytes);
+  next_look_ = std::chrono::steady_clock::now() + (near ? kNearLookPeriod : kLookPeriod);
 }
 
 bool Supervisor::TakeOrder() {
@@ -91,6 +132,10 @@ bool Supervisor::TakeOrder() {
       if (descriptors.size() != kDescriptors) break;
       Start(std::string_view(text).substr(1, static_cast<std::size_t>(n) - 1), std::move(descriptors[0]),
             std::move(descriptors[1]));
+      return true;
+    case Order::kLimit:
+      if (static_cast<std::size_t>(n) != 1 + sizeof limits_) break;
+      std::memcpy(&limits_, text.data() + 1, sizeof limits_);
       return true;
     case Order::kTerminate: Signal(SIGTERM); return true;
     case Order::kKill:

@@ -1,9 +1,11 @@
 // The supervisor of a job (worker/supervisor/orders.h): starts the ranks that the launcher orders, reports
-// their ends, and ends what they leave behind. Use from one thread, in a program with no other.
+// their ends, and ends what they leave behind. It also looks at what the job's processes take, and kills them if
+// that is above the job's limits. Use from one thread, in a program with no other.
 #pragma once
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +31,9 @@ class Supervisor {
 
   // Receives and carries out one order. Returns false if no more will come.
   bool TakeOrder();
+  // Returns the milliseconds until Look has something to do; -1: it has nothing to do.
+  int UntilLook() const;
+  void Look();
   void Start(std::string_view command, base::UniqueFd socket, base::UniqueFd log);
   void Signal(int signal);
   void ReportEnds();
@@ -41,7 +46,9 @@ class Supervisor {
   base::UniqueFd socket_;
   base::UniqueFd signals_;   // of ended children
   std::vector<Rank> ranks_;  // none is reaped before the end, so the first one's process group stays valid
-  bool killed_ = false;      // the launcher has ordered SIGKILL
+  bool killed_ = false;      // the launcher has ordered SIGKILL, or the job is over a limit
+  JobLimits limits_;         // as long as they are watched
+  std::chrono::steady_clock::time_point next_look_;
 };
 
 }  // namespace autocfg::worker

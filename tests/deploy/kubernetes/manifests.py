@@ -19,7 +19,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[2]
 SCHEMAS = BUILD / "kubernetes_schemas"
 LIMIT_S = 300
-LAYERS = ("base", "cpu")
+LAYERS = ("base", "cpu", "secure")
+# An overlay with the component, as docs/install.md shows one.
+SECURE = {"resources": ["cpu"], "components": ["secure"]}
 SEARCH = ["autocfg", "search", "--coordinator", "autocfg-coordinator:5000", "--insecure", "--model", "gpt2-tiny", "--global-batch", "4", "--seq-len",
           "32", "--max-trials", "1", "--space", "recompute=none", "--json"]
 CLIENT = "autocfg-client"  # the label of pods that are not ours
@@ -48,7 +50,14 @@ def can_mount():
 
 @functools.cache
 def rendered(layer):
-    done = run("kubectl", "kustomize", SOURCE / "deploy/kubernetes" / layer)
+    with tempfile.TemporaryDirectory(prefix="autocfg_overlay_") as overlay:
+        directory = SOURCE / "deploy/kubernetes" / layer
+        if layer == "secure":
+            directory = pathlib.Path(overlay).resolve()
+            parts = {key: [os.path.relpath(SOURCE / "deploy/kubernetes" / name, directory) for name in names] for key, names in SECURE.items()}
+            (directory / "kustomization.yaml").write_text(
+                json.dumps({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", **parts}), encoding="utf-8")
+        done = run("kubectl", "kustomize", directory)
     if done.returncode != 0:
         raise AssertionError(done.stderr)
     return done.stdout
@@ -99,6 +108,18 @@ def heartbeat_of(workload):
     return arguments[arguments.index("--heartbeat") + 1] if "--heartbeat" in arguments else "nothing"
 
 
+def option(workload, name):
+    """The value of an option of the program, or None."""
+    arguments = container_of(workload)["args"]
+    return arguments[arguments.index(name) + 1] if name in arguments else None
+
+
+def secrets_of(workload):
+    """The names of the Secrets, by the directory where they are mounted."""
+    names = {volume["name"]: volume["secret"]["secretName"] for volume in pod_of(workload)["volumes"] if "secret" in volume}
+    return {mount["mountPath"]: names[mount["name"]] for mount in container_of(workload)["volumeMounts"] if mount["name"] in names}
+
+
 def selects(selector, labels):
     return all(labels.get(key) == value for key, value in selector.items())
 
@@ -130,7 +151,8 @@ def disagreements(manifests):
             probe = container_of(one).get(kind, {})
             if "grpc" in probe and probe["grpc"]["port"] not in ports.values():
                 found.append(f"{name}: {kind} asks another port")
-            if "exec" in probe and f"find {heartbeat_of(one)} " not in probe["exec"]["command"][-1]:
+            command = probe.get("exec", {}).get("command", ["autocfg"])
+            if command[0] != "autocfg" and f"find {heartbeat_of(one)} " not in command[-1]:
                 found.append(f"{name}: {kind} looks at another file")
         if "startupProbe" not in container_of(one) or "livenessProbe" not in container_of(one):
             found.append(f"{name} has no probe")
@@ -189,6 +211,11 @@ def weaknesses(manifests):
         if security.get("runAsUser", 0) < 1000:
             found.append(f"{name} runs as a user of the system")
         found += [f"{name} has {key}" for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
+        for volume in pod["volumes"]:
+            if "secret" in volume and volume["secret"].get("defaultMode", 0o644) & 0o007:
+                found.append(f"{name}: everybody reads {volume['name']}")
+        mounts = [mount for mount in container["volumeMounts"] if mount["mountPath"] in secrets_of(one)]
+        found += [f"{name} may write {mount['name']}" for mount in mounts if not mount.get("readOnly")]
         if set(security) & {"privileged"}:
             found.append(f"{name} is privileged")
         resources = container["resources"]
@@ -271,6 +298,34 @@ class Manifests(unittest.TestCase):
                 change(manifests)
                 self.assertTrue(any(words in one for one in check(manifests)), check(manifests))
 
+    def test_a_secret_that_others_read_is_found(self):
+        manifests = documents("secure")
+        (volume,) = [volume for volume in pod_of(component(manifests, "coordinator"))["volumes"] if volume["name"] == "tls"]
+        volume["secret"].pop("defaultMode")
+        (mount,) = [mount for mount in container_of(component(manifests, "worker"))["volumeMounts"] if mount["name"] == "token"]
+        mount.pop("readOnly")
+        self.assertEqual(weaknesses(manifests), ["autocfg-coordinator: everybody reads tls", "autocfg-worker may write token"])
+
+    def test_the_component_secures_the_base_and_overlays(self):
+        manifests = documents("secure")
+        coordinator, worker = component(manifests, "coordinator"), component(manifests, "worker")
+        for one in (coordinator, worker):
+            self.assertNotIn("--insecure", container_of(one)["args"])
+        # Files of the options are those of the Secrets, with the names that kubectl gives them.
+        made = {"autocfg-coordinator-tls": ("tls.crt", "tls.key"), "autocfg-ca": ("ca.crt",), "autocfg-worker-token": ("token",)}
+        for one, options in ((coordinator, ("--tls-cert", "--tls-key")), (worker, ("--tls-ca", "--token-file"))):
+            files = {f"{directory}/{key}" for directory, name in secrets_of(one).items() for key in made[name]}
+            self.assertEqual({option(one, name) for name in options}, files)
+        self.assertIn("--tokens", container_of(coordinator)["args"])
+        for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+            probe = container_of(coordinator)[kind]
+            self.assertNotIn("grpc", probe, "Kubernetes asks in plain text")
+            self.assertEqual(probe["exec"]["command"][0], "autocfg")
+            self.assertIn(probe["exec"]["command"][-1], container_of(coordinator)["args"])
+        text = (SOURCE / "docs/install.md").read_text(encoding="utf-8")
+        for name in made:
+            self.assertRegex(text, rf"kubectl -n autocfg create secret \w+ {name} ")
+
     def test_gpus(self):
         worker = component(documents("base"), "worker")
         self.assertGreater(container_of(worker)["resources"]["limits"]["nvidia.com/gpu"], 0)
@@ -292,7 +347,8 @@ class Manifests(unittest.TestCase):
         for layer in LAYERS:
             manifests = documents(layer)
             coordinator = container_of(component(manifests, "coordinator"))
-            self.assertEqual(coordinator["command"] + coordinator["args"], command)
+            if layer != "secure":
+                self.assertEqual(coordinator["command"] + coordinator["args"], command)
             self.assertIn(f"\nEXPOSE {coordinator['ports'][0]['containerPort']}\n", containerfile)
             directory = re.search(r"^VOLUME (.+)$", containerfile, re.MULTILINE).group(1)
             self.assertIn(directory, [mount["mountPath"] for mount in coordinator["volumeMounts"]])
@@ -301,8 +357,8 @@ class Manifests(unittest.TestCase):
                 self.assertRegex(container["image"], r"^autocfg:\w+$")  # as docker build -t autocfg names it
                 (program,) = container["command"]
                 known = run(BUILD / "bin" / program, "--help").stdout
-                for option in [word for word in container["args"] if word.startswith("-")]:
-                    self.assertRegex(known, rf"(?m)^  (-\w,)?{option}\s")
+                for word in [word for word in container["args"] if word.startswith("-")]:
+                    self.assertRegex(known, rf"(?m)^  (-\w,)?{word}\s")
                 variables = {variable["name"] for variable in container.get("env", [])}
                 self.assertLessEqual(set(re.findall(r"\$\((\w+)\)", " ".join(container["args"]))), variables)
 
@@ -323,10 +379,34 @@ def in_pod(workload, command=None):
 @unittest.skipUnless(can_mount() and shutil.which("setpriv"), "needs root, for the root directory and the network of a pod")
 class Pods(unittest.TestCase):
     def test_a_search_in_pods_as_they_are_declared(self):
+        self.search_in_pods("cpu", "", SEARCH)
+
+    def test_a_search_in_pods_with_the_secure_component(self):
+        manifests = documents("secure")
+        coordinator, worker = component(manifests, "coordinator"), component(manifests, "worker")
+        root, authority, token = "$root", option(worker, "--tls-ca"), option(worker, "--token-file")
+        key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+
+        def create(name, role):
+            return in_pod(coordinator, ["autocfg", "token", "create", name, "--role", role, "--coordinator", "unix:/tmp/server.sock"])
+        before = f"""openssl req -x509 {key} -subj /CN=authority -keyout ca.key -out {root}{authority}
+openssl req -x509 {key} -subj /CN=coordinator -addext subjectAltName=DNS:autocfg-coordinator -CA {root}{authority} -CAkey ca.key \\
+  -keyout {root}{option(coordinator, "--tls-key")} -out {root}{option(coordinator, "--tls-cert")}
+"""
+        secure = [word for word in SEARCH if word != "--insecure"] + ["--tls-ca", authority, "--token-file", "/tmp/alice.token"]
+        between = f"""{in_pod(coordinator, container_of(coordinator)["readinessProbe"]["exec"]["command"])} >&2
+{create("nodes", "worker")} >{root}{token}
+{create("alice", "submit")} >{root}/tmp/alice.token
+if chroot $root env PATH=/opt/autocfg:$PATH {shlex.join(SEARCH)} >&2; then echo 'plain text is answered' >&2; exit 1; fi
+"""
+        self.search_in_pods("secure", before, secure, between)
+
+    def search_in_pods(self, layer, before, search, between=""):
+        """`before`: makes what the Secrets hold. `between`: once the coordinator answers."""
         scratch = tempfile.TemporaryDirectory(prefix="autocfg_pods_")
         self.addCleanup(scratch.cleanup)
         home = pathlib.Path(scratch.name)
-        manifests = documents("cpu")
+        manifests = documents(layer)
         coordinator, worker = component(manifests, "coordinator"), component(manifests, "worker")
         owner = "{runAsUser}:{runAsGroup}".format(**pod_of(worker)["securityContext"])
         mounts = {mount["mountPath"] for one in (coordinator, worker) for mount in container_of(one)["volumeMounts"]}
@@ -352,6 +432,9 @@ for path in {' '.join(sorted(mounts))}; do
   mount -t tmpfs volume $root$path
   chown {owner} $root$path
 done
+{before}for path in {' '.join(sorted(secrets_of(coordinator) | secrets_of(worker))) or '/tmp'}; do
+  chown -R {owner} $root$path
+done
 if touch $root/written 2>/dev/null; then echo 'the root directory can be written' >&2; exit 1; fi
 await() {{
   for ((waited = 0; waited < 600; ++waited)); do
@@ -364,12 +447,12 @@ await() {{
 trap 'cat {home}/*.log >&2; kill -9 $(jobs -p) 2>/dev/null || true' EXIT
 {in_pod(coordinator)} >{home}/coordinator.log 2>&1 & coordinator=$!
 await {home}/coordinator.log 'listening on'
-{in_pod(worker)} >{home}/worker.log 2>&1 & worker=$!
+{between}{in_pod(worker)} >{home}/worker.log 2>&1 & worker=$!
 await {home}/worker.log 'registered with'
 {probe}
 touch -d '3 minutes ago' $root/tmp/heartbeat
 if {probe}; then echo 'a worker that hangs would be left alone' >&2; exit 1; fi
-chroot $root env PATH=/opt/autocfg:$PATH {shlex.join(SEARCH)}
+chroot $root env PATH=/opt/autocfg:$PATH {shlex.join(search)}
 kill $worker; wait $worker
 if {probe}; then echo 'the heartbeat outlives the worker' >&2; exit 1; fi
 kill $coordinator; wait $coordinator

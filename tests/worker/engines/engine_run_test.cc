@@ -27,7 +27,8 @@ class EngineRunTest : public testing::Test {
                   .limits = limits,
                   .time_limit = std::chrono::seconds(60),
                   .spans_workers = spans_,
-                  .supervisor_path = FindSupervisor()};
+                  .supervisor_path = FindSupervisor(),
+                  .job_limits = job_limits_};
     for (const std::string& script : scripts) {
       EngineProcess& process = run.processes.emplace_back();
       process.command = {{"/bin/sh", "-c", script}, {"WORD=value"}, true, home_.path()};
@@ -40,6 +41,7 @@ class EngineRunTest : public testing::Test {
   const LogRules rules_ = *ParseLogRules(GoodEngine()["log"]);
   std::atomic<bool> cancel_{false};
   bool spans_ = false;
+  JobLimits job_limits_;
   std::vector<int> pids_;
 };
 
@@ -119,6 +121,24 @@ TEST_F(EngineRunTest, NothingOutlivesARunThatIgnoresTermination) {
   ASSERT_EQ(pids_.size(), 1u);
   EXPECT_FALSE(Runs(pids_[0]));
   for (const pid_t pid : Descendants(::getpid())) EXPECT_FALSE(Runs(pid)) << pid;
+}
+
+TEST_F(EngineRunTest, ACommandThatTakesMoreThanAJobMayIsKilled) {
+  job_limits_.processes = 8;
+  EngineRunResult result = Run({"for i in 1 2 3 4 5 6 7 8 9; do setsid sleep 60 & done; trap '' TERM; wait"});
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_THAT(result.message,
+              testing::MatchesRegex("killed, because it had [0-9]+ processes, above its limit of 8; start "
+                                    "fewer, or raise --job-processes of autocfg-worker"));
+  EXPECT_THAT(Descendants(::getpid()), testing::IsEmpty());
+  job_limits_ = {.memory_bytes = 64 << 20};
+  // tail keeps the last line of its input, which has no line break, until the input's end.
+  result = Run({"head -c 200M /dev/zero | tail -n 1 | sleep 60"}, {}, /*ranks=*/false);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
+  EXPECT_THAT(result.message, HasSubstr("of private memory, above its limit of 64.0 MiB; choose a plan"));
+  EXPECT_THAT(Descendants(::getpid()), testing::IsEmpty());
 }
 
 TEST_F(EngineRunTest, AProgramThatCannotStartIsTold) {
