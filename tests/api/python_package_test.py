@@ -281,6 +281,39 @@ class Addresses(unittest.TestCase):
             with self.assertRaisesRegex(autocfg.InvalidArgument, "give unix:PATH, HOST:PORT"):
                 autocfg.Coordinator(address, insecure=True)
 
+    def test_a_port_is_one(self):
+        for address in ("localhost:99999", "localhost:65536", "127.0.0.1:0", "[::1]:70000"):
+            with self.assertRaisesRegex(autocfg.InvalidArgument, "is no port; give one from 1 to 65535$"):
+                autocfg.Coordinator(address)
+
+    def test_certificates_are_read_at_once(self):
+        with tempfile.TemporaryDirectory() as directory:
+            empty, text = os.path.join(directory, "empty.pem"), os.path.join(directory, "text.pem")
+            for path, content in ((empty, ""), (text, "no certificate\n")):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(content)
+            for path, said in ((empty, "holds no certificate in PEM form"), (text, "holds no certificate in PEM form"),
+                               (directory, "cannot be read \\(Is a directory\\)"),
+                               (os.path.join(directory, "none.pem"), "cannot be read \\(No such file or directory\\)")):
+                with self.assertRaisesRegex(autocfg.InvalidArgument, f"^tls_ca: {path}: {said}; name a file"):
+                    autocfg.Coordinator("localhost:5000", tls_ca=path)
+            authority = os.path.join(directory, "ca.pem")
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-keyout",
+                            os.path.join(directory, "key.pem"), "-out", authority], check=True, capture_output=True)
+            autocfg.Coordinator("localhost:5000", tls_ca=authority).close()
+            with self.assertRaisesRegex(autocfg.InvalidArgument, "^tls_cert, tls_key: .*text.pem, .*text.pem: hold no certificate"):
+                autocfg.Coordinator("localhost:5000", tls_ca=authority, tls_cert=text, tls_key=text)
+            autocfg.Coordinator("localhost:5000", tls_ca=authority, tls_cert=authority, tls_key=os.path.join(directory, "key.pem")).close()
+
+    def test_a_closed_connection_is_not_used(self):
+        coordinator = autocfg.Coordinator("unix:/nowhere/there.sock", patience_s=0.1)
+        coordinator.close()
+        coordinator.close()
+        for call in (lambda: coordinator.study("studies/1"), lambda: list(coordinator.watch("studies/1")), lambda: list(coordinator.studies()),
+                     lambda: coordinator.predict(question())):
+            with self.assertRaisesRegex(autocfg.FailedPrecondition, "^unix:/nowhere/there.sock: this connection was closed; make another"):
+                call()
+
     def test_a_coordinator_that_is_not_there_is_unavailable(self):
         began = time.monotonic()
         with autocfg.Coordinator("unix:/nowhere/there.sock", patience_s=0.5) as coordinator:

@@ -12,7 +12,7 @@ from typing import Any, Optional, Union
 import grpc
 
 from . import _convert, credentials
-from .errors import Internal, InvalidArgument, SearchFailed, from_rpc
+from .errors import FailedPrecondition, Internal, InvalidArgument, SearchFailed, from_rpc
 from .types import Answer, Event, Prediction, Question, Recommendation, SearchSpec, Study, StudyState, Trial, TrialLog
 from .v1 import study_service_pb2 as messages
 from .v1 import study_service_pb2_grpc as services
@@ -24,6 +24,7 @@ _REPORT_S = 120.0  # limit of a page: the coordinator plans the study again
 _PREDICT_S = 600.0  # limit of the answers to one batch of questions
 _PREDICT_BATCH = 256
 _PAGE_SIZE = 200
+_MAX_PORT = 65535
 _PAUSE_S = 0.2  # between two attempts
 _OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
@@ -43,6 +44,8 @@ def _is_local(address: str) -> bool:
     if address.startswith("unix:"):
         return True
     host, colon, port = address.rpartition(":")
+    if host and colon and port.isascii() and port.isdigit() and not 1 <= int(port) <= _MAX_PORT:
+        raise InvalidArgument(f"address {address}: {port} is no port; give one from 1 to {_MAX_PORT}")
     if not host or not colon or not (port.isascii() and port.isdigit()):
         raise InvalidArgument(f"address {address}: give unix:PATH, HOST:PORT or [IPV6]:PORT")
     if host == "localhost":
@@ -127,7 +130,8 @@ class Coordinator:
             if token is not None:
                 self._channel = grpc.intercept_channel(self._channel, credentials.ShowToken(token))
         stub_of: Callable[[Any], Any] = services.StudyServiceStub
-        self._stub = stub_of(self._channel)
+        self._calls = stub_of(self._channel)
+        self._closed = False
 
     def __enter__(self) -> Coordinator:
         return self
@@ -136,9 +140,19 @@ class Coordinator:
         self.close()
 
     def close(self) -> None:
-        """Closes the connection. Studies go on."""
+        """Closes the connection: later calls raise FailedPrecondition. Studies go on."""
+        self._closed = True
         if self._owned:
             self._channel.close()
+
+    @property
+    def _stub(self) -> Any:
+        self._check_open()
+        return self._calls
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise FailedPrecondition(f"{self.address}: this connection was closed; make another Coordinator")
 
     def predict(self, question: Question) -> Prediction:
         """Predicts one step of a plan. Raises InvalidArgument if the question is wrong or its plan illegal. A plan that
@@ -266,6 +280,7 @@ class Coordinator:
                 self._pause_or_raise(error, end)
 
     def _pause_or_raise(self, error: Any, end: float) -> None:
+        self._check_open()  # another thread may have closed it, which cancels the call
         if error.code() not in _AWAY or time.monotonic() > end:
             raise from_rpc(error, self.address) from None
         time.sleep(_PAUSE_S)

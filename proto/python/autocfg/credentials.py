@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any, NamedTuple, Optional
 
 import grpc
@@ -17,11 +18,29 @@ def _read(option: str, path: str) -> bytes:
         raise InvalidArgument(f"{option}: {path}: cannot be read ({error.strerror}); name a file in PEM form") from error
 
 
+def _check(tls_ca: str, tls_cert: Optional[str], tls_key: Optional[str]) -> None:
+    """gRPC takes any bytes, and fails each call later."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cafile=tls_ca)
+    except ssl.SSLError as error:
+        raise InvalidArgument(f"tls_ca: {tls_ca}: holds no certificate in PEM form; name a file with one") from error
+    if tls_cert is None or tls_key is None:
+        return
+    try:
+        context.load_cert_chain(tls_cert, tls_key, password=lambda: "")  # it would ask at the terminal
+    except ssl.SSLError as error:
+        raise InvalidArgument(f"tls_cert, tls_key: {tls_cert}, {tls_key}: hold no certificate with its key in PEM form, "
+                              "without a passphrase; name files that do") from error
+
+
 def encrypted(tls_ca: str, tls_cert: Optional[str], tls_key: Optional[str]) -> Any:
-    """Returns the credentials of a channel, from files in PEM form."""
-    return grpc.ssl_channel_credentials(root_certificates=_read("tls_ca", tls_ca),
-                                        private_key=None if tls_key is None else _read("tls_key", tls_key),
-                                        certificate_chain=None if tls_cert is None else _read("tls_cert", tls_cert))
+    """Returns the credentials of a channel, from files in PEM form. InvalidArgument if they hold none."""
+    authorities = _read("tls_ca", tls_ca)
+    key = None if tls_key is None else _read("tls_key", tls_key)
+    certificate = None if tls_cert is None else _read("tls_cert", tls_cert)
+    _check(tls_ca, tls_cert, tls_key)
+    return grpc.ssl_channel_credentials(root_certificates=authorities, private_key=key, certificate_chain=certificate)
 
 
 class _Details(NamedTuple):
