@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/os/trace_parent.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/input/service_options.h"
@@ -62,6 +63,7 @@ Json StudyJson(const v1::Study& study, const std::string& state) {
             {"message", study.message()},
             {"waiting", study.waiting()},
             {"owner", study.owner()},
+            {"trace_id", base::TraceOf(study.trace_parent())},
             {"model", spec.model().name()},
             {"cluster", spec.cluster().name()},
             {"workload",

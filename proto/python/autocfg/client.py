@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
+import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +27,7 @@ _PREDICT_S = 600.0  # limit of the answers to one batch of questions
 _PREDICT_BATCH = 256
 _PAGE_SIZE = 200
 _PAUSE_S = 0.2  # between two attempts
+_TRACE_PARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.max_send_message_length", 16 << 20),
@@ -51,6 +54,12 @@ def _is_local(address: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def _trace() -> Optional[tuple[tuple[str, str], ...]]:
+    """The metadata that names the trace of the environment variable TRACEPARENT (W3C Trace Context), if it is valid."""
+    text = os.environ.get("TRACEPARENT", "")
+    return (("traceparent", text),) if _TRACE_PARENT.fullmatch(text) else None
 
 
 class Search:
@@ -237,7 +246,7 @@ class Coordinator:
         end = time.monotonic() + self._patience_s
         while True:
             try:
-                return method(request, timeout=limit_s)
+                return method(request, timeout=limit_s, metadata=_trace())
             except grpc.RpcError as error:
                 self._pause_or_raise(error, end)
 

@@ -384,6 +384,7 @@ class Study:
     calibration_ops_passed: int
     calibration_ops: int
     round: int
+    trace_parent: str  # W3C traceparent of the call that created or started it; "" if it had none
     spec: Optional[SearchSpec] = None
     counts: Optional[Counts] = None
     best: Optional[Candidate] = None
