@@ -1,5 +1,7 @@
 #include "proto/log_fields.h"
 
+#include "base/os/trace_parent.h"
+
 namespace autocfg {
 
 base::LogFields FieldsOfJob(std::string_view name) {
@@ -15,6 +17,7 @@ base::LogFields FieldsOfLease(const v1::LeaseWorkResponse& lease, const std::str
   base::LogFields fields = FieldsOfJob(lease.job().name());
   fields.worker = worker;
   fields.lease = lease.lease_id();
+  fields.trace = base::TraceOf(lease.job().trace_parent());
   return fields;
 }
 

@@ -13,7 +13,7 @@ namespace autocfg {
 // studies/3/calibration. Nothing for other names.
 base::LogFields FieldsOfJob(std::string_view name);
 
-// Same, with the lease and its worker.
+// Same, with the lease, its worker and the job's trace.
 base::LogFields FieldsOfLease(const v1::LeaseWorkResponse& lease, const std::string& worker);
 
 }  // namespace autocfg

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/os/trace_parent.h"
 #include "base/text.h"
 #include "cli/input/devices.h"
 #include "cli/input/files.h"
@@ -43,6 +44,7 @@ namespace {
 
 absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
   v1::Job job = MakeTrainJob(run.what.model, run.what.workload, run.what.plan, run.device);
+  job.set_trace_parent(base::TraceParentText(base::OwnTrace()));
   if (run.slice) job.set_ranks(1);
   v1::TrainSpec& spec = *job.mutable_train();
   *spec.mutable_optimizer() = run.optimizer;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/os/trace_parent.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/input/service_options.h"
@@ -63,6 +64,7 @@ Json StudyJson(const v1::Study& study, const std::string& state) {
             {"waiting", study.waiting()},
             {"owner", study.owner()},
             {"weight", study.weight() > 0 ? study.weight() : 1},
+            {"trace_id", base::TraceOf(study.trace_parent())},
             {"model", spec.model().name()},
             {"cluster", spec.cluster().name()},
             {"workload",

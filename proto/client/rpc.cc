@@ -1,5 +1,6 @@
 #include "proto/client/rpc.h"
 
+#include "base/os/trace_parent.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 
@@ -18,6 +19,10 @@ absl::Status ErrorOf(const Connection& connection, const grpc::Status& status) {
   return {said.code(),
           fmt::format("{}: no coordinator answers there ({}){}", connection.target, status.error_message(),
                       closed ? "; if it encrypts calls, give --tls-ca" : "")};
+}
+
+void AddTrace(grpc::ClientContext& context) {
+  context.AddMetadata("traceparent", base::TraceParentText(base::NewSpan(base::OwnTrace())));
 }
 
 }  // namespace autocfg

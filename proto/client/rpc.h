@@ -26,12 +26,17 @@ Connection Connect(const Endpoint& endpoint);
 // answers at the target; other errors keep the server's message.
 absl::Status ErrorOf(const Connection& connection, const grpc::Status& status);
 
+// Names the trace of this process in a call's metadata: that of the environment variable TRACEPARENT, else
+// one that begins with the process.
+void AddTrace(grpc::ClientContext& context);
+
 // `method`: a method of `stub`, such as &v1::StudyService::Stub::GetStudy.
 template <typename Response, typename Stub, typename Request, typename Method>
 absl::StatusOr<Response> Ask(const Connection& connection, Stub& stub, Method method, const Request& request,
                              double deadline_s) {
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(deadline_s));
+  AddTrace(context);
   Response response;
   if (const grpc::Status status = (stub.*method)(&context, request, &response); !status.ok())
     return ErrorOf(connection, status);

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/os/log_fields.h"
+#include "base/os/trace_parent.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -59,8 +61,19 @@ grpc::Status Answer(absl::StatusOr<T> result, T* response) {
   return grpc::Status::OK;
 }
 
+// Returns the traceparent in a call's metadata; empty if there is no valid one.
+std::string TraceParentIn(const grpc::ServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find("traceparent");
+  if (found == metadata.end()) return "";
+  const auto parent = base::ParseTraceParent({found->second.data(), found->second.size()});
+  return parent ? base::TraceParentText(*parent) : "";
+}
+
 absl::StatusOr<v1::Study> Logged(absl::StatusOr<v1::Study> study) {
-  if (study.ok()) LogState(*ParseStudyName(study->name()), study->state(), study->message());
+  if (!study.ok()) return study;
+  const base::LogScope scope({.trace = base::TraceOf(study->trace_parent())});
+  LogState(*ParseStudyName(study->name()), study->state(), study->message());
   return study;
 }
 
@@ -143,7 +156,7 @@ absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::
 }
 
 absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest& request,
-                                                   const Caller& caller) {
+                                                   const Caller& caller, const std::string& trace_parent) {
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
   if (!request.has_spec()) return absl::InvalidArgumentError("spec is missing");
   if (absl::Status status = CheckSpecSize(request.spec()); !status.ok()) return status;
@@ -162,6 +175,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
   study.set_fingerprint(SpecFingerprint(study.spec()));
   study.set_owner(caller.principal);
   study.set_weight(request.has_weight() ? request.weight() : 1);
+  study.set_trace_parent(trace_parent);
   study.set_state(v1::STUDY_STATE_CREATED);
   if (request.validate_only()) return study;
   if (request.reuse_unfinished())
@@ -195,7 +209,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Change(const grpc::ServerContext& co
   const auto id = ParseStudyName(request.name());
   if (!id.ok()) return id.status();
   if (absl::Status status = CheckOwner(context, *id); !status.ok()) return status;
-  return ChangeState(parts_.store, request, parts_.clock(), move);
+  return ChangeState(parts_.store, request, parts_.clock(), move, TraceParentIn(context));
 }
 
 absl::StatusOr<v1::Study> StudyServiceImpl::StopWork(absl::StatusOr<v1::Study> study) {
@@ -205,7 +219,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::StopWork(absl::StatusOr<v1::Study> s
 
 grpc::Status StudyServiceImpl::CreateStudy(grpc::ServerContext* context,
                                            const v1::CreateStudyRequest* request, v1::Study* response) {
-  return Answer(Create(*request, parts_.access.CallerOf(*context)), response);
+  return Answer(Create(*request, parts_.access.CallerOf(*context), TraceParentIn(*context)), response);
 }
 
 grpc::Status StudyServiceImpl::GetStudy(grpc::ServerContext*, const v1::GetStudyRequest* request,

@@ -87,7 +87,8 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   absl::Status NarrowToOffer(const std::string& request_id, v1::SearchSpec& spec);
   // Returns the workers that take jobs.
   absl::StatusOr<std::vector<v1::Worker>> Workers() const;
-  absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
+  absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller,
+                                   const std::string& trace_parent);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study, const PlanningWatch& watch);
   absl::StatusOr<v1::Trial> Retry(const grpc::ServerContext& context, const v1::RetryTrialRequest& request);
   absl::StatusOr<v1::ExportConfigResponse> Exported(const v1::ExportConfigRequest& request);

@@ -255,6 +255,7 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
 
 absl::Status StudyRun::QueueCalibration(const SearchLoop& loop) {
   v1::Job job = CalibrationJob(*problem_, loop.CalibrationOps());
+  job.set_trace_parent(trace_parent_);
   const auto reused = TakeKnown(job);
   if (!reused.ok()) return reused.status();
   const bool whole = reused->reused_ops > 0 && job.calibrate().ops().empty();
@@ -338,6 +339,7 @@ absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& re
   auto job = TrialJob(*problem_, request);
   if (!job.ok()) return job.status();
   if (request.doubted) job->set_avoids_trial(asked_.at({trial.plan_text(), *request.doubted}));
+  job->set_trace_parent(trace_parent_);
   const auto queued = store_.EnqueueTrial(study_, trial, *job, kMaxAttempts);
   if (!queued.ok()) {
     if (absl::Status running = CheckRunning(); !running.ok()) return running;
@@ -397,6 +399,7 @@ absl::Status StudyRun::Run() {
   if (study->state() != v1::STUDY_STATE_RUNNING || notifier_.closed()) return Interrupted();
   const auto usage = store_.Usage(study_);
   if (!usage.ok()) return usage.status();
+  trace_parent_ = study->trace_parent();
   events_.begins();
   owner_ = study->owner();
   started_s_ = planning_saved_s_ = clock_();  // what is planned at once shows no progress

@@ -84,6 +84,7 @@ class StudyRun final : private OutcomeSource {
   const base::Clock& clock_;
   const PresentWorkers& workers_;
   const std::int64_t study_;
+  std::string trace_parent_;  // of the study; its jobs belong to the same trace
   const StudyRunEvents events_;
   const std::atomic<bool>& outdated_;
 

@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "base/os/log_fields.h"
+#include "base/os/trace_parent.h"
 #include "fmt/format.h"
 #include "server/names/names.h"
 #include "server/studies/study_states.h"
@@ -174,7 +175,9 @@ std::chrono::milliseconds StudyRunners::After(std::chrono::milliseconds pause) c
 }
 
 void StudyRunners::Work(std::int64_t study, Entry* entry) {
-  const base::LogScope scope({.study = StudyName(study)});
+  const auto stored = store_.GetStudy(study);
+  const base::LogScope scope(
+      {.study = StudyName(study), .trace = stored.ok() ? base::TraceOf(stored->trace_parent()) : ""});
   const auto publish = [this, entry](const v1::Recommendation& known) {
     absl::MutexLock lock(&mutex_);
     entry->latest = known;

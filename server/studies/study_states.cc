@@ -75,7 +75,7 @@ void LogState(std::int64_t study, v1::StudyState state, const std::string& messa
 }
 
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
-                                      double now_s, const StudyMove& move) {
+                                      double now_s, const StudyMove& move, const std::string& trace_parent) {
   const auto id = ParseStudyName(name);
   if (!id.ok()) return id.status();
   if (absl::Status status = CheckRequestId(request_id); !status.ok()) return status;
@@ -83,7 +83,15 @@ absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, con
   extra.request_id = request_id;
   extra.request_kind = move.request_kind;
   return store.ModifyStudy(
-      *id, [&](v1::Study& study) { return move.edit(study, now_s); }, extra);
+      *id,
+      [&](v1::Study& study) {
+        const v1::StudyState before = study.state();
+        if (absl::Status status = move.edit(study, now_s); !status.ok()) return status;
+        const bool starts = study.state() == v1::STUDY_STATE_RUNNING && before != v1::STUDY_STATE_RUNNING;
+        if (starts && !trace_parent.empty()) study.set_trace_parent(trace_parent);
+        return absl::OkStatus();
+      },
+      extra);
 }
 
 }  // namespace autocfg::server

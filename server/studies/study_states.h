@@ -26,8 +26,10 @@ extern const StudyMove kPauseStudy;   // from RUNNING, CREATED
 extern const StudyMove kResumeStudy;  // from PAUSED
 extern const StudyMove kCancelStudy;  // from all but DONE and FAILED
 
+// `trace_parent`: the trace of the call; kept with a study that it starts. Empty: none.
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
-                                      double now_s, const StudyMove& move);
+                                      double now_s, const StudyMove& move,
+                                      const std::string& trace_parent = "");
 
 // Logs one line. Cleans `message` for the log, because others may have written it.
 void LogState(std::int64_t study, v1::StudyState state, const std::string& message);
@@ -35,8 +37,8 @@ void LogState(std::int64_t study, v1::StudyState state, const std::string& messa
 // `request` has a study name and a request_id.
 template <typename Request>
 absl::StatusOr<v1::Study> ChangeState(Store& store, const Request& request, double now_s,
-                                      const StudyMove& move) {
-  return ChangeState(store, request.name(), request.request_id(), now_s, move);
+                                      const StudyMove& move, const std::string& trace_parent = "") {
+  return ChangeState(store, request.name(), request.request_id(), now_s, move, trace_parent);
 }
 
 }  // namespace autocfg::server

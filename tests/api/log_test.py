@@ -12,6 +12,8 @@ MODEL = {"name": "tiny", "layers": 2, "hidden": 32, "heads": 2, "vocab": 64, "ma
 WORKLOAD = {"global_batch": 8, "seq_len": 32, "precision": "fp32"}
 CLUSTER = {"name": "local", "local": True, "groups": [{"device": {"name": "cpu", "kind": "cpu", "memory_bytes": 1 << 30}, "nodes": 1,
                                                        "gpus_per_node": 2, "ranks_per_core": 1}]}
+SPACE = [{"name": name, "values": [value]} for name, value in  # few ops
+         (("tp", "1"), ("pp", "1"), ("mbs", "1"), ("recompute", "none"), ("attention", "unfused"), ("zero", "0"))]
 
 
 def lines_of(text):
@@ -32,10 +34,10 @@ class LogTest(unittest.TestCase):
             hostile = 'h"}\n{"level":"critical"\x1b\x00\u2028'
             epoch = api.call("WorkerService", "RegisterWorker", worker="workers/hostile", boot_id="boot",
                              inventory={"device_kind": "cpu", "slots": 2, "hostname": hostile}).session_epoch
-            spec = api.message("SearchSpec")(model=MODEL, workload=WORKLOAD, cluster=CLUSTER, device="cpu", max_trials=1)
+            spec = api.message("SearchSpec")(model=MODEL, workload=WORKLOAD, cluster=CLUSTER, device="cpu", max_trials=1, space=SPACE)
             study = api.call("StudyService", "CreateStudy", request_id="create", spec=spec).name
             api.call("StudyService", "StartStudy", name=study, request_id="start")
-            wait_for(lambda: api.call("StudyService", "GetStudy", name=study).state not in (1, 2), "the end of the study")
+            wait_for(lambda: api.call("StudyService", "GetStudy", name=study).state not in (1, 2), "the end of the study", limit_s=300)
             api.call("WorkerService", "DeregisterWorker", worker="workers/hostile", session_epoch=epoch)
             self.assertEqual(worker.stop(), 0)
             self.assertEqual(server.stop(), 0)
@@ -68,7 +70,8 @@ class LogTest(unittest.TestCase):
                 wrong = services.start(program + "-file", [program, *target, "--log-file", services.directory + "/"])
                 self.assertEqual(wrong.process.wait(timeout=60), 2)
                 self.assertRegex(wrong.text(), rf"^{program}: --log-file: [^\n]*cannot be written[^\n]*\n$")
-            ends = services.start("ends", ["autocfg-worker", "--coordinator", "localhost:1", "--wait", "0s", "--devices", "cpu", "--log-format", "json"])
+            ends = services.start("ends", ["autocfg-worker", "--coordinator", "localhost:1", "--wait", "0s", "--devices", "cpu",
+                                           "--log-format", "json"])
             self.assertEqual(ends.process.wait(timeout=60), 3)
             last = lines_of(ends.text())[-1]
             self.assertEqual(last["level"], "critical")

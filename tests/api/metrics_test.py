@@ -19,6 +19,8 @@ MODEL = {"name": "tiny", "layers": 2, "hidden": 32, "heads": 2, "vocab": 64, "ma
 WORKLOAD = {"global_batch": 8, "seq_len": 32, "precision": "fp32"}
 CLUSTER = {"name": "local", "local": True, "groups": [{"device": {"name": "cpu", "kind": "cpu", "memory_bytes": 1 << 30}, "nodes": 1,
                                                        "gpus_per_node": 2, "ranks_per_core": 1}]}
+SPACE = [{"name": name, "values": [value]} for name, value in  # few ops
+         (("tp", "1"), ("pp", "1"), ("mbs", "1"), ("recompute", "none"), ("attention", "unfused"), ("zero", "0"))]
 
 
 def scrape(pages, token=None):
@@ -59,7 +61,7 @@ class MetricsTest(unittest.TestCase):
             server, address, pages = self.start(services)
             api = Api(address)
             self.assertEqual(value(families_of(scrape(pages)), "autocfg_jobs_queued"), 0)
-            spec = api.message("SearchSpec")(model=MODEL, workload=WORKLOAD, cluster=CLUSTER, device="cpu", exhaustive=True)
+            spec = api.message("SearchSpec")(model=MODEL, workload=WORKLOAD, cluster=CLUSTER, device="cpu", exhaustive=True, space=SPACE)
             study = api.call("StudyService", "CreateStudy", request_id="create", spec=spec).name
             api.call("StudyService", "StartStudy", name=study, request_id="start")
             # A worker that takes a job and disappears.
@@ -74,7 +76,7 @@ class MetricsTest(unittest.TestCase):
                 read = families_of(scrape(pages))
                 return read if value(read, "autocfg_trials_total", outcome="measured") else None
 
-            families = wait_for(measured, "a trial that is measured")
+            families = wait_for(measured, "a trial that is measured", limit_s=300)
             self.assertGreaterEqual(value(families, "autocfg_leases_granted_total"), 3, "the lost calibration, its repetition, a trial")
             self.assertGreaterEqual(value(families, "autocfg_leases_ended_total", end="reported"), 2)
             self.assertEqual(value(families, "autocfg_studies", state="running"), 1)

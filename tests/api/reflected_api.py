@@ -95,15 +95,15 @@ class Api:
         request, response = (self._factory.GetPrototype(d) for d in (found.input_type, found.output_type))
         return f"/{self._package}.{service}/{method}", request, response
 
-    def call(self, service, method, timeout=30, request=None, **fields):
-        return self.begin(service, method, timeout, request, **fields).result()
+    def call(self, service, method, timeout=30, request=None, metadata=None, **fields):
+        return self.begin(service, method, timeout, request, metadata, **fields).result()
 
-    def begin(self, service, method, timeout=30, request=None, **fields):
+    def begin(self, service, method, timeout=30, request=None, metadata=None, **fields):
         """Returns the future of a call."""
         path, request_type, response_type = self._method(service, method)
         unary = self.channel.unary_unary(path, request_serializer=request_type.SerializeToString,
                                          response_deserializer=response_type.FromString)
-        return unary.future(request if request is not None else request_type(**fields), timeout=timeout)
+        return unary.future(request if request is not None else request_type(**fields), timeout=timeout, metadata=metadata)
 
     def stream(self, service, method, timeout=600, **fields):
         """Returns the responses of a server stream; its `cancel()` ends the stream."""

@@ -119,6 +119,16 @@ TEST_F(EngineJobTest, ReportsWhatTheLogSaysWithItsOrigin) {
   EXPECT_EQ(m.ranks_per_core(), 1);
 }
 
+TEST_F(EngineJobTest, ItsProcessesBelongToTheTraceOfTheJob) {
+  Offer(std::string("case \"$TRACEPARENT\" in 00-4bf92f3577b34da6a3ce929d0e0e4736-*-01) ;; *) exit 9;; esac; "
+                    "case \"$TRACEPARENT\" in *00f067aa0ba902b7*) exit 8;; esac; ") +
+        kSteps);
+  v1::Job job = EngineJob();
+  job.set_trace_parent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+  const JobReport report = Run(job);
+  EXPECT_EQ(report.outcome, v1::OUTCOME_MEASURED) << report.message;
+}
+
 TEST_F(EngineJobTest, OncePerRankTheSlowestTells) {
   Offer(
       "echo \"$1 $2 $3\" >&2; echo step 3 time 1$2 loss $1 peak 1$1; echo step 4 time 2$2; test \"$3\" != 0",

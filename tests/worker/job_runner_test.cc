@@ -54,6 +54,20 @@ JobReport RunOn(const v1::LeaseWorkResponse& lease, const v1::Inventory& invento
                 std::chrono::duration<double>(patience_s));
 }
 
+TEST(MakeJobRequest, RanksBelongToTheTraceOfTheirJob) {
+  v1::Job job;
+  job.set_ranks(2);
+  EXPECT_TRUE(MakeJobRequest(job, {}).environment.empty());
+  job.set_trace_parent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+  const std::vector<std::string> variables = MakeJobRequest(job, {}).environment;
+  ASSERT_EQ(variables.size(), 1u);
+  EXPECT_TRUE(variables[0].starts_with("TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-")) << variables[0];
+  EXPECT_TRUE(variables[0].ends_with("-01")) << variables[0];
+  EXPECT_EQ(variables[0].find("00f067aa0ba902b7"), std::string::npos) << "a span of its own";
+  job.set_trace_parent("00-forged\nLD_PRELOAD=x");
+  EXPECT_TRUE(MakeJobRequest(job, {}).environment.empty());
+}
+
 TEST(MakeJobRequest, OneRunSpecPerRank) {
   v1::Job job;
   job.set_ranks(3);

@@ -19,7 +19,9 @@
 #include <vector>
 
 #include "base/os/cpus.h"
+#include "base/os/host.h"
 #include "base/os/process.h"
+#include "base/os/trace_parent.h"
 #include "base/text.h"
 #include "kernels/device.h"
 #include "proto/rank_messages.h"
@@ -194,6 +196,8 @@ v1::RankError ToRankError(const std::exception_ptr& error) {
 int TrainerMain(int argc, char** argv) {
   // The launcher keeps the contents of standard error and discards standard output.
   spdlog::set_default_logger(spdlog::stderr_logger_st("trainer"));
+  if (const std::string trace = base::TraceOf(base::Environment("TRACEPARENT")); !trace.empty())
+    spdlog::set_pattern("[%Y-%m-%d %H:%M:%S.%e] [%n] [%l] [trace " + trace + "] %v");
   base::SetLogLevel(base::LogLevel::kInfo);
   Arguments arguments;
   try {
@@ -210,6 +214,7 @@ int TrainerMain(int argc, char** argv) {
     fmt::print("autocfg-trainer {}\n", base::BuildId());
     return 0;
   }
+  spdlog::debug("autocfg-trainer {}", base::BuildId());
   return Serve(arguments);
 }
 

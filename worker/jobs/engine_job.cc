@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/os/trace_parent.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -254,9 +255,12 @@ JobReport RunEngineJob(const v1::Job& job, const v1::Share& share, const EngineS
     }
     place = *found;
   }
+  auto environment = file->environment;
+  if (const std::string span = base::NewSpanText(job.trace_parent()); !span.empty())
+    environment.emplace_back("TRACEPARENT", span);
   EngineRun engine_run{
       .processes = EngineProcesses(engine, job, share, place, scratch.path(), file->name, file->text,
-                                   file->environment, setting.gpus),
+                                   environment, setting.gpus),
       .rules = engine.log,
       .size = {.samples = static_cast<double>(run->workload.global_batch),
                .tokens = static_cast<double>(run->workload.global_batch * run->workload.seq_len),

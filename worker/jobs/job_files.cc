@@ -31,6 +31,7 @@ constexpr FieldUse kFieldUses[] = {
     {"autocfg.v1.Job.name", TextUse::kNotAPath},
     {"autocfg.v1.Job.device", TextUse::kNotAPath},
     {"autocfg.v1.Job.engine", TextUse::kNotAPath},
+    {"autocfg.v1.Job.trace_parent", TextUse::kNotAPath},
     {"autocfg.v1.ModelSpec.name", TextUse::kNotAPath},
     {"autocfg.v1.ModelSpec.activation", TextUse::kNotAPath},
     {"autocfg.v1.ModelSpec.norm", TextUse::kNotAPath},

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <set>
 
+#include "base/os/trace_parent.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
@@ -118,6 +119,8 @@ JobRequest MakeJobRequest(const v1::Job& job, const v1::Share& share, const std:
   }
   request.time_limit = std::chrono::duration<double>(job.time_limit_s());
   request.stall_limit = std::chrono::duration<double>(job.stall_limit_s());
+  if (const std::string span = base::NewSpanText(job.trace_parent()); !span.empty())
+    request.environment.push_back("TRACEPARENT=" + span);
   if (NeededKind(job) == DeviceKind::kCuda) {
     request.gpus = PinToGpus(share.ranks(), gpus);
   } else {

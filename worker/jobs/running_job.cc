@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/os/log_fields.h"
+#include "base/os/trace_parent.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/log_fields.h"
@@ -131,7 +132,8 @@ void RunningJob::Run() {
   const base::LogScope scope(FieldsOfLease(lease_, setting_.calls.worker()));
   const std::string what = fmt::format("{}, attempt {}", lease_.job().name(), lease_.job().attempt());
   const std::vector<int> slots = setting_.slots.Take(SlotsToTake(lease_, setting_.inventory), stop_);
-  spdlog::info("{}: starts with {}", what, RanksText(lease_));
+  const std::string trace = base::TraceOf(lease_.job().trace_parent());
+  spdlog::info("{}: starts with {}{}", what, RanksText(lease_), trace.empty() ? "" : ", trace " + trace);
   LaunchHooks hooks;
   hooks.cancel = &stop_;
   if (lease_.has_share()) hooks.exchange = ExchangeWithOthers();

@@ -64,6 +64,7 @@ bool JobWatch::Start(const std::string& trainer_path, const std::string& supervi
   for (std::size_t rank = 0; rank < request_.ranks.size(); ++rank) {
     static const std::vector<int> kAnyCore;
     std::vector<std::string> environment = directory_.Environment();
+    environment.insert(environment.end(), request_.environment.begin(), request_.environment.end());
     if (!request_.gpus.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + request_.gpus[rank]);
     absl::StatusOr<SpawnedRank> spawned = SpawnRank(
         supervisor_, trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank], environment);

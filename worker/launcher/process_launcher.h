@@ -56,6 +56,7 @@ struct JobRequest {
   // UUID of the one GPU visible to each rank, by place in `ranks`; empty = the GPUs of this program
   std::vector<std::string> gpus;
   JobLimits limits;  // of what its processes here take
+  std::vector<std::string> environment = {};  // variables of all ranks, as NAME=value
 };
 
 struct LaunchHooks {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
+import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +28,7 @@ _PREDICT_BATCH = 256
 _PAGE_SIZE = 200
 _MAX_PORT = 65535
 _PAUSE_S = 0.2  # between two attempts
+_TRACE_PARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.max_send_message_length", 16 << 20),
@@ -62,6 +65,12 @@ def _named(study: Union[str, Search]) -> str:
     if isinstance(study, str):
         return study
     raise InvalidArgument(f"study: {study!r} is no study; give its name, such as 'studies/3', or what search() returned")
+
+
+def _trace() -> Optional[tuple[tuple[str, str], ...]]:
+    """The metadata that names the trace of the environment variable TRACEPARENT (W3C Trace Context), if it is valid."""
+    text = os.environ.get("TRACEPARENT", "")
+    return (("traceparent", text),) if _TRACE_PARENT.fullmatch(text) else None
 
 
 class Search:
@@ -275,7 +284,7 @@ class Coordinator:
         end = time.monotonic() + self._patience_s
         while True:
             try:
-                return method(request, timeout=limit_s)
+                return method(request, timeout=limit_s, metadata=_trace())
             except grpc.RpcError as error:
                 self._pause_or_raise(error, end)
 

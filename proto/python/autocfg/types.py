@@ -385,6 +385,7 @@ class Study:
     calibration_ops: int
     round: int
     weight: float  # its share of the workers among its owner's studies; 0: an older coordinator's, which is 1
+    trace_parent: str  # W3C traceparent of the call that created or started it; "" if it had none
     spec: Optional[SearchSpec] = None
     counts: Optional[Counts] = None
     best: Optional[Candidate] = None
