@@ -25,8 +25,9 @@ absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view 
                                         std::int64_t most) {
   std::int64_t value = 0;
   if (!ParseAll(text, value) || value < least || value > most) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: invalid value '{}'; expected a whole number from {} to {}", name, text, least, most));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: invalid value '{}'; expected a whole number from {} to {}", name,
+                    base::Printable(text), least, most));
   }
   return value;
 }
@@ -34,8 +35,9 @@ absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view 
 absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view text) {
   std::uint64_t value = 0;
   if (!ParseAll(text, value)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: invalid value '{}'; expected a whole number from 0 to 18446744073709551615", name, text));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: invalid value '{}'; expected a whole number from 0 to 18446744073709551615", name,
+                    base::Printable(text)));
   }
   return value;
 }
@@ -43,8 +45,8 @@ absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view 
 absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, double least, double most) {
   double value = 0;
   if (!ParseAll(text, value) || !std::isfinite(value) || value < least || value > most) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: invalid value '{}'; expected a number from {} to {}", name, text, least, most));
+    return absl::InvalidArgumentError(fmt::format("{}: invalid value '{}'; expected a number from {} to {}",
+                                                  name, base::Printable(text), least, most));
   }
   return value;
 }
@@ -93,8 +95,9 @@ absl::StatusOr<double> ParseShare(std::string_view name, std::string_view text) 
   if (!ParseAll(percent ? text.substr(0, text.size() - 1) : text, value)) value = -1;
   if (percent) value /= 100;
   if (value >= 0 && value < 1) return value;
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: invalid value '{}'; expected a share from 0 to below 100%, such as 5% or 0.05", name, text));
+  return absl::InvalidArgumentError(
+      fmt::format("{}: invalid value '{}'; expected a share from 0 to below 100%, such as 5% or 0.05", name,
+                  base::Printable(text)));
 }
 
 absl::Status OfOption(const absl::Status& status, std::string_view cluster) {

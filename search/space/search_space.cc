@@ -74,23 +74,25 @@ absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts
   for (const std::string& text : texts) {
     const auto sign = text.find_first_of("=<>");
     if (sign == std::string::npos || sign == 0 || sign + 1 == text.size())
-      return Bad(fmt::format("'{}' is not AXIS=V1,V2, such as tp=1,2, nor a bound, such as tp<=4", text));
+      return Bad(fmt::format("'{}' is not AXIS=V1,V2, such as tp=1,2, nor a bound, such as tp<=4",
+                             base::Printable(text)));
     std::string axis = text.substr(0, sign);
     const bool bound = text[sign] != '=';
     if (const char next = text[sign + 1]; !bound && (next == '<' || next == '>')) {
-      return Bad(fmt::format("'{}' has its signs the wrong way round; write {}{}={}", text, axis, next,
-                             std::string_view(text).substr(sign + 2)));
+      return Bad(fmt::format("'{}' has its signs the wrong way round; write {}{}={}", base::Printable(text),
+                             base::Printable(axis), next,
+                             base::Printable(std::string_view(text).substr(sign + 2))));
     }
     if (std::any_of(space.begin(), space.end(), [&](const auto& known) { return known.first == axis; }))
-      return Bad(fmt::format("{} is named twice; give all its values at once", axis));
+      return Bad(fmt::format("{} is named twice; give all its values at once", base::Printable(axis)));
     std::vector<std::string> values;
     for (std::size_t start = bound ? sign : sign + 1; start <= text.size();) {
       const std::size_t comma = std::min(text.find(',', start), text.size());
-      if (comma == start) return Bad(fmt::format("'{}' has an empty value", text));
+      if (comma == start) return Bad(fmt::format("'{}' has an empty value", base::Printable(text)));
       values.push_back(text.substr(start, comma - start));
       start = comma + 1;
     }
-    if (text.ends_with(',')) return Bad(fmt::format("'{}' has an empty value", text));
+    if (text.ends_with(',')) return Bad(fmt::format("'{}' has an empty value", base::Printable(text)));
     space.emplace_back(std::move(axis), std::move(values));
   }
   return space;

@@ -38,6 +38,8 @@ std::string JsonOf(const google::protobuf::Message& message) {
   return text;
 }
 
+constexpr std::size_t kMostReasonBytes = 1000;
+
 std::string DigestText(std::uint64_t digest) { return fmt::format("{:016x}", digest); }
 
 absl::Status CannotWriteFile(const std::string& path, int error) {
@@ -71,7 +73,10 @@ class Lines {
   const std::string& text() const { return line_; }
 
   absl::Status Error(std::string_view what) const {
-    return absl::InvalidArgumentError(fmt::format("{}: line {}: {}", path_, number_, base::OneLine(what)));
+    // A parser's message may quote any bytes of the file.
+    const std::string line = base::OneLine(what, kMostReasonBytes);
+    return absl::InvalidArgumentError(
+        fmt::format("{}: line {}: {}", path_, number_, base::CleanUtf8(line, line.size())));
   }
 
   // Reads the next line. InvalidArgument: there is none, or it is too long or without an end.

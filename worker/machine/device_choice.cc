@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/os/cpus.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "proto/gpu_engine_file.h"
 #include "search/plan/engine_device.h"
@@ -107,7 +108,7 @@ absl::StatusOr<std::vector<int>> ParseIndexes(const std::string& text) {
     if (dash != std::string_view::npos) good = good && ParseIndex(part.substr(dash + 1), last);
     if (!good || last < first || last - first >= kMostIndexes)
       return absl::InvalidArgumentError(
-          fmt::format("'{}' is not a number or a range; give a list such as 0-3,6", part));
+          fmt::format("'{}' is not a number or a range; give a list such as 0-3,6", base::Printable(part)));
     for (int index = first; index <= last; ++index) {
       if (std::find(indexes.begin(), indexes.end(), index) != indexes.end())
         return absl::InvalidArgumentError(fmt::format("{} is named twice", index));
