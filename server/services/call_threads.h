@@ -1,5 +1,5 @@
-// Threads that run the part of a call that waits for the disk. gRPC has half as many threads as cores (at least
-// two) for its callback interface; while these wait, no call gets on. Thread-safe.
+// Threads that run the part of a call that waits for the disk. gRPC has only a few threads for its callback
+// interface: half as many as cores, at least two. While they wait, no call gets on. Thread-safe.
 #pragma once
 
 #include <deque>

@@ -132,8 +132,8 @@ class SqliteStore final : public Store {
     return result.ok();
   }
 
-  // Runs `body` (which returns a Status or StatusOr) in a transaction and commits if it returns OK. While this
-  // thread waits, another one that writes may run it.
+  // Runs `body` (which returns a Status or StatusOr) in a transaction and commits if it returns OK. Another
+  // thread that writes at the same time may run it, while this one waits.
   template <typename Body>
   auto Write(Body body) -> decltype(body()) {
     std::optional<decltype(body())> result;

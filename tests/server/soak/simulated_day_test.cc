@@ -40,6 +40,7 @@ constexpr std::int64_t kMostBytes = 200'000'000;
 v1::SearchSpec TinySpec(std::int64_t number) {
   v1::SearchSpec spec = ExhaustiveSpec();
   spec.mutable_model()->set_name(fmt::format("tiny-{}", number));
+  spec.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(2);
   for (const auto& [option, value] :
        {std::pair("schedule", "1f1b"), {"mbs", "<=2"}, {"zero", "0"}, {"sp", "0"}, {"vpp", "1"}}) {
     v1::SpaceAxis& axis = *spec.add_space();
