@@ -152,7 +152,8 @@ struct Coordinator::Impl {
                  .rendezvous = rendezvous,
                  .clock = options.clock,
                  .lease_duration_s = options.lease_duration_s,
-                 .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
+                 .barrier_s = absl::ToDoubleSeconds(kBarrier),
+                 .access = &access}),
         accesses(tokens) {}
 
   // Returns the workers that take jobs.

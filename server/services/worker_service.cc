@@ -21,6 +21,8 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
   return reactor;
 }
 
+constexpr std::string_view kLeaseMethod = "/autocfg.v1.WorkerService/LeaseWork";  // as rights.cc names it
+
 template <typename Request>
 WorkerSession SessionOf(const Request& request) {
   return {request.worker(), request.session_epoch()};
@@ -35,6 +37,11 @@ v1::WorkerState StateOf(const WorkerRecord& record, bool silent) {
 }  // namespace
 
 WorkerServiceImpl::WorkerServiceImpl(WorkerServiceParts parts) : parts_(std::move(parts)) {}
+
+absl::Status WorkerServiceImpl::StillAdmits(const grpc::CallbackServerContext& context,
+                                            std::string_view method) const {
+  return parts_.access == nullptr ? absl::OkStatus() : parts_.access->StillAdmits(context, method);
+}
 
 absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& request,
                                          v1::RegisterWorkerResponse& response) {
@@ -85,23 +92,29 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
     poll.held.emplace(request->held_leases().begin(), request->held_leases().end());
   auto* call =
       new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.PollerGone(id, broke); });
-  call->set_id(parts_.dispatcher.Poll(poll, [this, call, response](const absl::StatusOr<Work>& work) {
-    if (!work.ok()) {
-      call->Answer(work.status());
-      return true;
-    }
-    if (call->caller_gone()) {
-      call->Answer(absl::CancelledError("the worker is gone"));
-      return false;
-    }
-    response->set_drain(work->drain);
-    if (work->lease) {
-      Fill(*work->lease, *response);
-      call->set_undelivered([this, lease = *work->lease] { parts_.dispatcher.Undelivered(lease); });
-    }
-    call->Answer(absl::OkStatus());
-    return true;
-  }));
+  call->set_id(
+      parts_.dispatcher.Poll(poll, [this, context, call, response](const absl::StatusOr<Work>& work) {
+        if (!work.ok()) {
+          call->Answer(work.status());
+          return true;
+        }
+        if (call->caller_gone()) {
+          call->Answer(absl::CancelledError("the worker is gone"));
+          return false;
+        }
+        // The call was parked since its token was checked.
+        if (absl::Status status = StillAdmits(*context, kLeaseMethod); !status.ok()) {
+          call->Answer(status);
+          return false;
+        }
+        response->set_drain(work->drain);
+        if (work->lease) {
+          Fill(*work->lease, *response);
+          call->set_undelivered([this, lease = *work->lease] { parts_.dispatcher.Undelivered(lease); });
+        }
+        call->Answer(absl::OkStatus());
+        return true;
+      }));
   return call;
 }
 
