@@ -163,7 +163,10 @@ int Parse(int argc, char** argv) {
   AddTrials(app, chosen);
   AddWorkers(app, chosen);
   AddWatch(app, chosen);
+  AddPause(app, chosen);
+  AddResume(app, chosen);
   AddCancel(app, chosen);
+  AddDelete(app, chosen);
   AddExport(app, chosen);
   AddImport(app, chosen);
   AddReport(app, chosen);

@@ -1,7 +1,7 @@
 # The client library as others use it: find_package(autocfg) gives the target autocfg::client. One archive of its own, because the
 # libraries of the build carry the build's flags and directories.
 set(sources "${PROJECT_SOURCE_DIR}/base/os/host.cc" "${PROJECT_SOURCE_DIR}/base/os/trace_parent.cc" "${PROJECT_SOURCE_DIR}/base/text.cc")
-foreach(source IN ITEMS client/rpc client/study_client client/study_watcher rpc/address rpc/call rpc/channel rpc/tls_files)
+foreach(source IN ITEMS client/rpc client/study_client client/study_watcher rpc/address rpc/call rpc/channel rpc/tls_files rpc/token_file rpc/unreachable)
   list(APPEND sources "${PROJECT_SOURCE_DIR}/proto/${source}.cc")
 endforeach()
 add_library(autocfg_client_package STATIC ${sources} $<TARGET_OBJECTS:autocfg_proto> $<TARGET_OBJECTS:autocfg_grpc>)

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@
 #include "server/coordinator/database_path.h"
 #include "server/listen/listen_address.h"
 #include "server/pages/http_server.h"
+#include "server/pages/page_certificate.h"
 #include "server/pages/study_pages.h"
 #include "server/store/sqlite/sqlite_store.h"
 #include "spdlog/spdlog.h"
@@ -128,10 +130,9 @@ struct ServedPages {
   std::unique_ptr<HttpServer> server;
 };
 
-// Returns null without --http.
-absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args, Coordinator& coordinator) {
-  if (args.http.empty()) return nullptr;
-  const auto address = ParseListenAddress(args.http);
+// Returns the address of --http, if pages may be served there.
+absl::StatusOr<ListenAddress> PagesAddress(const Args& args) {
+  auto address = ParseListenAddress(args.http);
   if (!address.ok()) return address.status();
   const bool encrypted = !args.tls.certificate.empty() && !address->unix_socket;
   if (encrypted && !address->local && !args.tokens && !args.insecure) {
@@ -141,9 +142,18 @@ absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args, Coordi
         ListenText(*address, address->port)));
   }
   if (!encrypted) {
-    if (absl::Status status = CheckPlainText(*address, args.insecure && !args.tokens); !status.ok())
+    if (absl::Status status = CheckPlainText(*address, args.insecure, args.tokens); !status.ok())
       return status;
   }
+  return address;
+}
+
+// Returns null without an address.
+absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args,
+                                                        const std::optional<ListenAddress>& address,
+                                                        Coordinator& coordinator) {
+  if (!address) return nullptr;
+  const bool encrypted = !args.tls.certificate.empty() && !address->unix_socket;
   auto served = std::make_unique<ServedPages>(coordinator, *address);
   auto server = HttpServer::Start(
       *address, [pages = &served->pages](const HttpRequest& request) { return pages->Answer(request); },
@@ -165,7 +175,10 @@ absl::StatusOr<double> Limit(const char* option, const std::string& text, base::
   const auto value = base::ParseQuantity(quantity, text);
   if (value.ok() && *value >= least && *value <= most && *value == std::floor(*value)) return *value;
   return absl::InvalidArgumentError(
-      fmt::format("{}: '{}' is not a whole number from {} to {}", option, text, least, most));
+      quantity == base::Quantity::kBytes
+          ? fmt::format("{}: '{}' is not a number of bytes from {} to {}; give one such as 500MB or 10GB",
+                        option, text, least, most)
+          : fmt::format("{}: '{}' is not a whole number from {} to {}", option, text, least, most));
 }
 
 absl::StatusOr<RetentionLimits> LimitsOf(const Args& args) {
@@ -203,6 +216,12 @@ int Serve(const Args& args, const EndSignal& end) {
   if (!limits.ok()) return Fail(limits.status());
   const auto owners = OwnerLimitsOf(args);
   if (!owners.ok()) return Fail(owners.status());
+  std::optional<ListenAddress> http;
+  if (!args.http.empty()) {
+    auto address = PagesAddress(args);
+    if (!address.ok()) return Fail(base::WithSubject("--http", address.status()));
+    http = *std::move(address);
+  }
   const auto database = DatabasePath(args.database);
   if (!database.ok()) return Fail(database.status());
   auto store = OpenSqliteStore(*database, {.owners = *owners});
@@ -228,8 +247,15 @@ int Serve(const Args& args, const EndSignal& end) {
     }
   }
 
-  auto pages = ServePages(args, **coordinator);
+  auto pages = ServePages(args, http, **coordinator);
   if (!pages.ok()) return Fail(base::WithSubject("--http", pages.status()));
+
+  // gRPC reads the files again by itself, and does not say what is wrong with them.
+  std::optional<CertificateWatch> certificate;
+  if (!args.tls.certificate.empty()) {
+    certificate.emplace(args.tls, "calls",
+                        [](const PageCertificate&) { spdlog::info("calls have a new certificate"); });
+  }
 
   base::ServiceManager manager;  // before the coordinator ends, whose loops it watches
   manager.Ready("listening on " + (*coordinator)->address());

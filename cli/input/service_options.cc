@@ -18,6 +18,7 @@
 #include "base/os/host.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
+#include "proto/rpc/token_file.h"
 
 namespace autocfg::cli {
 namespace {
@@ -63,7 +64,12 @@ absl::Status CheckServiceOptions(const ServiceOptions& options) {
         "--coordinator and --db exclude each other, since a coordinator has its own database; leave one of "
         "them out");
   }
-  if (options.remote()) return EndpointOf(options).status();
+  if (options.remote()) {
+    const auto endpoint = EndpointOf(options);
+    if (!endpoint.ok()) return endpoint.status();
+    if (const std::string warning = TokenFileWarning(endpoint->token_file); !warning.empty()) Note(warning);
+    return absl::OkStatus();
+  }
   if (options.access.insecure) {
     return absl::InvalidArgumentError(
         "--insecure is for a --coordinator on another machine; give that, or leave it out");

@@ -1,11 +1,14 @@
 // autocfg token: makes, lists and deletes the tokens with which callers of a coordinator show who they are.
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/os/atomic_file.h"
 #include "base/os/host.h"
 #include "base/text.h"
 #include "cli/client/access_client.h"
@@ -38,13 +41,15 @@ struct TokenArgs {
   std::string role;
   std::string owner;
   std::string expires;
+  std::string output;
   bool json = false;
 };
 
 // The tokens of a coordinator, or those of a database that no coordinator has open.
 class Tokens {
  public:
-  static absl::StatusOr<Tokens> Of(const ServiceOptions& options) {
+  // Without `creates`, the database must be there.
+  static absl::StatusOr<Tokens> Of(const ServiceOptions& options, bool creates) {
     if (auto status = CheckServiceOptions(options); !status.ok()) return status;
     Tokens tokens;
     if (options.remote()) {
@@ -55,6 +60,12 @@ class Tokens {
     }
     const auto path = server::DatabasePath(options.database);
     if (!path.ok()) return path.status();
+    std::error_code ignored;
+    if (!creates && !std::filesystem::exists(*path, ignored)) {
+      return absl::NotFoundError(fmt::format(
+          "database {}: there is no such file; give the --db of the server, or --coordinator unix:PATH",
+          *path));
+    }
     auto store = server::OpenSqliteStore(*path);
     if (server::IsInUse(store.status())) {
       return absl::FailedPreconditionError(fmt::format(
@@ -121,27 +132,64 @@ absl::StatusOr<v1::Token> TokenOf(const TokenArgs& args) {
   return token;
 }
 
+// The file of --output, which only its owner may read. It must not exist yet, so that no token is lost.
+class SecretFile {
+ public:
+  explicit SecretFile(const std::string& path) : path_(path), file_(path) {}
+
+  absl::Status Open() {
+    if (path_.empty()) return absl::OkStatus();
+    std::error_code ignored;
+    if (std::filesystem::exists(path_, ignored)) return StatusOf(make_error_code(std::errc::file_exists));
+    return StatusOf(file_.Open(0600));
+  }
+  absl::Status Write(const std::string& text) {
+    if (path_.empty()) return absl::OkStatus();
+    if (const std::error_code error = file_.Append(text)) return StatusOf(error);
+    return StatusOf(file_.Finish(/*replace=*/false));
+  }
+
+ private:
+  absl::Status StatusOf(const std::error_code& error) const {
+    if (!error) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format("--output: {}: cannot be written ({}); give another file",
+                                                  base::Printable(path_), error.message()));
+  }
+
+  const std::string path_;
+  base::AtomicFile file_;
+};
+
 int RunCreate(const TokenArgs& args) {
   const auto token = TokenOf(args);
   if (!token.ok()) return Fail(token.status());
-  auto tokens = Tokens::Of(args.service);
+  SecretFile file(args.output);
+  if (auto status = file.Open(); !status.ok()) return Fail(status);
+  auto tokens = Tokens::Of(args.service, /*creates=*/true);
   if (!tokens.ok()) return Fail(tokens.status());
   const auto made = tokens->Create(*token);
   if (!made.ok()) return Fail(made.status());
+  if (auto status = file.Write(made->text() + "\n"); !status.ok()) {
+    (void)tokens->Delete(made->token().name());  // nobody has its text
+    return Fail(status);
+  }
   if (args.json) {
     Json json = TokenJson(made->token());
-    json["text"] = made->text();
+    if (args.output.empty()) json["text"] = made->text();
     return Answer(json.dump(2) + "\n");
   }
-  Note(
-      fmt::format("{} has the role {}, and its studies belong to {}; keep its text secret, since it is not "
-                  "shown again",
-                  made->token().name(), server::RoleName(made->token().role()), made->token().owner()));
+  const v1::Role role = made->token().role();
+  const bool has_studies = role == v1::ROLE_SUBMIT || role == v1::ROLE_ADMIN;
+  const std::string has =
+      fmt::format("{} has the role {}{}", made->token().name(), server::RoleName(role),
+                  has_studies ? fmt::format(", and its studies belong to {}", made->token().owner()) : "");
+  if (!args.output.empty()) return Answer(fmt::format("{}; its text is in {}\n", has, args.output));
+  Note(fmt::format("{}; keep its text secret, since it is not shown again", has));
   return Answer(made->text() + "\n");
 }
 
 int RunList(const TokenArgs& args) {
-  auto tokens = Tokens::Of(args.service);
+  auto tokens = Tokens::Of(args.service, /*creates=*/false);
   if (!tokens.ok()) return Fail(tokens.status());
   const auto all = tokens->List();
   if (!all.ok()) return Fail(all.status());
@@ -161,10 +209,13 @@ int RunList(const TokenArgs& args) {
 }
 
 int RunDelete(const TokenArgs& args) {
-  auto tokens = Tokens::Of(args.service);
+  auto tokens = Tokens::Of(args.service, /*creates=*/false);
   if (!tokens.ok()) return Fail(tokens.status());
   const std::string name = ResourceOf(args.name);
-  if (auto status = tokens->Delete(name); !status.ok()) return Fail(status);
+  const absl::Status status = tokens->Delete(name);
+  if (absl::IsNotFound(status))
+    return Fail(absl::NotFoundError(fmt::format("there is no {}; autocfg token list shows all", name)));
+  if (!status.ok()) return Fail(status);
   return Answer(fmt::format("{} is deleted: calls with it fail from now on\n", name));
 }
 
@@ -189,6 +240,7 @@ void AddToken(CLI::App& app, Verb& chosen) {
                     "admin (everything)");
   create.add_option("--owner", created->owner, "whose studies its callers have (default: its name)");
   create.add_option("--expires", created->expires, "in what time it expires, such as 90d (default: never)");
+  create.add_option("--output", created->output, "write its text to this new file, which only you may read");
   create.add_flag("--json", created->json, "as JSON");
   Choose(create, chosen, created, RunCreate);
 

@@ -115,7 +115,10 @@ int RunWorkers(const WorkersArgs& args) {
   WorkerClient client(*endpoint);
   if (!args.drain.empty()) {
     const std::string name = args.drain.starts_with("workers/") ? args.drain : "workers/" + args.drain;
-    if (auto status = client.DrainWorker(name); !status.ok()) return Fail(Where("--drain", status));
+    absl::Status status = client.DrainWorker(name);
+    if (absl::IsNotFound(status))
+      status = absl::NotFoundError(fmt::format("{} is not registered; autocfg workers lists all", name));
+    if (!status.ok()) return Fail(Where("--drain", status));
     return Answer(
         Wrapped(fmt::format("{} is draining: it takes no more work and exits once its jobs end", name)));
   }

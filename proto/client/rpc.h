@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,10 +11,9 @@
 
 namespace autocfg {
 
-// A channel to a coordinator, with its name for messages.
+// A channel to a coordinator, with its address for messages.
 struct Connection {
-  std::string target;  // e.g. "unix:/path"
-  bool encrypted = false;
+  Endpoint endpoint;
   std::shared_ptr<grpc::Channel> channel;
 };
 

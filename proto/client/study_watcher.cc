@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "proto/client/study_client.h"
+#include "proto/rpc/endpoint.h"
 
 namespace autocfg {
 namespace {
@@ -152,7 +153,10 @@ bool StudyWatcher::GoesOn(const absl::Status& status, const absl::StatusOr<v1::S
   }
   if (stopping_) return false;
   // This client did not cancel the stream: the server is shutting down.
-  const bool may_pass = status.ok() || absl::IsUnavailable(status) || absl::IsCancelled(status) || exhausted;
+  // A token that ended while the stream ran may have been replaced in its file: another stream shows that.
+  const bool token_ended = absl::IsUnauthenticated(status) && known.ok();
+  const bool may_pass =
+      status.ok() || absl::IsUnavailable(status) || absl::IsCancelled(status) || exhausted || token_ended;
   const absl::Time now = absl::Now();
   if (!broken) broken = now;
   away_ = !known.ok();

@@ -17,6 +17,7 @@
 #include "proto/rpc/address.h"
 #include "proto/rpc/call.h"
 #include "proto/rpc/tls_files.h"
+#include "proto/rpc/token_file.h"
 
 namespace autocfg {
 namespace {
@@ -53,12 +54,14 @@ class TokenSender final : public Interceptor {
 
 class TokenSenders final : public ClientInterceptorFactoryInterface {
  public:
-  explicit TokenSenders(const std::string& token) : value_(std::string(kTokenPrefix) + token) {}
+  explicit TokenSenders(const Endpoint& endpoint) : token_(endpoint.token, endpoint.token_file) {}
 
-  Interceptor* CreateClientInterceptor(ClientRpcInfo*) override { return new TokenSender(value_); }
+  Interceptor* CreateClientInterceptor(ClientRpcInfo*) override {
+    return new TokenSender(kTokenPrefix + token_.Latest());
+  }
 
  private:
-  const std::string value_;
+  FollowedToken token_;
 };
 
 }  // namespace
@@ -80,6 +83,11 @@ absl::Status CheckEndpoint(const Endpoint& endpoint, bool insecure) {
       "read and change them; give --tls-ca for a coordinator with a certificate, or --insecure to "
       "accept that",
       target));
+}
+
+bool IsRefused(const absl::Status& status) {
+  return absl::IsUnauthenticated(status) ||
+         (absl::IsPermissionDenied(status) && status.message().find(kRoleTooLow) != absl::string_view::npos);
 }
 
 void KeepGrpc() {
@@ -111,7 +119,7 @@ std::shared_ptr<grpc::Channel> NewChannel(const Endpoint& endpoint) {
   KeepGrpc();
   const bool encrypted = endpoint.tls && !endpoint.target.starts_with("unix:");
   std::vector<std::unique_ptr<ClientInterceptorFactoryInterface>> interceptors;
-  if (!endpoint.token.empty()) interceptors.push_back(std::make_unique<TokenSenders>(endpoint.token));
+  if (!endpoint.token.empty()) interceptors.push_back(std::make_unique<TokenSenders>(endpoint));
   return grpc::experimental::CreateCustomChannelWithInterceptors(
       endpoint.target, encrypted ? TlsChannel(endpoint.files) : grpc::InsecureChannelCredentials(),
       ClientArguments(), std::move(interceptors));

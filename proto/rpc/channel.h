@@ -21,6 +21,14 @@ inline constexpr int kMaxSentBytes = 16 << 20;
 inline constexpr char kTokenKey[] = "authorization";
 inline constexpr char kTokenPrefix[] = "Bearer ";
 
+// Part of the message of a call that the role of its token does not include: PERMISSION_DENIED, which a
+// database that cannot be written also causes.
+inline constexpr char kRoleTooLow[] = "may not call it";
+
+// Returns whether a coordinator refused a call for its token: it has none, an unknown one, or one of a role
+// that does not include the call.
+bool IsRefused(const absl::Status& status);
+
 // Returns InvalidArgument unless the target is an address (proto/rpc/address.h) with a non-zero port, and the
 // files of certificates can be used. Also rejects plain text to another machine unless `insecure`
 // (--insecure) is set.

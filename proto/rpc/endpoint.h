@@ -23,6 +23,8 @@ struct Endpoint {
   bool tls = false;
   TlsFiles files = {};
   std::string token = {};  // made by `autocfg token`; sent with each call. Empty: none
+  // The file of `token`, which is read again when it changes. Empty: the token stays.
+  std::string token_file = {};
 };
 
 }  // namespace autocfg

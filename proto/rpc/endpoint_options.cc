@@ -1,22 +1,15 @@
 #include "proto/rpc/endpoint_options.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
-#include <system_error>
-
 #include "base/os/host.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 #include "proto/rpc/tls_files.h"
+#include "proto/rpc/token_file.h"
 
 namespace autocfg {
 namespace {
-
-constexpr std::size_t kLongestToken = 4096;
 
 // A value, from an option or else the environment, and which of the two it is.
 struct Setting {
@@ -30,26 +23,13 @@ Setting SettingOf(const char* option, const std::string& given, const char* vari
   return {variable, value};
 }
 
-// Returns the token in a file, without the line break that ends it.
-absl::StatusOr<std::string> ReadToken(const Setting& file) {
-  errno = 0;
-  std::ifstream in(file.value, std::ios::binary);
-  std::string token(kLongestToken + 1, '\0');
-  in.read(token.data(), static_cast<std::streamsize>(token.size()));
-  if (in.bad() || (in.gcount() == 0 && !in.eof())) {
-    return absl::InvalidArgumentError(fmt::format("{}: {}: cannot be read ({}); name a file with a token",
-                                                  file.name, base::Printable(file.value),
-                                                  std::generic_category().message(errno)));
-  }
-  token.resize(static_cast<std::size_t>(in.gcount()));
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
-  const auto plain = [](char c) { return c > ' ' && c < 0x7f; };
-  if (token.empty() || token.size() > kLongestToken || !std::all_of(token.begin(), token.end(), plain)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: {}: holds no token; write the line there that `autocfg token create` prints",
-                    file.name, base::Printable(file.value)));
-  }
-  return token;
+// Gives the endpoint the token of a file.
+absl::Status TakeToken(const Setting& file, Endpoint& endpoint) {
+  auto token = ReadTokenFile(file.value);
+  if (!token.ok()) return base::WithSubject(file.name, token.status());
+  endpoint.token = *std::move(token);
+  endpoint.token_file = file.value;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -63,9 +43,8 @@ absl::StatusOr<Endpoint> EndpointFor(const std::string& target, const EndpointOp
           base::Printable(target)));
     }
     if (!options.token_file.empty()) {
-      auto token = ReadToken({"--token-file", options.token_file});
-      if (!token.ok()) return token.status();
-      endpoint.token = *std::move(token);
+      if (absl::Status status = TakeToken({"--token-file", options.token_file}, endpoint); !status.ok())
+        return status;
     }
   } else {
     const Setting authorities = SettingOf("--tls-ca", options.files.authorities, "AUTOCFG_TLS_CA",
@@ -84,9 +63,7 @@ absl::StatusOr<Endpoint> EndpointFor(const std::string& target, const EndpointOp
     if (const Setting file = SettingOf("--token-file", options.token_file, "AUTOCFG_TOKEN_FILE",
                                        base::Environment("AUTOCFG_TOKEN_FILE"));
         !file.value.empty()) {
-      auto token = ReadToken(file);
-      if (!token.ok()) return token.status();
-      endpoint.token = *std::move(token);
+      if (absl::Status status = TakeToken(file, endpoint); !status.ok()) return status;
     }
   }
   if (absl::Status status = CheckEndpoint(endpoint, options.insecure); !status.ok())

@@ -3,6 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/rpc/call.h"
@@ -14,6 +16,11 @@ namespace {
 
 constexpr std::string_view kUnixPeer = "unix:";
 constexpr const char* kCommonName = "x509_common_name";
+
+// Returns the peer as gRPC names it ("ipv6:[::1]:46564"), whose brackets gRPC percent-encodes.
+std::string PeerText(const std::string& peer) {
+  return absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
+}
 
 std::string_view View(const grpc::string_ref& text) { return {text.data(), text.size()}; }
 
@@ -59,25 +66,33 @@ absl::StatusOr<v1::Token> AccessControl::TokenOf(std::string_view method,
                   base::Printable(method)));
 }
 
-absl::Status AccessControl::Admit(std::string_view method,
-                                  std::optional<std::string_view> authorization) const {
+absl::Status AccessControl::Admit(std::string_view method, std::optional<std::string_view> authorization,
+                                  const std::string& peer) const {
   if (RightOf(method) == Right::kPublic) return absl::OkStatus();
   const auto token = TokenOf(method, authorization);
   absl::Status status = token.ok() ? CheckRight(token->role(), method) : token.status();
   if (!status.ok() && audit_ != nullptr) {
-    audit_->Write({.principal = token.ok() ? token->owner() : "",
-                   .token = token.ok() ? token->name() : "",
-                   .role = token.ok() ? std::string(RoleName(token->role())) : "",
-                   .peer = "",
-                   .method = std::string(method),
-                   .subject = "",
-                   .status = status});
+    audit_->WriteRefused({.principal = token.ok() ? token->owner() : "",
+                          .token = token.ok() ? token->name() : "",
+                          .role = token.ok() ? std::string(RoleName(token->role())) : "",
+                          .peer = peer,
+                          .method = std::string(method),
+                          .subject = "",
+                          .status = status},
+                         absl::Now());
   }
   return status;
 }
 
+absl::Status AccessControl::StillAdmits(const grpc::ServerContextBase& context,
+                                        std::string_view method) const {
+  if (!options_.tokens || context.peer().starts_with(kUnixPeer)) return absl::OkStatus();
+  const auto token = TokenOf(method, ValueOf(context.client_metadata(), kTokenKey));
+  return token.ok() ? CheckRight(token->role(), method) : token.status();
+}
+
 Caller AccessControl::CallerOf(const grpc::ServerContextBase& context) const {
-  Caller caller{.principal = options_.local_principal, .peer = context.peer()};
+  Caller caller{.principal = options_.local_principal, .peer = PeerText(context.peer())};
   if (caller.peer.starts_with(kUnixPeer)) return caller;
   if (options_.tokens) {
     // Without one, the call was public; it gets the least role.

@@ -40,10 +40,15 @@ class AccessControl {
   // Returns whether calls need a token, except over a Unix socket.
   bool needs_tokens() const { return options_.tokens; }
 
-  // Decides about a call from its method ("/package.Service/Method") and its metadata `authorization`.
-  // Unauthenticated: it has no token, or one that is unknown or has expired. PermissionDenied: the token's
-  // role is too low.
-  absl::Status Admit(std::string_view method, std::optional<std::string_view> authorization) const;
+  // Decides about a call from its method ("/package.Service/Method") and its metadata `authorization`; logs a
+  // refusal, with the caller's address. Unauthenticated: it has no token, or one that is unknown or has
+  // expired. PermissionDenied: the token's role is too low.
+  absl::Status Admit(std::string_view method, std::optional<std::string_view> authorization,
+                     const std::string& peer = "") const;
+
+  // Decides the same about a call that was admitted and still runs: its token may have been deleted since, or
+  // have expired.
+  absl::Status StillAdmits(const grpc::ServerContextBase& context, std::string_view method) const;
 
   // Returns what makes gRPC ask Admit before a call reaches its service; it must not outlive this object.
   std::shared_ptr<grpc::AuthMetadataProcessor> Processor() const;

@@ -1,10 +1,10 @@
 #include "server/access/audit_log.h"
 
-#include <chrono>
 #include <ctime>
-#include <exception>
+#include <filesystem>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "fmt/chrono.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
@@ -12,9 +12,6 @@
 #include "nlohmann/json.hpp"
 #include "server/access/access_control.h"
 #include "server/access/rights.h"
-#include "spdlog/logger.h"
-#include "spdlog/sinks/rotating_file_sink.h"
-#include "spdlog/spdlog.h"
 
 namespace autocfg::server {
 namespace {
@@ -24,8 +21,25 @@ using grpc::experimental::Interceptor;
 using grpc::experimental::InterceptorBatchMethods;
 using grpc::experimental::ServerRpcInfo;
 
-constexpr std::size_t kFileBytes = std::size_t{16} << 20;
-constexpr std::size_t kOldFiles = 8;
+using Json = nlohmann::ordered_json;
+
+// Returns the time in UTC, with milliseconds.
+std::string TimeText(absl::Time time) {
+  const std::int64_t ms = absl::ToUnixMillis(time);
+  const std::tm utc = fmt::gmtime(static_cast<std::time_t>(ms / 1000));
+  return fmt::format("{:%FT%T}.{:03}Z", utc, ms % 1000);
+}
+
+std::string LineOf(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string LineOf(const AuditEntry& entry, absl::Time time) {
+  Json line = {{"time", TimeText(time)},   {"principal", entry.principal},
+               {"token", entry.token},     {"role", entry.role},
+               {"peer", entry.peer},       {"method", entry.method},
+               {"subject", entry.subject}, {"status", absl::StatusCodeToString(entry.status.code())}};
+  if (!entry.status.ok()) line["message"] = std::string(entry.status.message());
+  return LineOf(line);
+}
 
 // Returns the resource that a request or a response names.
 std::string SubjectOf(const google::protobuf::Message& message) {
@@ -95,39 +109,54 @@ class AuditedCalls final : public grpc::experimental::ServerInterceptorFactoryIn
 
 }  // namespace
 
-AuditLog::AuditLog(std::shared_ptr<spdlog::logger> lines) : lines_(std::move(lines)) {}
+AuditLog::AuditLog(std::unique_ptr<RotatedLines> changes, std::unique_ptr<RotatedLines> refused)
+    : changes_(std::move(changes)), refused_(std::move(refused)) {}
 
-absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path) {
-  try {
-    auto lines = std::make_shared<spdlog::logger>(
-        "audit", std::make_shared<spdlog::sinks::rotating_file_sink_mt>(path, kFileBytes, kOldFiles));
-    lines->set_pattern("%v");
-    lines->set_level(spdlog::level::info);
-    lines->flush_on(spdlog::level::info);
-    lines->set_error_handler([path](const std::string& error) {
-      spdlog::error("{}: an entry of the audit log was not written: {}", path, error);
-    });
-    return std::unique_ptr<AuditLog>(new AuditLog(std::move(lines)));
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(fmt::format("{}: the audit log cannot be written: {}", path, error.what()));
-  }
+AuditLog::~AuditLog() {
+  absl::MutexLock lock(&mutex_);
+  WriteCount(absl::Now());
 }
 
-void AuditLog::Write(const AuditEntry& entry) {
-  const auto now = std::chrono::system_clock::now();
-  const auto whole = std::chrono::floor<std::chrono::seconds>(now);
-  const auto rest = std::chrono::floor<std::chrono::milliseconds>(now - whole);
-  const std::tm utc = fmt::gmtime(std::chrono::system_clock::to_time_t(whole));
-  nlohmann::ordered_json line = {{"time", fmt::format("{:%FT%T}.{:03}Z", utc, rest.count())},
-                                 {"principal", entry.principal},
-                                 {"token", entry.token},
-                                 {"role", entry.role},
-                                 {"peer", entry.peer},
-                                 {"method", entry.method},
-                                 {"subject", entry.subject},
-                                 {"status", absl::StatusCodeToString(entry.status.code())}};
-  if (!entry.status.ok()) line["message"] = std::string(entry.status.message());
-  lines_->info("{}", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+std::string AuditLog::RefusedPath(const std::string& path) {
+  std::filesystem::path refused(path);
+  const std::string extension = refused.extension().string();
+  refused.replace_extension(".refused" + extension);
+  return refused.string();
+}
+
+absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path) {
+  auto changes = RotatedLines::Open(path);
+  if (!changes.ok()) return changes.status();
+  auto refused = RotatedLines::Open(RefusedPath(path));
+  if (!refused.ok()) return refused.status();
+  return std::unique_ptr<AuditLog>(new AuditLog(*std::move(changes), *std::move(refused)));
+}
+
+void AuditLog::Write(const AuditEntry& entry) { changes_->Write(LineOf(entry, absl::Now())); }
+
+void AuditLog::WriteRefused(const AuditEntry& entry, absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  // A clock that was set back begins a second too.
+  if (now >= second_ + absl::Seconds(1) || now < second_) {
+    WriteCount(now);
+    second_ = now;
+    lines_in_second_ = 0;
+  }
+  if (lines_in_second_ == kMostRefusedLines) {
+    ++not_written_;
+    return;
+  }
+  ++lines_in_second_;
+  refused_->Write(LineOf(entry, now));
+}
+
+void AuditLog::WriteCount(absl::Time now) {
+  if (not_written_ == 0) return;
+  refused_->Write(LineOf(Json{{"time", TimeText(now)},
+                              {"not_written", not_written_},
+                              {"message", fmt::format("{} more calls were refused in the second from {}",
+                                                      not_written_, TimeText(second_))}}));
+  not_written_ = 0;
 }
 
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> AuditCalls(const AccessControl& access,

@@ -156,7 +156,8 @@ struct Coordinator::Impl {
                  .metrics = metrics,
                  .clock = options.clock,
                  .lease_duration_s = options.lease_duration_s,
-                 .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
+                 .barrier_s = absl::ToDoubleSeconds(kBarrier),
+                 .access = &access}),
         accesses(tokens) {}
 
   // Returns the workers that take jobs.

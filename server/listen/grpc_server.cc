@@ -70,7 +70,7 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const Li
   if (address.unix_socket) return grpc::InsecureServerCredentials();
   if (!tls.given()) {
     // Not --insecure: tokens in plain text are secrets for everyone on the way.
-    if (absl::Status status = CheckPlainText(address, admission.insecure && !admission.tokens); !status.ok())
+    if (absl::Status status = CheckPlainText(address, admission.insecure, admission.tokens); !status.ok())
       return status;
     // Only these can ask for tokens without encryption.
     return admission.tokens ? grpc::experimental::LocalServerCredentials(LOCAL_TCP)

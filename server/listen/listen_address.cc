@@ -31,13 +31,23 @@ std::string ListenText(const ListenAddress& address, int port) {
   return brackets ? fmt::format("[{}]:{}", address.host, port) : fmt::format("{}:{}", address.host, port);
 }
 
-absl::Status CheckPlainText(const ListenAddress& address, bool insecure) {
-  if (address.local || insecure) return absl::OkStatus();
+absl::Status CheckPlainText(const ListenAddress& address, bool insecure, bool tokens) {
+  if (address.local || (insecure && !tokens)) return absl::OkStatus();
+  const std::string text = ListenText(address, address.port);
+  if (const auto found = Resolve(address); !found.ok())
+    return absl::UnavailableError(fmt::format("address {}: {}", text, std::string(found.status().message())));
+  if (tokens) {
+    return absl::InvalidArgumentError(
+        fmt::format("address {}: it can be reached from other machines, and tokens are never sent to them in "
+                    "plain text, whatever --insecure says; give --tls-cert and --tls-key, or listen on "
+                    "unix:PATH or 127.0.0.1:PORT",
+                    text));
+  }
   return absl::InvalidArgumentError(fmt::format(
       "address {}: it can be reached from other machines, and calls are plain text without a "
       "password: anyone who reaches it can run programs as this user; listen on unix:PATH or "
       "127.0.0.1:PORT, give --tls-cert and --tokens, or give --insecure on a network that you trust",
-      ListenText(address, address.port)));
+      text));
 }
 
 std::string WhyOutOfReach(const ListenAddress& address) {

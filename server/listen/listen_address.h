@@ -24,7 +24,7 @@ inline absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text)
 std::string ListenText(const ListenAddress& address, int port);
 
 // Returns InvalidArgument if plain text would leave the machine and `insecure` is false.
-absl::Status CheckPlainText(const ListenAddress& address, bool insecure);
+absl::Status CheckPlainText(const ListenAddress& address, bool insecure, bool tokens = false);
 
 // Returns a warning sentence if a host name that is not `local` resolves only to loopback addresses, because
 // then no other machine can connect. Debian configures a machine's own name this way. Else empty. Queries the

@@ -1,7 +1,10 @@
 #include "server/pages/http_server.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -10,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {
@@ -43,6 +47,25 @@ void LogHttp(void* /*context*/, const char* format, va_list arguments) {
 std::string HeaderOf(MHD_Connection* connection, const char* name) {
   const char* value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
   return value == nullptr ? "" : value;
+}
+
+// Returns "ipv4:127.0.0.1:40022" or "ipv6:[::1]:40022"; empty for other addresses.
+std::string PeerOf(MHD_Connection* connection) {
+  const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  if (info == nullptr || info->client_addr == nullptr) return "";
+  const sockaddr* const address = info->client_addr;
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address->sa_family == AF_INET) {
+    const auto* found = reinterpret_cast<const sockaddr_in*>(address);
+    inet_ntop(AF_INET, &found->sin_addr, text, sizeof text);
+    return fmt::format("ipv4:{}:{}", text, ntohs(found->sin_port));
+  }
+  if (address->sa_family == AF_INET6) {
+    const auto* found = reinterpret_cast<const sockaddr_in6*>(address);
+    inet_ntop(AF_INET6, &found->sin6_addr, text, sizeof text);
+    return fmt::format("ipv6:[{}]:{}", text, ntohs(found->sin6_port));
+  }
+  return "";
 }
 
 MHD_Result Send(MHD_Connection* connection, const HttpAnswer& answer) {
@@ -87,7 +110,8 @@ MHD_Result AnswerHttp(void* context, MHD_Connection* connection, const char* url
   const HttpRequest request{.path = url,
                             .host = HeaderOf(connection, MHD_HTTP_HEADER_HOST),
                             .if_none_match = HeaderOf(connection, MHD_HTTP_HEADER_IF_NONE_MATCH),
-                            .authorization = HeaderOf(connection, MHD_HTTP_HEADER_AUTHORIZATION)};
+                            .authorization = HeaderOf(connection, MHD_HTTP_HEADER_AUTHORIZATION),
+                            .peer = PeerOf(connection)};
   try {
     return Send(connection, (*static_cast<const HttpServer::Handler*>(context))(request));
   } catch (const std::exception& error) {
@@ -161,7 +185,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ListenAddres
   server->serving_ = *std::move(started);
   if (encrypted) {
     server->watch_ =
-        std::make_unique<CertificateWatch>(tls, [served = server.get()](PageCertificate renewed) {
+        std::make_unique<CertificateWatch>(tls, "pages", [served = server.get()](PageCertificate renewed) {
           // New connections are the new daemons' before the old ones end.
           auto daemons = served->StartDaemons(std::make_unique<const PageCertificate>(std::move(renewed)));
           if (!daemons.ok()) {

@@ -24,6 +24,7 @@ struct HttpRequest {
   std::string host;                // the header; empty: absent
   std::string if_none_match = {};  // the header; empty: absent
   std::string authorization = {};  // the header; empty: absent
+  std::string peer = {};           // the client's address, as gRPC names peers; empty: unknown
 };
 
 struct HttpAnswer {

@@ -21,6 +21,7 @@ namespace autocfg::server {
 namespace {
 
 constexpr std::chrono::seconds kLookAtFiles{2};
+constexpr int kLooksPerCheck = 30;  // of a certificate whose files have not changed
 
 // What tells two states of the files apart: place, size and time of each.
 using FilesMark = std::array<std::int64_t, 8>;
@@ -58,8 +59,12 @@ absl::StatusOr<PageCertificate> LoadPageCertificate(const TlsFiles& files) {
   return PageCertificate{*std::move(certificate), *std::move(key)};
 }
 
-CertificateWatch::CertificateWatch(TlsFiles files, std::function<void(PageCertificate)> changed)
-    : files_(std::move(files)), changed_(std::move(changed)), thread_([this] { Loop(); }) {}
+CertificateWatch::CertificateWatch(TlsFiles files, std::string of,
+                                   std::function<void(PageCertificate)> changed)
+    : files_(std::move(files)),
+      of_(std::move(of)),
+      changed_(std::move(changed)),
+      thread_([this] { Loop(); }) {}
 
 CertificateWatch::~CertificateWatch() {
   {
@@ -72,16 +77,22 @@ CertificateWatch::~CertificateWatch() {
 
 void CertificateWatch::Loop() {
   FilesMark known = MarkOf(files_);
+  bool usable = true;
+  int looks = 0;
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, kLookAtFiles, [this] { return ending_; })) {
     const FilesMark now = MarkOf(files_);
-    if (now == known) continue;
+    const bool changed = now != known;
+    // A certificate ends without a change of its file.
+    if (!changed && (!usable || ++looks % kLooksPerCheck != 0)) continue;
     known = now;
     auto loaded = LoadPageCertificate(files_);
-    if (loaded.ok()) {
+    usable = loaded.ok();
+    if (!usable) {
+      spdlog::warn("the certificate of {} cannot be used any more, and clients may refuse it: {}", of_,
+                   std::string(loaded.status().message()));
+    } else if (changed) {
       changed_(*std::move(loaded));
-    } else {
-      spdlog::warn("the pages keep their certificate: {}", std::string(loaded.status().message()));
     }
   }
 }

@@ -22,8 +22,9 @@ absl::StatusOr<PageCertificate> LoadPageCertificate(const TlsFiles& files);
 // Looks at the files every two seconds, on a thread of its own.
 class CertificateWatch {
  public:
-  // Calls `changed` with a certificate that has changed and can be used; logs one that cannot.
-  CertificateWatch(TlsFiles files, std::function<void(PageCertificate)> changed);
+  // Calls `changed` with a certificate that has changed and can be used. Logs, once, one that cannot be used
+  // or has ended meanwhile; `of` names what shows it ("calls").
+  CertificateWatch(TlsFiles files, std::string of, std::function<void(PageCertificate)> changed);
   ~CertificateWatch();  // no call of `changed` runs afterwards
   CertificateWatch(const CertificateWatch&) = delete;
   CertificateWatch& operator=(const CertificateWatch&) = delete;
@@ -32,6 +33,7 @@ class CertificateWatch {
   void Loop();
 
   const TlsFiles files_;
+  const std::string of_;
   const std::function<void(PageCertificate)> changed_;
   std::mutex mutex_;
   std::condition_variable ends_;

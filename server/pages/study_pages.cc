@@ -148,7 +148,7 @@ std::optional<HttpAnswer> StudyPages::Rejected(const HttpRequest& request) const
     const std::size_t colon = pair.find(':');
     authorization = colon == std::string::npos ? "" : kTokenPrefix + pair.substr(colon + 1);
   }
-  const absl::Status status = access_.Admit(kReadMethod, authorization);
+  const absl::Status status = access_.Admit(kReadMethod, authorization, request.peer);
   if (status.ok()) return std::nullopt;
   if (absl::IsPermissionDenied(status)) return Text(403, std::string(status.message()));
   HttpAnswer answer = Text(401, "give a token of `autocfg token` as the password, with any user name");

@@ -31,6 +31,11 @@ namespace {
 constexpr std::int64_t kUsualLogBytes = 64 << 10;
 constexpr std::int64_t kMostLogBytes = 1 << 20;
 
+// As rights.cc names them.
+constexpr std::string_view kWatchMethod = "/autocfg.v1.StudyService/WatchStudy";
+constexpr std::string_view kPredictMethod = "/autocfg.v1.StudyService/Predict";
+constexpr std::string_view kRejectedMethod = "/autocfg.v1.StudyService/ListRejected";
+
 struct PlacedPage {
   ListPage page;
   std::int64_t after = 0;  // last ID of the previous page; 0: first page
@@ -399,7 +404,8 @@ grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1
                       {.send = [&](const v1::StudyEvent& event) { return writer->Write(event); },
                        .gone = [&] { return context->IsCancelled(); },
                        .error = error,
-                       .waiting = [&] { return Waiting(*id); }}));
+                       .waiting = [&] { return Waiting(*id); },
+                       .admitted = [&] { return parts_.access.StillAdmits(*context, kWatchMethod); }}));
 }
 
 bool StudyServiceImpl::Enter(int& streams, int most) {
@@ -476,7 +482,7 @@ grpc::Status StudyServiceImpl::GetReport(grpc::ServerContext* context, const v1:
 }
 
 grpc::Status StudyServiceImpl::Predict(
-    grpc::ServerContext*, grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>* stream) {
+    grpc::ServerContext* context, grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>* stream) {
   if (!Enter(predictors_, kMaxPredictors)) {
     return ToGrpc(absl::ResourceExhaustedError(
         fmt::format("{} calls ask for predictions, the most that this coordinator allows; one stream answers "
@@ -487,6 +493,8 @@ grpc::Status StudyServiceImpl::Predict(
   PredictorCache predictors;
   v1::PredictRequest request;
   while (stream->Read(&request)) {
+    if (absl::Status status = parts_.access.StillAdmits(*context, kPredictMethod); !status.ok())
+      return ToGrpc(status);
     if (!stream->Write(AnswerPrediction(request, predictors))) break;  // the caller is gone
   }
   return grpc::Status::OK;
@@ -509,9 +517,13 @@ grpc::Status StudyServiceImpl::ListRejected(grpc::ServerContext* context,
   const auto wanted = [&](const PlanningProgress&) {
     return !context->IsCancelled() && !parts_.notifier.closed();
   };
-  const absl::Status status =
-      autocfg::server::ListRejected(parts_.store, *id, request->most(), wanted,
-                                    [&](const v1::RejectedPlans& plans) { return writer->Write(plans); });
+  absl::Status admitted;
+  const absl::Status status = autocfg::server::ListRejected(
+      parts_.store, *id, request->most(), wanted, [&](const v1::RejectedPlans& plans) {
+        admitted = parts_.access.StillAdmits(*context, kRejectedMethod);
+        return admitted.ok() && writer->Write(plans);
+      });
+  if (!admitted.ok()) return ToGrpc(admitted);
   if (absl::IsCancelled(status) && parts_.notifier.closed()) return ToGrpc(CoordinatorClosing());
   return ToGrpc(status);
 }

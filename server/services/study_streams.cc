@@ -95,6 +95,7 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
   while (true) {
     const std::uint64_t version = changed.Version();
     if (watcher.gone()) return gone();
+    if (absl::Status status = watcher.admitted(); !status.ok()) return status;
     auto changes = store.ChangesAfter(study, cursor, {kWatchedTrials, kWatchedBytes});
     if (!changes.ok()) return changes.status();
     if (changes->study.state() == v1::STUDY_STATE_RUNNING) changes->study.set_waiting(watcher.waiting());
@@ -122,6 +123,7 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
       changed.Wait(version, look);
       look = std::min(2 * look, kLongestLook);
       if (watcher.gone()) return gone();
+      if (absl::Status status = watcher.admitted(); !status.ok()) return status;
       // A worker that is gone is no change of the study until its lease has run out.
       if (changes->study.state() == v1::STUDY_STATE_RUNNING && watcher.waiting() != waiting) break;
     }

@@ -19,6 +19,7 @@ struct Watcher {
   std::function<bool()> gone;
   std::function<absl::Status()> error;   // why a RUNNING study makes no progress
   std::function<std::string()> waiting;  // why its work waits (Study.waiting); the notifier signals changes
+  std::function<absl::Status()> admitted = [] { return absl::OkStatus(); };  // an error ends the stream
 };
 
 // Sends the changes after `resume_cursor` (0: all), then each change as it happens, until the study has ended

@@ -24,6 +24,8 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
   return reactor;
 }
 
+constexpr std::string_view kLeaseMethod = "/autocfg.v1.WorkerService/LeaseWork";  // as rights.cc names it
+
 // Answers with what `take` returns, which one of `threads` calls.
 grpc::ServerUnaryReactor* AnswerLater(grpc::CallbackServerContext* context, CallThreads& threads,
                                       std::function<absl::Status()> take) {
@@ -40,6 +42,11 @@ WorkerSession SessionOf(const Request& request) {
 }  // namespace
 
 WorkerServiceImpl::WorkerServiceImpl(WorkerServiceParts parts) : parts_(std::move(parts)) {}
+
+absl::Status WorkerServiceImpl::StillAdmits(const grpc::CallbackServerContext& context,
+                                            std::string_view method) const {
+  return parts_.access == nullptr ? absl::OkStatus() : parts_.access->StillAdmits(context, method);
+}
 
 absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& request,
                                          v1::RegisterWorkerResponse& response) {
@@ -92,13 +99,18 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
   auto* call =
       new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.PollerGone(id, broke); });
   const auto asked = std::chrono::steady_clock::now();
-  const auto answer = [this, call, response, asked](const absl::StatusOr<Work>& work) {
+  const auto answer = [this, context, call, response, asked](const absl::StatusOr<Work>& work) {
     if (!work.ok()) {
       call->Answer(work.status());
       return true;
     }
     if (call->caller_gone()) {
       call->Answer(absl::CancelledError("the worker is gone"));
+      return false;
+    }
+    // The call was parked since its token was checked.
+    if (absl::Status status = StillAdmits(*context, kLeaseMethod); !status.ok()) {
+      call->Answer(status);
       return false;
     }
     response->set_drain(work->drain);

@@ -2,8 +2,11 @@
 // converts statuses. Thread-safe.
 #pragma once
 
+#include <string_view>
+
 #include "autocfg/v1/worker_service.grpc.pb.h"
 #include "base/os/host.h"
+#include "server/access/access_control.h"
 #include "server/metrics/metrics.h"
 #include "server/sched/dispatcher.h"
 #include "server/sched/rendezvous.h"
@@ -21,6 +24,7 @@ struct WorkerServiceParts {
   base::Clock clock;
   double lease_duration_s = 0;
   double barrier_s = 0;
+  const AccessControl* access = nullptr;  // null: whoever calls is admitted
 };
 
 class WorkerServiceImpl final : public v1::WorkerService::CallbackService {
@@ -49,6 +53,7 @@ class WorkerServiceImpl final : public v1::WorkerService::CallbackService {
                                         v1::ListWorkersResponse*) override;
 
  private:
+  absl::Status StillAdmits(const grpc::CallbackServerContext& context, std::string_view method) const;
   absl::Status Register(const v1::RegisterWorkerRequest& request, v1::RegisterWorkerResponse& response);
   absl::Status Take(const v1::ReportTrialRequest& request);
   absl::Status Take(const v1::ReportProgressRequest& request);

@@ -72,6 +72,10 @@ std::string Holder(const struct stat& file) {
   return "(unknown)";
 }
 
+absl::Status NotRegular(const std::string& path) {
+  return absl::InvalidArgumentError(fmt::format("database {} is not a regular file", path));
+}
+
 absl::Status InUse(const std::string& path, const struct stat& file) {
   return InUseError(fmt::format(
       "database {} is in use by process {}, which opened it under another name or whose lock file was "
@@ -80,6 +84,25 @@ absl::Status InUse(const std::string& path, const struct stat& file) {
 }
 
 }  // namespace
+
+absl::Status InodeLock::CheckSqliteHeader(const std::string& path) {
+  constexpr std::string_view kHeader("SQLite format 3\0", 16);
+  Held& held = ThisProcess();
+  absl::MutexLock lock(&held.mutex);
+  struct stat file {};
+  if (::stat(path.c_str(), &file) != 0) return absl::OkStatus();
+  if (!S_ISREG(file.st_mode)) return NotRegular(path);
+  if (held.inodes.contains({file.st_dev, file.st_ino})) return InUse(path, file);
+  // Under the mutex, since closing the file drops the locks of this process: it has none.
+  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return FileError(errno, fmt::format("database {} cannot be opened", path));
+  char start[kHeader.size()] = {};
+  const ssize_t length = ::pread(fd.get(), start, sizeof start, 0);
+  if (length == 0 || (length > 0 && std::string_view(start, sizeof start) == kHeader))
+    return absl::OkStatus();
+  if (length < 0) return FileError(errno, fmt::format("database {} cannot be read", path));
+  return absl::DataLossError(fmt::format("{} is not a database of autocfg; choose another --db", path));
+}
 
 absl::StatusOr<InodeLock> InodeLock::Acquire(const std::string& path) {
   const auto cannot = [&path](int error) {
@@ -92,8 +115,7 @@ absl::StatusOr<InodeLock> InodeLock::Acquire(const std::string& path) {
     return InUse(path, file);
   base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!fd.ok() || ::fstat(fd.get(), &file) != 0) return cannot(errno);
-  if (!S_ISREG(file.st_mode))
-    return absl::InvalidArgumentError(fmt::format("database {} is not a regular file", path));
+  if (!S_ISREG(file.st_mode)) return NotRegular(path);
   struct flock byte {};
   byte.l_type = F_WRLCK;
   byte.l_whence = SEEK_SET;

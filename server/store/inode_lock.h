@@ -14,6 +14,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/os/unique_fd.h"
 
@@ -25,6 +26,10 @@ class InodeLock {
   // by another process or by this one. InvalidArgument: not a regular file. Other errors as FileError makes
   // them. On a system that has no such locks, logs a warning and locks nothing.
   static absl::StatusOr<InodeLock> Acquire(const std::string& path);
+
+  // Returns an error if there is a file which is not a regular one (InvalidArgument), or which does not begin
+  // as SQLite's files do (DataLoss); FailedPrecondition if this process has locked it. Changes nothing.
+  static absl::Status CheckSqliteHeader(const std::string& path);
 
   InodeLock(InodeLock&& other) noexcept;
   InodeLock& operator=(InodeLock&& other) = delete;

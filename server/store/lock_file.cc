@@ -45,9 +45,12 @@ absl::Status InUseError(const std::string& message) {
 bool IsInUse(const absl::Status& status) { return status.GetPayload(kInUsePayload).has_value(); }
 
 absl::StatusOr<LockFile> LockFile::Acquire(const std::string& path, const std::string& what) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  int fd = ::open(path.c_str(), kFlags | O_EXCL, 0600);
+  const bool made = fd >= 0;
+  if (!made) fd = ::open(path.c_str(), kFlags, 0600);
   if (fd < 0) return FileError(errno, fmt::format("{} cannot be locked with {}", what, path));
-  LockFile lock(fd);
+  LockFile lock(fd, made ? path : "");
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return FileError(errno, fmt::format("{} cannot be locked with {}", what, path));
     char owner[32] = {};
@@ -65,11 +68,17 @@ absl::StatusOr<LockFile> LockFile::Acquire(const std::string& path, const std::s
   return lock;
 }
 
-LockFile::LockFile(LockFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+LockFile::LockFile(LockFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), made_(std::move(other.made_)) {}
 
 LockFile& LockFile::operator=(LockFile&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(made_, other.made_);
   return *this;
+}
+
+void LockFile::RemoveIfMade() const {
+  if (fd_ >= 0 && !made_.empty()) ::unlink(made_.c_str());
 }
 
 LockFile::~LockFile() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -14,13 +15,18 @@ class LockFile {
   // process (or another opener in this process) holds the lock. `what` names the locked object in messages.
   static absl::StatusOr<LockFile> Acquire(const std::string& path, const std::string& what);
 
+  // Removes the file if Acquire has made it, for an object that turned out to be somebody else's. Whoever may
+  // own the object needs a lock that does not depend on this file (InodeLock).
+  void RemoveIfMade() const;
+
   LockFile(LockFile&& other) noexcept;
   LockFile& operator=(LockFile&& other) noexcept;
   ~LockFile();  // Releases the lock. The file remains, because removing it could give the lock to two owners.
 
  private:
-  explicit LockFile(int fd) : fd_(fd) {}
+  LockFile(int fd, std::string made) : fd_(fd), made_(std::move(made)) {}
   int fd_ = -1;
+  std::string made_;  // the path, if the file is new; else empty
 };
 
 // Returns FailedPrecondition for a file that another process uses. IsInUse recognizes it; other errors with

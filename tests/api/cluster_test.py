@@ -120,6 +120,19 @@ class ClusterTest(unittest.TestCase):
         self.assertIn("study 1 cancelled", err)
         self.assertTrue(all(trial.state == CANCELLED for trial in api.call("StudyService", "ListTrials", parent="studies/1").trials))
 
+    def test_pause_resume_and_delete(self):
+        self.workers(one=2)  # too few ranks: the study waits
+        with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *PACED)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
+            wait_for(lambda: json.loads(self.run_ok("studies", "--json")), "the study")
+            client.send_signal(signal.SIGINT)
+            client.communicate(timeout=60)
+        self.assertEqual(self.run_ok("pause", "1"), "study 1 paused\n")
+        self.assertEqual(self.run_ok("resume", "1"), "study 1 running\n")
+        self.assertIn("cancel or pause it first", autocfg(*self.at("delete", "1")).stderr)
+        self.assertEqual(self.run_ok("pause", "1"), "study 1 paused\n")
+        self.assertEqual(self.run_ok("delete", "1"), "study 1 deleted\n")
+        self.assertEqual(json.loads(self.run_ok("studies", "--json")), [])
+
     def test_study_continues_after_the_client_leaves(self):
         self.workers(one=2)
         with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *PACED)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,

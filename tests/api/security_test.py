@@ -123,6 +123,17 @@ class Secured(unittest.TestCase):
         self.assertIn("unknown, deleted or expired", self.as_user("guest", "studies", expect=2).stderr)
         self.assertIn("there is no tokens/guest", self.as_user("root", "token", "delete", "guest", expect=2).stderr)
 
+    def test_a_worker_takes_the_token_that_replaces_its_own(self):
+        file = self.make("night", "worker")
+        worker = self.services.start("night", ["autocfg-worker", "--coordinator", self.address, "--tls-ca", self.file("ca.pem"), "--token-file", file,
+                                               "--name", "night", "--slots", "1", "--devices", "cpu"])
+        worker.said("registered with")
+        self.as_user("root", "token", "delete", "night")
+        worker.said("the coordinator refuses this worker's token of " + file)
+        self.make("night", "worker")
+        worker.said("the coordinator answers again")
+        self.as_user("root", "workers", "--drain", "night")
+
     def page(self, path, token=None):
         """Returns status and text of a page, whose server must show a certificate of the tests' authority."""
         request = urllib.request.Request(self.pages + path)

@@ -81,8 +81,8 @@ IN_CLUSTER = "needs a cluster; the test kubernetes_test makes what the Secrets h
 LEFT_OUT = {
     "autocfg-server --listen 0.0.0.0:5000 --listen unix:server.sock --tls-cert head.pem --tls-key head_key.pem --tokens "
     "--audit-log audit.jsonl": SECURED,
-    "autocfg token create alice --role submit --coordinator unix:server.sock > alice.token": SECURED,
-    "autocfg token create nodes --role worker --expires 90d --coordinator unix:server.sock > nodes.token": SECURED,
+    "autocfg token create alice --role submit --coordinator unix:server.sock --output alice.token": SECURED,
+    "autocfg token create nodes --role worker --expires 90d --coordinator unix:server.sock --output nodes.token": SECURED,
     "autocfg token list --coordinator unix:server.sock": SECURED,
     "autocfg-worker --coordinator head:5000 --tls-ca ca.pem --token-file nodes.token": SECURED,
     "autocfg search --coordinator head:5000 --tls-ca ca.pem --token-file alice.token --model gpt2-tiny --global-batch 4": SECURED,

@@ -91,6 +91,50 @@ TEST_F(DbTest, ChecksIntactDamagedAndForeignFiles) {
     ExpectFails({"db", verb, "--db", text}, 2, "is not a database of autocfg");
 }
 
+TEST_F(DbTest, StudiesArePausedResumedAndDeletedInTheFile) {
+  {
+    const auto store = server::OpenSqliteStore(database_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const auto first = (*store)->GetStudy(1);
+    ASSERT_TRUE(first.ok()) << first.status();
+    v1::Study study;
+    *study.mutable_spec() = first->spec();
+    study.set_state(v1::STUDY_STATE_CREATED);
+    ASSERT_TRUE((*store)->CreateStudy("", study, 1).ok());
+  }
+  const auto expect_answer = [&](const char* verb, const char* study, const std::string& answer) {
+    const Finished finished = Run({verb, study, "--db", database_});
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    EXPECT_EQ(finished.out, answer);
+  };
+  expect_answer("pause", "2", "study 2 paused\n");
+  expect_answer("resume", "2", "study 2 resumed: it goes on once a server has the database\n");
+  ExpectFails({"delete", "2", "--db", database_}, 2, "cancel or pause it first");
+  expect_answer("pause", "2", "study 2 paused\n");
+  expect_answer("delete", "2", "study 2 deleted\n");
+  ExpectFails({"delete", "2", "--db", database_}, 2, "studies/2");
+  ExpectFails({"pause", "1", "--db", database_}, 2, "cannot be paused");
+  ExpectFails({"resume", "1", "--db", database_}, 2, "cannot be resumed");
+  EXPECT_EQ(RunJson({"studies", "--db", database_}).size(), 1u);
+}
+
+TEST_F(DbTest, TokensAreMadeInAFileThatOnlyItsOwnerReads) {
+  const std::string text = home_ / "ci.token";
+  const Finished made =
+      Run({"token", "create", "ci", "--role", "worker", "--db", database_, "--output", text});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(made.out, "tokens/ci has the role worker; its text is in " + text + "\n");
+  EXPECT_THAT(ReadWhole(text), testing::MatchesRegex("autocfg_[0-9a-f]+\n"));
+  EXPECT_EQ(std::filesystem::status(text).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  ExpectFails({"token", "create", "two", "--role", "read", "--db", database_, "--output", text}, 2,
+              "File exists");
+  EXPECT_EQ(RunJson({"token", "list", "--db", database_}).size(), 1u);
+  ExpectFails({"token", "delete", "nobody", "--db", database_}, 2, "autocfg token list shows all");
+  ExpectFails({"token", "list", "--db", home_ / "nope.db"}, 2, "there is no such file");
+  EXPECT_FALSE(std::filesystem::exists(home_ / "nope.db"));
+}
+
 TEST_F(DbTest, AStudyMovesToAnotherDatabase) {
   const std::string file = home_ / "study.jsonl", other = home_ / "other.db";
   const Finished written = Run({"db", "export", "--db", database_, "--study", "1", "--output", file});

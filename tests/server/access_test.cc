@@ -1,12 +1,15 @@
 // Who may call a coordinator: tokens, roles, owners, and the audit log.
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "autocfg/v1/access_service.grpc.pb.h"
 #include "autocfg/v1/study_service.grpc.pb.h"
 #include "autocfg/v1/worker_service.grpc.pb.h"
@@ -17,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "proto/rpc/channel.h"
+#include "server/access/audit_log.h"
 #include "server/access/rights.h"
 #include "server/access/token_table.h"
 #include "server/coordinator/coordinator.h"
@@ -45,6 +49,56 @@ std::vector<std::string> AllMethods() {
       methods.push_back("/" + std::string(service) + "/" + found->method(i)->name());
   }
   return methods;
+}
+
+std::vector<nlohmann::json> JsonLines(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+AuditEntry Entry(const std::string& method) {
+  return {
+      .principal = "", .token = "", .role = "", .peer = "", .method = method, .subject = "", .status = {}};
+}
+
+TEST(AuditLog, RefusedCallsHaveAFileOfTheirOwnAndAreCountedBeyondALimit) {
+  const TempDir dir;
+  const std::string path = dir.File("audit.jsonl");
+  EXPECT_EQ(AuditLog::RefusedPath("a/audit.jsonl"), "a/audit.refused.jsonl");
+  EXPECT_EQ(AuditLog::RefusedPath("a.d/audit"), "a.d/audit.refused");
+  const absl::Time start = absl::FromUnixSeconds(1000);
+  {
+    auto log = AuditLog::Open(path);
+    ASSERT_TRUE(log.ok()) << log.status();
+    (*log)->Write(Entry("/changes"));
+    for (int i = 0; i < 1000; ++i) (*log)->WriteRefused(Entry("/refused"), start + absl::Microseconds(i));
+    (*log)->WriteRefused(Entry("/later"), start + absl::Seconds(2));
+    for (int i = 0; i < 20; ++i) (*log)->WriteRefused(Entry("/refused"), start + absl::Seconds(2));
+  }
+  ASSERT_EQ(JsonLines(path).size(), 1u);
+  EXPECT_EQ(JsonLines(path)[0]["method"], "/changes");
+  constexpr std::size_t kMost = AuditLog::kMostRefusedLines;
+  const auto refused = JsonLines(AuditLog::RefusedPath(path));
+  ASSERT_EQ(refused.size(), 2 * kMost + 2);
+  EXPECT_EQ(refused[0]["time"], "1970-01-01T00:16:40.000Z");
+  EXPECT_EQ(refused[kMost]["not_written"], 1000 - kMost);
+  EXPECT_EQ(refused[kMost + 1]["method"], "/later");
+  EXPECT_EQ(refused.back()["not_written"], 21 - kMost) << "the end writes the last count";
+}
+
+TEST(AuditLog, BeginsAFileAnewThatWasRemoved) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir.File("logs"));
+  const std::string path = dir.File("logs") + "/audit.jsonl";
+  const auto log = AuditLog::Open(path);
+  ASSERT_TRUE(log.ok()) << log.status();
+  (*log)->Write(Entry("/first"));
+  std::filesystem::remove_all(dir.File("logs"));
+  (*log)->Write(Entry("/second"));
+  ASSERT_EQ(JsonLines(path).size(), 1u);
+  EXPECT_EQ(JsonLines(path)[0]["method"], "/second");
 }
 
 TEST(Rights, EachMethodHasItsRight) {
@@ -210,11 +264,17 @@ class AccessTest : public testing::Test {
     v1::Study study;
     return Ask(channel, &v1::StudyService::Stub::CancelStudy, request, &study);
   }
-  std::vector<nlohmann::json> Audited() const {
-    std::vector<nlohmann::json> lines;
-    std::ifstream in(dir_.File("audit.jsonl"));
-    for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
-    return lines;
+  std::vector<nlohmann::json> Audited(const std::string& file = "audit.jsonl") const {
+    return JsonLines(dir_.File(file));
+  }
+  void Delete(const std::string& id) const {
+    v1::DeleteTokenRequest request;
+    request.set_name("tokens/" + id);
+    v1::DeleteTokenResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status =
+        v1::AccessService::NewStub(Socket())->DeleteToken(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
   }
 
   const TempDir dir_;
@@ -289,8 +349,12 @@ TEST_F(AccessTest, TheAuditLogSaysWhoChangedWhat) {
   EXPECT_TRUE(Cancel(alice, hers).ok());
   v1::ListStudiesResponse listed;
   EXPECT_TRUE(Ask(alice, &v1::StudyService::Stub::ListStudies, v1::ListStudiesRequest(), &listed).ok());
+  v1::ListTokensResponse tokens;
+  grpc::ClientContext context;
+  ASSERT_TRUE(
+      v1::AccessService::NewStub(Socket())->ListTokens(&context, v1::ListTokensRequest(), &tokens).ok());
   const std::vector<nlohmann::json> lines = Audited();
-  ASSERT_EQ(lines.size(), 5u) << "two tokens, a study, a refusal, a cancellation; no reads";
+  ASSERT_EQ(lines.size(), 4u) << "two tokens, a study, a cancellation; no reads";
   EXPECT_EQ(lines[0]["method"], "/autocfg.v1.AccessService/CreateToken");
   EXPECT_EQ(lines[0]["subject"], "tokens/alice");
   EXPECT_EQ(lines[0]["role"], "admin");
@@ -299,11 +363,81 @@ TEST_F(AccessTest, TheAuditLogSaysWhoChangedWhat) {
   EXPECT_EQ(lines[1]["token"], "tokens/alice");
   EXPECT_EQ(lines[1]["subject"], hers);
   EXPECT_EQ(lines[1]["status"], "OK");
-  EXPECT_EQ(lines[3]["principal"], "bob");
-  EXPECT_EQ(lines[3]["status"], "PERMISSION_DENIED");
-  EXPECT_EQ(lines[4]["subject"], hers);
-  EXPECT_THAT(lines[4]["peer"].get<std::string>(), HasSubstr("127.0.0.1"));
-  EXPECT_THAT(lines[4]["time"].get<std::string>(), testing::MatchesRegex("20..-..-..T..:..:..\\..*Z"));
+  EXPECT_EQ(lines[3]["subject"], hers);
+  EXPECT_THAT(lines[3]["peer"].get<std::string>(), HasSubstr("127.0.0.1"));
+  EXPECT_THAT(lines[3]["time"].get<std::string>(), testing::MatchesRegex("20..-..-..T..:..:..\\..*Z"));
+  const std::vector<nlohmann::json> refused = Audited("audit.refused.jsonl");
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0]["principal"], "bob");
+  EXPECT_EQ(refused[0]["status"], "PERMISSION_DENIED");
+}
+
+TEST_F(AccessTest, ADeletedTokenEndsItsStreams) {
+  const auto alice = Channel(Token("alice", v1::ROLE_SUBMIT));
+  v1::WatchStudyRequest watch;
+  watch.set_name(Created(alice));
+  const auto stub = v1::StudyService::NewStub(alice);
+  grpc::ClientContext watching, predicting;
+  for (grpc::ClientContext* context : {&watching, &predicting})
+    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  const auto events = stub->WatchStudy(&watching, watch);
+  v1::StudyEvent event;
+  ASSERT_TRUE(events->Read(&event));
+  const auto predictions = stub->Predict(&predicting);
+  ASSERT_TRUE(predictions->Write(v1::PredictRequest()));
+  v1::PredictResponse answer;
+  ASSERT_TRUE(predictions->Read(&answer));
+  Delete("alice");
+  EXPECT_FALSE(events->Read(&event)) << "nothing has happened to the study";
+  EXPECT_EQ(events->Finish().error_code(), StatusCode::UNAUTHENTICATED);
+  predictions->Write(v1::PredictRequest());
+  EXPECT_FALSE(predictions->Read(&answer));
+  EXPECT_EQ(predictions->Finish().error_code(), StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(AccessTest, AParkedCallOfADeletedTokenGetsNoWork) {
+  const auto stub = v1::WorkerService::NewStub(Channel(Token("nodes", v1::ROLE_WORKER)));
+  v1::RegisterWorkerRequest join;
+  join.set_worker("workers/a");
+  join.set_boot_id("boot");
+  join.mutable_inventory()->set_slots(1);
+  v1::RegisterWorkerResponse joined;
+  grpc::ClientContext joining;
+  const grpc::Status status = stub->RegisterWorker(&joining, join, &joined);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  v1::LeaseWorkRequest poll;
+  poll.set_worker("workers/a");
+  poll.set_session_epoch(joined.session_epoch());
+  poll.set_wait_s(1);
+  grpc::ClientContext polling;
+  grpc::Status refused;
+  std::thread parked([&] {
+    v1::LeaseWorkResponse work;
+    refused = stub->LeaseWork(&polling, poll, &work);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it is most likely parked by now
+  Delete("nodes");
+  parked.join();
+  EXPECT_EQ(refused.error_code(), StatusCode::UNAUTHENTICATED) << refused.error_message();
+}
+
+TEST(PeerText, IsReadable) {
+  CoordinatorOptions options;
+  options.address = "[::1]:0";
+  const TempDir dir;
+  options.audit_log = dir.File("audit.jsonl");
+  auto coordinator = Coordinator::Start(*OpenMemoryStore(), options);
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  v1::CancelStudyRequest request;
+  request.set_name("studies/1");
+  v1::Study study;
+  grpc::ClientContext context;
+  EXPECT_FALSE(v1::StudyService::NewStub(NewChannel({.target = (*coordinator)->address()}))
+                   ->CancelStudy(&context, request, &study)
+                   .ok());
+  const auto lines = JsonLines(options.audit_log);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0]["peer"].get<std::string>(), testing::StartsWith("ipv6:[::1]:"));
 }
 
 TEST(OpenToOthers, CallsNeedTokensAndEncryptionOrInsecure) {

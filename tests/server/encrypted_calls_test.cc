@@ -66,7 +66,9 @@ TEST_F(EncryptedCallsTest, ClientsThatTrustTheAuthorityAreAnswered) {
   Open(Issued("server", kHere));
   EXPECT_TRUE(Ask({.authorities = trusted_}).ok()) << Ask({.authorities = trusted_});
   const test::CertificateAuthority stranger("strangers");
-  EXPECT_TRUE(absl::IsUnavailable(Ask({.authorities = Write("other.pem", stranger.certificate())})));
+  const absl::Status distrusted = Ask({.authorities = Write("other.pem", stranger.certificate())});
+  EXPECT_TRUE(absl::IsUnavailable(distrusted));
+  EXPECT_THAT(std::string(distrusted.message()), HasSubstr("is not trusted"));
   EXPECT_TRUE(absl::IsUnavailable(Ask({}))) << "plain text";
   ASSERT_EQ(coordinator_->addresses().size(), 2u);
   EXPECT_TRUE(StudyClient(coordinator_->addresses()[1]).ListStudies().ok()) << "the socket is plain";
@@ -74,7 +76,9 @@ TEST_F(EncryptedCallsTest, ClientsThatTrustTheAuthorityAreAnswered) {
 
 TEST_F(EncryptedCallsTest, TheCertificateMustBeForTheHost) {
   Open(Issued("server", "DNS:other.example"));
-  EXPECT_TRUE(absl::IsUnavailable(Ask({.authorities = trusted_})));
+  const absl::Status refused = Ask({.authorities = trusted_});
+  EXPECT_TRUE(absl::IsUnavailable(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is for other names"));
 }
 
 TEST_F(EncryptedCallsTest, ClientsShowACertificateWhereOneIsAsked) {
@@ -84,7 +88,9 @@ TEST_F(EncryptedCallsTest, ClientsShowACertificateWhereOneIsAsked) {
   TlsFiles client = Issued("client", "DNS:client");
   client.authorities = trusted_;
   EXPECT_TRUE(Ask(client).ok()) << Ask(client);
-  EXPECT_TRUE(absl::IsUnavailable(Ask({.authorities = trusted_}))) << "no certificate";
+  const absl::Status bare = Ask({.authorities = trusted_});
+  EXPECT_TRUE(absl::IsUnavailable(bare)) << "no certificate";
+  EXPECT_THAT(std::string(bare.message()), HasSubstr("give --tls-cert and --tls-key"));
   const test::PemPair forged = test::CertificateAuthority("strangers").Issue("client", "DNS:client");
   EXPECT_TRUE(absl::IsUnavailable(Ask({.authorities = trusted_,
                                        .certificate = Write("forged.pem", forged.certificate),

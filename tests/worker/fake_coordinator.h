@@ -73,11 +73,15 @@ class FakeCoordinator final : public v1::WorkerService::Service {
       report_failure_ = code;
     });
   }
-  void FailRegistrations(int count, grpc::StatusCode code) {
+  void FailRegistrations(int count, grpc::StatusCode code, const std::string& words = "not now") {
     Set([&] {
       failing_registrations_ = count;
-      registration_failure_ = code;
+      registration_failure_ = {code, words};
     });
+  }
+  // Ends calls for work with this status until it is OK.
+  void FailPolls(const grpc::Status& status) {
+    Set([&] { poll_failure_ = status; });
   }
   // Rejects results as invalid with these words; accepts reports of failures.
   void RejectResults(const std::string& words) {
@@ -171,7 +175,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     registrations_.push_back(*request);
     if (failing_registrations_ > 0) {
       --failing_registrations_;
-      return {registration_failure_, "not now"};
+      return registration_failure_;
     }
     response->set_worker(request->worker());
     response->set_session_epoch(epochs_[request->worker()] = ++last_epoch_);
@@ -194,6 +198,10 @@ class FakeCoordinator final : public v1::WorkerService::Service {
       }
       if (request->session_epoch() != epoch->second) {
         status = {grpc::StatusCode::FAILED_PRECONDITION, "old epoch"};
+        break;
+      }
+      if (!poll_failure_.ok()) {
+        status = poll_failure_;
         break;
       }
       if (draining_) {
@@ -329,7 +337,8 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   int failing_reports_ = 0;
   grpc::StatusCode report_failure_ = grpc::StatusCode::UNAVAILABLE;
   int failing_registrations_ = 0;
-  grpc::StatusCode registration_failure_ = grpc::StatusCode::UNAVAILABLE;
+  grpc::Status registration_failure_;
+  grpc::Status poll_failure_;
   int most_parked_ = 0;
   bool draining_ = false;
   bool aborted_ = false;

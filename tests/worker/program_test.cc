@@ -162,7 +162,7 @@ TEST_F(WorkerProgramTest, RefusesAnInterfaceThatIsNotThere) {
 TEST_F(WorkerProgramTest, UnreachableCoordinatorErrorNamesTheAddress) {
   ExpectRefused(Arguments({"--wait", "0.2"}), 3, "cannot register workers/test with " + address_);
   ExpectRefused({"--coordinator", "127.0.0.1:1", "--name", "test", "--devices", "cpu", "--wait", "0.2"}, 3,
-                "127.0.0.1:1");
+                "127.0.0.1:1: no coordinator answers there (");
   const auto program = Start(Arguments({"--wait", "1h"}));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   program->Signal(SIGTERM);  // either before signals are handled or during the wait
@@ -192,6 +192,38 @@ TEST_F(WorkerProgramTest, TransientErrorExitsWithARestartableCode) {
   ExpectRefused(Arguments(), kExitUsage, "not now");
   coordinator.FailRegistrations(1, grpc::StatusCode::UNIMPLEMENTED);
   ExpectRefused(Arguments(), kExitUsage, "not now");
+}
+
+TEST_F(WorkerProgramTest, ATokenOfAnotherRoleEndsItAtOnce) {
+  FakeCoordinator coordinator(address_, 60);
+  coordinator.FailRegistrations(1'000'000, grpc::StatusCode::PERMISSION_DENIED,
+                                "a token with the role read may not call it; use one with the role worker");
+  ExpectRefused(Arguments({"--wait", "1h"}), kExitUsage, "may not call it");
+  coordinator.FailRegistrations(1'000'000, grpc::StatusCode::UNAUTHENTICATED, "the call has no token");
+  ExpectRefused(Arguments({"--wait", "1h"}), kExitUsage, "the call has no token");
+  EXPECT_EQ(coordinator.registrations().size(), 2u);
+}
+
+TEST_F(WorkerProgramTest, GoesOnWhileItsTokenIsRefused) {
+  const std::string file = home_.Write("nodes.token", "autocfg_1\n");
+  FakeCoordinator coordinator(address_, 60);
+  const auto program = Start(Arguments({"--token-file", file}));
+  ASSERT_TRUE(coordinator.AwaitPollWith({})) << program->err_so_far();
+  coordinator.FailPolls({grpc::StatusCode::UNAUTHENTICATED, "the token has expired"});
+  const std::string refused = "workers/test: the coordinator refuses this worker's token of " + file;
+  const auto said = [&](const std::string& words) {
+    return program->err_so_far().find(words) != std::string::npos;
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!said(refused) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(said(refused + "; what runs goes on")) << program->err_so_far();
+  EXPECT_TRUE(said("(the token has expired)")) << program->err_so_far();
+  EXPECT_FALSE(said("no answer from the coordinator")) << "it has answered";
+  coordinator.FailPolls(grpc::Status::OK);
+  ASSERT_TRUE(coordinator.AwaitPollWith({})) << program->err_so_far();
+  program->Signal(SIGTERM);
+  EXPECT_EQ(program->Wait().exit_code, 0);
 }
 
 TEST(WorkerExitCodes, InternalErrorDiffersFromSuperseded) {

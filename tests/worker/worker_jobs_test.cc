@@ -148,8 +148,9 @@ TEST_F(WorkerJobsTest, ReportIsRetriedIfItCannotBeStored) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(1);
   std::size_t reports = 0;
-  for (const auto code : {grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::PERMISSION_DENIED,
-                          grpc::StatusCode::DATA_LOSS, grpc::StatusCode::INTERNAL}) {
+  for (const auto code :
+       {grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::PERMISSION_DENIED,
+        grpc::StatusCode::DATA_LOSS, grpc::StatusCode::INTERNAL, grpc::StatusCode::UNAUTHENTICATED}) {
     coordinator.FailReports(2, code);
     coordinator.Queue(JobOf("ok"));
     EXPECT_EQ(coordinator.AwaitReport(reports++).outcome(), v1::OUTCOME_MEASURED) << code;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/rpc/channel.h"
+
 namespace autocfg::worker {
 namespace {
 
@@ -69,6 +71,8 @@ void LeaseKeeper::Loop() {
       }
     } else if (absl::IsFailedPrecondition(command.status()) || absl::IsNotFound(command.status())) {
       lost_ = true;
+    } else if (IsRefused(command.status())) {
+      pause = third;  // the token; its file may hold another one later
     } else {
       wait = Seconds(0);  // a fast reply matters more than learning of a command early
     }

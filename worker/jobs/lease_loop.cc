@@ -7,6 +7,7 @@
 
 #include "base/os/log_fields.h"
 #include "base/os/process.h"
+#include "proto/rpc/channel.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::worker {
@@ -17,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kPollSeconds = 15;  // how long a call for work is parked
 constexpr double kFirstLeasePauseSeconds = 0.1;
 constexpr double kLongestLeasePauseSeconds = 2;
+constexpr double kLongestRefusedPauseSeconds = 10;  // while the coordinator refuses the token
 constexpr auto kLookAtJobs = std::chrono::milliseconds(5);
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
@@ -70,12 +72,14 @@ void LeaseLoop::Stop() {
 
 // Returns when no more work is to be taken. FailedPrecondition: another session has this worker's name.
 absl::Status LeaseLoop::TakeWork() {
-  bool answers = true;
+  bool answers = true;   // false: a warning has said otherwise
+  bool refused = false;  // the token
   for (double pause_s = kFirstLeasePauseSeconds; !polls_.cancelled(); ++rounds_) {
     const auto asked = Clock::now();
     auto response = calls_.LeaseWork(session_, HeldLeases(), kPollSeconds, polls_);
     if (response.ok()) {
       if (!std::exchange(answers, true)) spdlog::info("{}: the coordinator answers again", calls_.worker());
+      refused = false;
       pause_s = kFirstLeasePauseSeconds;
       if (response->drain()) {
         spdlog::info("{}: drained; it takes no more work", calls_.worker());
@@ -91,16 +95,31 @@ absl::Status LeaseLoop::TakeWork() {
     }
     if (polls_.cancelled()) break;
     if (absl::IsFailedPrecondition(response.status())) return response.status();
+    const bool was_refused = std::exchange(refused, IsRefused(response.status()));
     if (absl::IsNotFound(response.status())) {
       RegisterAgain();
-    } else if (std::exchange(answers, false)) {
+    } else if (refused) {
+      if (!was_refused) SayRefused(response.status());
+      answers = false;
+    } else if (std::exchange(answers, false) || was_refused) {
       spdlog::warn("{}: no answer from the coordinator; what runs goes on ({})", calls_.worker(),
                    Text(response.status()));
     }
     calls_.Pause(pause_s, polls_);
-    pause_s = std::min(kLongestLeasePauseSeconds, pause_s * 2);
+    pause_s = std::min(refused ? kLongestRefusedPauseSeconds : kLongestLeasePauseSeconds, pause_s * 2);
   }
   return absl::OkStatus();
+}
+
+void LeaseLoop::SayRefused(const absl::Status& status) {
+  const std::string& file = calls_.token_file();
+  spdlog::warn(
+      "{}: the coordinator refuses this worker's token{}; what runs goes on, and reports are kept; {} "
+      "({})",
+      calls_.worker(), file.empty() ? "" : " of " + file,
+      file.empty() ? "start the worker with --token-file"
+                   : "write another token to that file, which is read again",
+      Text(status));
 }
 
 void LeaseLoop::Begin(v1::LeaseWorkResponse lease) {

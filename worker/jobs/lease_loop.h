@@ -44,6 +44,7 @@ class LeaseLoop {
   void AwaitJobs();
   void Begin(v1::LeaseWorkResponse lease);
   void RegisterAgain();
+  void SayRefused(const absl::Status& status);
   std::vector<std::string> HeldLeases();
   std::vector<std::shared_ptr<RunningJob>> Jobs();
 

@@ -13,8 +13,7 @@ namespace {
 using Stub = v1::WorkerService::Stub;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kCallSeconds = 5;  // deadline of a short call
-constexpr double kLogSeconds = 2;   // deadline of optional calls
+constexpr double kLogSeconds = 2;  // deadline of optional calls
 constexpr double kDefaultBarrierSeconds = 30;
 constexpr double kFirstPauseSeconds = 0.1;
 constexpr double kLongestPauseSeconds = 2;
@@ -28,30 +27,33 @@ double RenewalSlack(double lease_s) { return std::max(lease_s / 6, std::min(2.0,
 bool MayPass(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kUnauthenticated:  // until the file of the token has another
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kCancelled:  // by a coordinator that shuts down
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kUnknown:
     case absl::StatusCode::kResourceExhausted:  // its disk is full, or it has too many calls
-    case absl::StatusCode::kPermissionDenied:   // it cannot write to its database
+    case absl::StatusCode::kPermissionDenied:   // as above, or it cannot write to its database
     case absl::StatusCode::kDataLoss: return true;
     default: return false;
   }
 }
 
-WorkerCalls::WorkerCalls(std::shared_ptr<grpc::Channel> channel, std::string worker)
-    : worker_(std::move(worker)), channel_(std::move(channel)), stub_(v1::WorkerService::NewStub(channel_)) {}
+WorkerCalls::WorkerCalls(std::shared_ptr<grpc::Channel> channel, std::string worker, std::string token_file)
+    : worker_(std::move(worker)),
+      token_file_(std::move(token_file)),
+      channel_(std::move(channel)),
+      stub_(v1::WorkerService::NewStub(channel_)) {}
 
 absl::StatusOr<Registration> WorkerCalls::Register(const std::string& boot_id, const v1::Inventory& inventory,
-                                                   CallGroup& group) const {
+                                                   CallGroup& group, const CallOptions& options) const {
   v1::RegisterWorkerRequest request;
   request.set_worker(worker_);
   request.set_boot_id(boot_id);
   *request.mutable_inventory() = inventory;
   v1::RegisterWorkerResponse response;
-  const absl::Status status = Call(*stub_, &Stub::RegisterWorker, request, response, group,
-                                   {.deadline_s = kCallSeconds, .wait_for_ready = true});
+  const absl::Status status = Call(*stub_, &Stub::RegisterWorker, request, response, group, options);
   if (!status.ok()) return status;
   if (!(response.lease_duration_s() > 0))
     return absl::InternalError("the coordinator granted leases without a duration");

@@ -20,20 +20,26 @@ struct Registration {
   double lease_s = 0;  // lease duration without renewal
 };
 
-// Returns true if the same call may succeed later: the coordinator was unavailable, was shutting down, or
-// could not store data (disk full or read-only, database damaged: server/store). Other statuses describe an
-// error in the call itself.
+// Returns true if the same call may succeed later: the coordinator was unavailable, was shutting down, could
+// not store data (disk full or read-only, database damaged: server/store), or refused the worker's token, which
+// may be replaced. Other statuses describe an error in the call itself.
 bool MayPass(const absl::Status& status);
 
 class WorkerCalls {
  public:
-  // `worker`: its name, workers/{id}.
-  WorkerCalls(std::shared_ptr<grpc::Channel> channel, std::string worker);
+  static constexpr double kCallSeconds = 5;  // deadline of a short call
+
+  // `worker`: its name, workers/{id}. `token_file`: that of the channel's token, for messages; empty: none.
+  WorkerCalls(std::shared_ptr<grpc::Channel> channel, std::string worker, std::string token_file = "");
 
   const std::string& worker() const { return worker_; }
+  const std::string& token_file() const { return token_file_; }
 
+  // By default, waits some seconds for an unavailable coordinator. A call that does not wait says why.
   absl::StatusOr<Registration> Register(const std::string& boot_id, const v1::Inventory& inventory,
-                                        CallGroup& group) const;
+                                        CallGroup& group,
+                                        const CallOptions& options = {.deadline_s = kCallSeconds,
+                                                                      .wait_for_ready = true}) const;
   // The coordinator parks this call for up to `wait_s`.
   absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(const Registration& session,
                                                   const std::vector<std::string>& held_leases, double wait_s,
@@ -65,6 +71,7 @@ class WorkerCalls {
 
  private:
   const std::string worker_;
+  const std::string token_file_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::WorkerService::Stub> stub_;
 };

@@ -35,6 +35,7 @@
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
 #include "proto/rpc/endpoint_options.h"
+#include "proto/rpc/token_file.h"
 #include "spdlog/spdlog.h"
 #include "worker/engines/engine_run.h"
 #include "worker/engines/node_address.h"
@@ -173,7 +174,8 @@ int Fail(int exit_code, const std::string& message) {
 }
 
 int Fail(const absl::Status& status) {
-  return Fail(MayPass(status) ? kExitUnreachable : kExitUsage, std::string(status.message()));
+  const bool wrong = !MayPass(status) || IsRefused(status);
+  return Fail(wrong ? kExitUsage : kExitUnreachable, std::string(status.message()));
 }
 
 // Receives SIGTERM and SIGINT in its own thread. Create it before any other thread, so that all inherit the
@@ -303,6 +305,8 @@ int RunWorker(const ProgramOptions& program) {
   if (!devices.ok()) return Fail(kExitUsage, std::string(devices.status().message()));
   for (const std::string& note : devices->notes) spdlog::info("{}", note);
   options.coordinator = program.coordinator;
+  if (const std::string warning = TokenFileWarning(program.coordinator.token_file); !warning.empty())
+    spdlog::warn("{}", warning);
   options.insecure = program.insecure;
   options.name = program.name;
   options.inventory = InventoryOf(*devices, program.slots);

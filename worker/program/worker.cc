@@ -11,6 +11,8 @@
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "proto/rpc/channel.h"
+#include "proto/rpc/unreachable.h"
+#include "spdlog/spdlog.h"
 #include "worker/jobs/lease_loop.h"
 #include "worker/jobs/worker_calls.h"
 #include "worker/launcher/process_launcher.h"
@@ -23,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kLookSeconds = 0.05;  // Start notices a cancellation within this time
 constexpr double kPauseSeconds = 0.2;
+constexpr double kLastTrySeconds = 1;  // limit of a call without a connection, which says why there is none
+constexpr double kTellSeconds = 3;     // a coordinator that takes longer to answer is waited for with a note
 
 Clock::time_point ClockIn(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -44,7 +48,7 @@ struct Worker::Impl {
         cores(options.cores.empty() ? PhysicalCores() : options.cores),
         launcher(options.trainer_path, FindSupervisor(), options.allowance),
         channel(std::move(given)),
-        calls(channel, options.name),
+        calls(channel, options.name, options.coordinator.token_file),
         loop(calls, boot_id, options.inventory, options.files, cores, launcher, options.engines) {}
 
   bool Cancelled() const { return options.cancel != nullptr && *options.cancel; }
@@ -59,17 +63,32 @@ struct Worker::Impl {
     return false;
   }
 
+  // Returns the status of a call, or why there was no connection for it.
+  absl::Status WhyOf(const absl::Status& status) const {
+    const bool unreachable = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    if (!unreachable || channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) return status;
+    return Unreachable(options.coordinator, status);
+  }
+
   absl::StatusOr<Registration> Register() {
     const Clock::time_point end = ClockIn(options.wait_s);
+    Clock::time_point told = std::min(end, ClockIn(kTellSeconds));
     CallGroup own;
-    for (absl::Status last = absl::UnavailableError("no coordinator answers");;) {
-      const bool connected = Connect(end);
+    while (true) {
+      const bool connected = Connect(told);
       if (Cancelled()) return absl::CancelledError("cancelled");
-      if (!connected) return last;
-      auto session = calls.Register(boot_id, options.inventory, own);
-      // A coordinator that is starting, ending or temporarily full may accept later.
-      if (session.ok() || !MayPass(session.status()) || ClockIn(kPauseSeconds) > end) return session;
-      last = session.status();
+      auto session = calls.Register(boot_id, options.inventory, own,
+                                    {.deadline_s = connected ? WorkerCalls::kCallSeconds : kLastTrySeconds});
+      // A coordinator that is starting, ending or temporarily full may accept later. So may one that refuses
+      // the token, but at the start it is more likely that the wrong one was given.
+      if (session.ok() || !MayPass(session.status()) || IsRefused(session.status())) return session;
+      const absl::Status why = WhyOf(session.status());
+      if (ClockIn(kPauseSeconds) > end) return why;
+      if (Clock::now() >= told && told < end) {
+        told = end;
+        spdlog::info("{}: waiting for the coordinator at {}: {}", options.name, options.coordinator.target,
+                     std::string(why.message()));
+      }
       own.WaitUntilCancelled(kPauseSeconds);
     }
   }

@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
+#include <utility>
 
 #include "SQLiteCpp/Statement.h"
+#include "absl/cleanup/cleanup.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "server/store/sqlite/schema.h"
@@ -122,7 +124,7 @@ absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
 
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
   const auto no_room = [&path] {
-    return NoSpace(fmt::format("no space for database {}; free some space or choose another --db", path));
+    return NoSpace(fmt::format("no space for database {}; free some space on its disk", path));
   };
   switch (error.getErrorCode()) {
     case SQLITE_FULL: return no_room();
@@ -166,11 +168,15 @@ absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& given, int max_page
     return absl::InvalidArgumentError(fmt::format("database {} is a directory; name a file with --db", path));
   }
 
+  // Before a lock file is made beside what belongs to somebody else.
+  if (absl::Status status = InodeLock::CheckSqliteHeader(path); !status.ok() && !IsInUse(status))
+    return status;
   SqliteFile file;
   file.path = path;
   auto lock = LockFile::Acquire(path + ".lock", "database " + path);
   if (!lock.ok()) return lock.status();
   file.lock.emplace(*std::move(lock));
+  absl::Cleanup refused = [&file] { file.lock->RemoveIfMade(); };
   auto inode = InodeLock::Acquire(path);
   if (!inode.ok()) return inode.status();
   file.inode.emplace(*std::move(inode));
@@ -180,6 +186,7 @@ absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& given, int max_page
   } catch (const SQLite::Exception& exception) {
     return StatusOf(exception, path);
   }
+  std::move(refused).Cancel();
   return file;
 }
 

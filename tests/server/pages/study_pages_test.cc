@@ -234,6 +234,19 @@ TEST_F(HttpServerTest, AnswersGetAndHeadWithHeadersThatProtect) {
   EXPECT_THAT(Ask("GET", "/nothing"), StartsWith("HTTP/1.1 404 "));
 }
 
+TEST_F(HttpServerTest, HandlersGetTheClientsAddress) {
+  std::string peer;
+  auto server = HttpServer::Start(address_, [&](const HttpRequest& request) {
+    peer = request.peer;
+    return HttpAnswer{};
+  });
+  ASSERT_TRUE(server.ok()) << server.status();
+  const HttpClient client((*server)->port());
+  client.Send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(peer, StartsWith("ipv4:127.0.0.1:"));
+}
+
 TEST_F(HttpServerTest, ChangesNothing) {
   for (const char* method : {"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"}) {
     const std::string answer = Ask(method, "/studies/1");

@@ -277,7 +277,10 @@ TEST(SqliteFile, RejectsOtherFilesUnchanged) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
     EXPECT_THAT(status.message(), HasSubstr(path));
     EXPECT_EQ(Contents(path), bytes);
+    EXPECT_FALSE(std::filesystem::exists(path + ".lock")) << "nothing is left beside it";
   }
+  EXPECT_EQ(OpenStatus("/dev/null").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(std::filesystem::exists("/dev/null.lock"));
 }
 
 TEST(SqliteFile, RejectsOtherProgramsDatabaseUnchanged) {
@@ -292,6 +295,7 @@ TEST(SqliteFile, RejectsOtherProgramsDatabaseUnchanged) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("another program"));
   EXPECT_EQ(Contents(path), before);
+  EXPECT_FALSE(std::filesystem::exists(path + ".lock"));
 }
 
 TEST(SqliteFile, TruncatedDatabaseIsDataLossAndUnchanged) {
