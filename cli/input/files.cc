@@ -140,6 +140,11 @@ absl::Status WriteSpecial(const std::string& path, const WriteTarget& target, st
   return WriteAll(path, file.get(), content);
 }
 
+absl::Status AlsoTheFileOf(const NamedFile& written, const NamedFile& other) {
+  return absl::InvalidArgumentError(fmt::format("{}: {} is also the file of {}; name another file",
+                                                written.option, written.path, other.option));
+}
+
 absl::Status CheckSpecial(const std::string& path, const WriteTarget& target) {
   if (target.descriptor >= 0) {
     const int flags = fcntl(target.descriptor, F_GETFL);
@@ -213,6 +218,29 @@ absl::Status CheckWritable(const std::string& path) {
   if (!failed) failed = file.Append("autocfg\n");
   if (!failed) failed = file.Sync();
   return failed ? CannotWrite(path, failed.value()) : absl::OkStatus();
+}
+
+absl::Status CheckOtherFile(const NamedFile& written, const std::vector<NamedFile>& others) {
+  if (written.path.empty()) return absl::OkStatus();
+  const WriteTarget target = Resolve(written.path);
+  if (target.is_special) return absl::OkStatus();
+  for (const NamedFile& other : others) {
+    std::error_code none;  // one of them does not exist
+    if (!other.path.empty() && std::filesystem::equivalent(target.path, other.path, none) && !none)
+      return AlsoTheFileOf(written, other);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBothWritten(const NamedFile& written, const NamedFile& also_written) {
+  if (written.path.empty() || also_written.path.empty()) return absl::OkStatus();
+  const WriteTarget one = Resolve(written.path), other = Resolve(also_written.path);
+  if (one.is_special || other.is_special) return absl::OkStatus();
+  std::error_code ignored;
+  const auto place = [&](const WriteTarget& target) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(target.path, ignored), ignored);
+  };
+  return place(one) == place(other) ? AlsoTheFileOf(written, also_written) : absl::OkStatus();
 }
 
 absl::Status CheckWritableDirectory(const std::string& path) {

@@ -94,6 +94,15 @@ absl::StatusOr<Endpoint> EndpointOf(const ServiceOptions& options) {
   return EndpointFor(options.coordinator, options.access);
 }
 
+std::vector<NamedFile> FilesOf(const ServiceOptions& options) {
+  const EndpointOptions& access = options.access;
+  return {{"--db", options.database},
+          {"--tls-ca", access.files.authorities},
+          {"--tls-cert", access.files.certificate},
+          {"--tls-key", access.files.key},
+          {"--token-file", access.token_file}};
+}
+
 std::string AsWritten(const ServiceOptions& options) {
   if (options.remote()) {
     const EndpointOptions& access = options.access;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/input/files.h"
 #include "proto/rpc/endpoint_options.h"
 #include "server/coordinator/database_path.h"  // DatabasePath, shared with the server
 
@@ -30,6 +32,9 @@ absl::Status CheckServiceOptions(const ServiceOptions& options);
 
 // Returns where --coordinator is and how it is reached. Requires: remote(). Errors: as CheckServiceOptions.
 absl::StatusOr<Endpoint> EndpointOf(const ServiceOptions& options);
+
+// Returns the files that the options name: the database, certificates, the token.
+std::vector<NamedFile> FilesOf(const ServiceOptions& options);
 
 // Returns " --coordinator ADDR", " --db FILE" or "": the options that another command needs for the same
 // place.

@@ -131,6 +131,11 @@ absl::StatusOr<EngineProfile> LoadEngine(const SearchArgs& args, const WorkerPoo
   } else if (const worker::EngineFile* file = request.engines.Find(args.engine)) {
     space = file->space;
     request.engine_format = file->format;
+  } else if (args.engines.empty() && !EngineNamed(args.engine).ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--engine: no engine of the name {} is known here; to measure it, give the directory of "
+                    "its file with --engines; expected else {}",
+                    base::Printable(args.engine), base::ChoiceText(EngineNames())));
   } else if (args.engines.empty()) {
     return absl::InvalidArgumentError(fmt::format(
         "--engine: to measure {}, give the directory of its file with --engines; to predict it, add "

@@ -115,6 +115,25 @@ absl::Status NothingMeasured(std::string_view what) {
       fmt::format("{} has no measurement to show; name a plan that was measured", what));
 }
 
+// Says how the trials of a study without a measured plan ended. A slice has a measurement to show, of its own.
+absl::Status NoTrialMeasured(const v1::Study& study, std::span<const v1::Trial> trials) {
+  std::map<std::string, int> ends;
+  for (const v1::Trial& trial : trials) {
+    if (trial.has_measured()) return NothingMeasured("the study");
+    ++ends[StateText(trial.state())];
+  }
+  if (ends.empty()) {
+    return absl::FailedPreconditionError(
+        fmt::format("study {} has no trial, so there is no measurement to show; name another study",
+                    LastPart(study.name())));
+  }
+  std::string text;
+  for (const auto& [state, count] : ends)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, state);
+  return absl::FailedPreconditionError(fmt::format(
+      "no trial of study {0} was measured ({1}); autocfg trials {0} says why", LastPart(study.name()), text));
+}
+
 // Reads `best` of the file.
 absl::Status ReadBest(const EvidenceJson& best, Evidence& evidence) {
   const auto text = best.find("plan_text");
@@ -178,7 +197,7 @@ absl::StatusOr<Evidence> EvidenceOfBest(const v1::Study& study, std::span<const 
     if (!fastest || pooled.median_step_time_s() < fastest->measured.median_step_time_s())
       fastest = Evidence{plan_text, predicted.at(plan_text), std::move(pooled)};
   }
-  if (!fastest) return NothingMeasured("the study");
+  if (!fastest) return NoTrialMeasured(study, trials);
   return *std::move(fastest);
 }
 

@@ -26,6 +26,8 @@ namespace {
 
 constexpr std::size_t kPlanColumns = 100;  // of a plan on a line of its own
 constexpr int kFrontRows = 8;
+// Reason of the plans that were to fit by prediction, and did not when they ran.
+constexpr std::string_view kMeasuredOutOfMemory = "measured_out_of_memory";
 
 std::string LowerCase(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
@@ -224,9 +226,12 @@ std::string Why(const v1::Recommendation& answer) {
   std::string text;
   if (const auto lead = LeadOf(answer)) {
     const v1::Candidate& second = answer.runners_up(0);
-    text += fmt::format("why: the runner-up takes {:.1f}% {} ({}, {})\n", 100 * std::abs(*lead),
-                        *lead < 0 ? "less by prediction" : "more", base::SecondsText(RankedSeconds(second)),
-                        Provenance(second));
+    const std::string percent = fmt::format("{:.1f}", 100 * std::abs(*lead));
+    const std::string longer =
+        percent == "0.0" ? "as long"
+                         : fmt::format("{}% {}", percent, *lead < 0 ? "less by prediction" : "more");
+    text += fmt::format("why: the runner-up takes {} ({}, {})\n", longer,
+                        base::SecondsText(RankedSeconds(second)), Provenance(second));
     if (const int tied = TiedWithBest(answer); tied > 0) {
       text += fmt::format("     {} plan{} {} tied with the best plan: the intervals overlap\n", tied,
                           tied == 1 ? "" : "s", tied == 1 ? "is" : "are");
@@ -286,7 +291,8 @@ std::string MeasuredText(const v1::Measurement& measured) {
   return fmt::format("{} (measured){}", MedianText(measured), SliceMark(measured));
 }
 
-std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials) {
+std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials,
+                     const TrialEnds& ends) {
   if (answer.stopped().empty()) return "";
   const std::int64_t left = answer.plans_left(), measured = answer.counts().measured();
   const bool by_time = answer.stopped() == "time_budget";
@@ -295,6 +301,15 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
   const std::string plans = fmt::format("{} plan{}", base::CountText(left), left == 1 ? "" : "s");
   const std::string_view more =
       by_time ? "give more time to have them measured" : "allow more trials to have them measured";
+  if (measured == 0 && ends.did_not_fit + ends.without_answer > 0) {
+    std::vector<std::string> tried;
+    if (ends.did_not_fit > 0) tried.push_back(fmt::format("{} did not fit in memory", ends.did_not_fit));
+    if (ends.without_answer > 0) tried.push_back(fmt::format("{} gave no answer", ends.without_answer));
+    const std::int64_t all = ends.did_not_fit + ends.without_answer;
+    return fmt::format("nothing was measured: {} plan{} tried ({}), and {} ended the search with {} left; {}",
+                       base::CountText(all), all == 1 ? " was" : "s were", fmt::join(tried, ", "), limit,
+                       plans, more);
+  }
   if (measured == 0)
     return fmt::format("nothing was measured: {} ended the search before the first of {}; {}", limit, plans,
                        more);
@@ -332,8 +347,12 @@ TrialEnds EndsOf(const std::vector<v1::Trial>& trials) {
   TrialEnds ends;
   for (const v1::Trial& trial : trials) {
     switch (trial.state()) {
-      case v1::TRIAL_STATE_MEASURED:
-      case v1::TRIAL_STATE_INFEASIBLE: ++ends.answered; break;
+      case v1::TRIAL_STATE_MEASURED: ++ends.answered; break;
+      case v1::TRIAL_STATE_INFEASIBLE:
+        ++ends.answered;
+        ++ends.did_not_fit;
+        if (ends.first_unfit.empty()) ends.first_unfit = trial.name();
+        break;
       case v1::TRIAL_STATE_FAILED:
       case v1::TRIAL_STATE_TIMED_OUT:
       case v1::TRIAL_STATE_LOST:
@@ -385,8 +404,13 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   text += fmt::format("plans: {} enumerated = {} illegal + {} out of memory + {} predicted",
                       base::CountText(counts.enumerated()), base::CountText(counts.illegal()),
                       base::CountText(counts.out_of_memory()), base::CountText(counts.predicted()));
-  text += question.predict_only ? std::string("\n")
-                                : fmt::format("; {} measured\n", base::CountText(counts.measured()));
+  if (!question.predict_only) {
+    text += fmt::format("; {} measured", base::CountText(counts.measured()));
+    const auto tried = counts.rejected().find(std::string(kMeasuredOutOfMemory));
+    if (tried != counts.rejected().end() && tried->second > 0)
+      text += fmt::format(", {} out of memory when tried", base::CountText(tried->second));
+  }
+  text += "\n";
   text += Rejected(counts);
   if (!question.not_considered.empty())
     text += fmt::format("not considered: {}\n", fmt::join(question.not_considered, "; "));

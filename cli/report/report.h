@@ -30,10 +30,6 @@ std::string MeasuredCell(const v1::Measurement& measured);
 // Returns "250 ms +- 2.5 ms (measured)" with the mark of a slice; for a line of its own.
 std::string MeasuredText(const v1::Measurement& measured);
 
-// Returns one sentence if a limit ended the search before all the plans it would have measured; otherwise
-// empty.
-std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials);
-
 // Returns a plan's text for a table. Trailing stages of a long split are omitted, so that the split does not
 // make the text longer than `most`.
 std::string ShortPlan(const std::string& plan_text, std::size_t most);
@@ -48,13 +44,20 @@ std::string StateText(v1::TrialState state);
 // How the trials of a search ended.
 struct TrialEnds {
   std::int64_t answered = 0;                        // measured, or found not to fit
+  std::int64_t did_not_fit = 0;                     // of those answered
   std::int64_t without_answer = 0;                  // failed, timed out, lost
   std::map<std::string, std::int64_t> states = {};  // counts of those without an answer, by state name
   std::string first = {};                           // message of the first one without an answer
   std::string first_trial = {};                     // its name
+  std::string first_unfit = {};                     // name of the first trial that did not fit
 };
 
 TrialEnds EndsOf(const std::vector<v1::Trial>& trials);
+
+// Returns one sentence if a limit ended the search before all the plans it would have measured; otherwise
+// empty.
+std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials,
+                     const TrialEnds& ends);
 
 // Returns "2 of 5 trials gave no answer (failed 1, timed out 1): rank 0: ..."; empty if all gave one.
 std::string TextOf(const TrialEnds& ends);

@@ -324,6 +324,8 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
         "this search found no plan that fits; give the answer of another search");
   if (!json["best"].is_object() || !json["best"].contains("plan"))
     return absl::InvalidArgumentError(fmt::format("best: 'plan' is missing; {}", kGiveAnswer));
+  if (json["best"]["plan"].is_object() && json["best"]["plan"].empty())
+    return absl::InvalidArgumentError(fmt::format("best: 'plan' is empty; {}", kGiveAnswer));
   if (!json["workload"].is_object())
     return absl::InvalidArgumentError(fmt::format("workload: not an object; {}", kGiveAnswer));
   BestPlan best;

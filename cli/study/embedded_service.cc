@@ -10,7 +10,6 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "server/store/sqlite/sqlite_store.h"
-#include "worker/engines/engine_run.h"
 #include "worker/launcher/process_launcher.h"
 #include "worker/machine/inventory.h"
 
@@ -61,9 +60,6 @@ absl::Status EmbeddedService::StartWorker(std::int64_t slots, const GpuList& mac
         options.trainer_path.empty() ? "autocfg-trainer" : options.trainer_path));
   }
   if (absl::Status status = worker::CheckSupervisor(); !status.ok()) return status;
-  if (absl::Status status = worker::ReadEngineVersions(engines.engines, worker::FindSupervisor());
-      !status.ok())
-    return Where("--engines", status);
   options.engines = std::move(engines);
   options.inventory = worker::LocalInventory(machine, slots);
   auto worker = worker::Worker::Start(options);

@@ -28,7 +28,7 @@ class EmbeddedService {
   const std::string& address() const { return coordinator_->address(); }
 
   // Starts a worker that runs jobs with `slots` ranks at once: on the GPUs of `machine` if it has any,
-  // otherwise on the CPU. Reads the versions of `engines`, which it offers.
+  // otherwise on the CPU. It offers `engines`, whose versions are known (ReadEngineVersions).
   absl::Status StartWorker(std::int64_t slots, const GpuList& machine = {}, worker::EngineOffer engines = {});
 
   // Stops the worker with its processes, then the coordinator. Measurements are stored. Idempotent.

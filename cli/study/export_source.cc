@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json_reader.h"
+#include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/input/files.h"
 #include "cli/report/results_json.h"
@@ -76,6 +77,22 @@ ExportedRun RunOf(BestPlan question) {
   return run;
 }
 
+// Returns how a trial without a measurement ended, or that it has not.
+std::string EndWithoutMeasurement(const v1::Trial& trial) {
+  if (trial.has_measured()) return "";
+  std::string_view how;
+  switch (trial.state()) {
+    case v1::TRIAL_STATE_INFEASIBLE: how = "did not fit in memory"; break;
+    case v1::TRIAL_STATE_FAILED: how = "failed"; break;
+    case v1::TRIAL_STATE_TIMED_OUT: how = "timed out"; break;
+    case v1::TRIAL_STATE_LOST: how = "was lost with its worker"; break;
+    case v1::TRIAL_STATE_CANCELLED: how = "was cancelled"; break;
+    default: how = "has not ended"; break;
+  }
+  return fmt::format("{} {}{}", trial.name(), how,
+                     trial.message().empty() ? "" : ": " + base::OneLine(trial.message()));
+}
+
 }  // namespace
 
 absl::StatusOr<ExportedRun> RunOfInput(const std::string& path) {
@@ -116,6 +133,7 @@ absl::StatusOr<ExportedRun> RunOfStudy(StudyReader& reader, const std::string& t
   const auto found = reader.StudyNamed(text.substr(0, text.find(kTrialsPart)));
   if (!found.ok()) return found.status();
   v1::Study study = *found;
+  std::string trial_end;
   if (text.find(kTrialsPart) != std::string::npos) {
     const auto trial = TrialNamed(reader, study, text);
     if (!trial.ok()) return trial.status();
@@ -125,6 +143,7 @@ absl::StatusOr<ExportedRun> RunOfStudy(StudyReader& reader, const std::string& t
     chosen.set_plan_text(trial->plan_text());
     if (trial->has_measured()) *chosen.mutable_measured() = trial->measured();
     *chosen.mutable_predicted() = trial->predicted();
+    trial_end = EndWithoutMeasurement(*trial);
   }
   if (!study.has_best() && reader.StateOf(study) == "interrupted") {
     return absl::FailedPreconditionError(
@@ -134,6 +153,7 @@ absl::StatusOr<ExportedRun> RunOfStudy(StudyReader& reader, const std::string& t
   }
   auto run = ExportedRunOf(study);
   if (!run.ok()) return Where("--study", run.status());
+  run->evidence.trial = std::move(trial_end);
   return run;
 }
 

@@ -1,8 +1,5 @@
 #include "cli/study/rejected_file.h"
 
-#include <filesystem>
-#include <system_error>
-
 #include "cli/input/files.h"
 #include "cli/report/rejected_csv.h"
 #include "cli/terminal/console.h"
@@ -14,13 +11,8 @@ int CheckRejected(const std::string& rejected, const std::string& output) {
   if (rejected.empty()) return kExitDone;
   const auto path = ReplaceablePath(rejected);
   if (!path.ok()) return Fail(kExitUsage, fmt::format("--rejected: {}", Text(path.status())));
-  std::error_code ignored;
-  const auto place = [&](const std::string& file) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
-  };
-  if (output.empty() || place(output) != place(*path)) return kExitDone;
-  return Fail(kExitUsage,
-              fmt::format("--rejected: {} is also the file of --output; name another file", rejected));
+  const auto status = CheckBothWritten({"--rejected", rejected}, {"--output", output});
+  return status.ok() ? kExitDone : Fail(status);
 }
 
 absl::Status WriteRejected(const std::string& rejected, StudyClient& client, const std::string& study,

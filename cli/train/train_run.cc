@@ -7,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "cli/input/devices.h"
@@ -246,6 +247,21 @@ std::vector<std::string> DataFiles(const std::string& data) {
   return {data + ".bin", data + ".idx"};
 }
 
+// Fails if a file that the run writes is one that it reads. So does --save over --init: the weights that a
+// run began with cannot be had again.
+absl::Status CheckInputsStay(const TrainArgs& args) {
+  std::vector<NamedFile> read = {
+      {"--input", args.input}, {"--model", args.model}, {"--cluster", args.cluster}, {"--init", args.init}};
+  if (!args.data.empty()) {
+    for (std::string& file : DataFiles(args.data)) read.push_back({"--data", std::move(file)});
+  }
+  for (const NamedFile& written : {NamedFile{"--save", args.save}, NamedFile{"--log", args.log},
+                                   NamedFile{"--trace", args.trace == kTraceToOutput ? "" : args.trace}}) {
+    if (auto status = CheckOtherFile(written, read); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
@@ -375,20 +391,11 @@ absl::Status CheckFiles(const TrainArgs& args, const TrainRun& run) {
   for (const auto& [option, file] : written) {
     if (file.empty() || (&file == &args.trace && file == kTraceToOutput)) continue;
     if (auto status = CheckWritable(file); !status.ok()) return Where(option, status);
-    std::error_code ignored;
-    const auto place = [&](const std::string& file) {
-      return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
-    };
-    if (!args.save.empty() && place(file) == place(args.save)) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: {} is also the file of --save; give another", option, file));
-    }
+    if (auto status = CheckBothWritten({option, file}, {"--save", args.save}); !status.ok()) return status;
   }
-  if (!args.trace.empty() && args.trace == args.log) {
-    return absl::InvalidArgumentError(
-        fmt::format("--log: {} is also the file of --trace; give another", args.log));
-  }
-  return absl::OkStatus();
+  if (auto status = CheckBothWritten({"--log", args.log}, {"--trace", args.trace}); !status.ok())
+    return status;
+  return CheckInputsStay(args);
 }
 
 absl::Status CheckFits(const TrainRun& train) {

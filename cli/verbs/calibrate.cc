@@ -34,13 +34,18 @@ int RunCalibrate(const CalibrateArgs& args) {
   if (!csv.ok()) return Fail(kExitUsage, fmt::format("--measurements: {}", Text(csv.status())));
   if (auto status = CheckWritable(args.output); !status.ok())
     return Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
+  if (auto status = CheckOtherFile({"--output", args.output},
+                                   {{"--measurements", args.measurements}, {"--cluster", args.cluster}});
+      !status.ok())
+    return Fail(status);
   const auto measurements = ParseMeasurements(*csv, *defaults, *cluster);
   if (!measurements.ok()) return Fail(Where("--measurements", measurements.status(), "measurements"));
   for (const std::string& note : measurements->notes) Note(note);
   for (const auto line : absl::StrSplit(SkippedText(*measurements), '\n', absl::SkipEmpty()))
     Note(std::string(line));
 
-  Note(fmt::format("fitting the cluster to {} steps", measurements->rows.size()));
+  const std::size_t rows = measurements->rows.size();
+  Note(fmt::format("fitting the cluster to {} step{}", rows, rows == 1 ? "" : "s"));
   const Interrupt interrupt;
   const auto fit = FitCluster(*measurements, {}, [&] { return !interrupt.requested(); });
   if (interrupt.requested()) return Fail(kExitInterrupted, "interrupted; nothing was written");

@@ -19,6 +19,7 @@ namespace autocfg::cli {
 namespace {
 
 constexpr std::string_view kSlurmScript = "sbatch";
+constexpr std::string_view kEvidenceEnd = ".evidence.txt";
 
 struct ExportArgs {
   ServiceOptions service;
@@ -52,19 +53,34 @@ absl::StatusOr<ExportedRun> RunOf(const ExportArgs& args) {
   return RunOfStudy(**reader, args.study);
 }
 
+// Returns the targets that a batch script can start.
+std::vector<std::string> StartedNames() {
+  std::vector<std::string> names;
+  for (const ExportTarget& target : ExportTargets()) {
+    if (!target.version.empty()) names.emplace_back(target.name);
+  }
+  return names;
+}
+
 absl::StatusOr<ExportedFile> FileOf(const ExportArgs& args) {
   const bool script = args.to == kSlurmScript;
   if (!script && !args.engine.empty())
     return absl::InvalidArgumentError("--engine is for --to sbatch; leave it out");
   if (script && args.engine.empty()) {
     return absl::InvalidArgumentError(fmt::format("--to sbatch starts a framework; name it with --engine {}",
-                                                  base::ChoiceText(TargetNames())));
+                                                  base::ChoiceText(StartedNames())));
+  }
+  if (script && FindExportTarget(args.engine) == nullptr) {
+    return absl::InvalidArgumentError(fmt::format("--engine: unknown target '{}'; expected {}",
+                                                  base::Printable(args.engine),
+                                                  base::ChoiceText(StartedNames())));
   }
   const auto target = script ? TargetNamed("--engine", args.engine, {})
                              : TargetNamed("--to", args.to, {std::string(kSlurmScript)});
   if (!target.ok()) return target.status();
   auto run = RunOf(args);
   if (!run.ok()) return run.status();
+  if (!run->evidence.trial.empty()) Note(run->evidence.trial + "; its plan is exported all the same");
   if (!args.tokens.empty()) {
     const auto tokens = ParseTokens("--tokens", args.tokens);
     if (!tokens.ok()) return tokens.status();
@@ -77,7 +93,17 @@ absl::StatusOr<ExportedFile> FileOf(const ExportArgs& args) {
   return Export(*run, **target);
 }
 
+// Fails if the file, or the one with the evidence beside it, is one that is read.
+absl::Status CheckExportedOver(const ExportArgs& args) {
+  std::vector<NamedFile> read = FilesOf(args.service);
+  read.push_back({"--input", args.input});
+  if (auto status = CheckOtherFile({"--output", args.output}, read); !status.ok()) return status;
+  return args.output.empty() ? absl::OkStatus()
+                             : CheckOtherFile({"--output", args.output + std::string(kEvidenceEnd)}, read);
+}
+
 int RunExport(const ExportArgs& args) {
+  if (auto status = CheckExportedOver(args); !status.ok()) return Fail(status);
   const auto file = FileOf(args);
   if (!file.ok()) return Fail(file.status());
   for (const std::string& translated : file->translated) Note("translated: " + translated);
@@ -88,7 +114,7 @@ int RunExport(const ExportArgs& args) {
   if (auto status = WriteFileAtomically(args.output, file->text); !status.ok())
     return Fail(Where("--output", status));
   if (!file->evidence.empty()) {
-    const std::string beside = args.output + ".evidence.txt";
+    const std::string beside = args.output + std::string(kEvidenceEnd);
     if (auto status = WriteFileAtomically(beside, file->evidence); !status.ok())
       return Fail(Where("--output", status));
     Note(fmt::format("the evidence is in {}", beside));

@@ -111,6 +111,11 @@ absl::Status WriteOutput(const ImportArgs& args, const FrameworkAnswer& answer, 
 int RunImport(const ImportArgs& args) {
   if (args.input.file.empty())
     return Fail(kExitUsage, "import: FILE is missing; give the framework's file or launch script");
+  if (auto status = CheckOtherFile(
+          {"--output", args.output},
+          {{"FILE", args.input.file}, {"--model", args.input.model}, {"--cluster", args.input.cluster}});
+      !status.ok())
+    return Fail(status);
   auto input = LoadFrameworkInput(args.input);
   if (!input.ok()) return Fail(input.status());
   FrameworkAnswer answer{.run = input->run};

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "cli/input/files.h"
@@ -102,6 +103,17 @@ absl::StatusOr<InputQuestion> StoredOf(const PredictArgs& args, PlanQuestionArgs
   return InputQuestion{.question = *std::move(question)};
 }
 
+// Fails if the file of --trace is one that is read.
+absl::Status CheckTraceStays(const PredictArgs& args) {
+  if (args.trace == kTraceToOutput) return absl::OkStatus();
+  std::vector<NamedFile> read = FilesOf(args.service);
+  for (const auto& [option, file] : {std::pair("--input", &args.input),
+                                     {"--model", &args.question.model},
+                                     {"--cluster", &args.question.cluster}})
+    read.push_back({option, *file});
+  return CheckOtherFile({"--trace", args.trace}, read);
+}
+
 int RunPredict(const PredictArgs& args) {
   if (args.many) return RunRequests(args);
   if (!args.input.empty() && !args.study.empty())
@@ -128,6 +140,7 @@ int RunPredict(const PredictArgs& args) {
   if (!args.trace.empty()) {
     if (auto status = CheckTrace(args.trace); !status.ok())
       return Fail(kExitUsage, fmt::format("--trace: {}", Text(status)));
+    if (auto status = CheckTraceStays(args); !status.ok()) return Fail(status);
   } else if (!args.trace_ranks.empty()) {
     return Fail(kExitUsage, "--trace-ranks: no trace is asked for; give --trace FILE too");
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cli/client/study_names.h"
 #include "cli/input/files.h"
@@ -58,6 +59,9 @@ absl::StatusOr<std::string> PageOfStudy(const ReportArgs& args) {
 
 int RunReport(const ReportArgs& args) {
   if (const auto status = CheckWritable(args.output); !status.ok()) return Fail(Where("--output", status));
+  std::vector<NamedFile> read = FilesOf(args.service);
+  read.push_back({"--input", args.input});
+  if (const auto status = CheckOtherFile({"--output", args.output}, read); !status.ok()) return Fail(status);
   const auto page = args.input.empty() ? PageOfStudy(args) : PageOfFile(args);
   if (!page.ok()) return Fail(page.status());
   if (const auto status = WriteFileAtomically(args.output, *page); !status.ok())

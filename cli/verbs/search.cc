@@ -122,10 +122,12 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
   }
   if (!ended.answer) return ended.exit_code;
   const TrialEnds& trials = ended.trials;
-  const std::string see = fmt::format("autocfg trials{} --study {} --log {}", AsWritten(args.service),
-                                      LastPart(ended.answer->study()), LastPart(trials.first_trial));
+  const auto see = [&](const std::string& trial) {
+    return fmt::format("autocfg trials{} --study {} --log {}", AsWritten(args.service),
+                       LastPart(ended.answer->study()), LastPart(trial));
+  };
   if (trials.without_answer > 0) {
-    request.question.notes.push_back(fmt::format("{}; see {}", TextOf(trials), see));
+    request.question.notes.push_back(fmt::format("{}; see {}", TextOf(trials), see(trials.first_trial)));
     Note(request.question.notes.back());
   }
   if (trials.answered == 0 && trials.without_answer > 0) {
@@ -134,7 +136,7 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
                ? code
                : Fail(kExitNegative,
                       fmt::format("no trial gave an answer, so the best plan is by prediction only; see {}",
-                                  see));
+                                  see(trials.first_trial)));
   }
   if (const std::string& left_out = ended.answer->left_out(); !left_out.empty()) {
     request.question.notes.push_back(left_out);
@@ -146,19 +148,33 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
     Note(note);
     request.question.notes.push_back(std::move(note));
   }
-  if (std::string note = StopNote(*ended.answer, request.spec.time_budget_s(), request.spec.max_trials());
+  if (std::string note =
+          StopNote(*ended.answer, request.spec.time_budget_s(), request.spec.max_trials(), trials);
       !note.empty()) {
+    if (ended.answer->counts().measured() == 0 && trials.without_answer == 0 && trials.did_not_fit > 0)
+      note += fmt::format("; see {}", see(trials.first_unfit));
     Note(note);
     request.question.notes.push_back(std::move(note));
   }
   return Present(args, *ended.answer, request);
 }
 
-// Returns kExitDone if --output can be written; prints an error otherwise.
-int CheckOutput(const SearchArgs& args) {
-  if (args.output.empty()) return kExitDone;
-  const auto status = CheckWritable(args.output);
-  return status.ok() ? kExitDone : Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
+// Returns kExitDone if --output and --rejected can be written, and are not files that the question reads;
+// prints an error otherwise.
+int CheckWritten(const SearchArgs& args) {
+  if (!args.output.empty()) {
+    if (const auto status = CheckWritable(args.output); !status.ok())
+      return Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
+  }
+  if (const int code = CheckRejected(args.rejected, args.output); code != kExitDone) return code;
+  std::vector<NamedFile> read = FilesOf(args.service);
+  read.push_back({"--model", args.model});
+  read.push_back({"--cluster", args.cluster});
+  for (const NamedFile& written :
+       {NamedFile{"--output", args.output}, NamedFile{"--rejected", args.rejected}}) {
+    if (const auto status = CheckOtherFile(written, read); !status.ok()) return Fail(status);
+  }
+  return kExitDone;
 }
 
 // Returns what distinguishes the question. Of a wrong question, numbers that its options lack are empty.
@@ -196,7 +212,9 @@ int SearchEach(const std::vector<SearchArgs>& questions, const WorkerPool* pool)
   }
   if (!any) return Fail(requests.front().status());
   const SearchArgs& first = questions.front();
-  if (const int code = CheckOutput(first); code != kExitDone) return code;
+  for (const SearchArgs& args : questions) {
+    if (const int code = CheckWritten(args); code != kExitDone) return code;
+  }
   Notes notes;
   std::vector<AnsweredQuestion> answers;
   for (std::size_t i = 0; i < questions.size(); ++i) {
@@ -249,8 +267,7 @@ int RunSearch(const SearchArgs& given) {
   const SearchArgs& args = questions->front();
   auto request = LoadSearch(args, pool ? &*pool : nullptr);
   if (!request.ok()) return Fail(request.status());
-  if (const int code = CheckOutput(args); code != kExitDone) return code;
-  if (const int code = CheckRejected(args.rejected, args.output); code != kExitDone) return code;
+  if (const int code = CheckWritten(args); code != kExitDone) return code;
   Notes notes;
   const Ended ended = Ask(args, *request, pool ? &*pool : nullptr, notes);
   return EndOfRejected(PresentEnded(args, ended, *request), ended.rejected);

@@ -30,6 +30,8 @@
 #include "proto/client/study_watcher.h"
 #include "server/store/lock_file.h"
 #include "server/store/store.h"
+#include "worker/engines/engine_run.h"
+#include "worker/launcher/process_launcher.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::cli {
@@ -267,6 +269,13 @@ void AddNoReuseNote(const std::string& whose, const std::string& build_id, Searc
     request.question.notes.push_back(std::move(note));
 }
 
+// Runs the version commands of the engines that this machine's worker offers.
+absl::Status ReadVersions(worker::EngineOffer& offer) {
+  if (offer.engines.empty()) return absl::OkStatus();
+  if (auto status = worker::CheckSupervisor(); !status.ok()) return status;
+  return Where("--engines", worker::ReadEngineVersions(offer.engines, worker::FindSupervisor()));
+}
+
 // Runs the search with a coordinator and a worker inside this process.
 Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   const auto database = server::DatabasePath(args.service.database);
@@ -283,13 +292,18 @@ Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   notes.Say(question.notes);
 
   const Interrupt interrupt;
+  const bool has_worker = IsEmulated(question.device) || !IsDescribed(question);
+  if (has_worker) {
+    // Before the study is made, so that a wrong command leaves none.
+    if (auto status = ReadVersions(request.engines); !status.ok()) return {{}, Fail(status)};
+  }
   auto started = question.kept ? StartOn(*database, args.save, interrupt) : EmbeddedService::StartInMemory();
   if (!started.ok()) return {{}, Fail(kExitUsage, fmt::format("--db: {}", Text(started.status())))};
   const auto service = *std::move(started);
   StudyClient client(service->address());
   const auto study = Begin(client, request, /*alone=*/true);
   if (!study.ok()) return {{}, Fail(study.status())};
-  if (IsEmulated(question.device) || !IsDescribed(question)) {
+  if (has_worker) {
     if (auto status = service->StartWorker(slots, request.machine, request.engines); !status.ok())
       return {{}, Fail(status)};
   }

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <string>
 #include <system_error>
 
@@ -45,6 +46,8 @@ absl::Status Wrong(const char* option, const std::string& path, const std::strin
 }
 
 absl::StatusOr<Bio> OpenPem(const char* option, const std::string& path) {
+  if (std::error_code ignored; std::filesystem::is_directory(path, ignored))
+    return Wrong(option, path, "is a directory; name a file in PEM form");
   errno = 0;
   Bio bio(BIO_new_file(path.c_str(), "r"));
   const int error = errno;

@@ -79,6 +79,7 @@ std::vector<std::string> EvidenceLines(const ExportedRun& run) {
                                   static_cast<double>(StepsOf(run)) * evidence.step_time_s / kSecondsPerDay));
     }
   }
+  if (!evidence.trial.empty()) lines.push_back(fmt::format("trial: {}", base::OneLine(evidence.trial)));
   if (!evidence.study.empty()) lines.push_back(fmt::format("study: {}", base::Printable(evidence.study)));
   return lines;
 }

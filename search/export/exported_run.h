@@ -28,6 +28,8 @@ struct ExportEvidence {
   std::string runner_up = {};       // the next best plan, in the text form; empty: none
   double runner_up_step_time_s = 0;
   std::string study = {};  // its name; empty: it was not kept
+  // How the trial of the plan ended, if it has no measurement: "studies/3/trials/1 failed: ...". Else empty.
+  std::string trial = {};
 };
 
 struct ExportedRun {

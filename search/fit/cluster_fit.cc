@@ -68,7 +68,10 @@ class Fit {
       shape_of_.push_back(index.at(ShapeOf(m)));
       class_of_.push_back(RankCount(m.plan) <= group.gpus_per_node ? kOneNode : kManyNodes);
     }
-    for (const FigureToFit& figure : FiguresToFit()) figures_.push_back(&figure);
+    const bool many_nodes = std::find(class_of_.begin(), class_of_.end(), kManyNodes) != class_of_.end();
+    for (const FigureToFit& figure : FiguresToFit()) {
+      if (many_nodes || !figure.between_nodes) figures_.push_back(&figure);
+    }
     sigma_.fill(kFirstSigma);
     Resize();
   }

@@ -44,7 +44,7 @@ constexpr std::array<FigureToFit, 15> kFigures = {{
      [](NodeGroup& g, double v) { g.device.efficiency.intra_node = v; }},
     {"efficiency.inter_node", 0.3, kLeastShare, 1,
      [](const NodeGroup& g) { return g.device.efficiency.inter_node; },
-     [](NodeGroup& g, double v) { g.device.efficiency.inter_node = v; }},
+     [](NodeGroup& g, double v) { g.device.efficiency.inter_node = v; }, true},
     {"efficiency.intra_node_message", 1.5, kLeastShare, 1,
      [](const NodeGroup& g) {
        return Given(g.device.efficiency.intra_node_message, g.device.efficiency.intra_node);
@@ -54,7 +54,7 @@ constexpr std::array<FigureToFit, 15> kFigures = {{
      [](const NodeGroup& g) {
        return Given(g.device.efficiency.inter_node_message, g.device.efficiency.inter_node);
      },
-     [](NodeGroup& g, double v) { g.device.efficiency.inter_node_message = v; }},
+     [](NodeGroup& g, double v) { g.device.efficiency.inter_node_message = v; }, true},
     {"intra_node_latency_s", 0.5, 1e-8, 1e-2,
      [](const NodeGroup& g) { return Given(g.intra_node_latency_s.value_or(0), 1e-6); },
      [](NodeGroup& g, double v) { g.intra_node_latency_s = v; }},

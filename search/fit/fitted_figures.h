@@ -19,6 +19,7 @@ struct FigureToFit {
   // The figure, or what stands for it where the cluster does not give it.
   double (*get)(const NodeGroup& group) = nullptr;
   void (*set)(NodeGroup& group, double value) = nullptr;
+  bool between_nodes = false;  // acts on steps over several nodes alone
 };
 
 // All of them. A figure that acts on none of the measured steps keeps its value.

@@ -98,7 +98,7 @@ absl::Status FindChoice(const PlanOption& option, std::string_view value, std::s
     return base::OptionError(
         absl::StatusCode::kInvalidArgument, "plan", option.name,
         fmt::format("{}={} is not known; it must be one of {}{}", option.name, base::Printable(value),
-                    fmt::join(known, ", "), base::DidYouMeanOfListed(value, known)));
+                    fmt::join(option.choices, ", "), base::DidYouMeanOfListed(value, known)));
   }
   index = static_cast<std::size_t>(found - option.choices.begin());
   return absl::OkStatus();

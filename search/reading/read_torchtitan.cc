@@ -118,8 +118,9 @@ void ReadTorchtitanRecompute(SettingReader& read, RunDraft& run) {
     if (absl::SimpleAtoi(option, &every) && every > 0 && run.model.layers / stages / every > 0) {
       plan.recompute = Recompute::kFull;
       plan.recompute_layers = every == 1 ? 0 : run.model.layers / stages / every;
-      read.Note(fmt::format("{} is selective: every {}. layer is recomputed, read as recompute={}",
-                            torchtitan::kRecompute, every, RecomputeText(plan)));
+      read.Note(fmt::format("{} is selective: {} is recomputed, read as recompute={}", torchtitan::kRecompute,
+                            every == 1 ? std::string("every layer") : fmt::format("one layer in {}", every),
+                            RecomputeText(plan)));
     } else {
       run.unsaid.emplace_back("recompute");
       read.Note(fmt::format("{} is selective by op, which is not modelled: read as recompute=none",

@@ -13,6 +13,8 @@
 namespace autocfg {
 namespace {
 
+constexpr std::size_t kLongestProblem = 200;  // bytes of what the parser says
+
 std::string ValueText(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* whole = node.as_integer()) return fmt::to_string(whole->get());
@@ -89,7 +91,7 @@ absl::StatusOr<SettingsText> ReadTomlSettings(std::string_view file, std::string
     const toml::parse_error& error = parsed.error();
     return base::InvalidArgument(
         fmt::format("{}:{}", file, error.source().begin.line),
-        fmt::format("it is no TOML: {}; correct it", base::Printable(error.description())));
+        fmt::format("it is no TOML: {}; correct it", base::OneLine(error.description(), kLongestProblem)));
   }
   SettingsText settings{.file = std::string(file), .text = std::string(text), .settings = {}};
   TomlReader(settings).AddTable(parsed.table(), "");

@@ -327,6 +327,10 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
   }
   for (const TimeField& field : kTimes) Optional(reader, field.name, group.*field.member);
   reader.Number("ranks_per_core", group.ranks_per_core);
+  for (const std::string_view name : {"efficiency", "flops_per_s", "memory_bytes", "memory_bytes_per_s"}) {
+    if (reader.Find(name) != nullptr)
+      reader.Invalid(fmt::format("{0} is a field of the device; write it as device.{0}", name));
+  }
   if (const Json* calibration = reader.Find("calibration"); calibration != nullptr) {
     absl::StatusOr<Calibration> parsed = ParseCalibrationJson(*calibration);
     reader.Fail(parsed.status());

@@ -107,6 +107,31 @@ TEST(Files, ErrorsNameTheFileAndTheCause) {
   EXPECT_TRUE(absl::IsInvalidArgument(ReadTextFile(dir / "large").status()));
 }
 
+TEST(Files, AnInputIsNoOutput) {
+  const ScratchDirectory dir;
+  const auto file = dir.Write("run.sh", "x"), other = dir.Write("other", "x");
+  EXPECT_EQ(Text(CheckOtherFile({"--output", file}, {{"--model", other}, {"FILE", file}})),
+            "--output: " + file + " is also the file of FILE; name another file");
+  EXPECT_TRUE(CheckOtherFile({"--output", file}, {{"--model", other}, {"--cluster", ""}}).ok());
+  EXPECT_TRUE(CheckOtherFile({"--output", ""}, {{"--model", ""}}).ok());
+  EXPECT_TRUE(CheckOtherFile({"--output", dir / "none"}, {{"--model", dir / "none"}}).ok())
+      << "a preset may have the name of a file that is not there yet";
+  EXPECT_TRUE(CheckOtherFile({"--output", "/dev/null"}, {{"--input", "/dev/null"}}).ok());
+  std::filesystem::create_symlink("run.sh", dir / "link");
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckOtherFile({"--output", dir / "link"}, {{"FILE", file}})));
+}
+
+TEST(Files, TwoOutputsAreTwoFiles) {
+  const ScratchDirectory dir;
+  EXPECT_EQ(Text(CheckBothWritten({"--log", dir / "a"}, {"--save", dir / "./a"})),
+            "--log: " + dir / "a" + " is also the file of --save; name another file");
+  EXPECT_TRUE(CheckBothWritten({"--log", dir / "a"}, {"--save", dir / "b"}).ok());
+  EXPECT_TRUE(CheckBothWritten({"--log", dir / "a"}, {"--save", ""}).ok());
+  EXPECT_TRUE(CheckBothWritten({"--log", "/dev/null"}, {"--trace", "/dev/null"}).ok());
+  std::filesystem::create_symlink("a", dir / "link");
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckBothWritten({"--log", dir / "link"}, {"--save", dir / "a"})));
+}
+
 TEST(Files, FullDiskIsAnErrorAndKeepsTheOldFile) {
   const ScratchDirectory dir;
   const auto path = dir.Write("best.json", "old");

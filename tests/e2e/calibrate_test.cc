@@ -63,6 +63,7 @@ TEST(Calibrate, ItsFileMakesPredictionsAgree) {
   EXPECT_EQ(unknown.err.find("--cluster: --cluster"), std::string::npos) << unknown.err;
   EXPECT_THAT(fitted.out, AllOf(HasSubstr("fitted to 18 measured steps"), HasSubstr("host_op_s"),
                                 HasSubstr("not determined"), HasSubstr("over several nodes: none")));
+  EXPECT_EQ(fitted.out.find("inter_node"), std::string::npos) << fitted.out;
   EXPECT_THAT(fitted.err, HasSubstr("18 rows skipped"));
   std::ifstream file(output);
   Json cluster = Json::parse(file);

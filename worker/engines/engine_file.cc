@@ -35,7 +35,16 @@ constexpr std::size_t kMostWords = 256;
 constexpr std::size_t kLongestWord = 4096;
 constexpr std::size_t kLongestVersion = 100;
 constexpr double kLongestLimit = 30 * 24 * 3600.0;
+constexpr std::string_view kArguments = "{arguments}";
+constexpr std::string_view kFlagsFormat = "megatron";  // whose file is words
 constexpr std::string_view kEngineDirectory = "{engine_directory}/";
+
+bool IsVariableName(std::string_view name) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !name.empty() && !is_digit(name.front()) && std::all_of(name.begin(), name.end(), [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
+  });
+}
 
 bool IsProgram(const fs::path& path) {
   struct stat info {};
@@ -89,6 +98,7 @@ class FileReader {
     reader_.Require("command");
     if (const Json* command = reader_.Find("command"))
       Words("command", *command, file_.command, /*is_version=*/false);
+    CheckArguments();
     ReadEnvironment();
     ReadLimits();
     ReadSpace();
@@ -127,7 +137,7 @@ class FileReader {
       const Json* command = fields.Find("command");
       fields.Require("command");
       if (command != nullptr) Words("version", *command, file_.version_command, /*is_version=*/true);
-      Keep("version", fields.Finish());
+      reader_.Fail(fields.Finish());
       return;
     }
     reader_.String("version", file_.version);
@@ -174,13 +184,27 @@ class FileReader {
                                                 base::Printable(name))));
   }
 
+  // Only a file of flags has words to stand in their place.
+  void CheckArguments() {
+    const bool has = std::find(file_.command.begin(), file_.command.end(), kArguments) != file_.command.end();
+    if (!has || file_.format == kFlagsFormat || FindExportTarget(file_.format) == nullptr) return;
+    Invalid("command",
+            fmt::format("{} stands for the flags of format {}, and the format is {}; give {{file}}",
+                        kArguments, kFlagsFormat, file_.format));
+  }
+
   void ReadEnvironment() {
     const Json* environment = reader_.Find("environment");
     if (environment == nullptr) return;
     if (!environment->is_object()) return Invalid("environment", "give an object of texts by name");
     for (const auto& [name, value] : environment->items()) {
-      if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
-        return Invalid("environment", fmt::format("'{}' is no name of a variable", base::Printable(name)));
+      if (!IsVariableName(name)) {
+        return Invalid(
+            "environment",
+            fmt::format("'{}' is no name of a variable; use letters, digits and '_', and begin with "
+                        "no digit",
+                        base::Printable(name)));
+      }
       if (!value.is_string())
         return Invalid("environment", fmt::format("{} is no text; quote it", base::Printable(name)));
       const auto& text = value.get_ref<const std::string&>();
@@ -208,7 +232,7 @@ class FileReader {
             fmt::format("{} is {:g}; give seconds above 0, up to {:g}", name, seconds, kLongestLimit));
       *limit = std::chrono::duration<double>(seconds);
     }
-    Keep("limits", fields.Finish());
+    reader_.Fail(fields.Finish());
   }
 
   void ReadSpace() {

@@ -134,7 +134,11 @@ void LogReader::TakeNumbers(const std::string& line) {
       peak_memory_bytes_ = std::max(peak_memory_bytes_, static_cast<std::int64_t>(*bytes));
   }
   const auto speed = Find(rules_.speed, line);
-  if (!speed || *speed <= 0) return;
+  if (!speed) return;
+  if (*speed <= 0) {
+    ++impossible_times_;
+    return;
+  }
   switch (rules_.speed_kind) {
     case SpeedKind::kStepTime: return TakeStep(*speed);
     case SpeedKind::kSamplesPerSecond: return TakeStep(size_.samples / *speed);
@@ -144,7 +148,10 @@ void LogReader::TakeNumbers(const std::string& line) {
 }
 
 void LogReader::TakeStep(double seconds) {
-  if (!(seconds > kShortestTime && seconds < kLongestTime)) return;
+  if (!(seconds > kShortestTime && seconds < kLongestTime)) {
+    ++impossible_times_;
+    return;
+  }
   std::int64_t number = rules_.first_step + static_cast<std::int64_t>(steps_.size());
   if (rules_.step) {
     if (!number_) return;  // a time of no step

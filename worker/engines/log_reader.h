@@ -36,6 +36,8 @@ class LogReader {
   // that tells of a time is a step.
   std::vector<double> TimedSteps(std::int64_t untimed, std::int64_t timed) const;
   std::int64_t steps() const { return static_cast<std::int64_t>(steps_.size()); }
+  // Lines that told of a time, or a rate, that no step can have: 0.0 ms.
+  std::int64_t impossible_times() const { return impossible_times_; }
 
   std::optional<double> first_loss() const { return first_loss_; }
   std::optional<double> last_loss() const { return last_loss_; }
@@ -66,7 +68,8 @@ class LogReader {
   std::string tail_;
   std::size_t bytes_ = 0;
   std::map<std::int64_t, double> steps_;  // by number; without numbers, by the order of their lines
-  std::optional<std::int64_t> number_;    // the last that a line told of
+  std::int64_t impossible_times_ = 0;
+  std::optional<std::int64_t> number_;  // the last that a line told of
   std::optional<double> first_loss_, last_loss_;
   std::int64_t peak_memory_bytes_ = 0;
   std::string out_of_memory_, failure_, peer_lost_, last_line_;

@@ -154,6 +154,28 @@ v1::Measurement MeasurementIn(const EngineRunResult& result, const v1::Job& job,
   return all;
 }
 
+// Returns why the logs of a run that ended well have no timed step, and what to do.
+std::string WhyNoTimedStep(const EngineRunResult& result, const v1::TrainSpec& train) {
+  std::int64_t steps = 0, impossible = 0;
+  for (const LogReader& log : result.logs) {
+    steps = std::max(steps, log.steps());
+    impossible += log.impossible_times();
+  }
+  if (steps > 0) {
+    return fmt::format(
+        "its log tells of no timed step: it tells of {} step{}, and the first {} are not timed; have it take "
+        "{{steps}} steps, here {}",
+        steps, steps == 1 ? "" : "s", train.warmup_steps_untimed(), train.steps());
+  }
+  if (impossible > 0) {
+    return fmt::format(
+        "its log tells of no timed step: {} time{} or rate{} that it tells of {} 0, or out of range; have it "
+        "write more digits, or correct the unit in the engine's file",
+        impossible, impossible == 1 ? "" : "s", impossible == 1 ? "" : "s", impossible == 1 ? "is" : "are");
+  }
+  return "its log tells of no timed step; compare the end of its log with the rules of the engine's file";
+}
+
 }  // namespace
 
 absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Job& job, const v1::Share& share) {
@@ -286,9 +308,7 @@ JobReport RunEngineJob(const v1::Job& job, const v1::Share& share, const EngineS
   report.log = LogText(result, engine_run.processes);
   if (engine_run.spans_workers) return report;  // another worker's log may tell of the steps
   JobReport failed = FailedReport(fmt::format(
-      "engine {} ended well, but its log tells of no timed step; compare its end (autocfg trials --log {}) "
-      "with the rules of the engine's file{}",
-      engine.name, job.name(),
+      "engine {} ended well, but {}{}", engine.name, WhyNoTimedStep(result, job.train()),
       result.logs.front().last_line().empty() ? "" : "; last line: " + result.logs.front().last_line()));
   failed.message = base::CleanUtf8(failed.message, kMaxMessageBytes);
   failed.log = std::move(report.log);

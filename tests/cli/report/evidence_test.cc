@@ -110,6 +110,19 @@ TEST(Evidence, OfAStudyIsOfItsFastestPlanWithoutSlices) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(Evidence, OfAStudyWithoutMeasurementsSaysHowItsTrialsEnded) {
+  v1::Study study;
+  study.set_name("studies/9");
+  EXPECT_EQ(EvidenceOfBest(study, {}).status().message(),
+            "study 9 has no trial, so there is no measurement to show; name another study");
+  std::vector<v1::Trial> trials(3);
+  trials[0].set_state(v1::TRIAL_STATE_FAILED);
+  trials[1].set_state(v1::TRIAL_STATE_INFEASIBLE);
+  trials[2].set_state(v1::TRIAL_STATE_FAILED);
+  EXPECT_EQ(EvidenceOfBest(study, trials).status().message(),
+            "no trial of study 9 was measured (2 failed, 1 infeasible); autocfg trials 9 says why");
+}
+
 TEST(Evidence, OfAStudyIsTheMeasurementOfItsBestPlan) {
   const std::vector<v1::Trial> trials = {MeasuredTrial(1, 0.5), MeasuredTrial(2, 0.4)};
   v1::Study study;

@@ -293,7 +293,7 @@ TEST(SearchJson, HasStopReasonAndNotes) {
   EXPECT_TRUE(json()["search"]["stopped"].is_null());
   EXPECT_EQ(json()["search"]["plans_left"], 0);
   EXPECT_EQ(json()["notes"], nlohmann::ordered_json::array());
-  EXPECT_EQ(StopNote(answer, 0, 0), "");
+  EXPECT_EQ(StopNote(answer, 0, 0, {}), "");
   EXPECT_EQ(SearchReport(answer, question, "").find("ended by"), std::string::npos);
   EXPECT_EQ(json()["search"]["reused_op_times"], 0);
   EXPECT_EQ(SearchReport(answer, question, "").find("earlier study"), std::string::npos);
@@ -311,7 +311,7 @@ TEST(SearchJson, HasStopReasonAndNotes) {
   EXPECT_EQ(json()["search"]["stopped"], "max_trials");
   EXPECT_EQ(json()["search"]["plans_left"], 5);
   EXPECT_EQ(json()["notes"], nlohmann::ordered_json({"one", "two"}));
-  EXPECT_EQ(StopNote(answer, 0, 2),
+  EXPECT_EQ(StopNote(answer, 0, 2, {}),
             "--max-trials 2 ended the search with 5 plans left that it would have measured, 2 measured; "
             "allow more trials to have them measured");
   EXPECT_NE(SearchReport(answer, question, "")
@@ -322,12 +322,46 @@ TEST(SearchJson, HasStopReasonAndNotes) {
   answer.set_plans_left(1);
   answer.mutable_counts()->set_measured(0);
   EXPECT_EQ(
-      StopNote(answer, 1.5, 0),
+      StopNote(answer, 1.5, 0, {}),
       "nothing was measured: the time budget of 1.5 s ended the search before the first of 1 plan; give more "
       "time to have them measured");
   EXPECT_NE(SearchReport(answer, question, "")
                 .find("\n  ended by its time budget, with 1 plan left that it would have measured\n"),
             std::string::npos);
+}
+
+// Plans that were tried without a measurement are not plans that the search never came to.
+TEST(SearchReport, SaysWhatBecameOfPlansThatWereTried) {
+  auto answer = Answer();
+  answer.set_stopped("max_trials");
+  answer.set_plans_left(14);
+  answer.mutable_counts()->set_measured(0);
+  std::vector<v1::Trial> trials(3);
+  trials[0].set_state(v1::TRIAL_STATE_INFEASIBLE);
+  trials[0].set_name("studies/6/trials/1");
+  trials[1].set_state(v1::TRIAL_STATE_INFEASIBLE);
+  trials[2].set_state(v1::TRIAL_STATE_FAILED);
+  TrialEnds ends = EndsOf(trials);
+  EXPECT_EQ(ends.did_not_fit, 2);
+  EXPECT_EQ(ends.first_unfit, "studies/6/trials/1");
+  EXPECT_EQ(StopNote(answer, 0, 3, ends),
+            "nothing was measured: 3 plans were tried (2 did not fit in memory, 1 gave no answer), and "
+            "--max-trials 3 ended the search with 14 plans left; allow more trials to have them measured");
+  trials.resize(1);
+  ends = EndsOf(trials);
+  answer.set_stopped("time_budget");
+  EXPECT_EQ(StopNote(answer, 2, 0, ends),
+            "nothing was measured: 1 plan was tried (1 did not fit in memory), and the time budget of 2 s "
+            "ended the search with 14 plans left; give more time to have them measured");
+  (*answer.mutable_counts()->mutable_rejected())["measured_out_of_memory"] = 2;
+  EXPECT_THAT(SearchReport(answer, Question(), ""), testing::HasSubstr("; 0 measured, 2 out of memory when"));
+}
+
+TEST(SearchReport, AnEqualRunnerUpTakesAsLong) {
+  auto answer = Answer();
+  const double best_s = answer.best().measured().median_step_time_s();
+  answer.mutable_runners_up(0)->mutable_measured()->set_median_step_time_s(best_s * 0.9999);
+  EXPECT_THAT(SearchReport(answer, Question(), ""), testing::HasSubstr("why: the runner-up takes as long ("));
 }
 
 TEST(ShortPlan, OmitsStagesOfALongSplit) {
@@ -467,6 +501,9 @@ TEST(ParseSearchJson, ErrorsNameTheField) {
   json = good;
   json["best"]["plan"]["tp"] = "many";
   says(json, "plan");
+  json = good;
+  json["best"]["plan"] = nlohmann::ordered_json::object();
+  says(json, "best: 'plan' is empty");
   json = good;
   json["best"] = 3;
   says(json, "best");

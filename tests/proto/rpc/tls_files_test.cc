@@ -52,6 +52,8 @@ TEST_F(TlsFilesTest, WrongFilesAreNamedWithTheirOption) {
   TlsFiles files = good;
   files.authorities = dir_.File("none.pem");
   ExpectWrong(files, "--tls-ca: " + files.authorities + ": cannot be read (No such file or directory)");
+  files.authorities = dir_.File(".");
+  ExpectWrong(files, "--tls-ca: " + files.authorities + ": is a directory; name a file in PEM form");
   files.authorities = Write("text.pem", "no certificate\n");
   ExpectWrong(files, "--tls-ca: " + files.authorities + ": holds no certificate in PEM form");
   files = good;

@@ -73,6 +73,15 @@ TEST(Export, TheHeaderCarriesTheEvidence) {
       << "nothing is known of it";
 }
 
+TEST(Export, TheHeaderSaysThatTheTrialOfThePlanFailed) {
+  ExportedRun run = RunWith("tp=2,pp=1,dp=8,mbs=2");
+  run.evidence = {.step_time_s = 2, .study = "studies/3"};
+  EXPECT_THAT(FileFor("megatron", run), Not(HasSubstr("trial")));
+  run.evidence.trial = "studies/3/trials/1 failed: rank 0\n--load /evil";
+  EXPECT_THAT(FileFor("megatron", run),
+              HasSubstr("# trial: studies/3/trials/1 failed: rank 0 --load /evil\n"));
+}
+
 TEST(Export, MegatronsSplitsAndRecomputation) {
   const std::string text =
       FileFor("megatron", RunWith("tp=2,pp=4,dp=1,mbs=1,sp=1,split=9+8+8+7,recompute=full:2"));

@@ -228,6 +228,13 @@ TEST(ClusterJson, RefusesWrongCalibrations) {
               HasSubstr("calibration is for described"));
 }
 
+TEST(ClusterJson, AFieldOfTheDeviceIsNamedAsOne) {
+  Json json = Json::parse(kCluster);
+  json["efficiency"] = {{"memory", 0.5}};
+  EXPECT_THAT(std::string(ParseClusterJson(json).status().message()),
+              HasSubstr("efficiency is a field of the device; write it as device.efficiency"));
+}
+
 // A missing overhead, latency or host time is unknown; 0 is a known value.
 TEST(ClusterJson, MissingIsNotZero) {
   Json json = Json::parse(kCluster);

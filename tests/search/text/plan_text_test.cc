@@ -116,7 +116,7 @@ TEST(PlanText, Refused) {
   EXPECT_THAT(message("split="), HasSubstr("split"));
   EXPECT_THAT(message("recompute=full:"), HasSubstr("full:K"));
   EXPECT_THAT(message("recompute=full:0"), HasSubstr("full:K"));
-  EXPECT_THAT(message("recompute=most"), HasSubstr("none, selective, full"));
+  EXPECT_THAT(message("recompute=most"), HasSubstr("one of none, selective, full, full:K"));
   EXPECT_THAT(message("sp=2"), HasSubstr("0 or 1"));
   EXPECT_THAT(message("zero=4"), HasSubstr("one of 0, 1, 2, 3"));
   EXPECT_THAT(message("dp_shard=0x"), HasSubstr("a whole number"));

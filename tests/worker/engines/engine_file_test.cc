@@ -71,7 +71,7 @@ TEST(EngineFile, IsRefusedByName) {
        [](Json& j) {
          j["version"] = {{"comand", {"/bin/sh"}}};
        },
-       "comand"},
+       "engine: version: command is missing"},
       {"unknown format", [](Json& j) { j["format"] = "megatorn"; }, "unknown target 'megatorn'"},
       {"no command", [](Json& j) { j.erase("command"); }, "command"},
       {"command of a shell", [](Json& j) { j["command"] = "train.py {file}"; }, "command: give a list"},
@@ -90,12 +90,18 @@ TEST(EngineFile, IsRefusedByName) {
       {"unknown placeholder", [](Json& j) { j["command"].push_back("--x={fille}"); },
        "command: unknown placeholder {fille}"},
       {"rank once per node", [](Json& j) { j["command"].push_back("{rank}"); }, "{rank} is of a command"},
+      {"list of a format without flags", [](Json& j) { j["command"].push_back("{arguments}"); },
+       "command: {arguments} stands for the flags of format megatron, and the format is autocfg; give "
+       "{file}"},
       {"list within a word", [](Json& j) { j["command"].push_back("x{arguments}"); },
        "{arguments} becomes several arguments"},
       {"placeholder in environment", [](Json& j) { j["environment"]["A"] = "{nodse}"; },
        "environment: A: unknown placeholder {nodse}"},
       {"list in environment", [](Json& j) { j["environment"]["A"] = "{arguments}"; }, "{arguments} becomes"},
       {"variable with =", [](Json& j) { j["environment"]["A=B"] = "x"; }, "'A=B' is no name of a variable"},
+      {"variable with a blank", [](Json& j) { j["environment"]["A B"] = "x"; },
+       "'A B' is no name of a variable; use letters"},
+      {"variable of a digit", [](Json& j) { j["environment"]["1A"] = "x"; }, "'1A' is no name of a variable"},
       {"variable that is no text", [](Json& j) { j["environment"]["A"] = 1; }, "environment: A is no text"},
       {"environment of a list", [](Json& j) { j["environment"] = {"A=1"}; }, "environment: give an object"},
       {"unknown start", [](Json& j) { j["start"] = "gpu"; }, "unknown start 'gpu'; expected node or rank"},
@@ -103,7 +109,7 @@ TEST(EngineFile, IsRefusedByName) {
        [](Json& j) {
          j["limits"] = {{"start_s", 0}};
        },
-       "start_s is 0"},
+       "engine: limits: start_s is 0"},
       {"unknown limit",
        [](Json& j) {
          j["limits"] = {{"hang_s", 1}};

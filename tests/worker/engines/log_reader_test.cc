@@ -47,6 +47,14 @@ TEST(LogReader, ReadsStepsLossAndMemory) {
   EXPECT_EQ(log.last_line(), "step 4/4 | time 40 ms | loss 2.75 | peak 9 MiB");
 }
 
+TEST(LogReader, CountsTimesThatNoStepCanHave) {
+  const LogRules rules = TextRules();
+  const LogReader log =
+      Reading(rules, "step 1 time 0.0 ms\nstep 2 time 0 ms\nstep 3 time 10000000000 ms\nloss 3\n");
+  EXPECT_EQ(log.impossible_times(), 3);
+  EXPECT_EQ(Reading(rules, "step 1 time 2 ms\nno time\n").impossible_times(), 0);
+}
+
 // The slowest rank's time of a step; lines of several ranks in any order; a number on a line before.
 TEST(LogReader, StepsGoByTheirNumbers) {
   const LogRules rules = TextRules();
