@@ -120,8 +120,7 @@ class EngineWatch {
   void TakeExits() {
     const std::vector<JobSupervisor::RankExit> exits = supervisor_.TakeExits();
     // Before the ends that it led to.
-    if (!over_limit_ && !supervisor_.over_limit().empty()) {
-      over_limit_ = true;
+    if (phase_ <= Phase::kFailing && !supervisor_.over_limit().empty()) {
       Stop(v1::OUTCOME_FAILED, supervisor_.over_limit());
       result_.failure = v1::FAILURE_KIND_OWN;
     }
@@ -266,7 +265,6 @@ class EngineWatch {
   std::optional<RankFailure> out_of_memory_;
   Phase phase_ = Phase::kRunning;
   Clock::time_point phase_end_ = Clock::time_point::max();
-  bool over_limit_ = false;
   bool stopped_ = false;  // by a limit, by the caller, or because a process could not start
   EngineRunResult result_;
 };

@@ -226,8 +226,8 @@ void JobWatch::CheckForgottenGathering() {
 void JobWatch::TakeExits() {
   for (const JobSupervisor::RankExit& exit : supervisor_.TakeExits())
     links_[exit.place].SetEnded(exit.wait_status);
-  if (!over_limit_ && !supervisor_.over_limit().empty()) {
-    over_limit_ = true;
+  const bool may_stop = phase_ == Phase::kRunning || phase_ == Phase::kFailing;
+  if (may_stop && !supervisor_.over_limit().empty()) {
     Stop(v1::OUTCOME_FAILED, supervisor_.over_limit());
     result_.failure = v1::FAILURE_KIND_OWN;
   }

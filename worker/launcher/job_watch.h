@@ -94,7 +94,6 @@ class JobWatch {
   bool asked_to_finish_ = false;
   // by a limit, by the caller, or because a process could not start; not by a rank's failure
   bool stopped_ = false;
-  bool over_limit_ = false;
   JobResult result_;
 };
 
