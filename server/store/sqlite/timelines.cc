@@ -18,6 +18,10 @@ void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial,
   }
   if (parts.empty()) return;
   Execute("INSERT OR REPLACE INTO timelines VALUES (?, ?, ?)", study, trial, MergeTimelines(parts));
+  DropSlowTimelines(study);
+}
+
+void SqliteStore::DropSlowTimelines(std::int64_t study) {
   Execute(
       R"sql(
         WITH
@@ -31,10 +35,10 @@ void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial,
             (SELECT n.trial
              FROM newest n
              ORDER BY
-               (SELECT MAX(m.median_step_time_s)
+               (SELECT MAX(IFNULL(m.median_step_time_s, t.source_s))
                 FROM trials t
-                JOIN jobs j ON j.study = t.study AND j.trial = t.number
-                JOIN measurements m ON m.job = j.id
+                LEFT JOIN jobs j ON j.study = t.study AND j.trial = t.number
+                LEFT JOIN measurements m ON m.job = j.id
                 WHERE t.study = ?1 AND t.plan_text = n.plan_text),
                n.trial
              LIMIT ?2)
