@@ -337,7 +337,11 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   }
   if (auto status = NarrowToEngine(request, *space); !status.ok()) return status;
   question.not_considered = NotConsidered(question, *space);
+  if (args.fresh && args.predict_only && IsDescribed(question)) {
+    return base::InvalidArgument("--fresh", "a prediction by figures measures nothing; leave it out");
+  }
   spec.set_exhaustive(args.exhaustive);
+  spec.set_fresh(args.fresh);
   spec.set_predict_only(args.predict_only);
   spec.set_device(std::string(Name(question.device)));
   // Runs the server's own validation before a database is created.

@@ -30,6 +30,7 @@ struct SearchArgs {
   TrainingOptions training;
   std::vector<std::string> space;
   bool exhaustive = false;
+  bool fresh = false;  // reuse nothing that earlier searches measured
   bool predict_only = false;
   bool save = false;  // keep the study of a prediction too
   bool json = false;

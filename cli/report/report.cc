@@ -429,6 +429,11 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
     text += fmt::format("\n  {} op time{} from an earlier run on the same device with the same build",
                         base::CountText(reused), reused == 1 ? " is" : "s are");
   }
+  if (const std::int64_t reused = answer.reused_trials(); reused > 0) {
+    text += fmt::format(
+        "\n  {} measurement{} from an earlier search of the same work there (--fresh measures anew)",
+        base::CountText(reused), reused == 1 ? " is" : "s are");
+  }
   if (const std::int64_t estimated = answer.estimated_op_times(); estimated > 0) {
     text += fmt::format("\n  {} of {} op times are estimated from the others: the time budget left them out",
                         base::CountText(estimated), base::CountText(answer.measured_op_times() + estimated));

@@ -300,6 +300,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
       {"plans_left", answer.plans_left()},
       {"measured_op_times", answer.measured_op_times()},
       {"reused_op_times", answer.reused_op_times()},
+      {"reused_trials", answer.reused_trials()},
       {"estimated_op_times", answer.estimated_op_times()}};
   json["not_considered"] = question.not_considered;
   json["notes"] = question.notes;

@@ -224,6 +224,7 @@ void ReadSearch(AnswerReader search, server::StudyReport& report) {
   answer.set_plans_left(search.Whole("plans_left"));
   answer.set_measured_op_times(search.Whole("measured_op_times"));
   answer.set_reused_op_times(search.Whole("reused_op_times"));
+  if (search.Given("reused_trials") != nullptr) answer.set_reused_trials(search.Whole("reused_trials"));
   answer.set_estimated_op_times(search.Whole("estimated_op_times"));
   report.study.set_state(v1::STUDY_STATE_DONE);
   if (search.Given("stopped") == nullptr) return;

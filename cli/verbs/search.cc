@@ -314,6 +314,10 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
       "the share of a rank's memory that a plan must leave free to fit, such as 5% (default; 0 on "
       "local) or 0.05; 0 for none");
   verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
+  verb->add_flag(
+      "--fresh", args->fresh,
+      "measure everything anew, also what earlier searches measured on the same device with the same "
+      "build");
   verb->add_option("--max-trials", args->max_trials, "measure at most this many plans");
   verb->add_option("--time-budget", args->time_budget,
                    "such as 90s, 10m, 2h or 1h30m; a bare number is seconds");

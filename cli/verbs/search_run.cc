@@ -214,7 +214,8 @@ Ended ConcludeSearch(const SearchArgs& args, StudyClient& client, StudyWatcher& 
 // and without the database's lock. Returns nothing if some must be measured, or a study is asked for.
 std::optional<Ended> PredictFromKept(const SearchArgs& args, SearchRequest& request, Notes& notes) {
   SearchQuestion& question = request.question;
-  const bool may = question.predict_only && question.cluster.local && !args.save && args.rejected.empty();
+  const bool may =
+      question.predict_only && question.cluster.local && !args.save && !args.fresh && args.rejected.empty();
   if (!may) return std::nullopt;
   const Interrupt interrupt;
   auto answer = PredictFromKeptOpTimes(args.service.database, request.machine, request.spec,

@@ -47,6 +47,7 @@ absl::StatusOr<Json> TrialJson(const v1::Trial& trial) {
             {"repeat", trial.repeat()},
             {"state", StateText(trial.state())},
             {"message", trial.message()},
+            {"reused_from", trial.reused_from().empty() ? Json(nullptr) : Json(trial.reused_from())},
             {"predicted",
              {{"step_time_s", trial.predicted().step_time_s()},
               {"step_time_low_s", trial.predicted().step_time_low_s()},
@@ -193,6 +194,8 @@ int RunTrials(const TrialsArgs& args) {
     std::string note = trial.message();
     if (trial.repeat() > 0)
       note = fmt::format("repeat {}{}{}", trial.repeat(), note.empty() ? "" : "; ", note);
+    if (!trial.reused_from().empty())
+      note = fmt::format("{}{}reused from {}", note, note.empty() ? "" : "; ", trial.reused_from());
     rows.push_back({LastPart(trial.name()), StateText(trial.state()), measured,
                     base::SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
                     WithShortSplit(trial.plan_text())});

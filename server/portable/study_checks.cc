@@ -160,6 +160,12 @@ absl::Status CheckImportedTrial(const v1::Trial& trial) {
     if (absl::Status status = CheckAttempt(attempt); !status.ok()) return status;
     measured = measured || attempt.state() == v1::TRIAL_STATE_MEASURED;
   }
+  if (!trial.reused_from().empty()) {
+    if (const auto source = ParseTrialName(trial.reused_from()); !source.ok())
+      return Wrong("reused_from", "is no name of a trial");
+    if (trial.attempts_size() > 0) return Wrong("reused_from", "is of a trial with attempts of its own");
+    measured = true;
+  }
   const bool says_so = trial.state() == v1::TRIAL_STATE_MEASURED;
   if (says_so != trial.has_measured() || (says_so && !measured))
     return Wrong("measured", "does not agree with the state and the attempts");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/fnv1a.h"
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "server/store/placement.h"
@@ -54,6 +55,15 @@ std::optional<OpTimesKey> OpTimesKeyOf(std::span<const MachineShare> shares, boo
     key.ranks_per_device = std::max(key.ranks_per_device, fewer_ranks && !cpu ? 1 : RanksPerDevice(share));
   }
   return key;
+}
+
+std::string WorkOf(const v1::Job& job) {
+  v1::TrainSpec work = job.train();
+  work.clear_steps();
+  work.clear_warmup_steps_untimed();
+  work.clear_record_breakdown();
+  // Deterministic, because the message contains no maps.
+  return fmt::format("{} {:016x}", job.device(), base::Fnv1a(work.SerializeAsString()));
 }
 
 std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const WorkerRecord> workers) {

@@ -1,4 +1,5 @@
-// Cache key for reusing op times across studies: everything they depend on besides the op. Pure, thread-safe.
+// Cache keys for reusing op times and measured trials across studies: everything that they depend on besides
+// the op, or the work. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -34,5 +35,8 @@ std::optional<OpTimesKey> OpTimesKeyOf(std::span<const MachineShare> shares, boo
 // nullopt as above, and if they cannot run the job. All active workers of the kind that do not
 // drain must be alike, because any of them may get the job.
 std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const WorkerRecord> workers);
+
+// Returns what a training job measures: equal texts mean equal work, besides the numbers of its steps.
+std::string WorkOf(const v1::Job& job);
 
 }  // namespace autocfg::server

@@ -121,7 +121,8 @@ struct TokenRecord {
   std::string hash;
 };
 
-// Cache key for reusing op times across studies: everything they depend on besides the op (op_times_key.h).
+// Cache key for reusing op times and measured trials across studies: everything they depend on besides the op
+// or the work (op_times_key.h).
 struct OpTimesKey {
   std::string device;  // GPU names and driver, or CPU and host
   std::string build_id;
@@ -265,9 +266,9 @@ class Store {
   // Ascending by ID.
   virtual absl::StatusOr<std::vector<std::int64_t>> StudiesInState(autocfg::v1::StudyState state) = 0;
   // Reads, edits and writes one study in one transaction. Name, spec, fingerprint, owner, weight and create
-  // time keep their values. FailedPrecondition if the study is in an end state and the edit leaves it. Entering
-  // an end state cancels the study's open jobs, as CancelJobs does. If `edit` returns an error, returns it
-  // and writes nothing. `edit` must not call the store.
+  // time keep their values. FailedPrecondition if the study is in an end state and the edit leaves it.
+  // Entering an end state cancels the study's open jobs, as CancelJobs does. If `edit` returns an error,
+  // returns it and writes nothing. `edit` must not call the store.
   virtual absl::StatusOr<autocfg::v1::Study> ModifyStudy(
       std::int64_t id, const std::function<absl::Status(autocfg::v1::Study&)>& edit,
       const StudyEdit& extra = {}) = 0;
@@ -281,6 +282,17 @@ class Store {
   virtual absl::StatusOr<autocfg::v1::Trial> EnqueueTrial(std::int64_t study, const autocfg::v1::Trial& trial,
                                                           const autocfg::v1::Job& job,
                                                           std::int64_t max_attempts) = 0;
+  // Adds the trial in state MEASURED, with the measurement of a trial of another study, which `reused_from`
+  // names, if there is one to reuse: of the same plan and work (WorkOf), measured under the key (as
+  // FindOpTimes) with at least as many steps, while no other job ran on its workers. Its result was not
+  // doubted (no job avoids the trial), and is not reused by this study already. Of several, one of the same
+  // repeat, then the newest. No value, and no effect: there is none. Unique by (plan, repeat), as
+  // EnqueueTrial. Only jobs of the built-in engine.
+  virtual absl::StatusOr<std::optional<autocfg::v1::Trial>> ReuseTrial(std::int64_t study,
+                                                                       const autocfg::v1::Trial& trial,
+                                                                       const autocfg::v1::Job& job,
+                                                                       const OpTimesKey& key,
+                                                                       double now_s) = 0;
   struct Calibration {
     autocfg::v1::CalibrateResult result;
     std::int64_t reused_ops = 0;  // ops of the result whose times come from an earlier study's calibration
@@ -365,8 +377,9 @@ class Store {
   virtual absl::StatusOr<std::vector<TokenRecord>> ListTokens() = 0;  // ascending by name
   virtual absl::Status RemoveToken(const std::string& name) = 0;      // NotFound
 
-  // Assigns queued jobs of running studies to waiting workers, in one transaction, in the order of fair shares
-  // (server/store/turns/fair_share.h); jobs of one study oldest first. Each of `waiting` gets at most one lease.
+  // Assigns queued jobs of running studies to waiting workers, in one transaction, in the order of fair
+  // shares (server/store/turns/fair_share.h); jobs of one study oldest first. Each of `waiting` gets at most
+  // one lease.
   //
   // - A calibration's second attempt and later ones leave out the ops whose times are kept (KeepTimedOps).
   // - A job runs on workers of its device kind (cpu on cpu, cuda on cuda, paced on any) that do not drain.

@@ -272,6 +272,7 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   problem.cluster = *std::move(cluster);
   if (absl::Status status = Validate(problem.cluster); !status.ok()) return In("cluster", status);
   problem.options.predict_only = spec.predict_only();
+  problem.fresh = spec.fresh();
   const auto device = MeasuringDevice(spec);
   if (!device.ok()) return device.status();
   problem.device = *device;
@@ -348,6 +349,7 @@ v1::SearchSpec ToProto(const SearchProblem& problem) {
     for (const std::string& value : values) axis.add_values(value);
   }
   spec.set_exhaustive(problem.options.exhaustive);
+  spec.set_fresh(problem.fresh);
   spec.set_predict_only(problem.options.predict_only);
   spec.set_max_trials(problem.options.max_trials);
   spec.set_time_budget_s(problem.time_budget_s);

@@ -27,6 +27,7 @@ struct SearchProblem {
   EngineDevice device = EngineDevice::kCpu;  // that measures; not kDry
   // Number of ranks that run at once, if a described cluster has more; 0: the ranks of one node.
   std::int64_t machine_ranks = 0;
+  bool fresh = false;  // measure anew what earlier studies measured
 };
 
 // Most bytes of an encoded specification. A study is listed and watched with it.

@@ -219,6 +219,7 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() 
 }
 
 absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
+  if (problem_->fresh) return Store::Calibration();
   std::optional<OpTimesKey> key;
   const absl::Time deadline = absl::Now() + (UsesGpus(problem_->device) ? kGpuWorkerGrace : kCpuWorkerGrace);
   while (true) {
@@ -330,6 +331,23 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
   }
 }
 
+absl::StatusOr<std::optional<v1::Trial>> StudyRun::Reuse(const TrialRequest& request, const v1::Trial& trial,
+                                                         const v1::Job& job) {
+  if (problem_->fresh || request.doubted || !job.engine().empty()) return std::optional<v1::Trial>();
+  const auto workers = workers_();
+  if (!workers.ok()) return RecordStoreError(workers.status());
+  const std::optional<OpTimesKey> key = OpTimesKeyFor(job, *workers);
+  if (!key) return std::optional<v1::Trial>();
+  auto reused = store_.ReuseTrial(study_, trial, job, *key, clock_());
+  if (!reused.ok()) {
+    if (absl::Status running = CheckRunning(); !running.ok()) return running;
+    return RecordStoreError(reused.status());
+  }
+  if (*reused && !(*reused)->reused_from().empty())
+    spdlog::info("{} is reused from {}", (*reused)->name(), (*reused)->reused_from());
+  return reused;
+}
+
 absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& request) {
   v1::Trial trial;
   *trial.mutable_plan() = ToProto(request.plan);
@@ -340,7 +358,10 @@ absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& re
   if (!job.ok()) return job.status();
   if (request.doubted) job->set_avoids_trial(asked_.at({trial.plan_text(), *request.doubted}));
   job->set_trace_parent(trace_parent_);
-  const auto queued = store_.EnqueueTrial(study_, trial, *job, kMaxAttempts);
+  auto reused = Reuse(request, trial, *job);
+  if (!reused.ok()) return reused.status();
+  const auto queued = *reused ? absl::StatusOr<v1::Trial>(**std::move(reused))
+                              : store_.EnqueueTrial(study_, trial, *job, kMaxAttempts);
   if (!queued.ok()) {
     if (absl::Status running = CheckRunning(); !running.ok()) return running;
     return RecordStoreError(queued.status());

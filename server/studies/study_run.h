@@ -55,6 +55,10 @@ class StudyRun final : private OutcomeSource {
   absl::StatusOr<std::optional<Store::Calibration>> AwaitCalibration(const SearchLoop& loop);
   // Returns the op times that earlier studies provide for the job, and removes those ops from it.
   absl::StatusOr<Store::Calibration> TakeKnown(v1::Job& job);
+  // Returns the trial with a measurement of an earlier study, or as it is already known. No value: there is
+  // none.
+  absl::StatusOr<std::optional<v1::Trial>> Reuse(const TrialRequest& request, const v1::Trial& trial,
+                                                 const v1::Job& job);
   absl::StatusOr<std::optional<std::int64_t>> Ask(const TrialRequest& request) override;
   absl::StatusOr<std::optional<v1::Trial>> Await(std::int64_t number) override;
   bool StopNow() override { return budget_spent_ || BudgetLeft() <= 0; }

@@ -111,6 +111,7 @@ absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& 
   if (*outcome == TrialOutcome::kMeasured) {
     sample = FromProto(trial.measured());
     measured_[trial.plan_text()][request.repeat] = trial.measured();
+    if (!trial.reused_from().empty()) ++reused_trials_;
     if (!trial.attempts().empty()) {
       const v1::Attempt& attempt = *trial.attempts().rbegin();
       trial_wall_s_ += attempt.end_time_s() - attempt.start_time_s();
@@ -235,6 +236,7 @@ v1::Recommendation StudySearch::Recommendation() const {
   v1::Recommendation answer;
   *answer.mutable_counts() = Counts();
   answer.set_reused_op_times(reused_op_times_);
+  answer.set_reused_trials(reused_trials_);
   answer.set_measured_op_times(measured_op_times_);
   answer.set_estimated_op_times(estimated_op_times_);
   answer.set_nothing_fits(NothingFits());

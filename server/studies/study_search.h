@@ -89,6 +89,7 @@ class StudySearch {
   std::map<std::string, std::map<std::int64_t, v1::Measurement>> measured_;
   std::map<std::string, Prediction> before_;  // by plan text, before the plan's first trial
   std::int64_t rounds_ = 0;
+  std::int64_t reused_trials_ = 0;
   double trial_wall_s_ = 0;
   std::int64_t trials_timed_ = 0;
   double plan_cpu_s_ = 0;

@@ -1,5 +1,5 @@
-// Reuse of op times across studies: what a study measures, what it takes from earlier studies, and what
-// happens to a calibration of another engine version.
+// Reuse of op times and trials across studies: what a study measures, what it takes from earlier studies, and
+// what happens to a calibration of another engine version.
 #include <atomic>
 #include <set>
 #include <string>
@@ -71,6 +71,7 @@ class ReusedOpTimes : public CoordinatorFixture {
     answer.clear_device_s();
     answer.clear_exhaustive_device_s();  // it includes the time used
     answer.clear_reused_op_times();
+    answer.clear_reused_trials();
     return answer.DebugString();
   }
 
@@ -103,6 +104,39 @@ TEST_F(ReusedOpTimes, SameModelNeedsNoCalibration) {
   EXPECT_EQ(Decision(second), wanted);
   EXPECT_EQ(Recommend(first.name()).reused_op_times(), 0);
   EXPECT_GT(Recommend(second.name()).reused_op_times(), 0);
+}
+
+TEST_F(ReusedOpTimes, SamePlansAreMeasuredOnceUnlessFresh) {
+  Open();
+  FakeWorker worker(coordinator_->address(), Gpus(), Recorded());
+  const v1::Study first = Run(GpuSpec());
+  const std::vector<v1::Trial> measured = Trials(first.name());
+  ASSERT_GT(measured.size(), 3u);
+  EXPECT_EQ(Recommend(first.name()).reused_trials(), 0);
+  const int jobs = worker.jobs_done();
+  const v1::Study second = Run(GpuSpec());
+  EXPECT_EQ(worker.jobs_done(), jobs) << "nothing was measured";
+  const std::vector<v1::Trial> reused = Trials(second.name());
+  ASSERT_EQ(reused.size(), measured.size());
+  for (std::size_t i = 0; i < reused.size(); ++i) {
+    EXPECT_EQ(reused[i].state(), v1::TRIAL_STATE_MEASURED);
+    EXPECT_TRUE(reused[i].reused_from().starts_with(first.name() + "/trials/")) << reused[i].reused_from();
+    EXPECT_EQ(reused[i].attempts_size(), 0);
+  }
+  const v1::Recommendation answer = Recommend(second.name());
+  EXPECT_EQ(answer.reused_trials(), static_cast<std::int64_t>(reused.size()));
+  EXPECT_EQ(answer.device_s(), 0);
+  EXPECT_EQ(answer.provenance(), "measured");
+  EXPECT_EQ(Decision(second), Decision(first));
+
+  v1::SearchSpec spec = GpuSpec();
+  spec.set_fresh(true);
+  const v1::Study fresh = Run(spec);
+  EXPECT_NE(fresh.fingerprint(), first.fingerprint()) << "it joins no study that reuses";
+  EXPECT_EQ(worker.jobs_done(), 2 * jobs) << "the calibration and all trials anew";
+  EXPECT_EQ(Recommend(fresh.name()).reused_trials(), 0);
+  EXPECT_EQ(Recommend(fresh.name()).reused_op_times(), 0);
+  EXPECT_GT(Recommend(fresh.name()).device_s(), 0);
 }
 
 TEST_F(ReusedOpTimes, LargerModelMeasuresOnlyNewOps) {

@@ -226,6 +226,7 @@ class SearchSpec:
     device: Optional[str] = None  # cpu, cuda, paced
     machine_ranks: Optional[int] = None
     memory_margin: Optional[float] = None  # the fraction of a rank's memory that a plan must leave free
+    fresh: bool = False  # measure everything anew, also what earlier studies measured
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -414,6 +415,7 @@ class Trial:
     state: TrialState
     message: str
     repeat: int
+    reused_from: str  # the trial of an earlier study that `measured` is copied from; empty: measured by itself
     predicted: Optional[Prediction] = None
     measured: Optional[Measurement] = None
     attempts: Sequence[Attempt] = ()
@@ -468,6 +470,7 @@ class Recommendation:
     plans_left: int
     left_out: str
     reused_op_times: int
+    reused_trials: int  # whose measurements come from earlier studies
     memory_margin: float
     estimated_op_times: int
     measured_op_times: int

@@ -147,7 +147,10 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     DropDoneJobs(study, job);
     return;
   }
-  if (measurement) KeepTimeline(study, trial, shares);
+  if (measurement) {
+    KeepTimeline(study, trial, shares);
+    KeepResult(study, trial, job, attempt, shares, measurement->step_time_s_size(), now_s);
+  }
   if (verdict.end == ShareEnd::kMeasured && trial == 0) KeepCalibration(study, job, attempt, shares, now_s);
   bool again = verdict.again;
   if (verdict.costs) {

@@ -53,12 +53,12 @@ void FindProblems(SQLite::Database& db, bool known_version, std::vector<std::str
           R"sql(
             SELECT t.study, t.number
             FROM trials t
-            WHERE (t.state = {0}) <> EXISTS
+            WHERE (t.state = {0}) <> (t.source <> '' OR EXISTS
               (SELECT 1
                FROM jobs j
                JOIN attempts a ON a.job = j.id AND a.state = {0}
                JOIN measurements m ON m.job = a.job AND m.attempt = a.number
-               WHERE j.study = t.study AND j.trial = t.number AND j.state = {0}))sql",
+               WHERE j.study = t.study AND j.trial = t.number AND j.state = {0})))sql",
           static_cast<int>(v1::TRIAL_STATE_MEASURED)),
       [](SQLite::Statement& row) {
         return fmt::format("{}: its state and its measurement do not agree",

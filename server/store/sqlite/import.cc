@@ -99,6 +99,15 @@ std::int64_t SqliteStore::AddEndedJob(std::int64_t study, std::int64_t trial, v1
 
 void SqliteStore::AddTrial(std::int64_t study, const v1::Trial& given) {
   const std::int64_t number = ParseTrialName(given.name())->number;
+  if (!given.reused_from().empty()) {
+    v1::Trial trial = given;
+    trial.clear_name();
+    trial.clear_attempts();
+    trial.clear_message();
+    InsertTrial(study, number, trial, trial.reused_from());
+    SetTrialState(study, number, trial.state(), given.message());
+    return;
+  }
   std::vector<AddedAttempt> attempts;
   for (const v1::Attempt& attempt : given.attempts()) {
     AddedAttempt& added = attempts.emplace_back();
@@ -139,7 +148,7 @@ absl::StatusOr<v1::Study> SqliteStore::ImportStudy(const StudyCopy& copy) {
     double device_s = 0;
     std::int64_t last = 0;
     for (const v1::Trial& trial : copy.trials) {
-      device_s += trial.measured().device_s();
+      if (trial.reused_from().empty()) device_s += trial.measured().device_s();
       last = std::max(last, ParseTrialName(trial.name())->number);
     }
     Execute(

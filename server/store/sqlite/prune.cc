@@ -91,6 +91,7 @@ bool SqliteStore::PruneRows(const RetentionLimits& limits, double now_s, Pruned&
   }
   Execute("DELETE FROM owners WHERE started_s < ? AND owner NOT IN (SELECT owner FROM turns WHERE open = 1)",
           now_s - kUsesForgottenSeconds);
+  Execute("DELETE FROM results WHERE measured_s < ?", now_s - kOpTimesPrunedSeconds);
   pruned.op_times += Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesPrunedSeconds);
   const int seen = Execute(
       R"sql(

@@ -296,8 +296,9 @@ ALTER TABLE studies ADD COLUMN reduced INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX shares_by_worker ON shares (worker);
 )sql";
 
-// Whose work comes next (server/store/turns/fair_share.h). `use` is of devices, as AddUse returns it; of a study for
-// its weight. `queued`: jobs. `bytes`: stored of an ended study; NULL: not counted yet. Triggers keep what follows from other tables, so that no writer can forget it.
+// Whose work comes next (server/store/turns/fair_share.h). `use` is of devices, as AddUse returns it; of a
+// study for its weight. `queued`: jobs. `bytes`: stored of an ended study; NULL: not counted yet. Triggers
+// keep what follows from other tables, so that no writer can forget it.
 constexpr const char* kVersion11 = R"sql(
 CREATE TABLE turns (
   study INTEGER PRIMARY KEY REFERENCES studies (id) ON DELETE CASCADE,
@@ -335,6 +336,30 @@ CREATE TABLE owners (
 -- Of a job: its time limit; 0: none.
 ALTER TABLE jobs ADD COLUMN limit_s REAL NOT NULL DEFAULT 0;
 UPDATE jobs SET limit_s = job_limit(job) WHERE state = 1;
+
+-- Trials whose measurements later studies may reuse. `work`: what was measured (op_times_key.h).
+CREATE TABLE results (
+  study INTEGER NOT NULL,
+  trial INTEGER NOT NULL,
+  work TEXT NOT NULL,
+  device TEXT NOT NULL,
+  build_id TEXT NOT NULL,
+  ranks INTEGER NOT NULL,
+  ranks_per_device INTEGER NOT NULL,
+  workers INTEGER NOT NULL,
+  steps INTEGER NOT NULL,
+  measured_s REAL NOT NULL,
+  PRIMARY KEY (study, trial),
+  FOREIGN KEY (study, trial) REFERENCES trials (study, number) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+CREATE INDEX results_by_work ON results (work, measured_s);
+-- The trial whose measurement this one has (empty: its own), and the median step time of that.
+ALTER TABLE trials ADD COLUMN source TEXT NOT NULL DEFAULT '';
+ALTER TABLE trials ADD COLUMN source_s REAL;
+CREATE INDEX trials_by_source ON trials (study, source) WHERE source <> '';
+-- Finds what ran beside an attempt.
+DROP INDEX shares_by_worker;
+CREATE INDEX shares_by_worker ON shares (worker, end_s);
 )sql";
 
 constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4,  kVersion5, kVersion6,

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,6 +60,9 @@ class SqliteStore final : public Store {
 
   absl::StatusOr<v1::Trial> EnqueueTrial(std::int64_t study, const v1::Trial& trial, const v1::Job& job,
                                          std::int64_t max_attempts) override;
+  absl::StatusOr<std::optional<v1::Trial>> ReuseTrial(std::int64_t study, const v1::Trial& trial,
+                                                      const v1::Job& job, const OpTimesKey& key,
+                                                      double now_s) override;
   absl::Status EnqueueCalibration(std::int64_t study, const v1::Job& job, std::int64_t max_attempts,
                                   const Calibration& reused) override;
   absl::Status ReuseCalibration(std::int64_t study, const Calibration& reused) override;
@@ -249,6 +253,13 @@ class SqliteStore final : public Store {
   // The rows of a query with kTrialColumns, up to `limit`. `changes`: gets the cursors; may be null.
   std::vector<v1::Trial> ReadTrials(std::int64_t study, SQLite::Statement& rows, const ListLimit& limit,
                                     std::vector<std::int64_t>* changes);
+  // Returns the study's trial of the plan and repeat. FailedPrecondition if there is none and the study has
+  // ended.
+  absl::StatusOr<std::optional<v1::Trial>> FindTrial(std::int64_t study, const v1::Trial& trial);
+  std::int64_t NextTrial(std::int64_t study);  // takes its number
+  // Adds the row of a trial. `source`: whose measurement it reuses; empty: none.
+  void InsertTrial(std::int64_t study, std::int64_t number, const v1::Trial& trial,
+                   const std::string& source);
   void CancelOpenJobs(std::int64_t study);
   static absl::Status CheckJob(const v1::Job& job, std::int64_t max_attempts);
   void QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job, std::int64_t max_attempts);
@@ -343,9 +354,17 @@ class SqliteStore final : public Store {
                                      const v1::ReportTrialRequest* last);  // by rank
   // Keeps the timeline of a trial that was just measured, if it is one of those that FindTimeline returns.
   void KeepTimeline(std::int64_t study, std::int64_t trial, const std::vector<EndedShare>& shares);
+  void DropSlowTimelines(std::int64_t study);  // those that FindTimeline does not return
+  // Returns the trials of a study whose timelines are kept, if this trial has one too (0: none).
+  std::set<std::int64_t> FastestTimelines(std::int64_t study, std::int64_t trial);
+  void DropTimelinesBut(std::int64_t study, const std::set<std::int64_t>& kept);
   // Keep the result of the attempt that was just measured: for its study, and for later studies.
   void KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
                        const std::vector<EndedShare>& shares, double now_s);
+  // Lets later studies reuse a trial that was just measured (ReuseTrial), if its workers and their load allow
+  // it.
+  void KeepResult(std::int64_t study, std::int64_t trial, std::int64_t job, std::int64_t attempt,
+                  const std::vector<EndedShare>& shares, std::int64_t steps, double now_s);
   v1::Inventory InventoryOf(const std::string& worker);  // which is registered
   // Implements FindOpTimes.
   Calibration ReadOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec, double now_s);

@@ -19,6 +19,17 @@ void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial,
   }
   if (parts.empty()) return;
   // Chosen before it is written: most timelines of a study are not kept, and they are large.
+  const std::set<std::int64_t> kept = FastestTimelines(study, trial);
+  DropTimelinesBut(study, kept);
+  if (kept.contains(trial))
+    Execute("INSERT OR REPLACE INTO timelines VALUES (?, ?, ?)", study, trial, MergeTimelines(parts));
+}
+
+void SqliteStore::DropSlowTimelines(std::int64_t study) {
+  DropTimelinesBut(study, FastestTimelines(study, 0));
+}
+
+std::set<std::int64_t> SqliteStore::FastestTimelines(std::int64_t study, std::int64_t trial) {
   std::set<std::int64_t> kept;
   SQLite::Statement fastest = Query(
       R"sql(
@@ -32,15 +43,19 @@ void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial,
         SELECT n.trial
         FROM newest n
         ORDER BY
-          (SELECT MAX(m.median_step_time_s)
+          (SELECT MAX(IFNULL(m.median_step_time_s, t.source_s))
            FROM trials t
-           JOIN jobs j ON j.study = t.study AND j.trial = t.number
-           JOIN measurements m ON m.job = j.id
+           LEFT JOIN jobs j ON j.study = t.study AND j.trial = t.number
+           LEFT JOIN measurements m ON m.job = j.id
            WHERE t.study = ?1 AND t.plan_text = n.plan_text),
           n.trial
         LIMIT ?2)sql",
       study, kTimelinePlans, trial);
   while (fastest.executeStep()) kept.insert(fastest.getColumn(0).getInt64());
+  return kept;
+}
+
+void SqliteStore::DropTimelinesBut(std::int64_t study, const std::set<std::int64_t>& kept) {
   std::vector<std::int64_t> dropped;
   SQLite::Statement stored = Query("SELECT trial FROM timelines WHERE study = ?", study);
   while (stored.executeStep()) {
@@ -49,8 +64,6 @@ void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial,
   }
   for (const std::int64_t each : dropped)
     Execute("DELETE FROM timelines WHERE study = ? AND trial = ?", study, each);
-  if (kept.contains(trial))
-    Execute("INSERT OR REPLACE INTO timelines VALUES (?, ?, ?)", study, trial, MergeTimelines(parts));
 }
 
 absl::StatusOr<std::optional<Store::TrialTimeline>> SqliteStore::FindTimeline(std::int64_t study,

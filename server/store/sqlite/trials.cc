@@ -4,6 +4,7 @@
 #include "fmt/format.h"
 #include "proto/short_name.h"
 #include "server/names/names.h"
+#include "server/store/op_times_key.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
 
 namespace autocfg::server {
@@ -86,40 +87,57 @@ void SqliteStore::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job
   change_.work = true;
 }
 
+absl::StatusOr<std::optional<v1::Trial>> SqliteStore::FindTrial(std::int64_t study, const v1::Trial& trial) {
+  const std::optional<v1::Study> owner = FindStudy(study);
+  if (!owner) return StudyNotFound(study);
+  SQLite::Statement known = Query(
+      R"sql(
+        SELECT number, repeat, state, message, trial, plan_text, change
+        FROM trials
+        WHERE study = ? AND plan_text = ? AND repeat = ?)sql",
+      study, trial.plan_text(), trial.repeat());
+  if (std::vector<v1::Trial> found = ReadTrials(study, known, 1, nullptr); !found.empty())
+    return std::optional<v1::Trial>(std::move(found.front()));
+  if (IsEnd(owner->state())) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} has ended ({}) and takes no more trials", owner->name(), ShortName(owner->state())));
+  }
+  return std::optional<v1::Trial>();
+}
+
+std::int64_t SqliteStore::NextTrial(std::int64_t study) {
+  SQLite::Statement counter =
+      Query("UPDATE studies SET next_trial = next_trial + 1 WHERE id = ? RETURNING next_trial - 1", study);
+  counter.executeStep();
+  return counter.getColumn(0).getInt64();
+}
+
+void SqliteStore::InsertTrial(std::int64_t study, std::int64_t number, const v1::Trial& trial,
+                              const std::string& source) {
+  Execute(
+      R"sql(
+        INSERT INTO trials (study, number, plan_text, repeat, state, change, trial, source, source_s)
+        VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?))sql",
+      study, number, trial.plan_text(), trial.repeat(), static_cast<int>(trial.state()), trial, source,
+      source.empty() ? std::optional<double>() : trial.measured().median_step_time_s());
+}
+
 absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1::Trial& given,
                                                     const v1::Job& given_job, std::int64_t max_attempts) {
   if (absl::Status status = CheckJob(given_job, max_attempts); !status.ok()) return status;
   if (given.plan_text().empty()) return absl::InvalidArgumentError("trial.plan_text is empty");
   return Write([&]() -> absl::StatusOr<v1::Trial> {
-    const std::optional<v1::Study> owner = FindStudy(study);
-    if (!owner) return StudyNotFound(study);
-    SQLite::Statement known = Query(
-        R"sql(
-          SELECT number, repeat, state, message, trial, plan_text, change
-          FROM trials
-          WHERE study = ? AND plan_text = ? AND repeat = ?)sql",
-        study, given.plan_text(), given.repeat());
-    if (std::vector<v1::Trial> found = ReadTrials(study, known, 1, nullptr); !found.empty())
-      return found.front();
-    if (IsEnd(owner->state())) {
-      return absl::FailedPreconditionError(fmt::format("{} has ended ({}) and takes no more trials",
-                                                       owner->name(), ShortName(owner->state())));
-    }
-    SQLite::Statement counter =
-        Query("UPDATE studies SET next_trial = next_trial + 1 WHERE id = ? RETURNING next_trial - 1", study);
-    counter.executeStep();
-    const std::int64_t number = counter.getColumn(0).getInt64();
-    counter.reset();
+    auto known = FindTrial(study, given);
+    if (!known.ok()) return known.status();
+    if (known->has_value()) return **std::move(known);
+    const std::int64_t number = NextTrial(study);
     v1::Trial trial = given;
     trial.set_state(v1::TRIAL_STATE_QUEUED);
     trial.clear_measured();
     trial.clear_attempts();
     trial.clear_message();
-    Execute(
-        R"sql(
-          INSERT INTO trials (study, number, plan_text, repeat, state, change, trial)
-          VALUES (?, ?, ?, ?, ?, 0, ?))sql",
-        study, number, trial.plan_text(), trial.repeat(), static_cast<int>(trial.state()), trial);
+    trial.clear_reused_from();
+    InsertTrial(study, number, trial, "");
     v1::Job job = given_job;
     job.set_name(TrialName(study, number));
     QueueJob(study, number, job, max_attempts);
@@ -127,6 +145,78 @@ absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1
     trial.set_name(job.name());
     return trial;
   });
+}
+
+absl::StatusOr<std::optional<v1::Trial>> SqliteStore::ReuseTrial(std::int64_t study, const v1::Trial& given,
+                                                                 const v1::Job& job, const OpTimesKey& key,
+                                                                 double now_s) {
+  return Write([&]() -> absl::StatusOr<std::optional<v1::Trial>> {
+    auto known = FindTrial(study, given);
+    if (!known.ok() || known->has_value()) return known;
+    v1::Trial trial = given;
+    TrialId from;
+    {
+      SQLite::Statement found = Query(
+          R"sql(
+            SELECT r.study, r.trial, m.measurement
+            FROM results r
+            JOIN trials t ON t.study = r.study AND t.number = r.trial
+            JOIN jobs j ON j.study = r.study AND j.trial = r.trial
+            JOIN measurements m ON m.job = j.id
+            WHERE r.work = ?1 AND r.device = ?2 AND r.build_id = ?3 AND r.ranks = ?4
+                AND r.ranks_per_device = ?5 AND r.workers = ?6 AND r.steps >= ?7 AND r.measured_s >= ?8
+                AND r.study <> ?9 AND t.state = ?10 AND t.plan_text = ?11
+                AND NOT EXISTS (SELECT 1 FROM jobs d WHERE d.study = r.study AND d.avoids_trial = r.trial)
+                AND NOT EXISTS
+                  (SELECT 1
+                   FROM trials u
+                   WHERE u.study = ?9 AND u.source <> '' AND u.source = 'studies/' || r.study || '/trials/' || r.trial)
+            ORDER BY t.repeat = ?12 DESC, r.measured_s DESC, r.study DESC, r.trial DESC
+            LIMIT 1)sql",
+          WorkOf(job), key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers,
+          job.train().steps() - job.train().warmup_steps_untimed(), now_s - key.kept_s, study,
+          static_cast<int>(v1::TRIAL_STATE_MEASURED), given.plan_text(), given.repeat());
+      if (!found.executeStep()) return std::optional<v1::Trial>();
+      from = {found.getColumn(0).getInt64(), found.getColumn(1).getInt64()};
+      trial.set_reused_from(TrialName(from.study, from.number));
+      Parse(found.getColumn(2), *trial.mutable_measured());
+    }
+    const std::int64_t number = NextTrial(study);
+    trial.clear_name();
+    trial.clear_attempts();
+    trial.clear_message();
+    trial.set_state(v1::TRIAL_STATE_MEASURED);
+    InsertTrial(study, number, trial, trial.reused_from());
+    // The one of another study is kept as long as it is among that study's fastest plans.
+    if (Execute(
+            R"sql(
+              INSERT INTO timelines
+              SELECT ?1, ?2, timeline FROM timelines WHERE study = ?3 AND trial = ?4)sql",
+            study, number, from.study, from.number) > 0) {
+      DropSlowTimelines(study);
+    }
+    SetTrialState(study, number, v1::TRIAL_STATE_MEASURED, "");
+    trial.set_name(TrialName(study, number));
+    return std::optional<v1::Trial>(std::move(trial));
+  });
+}
+
+void SqliteStore::KeepResult(std::int64_t study, std::int64_t trial, std::int64_t job, std::int64_t attempt,
+                             const std::vector<EndedShare>& shares, std::int64_t steps, double now_s) {
+  v1::Job asked;
+  {
+    SQLite::Statement row = Query("SELECT job FROM jobs WHERE id = ?", job);
+    row.executeStep();
+    Parse(row.getColumn(0), asked);
+  }
+  if (!asked.engine().empty()) return;  // its version is no part of the key
+  std::vector<MachineShare> places;
+  places.reserve(shares.size());
+  for (const EndedShare& share : shares) places.push_back({InventoryOf(share.worker), share.ranks});
+  const std::optional<OpTimesKey> key = OpTimesKeyOf(places, asked.fewer_ranks());
+  if (!key || SharedItsWorkers(job, attempt)) return;
+  Execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", study, trial, WorkOf(asked),
+          key->device, key->build_id, key->ranks, key->ranks_per_device, key->workers, steps, now_s);
 }
 
 absl::StatusOr<v1::Trial> SqliteStore::GetTrial(std::int64_t study, std::int64_t number) {

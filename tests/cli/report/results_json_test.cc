@@ -305,6 +305,16 @@ TEST(SearchJson, HasStopReasonAndNotes) {
             std::string::npos);
   answer.set_reused_op_times(0);
 
+  EXPECT_EQ(json()["search"]["reused_trials"], 0);
+  answer.set_reused_trials(1);
+  EXPECT_EQ(json()["search"]["reused_trials"], 1);
+  EXPECT_NE(
+      SearchReport(answer, question, "")
+          .find(
+              "\n  1 measurement is from an earlier search of the same work there (--fresh measures anew)\n"),
+      std::string::npos);
+  answer.set_reused_trials(0);
+
   answer.set_stopped("max_trials");
   answer.set_plans_left(5);
   question.notes = {"one", "two"};
