@@ -51,7 +51,8 @@ constexpr double kLongestLeaseSeconds = 3600;
 
 struct Args {
   std::vector<std::string> listen;
-  std::string database, http, lease_duration = "10s", keep_days, keep_studies, max_db_bytes;
+  std::string database, http, lease_duration = "10s", max_planning = "5m", keep_days, keep_studies,
+                              max_db_bytes;
   std::string open_studies, devices, owner_bytes;  // limits of each owner
   TlsFiles tls;
   bool insecure = false;
@@ -212,6 +213,8 @@ int Serve(const Args& args, const EndSignal& end) {
   const auto lease =
       ParseDuration("--lease-duration", args.lease_duration, kShortestLeaseSeconds, kLongestLeaseSeconds);
   if (!lease.ok()) return Fail(lease.status());
+  const auto planning = ParseDuration("--max-planning", args.max_planning, 1, kYearSeconds);
+  if (!planning.ok()) return Fail(planning.status());
   const auto limits = LimitsOf(args);
   if (!limits.ok()) return Fail(limits.status());
   const auto owners = OwnerLimitsOf(args);
@@ -234,6 +237,7 @@ int Serve(const Args& args, const EndSignal& end) {
   options.audit_log = args.audit_log;
   options.insecure = args.insecure;
   options.lease_duration_s = *lease;
+  options.most_planning_s = *planning;
   options.retention = *limits;
   auto coordinator = Coordinator::Start(*std::move(store), options);
   if (!coordinator.ok()) return Fail(coordinator.status());
@@ -293,6 +297,8 @@ int Main(int argc, char** argv) {
                  "also serve pages about the studies at this address, read only (127.0.0.1:PORT)");
   app.add_option("--lease-duration", args.lease_duration,
                  "how long a worker may be silent before its jobs go to others (default: 10s)");
+  app.add_option("--max-planning", args.max_planning,
+                 "a study whose planning takes a core for longer fails (default: 5m)");
   app.add_option("--keep-days", args.keep_days,
                  "ended studies lose the details of their trials after so many days (default: never)");
   app.add_option("--keep-studies", args.keep_studies,
@@ -327,10 +333,11 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
   }
-  for (const char* name : {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca",
-                           "--audit-log", "--log-format", "--log-file", "--log-max-bytes", "--log-keep",
-                           "--keep-days", "--keep-studies", "--max-db-bytes", "--max-open-studies-per-owner",
-                           "--max-devices-per-owner", "--max-bytes-per-owner"}) {
+  for (const char* name :
+       {"--listen", "--db", "--http", "--tls-cert", "--tls-key", "--tls-client-ca", "--audit-log",
+        "--max-planning", "--log-format", "--log-file", "--log-max-bytes", "--log-keep", "--keep-days",
+        "--keep-studies", "--max-db-bytes", "--max-open-studies-per-owner", "--max-devices-per-owner",
+        "--max-bytes-per-owner"}) {
     const std::vector<std::string> given = app.get_option(name)->results();
     if (std::find(given.begin(), given.end(), "") != given.end())
       return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));

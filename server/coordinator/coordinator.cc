@@ -119,6 +119,12 @@ absl::Status OpenPlaces(const CoordinatorOptions& options, std::vector<Place>& p
   return absl::OkStatus();
 }
 
+StudyRunnersOptions RunnersOptions(const CoordinatorOptions& options) {
+  StudyRunnersOptions runners;
+  runners.most_planning_s = options.most_planning_s;
+  return runners;
+}
+
 void SetServing(grpc::Server& server, bool serving) {
   grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
   health->SetServingStatus(serving);
@@ -131,7 +137,8 @@ struct Coordinator::Impl {
   Impl(std::unique_ptr<Store> given, std::unique_ptr<AuditLog> log, const CoordinatorOptions& options)
       : audit(std::move(log)),
         store(Heard(std::move(given))),
-        runners(*store, notifier, options.clock, [this] { return AtWork(); }),
+        runners(
+            *store, notifier, options.clock, [this] { return AtWork(); }, RunnersOptions(options)),
         reports(*store),
         rendezvous(*store, {.barrier = kBarrier}),
         dispatcher(*store, options.clock,

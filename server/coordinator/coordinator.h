@@ -31,6 +31,7 @@ struct CoordinatorOptions {
   double lease_duration_s = 10;
   std::string owner = "local";  // principal of callers who reach the server (server/access/access_control.h)
   base::Clock clock = base::SteadyClock();
+  double most_planning_s = 300;  // maximum CPU seconds of the thread that plans a study
   RetentionLimits retention = {};
   std::chrono::duration<double> first_pruning{60};  // from the start; then hourly
 };

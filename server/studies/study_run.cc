@@ -45,7 +45,7 @@ absl::Status Interrupted() { return absl::CancelledError("the study is no longer
 
 StudyRun::StudyRun(Store& store, Notifier& notifier, PlanningGate& gate, const base::Clock& clock,
                    const PresentWorkers& workers, std::int64_t study, StudyRunEvents events,
-                   const std::atomic<bool>& outdated)
+                   const std::atomic<bool>& outdated, double most_planning_s)
     : store_(store),
       notifier_(notifier),
       changes_(notifier, study),
@@ -54,7 +54,8 @@ StudyRun::StudyRun(Store& store, Notifier& notifier, PlanningGate& gate, const b
       workers_(workers),
       study_(study),
       events_(std::move(events)),
-      outdated_(outdated) {}
+      outdated_(outdated),
+      most_planning_s_(most_planning_s) {}
 
 absl::Status StudyRun::RecordStoreError(absl::Status status) {
   if (store_error_.ok() && !absl::IsCancelled(status)) store_error_ = status;
@@ -105,6 +106,10 @@ bool StudyRun::PlanOn(const PlanningProgress& progress) {
   if (notifier_.closed() || outdated_) return false;
   if (BudgetLeft() <= 0) {
     planning_over_budget_ = true;
+    return false;
+  }
+  if (ThreadCpuSeconds() - planning_from_cpu_s_ > most_planning_s_) {
+    planning_over_limit_ = true;
     return false;
   }
   const double now_s = clock_();
@@ -269,6 +274,7 @@ absl::Status StudyRun::QueueCalibration(const SearchLoop& loop) {
 
 absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const SearchLoop& loop) {
   auto calibration = AwaitCalibration(loop);
+  planning_from_cpu_s_ = ThreadCpuSeconds();
   if (!calibration.ok() || !calibration->has_value()) return calibration;
   const auto study = store_.GetStudy(study_);
   if (absl::IsNotFound(study.status())) return Interrupted();
@@ -349,6 +355,7 @@ absl::StatusOr<std::optional<v1::Trial>> StudyRun::Reuse(const TrialRequest& req
 }
 
 absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& request) {
+  planning_from_cpu_s_ = ThreadCpuSeconds();
   v1::Trial trial;
   *trial.mutable_plan() = ToProto(request.plan);
   trial.set_plan_text(PlanText(request.plan));
@@ -425,6 +432,7 @@ absl::Status StudyRun::Run() {
   owner_ = study->owner();
   started_s_ = planning_saved_s_ = clock_();  // what is planned at once shows no progress
   used_before_s_ = usage->wall_s;
+  planning_from_cpu_s_ = ThreadCpuSeconds();
 
   absl::Status status;
   try {
@@ -445,6 +453,12 @@ absl::Status StudyRun::Run() {
         fmt::format("the time budget of {} s ended the search before it had a plan: {}; give more time, or "
                     "name values with --space",
                     problem_->time_budget_s, std::string(status.message())));
+  }
+  if (absl::IsCancelled(status) && planning_over_limit_) {
+    status = absl::ResourceExhaustedError(
+        fmt::format("planning took {:g} s of a core, the most that this coordinator gives a study "
+                    "(--max-planning): {}; name fewer values with --space, or a smaller batch or cluster",
+                    most_planning_s_, std::string(status.message())));
   }
   if (status.ok()) {
     std::string message = search_->NothingFits();

@@ -35,10 +35,11 @@ class StudyRun final : private OutcomeSource {
  public:
   // `outdated` is set when the study may no longer be RUNNING, or an outcome that the run has already
   // processed has changed. It ends planning too.
-  // `gate` bounds the studies that plan at once.
+  // `gate` bounds the studies that plan at once. A planning that takes this thread more than `most_planning_s` of
+  // CPU time fails the study.
   StudyRun(Store& store, Notifier& notifier, PlanningGate& gate, const base::Clock& clock,
            const PresentWorkers& workers, std::int64_t study, StudyRunEvents events,
-           const std::atomic<bool>& outdated);
+           const std::atomic<bool>& outdated, double most_planning_s);
 
   // Returns OK if the study reached an end state. Returns Cancelled if it is no longer RUNNING, the notifier
   // is closed, or the run is outdated. Other errors are the store's; the study is then unchanged.
@@ -91,6 +92,7 @@ class StudyRun final : private OutcomeSource {
   std::string trace_parent_;  // of the study; its jobs belong to the same trace
   const StudyRunEvents events_;
   const std::atomic<bool>& outdated_;
+  const double most_planning_s_;
 
   std::string owner_;
   std::optional<SearchProblem> problem_;
@@ -105,6 +107,8 @@ class StudyRun final : private OutcomeSource {
   double planning_saved_s_ = 0;
   bool budget_spent_ = false;
   bool planning_over_budget_ = false;
+  bool planning_over_limit_ = false;
+  double planning_from_cpu_s_ = 0;  // of this thread when it last waited for workers, or began
   absl::Status store_error_;
 };
 

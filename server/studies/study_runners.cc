@@ -191,7 +191,7 @@ void StudyRunners::Work(std::int64_t study, Entry* entry) {
     absl::Status status =
         StudyRun(store_, notifier_, gate_, clock_, workers_, study,
                  {.begins = begins, .publish = publish, .got_on = [&] { GotOn(study, *entry); }},
-                 entry->restart)
+                 entry->restart, options_.most_planning_s)
             .Run();
     GiveBackFreedMemory();
     absl::MutexLock lock(&mutex_);

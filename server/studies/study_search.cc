@@ -28,12 +28,6 @@ constexpr std::size_t kFrontPlans = 20;
 constexpr int kMostPlanningThreads = 32;  // the cost model of each takes up to 26 MB
 constexpr int kTrialsPerRead = 500;       // trials per read of the store
 
-double ThreadCpuSeconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 // Adds the CPU time that this thread spends in a scope to a counter, in seconds.
 class ThreadCpuTimer {
  public:
@@ -72,6 +66,12 @@ absl::StatusOr<std::optional<PlanningGate::Place>> EnterGate(const PlanningTerms
 }
 
 }  // namespace
+
+double ThreadCpuSeconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
 
 StudySearch::StudySearch(SearchProblem problem, PlanningTerms terms, SearchLoop loop,
                          std::optional<StudyOpTimes> modelled, double plan_cpu_s)

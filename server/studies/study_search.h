@@ -38,6 +38,9 @@ class OutcomeSource {
   virtual bool StopNow() = 0;
 };
 
+// Returns the CPU time that the calling thread has used. Thread-safe.
+double ThreadCpuSeconds();
+
 class StudySearch {
  public:
   // Enumerates the plans. Cancelled once the terms' watch says no, here or in Drive.

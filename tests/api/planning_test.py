@@ -16,7 +16,7 @@ from reflected_api import Api
 from services import Services, wait_for
 
 ROUNDS = int(os.environ.get("AUTOCFG_PLANNING_ROUNDS", "1"))
-RUNNING, DONE, CANCELLED = 2, 4, 6  # StudyState
+RUNNING, DONE, FAILED, CANCELLED = 2, 4, 5, 6  # StudyState
 CANCEL_LIMIT_S = 5
 TERM_LIMIT_S = 15
 PLANNING_LIMIT_S = 600
@@ -116,6 +116,18 @@ class PlanningTest(unittest.TestCase):
         self.assertGreaterEqual(time.monotonic() - began, 1)
         wait_for(self.watched.is_idle, "no thread goes on after its caller's deadline", CANCEL_LIMIT_S)
         self.check_memory()
+
+    def test_planning_beyond_its_limit_fails_the_study_alone(self):
+        limited = self.services.start("limited", ["autocfg-server", "--listen", "localhost:0", "--db", os.path.join(self.services.directory, "limited.db"),
+                                                  "--max-planning", "1s"])
+        self.api = Api(limited.said(r"listening on (\S+)").group(1))
+        self.addCleanup(self.api.close)
+        large = self.begin(long_spec(self.api, "large", layers=2000))
+        small = self.begin(spec(self.api, "small", layers=8, ranks=8, batch=8, hidden=64, seq_len=64))
+        wait_for(lambda: self.study(small).state == DONE, "the small study", PLANNING_LIMIT_S)
+        wait_for(lambda: self.study(large).state != RUNNING, "the large study", PLANNING_LIMIT_S)
+        self.assertEqual(self.study(large).state, FAILED)
+        self.assertRegex(self.study(large).message, r"^planning took 1 s of a core, .*--max-planning.*after \d+ plans, .*with --space")
 
     def test_sigterm_ends_the_process_while_it_plans(self):
         studies = [self.begin(long_spec(self.api, f"ended-{layers}", layers)) for layers in (1000, 996, 984)]

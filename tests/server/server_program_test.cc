@@ -62,6 +62,8 @@ TEST_F(ServerProgram, StartFailureIsOneLineAndExit2) {
   ExpectRefused({"--listen", "127.0.0.1:0", "--db", ""}, "--db");
   ExpectRefused({"--listen", "127.0.0.1:0", "--lease-duration", "soon"}, "--lease-duration");
   ExpectRefused({"--listen", "127.0.0.1:0", "--lease-duration", "0s"}, "--lease-duration");
+  ExpectRefused({"--listen", "127.0.0.1:0", "--max-planning", "0.5s"}, "--max-planning: '0.5s'");
+  ExpectRefused({"--listen", "127.0.0.1:0", "--max-planning", "long"}, "--max-planning: 'long'");
   ExpectRefused({"--listen", "127.0.0.1:0", "--keep-days", "0"}, "--keep-days: '0'");
   ExpectRefused({"--listen", "127.0.0.1:0", "--keep-studies", "many"}, "--keep-studies: 'many'");
   ExpectRefused({"--listen", "127.0.0.1:0", "--max-db-bytes", "1kB"}, "--max-db-bytes: '1kB'");

@@ -343,6 +343,21 @@ TEST_F(StudyRunnersTest, BudgetEndsPlanning) {
               HasSubstr("the time budget of 0.2 s ended the search before it had a plan"));
 }
 
+TEST_F(StudyRunnersTest, PlanningEndsAtItsLimit) {
+  StudyRunnersOptions options;
+  options.most_planning_s = 0;
+  Open(options);
+  const std::int64_t study = CreatePredicted();
+  runners_->Start(study);
+  ASSERT_TRUE(Ends(study));
+  EXPECT_EQ(store_->GetStudy(study)->state(), v1::STUDY_STATE_FAILED);
+  EXPECT_THAT(
+      store_->GetStudy(study)->message(),
+      testing::MatchesRegex("planning took 0 s of a core, the most that this coordinator gives a study "
+                            ".--max-planning.: planning was stopped after [0-9]+ plans, of which [0-9]+ "
+                            "fit; name fewer values with --space, or a smaller batch or cluster"));
+}
+
 TEST_F(StudyRunnersTest, StudiesPlanInTurns) {
   StudyRunnersOptions options;
   options.plan_at_once = 1;
