@@ -31,8 +31,8 @@ constexpr const char* kManifest = "manifest.json";
 constexpr std::string_view kStep = "step-";
 
 absl::Status WrongField(std::string_view name, std::string_view value) {
-  return absl::InvalidArgumentError(
-      fmt::format("run: cannot read {} '{}'; give --model and --plan too", name, base::Printable(value)));
+  return absl::InvalidArgumentError(fmt::format("run: cannot read {} '{}'; give --model and --plan too",
+                                                base::Printable(name), base::Printable(value)));
 }
 
 template <typename T>

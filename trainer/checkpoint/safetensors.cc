@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "trainer/layout/errors.h"
 
 namespace autocfg::trainer {
@@ -75,7 +76,7 @@ class HeaderReader {
 
  private:
   [[noreturn]] void Fail(const std::string& name, const std::string& what) const {
-    throw BadInput(fmt::format("tensor {} of {} {}", name, path_, what));
+    throw BadInput(fmt::format("tensor {} of {} {}", base::Printable(name), path_, what));
   }
 
   std::vector<std::int64_t> Sizes(const std::string& name, const nlohmann::json& entry,
@@ -98,7 +99,7 @@ class HeaderReader {
     StoredTensor t;
     t.dtype = entry["dtype"].get<std::string>();
     const std::int64_t width = ElementBytes(t.dtype);
-    if (width == 0) Fail(name, fmt::format("has the unknown type \"{}\"", t.dtype));
+    if (width == 0) Fail(name, fmt::format("has the unknown type \"{}\"", base::Printable(t.dtype)));
     t.shape = Sizes(name, entry, "shape");
     const auto offsets = Sizes(name, entry, "data_offsets");
     if (offsets.size() != 2 || offsets[0] > offsets[1])
@@ -128,7 +129,7 @@ class HeaderReader {
               [](const auto& a, const auto& b) { return a.first->begin < b.first->begin; });
     for (std::size_t i = 1; i < order.size(); ++i) {
       if (order[i].first->begin < order[i - 1].first->end) {
-        Fail(*order[i].second, fmt::format("overlaps tensor {}", *order[i - 1].second));
+        Fail(*order[i].second, fmt::format("overlaps tensor {}", base::Printable(*order[i - 1].second)));
       }
     }
   }
