@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <span>
@@ -23,6 +24,8 @@ struct PlacementWorker {
   bool draining = false;
   bool waiting = false;   // waits for a job and has not been given one yet
   bool reserved = false;  // for an older job
+  // Time in which its jobs must end.
+  double left_s = std::numeric_limits<double>::infinity();
 };
 
 struct PlacementJob {
@@ -31,6 +34,7 @@ struct PlacementJob {
   bool fewer_ranks = false;
   std::string engine = {};           // that its workers must offer; empty: the built-in one
   std::set<std::string> avoid = {};  // hosts; see LeaseJobs
+  double needs_s = 0;                // time that its workers must have left
   // NOLINTNEXTLINE(modernize-use-nullptr): false positive
   friend auto operator<=>(const PlacementJob&, const PlacementJob&) = default;
 };

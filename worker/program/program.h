@@ -8,6 +8,7 @@
 
 #include "base/service/log_output.h"
 #include "proto/rpc/endpoint.h"
+#include "worker/jobs/departure.h"
 #include "worker/jobs/job_files.h"
 
 namespace autocfg::worker {
@@ -36,6 +37,7 @@ struct ProgramOptions {
   std::string heartbeat;  // file that says when the worker last went on; empty: none
   std::string address;    // of this machine for other workers; empty: the one that reaches the coordinator
   base::LogOutput log;
+  DepartureOptions departure;
 };
 
 // The program must exit with this code; `message` is one error line if the code is not 0.

@@ -45,7 +45,8 @@ struct Worker::Impl {
         launcher(options.trainer_path),
         channel(std::move(given)),
         calls(channel, options.name),
-        loop(calls, boot_id, options.inventory, options.files, cores, launcher, options.engines) {}
+        departure(options.departure),
+        loop(calls, boot_id, options.inventory, options.files, cores, launcher, options.engines, departure) {}
 
   bool Cancelled() const { return options.cancel != nullptr && *options.cancel; }
 
@@ -100,6 +101,7 @@ struct Worker::Impl {
   ProcessLauncher launcher;
   const std::shared_ptr<grpc::Channel> channel;
   const WorkerCalls calls;
+  Departure departure;
   LeaseLoop loop;
   absl::Mutex mutex;
   bool ended ABSL_GUARDED_BY(mutex) = false;

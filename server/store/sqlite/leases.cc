@@ -86,6 +86,7 @@ absl::StatusOr<Assignment> SqliteStore::LeaseJobs(const std::vector<WorkerSessio
   if (!queued.ok()) return queued.status();
   if (!*queued) return Assignment();
   return Write([&]() -> absl::StatusOr<Assignment> {
+    leased_s_ = now_s;
     Assignment assignment;
     auto [workers, sessions] = ReadWorkersAtWork(waiting, live);
     std::vector<std::pair<std::int64_t, std::vector<PlacedShare>>> placed;  // by job

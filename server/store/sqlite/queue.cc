@@ -75,6 +75,7 @@ SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<Work
     const auto used = in_use.find(session.worker);
     worker.free = worker.slots - (used == in_use.end() ? 0 : used->second);
     worker.waiting = parked.contains(session);
+    if (const auto leaves_s = LeavesAt(session)) worker.left_s = *leaves_s - leased_s_;
     at_work.sessions.push_back(session);
   }
   return at_work;
@@ -86,6 +87,7 @@ PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
   job.needs = NeededKind(row.getColumn(3).getString());
   job.fewer_ranks = row.getColumn(4).getInt() != 0;
   job.engine = row.getColumn(8).getString();
+  if (!leaving_.empty()) job.needs_s = NeededSeconds(row.getColumn(1).getInt64());
   if (const std::int64_t trial = row.getColumn(7).getInt64(); trial != 0) {
     SQLite::Statement hosts = Query(
         R"sql(
