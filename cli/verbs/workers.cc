@@ -61,6 +61,7 @@ Json WorkerJson(const v1::Worker& worker) {
             {"session_epoch", worker.session_epoch()},
             {"register_time_s", worker.register_time_s()}};
   json["last_seen_s"] = worker.last_seen_s() > 0 ? Json(worker.last_seen_s()) : Json(nullptr);
+  json["leaves_in_s"] = worker.has_leaves_in_s() ? Json(worker.leaves_in_s()) : Json(nullptr);
   json["jobs"] = Json::array();
   for (const std::string& job : worker.jobs()) json["jobs"].push_back(job);
   json["engines"] = Json::array();
@@ -94,6 +95,12 @@ std::string SeenText(double last_seen_s) {
   if (last_seen_s <= 0) return "-";
   const double ago_s = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()) - last_seen_s;
   return ago_s < 1 ? "now" : fmt::format("{} ago", base::SecondsText(std::floor(ago_s)));
+}
+
+// Returns ", takes jobs for 25 min" of one that leaves.
+std::string LeavesText(const v1::Worker& worker) {
+  if (!worker.has_leaves_in_s() || worker.state() == v1::WORKER_STATE_GONE) return "";
+  return fmt::format(", takes jobs for {}", base::SecondsText(std::floor(worker.leaves_in_s())));
 }
 
 // Returns --coordinator, or the address of the search that has the database open.
@@ -133,13 +140,13 @@ int RunWorkers(const WorkersArgs& args) {
       {"worker", "state", "device", "slots", "in use", "seen", "host, build, engines and jobs"}};
   for (const v1::Worker& worker : *workers) {
     const v1::Inventory& inventory = worker.inventory();
-    rows.push_back(
-        {LastPart(worker.name()), ShownState(worker), inventory.device_kind(),
-         std::to_string(inventory.slots()), std::to_string(worker.ranks_in_use()),
-         SeenText(worker.last_seen_s()),
-         fmt::format("{}, build {}{}, {}", inventory.hostname(), inventory.build_id(), EnginesText(inventory),
-                     worker.jobs().empty() ? std::string("no job")
-                                           : fmt::format("{}", fmt::join(worker.jobs(), ", ")))});
+    rows.push_back({LastPart(worker.name()), ShownState(worker), inventory.device_kind(),
+                    std::to_string(inventory.slots()), std::to_string(worker.ranks_in_use()),
+                    SeenText(worker.last_seen_s()),
+                    fmt::format("{}, build {}{}{}, {}", inventory.hostname(), inventory.build_id(),
+                                EnginesText(inventory), LeavesText(worker),
+                                worker.jobs().empty() ? std::string("no job")
+                                                      : fmt::format("{}", fmt::join(worker.jobs(), ", ")))});
   }
   if (workers->empty()) Note("no workers; autocfg-worker --coordinator registers one");
   return Answer(Table(rows, {.text = true}));

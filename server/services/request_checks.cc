@@ -9,6 +9,7 @@
 #include "proto/convert/breakdown_convert.h"
 #include "proto/convert/device_convert.h"
 #include "proto/convert/step_timeline.h"
+#include "proto/rpc/duration.h"
 #include "search/plan/cluster/engine_profile.h"
 #include "server/names/names.h"
 
@@ -216,6 +217,10 @@ absl::Status Check(const v1::LeaseWorkRequest& request) {
   }
   for (const std::string& lease : request.held_leases()) {
     if (absl::Status status = CheckText("held_leases", lease); !status.ok()) return status;
+  }
+  if (request.has_leaves_in_s() && !(request.leaves_in_s() >= 0 && request.leaves_in_s() <= kYearSeconds)) {
+    return absl::InvalidArgumentError(fmt::format("leaves_in_s is {}; give seconds from 0 to {}, or nothing",
+                                                  request.leaves_in_s(), kYearSeconds));
   }
   return absl::OkStatus();
 }

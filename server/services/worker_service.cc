@@ -93,6 +93,10 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
   // After a pause of this process, calls that their workers gave up arrive together with the newest one. What
   // they list as held is old.
   if (context->IsCancelled()) return Answer(context, absl::CancelledError("the worker is gone"));
+  std::optional<double> leaves_s;
+  if (request->has_leaves_in_s()) leaves_s = parts_.clock() + request->leaves_in_s();
+  if (absl::Status status = parts_.store.SetLeaving(SessionOf(*request), leaves_s); !status.ok())
+    return Answer(context, status);
   PollRequest poll{.session = SessionOf(*request), .wait = *WaitOf(request->wait_s()), .held = std::nullopt};
   if (request->lists_held_leases())
     poll.held.emplace(request->held_leases().begin(), request->held_leases().end());
@@ -291,6 +295,7 @@ absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
     worker.mutable_jobs()->Assign(record.jobs.begin(), record.jobs.end());
     worker.set_register_time_s(record.registered_s);
     worker.set_last_seen_s(seen.last_s);
+    if (record.leaves_s) worker.set_leaves_in_s(std::max(0.0, *record.leaves_s - parts_.clock()));
     worker.set_takes_jobs(worker.state() == v1::WORKER_STATE_ACTIVE && seen.takes_jobs);
     if (!page->Takes(worker)) {
       response.set_next_page_token(response.workers().rbegin()->name());

@@ -8,9 +8,14 @@
 namespace autocfg::server {
 namespace {
 
-bool CanRun(const PlacementWorker& worker, const PlacementJob& job) {
+// Returns whether the worker could run the job if it stayed for long.
+bool IsFor(const PlacementWorker& worker, const PlacementJob& job) {
   return (!job.needs || worker.kind == job.needs) &&
          (job.engine.empty() || worker.engines.contains(job.engine));
+}
+
+bool CanRun(const PlacementWorker& worker, const PlacementJob& job) {
+  return IsFor(worker, job) && job.needs_s <= worker.left_s;
 }
 
 std::string WorkerOf(const PlacementJob& job) {
@@ -46,7 +51,13 @@ std::string WhyNobody(const PlacementJob& job, std::span<const PlacementWorker> 
   }
   const bool draining = std::any_of(workers.begin(), workers.end(),
                                     [&](const PlacementWorker& w) { return w.draining && CanRun(w, job); });
+  const bool leaving = std::any_of(workers.begin(), workers.end(),
+                                   [&](const PlacementWorker& w) { return !w.draining && IsFor(w, job); });
   const std::string engine = EngineOf(job);
+  if (leaving && !draining) {
+    return fmt::format("every running {}{} leaves before its next job must have ended; start another", worker,
+                       engine);
+  }
   if (draining) return fmt::format("every running {}{} is draining; start another", worker, engine);
   if (engine.empty()) return fmt::format("no {} is running; start one", worker);
   return fmt::format(

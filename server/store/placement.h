@@ -31,6 +31,8 @@ struct PlacementWorker {
   std::int64_t kept = 0;
   double kept_from_s = std::numeric_limits<double>::infinity();
   bool closed = false;  // takes no further jobs at this look
+  // Time in which its jobs must end.
+  double left_s = std::numeric_limits<double>::infinity();
 };
 
 struct PlacementJob {
@@ -40,6 +42,7 @@ struct PlacementJob {
   std::string engine = {};           // that its workers must offer; empty: the built-in one
   std::set<std::string> avoid = {};  // hosts; see LeaseJobs
   double ends_s = std::numeric_limits<double>::infinity();  // at the latest, if it starts now
+  double needs_s = 0;                                       // time that its workers must have left
   // NOLINTNEXTLINE(modernize-use-nullptr): false positive
   friend auto operator<=>(const PlacementJob&, const PlacementJob&) = default;
 };

@@ -111,6 +111,7 @@ struct WorkerRecord {
   bool active = false;  // not deregistered
   bool draining = false;
   double registered_s = 0;
+  std::optional<double> leaves_s = {};  // when it takes no more jobs; see SetLeaving
   std::int64_t ranks_in_use = 0;
   std::vector<std::string> jobs;  // job names
 };
@@ -223,6 +224,9 @@ bool IsEnd(autocfg::v1::TrialState state);
 // it as UNAVAILABLE.
 absl::Status NoSpace(const std::string& message);
 bool IsNoSpace(const absl::Status& status);
+
+// For how long a worker must stay that runs a calibration without a limit.
+inline constexpr double kCalibrationNeedsS = 60;
 
 // Of how many plans of a study the timeline of a step is kept: of the fastest ones.
 inline constexpr int kTimelinePlans = 8;
@@ -367,6 +371,10 @@ class Store {
   // is deregistered. Idempotent by request_id: a repeated call changes nothing, whatever happened to the
   // worker since; AlreadyExists for another worker. Returns whether the worker drains now.
   virtual absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id) = 0;
+  // Says when the session takes no more jobs; empty: no such time is known. Kept in memory until the worker
+  // deregisters or another session begins: a worker says it again whenever it asks for work. NotFound and
+  // FailedPrecondition as CheckSession.
+  virtual absl::Status SetLeaving(const WorkerSession& session, std::optional<double> leaves_s) = 0;
   // Ascending by name, after `after`; includes deregistered workers only if `gone` is set.
   virtual absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after,
                                                                 const ListLimit& limit, bool gone) = 0;
@@ -383,6 +391,9 @@ class Store {
   //
   // - A calibration's second attempt and later ones leave out the ops whose times are kept (KeepTimedOps).
   // - A job runs on workers of its device kind (cpu on cpu, cuda on cuda, paced on any) that do not drain.
+  // - A job runs on workers that take jobs for at least its time limit (SetLeaving); a job without one, on
+  //   workers that do not leave. A calibration needs little time (kCalibrationNeedsS), or the limit of its
+  //   spec: what it has timed is kept.
   // - If a worker has enough free slots (not used by its running shares) for all ranks, one such worker runs
   //   the job: the one with the fewest. Otherwise as few waiting workers as possible share it, those with the
   //   most free slots first: all ranks or none.

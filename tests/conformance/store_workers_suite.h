@@ -44,6 +44,66 @@ TEST_P(StoreSuite, WorkersAreListedByNameWithTheirJobs) {
   EXPECT_EQ(store_->GetWorker("workers/z").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_P(StoreSuite, LeavingWorkerGetsNoJobThatMayLastLonger) {
+  const std::int64_t id = NewRunning();
+  const auto enqueue = [&](const char* plan, double limit_s) {
+    v1::Trial trial;
+    trial.set_plan_text(plan);
+    v1::Job job = TrainJob();
+    job.set_time_limit_s(limit_s);
+    ASSERT_TRUE(store_->EnqueueTrial(id, trial, job, 2).ok());
+  };
+  const std::int64_t epoch = Register();
+  const WorkerSession session{"workers/a", epoch};
+  EXPECT_EQ(store_->SetLeaving({"workers/none", 1}, 300).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->SetLeaving({"workers/a", epoch - 1}, 300).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(store_->GetWorker("workers/a")->leaves_s, std::nullopt);
+  ASSERT_TRUE(store_->SetLeaving(session, 300).ok());
+  EXPECT_THAT(store_->GetWorker("workers/a")->leaves_s, testing::Optional(300.0));
+  enqueue("tp=1", 0);
+  enqueue("tp=2", 101);
+  enqueue("tp=4", 100);
+  const auto first = Take(epoch);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->job.name(), TrialName(id, 3)) << "until 300, from 200";
+  EXPECT_FALSE(Take(epoch));
+  const auto waiting = store_->WaitingStudies({}, {session});
+  ASSERT_TRUE(waiting.ok());
+  ASSERT_EQ(waiting->size(), 1u);
+  EXPECT_EQ(waiting->at(0).why, WaitingStudy::Why::kNobody);
+  EXPECT_THAT(waiting->at(0).sentence, testing::HasSubstr("leaves before its next job must have ended"));
+  ASSERT_TRUE(store_->SetLeaving(session, 302).ok());
+  EXPECT_EQ(Take(epoch)->job.name(), TrialName(id, 2));
+  ASSERT_TRUE(store_->SetLeaving(session, std::nullopt).ok());
+  EXPECT_EQ(Take(epoch)->job.name(), TrialName(id, 1)) << "without a limit, on a worker that stays";
+  ASSERT_TRUE(store_->SetLeaving(session, 300).ok());
+  const std::int64_t newer = Register("workers/a", "boot2");
+  EXPECT_EQ(store_->GetWorker("workers/a")->leaves_s, std::nullopt) << "another session has not said so";
+  EXPECT_TRUE(Take(newer));
+  ASSERT_TRUE(store_->SetLeaving({"workers/a", newer}, 300).ok());
+  ASSERT_TRUE(store_->DeregisterWorker("workers/a", newer, 400).ok());
+  EXPECT_EQ(store_->GetWorker("workers/a")->leaves_s, std::nullopt);
+}
+
+TEST_P(StoreSuite, LeavingWorkerMayCalibrate) {
+  const std::int64_t id = NewRunning();
+  v1::Job job = CalibrateJob();
+  job.set_time_limit_s(86'400);
+  ASSERT_TRUE(store_->EnqueueCalibration(id, job, 2, {}).ok());
+  const std::int64_t epoch = Register();
+  ASSERT_TRUE(store_->SetLeaving({"workers/a", epoch}, 200 + kCalibrationNeedsS - 1).ok());
+  EXPECT_FALSE(Take(epoch));
+  ASSERT_TRUE(store_->SetLeaving({"workers/a", epoch}, 200 + kCalibrationNeedsS).ok());
+  EXPECT_TRUE(Take(epoch)) << "not for all of its limit, which ends one that hangs";
+  const std::int64_t limited = NewRunning("g");
+  job.mutable_calibrate()->set_limit_s(30);
+  ASSERT_TRUE(store_->EnqueueCalibration(limited, job, 2, {}).ok());
+  ASSERT_TRUE(store_->SetLeaving({"workers/a", epoch}, 229).ok());
+  EXPECT_FALSE(Take(epoch));
+  ASSERT_TRUE(store_->SetLeaving({"workers/a", epoch}, 230).ok());
+  EXPECT_TRUE(Take(epoch));
+}
+
 TEST_P(StoreSuite, DrainingWorkerFinishesItsJobsAndGetsNoMore) {
   const std::int64_t id = NewRunning();
   for (int i = 0; i < 3; ++i) Enqueue(id, fmt::format("mbs={}", i + 1));

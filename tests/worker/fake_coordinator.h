@@ -139,6 +139,12 @@ class FakeCoordinator final : public v1::WorkerService::Service {
                  leases;
     });
   }
+  // Waits until a poll is parked that says when its worker leaves, and returns it.
+  v1::LeaseWorkRequest AwaitPollOfOneThatLeaves() {
+    EXPECT_TRUE(Eventually([&] { return parked_ && parked_->has_leaves_in_s(); })) << "no such poll";
+    absl::MutexLock lock(&mutex_);
+    return parked_.value_or(v1::LeaseWorkRequest());
+  }
   int reports() {
     return Get([&] { return static_cast<int>(reports_.size()); });
   }

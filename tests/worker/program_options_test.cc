@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
+#include "base/os/host.h"
+#include "tests/support/scoped_variable.h"
 #include "worker/program/program.h"
 
 namespace autocfg::worker {
@@ -59,6 +62,31 @@ TEST(ProgramOptions, ParsesOptionsAndDefaults) {
   EXPECT_EQ(files.files.save_dirs, (std::vector<std::string>{"/tmp"}));
 }
 
+TEST(ProgramOptions, TheEndOfItsTimeIsGivenOrSlurms) {
+  const char* const variable = "SLURM_JOB_END_TIME";
+  const double now_s = base::SystemClock()();
+  const std::string at = std::to_string(static_cast<std::int64_t>(now_s) + 5000);
+  {
+    const ScopedVariable slurm(variable, at);
+    EXPECT_EQ(Good({"--coordinator", "localhost:1"}).departure.at_s, std::stod(at));
+    const auto given =
+        Good({"--coordinator", "localhost:1", "--until", "1h", "--until-grace", "5s", "--until-file", "/n"});
+    EXPECT_NEAR(given.departure.at_s.value_or(0), now_s + 3600, 60);
+    EXPECT_EQ(given.departure.grace_s, 5);
+    EXPECT_EQ(given.departure.file, "/n");
+  }
+  for (const char* none : {"", "0"}) {
+    const ScopedVariable slurm(variable, none);
+    EXPECT_EQ(Good({"--coordinator", "localhost:1"}).departure.at_s, std::nullopt);
+    EXPECT_EQ(Good({"--coordinator", "localhost:1"}).departure.grace_s, 30);
+  }
+  const ScopedVariable slurm(variable, "1600000000");
+  const auto parsed = Parse({"--coordinator", "localhost:1"});
+  ASSERT_TRUE(std::holds_alternative<ProgramEnd>(parsed));
+  EXPECT_EQ(std::get<ProgramEnd>(parsed).message,
+            "SLURM_JOB_END_TIME: '1600000000' has passed; give a later time");
+}
+
 TEST(ProgramOptions, ErrorsAreOneLineAndNameTheOption) {
   const std::string long_name(101, 'a');
   const std::vector<std::pair<std::vector<const char*>, std::string>> mistakes = {
@@ -66,6 +94,13 @@ TEST(ProgramOptions, ErrorsAreOneLineAndNameTheOption) {
       {{"--coordinator", "localhost"}, "--coordinator: address localhost: the port is missing"},
       {{"--coordinator", "node1:7010"}, "--insecure"},
       {{"--coordinator", ""}, "--coordinator"},
+      {{"--coordinator", "localhost:1", "--until", "soon"}, "--until: 'soon' is no time"},
+      {{"--coordinator", "localhost:1", "--until", "2020-01-01T00:00:00Z"},
+       "--until: '2020-01-01T00:00:00Z' has passed"},
+      {{"--coordinator", "localhost:1", "--until-grace", "soon"}, "--until-grace"},
+      {{"--coordinator", "localhost:1", "--until-file", ""}, "--until-file"},
+      {{"--coordinator", "localhost:1", "--log-format", "xml"}, "--log-format"},
+      {{"--coordinator", "localhost:1", "--log-keep", "2"}, "--log-keep: only a file is rotated"},
       {{"--coordinator"}, "--coordinator"},
       {{"--coordinator", "localhost:1", "--slots", "0"}, "--slots: '0'"},
       {{"--coordinator", "localhost:1", "--slots", "1025"}, "--slots: '1025'"},

@@ -67,6 +67,36 @@ class WorkerProgramTest : public testing::Test {
   const ScopedVariable trainer_{"AUTOCFG_TRAINER", FakeTrainerPath()};
 };
 
+TEST_F(WorkerProgramTest, TellsWhenItMustGoAndEndsBefore) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto program = Start(Arguments({"--until", "6s", "--until-grace", "3s"}));
+  const double told_s = coordinator.AwaitPollOfOneThatLeaves().leaves_in_s();
+  EXPECT_GE(told_s, 0);
+  EXPECT_LE(told_s, 3) << "without the grace time";
+  const Finished finished = program->Wait();
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_TRUE(coordinator.deregistered());
+  EXPECT_NE(finished.err.find("its time ends; it takes no more work\n"), std::string::npos) << finished.err;
+}
+
+TEST_F(WorkerProgramTest, EndsJobsThatStillRunWhenItMustGo) {
+  FakeCoordinator coordinator(address_, 60);
+  const std::string notice = home_ / "notice";
+  const auto program = Start(Arguments({"--until-file", notice, "--until-grace", "2s"}));
+  ASSERT_TRUE(coordinator.AwaitRegistrations(1)) << program->err_so_far();
+  coordinator.Queue(Hanging(2));
+  const std::vector<pid_t> ranks = AwaitRanks(*program, 2);
+  std::ofstream(notice) << "3s\n";
+  const Finished finished = program->Wait();
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60)));
+  EXPECT_TRUE(coordinator.deregistered());
+  EXPECT_EQ(coordinator.reports(), 0) << "its job goes back to the queue at no cost";
+  EXPECT_NE(finished.err.find("this worker must go at 20"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("its time is over; its jobs go back to the queue\n"), std::string::npos)
+      << finished.err;
+}
+
 TEST_F(WorkerProgramTest, RunsUntilSignalled) {
   for (const int signal : {SIGTERM, SIGINT}) {
     FakeCoordinator coordinator(address_, 60);

@@ -80,7 +80,7 @@ TEST_F(WorkerCallsTest, PauseEndsWhenTheCoordinatorIsBack) {
   const auto before = std::chrono::steady_clock::now();
   const absl::Status status = OverARestart([&] {
     calls_.Pause(60, group_);
-    return calls_.LeaseWork(session_, {}, 10, group_).status();
+    return calls_.LeaseWork(session_, {}, 10, std::nullopt, group_).status();
   });
   EXPECT_TRUE(absl::IsNotFound(status)) << "the new coordinator does not know it: " << status;
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(60));

@@ -16,6 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kPollSeconds = 15;  // how long a call for work is parked
+// The same if a notice may come meanwhile, which the coordinator learns of with the next call.
+constexpr double kNoticePollSeconds = 2;
 constexpr double kFirstLeasePauseSeconds = 0.1;
 constexpr double kLongestLeasePauseSeconds = 2;
 constexpr double kLongestRefusedPauseSeconds = 10;  // while the coordinator refuses the token
@@ -27,11 +29,12 @@ std::string Text(const absl::Status& status) { return std::string(status.message
 
 LeaseLoop::LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory,
                      const JobFileRules& files, const std::vector<int>& cores, ProcessLauncher& launcher,
-                     const EngineOffer& engines)
+                     const EngineOffer& engines, Departure& departure)
     : calls_(calls),
       boot_id_(std::move(boot_id)),
       inventory_(inventory),
       slots_(static_cast<int>(inventory.slots())),
+      departure_(departure),
       setting_{calls,   inventory_, files,
                cores,   slots_,     launcher,
                engines, stopping_,  [this] { polls_.Cancel(); }} {}
@@ -59,7 +62,13 @@ absl::Status LeaseLoop::Run(Registration session) {
 // Jobs of a drained worker may take long.
 void LeaseLoop::AwaitJobs() {
   for (const auto& job : Jobs()) {
-    for (; !job->over(); ++rounds_) std::this_thread::sleep_for(kLookAtJobs);
+    for (; !job->over(); ++rounds_) {
+      if (!stopping_.cancelled() && departure_.MustEndJobs()) {
+        spdlog::warn("{}: its time is over; its jobs go back to the queue", calls_.worker());
+        Stop();
+      }
+      std::this_thread::sleep_for(kLookAtJobs);
+    }
     job->Wait();
   }
 }
@@ -70,13 +79,24 @@ void LeaseLoop::Stop() {
   for (const auto& job : Jobs()) job->Stop();
 }
 
+bool LeaseLoop::TimeIsOver() {
+  const std::optional<double> left_s = departure_.SecondsForJobs();
+  if (!left_s || *left_s > 0) return false;
+  spdlog::info("{}: its time ends; it takes no more work", calls_.worker());
+  polls_.Cancel();
+  return true;
+}
+
 // Returns when no more work is to be taken. FailedPrecondition: another session has this worker's name.
 absl::Status LeaseLoop::TakeWork() {
   bool answers = true;   // false: a warning has said otherwise
   bool refused = false;  // the token
-  for (double pause_s = kFirstLeasePauseSeconds; !polls_.cancelled(); ++rounds_) {
+  for (double pause_s = kFirstLeasePauseSeconds; !polls_.cancelled() && !TimeIsOver(); ++rounds_) {
     const auto asked = Clock::now();
-    auto response = calls_.LeaseWork(session_, HeldLeases(), kPollSeconds, polls_);
+    const std::optional<double> leaves_in_s = departure_.SecondsForJobs();
+    const double wait_s = std::min(departure_.has_file() ? kNoticePollSeconds : kPollSeconds,
+                                   leaves_in_s.value_or(kPollSeconds));
+    auto response = calls_.LeaseWork(session_, HeldLeases(), wait_s, leaves_in_s, polls_);
     if (response.ok()) {
       if (!std::exchange(answers, true)) spdlog::info("{}: the coordinator answers again", calls_.worker());
       refused = false;

@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "autocfg/v1/worker_service.pb.h"
 #include "worker/engines/engine_file.h"
+#include "worker/jobs/departure.h"
 #include "worker/jobs/job_files.h"
 #include "worker/jobs/running_job.h"
 #include "worker/jobs/slots.h"
@@ -26,10 +27,10 @@ class LeaseLoop {
   // All references must outlive this object. `boot_id` is used when the worker registers again.
   LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory,
             const JobFileRules& files, const std::vector<int>& cores, ProcessLauncher& launcher,
-            const EngineOffer& engines);
+            const EngineOffer& engines, Departure& departure);
 
-  // Call once. Returns OK if stopped or drained (and deregistered), FailedPrecondition if another worker
-  // registered under this name. No job runs after it returns.
+  // Call once. Returns OK if stopped, drained or at the end of its time (and deregistered),
+  // FailedPrecondition if another worker registered under this name. No job runs after it returns.
   absl::Status Run(Registration session);
 
   // Number of rounds of Run's loop. Grows several times a minute, also while the coordinator does not answer,
@@ -41,6 +42,7 @@ class LeaseLoop {
 
  private:
   absl::Status TakeWork();
+  bool TimeIsOver();  // for more jobs
   void AwaitJobs();
   void Begin(v1::LeaseWorkResponse lease);
   void RegisterAgain();
@@ -54,6 +56,7 @@ class LeaseLoop {
   SlotPool slots_;
   CallGroup stopping_;  // Stop()
   CallGroup polls_;     // cancelled when the worker takes no more work
+  Departure& departure_;
   const JobSetting setting_;
   std::atomic<std::uint64_t> rounds_{0};
   Registration session_;  // used only by Run's thread

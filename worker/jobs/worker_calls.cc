@@ -62,13 +62,15 @@ absl::StatusOr<Registration> WorkerCalls::Register(const std::string& boot_id, c
 
 absl::StatusOr<v1::LeaseWorkResponse> WorkerCalls::LeaseWork(const Registration& session,
                                                              const std::vector<std::string>& held_leases,
-                                                             double wait_s, CallGroup& group) const {
+                                                             double wait_s, std::optional<double> leaves_in_s,
+                                                             CallGroup& group) const {
   v1::LeaseWorkRequest request;
   request.set_worker(worker_);
   request.set_session_epoch(session.epoch);
   request.set_wait_s(wait_s);
   request.set_lists_held_leases(true);
   request.mutable_held_leases()->Assign(held_leases.begin(), held_leases.end());
+  if (leaves_in_s) request.set_leaves_in_s(*leaves_in_s);
   v1::LeaseWorkResponse response;
   const absl::Status status =
       Call(*stub_, &Stub::LeaseWork, request, response, group, {.deadline_s = wait_s + kCallSeconds});

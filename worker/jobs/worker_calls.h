@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,10 @@ class WorkerCalls {
                                         CallGroup& group,
                                         const CallOptions& options = {.deadline_s = kCallSeconds,
                                                                       .wait_for_ready = true}) const;
-  // The coordinator parks this call for up to `wait_s`.
+  // The coordinator parks this call for up to `wait_s`. `leaves_in_s`: it gives no job that may last longer.
   absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(const Registration& session,
                                                   const std::vector<std::string>& held_leases, double wait_s,
-                                                  CallGroup& group) const;
+                                                  std::optional<double> leaves_in_s, CallGroup& group) const;
   // Parked too. Waits for an unavailable coordinator a little longer than `wait_s`, but in total no longer
   // than `limit_s`.
   absl::StatusOr<v1::LeaseCommand> RenewLease(const Registration& session, const v1::LeaseWorkResponse& lease,

@@ -29,6 +29,7 @@
 #include "base/service/heartbeat_file.h"
 #include "base/service/log_output.h"
 #include "base/service/service_manager.h"
+#include "base/subject.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "fmt/format.h"
@@ -69,6 +70,7 @@ struct Texts {
   std::string address;
   base::LogOptions log;
   std::string interface;
+  std::string until, until_file, until_grace = "30s";
 };
 
 constexpr const char* kProgram = "autocfg-worker";
@@ -127,6 +129,27 @@ std::string Words(const CLI::ParseError& error) {
   return what + " (autocfg-worker --help)";
 }
 
+// Reads when the worker must go.
+absl::StatusOr<DepartureOptions> DepartureOf(const Texts& texts) {
+  DepartureOptions departure{.file = texts.until_file};
+  const double now_s = base::SystemClock()();
+  std::string of_slurm = base::Environment("SLURM_JOB_END_TIME");
+  if (of_slurm == "0") of_slurm.clear();  // a job without a limit
+  const char* const name = texts.until.empty() ? "SLURM_JOB_END_TIME" : "--until";
+  if (const std::string& text = texts.until.empty() ? of_slurm : texts.until; !text.empty()) {
+    const auto at_s = ParseDeparture(text, now_s);
+    if (!at_s.ok()) return base::WithSubject(name, at_s.status());
+    if (*at_s <= now_s)
+      return absl::InvalidArgumentError(
+          fmt::format("{}: '{}' has passed; give a later time", name, base::Printable(text)));
+    departure.at_s = *at_s;
+  }
+  const auto grace = ParseDuration("--until-grace", texts.until_grace, 0, kYearSeconds);
+  if (!grace.ok()) return grace.status();
+  departure.grace_s = *grace;
+  return departure;
+}
+
 std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   ProgramOptions options;
   if (texts.coordinator.empty())
@@ -159,6 +182,9 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   auto log = base::LogOutputOf(kProgram, texts.log);
   if (!log.ok()) return Usage(std::string(log.status().message()));
   options.log = *std::move(log);
+  auto departure = DepartureOf(texts);
+  if (!departure.ok()) return Usage(std::string(departure.status().message()));
+  options.departure = *std::move(departure);
   options.address = texts.address;
   if (!texts.address.empty() && !IsAddress(texts.address)) {
     return Usage(fmt::format("--address: '{}' is no address; give one such as 10.0.0.3 or a host's name",
@@ -314,6 +340,7 @@ int RunWorker(const ProgramOptions& program) {
   options.allowance = program.allowance;
   options.cores = devices->cores;
   options.wait_s = program.wait_s;
+  options.departure = program.departure;
   if (const absl::Status status = LoadOffer(program, options.engines); !status.ok())
     return Fail(kExitUsage, std::string(status.message()));
 
@@ -390,6 +417,15 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   app.add_option(
       "--heartbeat", texts.heartbeat,
       "file that is written again and again while the worker goes on, for a probe (default: none)");
+  app.add_option(
+      "--until", texts.until,
+      "when the worker must go: a time such as 2026-11-27T03:00:00Z, Unix seconds, or a duration such "
+      "as 2h (default: $SLURM_JOB_END_TIME, else never)");
+  app.add_option(
+      "--until-file", texts.until_file,
+      "file that holds such a time once there is a notice that the worker must go (default: none)");
+  app.add_option("--until-grace", texts.until_grace,
+                 "how long before it must go the worker takes no more jobs (default: 30s)");
   base::AddLogOptions(app, texts.log);
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::reverse(words.begin(), words.end());  // CLI11 expects reversed arguments

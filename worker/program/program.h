@@ -8,6 +8,7 @@
 
 #include "base/service/log_output.h"
 #include "proto/rpc/endpoint.h"
+#include "worker/jobs/departure.h"
 #include "worker/jobs/job_files.h"
 #include "worker/launcher/job_allowance.h"
 
@@ -40,6 +41,7 @@ struct ProgramOptions {
   // For ranks of jobs on several machines; empty: the one that reaches the coordinator.
   std::string interface;
   base::LogOutput log;
+  DepartureOptions departure;
 };
 
 // The program must exit with this code; `message` is one error line if the code is not 0.

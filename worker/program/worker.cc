@@ -49,7 +49,8 @@ struct Worker::Impl {
         launcher(options.trainer_path, FindSupervisor(), options.allowance),
         channel(std::move(given)),
         calls(channel, options.name, options.coordinator.token_file),
-        loop(calls, boot_id, options.inventory, options.files, cores, launcher, options.engines) {}
+        departure(options.departure),
+        loop(calls, boot_id, options.inventory, options.files, cores, launcher, options.engines, departure) {}
 
   bool Cancelled() const { return options.cancel != nullptr && *options.cancel; }
 
@@ -119,6 +120,7 @@ struct Worker::Impl {
   ProcessLauncher launcher;
   const std::shared_ptr<grpc::Channel> channel;
   const WorkerCalls calls;
+  Departure departure;
   LeaseLoop loop;
   absl::Mutex mutex;
   bool ended ABSL_GUARDED_BY(mutex) = false;

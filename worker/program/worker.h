@@ -13,6 +13,7 @@
 #include "base/service/loop_watch.h"
 #include "proto/rpc/endpoint.h"
 #include "worker/engines/engine_file.h"
+#include "worker/jobs/departure.h"
 #include "worker/jobs/job_files.h"
 #include "worker/launcher/job_allowance.h"
 
@@ -28,6 +29,7 @@ struct WorkerOptions {
   EngineOffer engines = {};                   // beside the built-in one, with their versions
   JobAllowance allowance = {};                // of each job
   std::vector<int> cores = {};                // slot i is core i mod cores; empty: PhysicalCores()
+  DepartureOptions departure = {};            // when it must go
   double wait_s = 5;                          // time limit for Start to reach an unavailable coordinator
   const std::atomic<bool>* cancel = nullptr;  // polled by Start: true ends it with CANCELLED
 };

@@ -72,6 +72,7 @@ SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<Work
     if (const auto used = ends.find(session.worker); used != ends.end()) worker.ends = used->second;
     for (const auto& [end_s, ranks] : worker.ends) worker.free -= ranks;
     worker.waiting = parked.contains(session);
+    if (const auto leaves_s = LeavesAt(session)) worker.left_s = *leaves_s - now_s;
     at_work.sessions.push_back(session);
   }
   return at_work;
@@ -85,6 +86,7 @@ PlacementJob SqliteStore::ReadPlacementJob(const QueuedJob& queued, double now_s
   job.fewer_ranks = queued.fewer_ranks;
   job.engine = queued.engine;
   if (const auto latest_s = LatestExpiry(queued.limit_s, now_s)) job.ends_s = *latest_s;
+  if (!leaving_.empty()) job.needs_s = NeededSeconds(queued.job);
   if (queued.avoids_trial != 0) {
     SQLite::Statement hosts = Query(
         R"sql(

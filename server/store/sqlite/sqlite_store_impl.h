@@ -88,6 +88,7 @@ class SqliteStore final : public Store {
   absl::Status DeregisterWorker(const std::string& worker, std::int64_t session_epoch, double now_s) override;
   absl::Status CheckSession(const WorkerSession& session) override;
   absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id) override;
+  absl::Status SetLeaving(const WorkerSession& session, std::optional<double> leaves_s) override;
   absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, const ListLimit& limit,
                                                         bool gone) override;
   absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) override;
@@ -291,6 +292,8 @@ class SqliteStore final : public Store {
   absl::Status CheckLimitsOf(const std::string& owner);
   std::int64_t BytesOf(std::int64_t study);  // stored
   std::int64_t BytesOf(const std::string& owner);
+  std::optional<double> LeavesAt(const WorkerSession& session) const;
+  double NeededSeconds(std::int64_t job);  // of a worker that runs it; see LeaseJobs
   // Starts an attempt of a queued job and appends its leases. A share's worker is an index into `sessions`.
   void GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
                const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
@@ -431,6 +434,8 @@ class SqliteStore final : public Store {
     double stored_s = 0;  // what the file says
   };
   std::map<std::string, Renewal> renewals_;
+  // Of workers that leave: the session, and when it takes no more jobs.
+  std::map<std::string, std::pair<std::int64_t, double>> leaving_;
   absl::Status health_;
   std::function<void(const StoreChange&)> listener_;
   std::function<void(const StoreCommit&)> commit_listener_;

@@ -1,4 +1,6 @@
 // Workers: sessions, drain and running jobs.
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "fmt/format.h"
@@ -93,6 +95,7 @@ absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64
     Execute("UPDATE workers SET active = 0 WHERE worker = ?", worker);
     EndShares({.end = ShareEnd::kWithdrawn, .now_s = now_s, .message = "the worker was stopped"},
               "worker = ?5", worker);
+    leaving_.erase(worker);
     change_.work = true;
     return absl::OkStatus();
   });
@@ -143,6 +146,7 @@ std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows, cons
     worker.active = rows.getColumn(3).getInt() != 0;
     worker.draining = rows.getColumn(4).getInt() != 0;
     worker.registered_s = rows.getColumn(5).getDouble();
+    worker.leaves_s = LeavesAt(worker.session);
     shares.reset();
     shares.bind(1, worker.session.worker);
     while (shares.executeStep()) {
@@ -174,6 +178,39 @@ absl::StatusOr<WorkerRecord> SqliteStore::GetWorker(const std::string& worker) {
     if (found.empty()) return absl::NotFoundError(fmt::format("there is no worker {}", worker));
     return std::move(found.front());
   });
+}
+
+absl::Status SqliteStore::SetLeaving(const WorkerSession& session, std::optional<double> leaves_s) {
+  return Read([&]() -> absl::Status {
+    if (!leaves_s && !leaving_.contains(session.worker)) return absl::OkStatus();
+    if (absl::Status status = SessionStatus(session); !status.ok()) return status;
+    if (leaves_s) {
+      leaving_[session.worker] = {session.epoch, *leaves_s};
+    } else {
+      leaving_.erase(session.worker);
+    }
+    return absl::OkStatus();
+  });
+}
+
+std::optional<double> SqliteStore::LeavesAt(const WorkerSession& session) const {
+  const auto found = leaving_.find(session.worker);
+  if (found == leaving_.end() || found->second.first != session.epoch) return std::nullopt;
+  return found->second.second;
+}
+
+double SqliteStore::NeededSeconds(std::int64_t job) {
+  SQLite::Statement row = Query("SELECT job FROM jobs WHERE id = ?", job);
+  row.executeStep();
+  v1::Job message;
+  Parse(row.getColumn(0), message);
+  double limit_s = message.time_limit_s();
+  if (message.has_calibrate()) {
+    const double needs_s =
+        message.calibrate().limit_s() > 0 ? message.calibrate().limit_s() : kCalibrationNeedsS;
+    limit_s = limit_s > 0 ? std::min(limit_s, needs_s) : needs_s;
+  }
+  return limit_s > 0 ? limit_s : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace autocfg::server

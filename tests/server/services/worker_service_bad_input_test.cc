@@ -103,6 +103,13 @@ TEST_F(WorkerServiceTest, LeasingRequiresASession) {
     EXPECT_EQ(Call(workers_, &Stub::LeaseWork, request, &response).error_code(),
               StatusCode::INVALID_ARGUMENT);
   }
+  request.set_wait_s(0);
+  for (const double leaves : {-1.0, std::nan(""), std::numeric_limits<double>::infinity(), 1e9}) {
+    request.set_leaves_in_s(leaves);
+    const grpc::Status status = Call(workers_, &Stub::LeaseWork, request, &response);
+    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), HasSubstr("leaves_in_s"));
+  }
 }
 
 TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndKeepTheLease) {

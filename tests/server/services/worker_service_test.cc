@@ -255,6 +255,33 @@ TEST_F(WorkerServiceTest, DeregisteringReturnsTheJob) {
   EXPECT_EQ(again.job().attempt(), 2);
 }
 
+TEST_F(WorkerServiceTest, WorkersThatLeaveAreListedWithTheTimeThatTheyTakeJobs) {
+  std::int64_t epoch = 0;
+  ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
+  const auto listed = [&] {
+    v1::ListWorkersResponse list;
+    EXPECT_TRUE(Call(workers_, &Stub::ListWorkers, v1::ListWorkersRequest(), &list).ok());
+    EXPECT_EQ(list.workers_size(), 1);
+    return list.workers(0);
+  };
+  EXPECT_FALSE(listed().has_leaves_in_s());
+  v1::LeaseWorkRequest request;
+  v1::LeaseWorkResponse response;
+  request.set_worker("workers/a");
+  request.set_session_epoch(epoch);
+  request.set_leaves_in_s(5000);
+  ASSERT_TRUE(Call(workers_, &Stub::LeaseWork, request, &response).ok());
+  ASSERT_TRUE(listed().has_leaves_in_s());
+  EXPECT_GT(listed().leaves_in_s(), 4000);
+  EXPECT_LE(listed().leaves_in_s(), 5000);
+  request.set_leaves_in_s(0);
+  ASSERT_TRUE(Call(workers_, &Stub::LeaseWork, request, &response).ok());
+  EXPECT_EQ(listed().leaves_in_s(), 0);
+  request.clear_leaves_in_s();
+  ASSERT_TRUE(Call(workers_, &Stub::LeaseWork, request, &response).ok());
+  EXPECT_FALSE(listed().has_leaves_in_s()) << "it stays after all";
+}
+
 TEST_F(WorkerServiceTest, DrainingWorkerIsToldAndListedAsDraining) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());

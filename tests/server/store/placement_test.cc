@@ -142,6 +142,33 @@ TEST(Placement, SaysWhatAJobWaitsFor) {
             "its next job waits its turn: a job of studies/7 comes first on the workers for it");
 }
 
+TEST(Placement, JobsEndBeforeTheirWorkersLeave) {
+  const PlacementWorker stays{.host = "stays", .slots = 2, .free = 2, .waiting = true};
+  PlacementWorker leaves{.host = "leaves", .slots = 2, .free = 2, .waiting = true, .left_s = 100};
+  const std::vector<PlacementWorker> both = {leaves, stays};
+  const auto on = [&](const PlacementJob& job) {
+    std::vector<std::size_t> workers;
+    for (const PlacedShare& share : Place(job, both).shares) workers.push_back(share.worker);
+    return workers;
+  };
+  EXPECT_EQ(on({.ranks = 2, .needs_s = 100}), std::vector<std::size_t>{0});
+  EXPECT_EQ(on({.ranks = 2, .needs_s = 101}), std::vector<std::size_t>{1});
+  EXPECT_EQ(on({.ranks = 4, .needs_s = 100}), (std::vector<std::size_t>{0, 1})) << "a gang of both";
+  EXPECT_EQ(on({.ranks = 4, .needs_s = 101}), std::vector<std::size_t>());
+  EXPECT_EQ(on({.ranks = 2, .needs_s = std::numeric_limits<double>::infinity()}),
+            std::vector<std::size_t>{1});
+  EXPECT_EQ(Place({.ranks = 4, .needs_s = 101}, both).nobody,
+            "its next job needs 4 slots of workers, but those that take jobs have 2; start more workers");
+  const std::vector<PlacementWorker> one = {leaves};
+  EXPECT_EQ(Place({.ranks = 2, .needs_s = 101}, one).nobody,
+            "every running worker leaves before its next job must have ended; start another");
+  EXPECT_EQ(Place({.ranks = 2, .needs = DeviceKind::kCuda, .needs_s = 101}, one).nobody,
+            "no cuda worker is running; start one");
+  leaves.waiting = false;
+  const std::vector<PlacementWorker> busy = {leaves};
+  EXPECT_TRUE(Place({.ranks = 2, .needs_s = 101}, busy).reserves.empty()) << "it is not kept for the job";
+}
+
 // A job of an engine goes to workers that offer it, and says what is missing.
 TEST(Placement, EnginesAreOffered) {
   PlacementWorker plain{.host = "plain", .slots = 4, .free = 4, .waiting = true};
