@@ -115,7 +115,8 @@ absl::Status NothingMeasured(std::string_view what) {
       fmt::format("{} has no measurement to show; name a plan that was measured", what));
 }
 
-// Says how the trials of a study without a measured plan ended. A slice has a measurement to show, of its own.
+// Says how the trials of a study without a measured plan ended. A slice has a measurement to show, of its
+// own.
 absl::Status NoTrialMeasured(const v1::Study& study, std::span<const v1::Trial> trials) {
   std::map<std::string, int> ends;
   for (const v1::Trial& trial : trials) {

@@ -1,5 +1,5 @@
-// What the command that starts the ranks says of their number: torchrun and its kin, srun, mpirun, accelerate,
-// deepspeed, and the `#SBATCH` lines of a batch script. Pure functions, thread-safe.
+// What the command that starts the ranks says of their number: torchrun and its kin, srun, mpirun,
+// accelerate, deepspeed, and the `#SBATCH` lines of a batch script. Pure functions, thread-safe.
 #pragma once
 
 #include <cstddef>

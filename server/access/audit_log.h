@@ -1,5 +1,5 @@
-// The audit log: who changed what. JSON lines in two files, each rotated: calls that reached their service, and
-// calls that were refused for their token. So nobody without a token can make the first file lose lines.
+// The audit log: who changed what. JSON lines in two files, each rotated: calls that reached their service,
+// and calls that were refused for their token. So nobody without a token can make the first file lose lines.
 // Thread-safe.
 #pragma once
 

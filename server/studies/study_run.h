@@ -35,8 +35,8 @@ class StudyRun final : private OutcomeSource {
  public:
   // `outdated` is set when the study may no longer be RUNNING, or an outcome that the run has already
   // processed has changed. It ends planning too.
-  // `gate` bounds the studies that plan at once. A planning that takes this thread more than `most_planning_s` of
-  // CPU time fails the study.
+  // `gate` bounds the studies that plan at once. A planning that takes this thread more than
+  // `most_planning_s` of CPU time fails the study.
   StudyRun(Store& store, Notifier& notifier, PlanningGate& gate, const base::Clock& clock,
            const PresentWorkers& workers, std::int64_t study, StudyRunEvents events,
            const std::atomic<bool>& outdated, double most_planning_s);

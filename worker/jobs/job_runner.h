@@ -44,9 +44,9 @@ v1::CalibrateResult CalibrationOf(const JobResult& result);
 // that run here. Adds the build ID, fingerprint, ranks per core and ranks per GPU of `inventory` to the
 // measurement. A GPU job first waits up to `patience` for its GPUs to be free. Returns OUTCOME_REFUSED,
 // without running anything, if they are not free, if the worker has none, or if the job names files that
-// `files` does not allow, or an engine that `engines` does not offer (null: none). A job that takes more than the
-// launcher's allowance is killed. Requires: as many slots as
-// SlotsToTake returns; hooks.exchange if the lease has a share.
+// `files` does not allow, or an engine that `engines` does not offer (null: none). A job that takes more than
+// the launcher's allowance is killed. Requires: as many slots as SlotsToTake returns; hooks.exchange if the
+// lease has a share.
 JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory,
                  const JobFileRules& files, const std::vector<int>& cores, const std::vector<int>& slots,
                  ProcessLauncher& launcher, const LaunchHooks& hooks,

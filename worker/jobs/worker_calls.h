@@ -22,8 +22,8 @@ struct Registration {
 };
 
 // Returns true if the same call may succeed later: the coordinator was unavailable, was shutting down, could
-// not store data (disk full or read-only, database damaged: server/store), or refused the worker's token, which
-// may be replaced. Other statuses describe an error in the call itself.
+// not store data (disk full or read-only, database damaged: server/store), or refused the worker's token,
+// which may be replaced. Other statuses describe an error in the call itself.
 bool MayPass(const absl::Status& status);
 
 class WorkerCalls {

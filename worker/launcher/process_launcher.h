@@ -55,7 +55,7 @@ struct JobRequest {
   std::vector<std::vector<int>> cores;  // cores of each rank, by place in `ranks`; empty = not pinned
   // UUID of the one GPU visible to each rank, by place in `ranks`; empty = the GPUs of this program
   std::vector<std::string> gpus;
-  JobLimits limits;  // of what its processes here take
+  JobLimits limits;                           // of what its processes here take
   std::vector<std::string> environment = {};  // variables of all ranks, as NAME=value
 };
 

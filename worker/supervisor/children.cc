@@ -31,8 +31,8 @@ pid_t ParentIn(const std::string& stat) {
   return fields >> state >> parent ? parent : 0;
 }
 
-// Returns the children of a process ("self" or a pid); nullopt if the kernel does not list them, or the process
-// has ended.
+// Returns the children of a process ("self" or a pid); nullopt if the kernel does not list them, or the
+// process has ended.
 std::optional<std::vector<pid_t>> ListedChildrenOf(const std::string& process) {
   std::vector<pid_t> children;
   std::error_code error;

@@ -21,8 +21,8 @@ std::vector<pid_t> Children();
 std::optional<std::vector<pid_t>> ListedChildren();
 std::vector<pid_t> ScannedChildren();
 
-// Returns the pids of the children's descendants too, and stops above `most` pids. Processes that appear, end or
-// change their parent meanwhile may be missing.
+// Returns the pids of the children's descendants too, and stops above `most` pids. Processes that appear, end
+// or change their parent meanwhile may be missing.
 std::vector<pid_t> AllDescendants(std::size_t most);
 
 struct EndLimits {

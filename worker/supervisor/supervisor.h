@@ -1,6 +1,6 @@
 // The supervisor of a job (worker/supervisor/orders.h): starts the ranks that the launcher orders, reports
-// their ends, and ends what they leave behind. It also looks at what the job's processes take, and kills them if
-// that is above the job's limits. Use from one thread, in a program with no other.
+// their ends, and ends what they leave behind. It also looks at what the job's processes take, and kills them
+// if that is above the job's limits. Use from one thread, in a program with no other.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// What the fuzzers call: one function per parser of outside input, each with the properties that must hold for
-// any input. Not thread-safe.
+// What the fuzzers call: one function per parser of outside input, each with the properties that must hold
+// for any input. Not thread-safe.
 #pragma once
 
 #include <cstddef>

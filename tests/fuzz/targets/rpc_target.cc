@@ -108,8 +108,8 @@ class FuzzedCoordinator {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// The first line names the method; any other line stands for one of them. The rest is its request, in the text
-// format or encoded.
+// The first line names the method; any other line stands for one of them. The rest is its request, in the
+// text format or encoded.
 void FuzzRpc(std::string_view input) {
   static const std::vector<const google::protobuf::MethodDescriptor*> methods = MethodsOfServices();
   static std::unique_ptr<FuzzedCoordinator> coordinator;
