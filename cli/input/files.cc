@@ -140,7 +140,7 @@ absl::Status WriteSpecial(const std::string& path, const WriteTarget& target, st
   return WriteAll(path, file.get(), content);
 }
 
-absl::Status AlsoTheFileOf(const NamedFile& written, const NamedFile& other) {
+absl::Status AlsoTheFileOf(const FileOfOption& written, const FileOfOption& other) {
   return absl::InvalidArgumentError(fmt::format("{}: {} is also the file of {}; name another file",
                                                 written.option, written.path, other.option));
 }
@@ -220,11 +220,11 @@ absl::Status CheckWritable(const std::string& path) {
   return failed ? CannotWrite(path, failed.value()) : absl::OkStatus();
 }
 
-absl::Status CheckOtherFile(const NamedFile& written, const std::vector<NamedFile>& others) {
+absl::Status CheckOtherFile(const FileOfOption& written, const std::vector<FileOfOption>& others) {
   if (written.path.empty()) return absl::OkStatus();
   const WriteTarget target = Resolve(written.path);
   if (target.is_special) return absl::OkStatus();
-  for (const NamedFile& other : others) {
+  for (const FileOfOption& other : others) {
     std::error_code none;  // one of them does not exist
     if (!other.path.empty() && std::filesystem::equivalent(target.path, other.path, none) && !none)
       return AlsoTheFileOf(written, other);
@@ -232,7 +232,7 @@ absl::Status CheckOtherFile(const NamedFile& written, const std::vector<NamedFil
   return absl::OkStatus();
 }
 
-absl::Status CheckBothWritten(const NamedFile& written, const NamedFile& also_written) {
+absl::Status CheckBothWritten(const FileOfOption& written, const FileOfOption& also_written) {
   if (written.path.empty() || also_written.path.empty()) return absl::OkStatus();
   const WriteTarget one = Resolve(written.path), other = Resolve(also_written.path);
   if (one.is_special || other.is_special) return absl::OkStatus();

@@ -32,17 +32,17 @@ absl::Status CheckWritable(const std::string& path);
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path);
 
 // A file as an option names it: {"--output", "best.json"}. An empty path: the option is not given.
-struct NamedFile {
+struct FileOfOption {
   std::string option, path;
 };
 
 // InvalidArgument if `written` is one of the files, also through links: to write it would lose that file. A
 // text of `others` that names no file, such as a preset, is none. `--output: run.sh is also the file of FILE;
 // name another file`.
-absl::Status CheckOtherFile(const NamedFile& written, const std::vector<NamedFile>& others);
+absl::Status CheckOtherFile(const FileOfOption& written, const std::vector<FileOfOption>& others);
 
 // InvalidArgument if both are the same file, which may not exist yet: each would replace the other.
-absl::Status CheckBothWritten(const NamedFile& written, const NamedFile& also_written);
+absl::Status CheckBothWritten(const FileOfOption& written, const FileOfOption& also_written);
 
 // Returns OK if `path` is a directory that can be written to, or can be created in a directory that exists.
 absl::Status CheckWritableDirectory(const std::string& path);

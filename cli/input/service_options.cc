@@ -94,7 +94,7 @@ absl::StatusOr<Endpoint> EndpointOf(const ServiceOptions& options) {
   return EndpointFor(options.coordinator, options.access);
 }
 
-std::vector<NamedFile> FilesOf(const ServiceOptions& options) {
+std::vector<FileOfOption> FilesOf(const ServiceOptions& options) {
   const EndpointOptions& access = options.access;
   return {{"--db", options.database},
           {"--tls-ca", access.files.authorities},

@@ -34,7 +34,7 @@ absl::Status CheckServiceOptions(const ServiceOptions& options);
 absl::StatusOr<Endpoint> EndpointOf(const ServiceOptions& options);
 
 // Returns the files that the options name: the database, certificates, the token.
-std::vector<NamedFile> FilesOf(const ServiceOptions& options);
+std::vector<FileOfOption> FilesOf(const ServiceOptions& options);
 
 // Returns " --coordinator ADDR", " --db FILE" or "": the options that another command needs for the same
 // place.

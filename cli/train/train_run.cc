@@ -250,13 +250,14 @@ std::vector<std::string> DataFiles(const std::string& data) {
 // Fails if a file that the run writes is one that it reads. So does --save over --init: the weights that a
 // run began with cannot be had again.
 absl::Status CheckInputsStay(const TrainArgs& args) {
-  std::vector<NamedFile> read = {
+  std::vector<FileOfOption> read = {
       {"--input", args.input}, {"--model", args.model}, {"--cluster", args.cluster}, {"--init", args.init}};
   if (!args.data.empty()) {
     for (std::string& file : DataFiles(args.data)) read.push_back({"--data", std::move(file)});
   }
-  for (const NamedFile& written : {NamedFile{"--save", args.save}, NamedFile{"--log", args.log},
-                                   NamedFile{"--trace", args.trace == kTraceToOutput ? "" : args.trace}}) {
+  for (const FileOfOption& written :
+       {FileOfOption{"--save", args.save}, FileOfOption{"--log", args.log},
+        FileOfOption{"--trace", args.trace == kTraceToOutput ? "" : args.trace}}) {
     if (auto status = CheckOtherFile(written, read); !status.ok()) return status;
   }
   return absl::OkStatus();

@@ -95,7 +95,7 @@ absl::StatusOr<ExportedFile> FileOf(const ExportArgs& args) {
 
 // Fails if the file, or the one with the evidence beside it, is one that is read.
 absl::Status CheckExportedOver(const ExportArgs& args) {
-  std::vector<NamedFile> read = FilesOf(args.service);
+  std::vector<FileOfOption> read = FilesOf(args.service);
   read.push_back({"--input", args.input});
   if (auto status = CheckOtherFile({"--output", args.output}, read); !status.ok()) return status;
   return args.output.empty() ? absl::OkStatus()

@@ -106,7 +106,7 @@ absl::StatusOr<InputQuestion> StoredOf(const PredictArgs& args, PlanQuestionArgs
 // Fails if the file of --trace is one that is read.
 absl::Status CheckTraceStays(const PredictArgs& args) {
   if (args.trace == kTraceToOutput) return absl::OkStatus();
-  std::vector<NamedFile> read = FilesOf(args.service);
+  std::vector<FileOfOption> read = FilesOf(args.service);
   for (const auto& [option, file] : {std::pair("--input", &args.input),
                                      {"--model", &args.question.model},
                                      {"--cluster", &args.question.cluster}})

@@ -59,7 +59,7 @@ absl::StatusOr<std::string> PageOfStudy(const ReportArgs& args) {
 
 int RunReport(const ReportArgs& args) {
   if (const auto status = CheckWritable(args.output); !status.ok()) return Fail(Where("--output", status));
-  std::vector<NamedFile> read = FilesOf(args.service);
+  std::vector<FileOfOption> read = FilesOf(args.service);
   read.push_back({"--input", args.input});
   if (const auto status = CheckOtherFile({"--output", args.output}, read); !status.ok()) return Fail(status);
   const auto page = args.input.empty() ? PageOfStudy(args) : PageOfFile(args);

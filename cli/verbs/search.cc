@@ -167,11 +167,11 @@ int CheckWritten(const SearchArgs& args) {
       return Fail(kExitUsage, fmt::format("--output: {}", Text(status)));
   }
   if (const int code = CheckRejected(args.rejected, args.output); code != kExitDone) return code;
-  std::vector<NamedFile> read = FilesOf(args.service);
+  std::vector<FileOfOption> read = FilesOf(args.service);
   read.push_back({"--model", args.model});
   read.push_back({"--cluster", args.cluster});
-  for (const NamedFile& written :
-       {NamedFile{"--output", args.output}, NamedFile{"--rejected", args.rejected}}) {
+  for (const FileOfOption& written :
+       {FileOfOption{"--output", args.output}, FileOfOption{"--rejected", args.rejected}}) {
     if (const auto status = CheckOtherFile(written, read); !status.ok()) return Fail(status);
   }
   return kExitDone;

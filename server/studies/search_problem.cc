@@ -32,7 +32,7 @@ constexpr std::int64_t kMostRanks = 1024;
 constexpr std::int64_t kMostPacedRanks = 64;
 constexpr std::int64_t kMostPacedMicrobatches = 1 << 16;
 // Limits on a specification's texts and lists. They keep every response that contains it small.
-constexpr std::size_t kLongestName = 200;  // bytes
+constexpr std::size_t kLongestSpecName = 200;  // bytes
 constexpr int kMostAxes = 100;
 constexpr int kMostAxisValues = 1000;
 // total size of an axis's values; those of a split can be long
@@ -46,9 +46,9 @@ absl::Status In(const char* field, const absl::Status& status) {
 }
 
 absl::Status CheckName(const char* field, const std::string& name) {
-  if (name.size() <= kLongestName) return absl::OkStatus();
+  if (name.size() <= kLongestSpecName) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("spec.{} has {} bytes; the limit is {}", field, name.size(), kLongestName));
+      fmt::format("spec.{} has {} bytes; the limit is {}", field, name.size(), kLongestSpecName));
 }
 
 absl::Status CheckSizes(const v1::SearchSpec& spec) {
