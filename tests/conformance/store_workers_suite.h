@@ -67,7 +67,7 @@ TEST_P(StoreSuite, LeavingWorkerGetsNoJobThatMayLastLonger) {
   ASSERT_TRUE(first);
   EXPECT_EQ(first->job.name(), TrialName(id, 3)) << "until 300, from 200";
   EXPECT_FALSE(Take(epoch));
-  const auto waiting = store_->WaitingStudies({}, {session});
+  const auto waiting = store_->WaitingStudies({}, {session}, 200);
   ASSERT_TRUE(waiting.ok());
   ASSERT_EQ(waiting->size(), 1u);
   EXPECT_EQ(waiting->at(0).why, WaitingStudy::Why::kNobody);

@@ -166,7 +166,7 @@ TEST(Placement, JobsEndBeforeTheirWorkersLeave) {
             "no cuda worker is running; start one");
   leaves.waiting = false;
   const std::vector<PlacementWorker> busy = {leaves};
-  EXPECT_TRUE(Place({.ranks = 2, .needs_s = 101}, busy).reserves.empty()) << "it is not kept for the job";
+  EXPECT_TRUE(Place({.ranks = 2, .needs_s = 101}, busy).able.empty()) << "it is not kept for the job";
 }
 
 // A job of an engine goes to workers that offer it, and says what is missing.
