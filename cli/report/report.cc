@@ -430,9 +430,8 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
                         base::CountText(reused), reused == 1 ? " is" : "s are");
   }
   if (const std::int64_t reused = answer.reused_trials(); reused > 0) {
-    text += fmt::format(
-        "\n  {} measurement{} from an earlier search of the same work there (--fresh measures anew)",
-        base::CountText(reused), reused == 1 ? " is" : "s are");
+    text += fmt::format("\n  {} measurement{} reused from earlier studies (--fresh measures anew)",
+                        base::CountText(reused), reused == 1 ? " is" : "s are");
   }
   if (const std::int64_t estimated = answer.estimated_op_times(); estimated > 0) {
     text += fmt::format("\n  {} of {} op times are estimated from the others: the time budget left them out",

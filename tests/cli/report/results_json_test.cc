@@ -308,11 +308,8 @@ TEST(SearchJson, HasStopReasonAndNotes) {
   EXPECT_EQ(json()["search"]["reused_trials"], 0);
   answer.set_reused_trials(1);
   EXPECT_EQ(json()["search"]["reused_trials"], 1);
-  EXPECT_NE(
-      SearchReport(answer, question, "")
-          .find(
-              "\n  1 measurement is from an earlier search of the same work there (--fresh measures anew)\n"),
-      std::string::npos);
+  EXPECT_THAT(SearchReport(answer, question, ""),
+              HasSubstr("\n  1 measurement is reused from earlier studies (--fresh measures anew)\n"));
   answer.set_reused_trials(0);
 
   answer.set_stopped("max_trials");
@@ -364,7 +361,8 @@ TEST(SearchReport, SaysWhatBecameOfPlansThatWereTried) {
             "nothing was measured: 1 plan was tried (1 did not fit in memory), and the time budget of 2 s "
             "ended the search with 14 plans left; give more time to have them measured");
   (*answer.mutable_counts()->mutable_rejected())["measured_out_of_memory"] = 2;
-  EXPECT_THAT(SearchReport(answer, Question(), ""), testing::HasSubstr("; 0 measured, 2 out of memory when"));
+  EXPECT_THAT(SearchReport(answer, Question(), ""),
+              testing::HasSubstr("; 0 measured,\n       2 out of memory when tried\n"));
 }
 
 TEST(SearchReport, AnEqualRunnerUpTakesAsLong) {
