@@ -59,7 +59,8 @@ TEST_F(LocalStudyTest, WithoutWorkersItSaysWhatToDo) {
   ExpectRefused(on_gpus, grpc::StatusCode::FAILED_PRECONDITION, "no worker offers cuda");
   v1::SearchSpec paced = SpecOfLocal();
   paced.set_device("paced");
-  ExpectRefused(paced, grpc::StatusCode::INVALID_ARGUMENT, "spec.device: 'paced' is no device of a local cluster");
+  ExpectRefused(paced, grpc::StatusCode::INVALID_ARGUMENT,
+                "spec.device: 'paced' is no device of a local cluster");
 }
 
 TEST_F(LocalStudyTest, ARepeatedRequestGetsItsStudyThoughTheWorkersChanged) {
