@@ -247,16 +247,18 @@ std::vector<std::string> DataFiles(const std::string& data) {
   return {data + ".bin", data + ".idx"};
 }
 
-// Fails if a file that the run writes is one that it reads. So does --save over --init: the weights that a
-// run began with cannot be had again.
+// Fails if a file that the run writes is one that it reads. --save may be --init: a run that diverges leaves
+// the file as it was.
 absl::Status CheckInputsStay(const TrainArgs& args) {
   std::vector<FileOfOption> read = {
-      {"--input", args.input}, {"--model", args.model}, {"--cluster", args.cluster}, {"--init", args.init}};
+      {"--input", args.input}, {"--model", args.model}, {"--cluster", args.cluster}};
   if (!args.data.empty()) {
     for (std::string& file : DataFiles(args.data)) read.push_back({"--data", std::move(file)});
   }
+  if (auto status = CheckOtherFile({"--save", args.save}, read); !status.ok()) return status;
+  read.push_back({"--init", args.init});
   for (const FileOfOption& written :
-       {FileOfOption{"--save", args.save}, FileOfOption{"--log", args.log},
+       {FileOfOption{"--log", args.log},
         FileOfOption{"--trace", args.trace == kTraceToOutput ? "" : args.trace}}) {
     if (auto status = CheckOtherFile(written, read); !status.ok()) return status;
   }
