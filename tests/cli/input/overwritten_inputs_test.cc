@@ -77,7 +77,8 @@ TEST_F(OverwrittenInput, IsRefusedByTrain) {
     return args;
   };
   ExpectRefused(train({"--data", any_, "--save", any_}), any_, Says("--save", any_, "--data"));
-  ExpectRefused(train({"--init", any_, "--log", any_}), any_, Says("--log", any_, "--init"));
+  const std::string init = home_.Write("init.csv", "weights");
+  ExpectRefused(train({"--init", init, "--log", init}), init, Says("--log", init, "--init"));
   ExpectRefused(train({"--save", model_}), model_, Says("--save", model_, "--model"));
   const std::string log = home_.Write("data.csv", "some bytes of text");
   ExpectRefused(train({"--data", log, "--log", log}), log, Says("--log", log, "--data"));
