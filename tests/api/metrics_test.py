@@ -70,6 +70,7 @@ class MetricsTest(unittest.TestCase):
             wait_for(lambda: api.call("WorkerService", "LeaseWork", worker="workers/holder", session_epoch=epoch, wait_s=5).HasField("job"), "a job")
             expired = wait_for(lambda: value(families_of(scrape(pages)), "autocfg_leases_ended_total", end="expired"), "the end of the lease")
             self.assertEqual(expired, 1)
+            self.assertEqual(value(families_of(scrape(pages)), "autocfg_studies", state="running"), 1)
             worker = services.worker(address, "real", "--slots", "2", "--devices", "cpu")
 
             def measured():
@@ -79,7 +80,7 @@ class MetricsTest(unittest.TestCase):
             families = wait_for(measured, "a trial that is measured", limit_s=300)
             self.assertGreaterEqual(value(families, "autocfg_leases_granted_total"), 3, "the lost calibration, its repetition, a trial")
             self.assertGreaterEqual(value(families, "autocfg_leases_ended_total", end="reported"), 2)
-            self.assertEqual(value(families, "autocfg_studies", state="running"), 1)
+            self.assertEqual(sum(value(families, "autocfg_studies", state=state) for state in ("running", "done")), 1)
             self.assertGreater(value(families, "autocfg_store_commit_seconds_count"), 5)
             self.assertGreaterEqual(value(families, "autocfg_lease_wait_seconds_count"), 3)
             self.assertEqual(value(families, "autocfg_rpcs_total", method="StudyService/CreateStudy", code="OK"), 1)

@@ -177,7 +177,7 @@ class Secured(unittest.TestCase):
         self.assertEqual(self.page("/", "bob")[0], 200)
         with open(self.file("server.key"), "w", encoding="utf-8") as file:
             file.write("nonsense")
-        self.server.said("the pages keep their certificate: --tls-key: ")
+        self.server.said("the certificate of the (pages|calls) cannot be used any more, and clients may refuse it: --tls-key: ")
         self.assertEqual(self.page("/", "bob")[0], 200)
         self.issue("server", "DNS:localhost,IP:127.0.0.1")
         with open(self.file("server.pem"), encoding="utf-8") as file:
