@@ -184,7 +184,7 @@ class SeveralHosts(unittest.TestCase):
             _, err = client.communicate(timeout=STUDY_LIMIT_S)
         # UCX gives up if it was connecting. Else nobody notices, and the trial reaches its time limit.
         self.assertEqual(client.returncode, 1, err)
-        self.assertRegex(err, r"gave no answer \((failed|timed out) 1\): .*(cannot connect to rank|time limit)")
+        self.assertRegex(err, r"gave no answer \((failed|timed_out) 1\): .*(cannot connect to rank|time limit)")
         self.network.heal()
         self.searched(hosts, *DATA_PARALLEL)
 
