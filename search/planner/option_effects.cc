@@ -370,10 +370,9 @@ std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasi
 }
 
 std::optional<OptionEffect> MattersMost(CostModel& costs, FeasiblePlans& feasible, const ParallelPlan& best,
-                                        const CorrectionOf& correction, const LazyTimes& times) {
+                                        const CorrectionOf& correction, const LazyTimes& times,
+                                        std::span<const ParallelPlan> measured) {
   std::vector<OptionEffect> effects = EstimateEffects(costs, feasible, best, correction, times);
-  std::stable_sort(effects.begin(), effects.end(),
-                   [](const OptionEffect& a, const OptionEffect& b) { return a.costs > b.costs; });
   const auto timed = [&](const ParallelPlan& plan) {
     return MicrobatchCount(costs.workload(), plan) <= kMostTimedHere / plan.pp;
   };
@@ -385,6 +384,18 @@ std::optional<OptionEffect> MattersMost(CostModel& costs, FeasiblePlans& feasibl
                (correction(best) * predict(best, plan).step_time_s) -
            1;
   };
+  for (const ParallelPlan& plan : measured) {
+    const double plan_costs = costs_of(plan);
+    for (OptionEffect& effect : effects) {
+      if (effect.option->equal(plan, best) || IsIdle(*effect.option, plan) || plan_costs >= effect.costs)
+        continue;
+      effect.instead = plan;
+      effect.costs = plan_costs;
+      effect.only_this_changed = effect.alone == plan;
+    }
+  }
+  std::stable_sort(effects.begin(), effects.end(),
+                   [](const OptionEffect& a, const OptionEffect& b) { return a.costs > b.costs; });
   for (OptionEffect& effect : effects) {
     effect.costs = costs_of(effect.instead);
     if (effect.alone) effect.costs_alone = effect.only_this_changed ? effect.costs : costs_of(*effect.alone);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,9 +45,10 @@ std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasi
                                           const CorrectionOf& correction, const LazyTimes& times = {});
 
 // Returns the effect that costs the most, by CostModel::Predict, with its sentence. Nothing if no option's
-// other values make the step longer.
+// other values make the step longer. `measured`: plans that were; the fastest with another value may be one.
 std::optional<OptionEffect> MattersMost(CostModel& costs, FeasiblePlans& feasible, const ParallelPlan& best,
-                                        const CorrectionOf& correction, const LazyTimes& times = {});
+                                        const CorrectionOf& correction, const LazyTimes& times = {},
+                                        std::span<const ParallelPlan> measured = {});
 
 // Returns what takes longer in `instead` than in `best`: the part of the step that grows most, and a fact of
 // the placement that explains it, if there is one: "tensor communication takes 1.20 s more; its group of 16

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
@@ -284,10 +285,12 @@ std::optional<OptionEffect> SearchLoop::MattersMost() const {
   if (best.empty()) return std::nullopt;
   // A plan that was measured as a whole takes what was measured.
   std::map<ParallelPlan, double> measured;
+  std::vector<ParallelPlan> plans;
   for (std::size_t i = 0; i < s.candidates.size(); ++i) {
     const CandidatePlan& c = s.candidates[i];
-    if (c.measured_s && !c.slice && !c.failed)
-      measured.emplace(c.plan, *c.measured_s / s.records[i].raw.step_time_s);
+    if (!c.measured_s || c.slice || c.failed) continue;
+    measured.emplace(c.plan, *c.measured_s / s.records[i].raw.step_time_s);
+    plans.push_back(c.plan);
   }
   return autocfg::MattersMost(
       *s.costs, s.feasible, best.front().plan,
@@ -296,7 +299,7 @@ std::optional<OptionEffect> SearchLoop::MattersMost() const {
         if (const auto found = measured.find(plan); found != measured.end()) return found->second;
         return std::exp(s.recalibration.For(plan, s.costs->Estimate(plan).breakdown).log_mean);
       },
-      s.times);
+      s.times, plans);
 }
 
 double SearchLoop::UnmeasuredDeviceSeconds() const { return autocfg::UnmeasuredDeviceSeconds(*state_); }
