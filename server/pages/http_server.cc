@@ -184,8 +184,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ListenAddres
   if (!started.ok()) return started.status();
   server->serving_ = *std::move(started);
   if (encrypted) {
-    server->watch_ =
-        std::make_unique<CertificateWatch>(tls, "the pages", [served = server.get()](PageCertificate renewed) {
+    server->watch_ = std::make_unique<CertificateWatch>(
+        tls, "the pages", [served = server.get()](PageCertificate renewed) {
           // New connections are the new daemons' before the old ones end.
           auto daemons = served->StartDaemons(std::make_unique<const PageCertificate>(std::move(renewed)));
           if (!daemons.ok()) {
