@@ -8,7 +8,7 @@ delay, loss, duplicates, cut and half-open lines. Each fault ends after some sec
 
 Every fourth round is a gang of the CPU engine, whose ranks exchange gradients over the same network: of it, the end counts.
 
-AUTOCFG_FAULT_ROUNDS: number of rounds (default 5, one of each kind). AUTOCFG_FAULT_SEED: seed of the random choices, printed at the start so that a
+AUTOCFG_FAULT_ROUNDS: number of rounds (default 2; five have one of each kind). AUTOCFG_FAULT_SEED: seed of the random choices, printed at the start so that a
 failure can be reproduced. The last line has the figures, in JSON (bench/results/network_faults.json). Exit status 77: this machine
 cannot emulate hosts; the reason is printed.
 """
@@ -26,7 +26,7 @@ from hosts import DATA_PARALLEL, LEASE_S, STUDY_LIMIT_S, Hosts
 from network import Network, why_not
 from services import Services, wait_for
 
-ROUNDS = int(os.environ.get("AUTOCFG_FAULT_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("AUTOCFG_FAULT_ROUNDS", "2"))
 SEED = int(os.environ.get("AUTOCFG_FAULT_SEED", str(random.SystemRandom().randrange(1 << 30))))
 MEASURED = 3  # TrialState
 NODES = ("node0", "node1", "node2")
