@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <utility>
 
@@ -26,11 +27,21 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
 
 constexpr std::string_view kLeaseMethod = "/autocfg.v1.WorkerService/LeaseWork";  // as rights.cc names it
 
+// Returns what `take` returns. An exception is our own bug, or no memory; on a thread of ours it would end the
+// process.
+absl::Status TakeSafely(const std::function<absl::Status()>& take) {
+  try {
+    return take();
+  } catch (const std::exception& error) {
+    return absl::InternalError(fmt::format("internal error: {}; please report it", error.what()));
+  }
+}
+
 // Answers with what `take` returns, which one of `threads` calls.
 grpc::ServerUnaryReactor* AnswerLater(grpc::CallbackServerContext* context, CallThreads& threads,
                                       std::function<absl::Status()> take) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  threads.Run([reactor, take = std::move(take)] { reactor->Finish(ToGrpc(take())); });
+  threads.Run([reactor, take = std::move(take)] { reactor->Finish(ToGrpc(TakeSafely(take))); });
   return reactor;
 }
 
