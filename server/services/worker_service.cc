@@ -27,8 +27,8 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
 
 constexpr std::string_view kLeaseMethod = "/autocfg.v1.WorkerService/LeaseWork";  // as rights.cc names it
 
-// Returns what `take` returns. An exception is our own bug, or no memory; on a thread of ours it would end the
-// process.
+// Returns what `take` returns. An exception is our own bug, or no memory; on a thread of ours it would end
+// the process.
 absl::Status TakeSafely(const std::function<absl::Status()>& take) {
   try {
     return take();

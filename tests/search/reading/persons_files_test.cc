@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/plan/plan_text.h"
 #include "search/reading/batch_script.h"
