@@ -195,9 +195,11 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::Rendezvous(grpc::CallbackServerCont
 absl::Status WorkerServiceImpl::Take(const v1::ReportProgressRequest& request) {
   if (absl::Status status = Check(request); !status.ok()) return status;
   if (request.has_calibration()) {
-    const absl::Status kept = parts_.store.KeepTimedOps(request.lease_id(), request.fencing_token(),
-                                                        request.calibration(), parts_.clock());
-    if (!kept.ok()) return kept;
+    if (absl::Status kept = parts_.store.KeepTimedOps(request.lease_id(), request.fencing_token(),
+                                                      request.calibration(), parts_.clock());
+        !kept.ok()) {
+      return kept;
+    }
   }
   const auto share = parts_.store.FindShare(request.lease_id(), request.fencing_token());
   if (!share.ok()) return share.status();

@@ -97,7 +97,8 @@ TEST(PersonsFiles, JsonWithNumbersOfOtherForms) {
       ", \"gradient_accumulation_steps\": 4, \"zero_optimization\": {\"stage\": 3, "
       "\"stage3_prefetch_bucket_size\": ";
   for (const char* prefetch : {"5e7", "\"auto\"", "0"}) {
-    const auto run = ReadFrameworkFile(kDeepSpeed, "ds.json", begin + "2" + end + prefetch + "}}", options);
+    const auto run =
+        ReadFrameworkFile(kDeepSpeed, "ds.json", absl::StrCat(begin, "2", end, prefetch, "}}"), options);
     ASSERT_TRUE(run.ok()) << run.status();
     EXPECT_EQ(run->plan.param_overlap, prefetch != std::string("0"));
   }
