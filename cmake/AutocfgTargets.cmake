@@ -9,6 +9,9 @@ endif()
 add_custom_target(generated_sources)
 # The programs of the tests labelled unit, and what those run.
 add_custom_target(unit_tests)
+# And those of the label sanitized.
+add_custom_target(sanitized_tests)
+add_dependencies(sanitized_tests unit_tests)
 
 add_library(autocfg_flags INTERFACE)
 target_include_directories(autocfg_flags INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
@@ -104,11 +107,11 @@ function(autocfg_sanitizer_environment name)
   endif()
 endfunction()
 
-# autocfg_tests(NAME DIR dir LABEL label DEPS target... [TIMEOUT s]): builds one test program from every
-# *_test.cc directly in DIR. ctest runs it as one test with the given label. The target unit_tests builds those
-# of the label unit.
+# autocfg_tests(NAME DIR dir LABEL label [SANITIZED] DEPS target... [TIMEOUT s]): builds one test program from every
+# *_test.cc directly in DIR. ctest runs it as one test with the given label; with SANITIZED, with the label sanitized too, since the
+# sanitizers run it beside the unit tests. The target unit_tests builds those of the label unit, sanitized_tests those and these.
 function(autocfg_tests name)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "DIR;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED" "LABEL;TIMEOUT" "DIR;DEPS" ${ARGN})
   list(TRANSFORM ARG_DIR PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
   list(TRANSFORM patterns APPEND "/*_test.cc")
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
@@ -131,7 +134,11 @@ function(autocfg_tests name)
   if(ARG_LABEL STREQUAL "unit")
     add_dependencies(unit_tests ${name})
   endif()
+  if(ARG_SANITIZED)
+    list(APPEND ARG_LABEL sanitized)
+    add_dependencies(sanitized_tests ${name})
+  endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
   autocfg_sanitizer_environment(${name})
 endfunction()

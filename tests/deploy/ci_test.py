@@ -19,7 +19,7 @@ if words == os.environ.get("HANGS"):
 sys.exit(3 if words == os.environ.get("FAILS") else 0)
 '''
 LINT, TESTS = "lint --changed --tidy-limit 360", "test"
-SANITIZERS, SLOW = "test --unit --stop-on-failure", "test --all -L ^slow$ --stop-on-failure"
+SANITIZERS, SLOW = "test --sanitized --stop-on-failure", "test --all -L ^slow$ --stop-on-failure"
 
 
 class Ci(unittest.TestCase):

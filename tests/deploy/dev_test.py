@@ -89,6 +89,11 @@ class Dev(unittest.TestCase):
         self.assertRegex(log, r"ctest .* -L \^unit\$ --stop-on-failure\n")
         self.assertRegex(self.dev("test")[2], r"ninja -C build -j \d+ all\n")
 
+    def test_sanitized_adds_what_the_sanitizers_run(self):
+        log = self.dev("test", "--sanitized")[2]
+        self.assertRegex(log, r"ninja -C build -j \d+ sanitized_tests\n")
+        self.assertRegex(log, r"ctest .* -L \^\(unit\|sanitized\)\$\n")
+
     def test_gpu_tests_run_with_a_gpu(self):
         _, said, log = self.dev("test", gpu=True)
         self.assertNotIn("gpu", said)

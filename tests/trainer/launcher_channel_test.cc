@@ -1,4 +1,4 @@
-// Tests a rank's end of its socket. tests/worker/process_launcher_test.cc tests that a rank ends with its
+// Tests a rank's end of its socket. tests/worker/processes/process_launcher_test.cc tests that a rank ends with its
 // launcher.
 #include "trainer/program/launcher_channel.h"
 

@@ -1,4 +1,4 @@
-// The parts of autocfg-supervisor. tests/worker/process_launcher_test.cc tests the program.
+// The parts of autocfg-supervisor. tests/worker/processes/process_launcher_test.cc tests the program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>

@@ -474,5 +474,18 @@ TEST(SearchLoop, MeasuredPlanStaysWhenItsRepetitionsAreDoubted) {
   EXPECT_FALSE(study.loop.counts().rejected.contains("implausible"));
 }
 
+TEST(SearchLoop, EstimatesTheCostOfAnExhaustiveSearch) {
+  SearchLoop loop = Calibrated();
+  EXPECT_EQ(loop.UnmeasuredDeviceSeconds(), 0);
+  HiddenTruth truth(loop.Ranking(kAll), 6);
+  RunStudy(loop, truth);
+  double unmeasured = 0;
+  for (const RankedPlan& r : loop.Ranking(kAll)) {
+    if (!r.median_step_time_s) unmeasured += 0.5 + 7 * truth.Of(r.plan);
+  }
+  ASSERT_GT(unmeasured, 0);
+  EXPECT_NEAR(loop.UnmeasuredDeviceSeconds() / unmeasured, 1, 0.1);
+}
+
 }  // namespace
 }  // namespace autocfg

@@ -8,6 +8,7 @@
 #include <functional>
 #include <tuple>
 
+#include "tests/support/temp_dir.h"
 #include "tests/support/token_files.h"
 #include "trainer/layout/errors.h"
 #include "trainer/run/data.h"

@@ -5,7 +5,7 @@
 namespace autocfg {
 namespace {
 
-// As SearchLoop.RegretAndCoverage, over 200 studies.
+// As Regret.AndCoverage, over 200 studies.
 TEST(RegretSlow, OfTwoHundredStudies) {
   const test::StudyFigures figures = test::MadeUpStudies(200, 0.015, 0.02);
   EXPECT_GE(figures.good, 190);

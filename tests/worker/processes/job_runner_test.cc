@@ -1,5 +1,6 @@
 #include "worker/jobs/job_runner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -22,7 +22,7 @@ using test::SmallGpt;
 using test::StudyFigures;
 using test::SyntheticDevice;
 
-TEST(SearchLoop, ExhaustiveMeasuresEveryPlan) {
+TEST(Regret, ExhaustiveMeasuresEveryPlan) {
   SearchLoop loop = Calibrated(
       {.exhaustive = true}, {{"recompute", {"none", "full"}}, {"vpp", {"1", "3"}}, {"p2p_overlap", {"0"}}});
   HiddenTruth truth(loop.Ranking(kAll), 5);
@@ -35,7 +35,7 @@ TEST(SearchLoop, ExhaustiveMeasuresEveryPlan) {
 
 // The README's example, but for messages that overlap: about twenty plans of some 500 are measured until the
 // chance that another one is more than 1% faster is small.
-TEST(SearchLoop, ReadmeExampleMeasuresFewPlans) {
+TEST(Regret, ReadmeExampleMeasuresFewPlans) {
   ModelSpec tiny = SmallGpt(4, 128, 4, 1024);
   std::int64_t measured = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -51,23 +51,10 @@ TEST(SearchLoop, ReadmeExampleMeasuresFewPlans) {
   EXPECT_GE(measured, 20 * 6);
 }
 
-TEST(SearchLoop, EstimatesTheCostOfAnExhaustiveSearch) {
-  SearchLoop loop = Calibrated();
-  EXPECT_EQ(loop.UnmeasuredDeviceSeconds(), 0);
-  HiddenTruth truth(loop.Ranking(kAll), 6);
-  RunStudy(loop, truth);
-  double unmeasured = 0;
-  for (const RankedPlan& r : loop.Ranking(kAll)) {
-    if (!r.median_step_time_s) unmeasured += 0.5 + 7 * truth.Of(r.plan);
-  }
-  ASSERT_GT(unmeasured, 0);
-  EXPECT_NEAR(loop.UnmeasuredDeviceSeconds() / unmeasured, 1, 0.1);
-}
-
 // The choice is within 2% of the truly best plan in at least 95% of the studies, with at most 24 plans
 // measured.
 // tests/search/planner/slow runs five times as many.
-TEST(SearchLoop, RegretAndCoverage) {
+TEST(Regret, AndCoverage) {
   const StudyFigures figures = MadeUpStudies(40, 0.015, 0.02);
   EXPECT_GE(figures.good, 38);
   ExpectHonestIntervals(figures);
@@ -76,7 +63,7 @@ TEST(SearchLoop, RegretAndCoverage) {
 // Each plan has an individual deviation of 6% that no feature explains. The choice is within 5% in at least
 // 95 of 100 studies, and the intervals grow accordingly. The more plans with a deviation of their own, the
 // faster is the best one by chance: the space keeps one way of messages and of rows.
-TEST(SearchLoop, RegretWhenFeaturesExplainLess) {
+TEST(Regret, WhenFeaturesExplainLess) {
   const StudyFigures figures = MadeUpStudies(100, 0.06, 0.05,
                                              {{"sp", {"0"}},
                                               {"zero", {"0"}},
