@@ -42,6 +42,12 @@ std::filesystem::path FollowLinks(std::filesystem::path path,
   return path;
 }
 
+bool IsSpecialFile(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {}
 
 AtomicFile::~AtomicFile() {

@@ -19,6 +19,10 @@ std::filesystem::path FollowLinks(
     std::filesystem::path path,
     const std::function<bool(const std::filesystem::path&)>& ends_at = [](const auto&) { return false; });
 
+// Returns true if `path` exists, with its links followed, and is no regular file: a device, a pipe, a
+// directory. Nobody wants such a file replaced, or renamed as rotation does.
+bool IsSpecialFile(const std::string& path);
+
 // Writes to a new temporary file beside `path`; an existing file or link is never written through. Readers of
 // `path` see the old content or the new content, never a mix.
 class AtomicFile {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/os/atomic_file.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "fmt/chrono.h"
@@ -108,6 +109,11 @@ absl::StatusOr<LogOutput> LogOutputOf(const std::string& program, const LogOptio
 }
 
 absl::Status SetLogOutput(const LogOutput& output) {
+  if (IsSpecialFile(output.file)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--log-file: {}: is no regular file, and its rotation would rename it; name another file",
+                    Printable(output.file)));
+  }
   try {
     std::shared_ptr<spdlog::sinks::sink> sink;
     if (output.file.empty()) {

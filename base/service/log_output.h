@@ -45,8 +45,8 @@ void AddLogOptions(App& app, LogOptions& options) {
 // Returns what the options say. InvalidArgument names the option.
 absl::StatusOr<LogOutput> LogOutputOf(const std::string& program, const LogOptions& options);
 
-// Sends the process's log there from now on; its level stays. Unavailable, with the reason: the file cannot
-// be written. Call while no other thread logs.
+// Sends the process's log there from now on; its level stays. InvalidArgument: the file is no regular one.
+// Unavailable, with the reason: it cannot be written. Call while no other thread logs.
 absl::Status SetLogOutput(const LogOutput& output);
 
 // Writes a line that users see whatever the log's level: where the program listens, why it ends. It goes to

@@ -85,8 +85,15 @@ void AddUnitNote(std::string_view name, base::Quantity quantity, std::string_vie
                  std::vector<std::string>& notes) {
   if (!base::HasUnit(text)) return;
   const auto value = base::ParseQuantity(quantity, text);
-  if (value.ok())
-    notes.push_back(fmt::format("{}: {} is {}", name, text, base::QuantityText(quantity, *value)));
+  if (!value.ok()) return;
+  const std::string understood = base::QuantityText(quantity, *value);
+  const auto without_blanks = [](std::string_view written) {
+    std::string kept(written);
+    std::erase(kept, ' ');
+    return kept;
+  };
+  if (without_blanks(understood) == without_blanks(text)) return;
+  notes.push_back(fmt::format("{}: {} is {}", name, text, understood));
 }
 
 absl::StatusOr<double> ParseShare(std::string_view name, std::string_view text) {

@@ -71,7 +71,8 @@ absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, cons
   const auto comma = text.find(',');
   if (comma == std::string::npos || text.find(',', comma + 1) != std::string::npos) {
     return absl::InvalidArgumentError(fmt::format(
-        "--slice: invalid value '{}'; expected T,P, a tensor and a pipeline coordinate such as 0,0", text));
+        "--slice: invalid value '{}'; expected T,P, a tensor and a pipeline coordinate such as 0,0",
+        base::Printable(text)));
   }
   const auto tensor = ParseWhole("--slice: tensor coordinate", text.substr(0, comma), 0, plan.tp - 1);
   if (!tensor.ok()) return tensor.status();

@@ -2,10 +2,12 @@
 // those of --coordinator.
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -170,6 +172,12 @@ int CheckWritten(const SearchArgs& args) {
   std::vector<FileOfOption> read = FilesOf(args.service);
   read.push_back({"--model", args.model});
   read.push_back({"--cluster", args.cluster});
+  if (!args.engines.empty()) {
+    std::error_code unreadable;  // is an error of --engines, later
+    for (std::filesystem::directory_iterator file(args.engines, unreadable), end; !unreadable && file != end;
+         file.increment(unreadable))
+      read.push_back({"--engines", file->path()});
+  }
   for (const FileOfOption& written :
        {FileOfOption{"--output", args.output}, FileOfOption{"--rejected", args.rejected}}) {
     if (const auto status = CheckOtherFile(written, read); !status.ok()) return Fail(status);

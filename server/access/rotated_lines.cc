@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 
+#include "base/os/atomic_file.h"
 #include "fmt/format.h"
 #include "spdlog/logger.h"
 #include "spdlog/sinks/rotating_file_sink.h"
@@ -25,6 +26,10 @@ bool IsMissing(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RotatedLines>> RotatedLines::Open(const std::string& path) {
+  if (base::IsSpecialFile(path)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: is no regular file, and its rotation would rename it; name another file", path));
+  }
   std::unique_ptr<RotatedLines> opened(new RotatedLines(path));
   absl::MutexLock lock(&opened->mutex_);
   if (absl::Status status = opened->Begin(); !status.ok()) return status;

@@ -303,6 +303,7 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
   if (state->first == v1::TRIAL_STATE_UNSPECIFIED || again) {
     if (absl::Status status = QueueCalibration(loop); !status.ok()) return status;
   }
+  double unleased_s = 0;  // no worker had the calibration
   while (true) {
     const std::uint64_t version = changes_.Version();
     stored = store_.GetCalibration(study_);
@@ -319,6 +320,12 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
     if (IsEnd(state->first)) {
       if (budget_spent_) {
         const double budget_s = problem_->time_budget_s;
+        if (unleased_s > budget_s / 2) {
+          return absl::DeadlineExceededError(fmt::format(
+              "the time budget of {:g} s ended before one op of each kind was timed: for {:.2g} s of it no "
+              "worker took the calibration; see `autocfg workers`, and repeat the search with free workers",
+              budget_s, unleased_s));
+        }
         return absl::DeadlineExceededError(fmt::format(
             "the time budget of {:g} s ended before one op of each kind was timed; give more time, "
             "such as {:g} s, or name smaller micro batches with --space",
@@ -333,7 +340,9 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
       }
       return absl::AbortedError(fmt::format("the calibration failed: {}", state->second));
     }
+    const double from_s = clock_();
     if (absl::Status status = Wait(version); !status.ok()) return status;
+    if (state->first == v1::TRIAL_STATE_QUEUED) unleased_s += clock_() - from_s;
   }
 }
 

@@ -101,6 +101,13 @@ TEST(AuditLog, BeginsAFileAnewThatWasRemoved) {
   EXPECT_EQ(JsonLines(path)[0]["method"], "/second");
 }
 
+TEST(AuditLog, IsARegularFile) {
+  const auto log = AuditLog::Open("/dev/full");
+  EXPECT_EQ(log.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(log.status().message()),
+              ::testing::HasSubstr("/dev/full: is no regular file, and its rotation would rename it"));
+}
+
 TEST(Rights, EachMethodHasItsRight) {
   const std::set<std::string> administers = {
       "/autocfg.v1.WorkerService/DrainWorker", "/autocfg.v1.AccessService/CreateToken",

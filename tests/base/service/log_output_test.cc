@@ -173,5 +173,12 @@ TEST_F(SetLogOutputTest, AFileThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(std::string(status.message()).find('\n'), std::string::npos) << status;
 }
 
+TEST_F(SetLogOutputTest, ADeviceIsNotRotated) {
+  const absl::Status status = SetLogOutput({.program = "p", .file = "/dev/null"});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(status.message()),
+            "--log-file: /dev/null: is no regular file, and its rotation would rename it; name another file");
+}
+
 }  // namespace
 }  // namespace autocfg::base

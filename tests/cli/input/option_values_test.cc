@@ -18,6 +18,16 @@ TEST(Numbers, Whole) {
   }
 }
 
+TEST(UnitNotes, SayWhatIsNotSaidAlready) {
+  std::vector<std::string> notes;
+  AddUnitNote("--time-budget", base::Quantity::kSeconds, "20s", notes);
+  AddUnitNote("--time-budget", base::Quantity::kSeconds, "20 s", notes);
+  AddUnitNote("--time-budget", base::Quantity::kSeconds, "20", notes);
+  EXPECT_EQ(notes, std::vector<std::string>());
+  AddUnitNote("--seq-len", base::Quantity::kSequenceLength, "8k", notes);
+  EXPECT_EQ(notes, std::vector<std::string>{"--seq-len: 8k is 8,192 tokens"});
+}
+
 TEST(Numbers, Seed) {
   EXPECT_EQ(*ParseSeed("--seed", "18446744073709551615"), 18446744073709551615ULL);
   for (const char* bad : {"", "-1", "18446744073709551616", "1.5"})

@@ -65,6 +65,8 @@ TEST_F(OverwrittenInput, IsRefusedByEachVerb) {
   ExpectRefused(with(search, {"--rejected", model_}), model_, Says("--rejected", model_, "--model"));
   ExpectRefused(with(search, {"--output", model_, "--seq-len", "8,16"}), model_,
                 Says("--output", model_, "--model"));
+  ExpectRefused(with(search, {"--engines", std::filesystem::path(any_).parent_path(), "--output", any_}),
+                any_, Says("--output", any_, "--engines"));
   ExpectRefused({"predict", "--model", model_, "--cluster", "h100-sxm:1x8", "--global-batch", "8", "--plan",
                  "dp=8", "--trace", model_},
                 model_, Says("--trace", model_, "--model"));

@@ -115,6 +115,21 @@ TEST_F(CoordinatorTest, TimeBudgetShorterThanCalibrationIsReported) {
       "or name smaller micro batches with --space");
 }
 
+TEST_F(CoordinatorTest, TimeBudgetSpentWithoutAWorkerIsReported) {
+  Open();
+  v1::SearchSpec spec = SmallSpec();
+  spec.set_time_budget_s(0.2);
+  const v1::Study study = Create(spec);
+  ASSERT_TRUE(Start(study.name()).ok());
+  const v1::Study done = Finish(study.name());
+  EXPECT_EQ(done.state(), v1::STUDY_STATE_FAILED);
+  EXPECT_THAT(done.message(),
+              ::testing::MatchesRegex(
+                  "the time budget of 0.2 s ended before one op of each kind was timed: for 0.[12][0-9]* s "
+                  "of it no worker took the calibration; see `autocfg workers`, and repeat the search with "
+                  "free workers"));
+}
+
 TEST_F(CoordinatorTest, SpentTimeBudgetEndsTheStudyWithBestSoFar) {
   Open();
   v1::SearchSpec spec = SmallSpec();
