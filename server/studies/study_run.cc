@@ -226,7 +226,8 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() 
 absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
   if (problem_->fresh) return Store::Calibration();
   std::optional<OpTimesKey> key;
-  const absl::Time deadline = absl::Now() + (UsesGpus(problem_->device) ? kGpuWorkerGrace : kCpuWorkerGrace);
+  const absl::Duration grace = UsesGpus(problem_->device) ? kGpuWorkerGrace : kCpuWorkerGrace;
+  const absl::Time deadline = absl::Now() + std::min(grace, absl::Seconds(BudgetLeft()));
   while (true) {
     const std::uint64_t version = changes_.Version();
     const auto workers = workers_();
@@ -290,6 +291,8 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
 }
 
 absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(const SearchLoop& loop) {
+  const double begun_s = clock_();
+  double leased_s = 0;  // a worker had the calibration
   auto stored = StoredCalibration();
   if (!stored.ok() || stored->has_value()) return stored;
   auto state = store_.CalibrationState(study_);
@@ -303,7 +306,7 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
   if (state->first == v1::TRIAL_STATE_UNSPECIFIED || again) {
     if (absl::Status status = QueueCalibration(loop); !status.ok()) return status;
   }
-  double unleased_s = 0;  // no worker had the calibration
+  double seen_s = clock_();
   while (true) {
     const std::uint64_t version = changes_.Version();
     stored = store_.GetCalibration(study_);
@@ -311,6 +314,9 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
     if (stored->has_value()) return stored;
     state = store_.CalibrationState(study_);
     if (!state.ok()) return RecordStoreError(state.status());
+    const double now_s = clock_();
+    if (state->first == v1::TRIAL_STATE_RUNNING) leased_s += now_s - seen_s;
+    seen_s = now_s;
     if (state->first == v1::TRIAL_STATE_MEASURED) {  // it arrived between the two reads
       stored = store_.GetCalibration(study_);
       if (!stored.ok()) return RecordStoreError(stored.status());
@@ -320,11 +326,12 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
     if (IsEnd(state->first)) {
       if (budget_spent_) {
         const double budget_s = problem_->time_budget_s;
-        if (unleased_s > budget_s / 2) {
+        const double unleased_s = clock_() - begun_s - leased_s;
+        if (unleased_s > leased_s) {
           return absl::DeadlineExceededError(fmt::format(
               "the time budget of {:g} s ended before one op of each kind was timed: for {:.2g} s of it no "
               "worker took the calibration; see `autocfg workers`, and repeat the search with free workers",
-              budget_s, unleased_s));
+              budget_s, std::min(unleased_s, budget_s)));
         }
         return absl::DeadlineExceededError(fmt::format(
             "the time budget of {:g} s ended before one op of each kind was timed; give more time, "
@@ -340,9 +347,7 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
       }
       return absl::AbortedError(fmt::format("the calibration failed: {}", state->second));
     }
-    const double from_s = clock_();
     if (absl::Status status = Wait(version); !status.ok()) return status;
-    if (state->first == v1::TRIAL_STATE_QUEUED) unleased_s += clock_() - from_s;
   }
 }
 

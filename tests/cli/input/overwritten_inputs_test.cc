@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/cli/program.h"
+#include "tests/worker/engines/engine_texts.h"
 
 namespace autocfg::cli {
 namespace {
@@ -65,8 +66,11 @@ TEST_F(OverwrittenInput, IsRefusedByEachVerb) {
   ExpectRefused(with(search, {"--rejected", model_}), model_, Says("--rejected", model_, "--model"));
   ExpectRefused(with(search, {"--output", model_, "--seq-len", "8,16"}), model_,
                 Says("--output", model_, "--model"));
-  ExpectRefused(with(search, {"--engines", std::filesystem::path(any_).parent_path(), "--output", any_}),
-                any_, Says("--output", any_, "--engines"));
+  std::filesystem::create_directory(home_ / "engines");
+  const std::string engine = home_.Write("engines/toy.json", worker::GoodEngine().dump());
+  ExpectRefused({"search", "--model", model_, "--cluster", "local:1x1", "--global-batch", "8", "--engines",
+                 std::filesystem::path(engine).parent_path(), "--output", engine},
+                engine, Says("--output", engine, "--engines"));
   ExpectRefused({"predict", "--model", model_, "--cluster", "h100-sxm:1x8", "--global-batch", "8", "--plan",
                  "dp=8", "--trace", model_},
                 model_, Says("--trace", model_, "--model"));

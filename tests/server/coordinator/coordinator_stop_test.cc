@@ -98,7 +98,7 @@ TEST_F(CoordinatorTest, PauseStopsTheQueueAndResumeContinues) {
 TEST_F(CoordinatorTest, TimeBudgetShorterThanCalibrationIsReported) {
   Open();
   v1::SearchSpec spec = SmallSpec();
-  spec.set_time_budget_s(0.2);
+  spec.set_time_budget_s(0.5);
   const v1::Study study = Create(spec);
   std::atomic<bool> over = false;
   FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
@@ -111,7 +111,7 @@ TEST_F(CoordinatorTest, TimeBudgetShorterThanCalibrationIsReported) {
   EXPECT_EQ(done.state(), v1::STUDY_STATE_FAILED);
   EXPECT_EQ(
       done.message(),
-      "the time budget of 0.2 s ended before one op of each kind was timed; give more time, such as 0.4 s, "
+      "the time budget of 0.5 s ended before one op of each kind was timed; give more time, such as 1 s, "
       "or name smaller micro batches with --space");
 }
 
@@ -125,7 +125,7 @@ TEST_F(CoordinatorTest, TimeBudgetSpentWithoutAWorkerIsReported) {
   EXPECT_EQ(done.state(), v1::STUDY_STATE_FAILED);
   EXPECT_THAT(done.message(),
               ::testing::MatchesRegex(
-                  "the time budget of 0.2 s ended before one op of each kind was timed: for 0.[12][0-9]* s "
+                  "the time budget of 0.2 s ended before one op of each kind was timed: for [0-9.]+ s "
                   "of it no worker took the calibration; see `autocfg workers`, and repeat the search with "
                   "free workers"));
 }
