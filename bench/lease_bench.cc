@@ -5,7 +5,7 @@
 // latency is the time from the commit that queues a job to the reply that leases it. The database is a file,
 // and every commit is synced.
 //
-// usage: autocfg_lease_bench [--workers 1000] [--seconds 30] [--jobs-per-second 200] [--hold-seconds 1]
+// usage: autocfg_lease_bench [--workers 1000] [--seconds 30] [--jobs-per-second 220] [--hold-seconds 1]
 //                            [--lease-seconds 10] [--timeline-rows 0]      Prints JSON.
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -489,7 +489,7 @@ void RaiseDescriptorLimit() {
 int Run(int argc, char** argv) {
   const Options options{.workers = static_cast<int>(Number(argc, argv, "--workers", 1000)),
                         .seconds = Number(argc, argv, "--seconds", 30),
-                        .jobs_per_s = Number(argc, argv, "--jobs-per-second", 200),
+                        .jobs_per_s = Number(argc, argv, "--jobs-per-second", 220),
                         .hold_s = Number(argc, argv, "--hold-seconds", 1),
                         .lease_s = Number(argc, argv, "--lease-seconds", 10),
                         .timeline_rows = static_cast<int>(Number(argc, argv, "--timeline-rows", 0))};
