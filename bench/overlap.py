@@ -11,7 +11,7 @@ Writes JSON to standard output.
   `autocfg predict` counts it, "ideal" the step in which communication and the rest run side by side, max(comm, off - comm). "hidden" is the
   share of the ideal that is reached: (off - on) / (off - ideal). "hidden_of_possible" leaves out what cannot
   be hidden because of the order of the work: the embedding's gradient is complete when nothing is left to compute, its parameters are needed first, and what is reduced or
-  gathered once in a step fits into the last backward or the first forward alone.
+  gathered once in a step fits into the last backward, from its first layer on, or the first forward alone.
 - "cores": `autocfg train` on the CPU, with the option on and off in turn; the ratio of the medians over all rounds.
 """
 
@@ -92,7 +92,10 @@ def possible(case, comm, trace):
     share = comm / (reduced + gathered + again)
     forwards, backwards = seconds_of(trace, "forward"), seconds_of(trace, "backward")
     forward = sum(forwards) if zero == 3 else forwards[0]
-    backward = sum(backwards) if zero >= 2 else backwards[-1]
+    # The output layer comes first in a backward; its gradient is the embedding's, so that nothing can be reduced beside it.
+    tokens_flops = model["layers"] * (24 * model["hidden"] ** 2 + 4 * model["max_seq_len"] * model["hidden"])
+    layers = tokens_flops / (2 * table + tokens_flops)
+    backward = sum(backwards) if zero >= 2 else backwards[-1] * layers
     return min(share * reduced * hides + share * again, backward) + min(share * gathered * hides, forward)
 
 
