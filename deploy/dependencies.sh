@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs missing packages that autocfg needs to build. Debian 12, Ubuntu 24.04; as root or with sudo.
-# Usage: deploy/dependencies.sh [--bench | --tests | --lint | --gpu | --browser | --slurm | --schemas DIR] [--list]
+# Usage: deploy/dependencies.sh [--bench | --tests | --lint | --gpu | --browser | --fuzz | --slurm | --schemas DIR] [--list]
 #   --bench  also the packages that the benchmarks compare with
 #   --tests  also the packages that tests alone need: those of other engines train with PyTorch
 #   --lint   also the tools of ./dev lint, and those with which some tests check packages
 #   --gpu    also the packages that pack a bundle for a machine with a GPU
 #   --browser  also the browser in which tests open pages; Ubuntu has it as a snap alone, which this does not install
+#   --fuzz   also the compiler that has libFuzzer
 #   --slurm  also Slurm, on which tests run the batch script; munge, which it needs, becomes a service of this machine
 #   --schemas DIR  also Node.js, and in DIR the schemas of Kubernetes that tests check manifests with
 #   --list   print the packages instead
@@ -49,6 +50,7 @@ while [[ $# -gt 0 ]]; do
     --lint) packages+=(clang-format clang-tidy shellcheck pyflakes3 lintian mypy) ;;
     --gpu) packages+=(binutils xz-utils) ;;
     --browser) grep -qx 'ID=ubuntu' /etc/os-release || packages+=(chromium) ;;
+    --fuzz) packages+=(clang-14 libclang-rt-14-dev) ;;
     --slurm) packages+=(slurmctld slurmd slurm-client munge) ;;
     --schemas)
       schemas=${2:-}
@@ -59,7 +61,7 @@ while [[ $# -gt 0 ]]; do
       ;;
     --list) list=1 ;;
     *)
-      echo "autocfg: dependencies.sh: unknown option '$1'; expected --bench, --tests, --lint, --gpu, --browser, --slurm, --schemas or --list" >&2
+      echo "autocfg: dependencies.sh: unknown option '$1'; expected --bench, --tests, --lint, --gpu, --browser, --fuzz, --slurm, --schemas or --list" >&2
       exit 2
       ;;
   esac

@@ -131,9 +131,10 @@ absl::StatusOr<AxisValues> NarrowToEngine(const std::vector<std::string>& engine
   AxisValues added;
   for (auto& [name, values] : *can) {
     const PlanOption* const option = FindPlanOption(name);  // an axis has several names
-    const bool named = std::any_of(spec.space().begin(), spec.space().end(), [&](const v1::SpaceAxis& axis) {
-      return axis.name() == name || (option != nullptr && FindPlanOption(axis.name()) == option);
-    });
+    const bool named =
+        std::any_of(spec.space().begin(), spec.space().end(), [&, &name = name](const v1::SpaceAxis& axis) {
+          return axis.name() == name || (option != nullptr && FindPlanOption(axis.name()) == option);
+        });
     if (named) continue;
     v1::SpaceAxis& axis = *spec.add_space();
     axis.set_name(name);

@@ -184,9 +184,10 @@ void AddLaunch(const std::vector<FlagWord>& words, const SlurmValues& directives
       sizes[LaunchSize::kNodes] = {of_launcher[i].at, "1", ""};
       continue;
     }
-    const auto option = std::find_if(
-        std::begin(kLaunchOptions), std::end(kLaunchOptions),
-        [&](const LaunchOption& known) { return known.launcher == launcher && known.name == name; });
+    const auto option = std::find_if(std::begin(kLaunchOptions), std::end(kLaunchOptions),
+                                     [&, &launcher = launcher](const LaunchOption& known) {
+                                       return known.launcher == launcher && known.name == name;
+                                     });
     if (option == std::end(kLaunchOptions)) continue;
     const bool joined = equals != std::string::npos;
     if (!joined && i + 1 >= of_launcher.size()) continue;

@@ -1,4 +1,5 @@
 """Tests what ./dev configures and leaves out with and without a toolkit or a GPU, on fake tools."""
+import json
 import os
 import pathlib
 import shutil
@@ -22,6 +23,19 @@ built = values["AUTOCFG_CUDA"] != "OFF" and os.environ.get("FAKE_TOOLKIT") != "n
 engine = "the CUDA engine is built for 90a" if built else "the CUDA engine is left out: nothing found"
 (build / "cuda_engine.txt").write_text(engine + "\n")
 print("-- autocfg: " + engine)
+'''
+# A program of libFuzzer with two targets. FAILS: the one that does.
+FUZZ = r'''
+import os, sys
+target = os.environ["AUTOCFG_FUZZ"]
+if target == "list":
+    print("plan shared.json\nmodel ")
+    sys.exit(0)
+open(f"{target}.run", "w").write(" ".join(sys.argv[1:]))
+kept = next(word for word in sys.argv[1:] if not word.startswith("-"))
+open(os.path.join(kept, "new"), "w").write("input")
+print("stat::number_of_executed_units: 1234", file=sys.stderr)
+sys.exit(77 if os.environ.get("FAILS") == target else 0)
 '''
 RECORD = 'import os, sys\nopen("tools.log", "a").write(os.path.basename(sys.argv[0]) + " " + " ".join(sys.argv[1:]) + "\\n")\n'
 
@@ -93,6 +107,46 @@ class Dev(unittest.TestCase):
         log = self.dev("test", "--sanitized")[2]
         self.assertRegex(log, r"ninja -C build -j \d+ sanitized_tests\n")
         self.assertRegex(log, r"ctest .* -L \^\(unit\|sanitized\)\$\n")
+
+    def fuzz(self, *arguments, **variables):
+        """Its exit status, what it said, the result that it kept."""
+        (self.root / "tests" / "fuzz" / "corpus" / "plan").mkdir(parents=True, exist_ok=True)
+        shutil.copy(fake_bundle.SOURCE / "tests" / "fuzz" / "run.py", self.root / "tests" / "fuzz")
+        (self.root / "build-fuzz" / "bin").mkdir(parents=True, exist_ok=True)
+        (self.root / "bench" / "results").mkdir(parents=True, exist_ok=True)
+        fake_bundle.write_program(self.root / "build-fuzz" / "bin" / "autocfg_fuzz", FUZZ)
+        code, said, log = self.dev("fuzz", *arguments, **variables)
+        self.assertRegex(log, r"ninja -C build-fuzz -j \d+ autocfg_fuzz\n")
+        result = self.root / "bench" / "results" / "fuzz.json"
+        return code, said, json.loads(result.read_text()) if result.exists() else None
+
+    def test_fuzz_runs_all_targets_and_keeps_the_result(self):
+        code, said, kept = self.fuzz("7")
+        self.assertEqual(code, 0, said)
+        self.assertEqual(kept["command"], "./dev fuzz 7")
+        self.assertEqual(kept["result"], [{"target": name, "seconds": 7, "runs": 1234, "new_inputs": 1, "failed": False} for name in ("plan", "model")])
+        ran = (self.root / "plan.run").read_text()
+        self.assertIn("-max_total_time=7 ", ran)
+        self.assertIn("-seed_inputs=shared.json ", ran)
+        self.assertTrue(ran.endswith("/build-fuzz/fuzz/plan " + str((self.root / "tests/fuzz/corpus/plan").resolve())), ran)
+        self.assertNotIn("seed_inputs", (self.root / "model.run").read_text())
+
+    def test_fuzz_of_one_target_keeps_no_result(self):
+        code, said, kept = self.fuzz("model")
+        self.assertEqual((code, kept), (0, None), said)
+        self.assertIn("-max_total_time=60 ", (self.root / "model.run").read_text())
+        self.assertFalse((self.root / "plan.run").exists())
+
+    def test_fuzz_names_the_target_that_fails_and_runs_the_others(self):
+        code, said, kept = self.fuzz(FAILS="plan")
+        self.assertEqual(code, 1)
+        self.assertIn("fuzz: failed: plan; their inputs are ", said)
+        self.assertEqual([row["failed"] for row in kept["result"]], [True, False])
+
+    def test_fuzz_refuses_an_unknown_target(self):
+        code, said, _ = self.fuzz("plans")
+        self.assertEqual(code, 2)
+        self.assertIn("fuzz: unknown target 'plans'; expected plan, model\n", said)
 
     def test_gpu_tests_run_with_a_gpu(self):
         _, said, log = self.dev("test", gpu=True)
