@@ -32,8 +32,8 @@ absl::StatusOr<double> ParseWithUnit(std::string_view name, base::Quantity quant
 // As above, for values that must be whole.
 absl::StatusOr<std::int64_t> ParseWholeWithUnit(std::string_view name, base::Quantity quantity,
                                                 std::string_view text, std::int64_t least, std::int64_t most);
-// Appends what a text with a unit was read as to `notes`: "--seq-len: 8k is 8,192 tokens"; nothing if the text
-// says the same. Requires a text that parses.
+// Appends what a text with a unit was read as to `notes`: "--seq-len: 8k is 8,192 tokens"; nothing if the
+// text says the same. Requires a text that parses.
 void AddUnitNote(std::string_view name, base::Quantity quantity, std::string_view text,
                  std::vector<std::string>& notes);
 

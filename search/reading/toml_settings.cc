@@ -1,5 +1,6 @@
-// toml++ asserts what is not true of all texts, such as `[:a]`; it goes on and reports them. With NDEBUG, clang
-// would take what is asserted for granted.
+// toml++ asserts what is not true of all texts, such as `[:a]`; it goes on and reports them. With NDEBUG,
+// clang would take what is asserted for granted.
+#include <cstdint>
 #define TOML_EXCEPTIONS 0
 #define TOML_ASSERT(condition) static_cast<void>(0)
 #pragma push_macro("NDEBUG")
@@ -10,8 +11,8 @@
 #include <toml++/impl/preprocessor.h>
 #endif
 
-// Its tables of Unicode call characters unreachable that texts do have, such as U+FEC2 or an umlaut in front of
-// a key: they are in no table.
+// Its tables of Unicode call characters unreachable that texts do have, such as U+FEC2 or an umlaut in front
+// of a key: they are in no table.
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE return false

@@ -18,8 +18,8 @@ namespace autocfg::server {
 
 class RotatedLines {
  public:
-  // Appends to the file, and creates it if there is none. InvalidArgument: it is no regular file. Unavailable:
-  // it cannot be written.
+  // Appends to the file, and creates it if there is none. InvalidArgument: it is no regular file.
+  // Unavailable: it cannot be written.
   static absl::StatusOr<std::unique_ptr<RotatedLines>> Open(const std::string& path);
 
   // Writes a line. If somebody has removed or renamed the file, begins it anew. A line that cannot be written

@@ -184,7 +184,7 @@ class FakeWorker {
     while (true) {
       v1::ReportTrialResponse response;
       grpc::ClientContext context;
-      const grpc::Status taken = stub_->ReportTrial(&context, report, &response);
+      grpc::Status taken = stub_->ReportTrial(&context, report, &response);
       if (!IsOfDisk(taken) || stopping_ || killed_) return taken;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }

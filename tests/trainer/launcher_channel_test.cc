@@ -1,5 +1,5 @@
-// Tests a rank's end of its socket. tests/worker/processes/process_launcher_test.cc tests that a rank ends with its
-// launcher.
+// Tests a rank's end of its socket. tests/worker/processes/process_launcher_test.cc tests that a rank ends
+// with its launcher.
 #include "trainer/program/launcher_channel.h"
 
 #include <gtest/gtest.h>
