@@ -156,6 +156,8 @@ void ExpectMegatronAccepts(const ExportedRun& run, const Options& options, const
     EXPECT_EQ(given.Text("--ckpt-format"), "fsdp_dtensor");
     EXPECT_FALSE(one_queue);
     EXPECT_TRUE(given.Has("--overlap-grad-reduce"));
+    EXPECT_TRUE(given.Has("--use-distributed-optimizer"));
+    EXPECT_TRUE(given.Has("--no-gradient-accumulation-fusion"));
   } else {
     EXPECT_EQ(one_queue, tp > 1);
   }
