@@ -141,6 +141,9 @@ void WriteTraining(const ExportedRun& run, FlagFile& file) {
     file.Option(megatron::kSharding,
                 plan.zero_stage == 2 ? megatron::kShardsGradients : megatron::kShardsParameters);
     file.Option("--ckpt-format", "fsdp_dtensor");
+    // Its guide requires both: the optimizer of shards, and gradients outside of the fused kernel.
+    file.Flag(megatron::kShardsStates);
+    file.Flag("--no-gradient-accumulation-fusion");
   } else {
     file.Flag(megatron::kShardsStates, plan.zero_stage > 0);
   }

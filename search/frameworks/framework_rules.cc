@@ -84,12 +84,18 @@ constexpr LegalityRule kCorePairOfStages = Refused(
     [](const PlanCase& c) { return !c.plan.p2p_overlap && c.plan.virtual_stages > 1 && c.plan.pp <= 2; },
     [](const PlanCase&) { return std::string("p2p_overlap=0 of an interleaved pipeline of 2 ranks"); });
 
+// Transformer Engine's fused kernels, its own and FlashAttention's.
+constexpr LegalityRule kCoreAttention = Refused(
+    "core_attention", kAttentionKind, [](const PlanCase& c) { return IsFp32(c) && !IsUnfused(c.plan); },
+    [](const PlanCase&) { return std::string("attention=fused in fp32 (it takes 16 bits)"); });
+
 // Rules that read options of the layout beside later ones are last: a search checks them plan by plan.
 constexpr LegalityRule kMegatronRules[] = {
     kCoreSchedule,
     kCoreChunks,
     kCoreMessageParts,
     kCoreGathering,
+    kCoreAttention,
     Refused(
         "fsdp_overlap", kZeroOverlaps,
         [](const PlanCase& c) {
@@ -111,6 +117,7 @@ constexpr LegalityRule kNemoRules[] = {
     kCoreChunks,
     kCoreMessageParts,
     kCoreGathering,
+    kCoreAttention,
     Refused(
         "equal_stages", kPipelineSplit,
         [](const PlanCase& c) { return c.plan.pp > 1 && c.plan.split != SplitMode::kEven; },

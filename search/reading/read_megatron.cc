@@ -337,6 +337,7 @@ void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& 
   } else {
     ReadModel(options, read, run);
   }
+  ReadPrecision(read, run);
   ReadCorePlan(kMegatronNames, read, run);
   ReadStages(read, run);
   ReadUnevenEnds(read, run);
@@ -346,7 +347,6 @@ void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& 
       read.Fail(*modules, "is not modelled; only core_attn can be read");
   }
   ReadStates(read, run);
-  ReadPrecision(read, run);
   if (const Setting* ramp = read.Find("--rampup-batch-size"))
     read.NoteOf(*ramp, fmt::format("is left out: the batch is the last one, {} sequences",
                                    run.workload.global_batch));

@@ -71,6 +71,7 @@ void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run)
   } else {
     ReadNemoModel(options, read, run);
   }
+  ReadNemoPrecision(read, run);
   ReadCorePlan(kNemoNames, read, run);
   read.RefuseIfOn("model.fsdp", "PyTorch's FSDP in NeMo is not modelled");
   read.RefuseIfOn("model.cpu_offloading", "activations in host memory are not modelled");
@@ -92,7 +93,6 @@ void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run)
   if (plan.param_overlap && !plan.grad_overlap)
     read.Fail(*read.Find(nemo::kParamOverlap), fmt::format("needs {}; add it", nemo::kGradOverlap));
   read.RefuseAboveOne("trainer.accumulate_grad_batches", "the model accumulates by its own batches");
-  ReadNemoPrecision(read, run);
   if (const Setting* ramp = read.Find("model.rampup_batch_size"))
     read.NoteOf(*ramp, fmt::format("is left out: the batch is the last one, {} sequences",
                                    run.workload.global_batch));

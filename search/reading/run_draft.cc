@@ -143,10 +143,18 @@ void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
     read.NoteOf(*read.Find(names.tp_overlap),
                 fmt::format("is read as tp_overlap={}: the framework chooses the chunks", kChunksOfSwitch));
   }
-  const std::string attention = read.Text(names.attention, kFlashAttention);
-  if (attention == kChosenLater || !read.Has(names.attention)) run.unsaid.emplace_back("attention");
-  plan.attention =
-      attention == kUnfusedAttention || attention == "local" ? Attention::kUnfused : Attention::kFused;
+  const std::string attention = read.Text(names.attention, kChosenLater);
+  const bool chosen_later = attention == kChosenLater,
+             unfused = attention == kUnfusedAttention || attention == "local",
+             fp32 = Name(run.workload.precision) == "fp32";
+  if (fp32 && !chosen_later && !unfused) {
+    read.Fail(*read.Find(names.attention),
+              fmt::format("is {}, which takes 16 bits, and the run is in fp32; give {}",
+                          base::Printable(attention), kUnfusedAttention));
+  }
+  // The framework has one kind for fp32.
+  if (chosen_later && !fp32) run.unsaid.emplace_back("attention");
+  plan.attention = unfused || (chosen_later && fp32) ? Attention::kUnfused : Attention::kFused;
 }
 
 void SetSelective(const Setting& setting, SettingReader& read, RunDraft& run) {

@@ -59,7 +59,7 @@ void NoteDefaultBatch(std::string_view name, SettingReader& read, const RunDraft
 // Sets what the split of a file's stages says: even if they are alike.
 void SetStages(std::vector<std::int64_t> layers, RunDraft& run);
 
-// The options that Megatron-LM and NeMo share. The plan needs dp.
+// The options that Megatron-LM and NeMo share. The plan needs dp and the precision.
 void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run);
 void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run);
 

@@ -198,15 +198,22 @@ absl::Status SearchSpace::CheckAllowed(const ParallelPlan& plan) const {
 }
 
 void SearchSpace::SetVariantDefaults() {
+  const ParallelPlan defaults;
   for (const PlanOption& option : options_.table) {
     if (!IsVariant(option)) continue;
-    VariantAxis axis{&option, {ParallelPlan()}};
+    VariantAxis axis{&option, {defaults}};
+    // Else nothing would be left where the framework never expresses the default.
+    const bool searched =
+        option.searched ||
+        std::any_of(options_.framework.begin(), options_.framework.end(), [&](const LegalityRule& rule) {
+          return rule.reads.size() == 1 && rule.reads.front() == option.name &&
+                 rule.broken({model_, workload_, ranks_, defaults});
+        });
     for (const std::string_view value : option.choices) {
       ParallelPlan plan;
       plan.tp = plan.pp = plan.dp = 2;  // nothing is redundant
       if (option.needs_hiding && !options_.hides_collectives) continue;
-      if (!option.searched || !option.parse(option, value, plan).ok() || option.equal(plan, ParallelPlan()))
-        continue;
+      if (!searched || !option.parse(option, value, plan).ok() || option.equal(plan, defaults)) continue;
       if (CheckAllowed(plan).ok()) axis.values.push_back(std::move(plan));
     }
     axis.leaves_out_covered = option.covered != nullptr && axis.values.size() > 1;

@@ -156,6 +156,8 @@ void ExpectMegatronAccepts(const ExportedRun& run, const Options& options, const
     EXPECT_EQ(given.Text("--ckpt-format"), "fsdp_dtensor");
     EXPECT_FALSE(one_queue);
     EXPECT_TRUE(given.Has("--overlap-grad-reduce"));
+    EXPECT_TRUE(given.Has("--use-distributed-optimizer"));
+    EXPECT_TRUE(given.Has("--no-gradient-accumulation-fusion"));
   } else {
     EXPECT_EQ(one_queue, tp > 1);
   }
@@ -164,6 +166,8 @@ void ExpectMegatronAccepts(const ExportedRun& run, const Options& options, const
     EXPECT_EQ(dp / given.Whole("--num-distributed-optimizer-instances"), StateShards(run.plan));
   }
   EXPECT_FALSE(given.Has("--bf16") && given.Has("--fp16"));
+  // Transformer Engine has no other kernel for 32 bits.
+  EXPECT_TRUE(given.Has("--bf16") || given.Has("--fp16") || given.Text("--attention-backend") == "unfused");
   // NullTokenizer adds an id; the padded vocabularies are equal.
   EXPECT_EQ(given.Whole("--vocab-size") + 1, run.model.vocab);
   EXPECT_EQ(given.Whole("--make-vocab-size-divisible-by"), run.model.vocab_multiple);

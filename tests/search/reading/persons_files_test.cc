@@ -501,9 +501,31 @@ TEST(PersonsFiles, UnevenStages) {
        {"--decoder-first-pipeline-num-layers 1", "--pipeline-model-parallel-layout Et|t*3L",
         "--pipeline-model-parallel-layout Et|(t)*3,L"}) {
     const auto run = ReadFrameworkFile(
-        kMegatron, "run.args", FlagsWith(std::string("--pipeline-model-parallel-size 2\n") + flags), options);
+        kMegatron, "run.args", FlagsWith(std::string("--bf16\n--pipeline-model-parallel-size 2\n") + flags),
+        options);
     ASSERT_TRUE(run.ok()) << run.status();
     EXPECT_EQ(PlanText(run->plan), "tp=1,pp=2,dp=1,mbs=1,split=1+3");
+  }
+}
+
+TEST(PersonsFiles, FusedAttentionTakesSixteenBits) {
+  ReadingOptions options;
+  options.ranks = 2;
+  const auto read = [&](const std::string& flags) {
+    return ReadFrameworkFile(kMegatron, "run.args", FlagsWith(flags), options);
+  };
+  for (const char* chosen : {"", "--attention-backend auto", "--attention-backend unfused"}) {
+    const auto run = read(chosen);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_TRUE(IsUnfused(run->plan)) << chosen;
+  }
+  EXPECT_EQ(read("--attention-backend flash").status().message(),
+            "run.args:8: --attention-backend is flash, which takes 16 bits, and the run is in fp32; "
+            "give unfused");
+  for (const char* halves : {"--bf16", "--bf16\n--attention-backend flash", "--fp16"}) {
+    const auto run = read(halves);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_FALSE(IsUnfused(run->plan)) << halves;
   }
 }
 
@@ -537,9 +559,9 @@ TEST(PersonsFiles, NotesWhatCountsOtherwiseThanWritten) {
   EXPECT_THAT(notes("--global-batch-size 16\n--global-batch-size 16\n--lr 1\n--lr 2"),
               Not(Contains(HasSubstr("the last one counts"))));
   const std::string vanishes = "fused attention keeps no scores to recompute";
-  EXPECT_THAT(notes("--recompute-activations"), Contains(HasSubstr(vanishes)));
-  EXPECT_THAT(notes("--recompute-granularity selective"), Contains(HasSubstr(vanishes)));
-  EXPECT_THAT(notes("--recompute-activations\n--attention-backend unfused"),
+  EXPECT_THAT(notes("--bf16\n--recompute-activations"), Contains(HasSubstr(vanishes)));
+  EXPECT_THAT(notes("--bf16\n--recompute-granularity selective"), Contains(HasSubstr(vanishes)));
+  EXPECT_THAT(notes("--bf16\n--recompute-activations\n--attention-backend unfused"),
               Not(Contains(HasSubstr(vanishes))));
 }
 

@@ -127,6 +127,7 @@ TEST(RoundTripScripts, NodesMustBeThoseOfTheFile) {
   ExportedRun run = runs.Next();
   run.plan = *ParsePlanText("tp=1,pp=1,dp=16,mbs=1");
   run.workload.global_batch = 16;
+  run.workload.precision = *ParsePrecision("bf16");
   run.ranks_per_node = 8;
   const auto script = ExportSlurmScript(run, *FindExportTarget("megatron"));
   ASSERT_TRUE(script.ok()) << script.status();

@@ -128,6 +128,20 @@ TEST(FrameworkSpace, KeepsValuesThatOnlyInexpressibleOnesCover) {
   EXPECT_TRUE(has(megatron, true));
 }
 
+TEST(FrameworkSpace, HasOtherValuesWhereTheDefaultIsInexpressible) {
+  for (const std::string_view framework : {kMegatron, kNemo}) {
+    const auto count = [&](std::string_view precision, bool unfused) {
+      const std::vector<ParallelPlan> plans = PlansIn(SpaceFor(framework, precision, {}));
+      return std::count_if(plans.begin(), plans.end(),
+                           [&](const ParallelPlan& plan) { return IsUnfused(plan) == unfused; });
+    };
+    EXPECT_GT(count("fp32", true), 0);
+    EXPECT_EQ(count("fp32", false), 0);
+    EXPECT_EQ(count("bf16", true), 0);
+    EXPECT_GT(count("bf16", false), 0);
+  }
+}
+
 // Where no rule reads recompute.
 TEST(FrameworkSpace, ThinningCountsWhatIsLeft) {
   ModelSpec model = SmallModel();
