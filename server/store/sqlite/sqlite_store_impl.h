@@ -247,6 +247,7 @@ class SqliteStore final : public Store {
   v1::Study ReadStudy(SQLite::Statement& row);  // columns: id, state, study
   absl::Status StudyNotFound(std::int64_t id);
   absl::Status CheckStudy(std::int64_t id);  // NotFound
+  void SetTurnWeight(std::int64_t id, double weight);
   absl::StatusOr<v1::Study> WriteStudy(v1::Study study, v1::StudyState before);
   // Returns the subject of the request if it was served before.
   std::optional<std::string> FindRequest(const std::string& request_id, const std::string& kind);
