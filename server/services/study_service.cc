@@ -356,6 +356,7 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id, 
     return absl::FailedPreconditionError(
         fmt::format("{} has not been started; start it before asking for its recommendation", study->name()));
   }
+  if (absl::Status status = CheckHasPlans(*study); !status.ok()) return status;
   v1::Recommendation answer;
   // For a paused or cancelled study, the store may be newer than its runner's last state.
   const bool interrupted =

@@ -180,6 +180,7 @@ absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) 
     study.set_phase("done");
     study.set_eta_s(0);
     study.set_end_time_s(now_s);
+    study.set_without_plans(state == v1::STUDY_STATE_FAILED && !search_);
     if (search_) {
       *study.mutable_counts() = search_->Counts();
       if (auto best = search_->Best()) {

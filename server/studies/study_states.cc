@@ -137,4 +137,10 @@ absl::StatusOr<v1::Study> UpdateStudy(Store& store, const v1::UpdateStudyRequest
       extra);
 }
 
+absl::Status CheckHasPlans(const v1::Study& study) {
+  if (study.state() != v1::STUDY_STATE_FAILED || !study.without_plans()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{} failed before it had a plan: {}", study.name(), base::OneLine(study.message())));
+}
+
 }  // namespace autocfg::server

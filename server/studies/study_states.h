@@ -35,6 +35,9 @@ absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, con
 // InvalidArgument: a path, or a value, that is not allowed. FailedPrecondition: the study has ended.
 absl::StatusOr<v1::Study> UpdateStudy(Store& store, const v1::UpdateStudyRequest& request);
 
+// FailedPrecondition, with the stored reason, if the study failed before its plans were known.
+absl::Status CheckHasPlans(const v1::Study& study);
+
 // Logs one line. Cleans `message` for the log, because others may have written it.
 void LogState(std::int64_t study, v1::StudyState state, const std::string& message);
 

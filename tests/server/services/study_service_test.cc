@@ -276,6 +276,44 @@ TEST_F(StudyServiceTest, ExportsTheBestPlan) {
   EXPECT_THAT(exported.content(), HasSubstr("study: " + name));
 }
 
+TEST_F(StudyServiceTest, AStudyThatFailedBeforeItHadAPlanHasNoRecommendation) {
+  const std::string name = Create(SmallSpec()).name();
+  const auto id = ParseStudyName(name);
+  const auto fail = [&](bool without_plans) {
+    return [without_plans](v1::Study& study) {
+      study.set_state(v1::STUDY_STATE_FAILED);
+      study.set_message("planning took 300 s of a core; name fewer values with --space");
+      study.set_without_plans(without_plans);
+      return absl::OkStatus();
+    };
+  };
+  ASSERT_TRUE(coordinator_->store().ModifyStudy(*id, fail(true)).ok());
+  const std::string why =
+      name + " failed before it had a plan: planning took 300 s of a core; name fewer values with --space";
+  v1::GetRecommendationRequest recommend;
+  recommend.set_study(name);
+  v1::Recommendation answer;
+  grpc::Status status = Call(studies_, &v1::StudyService::Stub::GetRecommendation, recommend, &answer);
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_message(), why);
+  v1::GetReportRequest report;
+  report.set_study(name);
+  v1::GetReportResponse page;
+  status = Call(studies_, &v1::StudyService::Stub::GetReport, report, &page);
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_message(), why);
+  v1::ListRejectedRequest rejected;
+  rejected.set_study(name);
+  grpc::ClientContext context;
+  const auto stream = studies_->ListRejected(&context, rejected);
+  v1::RejectedPlans plans;
+  EXPECT_FALSE(stream->Read(&plans));
+  EXPECT_EQ(stream->Finish().error_message(), why);
+  // One that failed later has what it found.
+  ASSERT_TRUE(coordinator_->store().ModifyStudy(*id, fail(false)).ok());
+  EXPECT_GT(Recommend(name).counts().predicted(), 0);
+}
+
 TEST_F(StudyServiceTest, ReportsAStudyOnceItIsStarted) {
   v1::GetReportRequest request;
   v1::GetReportResponse report;
