@@ -165,6 +165,7 @@ int Parse(int argc, char** argv) {
   AddWatch(app, chosen);
   AddPause(app, chosen);
   AddResume(app, chosen);
+  AddUpdate(app, chosen);
   AddCancel(app, chosen);
   AddDelete(app, chosen);
   AddExport(app, chosen);

@@ -1,4 +1,4 @@
-// autocfg pause, resume, cancel and delete: change the state of a study, or remove it.
+// autocfg pause, resume, update, cancel and delete: change a study, or remove it.
 #include <functional>
 #include <memory>
 #include <string>
@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "base/os/host.h"
 #include "cli/client/study_names.h"
+#include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
 #include "cli/study/study_reader.h"
@@ -16,6 +17,7 @@
 #include "proto/client/study_client.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store.h"
+#include "server/store/turns/fair_share.h"
 #include "server/studies/study_states.h"
 
 namespace autocfg::cli {
@@ -69,6 +71,24 @@ StudyChange Deletion() {
           }};
 }
 
+absl::StatusOr<std::string> WeightAfter(const absl::StatusOr<v1::Study>& study) {
+  if (!study.ok()) return study.status();
+  return fmt::format("has weight {:g}", study->weight());
+}
+
+StudyChange NewWeight(double weight) {
+  return {.remote = [weight](
+                        StudyClient& client,
+                        const std::string& name) { return WeightAfter(client.SetStudyWeight(name, weight)); },
+          .in_file =
+              [weight](server::Store& store, const std::string& name) {
+                v1::UpdateStudyRequest request;
+                request.mutable_study()->set_name(name);
+                request.mutable_study()->set_weight(weight);
+                return WeightAfter(server::UpdateStudy(store, request));
+              }};
+}
+
 absl::StatusOr<std::string> ChangeInFile(const std::string& database, const std::string& name,
                                          const StudyChange& change) {
   const auto path = server::DatabasePath(database);
@@ -100,10 +120,14 @@ int RunChange(const ChangeArgs& args, const StudyChange& change) {
   return Answer(fmt::format("study {} {}\n", LastPart(name), *after));
 }
 
+void AddChangeOptions(CLI::App* verb, ChangeArgs& args) {
+  verb->add_option("study,--study", args.study, "the study's number")->required();
+  AddServiceOptions(verb, args.service);
+}
+
 void AddChange(CLI::App* verb, Verb& chosen, StudyChange change) {
   const auto args = std::make_shared<ChangeArgs>();
-  verb->add_option("study,--study", args->study, "the study's number")->required();
-  AddServiceOptions(verb, args->service);
+  AddChangeOptions(verb, *args);
   verb->callback([args, change = std::move(change), &chosen] {
     chosen = [args, change] { return RunChange(*args, change); };
   });
@@ -120,6 +144,26 @@ void AddResume(CLI::App& app, Verb& chosen) {
   AddChange(app.add_subcommand("resume", "resume a paused study"), chosen,
             MoveOf(&StudyClient::ResumeStudy, server::kResumeStudy,
                    "resumed: it goes on once a server has the database"));
+}
+
+void AddUpdate(CLI::App& app, Verb& chosen) {
+  struct UpdateArgs : ChangeArgs {
+    std::string weight;
+  };
+  const auto args = std::make_shared<UpdateArgs>();
+  CLI::App* verb = app.add_subcommand("update", "change the weight of a study that has not ended");
+  AddChangeOptions(verb, *args);
+  verb->add_option(
+          "--weight", args->weight,
+          "the study's share of the workers among your studies, from 0.01 to 100; one of weight 2 gets "
+          "twice as much as one of 1")
+      ->required();
+  verb->callback([args, &chosen] {
+    chosen = [args] {
+      const auto weight = ParseReal("--weight", args->weight, server::kLeastWeight, server::kMostWeight);
+      return weight.ok() ? RunChange(*args, NewWeight(*weight)) : Fail(weight.status());
+    };
+  });
 }
 
 void AddCancel(CLI::App& app, Verb& chosen) {

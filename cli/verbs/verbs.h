@@ -27,6 +27,7 @@ void AddWorkers(CLI::App& app, Verb& chosen);
 void AddWatch(CLI::App& app, Verb& chosen);
 void AddPause(CLI::App& app, Verb& chosen);
 void AddResume(CLI::App& app, Verb& chosen);
+void AddUpdate(CLI::App& app, Verb& chosen);
 void AddCancel(CLI::App& app, Verb& chosen);
 void AddDelete(CLI::App& app, Verb& chosen);
 void AddExport(CLI::App& app, Verb& chosen);

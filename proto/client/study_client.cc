@@ -72,6 +72,15 @@ absl::StatusOr<v1::Study> StudyClient::PauseStudy(const std::string& name) {
   return service_->Write<v1::Study, v1::PauseStudyRequest>(&StudyStub::PauseStudy, name);
 }
 
+absl::StatusOr<v1::Study> StudyClient::SetStudyWeight(const std::string& name, double weight) {
+  v1::UpdateStudyRequest request;
+  request.mutable_study()->set_name(name);
+  request.mutable_study()->set_weight(weight);
+  request.mutable_update_mask()->add_paths("weight");
+  request.set_request_id(base::RandomId());
+  return service_->Call<v1::Study>(&StudyStub::UpdateStudy, request);
+}
+
 absl::StatusOr<v1::Study> StudyClient::CancelStudy(const std::string& name) {
   return service_->Write<v1::Study, v1::CancelStudyRequest>(&StudyStub::CancelStudy, name);
 }

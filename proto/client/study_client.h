@@ -29,6 +29,7 @@ class StudyClient {
   absl::StatusOr<v1::Study> StartStudy(const std::string& name);
   absl::StatusOr<v1::Study> ResumeStudy(const std::string& name);
   absl::StatusOr<v1::Study> PauseStudy(const std::string& name);
+  absl::StatusOr<v1::Study> SetStudyWeight(const std::string& name, double weight);
   absl::StatusOr<v1::Study> CancelStudy(const std::string& name);
   absl::StatusOr<v1::Study> GetStudy(const std::string& name);
   absl::Status DeleteStudy(const std::string& name);

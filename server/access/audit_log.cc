@@ -50,9 +50,11 @@ std::string SubjectOf(const google::protobuf::Message& message) {
       continue;
     return message.GetReflection()->GetString(message, found);
   }
-  if (const auto* token = message.GetDescriptor()->FindFieldByName("token");
-      token != nullptr && token->message_type() != nullptr)
-    return SubjectOf(message.GetReflection()->GetMessage(message, token));
+  for (const char* field : {"token", "study"}) {
+    const auto* found = message.GetDescriptor()->FindFieldByName(field);
+    if (found != nullptr && !found->is_repeated() && found->message_type() != nullptr)
+      return SubjectOf(message.GetReflection()->GetMessage(message, found));
+  }
   return "";
 }
 

@@ -25,6 +25,7 @@ constexpr MethodRight kMethods[] = {
     {"/autocfg.v1.StudyService/StartStudy", Right::kSubmit},
     {"/autocfg.v1.StudyService/PauseStudy", Right::kSubmit},
     {"/autocfg.v1.StudyService/ResumeStudy", Right::kSubmit},
+    {"/autocfg.v1.StudyService/UpdateStudy", Right::kSubmit},
     {"/autocfg.v1.StudyService/CancelStudy", Right::kSubmit},
     {"/autocfg.v1.StudyService/DeleteStudy", Right::kSubmit},
     {"/autocfg.v1.StudyService/ListTrials", Right::kRead},

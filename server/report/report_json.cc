@@ -386,6 +386,7 @@ Json BillJson(const StudyReport& report, const PooledPlans& pooled) {
               {"attempts", attempts},
               {"doubted", doubted},
               {"by_state", std::move(by_state)},
+              {"trials_reused", answer.reused_trials()},
               {"op_times_measured", answer.measured_op_times()},
               {"op_times_reused", answer.reused_op_times()},
               {"op_times_estimated", answer.estimated_op_times()}};

@@ -10,6 +10,7 @@
 #include "server/names/names.h"
 #include "server/studies/study_op_times.h"
 #include "server/studies/study_search.h"
+#include "server/studies/study_states.h"
 
 namespace autocfg::server {
 namespace {
@@ -136,6 +137,7 @@ absl::StatusOr<StudyReport> GatherReport(Store& store, std::int64_t study, const
     return absl::FailedPreconditionError(
         fmt::format("{} has not been started; start it before asking for its report", report.study.name()));
   }
+  if (absl::Status status = CheckHasPlans(report.study); !status.ok()) return status;
   auto problem = ParseSearchSpec(report.study.spec());
   if (!problem.ok()) return problem.status();
   report.problem = *std::move(problem);

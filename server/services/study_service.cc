@@ -217,6 +217,14 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Change(const grpc::ServerContext& co
   return ChangeState(parts_.store, request, parts_.clock(), move, TraceParentIn(context));
 }
 
+absl::StatusOr<v1::Study> StudyServiceImpl::Update(const grpc::ServerContext& context,
+                                                   const v1::UpdateStudyRequest& request) {
+  const auto id = ParseStudyName(request.study().name());
+  if (!id.ok()) return id.status();
+  if (absl::Status status = CheckOwner(context, *id); !status.ok()) return status;
+  return WithWaiting(autocfg::server::UpdateStudy(parts_.store, request));
+}
+
 absl::StatusOr<v1::Study> StudyServiceImpl::StopWork(absl::StatusOr<v1::Study> study) {
   if (study.ok()) parts_.runners.Forget(*ParseStudyName(study->name()));
   return Logged(std::move(study));
@@ -273,6 +281,11 @@ grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext* context,
   if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING)
     parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
+}
+
+grpc::Status StudyServiceImpl::UpdateStudy(grpc::ServerContext* context,
+                                           const v1::UpdateStudyRequest* request, v1::Study* response) {
+  return Answer(Update(*context, *request), response);
 }
 
 grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext* context,
@@ -343,6 +356,7 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id, 
     return absl::FailedPreconditionError(
         fmt::format("{} has not been started; start it before asking for its recommendation", study->name()));
   }
+  if (absl::Status status = CheckHasPlans(*study); !status.ok()) return status;
   v1::Recommendation answer;
   // For a paused or cancelled study, the store may be newer than its runner's last state.
   const bool interrupted =

@@ -52,6 +52,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   grpc::Status StartStudy(grpc::ServerContext*, const v1::StartStudyRequest*, v1::Study*) override;
   grpc::Status PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest*, v1::Study*) override;
   grpc::Status ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest*, v1::Study*) override;
+  grpc::Status UpdateStudy(grpc::ServerContext*, const v1::UpdateStudyRequest*, v1::Study*) override;
   grpc::Status CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest*, v1::Study*) override;
   grpc::Status DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest*,
                            v1::DeleteStudyResponse*) override;
@@ -100,6 +101,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   template <typename Request>
   absl::StatusOr<v1::Study> Change(const grpc::ServerContext& context, const Request& request,
                                    const StudyMove& move);
+  absl::StatusOr<v1::Study> Update(const grpc::ServerContext& context, const v1::UpdateStudyRequest& request);
   // Stops work on a study that is no longer to run.
   absl::StatusOr<v1::Study> StopWork(absl::StatusOr<v1::Study> study);
   // Counts a new stream. Returns false if `most` streams are already in flight.

@@ -142,6 +142,7 @@ struct StudyEdit {
   std::string request_kind = {};  // stored with the ID; unique among moves (StudyMove): start, pause, ...
   double add_wall_s = 0;          // added to the usage of the study's search
   double add_plan_cpu_s = 0;
+  std::optional<double> weight = {};  // the study's new one, which counts from its next turn
 };
 
 // Resources used by a study's search, over all coordinators that ran it.
@@ -269,10 +270,10 @@ class Store {
                                                                       const ListLimit& limit) = 0;
   // Ascending by ID.
   virtual absl::StatusOr<std::vector<std::int64_t>> StudiesInState(autocfg::v1::StudyState state) = 0;
-  // Reads, edits and writes one study in one transaction. Name, spec, fingerprint, owner, weight and create
-  // time keep their values. FailedPrecondition if the study is in an end state and the edit leaves it.
-  // Entering an end state cancels the study's open jobs, as CancelJobs does. If `edit` returns an error,
-  // returns it and writes nothing. `edit` must not call the store.
+  // Reads, edits and writes one study in one transaction. Name, spec, fingerprint, owner, create time and,
+  // unless `extra` has another one, weight keep their values. FailedPrecondition if the study is in an end
+  // state and the edit leaves it. Entering an end state cancels the study's open jobs, as CancelJobs does.
+  // If `edit` returns an error, returns it and writes nothing. `edit` must not call the store.
   virtual absl::StatusOr<autocfg::v1::Study> ModifyStudy(
       std::int64_t id, const std::function<absl::Status(autocfg::v1::Study&)>& edit,
       const StudyEdit& extra = {}) = 0;

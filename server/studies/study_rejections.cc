@@ -10,6 +10,7 @@
 #include "search/planner/search_loop.h"
 #include "server/studies/search_problem.h"
 #include "server/studies/study_op_times.h"
+#include "server/studies/study_states.h"
 
 namespace autocfg::server {
 namespace {
@@ -32,6 +33,7 @@ absl::Status ListRejected(Store& store, std::int64_t study, std::int64_t most, c
     return absl::FailedPreconditionError(
         fmt::format("{} has not been started; start it before asking what it rejected", stored->name()));
   }
+  if (absl::Status status = CheckHasPlans(*stored); !status.ok()) return status;
   const auto problem = ParseSearchSpec(stored->spec());
   if (!problem.ok()) return problem.status();
   const auto calibration = store.GetCalibration(study);

@@ -180,6 +180,8 @@ absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) 
     study.set_phase("done");
     study.set_eta_s(0);
     study.set_end_time_s(now_s);
+    // A resumed study that fails while it plans again has measurements.
+    study.set_without_plans(state == v1::STUDY_STATE_FAILED && !search_ && study.counts().measured() == 0);
     if (search_) {
       *study.mutable_counts() = search_->Counts();
       if (auto best = search_->Best()) {

@@ -3,10 +3,12 @@
 #include <utility>
 
 #include "base/os/log_fields.h"
+#include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
 #include "server/names/names.h"
+#include "server/store/turns/fair_share.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {
@@ -54,6 +56,23 @@ absl::Status ToCancelled(v1::Study& study, double now_s) {
   return absl::OkStatus();
 }
 
+constexpr std::string_view kUpdatable = "weight";
+constexpr std::string_view kAllFields = "*";
+
+// Returns whether the request changes the weight. InvalidArgument if its mask names another field.
+absl::StatusOr<bool> ChangesWeight(const v1::UpdateStudyRequest& request) {
+  if (request.update_mask().paths().empty()) return request.study().weight() != 0;
+  for (const std::string& path : request.update_mask().paths()) {
+    if (path == kUpdatable || path == kAllFields) continue;
+    const std::string field = path.substr(0, path.find('.'));
+    const bool known = v1::Study::descriptor()->FindFieldByName(field) != nullptr;
+    return base::InvalidArgument(
+        "update_mask", fmt::format("'{}' {}; give {}", base::Printable(path),
+                                   known ? "cannot be changed" : "is no field of a study", kUpdatable));
+  }
+  return true;
+}
+
 }  // namespace
 
 const StudyMove kStartStudy{"start", ToRunning};
@@ -92,6 +111,36 @@ absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, con
         return absl::OkStatus();
       },
       extra);
+}
+
+absl::StatusOr<v1::Study> UpdateStudy(Store& store, const v1::UpdateStudyRequest& request) {
+  const auto id = ParseStudyName(request.study().name());
+  if (!id.ok()) return id.status();
+  if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
+  const auto changes_weight = ChangesWeight(request);
+  if (!changes_weight.ok()) return changes_weight.status();
+  if (!*changes_weight) {
+    return base::InvalidArgument("study",
+                                 fmt::format("it sets no field that an update changes; give {}", kUpdatable));
+  }
+  const double weight = request.study().weight();
+  if (absl::Status status = CheckWeight(weight); !status.ok()) return status;
+  StudyEdit extra;
+  extra.request_id = request.request_id();
+  extra.request_kind = fmt::format("update weight={}", weight);  // another weight is another request
+  extra.weight = weight;
+  return store.ModifyStudy(
+      *id,
+      [](const v1::Study& study) {
+        return IsEnd(study.state()) ? NotFrom(study, "updated", kNewStudy) : absl::OkStatus();
+      },
+      extra);
+}
+
+absl::Status CheckHasPlans(const v1::Study& study) {
+  if (study.state() != v1::STUDY_STATE_FAILED || !study.without_plans()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{} failed before it had a plan: {}", study.name(), base::OneLine(study.message())));
 }
 
 }  // namespace autocfg::server

@@ -1,4 +1,4 @@
-// State changes of a study that users request. Thread-safe.
+// Changes of a study that users request: of its state, and of its fields. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,13 @@ extern const StudyMove kCancelStudy;  // from all but DONE and FAILED
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
                                       double now_s, const StudyMove& move,
                                       const std::string& trace_parent = "");
+
+// Changes the fields that the mask names; if it is empty, those that are set in the request's study.
+// InvalidArgument: a path, or a value, that is not allowed. FailedPrecondition: the study has ended.
+absl::StatusOr<v1::Study> UpdateStudy(Store& store, const v1::UpdateStudyRequest& request);
+
+// FailedPrecondition, with the stored reason, if the study failed before its plans were known.
+absl::Status CheckHasPlans(const v1::Study& study);
 
 // Logs one line. Cleans `message` for the log, because others may have written it.
 void LogState(std::int64_t study, v1::StudyState state, const std::string& message);

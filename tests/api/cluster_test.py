@@ -130,6 +130,8 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(self.run_ok("resume", "1"), "study 1 running\n")
         self.assertIn("cancel or pause it first", autocfg(*self.at("delete", "1")).stderr)
         self.assertEqual(self.run_ok("pause", "1"), "study 1 paused\n")
+        self.assertEqual(self.run_ok("update", "1", "--weight", "2"), "study 1 has weight 2\n")
+        self.assertEqual(json.loads(self.run_ok("studies", "--json"))[0]["weight"], 2)
         self.assertEqual(self.run_ok("delete", "1"), "study 1 deleted\n")
         self.assertEqual(json.loads(self.run_ok("studies", "--json")), [])
 

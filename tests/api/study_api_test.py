@@ -45,7 +45,7 @@ class StudyApiTest(unittest.TestCase):
             self.assertEqual(self.api.health(service), 1, service)
         self.assertLessEqual({"autocfg.v1.StudyService", "autocfg.v1.WorkerService", "grpc.health.v1.Health"}, set(self.api.services()))
         self.assertEqual(
-            {"CreateStudy", "GetStudy", "ListStudies", "StartStudy", "PauseStudy", "ResumeStudy", "CancelStudy", "DeleteStudy", "ListTrials",
+            {"CreateStudy", "GetStudy", "ListStudies", "StartStudy", "PauseStudy", "ResumeStudy", "UpdateStudy", "CancelStudy", "DeleteStudy", "ListTrials",
              "GetTrial", "GetTrialLog", "RetryTrial", "GetRecommendation", "ExportConfig", "GetReport", "WatchStudy", "Predict", "ListRejected"},
             set(self.api.methods("StudyService")))
         self.assertEqual(

@@ -279,6 +279,21 @@ class ReportPageTest(unittest.TestCase):
         self.assertIn("it does not count", said[0])
         self.assertIn("2 of the measured ones are doubted and do not count", said[1])
 
+    def test_reused_trials_are_on_the_bill(self):
+        self.open("measured", DESKTOP)
+        said = self.browser.run(f"""(() => {{
+          const data = {self.DATA};
+          const texts = [];
+          for (const reused of [0, 1, 12]) {{
+            data.bill.trials_reused = reused;
+            texts.push(billSection(data).textContent);
+          }}
+          return texts;
+        }})()""")
+        self.assertNotIn("Trials reused", said[0])
+        self.assertIn("Trials reused1 measurement of earlier studies", said[1])
+        self.assertIn("Trials reused12 measurements of earlier studies", said[2])
+
     def test_it_is_printed_light_and_in_the_width_of_paper(self):
         self.open("measured", PHONE, dark=True)
         path = os.path.join(self.directory.name, "printed.pdf")

@@ -96,6 +96,45 @@ TEST_P(StoreFairnessSuite, StudiesOfAnOwnerShareByWeight) {
   EXPECT_EQ(given[heavy], 12);
 }
 
+// What was used counts for the new weight too.
+TEST_P(StoreFairnessSuite, ANewWeightCountsFromTheNextTurn) {
+  const std::int64_t first = RunningOf("me"), second = RunningOf("me");
+  EnqueueMany(first, 20);
+  EnqueueMany(second, 20);
+  const WorkerSession a = Join("a", 1);
+  double now = 200;
+  End(Next(a, now), 30, now + 1);
+  const Lease other = Next(a, now += 2);
+  ASSERT_EQ(other.key.study, second);
+  End(other, 10, ++now);
+  const auto set = [&](std::int64_t study, double weight) {
+    StudyEdit extra;
+    extra.weight = weight;
+    const auto edited = store_->ModifyStudy(
+        study, [](v1::Study&) { return absl::OkStatus(); }, extra);
+    ASSERT_TRUE(edited.ok()) << edited.status();
+    EXPECT_EQ(edited->weight(), weight);
+    EXPECT_EQ(store_->GetStudy(study)->weight(), weight);
+  };
+  const std::int64_t before = *store_->ChangeCursor(first);
+  set(first, 6);  // it used 5 s for its weight, and the other one 10 s
+  EXPECT_GT(*store_->ChangeCursor(first), before);
+  std::map<std::int64_t, int> given;
+  for (int i = 0; i < 14; ++i) {
+    const Lease lease = Next(a, ++now);
+    if (i == 0) {
+      EXPECT_EQ(lease.key.study, first);
+    }
+    ++given[lease.key.study];
+    End(lease, 10, ++now);
+  }
+  EXPECT_EQ(given[first], 12) << "150 s for a weight of 6, and 30 s for one of 1";
+  EXPECT_EQ(given[second], 2);
+  // An edit without one leaves it.
+  SetState(first, v1::STUDY_STATE_RUNNING);
+  EXPECT_EQ(store_->GetStudy(first)->weight(), 6);
+}
+
 // The weights of its studies give an owner no more.
 TEST_P(StoreFairnessSuite, WeightsDoNotCountAmongOwners) {
   const std::int64_t heavy = RunningOf("me", 100), light = RunningOf("you");

@@ -111,6 +111,10 @@ TEST_F(DbTest, StudiesArePausedResumedAndDeletedInTheFile) {
   expect_answer("resume", "2", "study 2 resumed: it goes on once a server has the database\n");
   ExpectFails({"delete", "2", "--db", database_}, 2, "cancel or pause it first");
   expect_answer("pause", "2", "study 2 paused\n");
+  const Finished weighed = Run({"update", "2", "--weight", "2.5", "--db", database_});
+  EXPECT_EQ(weighed.out, "study 2 has weight 2.5\n") << weighed.err;
+  EXPECT_EQ(RunJson({"studies", "--db", database_})[0].at("weight"), 2.5);
+  ExpectFails({"update", "1", "--weight", "2", "--db", database_}, 2, "DONE and cannot be updated");
   expect_answer("delete", "2", "study 2 deleted\n");
   ExpectFails({"delete", "2", "--db", database_}, 2, "studies/2");
   ExpectFails({"pause", "1", "--db", database_}, 2, "cannot be paused");

@@ -342,6 +342,19 @@ TEST_F(AccessTest, StudiesBelongToTheirTokensOwner) {
   v1::Trial trial;
   EXPECT_EQ(Ask(bob, &v1::StudyService::Stub::RetryTrial, retry, &trial).error_code(),
             StatusCode::PERMISSION_DENIED);
+  v1::UpdateStudyRequest update;
+  update.mutable_study()->set_name(hers);
+  update.mutable_study()->set_weight(2);
+  EXPECT_EQ(Ask(bob, &v1::StudyService::Stub::UpdateStudy, update, &study).error_code(),
+            StatusCode::PERMISSION_DENIED);
+  EXPECT_TRUE(Ask(alice, &v1::StudyService::Stub::UpdateStudy, update, &study).ok());
+  std::vector<nlohmann::json> updates = Audited();
+  std::erase_if(updates,
+                [](const auto& line) { return line["method"] != "/autocfg.v1.StudyService/UpdateStudy"; });
+  ASSERT_EQ(updates.size(), 2u);
+  EXPECT_EQ(updates[0]["principal"], "bob");
+  EXPECT_EQ(updates[0]["subject"], hers) << "also of a call that is refused";
+  EXPECT_EQ(updates[1]["status"], "OK");
   EXPECT_TRUE(Cancel(alice, hers).ok());
   EXPECT_TRUE(Cancel(admin, Created(alice)).ok());
   EXPECT_TRUE(Cancel(Socket(), Created(alice)).ok()) << "the socket is an administrator's";

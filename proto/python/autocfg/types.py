@@ -387,6 +387,7 @@ class Study:
     round: int
     weight: float  # its share of the workers among its owner's studies; 0: an older coordinator's, which is 1
     trace_parent: str  # W3C traceparent of the call that created or started it; "" if it had none
+    without_plans: bool  # it failed before its plans were known, so it has no recommendation
     spec: Optional[SearchSpec] = None
     counts: Optional[Counts] = None
     best: Optional[Candidate] = None

@@ -241,6 +241,9 @@ function billSection(data) {
     const doubted = bill.doubted > 0 ? `; ${countText(bill.doubted)} of the measured ones ${bill.doubted === 1 ? 'is' : 'are'} doubted and ${bill.doubted === 1 ? 'does' : 'do'} not count` : '';
     rows.push(['Trials', `${countText(bill.trials)} (${bill.by_state.map((row) => `${row.state} ${countText(row.count)}`).join(', ')}), ${plural(bill.attempts, 'attempt')}${doubted}`]);
   }
+  if (bill.trials_reused > 0) {
+    rows.push(['Trials reused', `${plural(bill.trials_reused, 'measurement')} of earlier studies, at no device time`]);
+  }
   if (bill.op_times_measured > 0) {
     rows.push(['Op times measured', `${countText(bill.op_times_measured)}, of which ${countText(bill.op_times_reused)} of earlier studies; ${countText(bill.op_times_estimated)} estimated`]);
   }

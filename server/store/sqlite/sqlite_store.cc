@@ -61,13 +61,19 @@ void SqliteStore::CommitInTurn(PendingWrite& write) {
 }
 
 void SqliteStore::CommitTogether(const std::vector<PendingWrite*>& writes) {
+  bool failed = false;
   try {
     const int before = db().getTotalChanges();
     SQLite::Transaction transaction(db(), SQLite::TransactionBehavior::IMMEDIATE);
     if (writes.size() == 1) {
       Run(*writes.front());
     } else {
-      for (PendingWrite* write : writes) RunInSavepoint(*write);
+      bool commits = false;
+      for (PendingWrite* write : writes) {
+        write->saw_others = commits;
+        RunInSavepoint(*write);
+        commits = commits || write->commits;
+      }
     }
     const auto commits = [](const PendingWrite* write) { return write->commits; };
     const auto first = std::find_if(writes.begin(), writes.end(), commits);
@@ -79,8 +85,10 @@ void SqliteStore::CommitTogether(const std::vector<PendingWrite*>& writes) {
       if (db().getTotalChanges() != before) health_ = absl::OkStatus();
     }
   } catch (const SQLite::Exception& error) {
+    failed = true;
     Fail(writes, StatusOf(error, file_.path));
   } catch (const std::exception& error) {  // our own bug, or no memory: the others must not wait for ever
+    failed = true;
     Fail(writes, absl::InternalError(fmt::format("internal error: {}; please report it", error.what())));
   }
   for (PendingWrite* write : writes) {
@@ -95,6 +103,13 @@ void SqliteStore::CommitTogether(const std::vector<PendingWrite*>& writes) {
     }
     if (!write->commits) continue;
     for (const std::string& lease : write->renewals) renewals_.erase(lease);
+  }
+  if (!failed) return;
+  // What refused the others may have been undone.
+  for (PendingWrite* write : writes) {
+    if (!write->refused || !write->saw_others) continue;
+    write->refused = write->saw_others = false;
+    CommitTogether({write});
   }
 }
 
@@ -115,7 +130,9 @@ void SqliteStore::Run(PendingWrite& write) {
   commit_ = {};
   written_renewals_.clear();
   const int before = db().getTotalChanges();
+  write.refused = false;
   write.commits = write.run();
+  write.refused = !write.commits;
   write.change = std::move(change_);
   if (db().getTotalChanges() != before) write.counted = std::move(commit_);
   write.renewals = std::move(written_renewals_);
@@ -123,8 +140,8 @@ void SqliteStore::Run(PendingWrite& write) {
 
 void SqliteStore::Fail(const std::vector<PendingWrite*>& writes, const absl::Status& failure) {
   for (PendingWrite* write : writes) {
-    write->failure = failure;
     write->commits = false;
+    if (!write->refused && write->failure.ok()) write->failure = failure;
   }
 }
 

@@ -159,6 +159,8 @@ class SqliteStore final : public Store {
   struct PendingWrite {
     std::function<bool()> run;  // returns whether to commit; throws SQLite::Exception
     bool ended = false;         // guarded by turns_mutex_
+    bool refused = false;       // `run` returned false: its result is an error of its own
+    bool saw_others = false;    // it ran after a write that its transaction was to commit
     // Once it has ended:
     StoreChange change;
     std::vector<std::string> renewals;  // leases whose renewals it wrote
@@ -174,6 +176,7 @@ class SqliteStore final : public Store {
   // transaction intact, undoes it alone.
   void RunInSavepoint(PendingWrite& write);
   void Run(PendingWrite& write);
+  // The transaction of the writes is undone. Those that have an error of their own keep it.
   static void Fail(const std::vector<PendingWrite*>& writes, const absl::Status& failure);
 
   // Runs `body` under the mutex, so that its reads form one snapshot.
@@ -244,6 +247,7 @@ class SqliteStore final : public Store {
   v1::Study ReadStudy(SQLite::Statement& row);  // columns: id, state, study
   absl::Status StudyNotFound(std::int64_t id);
   absl::Status CheckStudy(std::int64_t id);  // NotFound
+  void SetTurnWeight(std::int64_t id, double weight);
   absl::StatusOr<v1::Study> WriteStudy(v1::Study study, v1::StudyState before);
   // Returns the subject of the request if it was served before.
   std::optional<std::string> FindRequest(const std::string& request_id, const std::string& kind);

@@ -149,6 +149,17 @@ void SqliteStore::AddTurn(std::int64_t id, const v1::Study& study) {
           study.state() == v1::STUDY_STATE_RUNNING ? 1 : 0);
 }
 
+void SqliteStore::SetTurnWeight(std::int64_t id, double weight) {
+  double use = kNoUse;
+  {
+    SQLite::Statement row = Query("SELECT use, weight FROM turns WHERE study = ?", id);
+    if (row.executeStep())
+      use = ForNewWeight(row.getColumn(0).getDouble(), row.getColumn(1).getDouble(), weight);
+  }
+  Execute("UPDATE turns SET use = ?, weight = ? WHERE study = ?", use, weight, id);
+  change_.work = true;
+}
+
 absl::StatusOr<std::optional<v1::Study>> SqliteStore::CreatedBy(const std::string& request_id) {
   return Read([&]() -> absl::StatusOr<std::optional<v1::Study>> {
     const auto subject = FindRequest(request_id, kCreate);
@@ -241,7 +252,8 @@ absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
     edited.set_fingerprint(study->fingerprint());
     edited.set_create_time_s(study->create_time_s());
     edited.set_owner(study->owner());
-    edited.set_weight(study->weight());
+    edited.set_weight(extra.weight.value_or(study->weight()));
+    if (extra.weight) SetTurnWeight(id, *extra.weight);
     RememberRequest(extra.request_id, kModify, SubjectOf(id, extra));
     Execute("UPDATE studies SET wall_s = wall_s + ?, plan_cpu_s = plan_cpu_s + ? WHERE id = ?",
             extra.add_wall_s, extra.add_plan_cpu_s, id);

@@ -22,6 +22,10 @@ double AddUse(double use, double rank_s, double now_s) {
   return all_s > 0 ? std::log2(all_s) + now_s / kUseHalfLifeSeconds : kNoUse;
 }
 
+double ForNewWeight(double use, double before, double after) {
+  return use > kNoUse ? use + std::log2(before / after) : kNoUse;
+}
+
 absl::Status CheckMayCreate(const std::string& owner, const OwnerLimits& limits, std::int64_t open_studies,
                             std::int64_t bytes) {
   if (limits.open_studies > 0 && open_studies >= limits.open_studies) {

@@ -32,6 +32,8 @@ absl::Status CheckWeight(double weight);  // InvalidArgument
 inline constexpr double kNoUse = -1e9;
 double AddUse(double use, double rank_s, double now_s);
 double RankSecondsOf(double use, double now_s);
+// Returns the use of a study for its weight `after`, of that for its weight `before`.
+double ForNewWeight(double use, double before, double after);
 
 // What one owner may have; 0: no limit.
 struct OwnerLimits {

@@ -127,6 +127,11 @@ TEST_F(ReusedOpTimes, SamePlansAreMeasuredOnceUnlessFresh) {
   EXPECT_EQ(answer.reused_trials(), static_cast<std::int64_t>(reused.size()));
   EXPECT_EQ(answer.device_s(), 0);
   EXPECT_EQ(answer.provenance(), "measured");
+  v1::GetReportRequest of_second;
+  of_second.set_study(second.name());
+  v1::GetReportResponse report;
+  ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::GetReport, of_second, &report).ok());
+  EXPECT_THAT(report.page(), testing::HasSubstr(fmt::format("\"trials_reused\":{}", reused.size())));
   EXPECT_EQ(Decision(second), Decision(first));
 
   v1::SearchSpec spec = GpuSpec();

@@ -356,6 +356,7 @@ TEST_F(StudyRunnersTest, PlanningEndsAtItsLimit) {
       testing::MatchesRegex("planning took 0 s of a core, the most that this coordinator gives a study "
                             ".--max-planning.: planning was stopped after [0-9]+ plans, of which [0-9]+ "
                             "fit; name fewer values with --space, or a smaller batch or cluster"));
+  EXPECT_TRUE(store_->GetStudy(study)->without_plans()) << "nobody plans it again for its recommendation";
 }
 
 TEST_F(StudyRunnersTest, StudiesPlanInTurns) {

@@ -328,6 +328,13 @@ TEST(ReportJson, MeasuredTimesAreThoseOfAllTrialsThatCount) {
   EXPECT_EQ(known[0]["time_parts"][0], 0.1);
 }
 
+TEST(ReportJson, TheBillHasReusedTrials) {
+  StudyReport report;
+  EXPECT_EQ(json::parse(ReportJson(report))["bill"]["trials_reused"], 0);
+  report.answer.set_reused_trials(3);
+  EXPECT_EQ(json::parse(ReportJson(report))["bill"]["trials_reused"], 3);
+}
+
 // All trials of the plan are doubted, so that it is not in the ranking.
 TEST(ReportJson, APlanOfWhichNoTrialCountsIsNotMeasured) {
   StudyReport report;

@@ -125,6 +125,101 @@ TEST_F(StudyServiceTest, StatesAllowOnlyTheirMoves) {
   EXPECT_THAT(status.error_message(), HasSubstr("CANCELLED"));
 }
 
+class StudyUpdateTest : public StudyServiceTest {
+ protected:
+  // Asks for the change; `study_` has the answer.
+  grpc::Status Update(const v1::UpdateStudyRequest& request) {
+    return Call(studies_, &v1::StudyService::Stub::UpdateStudy, request, &study_);
+  }
+  static v1::UpdateStudyRequest Weighted(const std::string& name, double weight,
+                                         const std::vector<std::string>& paths = {}) {
+    v1::UpdateStudyRequest request;
+    request.mutable_study()->set_name(name);
+    request.mutable_study()->set_weight(weight);
+    for (const std::string& path : paths) request.mutable_update_mask()->add_paths(path);
+    return request;
+  }
+  v1::Study study_;
+};
+
+TEST_F(StudyUpdateTest, ChangesTheWeightForGood) {
+  const std::string name = Create(SmallSpec()).name();
+  for (const std::vector<std::string>& paths : {std::vector<std::string>(), {"weight"}, {"*"}}) {
+    const double weight = study_.weight() + 1.5;
+    const grpc::Status status = Update(Weighted(name, weight, paths));
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(study_.weight(), weight);
+    EXPECT_EQ(Get(name).weight(), weight);
+  }
+  EXPECT_EQ(study_.name(), name);
+  EXPECT_EQ(study_.state(), v1::STUDY_STATE_CREATED);
+  v1::UpdateStudyRequest more = Weighted(name, 7);
+  more.mutable_study()->set_owner("somebody");
+  more.mutable_study()->set_phase("done");
+  ASSERT_TRUE(Update(more).ok());
+  EXPECT_EQ(study_.owner(), "tester") << "only what an update changes";
+  EXPECT_EQ(study_.phase(), "");
+  Close();
+  Open();
+  EXPECT_EQ(Get(name).weight(), 7) << "over a restart";
+}
+
+TEST_F(StudyUpdateTest, WatchersSeeTheChange) {
+  const std::string name = Create(SmallSpec()).name();
+  std::int64_t cursor = 0;
+  Watch(name, 0, [&](const v1::StudyEvent& event) {
+    cursor = event.cursor();
+    return true;
+  });
+  ASSERT_TRUE(Update(Weighted(name, 3)).ok());
+  double seen = 0;
+  Watch(name, cursor, [&](const v1::StudyEvent& event) {
+    seen = event.study().weight();
+    return seen == 3;
+  });
+  EXPECT_EQ(seen, 3);
+}
+
+TEST_F(StudyUpdateTest, RefusesWhatItCannotChange) {
+  const std::string name = Create(SmallSpec()).name();
+  const auto refused = [&](const v1::UpdateStudyRequest& request, const std::string& words) {
+    const grpc::Status status = Update(request);
+    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << words;
+    EXPECT_EQ(status.error_message(), words);
+  };
+  refused(Weighted(name, 2, {"weight", "owner"}), "update_mask: 'owner' cannot be changed; give weight");
+  refused(Weighted(name, 2, {"spec.model"}), "update_mask: 'spec.model' cannot be changed; give weight");
+  refused(Weighted(name, 2, {"wieght\n"}), "update_mask: 'wieght\\x0a' is no field of a study; give weight");
+  refused(Weighted(name, 2, {""}), "update_mask: '' is no field of a study; give weight");
+  refused(Weighted(name, 0), "study: it sets no field that an update changes; give weight");
+  for (const double weight : {0.0, -1.0, 100.5})
+    refused(Weighted(name, weight, {"weight"}),
+            fmt::format("weight is {:g}; give a number from 0.01 to 100", weight));
+  refused(Weighted(name, 101), "weight is 101; give a number from 0.01 to 100");
+  EXPECT_EQ(Get(name).weight(), 1);
+  EXPECT_EQ(Update(Weighted("7", 2)).error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Update(Weighted("studies/99", 2)).error_code(), StatusCode::NOT_FOUND);
+  ASSERT_TRUE(Cancel(name).ok());
+  const grpc::Status ended = Update(Weighted(name, 2));
+  EXPECT_EQ(ended.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(ended.error_message(), HasSubstr("CANCELLED and cannot be updated"));
+}
+
+TEST_F(StudyUpdateTest, IsIdempotentByRequestId) {
+  const std::string name = Create(SmallSpec()).name();
+  v1::UpdateStudyRequest first = Weighted(name, 2);
+  first.set_request_id("u1");
+  ASSERT_TRUE(Update(first).ok());
+  ASSERT_TRUE(Update(Weighted(name, 5)).ok());
+  ASSERT_TRUE(Update(first).ok());
+  EXPECT_EQ(study_.weight(), 5) << "a repeated request changes nothing";
+  v1::UpdateStudyRequest other = Weighted(name, 3);
+  other.set_request_id("u1");
+  EXPECT_EQ(Update(other).error_code(), StatusCode::ALREADY_EXISTS);
+  other.set_request_id(std::string(201, 'x'));
+  EXPECT_EQ(Update(other).error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(StudyServiceTest, ListsArePaged) {
   std::vector<std::string> names;
   for (int i = 0; i < 5; ++i) names.push_back(Create(SmallSpec()).name());
@@ -179,6 +274,44 @@ TEST_F(StudyServiceTest, ExportsTheBestPlan) {
   ASSERT_TRUE(call().ok());
   EXPECT_THAT(exported.content(), HasSubstr("\"plan_text\": \"tp="));
   EXPECT_THAT(exported.content(), HasSubstr("study: " + name));
+}
+
+TEST_F(StudyServiceTest, AStudyThatFailedBeforeItHadAPlanHasNoRecommendation) {
+  const std::string name = Create(SmallSpec()).name();
+  const auto id = ParseStudyName(name);
+  const auto fail = [&](bool without_plans) {
+    return [without_plans](v1::Study& study) {
+      study.set_state(v1::STUDY_STATE_FAILED);
+      study.set_message("planning took 300 s of a core; name fewer values with --space");
+      study.set_without_plans(without_plans);
+      return absl::OkStatus();
+    };
+  };
+  ASSERT_TRUE(coordinator_->store().ModifyStudy(*id, fail(true)).ok());
+  const std::string why =
+      name + " failed before it had a plan: planning took 300 s of a core; name fewer values with --space";
+  v1::GetRecommendationRequest recommend;
+  recommend.set_study(name);
+  v1::Recommendation answer;
+  grpc::Status status = Call(studies_, &v1::StudyService::Stub::GetRecommendation, recommend, &answer);
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_message(), why);
+  v1::GetReportRequest report;
+  report.set_study(name);
+  v1::GetReportResponse page;
+  status = Call(studies_, &v1::StudyService::Stub::GetReport, report, &page);
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_message(), why);
+  v1::ListRejectedRequest rejected;
+  rejected.set_study(name);
+  grpc::ClientContext context;
+  const auto stream = studies_->ListRejected(&context, rejected);
+  v1::RejectedPlans plans;
+  EXPECT_FALSE(stream->Read(&plans));
+  EXPECT_EQ(stream->Finish().error_message(), why);
+  // One that failed later has what it found.
+  ASSERT_TRUE(coordinator_->store().ModifyStudy(*id, fail(false)).ok());
+  EXPECT_GT(Recommend(name).counts().predicted(), 0);
 }
 
 TEST_F(StudyServiceTest, ReportsAStudyOnceItIsStarted) {

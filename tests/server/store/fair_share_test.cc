@@ -35,6 +35,13 @@ TEST(FairShare, NothingAddedChangesNothing) {
   EXPECT_NEAR(AddUse(use, 0, kNow + 1000), use, 1e-9);
 }
 
+TEST(FairShare, UseForAnotherWeight) {
+  const double use = AddUse(kNoUse, 100, kNow);
+  EXPECT_NEAR(RankSecondsOf(ForNewWeight(use, 1, 4), kNow), 25, 1e-6);
+  EXPECT_NEAR(ForNewWeight(ForNewWeight(use, 1, 3), 3, 1), use, 1e-9);
+  EXPECT_EQ(ForNewWeight(kNoUse, 100, 0.01), kNoUse);
+}
+
 TEST(FairShare, WeightIsANumberInRange) {
   EXPECT_TRUE(CheckWeight(0.01).ok());
   EXPECT_TRUE(CheckWeight(100).ok());

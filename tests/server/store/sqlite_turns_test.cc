@@ -148,5 +148,31 @@ TEST_F(SqliteTurns, ASyncThatFailsFailsAll) {
   EXPECT_TRUE(store_->Health().ok());
 }
 
+TEST_F(SqliteTurns, ARefusedWriteAnswersItsOwnErrorThoughTheOthersFail) {
+  const auto write = [&](int i) {
+    const bool refused = i % 2 != 0;
+    const absl::Status status = Set(ids_[i], 1, refused ? absl::AbortedError("no") : absl::OkStatus());
+    EXPECT_EQ(status.code(), refused ? absl::StatusCode::kAborted : absl::StatusCode::kUnavailable) << status;
+  };
+  Together(write, [&] { disk_.Fail(FaultyDisk::Op::kSync, 1, SQLITE_IOERR_FSYNC, FaultyDisk::kForEver); });
+  disk_.Heal();
+  for (int i = 0; i < kWriters; ++i) EXPECT_EQ(Get(ids_[i]), 0) << i;
+}
+
+// The first of them would make the others fail with AlreadyExists, had it been stored.
+TEST_F(SqliteTurns, NoWriteIsRefusedForOneThatIsUndone) {
+  const auto write = [&](int i) {
+    v1::Study study;
+    study.set_fingerprint(std::to_string(i));
+    const absl::Status status = store_->CreateStudy("once", study, 100).status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  };
+  Together(write, [&] { disk_.Fail(FaultyDisk::Op::kSync, 1, SQLITE_IOERR_FSYNC, FaultyDisk::kForEver); });
+  disk_.Heal();
+  const auto studies = store_->ListStudies(0, 100);
+  ASSERT_TRUE(studies.ok()) << studies.status();
+  EXPECT_EQ(studies->size(), ids_.size());
+}
+
 }  // namespace
 }  // namespace autocfg::server
