@@ -101,6 +101,8 @@ absl::Status InodeLock::CheckSqliteHeader(const std::string& path) {
   if (length == 0 || (length > 0 && std::string_view(start, sizeof start) == kHeader))
     return absl::OkStatus();
   if (length < 0) return FileError(errno, fmt::format("database {} cannot be read", path));
+  // Power was lost while the database was created: SQLite rolls that back.
+  if (::access((path + "-journal").c_str(), F_OK) == 0) return absl::OkStatus();
   return absl::DataLossError(fmt::format("{} is not a database of autocfg; choose another --db", path));
 }
 

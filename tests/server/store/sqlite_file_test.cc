@@ -283,6 +283,23 @@ TEST(SqliteFile, RejectsOtherFilesUnchanged) {
   EXPECT_FALSE(std::filesystem::exists("/dev/null.lock"));
 }
 
+// The journal of a database of no pages (SQLite, "Rollback Journal Format"): all that was written is undone.
+TEST(SqliteFile, PowerLossWhileItWasCreatedIsUndone) {
+  const TempDir dir;
+  const std::string path = dir.File("a.db");
+  WriteFile(path, std::string(4096, '\0'));
+  EXPECT_EQ(OpenStatus(path).code(), absl::StatusCode::kDataLoss);
+  std::string journal("\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 8);
+  for (const unsigned number :
+       {0U, 1U, 0U, 512U, 4096U}) {  // records, nonce, pages, bytes of a sector, of a page
+    for (const int shift : {24, 16, 8, 0})
+      journal += static_cast<char>(number >> static_cast<unsigned>(shift) & 0xffU);
+  }
+  journal.resize(512);
+  WriteFile(path + "-journal", journal);
+  EXPECT_TRUE(OpenStatus(path).ok()) << OpenStatus(path);
+}
+
 TEST(SqliteFile, RejectsOtherProgramsDatabaseUnchanged) {
   TempDir dir;
   const std::string path = dir.File("theirs.db");
