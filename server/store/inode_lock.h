@@ -27,9 +27,9 @@ class InodeLock {
   // them. On a system that has no such locks, logs a warning and locks nothing.
   static absl::StatusOr<InodeLock> Acquire(const std::string& path);
 
-  // Returns an error if there is a file which is not a regular one (InvalidArgument), or which neither begins as
-  // SQLite's files do nor has a journal (DataLoss); FailedPrecondition if this process has locked it. Changes
-  // nothing.
+  // Returns an error if there is a file which is not a regular one (InvalidArgument), or which neither begins
+  // as SQLite's files do nor has a journal (DataLoss); FailedPrecondition if this process has locked it.
+  // Changes nothing.
   static absl::Status CheckSqliteHeader(const std::string& path);
 
   InodeLock(InodeLock&& other) noexcept;
