@@ -69,6 +69,9 @@ class LogTest(unittest.TestCase):
                 self.assertEqual(wrong.text(), f"{program}: --log-keep: only a file is rotated; give --log-file too\n")
                 wrong = services.start(program + "-file", [program, *target, "--log-file", services.directory + "/"])
                 self.assertEqual(wrong.process.wait(timeout=60), 2)
+                self.assertRegex(wrong.text(), rf"^{program}: --log-file: [^\n]*: is no regular file, [^\n]*\n$")
+                wrong = services.start(program + "-below", [program, *target, "--log-file", "/dev/null/log"])
+                self.assertEqual(wrong.process.wait(timeout=60), 2)
                 self.assertRegex(wrong.text(), rf"^{program}: --log-file: [^\n]*cannot be written[^\n]*\n$")
             ends = services.start("ends", ["autocfg-worker", "--coordinator", "localhost:1", "--wait", "0s", "--devices", "cpu",
                                            "--log-format", "json"])
