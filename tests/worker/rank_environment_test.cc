@@ -18,11 +18,13 @@ TEST(RankEnvironment, RanksInheritWhatTheirLibrariesReadAlone) {
                        "NOTIFY_SOCKET=/n",
                        "GITHUB_TOKEN=x",
                        "LC_ALL=C",
+                       "NVIDIA_API_KEY=x",
+                       "NV_TPS_LAUNCH_TOKEN=x",
                        "UCX_TLS=sm",
                        nullptr};
   EXPECT_THAT(RankEnvironment(own, {"UCX_TLS=tcp", "NEW=1"}, /*foreign=*/false),
               ElementsAre("PATH=/bin", "NCCL_SOCKET_IFNAME=eth0", "OMP_NUM_THREADS=4", "AUTOCFG_MATMUL=apart",
-                          "LC_ALL=C", "UCX_TLS=tcp", "NEW=1"));
+                          "LC_ALL=C", "NV_TPS_LAUNCH_TOKEN=x", "UCX_TLS=tcp", "NEW=1"));
 }
 
 TEST(RankEnvironment, OtherEnginesInheritAllButWhatIsTheWorkersAlone) {

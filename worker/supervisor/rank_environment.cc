@@ -17,7 +17,12 @@ constexpr std::string_view kPrefixes[] = {
     // threads of matrix products
     "OMP_", "GOMP_", "KMP_", "GOTO_", "OPENBLAS_",
     // the allocator, sanitizers
-    "MALLOC_", "ASAN_", "LSAN_", "TSAN_", "UBSAN_"};
+    "MALLOC_", "ASAN_", "LSAN_", "TSAN_", "UBSAN_",
+    // profilers: what Nsight loads into a process finds its own process by these, and crashes without them
+    "NV_", "NVTX_", "NSYS_", "QUADD_", "CUPTI_"};
+
+// The end of a name that has a prefix above and is a secret all the same, like NVIDIA_API_KEY.
+constexpr std::string_view kSecret = "_API_KEY";
 
 constexpr std::string_view kOfWorkerAlone[] = {"AUTOCFG_TOKEN_FILE", "AUTOCFG_TLS_CA", "AUTOCFG_TLS_CERT",
                                                "AUTOCFG_TLS_KEY", "NOTIFY_SOCKET"};
@@ -32,7 +37,7 @@ bool IsOfWorkerAlone(std::string_view name) {
 }
 
 bool RanksInherit(std::string_view name) {
-  if (IsOfWorkerAlone(name)) return false;
+  if (IsOfWorkerAlone(name) || name.ends_with(kSecret)) return false;
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
          std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
                      [name](std::string_view prefix) { return name.starts_with(prefix); });

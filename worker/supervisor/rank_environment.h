@@ -7,8 +7,8 @@
 
 namespace autocfg::worker {
 
-// Returns whether a rank of the built-in engine inherits the variable: what its libraries, the dynamic loader
-// and the locale read, and AUTOCFG_*. Other variables of a worker or a user may be secrets.
+// Returns whether a rank of the built-in engine inherits the variable: what its libraries, profilers, the
+// dynamic loader and the locale read, and AUTOCFG_*. Other variables of a worker or a user may be secrets.
 bool RanksInherit(std::string_view name);
 
 // Returns whether no process of a job inherits the variable: it says how the worker shows who it is.
