@@ -1,5 +1,5 @@
 """NVIDIA's compute-sanitizer: where it is installed, and how it is asked for errors of our own
-kernels alone. Failing calls of the CUDA API are left out: libraries probe the driver, and our own
+kernels alone, or of every kernel. Failing calls of the CUDA API are left out: libraries probe the driver, and our own
 code checks every call."""
 import glob
 import os
@@ -7,7 +7,8 @@ import shutil
 
 PLACES = ("/usr/local/cuda*/bin/compute-sanitizer",
           "/usr/local/cuda*/compute-sanitizer/compute-sanitizer", "/opt/nvidia/*/compute-sanitizer")
-OURS = ("--kernel-name", "kns=autocfg", "--report-api-errors", "no")  # kernels in our namespace
+EVERY = ("--report-api-errors", "no")
+OURS = ("--kernel-name", "kns=autocfg", *EVERY)  # kernels in our namespace
 
 
 def find():
