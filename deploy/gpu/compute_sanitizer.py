@@ -1,6 +1,6 @@
 """NVIDIA's compute-sanitizer: where it is installed, and how it is asked for errors of our own
-kernels alone, or of every kernel. Failing calls of the CUDA API are left out: libraries probe the driver, and our own
-code checks every call."""
+kernels alone, or of every kernel. Failing calls of the CUDA API are left out: libraries probe the
+driver, and our own code checks every call."""
 import glob
 import os
 import shutil
