@@ -114,7 +114,7 @@ std::string StepText(const Prediction& p) {
                      base::SecondsText(p.step_time_low_s), base::SecondsText(p.step_time_high_s));
 }
 
-// "communication: 12 ms exposed, 3 ms hidden". What is hidden is known of messages between stages alone.
+// "communication: 12 ms exposed, 3 ms hidden".
 std::string CommText(const Explanation& plan) {
   const double exposed_s = ExposedComm(plan.predicted.prediction.breakdown);
   if (exposed_s == 0 && plan.hidden_comm_s == 0.0) return "communication: none";

@@ -47,6 +47,7 @@ class Divider {
       const Interval own = {std::max(now_s, time.start_s), std::max(now_s, time.end_s)};
       AddWait({now_s, own.start_s}, MessagesBefore(i));
       AddAction(program_[i].kind, time, own.end_s - own.start_s);
+      result_.hidden_comm_s += time.hidden_s;
       if (program_[i].lane == Lane::kReduce) {
         result_.hidden_comm_s += Overlap({time.start_s, time.end_s}, {time.start_s, now_s});
       } else {

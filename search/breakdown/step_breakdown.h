@@ -70,11 +70,12 @@ struct ActionTime {
   double collective_s = 0;  // inside of the action, in collectives; those of recomputation excluded
   double recompute_s = 0;   // inside of the action, in recomputation
   double states_s = 0;      // inside of the action, in collectives of sharded states
+  double hidden_s = 0;      // of collectives that ran while the action computed
 };
 
 struct RankBreakdown {
   Breakdown parts;
-  // Of messages and collectives, the seconds that ran while the rank computed. Not one of the parts. Messages
+  // Of messages and collectives, the seconds that ran while the rank computed. Not one of the parts. Those
   // that ran at the same time count each.
   double hidden_comm_s = 0;
 };

@@ -194,8 +194,15 @@ TracedStep CostModel::Trace(const ParallelPlan& plan) {
 }
 
 double CostModel::HiddenComm(const ParallelPlan& plan) {
-  if (plan.pp == 1) return 0;
   const PipelineCosts& costs = CostsOf(plan);
+  const auto collectives_s = [&](std::size_t rank) {
+    const auto microbatches = static_cast<double>(MicrobatchCount(workload(), plan));
+    double hidden_s = costs.ranks[rank].hidden_s;
+    for (std::size_t stage = rank; stage < costs.stages.size(); stage += costs.ranks.size())
+      hidden_s += costs.stages[stage].Hidden(microbatches);
+    return hidden_s;
+  };
+  if (plan.pp == 1) return collectives_s(0);
   // One pipeline of the plan: ranks that differ only in their tensor or data coordinate do the same.
   ParallelPlan pipeline;
   pipeline.pp = plan.pp;
@@ -217,7 +224,7 @@ double CostModel::HiddenComm(const ParallelPlan& plan) {
   double longest_s = -1, hidden_s = 0;
   for (std::size_t rank = 0; rank < times.size(); ++rank) {
     const RankBreakdown one = BreakdownOfRank(program.ranks[rank], times[rank], step->step_time_s, false);
-    if (one.parts.compute > longest_s) hidden_s = one.hidden_comm_s;
+    if (one.parts.compute > longest_s) hidden_s = one.hidden_comm_s + collectives_s(rank);
     longest_s = std::max(longest_s, one.parts.compute);
   }
   return hidden_s;

@@ -110,10 +110,10 @@ class CostModel {
   // Lower.
   TracedStep Trace(const ParallelPlan& plan);
 
-  // Returns the seconds of messages that run while the rank of the pipeline that works longest computes, from
-  // the timed program of the plan's pipeline (BreakdownOfRank). What chunks hide of the sums over the
-  // tensor group (tp_overlap) is not part of it. Reductions follow the last backward of their rank, so that
-  // nothing hides them. Requires and throws as Trace.
+  // Returns the seconds of messages and collectives that run while the rank of the pipeline that computes
+  // longest computes: messages between stages from the timed program of the plan's pipeline
+  // (BreakdownOfRank), collectives from the costs of its stages. A collective of the data axis that runs
+  // while the rank waits for one of the tensor group counts too. Requires and throws as Trace.
   double HiddenComm(const ParallelPlan& plan);
 
   // Return references that are valid until the next call on this object.

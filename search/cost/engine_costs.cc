@@ -12,6 +12,7 @@ void AddEngineCosts(const EngineProfile& engine, const ParallelPlan& plan, doubl
   if (plan.recompute == Recompute::kFull && engine.recomputes_whole_layers && !SplitsBackward(plan)) {
     recompute.recompute_s = recompute.backward_s = blocks.layer.forward_s;
     recompute.tp_recompute_s = blocks.layer.tp_forward_s;
+    recompute.hidden_backward_s = blocks.layer.hidden_forward_s;
     recompute.backward_ops = blocks.layer.forward_ops;
   }
   blocks.layer.forward_s += engine.forward_passes * pass_s;

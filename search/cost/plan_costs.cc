@@ -15,6 +15,7 @@
 #include "search/cost/op_lists/rank_ops.h"
 #include "search/cost/op_lists/unit_ops.h"
 #include "search/cost/rank_unit_costs.h"
+#include "search/cost/unit_overlap.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/action_kinds.h"
 #include "search/shapes/local_dims.h"
@@ -148,25 +149,25 @@ const BlockCosts& PlanCosts::LayerCostsOf(const ParallelPlan& plan) {
   };
   const bool hides = HidesCollectives(cluster_);
   const double contention = OverlapContention(cluster_);
-  const auto exposed = [&](const ChunkedProduct& chunked) {
-    if (hides) return ExposedSeconds(chunked, message_seconds, contention);
-    double all_s = 0;
-    for (const OpDesc& op : chunked.reductions) all_s += message_seconds(op);
-    return all_s;
-  };
-  const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& ops) {
+  const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& hidden_s, double& ops) {
     double messages = 0;
     for (const OpDesc& op : sum.messages) messages += message_seconds(op);
-    for (const ChunkedProduct& chunked : sum.chunked) messages += exposed(chunked);
+    for (const ChunkedProduct& chunked : sum.chunked) {
+      double total_s = 0;
+      for (const OpDesc& op : chunked.reductions) total_s += message_seconds(op);
+      const double exposed_s = hides ? ExposedSeconds(chunked, message_seconds, contention) : total_s;
+      messages += exposed_s;
+      hidden_s += HiddenSeconds(total_s, exposed_s, contention);
+    }
     messages_s += messages;
     all_s += sum.compute_s + messages;
     ops += sum.ops;
   };
   const auto add_forward = [&](const OpSum& sum, StageCosts& part) {
-    add(sum, part.forward_s, part.tp_forward_s, part.forward_ops);
+    add(sum, part.forward_s, part.tp_forward_s, part.hidden_forward_s, part.forward_ops);
   };
   const auto add_backward = [&](const OpSum& sum, double first_s, StageCosts& part) {
-    add(sum, part.backward_s, part.tp_backward_s, part.backward_ops);
+    add(sum, part.backward_s, part.tp_backward_s, part.hidden_backward_s, part.backward_ops);
     part.first_saves_s = sum.compute_s - first_s;
   };
   BlockCosts blocks;
@@ -182,15 +183,17 @@ const BlockCosts& PlanCosts::LayerCostsOf(const ParallelPlan& plan) {
     add_backward(backward, compute.first_layer_s, blocks.layer);
     blocks.layer.backward_s += contention * hidden_s;
     blocks.layer.tp_backward_s += contention * hidden_s;
+    blocks.layer.hidden_backward_s += hidden_s;
   } else {
     add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
   }
   add(SumOf(plan, LayerRecomputeOps(model_, workload_, plan)), blocks.recompute.recompute_s,
-      blocks.recompute.tp_recompute_s, blocks.recompute.backward_ops);
+      blocks.recompute.tp_recompute_s, blocks.recompute.hidden_backward_s, blocks.recompute.backward_ops);
   blocks.recompute.backward_s = blocks.recompute.recompute_s;
   if (splits) {
     StageCosts& weights = blocks.weights;
-    add(compute.layer_weights, weights.weight_s, weights.tp_weight_s, weights.weight_ops);
+    add(compute.layer_weights, weights.weight_s, weights.tp_weight_s, weights.hidden_backward_s,
+        weights.weight_ops);
     weights.weight_first_saves_s = compute.layer_weights.compute_s - compute.first_weights_s;
   }
   if (splits && plan.recompute == Recompute::kFull) {
@@ -199,6 +202,7 @@ const BlockCosts& PlanCosts::LayerCostsOf(const ParallelPlan& plan) {
     blocks.recompute.backward_s += whole.backward_s - blocks.layer.backward_s;
     blocks.recompute.first_saves_s += whole.first_saves_s - blocks.layer.first_saves_s;
     blocks.recompute.tp_backward_s += whole.tp_backward_s - blocks.layer.tp_backward_s;
+    blocks.recompute.hidden_backward_s += whole.hidden_backward_s - blocks.layer.hidden_backward_s;
     blocks.recompute.backward_ops += whole.backward_ops - blocks.layer.backward_ops;
   }
   add_forward(compute.embedding_forward, blocks.embedding);
@@ -310,17 +314,20 @@ RankCosts PlanCosts::CostsOfRank(const ParallelPlan& plan, const BlockCosts& blo
   const OnceCosts& once = OnceCostsOf(plan, pipeline_rank);
   RankCosts costs = once.rank;
   const RankUnitCosts units(model_, workload_, plan, pipeline_rank, blocks);
+  const bool hides = blocks.units.hidden;
+  const double contention = blocks.units.contention;
   if (OverlapsGradients(plan) && !ShardsGradients(plan)) {
+    const double all_s = units.AllReductions();
+    const double after_s = hides ? units.ReductionsAfterCompute() : all_s;
+    costs.hidden_s += HiddenSeconds(all_s, after_s, contention);
     // The sum of the gradients of norms runs meanwhile.
-    costs.reduce_s += blocks.units.hidden
-                          ? std::max(0.0, units.ReductionsAfterCompute() - costs.norm_gradients_s)
-                          : units.AllReductions();
+    costs.reduce_s += hides ? std::max(0.0, after_s - costs.norm_gradients_s) : all_s;
   }
   if (OverlapsParameters(plan)) {
     // The zeroing runs meanwhile.
-    costs.wait_s = blocks.units.hidden
-                       ? std::max(0.0, units.WaitForParameters(once.gather_norms_s) - costs.zero_s)
-                       : once.gather_all_s;
+    costs.wait_s = hides ? std::max(0.0, units.WaitForParameters(once.gather_norms_s) - costs.zero_s)
+                         : once.gather_all_s;
+    costs.hidden_s += HiddenSeconds(once.gather_all_s, costs.wait_s, contention);
   }
   return costs;
 }

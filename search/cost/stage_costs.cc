@@ -46,6 +46,11 @@ double ComputeSeconds(const std::vector<UnitSeconds>& blocks) {
 // Adds what sharded gradients and parameters cost the only stage of such a plan.
 void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, StageCosts& c) {
   const UnitTimes &gather = blocks.units.gather, &add = blocks.units.add;
+  const auto hidden_s = [&](const std::vector<UnitSeconds>& units, double added_s) {
+    double total_s = 0;
+    for (const UnitSeconds& unit : units) total_s += unit.gather_s + unit.reduce_s;
+    return HiddenSeconds(total_s, added_s, blocks.units.contention);
+  };
   const UnitOverlap overlap{.gathers = blocks.units.hidden && OverlapsParameters(plan),
                             .reduces = blocks.units.hidden && OverlapsGradients(plan),
                             .contention = blocks.units.contention};
@@ -61,6 +66,7 @@ void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t l
     c.forward_s += exposed_s;
     c.tp_forward_s += exposed_s;
     c.dp_s += exposed_s;
+    if (overlap.gathers) c.hidden_forward_s += hidden_s(forward, exposed_s);
   }
   const auto backward = [&](bool first_microbatch) {
     return BackwardBlocks(blocks, plan, layers, /*first=*/true, /*last=*/true, first_microbatch);
@@ -69,13 +75,19 @@ void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t l
     return StreamedSeconds(units, overlap) - ComputeSeconds(units);
   };
   const std::vector<UnitSeconds> units = backward(/*first_microbatch=*/false);
-  const double later_s = beyond_compute(units);
+  const std::vector<UnitSeconds> of_first = backward(/*first_microbatch=*/true);
+  const double later_s = beyond_compute(units), first_s = beyond_compute(of_first);
   const double adds_s =
       add.token_embedding + add.positions + add.output_layer + static_cast<double>(layers) * add.layer;
   c.backward_s += later_s;
-  c.first_saves_s += later_s - beyond_compute(backward(/*first_microbatch=*/true));
+  c.first_saves_s += later_s - first_s;
   c.tp_backward_s += later_s - adds_s;
   c.dp_s += later_s - adds_s;
+  if (overlap.gathers || overlap.reduces) {
+    const double hidden_later_s = hidden_s(units, later_s - adds_s);
+    c.hidden_backward_s += hidden_later_s;
+    c.hidden_first_less_s += hidden_later_s - hidden_s(of_first, first_s);
+  }
   // As many adds as reductions.
   for (const UnitSeconds& unit : units) c.backward_ops += unit.reduce_s > 0 ? 1 : 0;
 }
@@ -165,6 +177,9 @@ void Add(const StageCosts& block, double times, StageCosts& c) {
   c.weight_first_saves_s += times * block.weight_first_saves_s;
   c.tp_weight_s += times * block.tp_weight_s;
   c.dp_s += times * block.dp_s;
+  c.hidden_forward_s += times * block.hidden_forward_s;
+  c.hidden_backward_s += times * block.hidden_backward_s;
+  c.hidden_first_less_s += times * block.hidden_first_less_s;
   c.weight_ops += times * block.weight_ops;
 }
 

@@ -12,6 +12,11 @@ double SecondsBeside(double compute_s, double hidden_s, double contention) {
   return compute_s + lost_s >= hidden_s ? compute_s + lost_s : compute_s / (1 - contention);
 }
 
+double HiddenSeconds(double total_s, double added_s, double contention) {
+  // added = (total - hidden) + contention * hidden
+  return contention < 1 ? std::max(0.0, total_s - added_s) / (1 - contention) : 0;
+}
+
 double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap) {
   double now_s = 0;   // end of the computes
   double lane_s = 0;  // end of the collectives

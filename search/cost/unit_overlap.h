@@ -25,6 +25,11 @@ struct UnitOverlap {
 // `contention` of that time from it, a share from 0 to 1 (DeviceEfficiency::overlap_contention).
 double SecondsBeside(double compute_s, double hidden_s, double contention);
 
+// Returns for how many of `total_s` seconds of collectives computes run beside them, if they add `added_s` to
+// the computes: the time in which a rank waits for them, and what they take from the computes beside them. 0 if they take all
+// of their time: what is hidden then cannot be told.
+double HiddenSeconds(double total_s, double added_s, double contention);
+
 // Returns the seconds of an action of these blocks, whose units pass through two buffers in turn, but for
 // those with their own. Block i + 2 writes its gradient once that of block i is reduced and added. Without
 // overlap, the sum. Requires blocks of units with consecutive numbers, as in every forward and backward:

@@ -13,10 +13,12 @@
 #include "proto/merge_results.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/plan_op_times.h"
+#include "search/plan/plan_text.h"
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/action_kinds.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/trainer/thread_ranks.h"
+#include "trainer/comm/group.h"
 #include "trainer/layout/errors.h"
 #include "trainer/run/breakdown_recorder.h"
 #include "trainer/run/train_loop.h"
@@ -148,6 +150,53 @@ TEST(Breakdown, OfThePacedDeviceIsThePredictedOne) {
     }
   }
   EXPECT_GE(plans_that_hide, 3);
+}
+
+// Returns seconds of any op, of which those of communication are `communication` times those of NamedOpTimes.
+class HiddenTimes final : public OpTimeModel {
+ public:
+  explicit HiddenTimes(double communication) : communication_(communication) {}
+  double Seconds(const OpDesc& op, const ParallelPlan& plan) const override {
+    return NamedOpTimes().Seconds(op, plan) * (op.group == CommGroup::kNone ? 1 : communication_);
+  }
+
+ private:
+  const double communication_;
+};
+
+// Collectives run beside computes as predicted, on a device where they can: entirely, in part and hardly.
+// Predictions also count those of units that run while the rank waits for the sums of chunks.
+TEST(Breakdown, CollectivesOfThePacedDeviceAreHiddenAsPredicted) {
+  const ModelSpec model = SmallGpt(4, 16, 4, 61);
+  for (const std::string text :
+       {"tp=2,mbs=1,tp_overlap=4", "tp=2,mbs=1,sp=1,tp_overlap=2", "tp=2,mbs=1,recompute=full,tp_overlap=2",
+        "tp=2,pp=2,mbs=1,tp_overlap=2", "dp=2,mbs=1,grad_overlap=1", "dp=2,mbs=1,zero=1,grad_overlap=1",
+        "dp=2,mbs=1,zero=1,param_overlap=1", "dp=2,mbs=1,zero=2,grad_overlap=1,param_overlap=1",
+        "dp=2,mbs=1,zero=3,grad_overlap=1", "dp=2,mbs=1,zero=3,param_overlap=1",
+        "dp=2,mbs=1,zero=3,grad_overlap=1,param_overlap=1",
+        "pp=2,dp=2,mbs=1,zero=1,grad_overlap=1,param_overlap=1",
+        "tp=2,dp=2,mbs=1,zero=3,grad_overlap=1,param_overlap=1,tp_overlap=2"}) {
+    for (const double communication : {0.05, 1.0, 20.0}) {
+      SCOPED_TRACE(testing::Message() << text << " communication " << communication);
+      const ParallelPlan plan = *ParsePlanText(text);
+      const Workload workload = Fp32(8 * plan.dp, 8);
+      const auto op_times = std::make_shared<HiddenTimes>(communication);
+      TrainConfig c = RecordedConfig(model, workload, plan);
+      c.op_times.clear();
+      for (const OpTime& time : PlanOpTimes(model, workload, plan, *op_times))
+        c.op_times.emplace(time.op, time.seconds);
+      const auto run = MergeRanks(RunRecorded(EngineDevice::kPaced, c).ranks);
+      ASSERT_TRUE(run.ok()) << run.status();
+      ClusterSpec cluster = LocalRanks(RankCount(plan));
+      cluster.groups.front().device.kind = DeviceKind::kCuda;
+      CostModel costs(model, workload, cluster, op_times);
+      const double predicted_s = costs.HiddenComm(plan);
+      EXPECT_GT(predicted_s, 0);
+      const double measured_s = MeasurementOf(*run)->breakdown_s().hidden_comm();
+      EXPECT_LE(measured_s, predicted_s * (1 + 1e-9));
+      EXPECT_GE(measured_s, predicted_s * (plan.tp > 1 && plan.dp > 1 ? 0.9 : 1 - 1e-9));
+    }
+  }
 }
 
 TEST(Breakdown, OnCpusAddsUpToTheRecordedStep) {
@@ -342,7 +391,9 @@ class HandClock final : public StepClock {
   double OriginSeconds() const override { return 0; }
   bool IsVirtual() const override { return false; }
   std::optional<TimeSpan> Transfer(Lane, std::size_t) const override { return std::nullopt; }
+  std::vector<TimeSpan> Collectives() const override { return collectives; }
   double now_s = 0;
+  std::vector<TimeSpan> collectives;
 };
 
 // Takes a tenth of a second to become empty.
@@ -390,6 +441,36 @@ TEST(BreakdownRecorder, SumsTheSectionsOfEachAction) {
   EXPECT_DOUBLE_EQ(times[1].collective_s, 2);
   EXPECT_DOUBLE_EQ(times[2].collective_s, 1);
   EXPECT_EQ(times[2].recompute_s, 0);
+}
+
+// A collective runs from 3 to 9: beside the first compute until 4, then while the rank waits for another one,
+// then beside the first compute again and the second one. A third action reduces.
+TEST(BreakdownRecorder, CollectivesAreHiddenWhileTheRankComputes) {
+  const RankProgram program = {Action{.kind = ActionKind::kForward}, Action{.kind = ActionKind::kBackward},
+                               Action{.kind = ActionKind::kReduceGradients, .lane = Lane::kReduce}};
+  HandClock clock;
+  HostStream stream;
+  BreakdownRecorder recorder(program, clock, stream);
+  const auto at = [&](double now_s) -> BreakdownRecorder& {
+    clock.now_s = now_s;
+    return recorder;
+  };
+  at(1).OnStart(0);
+  at(4).OnSectionStart(Section::kStates);
+  at(6).OnSectionEnd(Section::kStates);
+  at(7).OnEnd(0);
+  at(8).OnStart(1);
+  at(8.5).OnEnd(1);
+  at(8.5).OnStart(2);
+  at(8.5).OnSectionStart(Section::kCollective);
+  at(10).OnSectionEnd(Section::kCollective);
+  at(10).OnEnd(2);
+  clock.collectives = {{3, 9}, {0, 0.5}, {8.5, 10}};
+  const std::vector<ActionTime> times = recorder.Times();
+  EXPECT_DOUBLE_EQ(times[0].hidden_s, 1 + 1);
+  EXPECT_DOUBLE_EQ(times[1].hidden_s, 0.5);
+  EXPECT_EQ(times[2].hidden_s, 0);
+  EXPECT_DOUBLE_EQ(BreakdownOfRank(program, times, 10, false).hidden_comm_s, 2.5);
 }
 
 std::string RefusalToRecord(const TrainConfig& c) {

@@ -196,6 +196,7 @@ TEST(Train, ReportsTheTimeOfTheSlowestRank) {
     double OriginSeconds() const override { return 0; }
     bool IsVirtual() const override { return false; }
     std::optional<TimeSpan> Transfer(Lane, std::size_t) const override { return std::nullopt; }
+    std::vector<TimeSpan> Collectives() const override { return {}; }
 
    private:
     const std::vector<double> seconds_;

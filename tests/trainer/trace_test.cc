@@ -68,6 +68,7 @@ class SetClock final : public StepClock {
   double OriginSeconds() const override { return 0; }
   bool IsVirtual() const override { return false; }
   std::optional<TimeSpan> Transfer(Lane, std::size_t) const override { return std::nullopt; }
+  std::vector<TimeSpan> Collectives() const override { return {}; }
   double now_s = 0;
 };
 

@@ -16,6 +16,7 @@ class SteadyClock final : public StepClock {
   }
   bool IsVirtual() const override { return false; }
   std::optional<TimeSpan> Transfer(Lane, std::size_t) const override { return std::nullopt; }
+  std::vector<TimeSpan> Collectives() const override { return {}; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -43,6 +44,15 @@ class PacedStepClock final : public StepClock {
     }
     if (transfers == nullptr || n >= transfers->size()) return std::nullopt;  // a reduction of a single rank
     return TimeSpan{(*transfers)[n].start_s, (*transfers)[n].end_s};
+  }
+
+  std::vector<TimeSpan> Collectives() const override {
+    std::vector<TimeSpan> spans;
+    for (const PacedLane lane : {PacedLane::kReduce, PacedLane::kTensor}) {
+      for (const PacedTransfer& transfer : clock_->transfers(lane))
+        spans.push_back({transfer.start_s, transfer.end_s});
+    }
+    return spans;
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "kernels/paced/paced_device.h"
 #include "search/schedule/action.h"
@@ -40,6 +41,10 @@ class StepClock {
   // Returns when the n-th operation of a communication lane ran in this step, if the clock records that.
   // Otherwise the only known times are those at which the rank issued it and observed its end.
   virtual std::optional<TimeSpan> Transfer(Lane lane, std::size_t n) const = 0;
+
+  // Returns when each collective of the step ran so far, those over the tensor group included, if the clock
+  // records that; otherwise nothing.
+  virtual std::vector<TimeSpan> Collectives() const = 0;
 };
 
 std::unique_ptr<StepClock> CreateSteadyClock();

@@ -1,5 +1,6 @@
 #include "trainer/run/breakdown_recorder.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -41,8 +42,10 @@ void BreakdownRecorder::OnSectionStart(Section section) {
 
 void BreakdownRecorder::OnSectionEnd(Section section) {
   Synchronize();
-  const double seconds = clock_.Seconds() - open_s_.back();
+  const TimeSpan span = {open_s_.back(), clock_.Seconds()};
+  const double seconds = span.end_s - span.start_s;
   open_s_.pop_back();
+  if (section != Section::kRecompute) waits_.push_back(span);
   if (section == Section::kRecompute) --recomputing_;
   if (recomputing_ > 0) return;  // part of the outer recomputation
   switch (section) {
@@ -63,7 +66,35 @@ std::vector<ActionTime> BreakdownRecorder::Times() const {
       times[i].end_s = transfer->end_s;
     }
   }
+  AddHidden(times);
   return times;
+}
+
+void BreakdownRecorder::AddHidden(std::vector<ActionTime>& times) const {
+  struct Compute {
+    TimeSpan span;
+    std::size_t action;
+  };
+  std::vector<Compute> computes;  // without the waits, in order of time
+  auto wait = waits_.begin();
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (program_[i].lane != Lane::kCompute) continue;
+    double now_s = times[i].start_s;
+    while (wait != waits_.end() && wait->end_s <= now_s) ++wait;
+    for (; wait != waits_.end() && wait->start_s < times[i].end_s; ++wait) {
+      computes.push_back({{now_s, wait->start_s}, i});
+      now_s = wait->end_s;
+    }
+    computes.push_back({{now_s, times[i].end_s}, i});
+  }
+  for (const TimeSpan& collective : clock_.Collectives()) {
+    auto it = std::lower_bound(computes.begin(), computes.end(), collective.start_s,
+                               [](const Compute& compute, double s) { return compute.span.end_s < s; });
+    for (; it != computes.end() && it->span.start_s < collective.end_s; ++it) {
+      times[it->action].hidden_s += std::max(
+          0.0, std::min(collective.end_s, it->span.end_s) - std::max(collective.start_s, it->span.start_s));
+    }
+  }
 }
 
 }  // namespace autocfg::trainer

@@ -27,12 +27,14 @@ class BreakdownRecorder final : public ActionObserver {
   void OnSectionEnd(Section section) override;
 
   // Returns the times by action. If the clock records when transfers ran (a virtual clock), messages and
-  // collectives have exactly those times. Otherwise they start when this rank issued them, and a send ends
-  // when this rank noticed it; MeetPeers (peer_times.h) corrects both. Requires that the step is over.
+  // collectives have exactly those times, and ActionTime::hidden_s is theirs. Otherwise they start when this
+  // rank issued them, and a send ends when this rank noticed it; MeetPeers (peer_times.h) corrects both.
+  // Requires that the step is over.
   std::vector<ActionTime> Times() const;
 
  private:
   void Synchronize();
+  void AddHidden(std::vector<ActionTime>& times) const;
 
   const RankProgram& program_;
   const StepClock& clock_;
@@ -40,6 +42,7 @@ class BreakdownRecorder final : public ActionObserver {
   std::vector<ActionTime> times_;  // by action
   ReductionSpans reductions_;
   std::vector<double> open_s_;                                // starts of the sections that are open
+  std::vector<TimeSpan> waits_;                               // sections of collectives
   double collective_s_ = 0, states_s_ = 0, recompute_s_ = 0;  // of the action that runs
   std::size_t recomputing_ = 0;                               // open sections of recomputation
 };

@@ -91,12 +91,21 @@ void FillTimeline(const RankTrainer& trainer, const std::vector<ActionTime>& tim
   }
 }
 
+// Returns whether it is known how long collectives ran beside computes. On CPUs they never do: a rank's core
+// moves their data itself. The host of a GPU does not see when they run.
+bool KnowsHiddenCollectives(const ParallelPlan& plan, const Backend& backend, const StepClock& clock) {
+  return clock.IsVirtual() || backend.device->ComputesOnHost() ||
+         !(TensorChunks(plan) > 1 || OverlapsGradients(plan) || OverlapsParameters(plan));
+}
+
 // Adds the breakdown and the timeline of the last step, which took all ranks `step_s` seconds.
-void FillRecorded(const BreakdownRecorder& recorder, RankTrainer& trainer, const StepClock& clock,
-                  double step_s, std::int64_t world_size, v1::TrainResult& result) {
+void FillRecorded(const BreakdownRecorder& recorder, RankTrainer& trainer, const Backend& backend,
+                  const ParallelPlan& plan, double step_s, std::int64_t world_size, v1::TrainResult& result) {
+  const StepClock& clock = *backend.clock;
   std::vector<ActionTime> times = recorder.Times();
   const double late_s = clock.IsVirtual() ? 0 : trainer.MeetPeers(clock.OriginSeconds(), times);
   *result.mutable_breakdown_s() = ToProto(BreakdownOfRank(trainer.program(), times, step_s, world_size == 1));
+  if (!KnowsHiddenCollectives(plan, backend, clock)) result.mutable_breakdown_s()->clear_hidden_comm();
   FillTimeline(trainer, times, late_s, result);
 }
 
@@ -194,7 +203,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       // The slowest rank's time, as in the run's summary. Exchanged between steps, while no clock runs.
       report.set_step_time_s(has_losses ? trainer.LargestOverRanks(seconds) : seconds);
       if (breakdown) {
-        FillRecorded(*breakdown, trainer, *clock, report.step_time_s(), world_size, result);
+        FillRecorded(*breakdown, trainer, backend, config.plan, report.step_time_s(), world_size, result);
         trainer.SetObserver(nullptr);
         breakdown.reset();
       }

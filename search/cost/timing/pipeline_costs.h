@@ -22,6 +22,10 @@ struct StageCosts {
   double tp_recompute_s = 0;        // of recompute_s
   double tp_weight_s = 0;           // of weight_s
   double dp_s = 0;                  // of tp_forward_s and tp_backward_s: over the shard group
+  // Of collectives that run beside these computes. Not part of the seconds above.
+  double hidden_forward_s = 0;
+  double hidden_backward_s = 0;    // recomputation and weight gradients included
+  double hidden_first_less_s = 0;  // by which that of the first microbatch is less
   // Ops that the host issues, including messages over the tensor group. Of a block, the seconds above are
   // those of the device alone. Of a stage, each of its actions takes at least as long as the host takes to
   // issue it.
@@ -33,6 +37,10 @@ struct StageCosts {
   // Of all microbatches.
   double Total(double microbatches) const {
     return microbatches * Total() - first_saves_s - weight_first_saves_s;
+  }
+  // Of all microbatches.
+  double Hidden(double microbatches) const {
+    return microbatches * (hidden_forward_s + hidden_backward_s) - hidden_first_less_s;
   }
   double TensorMessages() const { return tp_forward_s + tp_backward_s + tp_recompute_s + tp_weight_s; }
 };
@@ -50,6 +58,7 @@ struct RankCosts {
   double norm_s = 0;            // the sums of squares
   double update_s = 0;
   double gather_s = 0;  // of sharded parameters
+  double hidden_s = 0;  // of collectives that run beside computes; not part of the seconds above
 };
 
 struct PipelineCosts {

@@ -306,6 +306,16 @@ TEST(ReductionsAfter, HiddenReductionsTakeFromComputes) {
   }
 }
 
+TEST(HiddenSeconds, AreThoseThatRunBesideComputes) {
+  EXPECT_EQ(HiddenSeconds(7, 7, 0), 0);
+  EXPECT_EQ(HiddenSeconds(7, 3, 0), 4);
+  EXPECT_EQ(HiddenSeconds(7, 7, 1), 0);
+  EXPECT_EQ(HiddenSeconds(7, 8, 0), 0) << "what is added holds computes too";
+  EXPECT_DOUBLE_EQ(HiddenSeconds(7, WaitForGathers({{3, 0}, {2, 4}, {2, 8}}, 0.5), 0.5), 4);
+  // The first compute ends at 4, the reduction of 10 runs beside the second one for 5 / (1 - 0.2).
+  EXPECT_DOUBLE_EQ(HiddenSeconds(10, ReductionsAfter(0, {{0, 4, 10}, {0, 5, 0}}, 0.2), 0.2), 6.25);
+}
+
 TEST(WaitForGathers, HiddenGathersTakeFromForwards) {
   EXPECT_EQ(WaitForGathers({{3, 0}, {2, 4}, {2, 8}}, 0.5), 3 + 0.5 * 4) << "3 s of 7 are waited for";
   EXPECT_EQ(WaitForGathers({{3, 0}}, 0.5), 3) << "none is hidden";
