@@ -2,11 +2,15 @@
 // microbatch of a GPT of GPT-3 175B's layers, 8 of them, at tp=8.
 //
 // usage: autocfg_chunks_bench CLUSTER MICRO_BATCH. Prints one JSON object: "sums_s", the tensor communication
-// of a step without chunks; by number of chunks c "possible_s" and "hidden_s". A product and the sum after it
-// that run side by side without any loss, in c chunks of which the last sum has nothing beside it, hide
-// (c-1)/c of the shorter of both; "possible_s" is the sum over all products. "hidden_s" is the tensor
-// communication that the step with chunks does not have. That chunks are slower products is not part of it:
-// overlap.py compares whole steps.
+// of a step without chunks; by number of chunks "hidden_s", the communication that runs beside computes,
+// "possible_s", what could, and "less_s" over "whole_s".
+// - In "possible_s", all sums of a product's chunks but the last run beside all of its chunks but the first,
+//   without any loss.
+// - "whole_s" is the same of products and sums that are as fast in c chunks as whole: (c-1)/c of the shorter
+//   of both. "less_s" is the communication that the step with chunks waits for less. A chunk's sum has its
+//   own latency, which counts against it here.
+// Computes are no slower beside collectives, as on the paced device. That chunks are slower products is not
+// part of it: overlap.py compares whole steps.
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -16,6 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "search/cost/cost_model.h"
 #include "search/cost/op_lists/action_ops.h"
+#include "search/cost/op_sum.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/text/cluster_json.h"
 
@@ -34,13 +39,17 @@ ModelSpec Gpt() {
   return model;
 }
 
+std::vector<OpDesc> OpsOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                          ActionKind kind) {
+  return ActionOps(model, workload, plan, 0, Action{.kind = kind, .stage = 0, .microbatch = 0});
+}
+
 // Returns the seconds that a product and the sum after it have in common, over all such pairs of a step.
 double CommonSeconds(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                      const OpTimeModel& times) {
   double common_s = 0;
   for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
-    const std::vector<OpDesc> ops =
-        ActionOps(model, workload, plan, 0, Action{.kind = kind, .stage = 0, .microbatch = 0});
+    const std::vector<OpDesc> ops = OpsOf(model, workload, plan, kind);
     for (std::size_t i = 1; i < ops.size(); ++i) {
       if (ops[i].group == CommGroup::kTensor && ops[i - 1].kind == OpKind::kMatmul)
         common_s += std::min(times.Seconds(ops[i - 1], plan), times.Seconds(ops[i], plan));
@@ -49,11 +58,33 @@ double CommonSeconds(const ModelSpec& model, const Workload& workload, const Par
   return common_s;
 }
 
+// Returns the seconds of sums that could run beside other chunks of their products.
+double PossibleSeconds(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                       const OpTimeModel& times) {
+  double possible_s = 0;
+  for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
+    const OpSum sum = SumOps(plan, OpsOf(model, workload, plan, kind),
+                             [&](const OpDesc& op) { return times.Seconds(op, plan); });
+    for (const ChunkedProduct& chunked : sum.chunked) {
+      double products_s = 0, sums_s = 0;
+      for (std::size_t i = 1; i < chunked.reductions.size(); ++i) {
+        products_s += chunked.products_s[i];
+        sums_s += times.Seconds(chunked.reductions[i - 1], plan);
+      }
+      possible_s += std::min(products_s, sums_s);
+    }
+  }
+  return possible_s;
+}
+
 int Main(const char* cluster_text, std::int64_t micro_batch) {
   const ModelSpec model = Gpt();
   const Workload workload{
       .global_batch = micro_batch, .seq_len = 2048, .precision = ParsePrecision("bf16").value()};
-  const auto cluster = PresetCluster(cluster_text);
+  auto cluster = PresetCluster(cluster_text);
+  if (cluster.ok()) {
+    for (NodeGroup& group : cluster->groups) group.device.efficiency.overlap_contention = 0;
+  }
   const auto times = cluster.ok() ? ClusterOpTimes::Create(*cluster, workload.precision) : cluster.status();
   if (!times.ok()) {
     std::cerr << "autocfg_chunks_bench: " << times.status() << "\n";
@@ -66,9 +97,11 @@ int Main(const char* cluster_text, std::int64_t micro_batch) {
   nlohmann::json answer = {{"sums_s", sums_s}};
   for (const std::int64_t chunks : {2, 4, 8}) {
     plan.tp_overlap = chunks;
-    answer[std::to_string(chunks)] = {
-        {"possible_s", common_s * static_cast<double>(chunks - 1) / static_cast<double>(chunks)},
-        {"hidden_s", sums_s - costs.Predict(plan).breakdown.tp_comm}};
+    const double parts = static_cast<double>(chunks);
+    answer[std::to_string(chunks)] = {{"possible_s", PossibleSeconds(model, workload, plan, **times)},
+                                      {"hidden_s", costs.HiddenComm(plan)},
+                                      {"whole_s", common_s * (parts - 1) / parts},
+                                      {"less_s", sums_s - costs.Predict(plan).breakdown.tp_comm}};
   }
   std::cout << answer.dump() << "\n";
   return 0;

@@ -6,7 +6,8 @@ Writes JSON to standard output.
 - "paced": `autocfg train --device paced` of one plan with each number of chunks (tp_overlap). "off" is its step without overlap, "sums" the
   communication of the tensor group in it; that of the embedding and the loss, which nothing hides, too. "saved" is the share of it that the
   step no longer has: (off - on) / sums. Smaller products are slower, which counts against it. "hidden_of_possible" is what chunks hide of
-  what they could (bench/chunks_bench.cc): products and their sums side by side without any loss.
+  what they could (bench/chunks_bench.cc): the products of chunks and the sums of others side by side without any loss. "less_of_whole" is the communication that
+  the step waits for less, of what products and sums could hide that are as fast in chunks as whole.
 - "units": the same for gradients and parameters over the data axis: "comm" is the data communication of the step without overlap, as
   `autocfg predict` counts it, "ideal" the step in which communication and the rest run side by side, max(comm, off - comm). "hidden" is the
   share of the ideal that is reached: (off - on) / (off - ideal). "hidden_of_possible" leaves out what cannot
@@ -66,7 +67,8 @@ def paced(autocfg, directory):
             on = step(f"{case['plan']},tp_overlap={chunks}")
             of_chunks = predicted[str(chunks)]
             row[f"chunks_{chunks}"] = {"on_s": on, "on_over_off": on / off, "saved": (off - on) / row["sums_s"],
-                                       "hidden_of_possible": of_chunks["hidden_s"] / of_chunks["possible_s"]}
+                                       "hidden_of_possible": of_chunks["hidden_s"] / of_chunks["possible_s"],
+                                       "less_of_whole": of_chunks["less_s"] / of_chunks["whole_s"]}
         rows.append(row)
     return rows
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/os/atomic_file.h"
+#include "base/os/rotated_file_sink.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "fmt/chrono.h"
@@ -15,7 +16,6 @@
 #include "nlohmann/json.hpp"
 #include "spdlog/formatter.h"
 #include "spdlog/pattern_formatter.h"
-#include "spdlog/sinks/rotating_file_sink.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -119,8 +119,7 @@ absl::Status SetLogOutput(const LogOutput& output) {
     if (output.file.empty()) {
       sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
     } else {
-      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(output.file, output.file_bytes,
-                                                                    output.old_files);
+      sink = std::make_shared<RotatedFileSink>(output.file, output.file_bytes, output.old_files);
     }
     auto logger = std::make_shared<spdlog::logger>(output.program, std::move(sink));
     logger->set_formatter(FormatterOf(output));

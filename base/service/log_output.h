@@ -20,7 +20,7 @@ struct LogOutput {
   std::string program;  // text on standard error begins with it
   LogFormat format = LogFormat::kText;
   std::string file = {};  // empty: standard error
-  // A file that would exceed this becomes NAME.1.EXT, NAME.1.EXT becomes NAME.2.EXT, ...; the oldest goes.
+  // As of RotatedFileSink.
   std::size_t file_bytes = std::size_t{64} << 20;
   std::size_t old_files = 8;
 };

@@ -1,15 +1,12 @@
 #include "server/access/rotated_lines.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <cstddef>
 #include <exception>
 
 #include "base/os/atomic_file.h"
+#include "base/os/rotated_file_sink.h"
 #include "fmt/format.h"
 #include "spdlog/logger.h"
-#include "spdlog/sinks/rotating_file_sink.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {
@@ -18,11 +15,6 @@ namespace {
 constexpr std::size_t kFileBytes = std::size_t{16} << 20;
 constexpr std::size_t kOldFiles = 8;
 
-bool IsMissing(const std::string& path) {
-  struct stat found {};
-  return ::stat(path.c_str(), &found) != 0 && (errno == ENOENT || errno == ENOTDIR);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RotatedLines>> RotatedLines::Open(const std::string& path) {
@@ -30,41 +22,23 @@ absl::StatusOr<std::unique_ptr<RotatedLines>> RotatedLines::Open(const std::stri
     return absl::InvalidArgumentError(
         fmt::format("{}: is no regular file, and its rotation would rename it; name another file", path));
   }
-  std::unique_ptr<RotatedLines> opened(new RotatedLines(path));
-  absl::MutexLock lock(&opened->mutex_);
-  if (absl::Status status = opened->Begin(); !status.ok()) return status;
-  return opened;
-}
-
-absl::Status RotatedLines::Begin() {
-  lines_.reset();
   try {
     auto lines = std::make_shared<spdlog::logger>(
-        "audit", std::make_shared<spdlog::sinks::rotating_file_sink_st>(path_, kFileBytes, kOldFiles));
+        "audit", std::make_shared<base::RotatedFileSink>(path, kFileBytes, kOldFiles, [path] {
+          spdlog::warn("{}: the file of the audit log was removed or renamed; it is begun anew", path);
+        }));
     lines->set_pattern("%v");
     lines->set_level(spdlog::level::info);
     lines->flush_on(spdlog::level::info);
-    lines->set_error_handler([path = path_](const std::string& error) {
+    lines->set_error_handler([path](const std::string& error) {
       spdlog::error("{}: an entry of the audit log was not written: {}", path, error);
     });
-    lines_ = std::move(lines);
-    return absl::OkStatus();
+    return std::unique_ptr<RotatedLines>(new RotatedLines(std::move(lines)));
   } catch (const std::exception& error) {
-    return absl::UnavailableError(
-        fmt::format("{}: the audit log cannot be written: {}", path_, error.what()));
+    return absl::UnavailableError(fmt::format("{}: the audit log cannot be written: {}", path, error.what()));
   }
 }
 
-void RotatedLines::Write(const std::string& line) {
-  absl::MutexLock lock(&mutex_);
-  if (lines_ == nullptr || IsMissing(path_)) {
-    if (absl::Status status = Begin(); !status.ok()) {
-      spdlog::error("{}; an entry was not written", std::string(status.message()));
-      return;
-    }
-    spdlog::warn("{}: the file of the audit log was removed or renamed; it is begun anew", path_);
-  }
-  lines_->info("{}", line);
-}
+void RotatedLines::Write(const std::string& line) { lines_->info("{}", line); }
 
 }  // namespace autocfg::server

@@ -1,14 +1,12 @@
-// A file of lines, which is rotated at 16 MiB; eight older ones are kept (FILE.1, ...). Thread-safe.
+// A file of lines, which is rotated at 16 MiB (base/os/rotated_file_sink.h); eight older ones are kept.
+// Thread-safe.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 
 namespace spdlog {
 class logger;
@@ -22,17 +20,14 @@ class RotatedLines {
   // Unavailable: it cannot be written.
   static absl::StatusOr<std::unique_ptr<RotatedLines>> Open(const std::string& path);
 
-  // Writes a line. If somebody has removed or renamed the file, begins it anew. A line that cannot be written
-  // is reported on the program's log.
+  // Writes a line. If somebody has removed or renamed the file, begins it anew, and says so on the program's
+  // log, as it does of a line that cannot be written.
   void Write(const std::string& line);
 
  private:
-  explicit RotatedLines(std::string path) : path_(std::move(path)) {}
-  absl::Status Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  explicit RotatedLines(std::shared_ptr<spdlog::logger> lines) : lines_(std::move(lines)) {}
 
-  const std::string path_;
-  absl::Mutex mutex_;
-  std::shared_ptr<spdlog::logger> lines_ ABSL_GUARDED_BY(mutex_);  // null: the file could not be begun anew
+  const std::shared_ptr<spdlog::logger> lines_;
 };
 
 }  // namespace autocfg::server

@@ -160,6 +160,44 @@ TEST_F(SetLogOutputTest, FilesAreRotatedAndTheOldestGo) {
   EXPECT_EQ(messages.front(), "line " + std::to_string(301 - messages.size())) << "none is missing between";
 }
 
+// As logrotate does, with and without an empty file in its place.
+TEST_F(SetLogOutputTest, AFileThatAnotherProgramRenamesIsBegunAnew) {
+  ASSERT_TRUE(
+      SetLogOutput({.program = "p", .format = LogFormat::kJson, .file = dir_.File("s.log"), .old_files = 1})
+          .ok());
+  const auto messages = [&](const std::string& name) {
+    std::istringstream lines(Read(name));
+    std::vector<std::string> found;
+    for (std::string line; std::getline(lines, line);) found.push_back(json::parse(line)["message"]);
+    return found;
+  };
+  spdlog::info("one");
+  std::filesystem::rename(dir_.File("s.log"), dir_.File("s.log.1"));
+  spdlog::info("two");
+  std::filesystem::rename(dir_.File("s.log"), dir_.File("s.log.2"));
+  std::ofstream(dir_.File("s.log")).close();
+  spdlog::info("three");
+  spdlog::info("four");
+  std::filesystem::remove(dir_.File("s.log"));
+  spdlog::info("five");
+  EXPECT_THAT(messages("s.log.1"), testing::ElementsAre("one"));
+  EXPECT_THAT(messages("s.log.2"), testing::ElementsAre("two"));
+  EXPECT_THAT(messages("s.log"), testing::ElementsAre("five"));
+}
+
+TEST_F(SetLogOutputTest, AFileThatCannotBeBegunAnewLosesOnlyTheLinesUntilThen) {
+  const std::string directory = dir_.File("d");
+  std::filesystem::create_directory(directory);
+  ASSERT_TRUE(SetLogOutput({.program = "p", .format = LogFormat::kJson, .file = directory + "/s.log"}).ok());
+  std::filesystem::rename(directory, dir_.File("gone"));
+  std::ofstream(directory).close();  // a file where the directory was
+  EXPECT_THAT(Errors([] { spdlog::info("one"); }), HasSubstr("p: a line of the log was not written: "));
+  std::filesystem::remove(directory);
+  std::filesystem::create_directory(directory);
+  EXPECT_EQ(Errors([] { spdlog::info("two"); }), "");
+  EXPECT_THAT(Read("d/s.log"), HasSubstr("two"));
+}
+
 TEST_F(SetLogOutputTest, TextInAFileHasTimeAndLevel) {
   ASSERT_TRUE(SetLogOutput({.program = "p", .file = dir_.File("s.log")}).ok());
   spdlog::error("a line");
