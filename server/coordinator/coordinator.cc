@@ -139,7 +139,7 @@ struct Coordinator::Impl {
         store(Heard(std::move(given))),
         runners(
             *store, notifier, options.clock, [this] { return AtWork(); }, RunnersOptions(options)),
-        reports(*store),
+        reports(*store, options.most_planning_s),
         rendezvous(*store, {.barrier = kBarrier}),
         dispatcher(*store, options.clock,
                    {.lease_duration_s = options.lease_duration_s,
@@ -156,7 +156,8 @@ struct Coordinator::Impl {
                  .reports = reports,
                  .workers = [this] { return AtWork(); },
                  .clock = options.clock,
-                 .access = access}),
+                 .access = access,
+                 .most_planning_s = options.most_planning_s}),
         workers({.store = *store,
                  .dispatcher = dispatcher,
                  .rendezvous = rendezvous,
