@@ -26,8 +26,8 @@ struct UnitOverlap {
 double SecondsBeside(double compute_s, double hidden_s, double contention);
 
 // Returns for how many of `total_s` seconds of collectives computes run beside them, if they add `added_s` to
-// the computes: the time in which a rank waits for them, and what they take from the computes beside them. 0 if they take all
-// of their time: what is hidden then cannot be told.
+// the computes: the time in which a rank waits for them, and what they take from the computes beside them. 0
+// if they take all of their time: what is hidden then cannot be told.
 double HiddenSeconds(double total_s, double added_s, double contention);
 
 // Returns the seconds of an action of these blocks, whose units pass through two buffers in turn, but for
