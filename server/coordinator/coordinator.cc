@@ -139,7 +139,7 @@ struct Coordinator::Impl {
         store(Heard(std::move(given))),
         runners(
             *store, notifier, options.clock, [this] { return AtWork(); }, RunnersOptions(options)),
-        reports(*store, options.most_planning_s),
+        reports(*store),
         rendezvous(*store, {.barrier = kBarrier}),
         dispatcher(*store, options.clock,
                    {.lease_duration_s = options.lease_duration_s,
@@ -156,8 +156,7 @@ struct Coordinator::Impl {
                  .reports = reports,
                  .workers = [this] { return AtWork(); },
                  .clock = options.clock,
-                 .access = access,
-                 .most_planning_s = options.most_planning_s}),
+                 .access = access}),
         workers({.store = *store,
                  .dispatcher = dispatcher,
                  .rendezvous = rendezvous,

@@ -6,7 +6,6 @@
 
 #include "server/report/report_json.h"
 #include "server/report/study_report.h"
-#include "server/studies/planning_limit.h"
 
 namespace autocfg::server {
 
@@ -31,9 +30,8 @@ absl::StatusOr<std::shared_ptr<const StudyReports::Report>> StudyReports::Get(st
   // What changes meanwhile raises the cursor, so that the report is made again.
   const auto cursor = store_.ChangeCursor(study);
   if (!cursor.ok()) return cursor.status();
-  PlanningLimit limit(most_planning_s_);
-  auto gathered = GatherReport(store_, study, limit.Within(watch));
-  if (!gathered.ok()) return limit.ErrorOf(gathered.status());
+  auto gathered = GatherReport(store_, study, watch);
+  if (!gathered.ok()) return gathered.status();
   auto report = std::make_shared<const Report>(
       Report{.cursor = *cursor, .title = ReportTitle(*gathered), .json = ReportJson(*gathered)});
   absl::MutexLock lock(&mutex_);

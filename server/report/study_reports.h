@@ -19,9 +19,8 @@ namespace autocfg::server {
 
 class StudyReports {
  public:
-  // The store must outlive it. `most_planning_s`: CPU seconds that the planning of a study may take.
-  StudyReports(Store& store, double most_planning_s, int at_once = 1)
-      : store_(store), most_planning_s_(most_planning_s), gate_(at_once) {}
+  // The store must outlive it.
+  explicit StudyReports(Store& store, int at_once = 1) : store_(store), gate_(at_once) {}
 
   struct Report {
     std::int64_t cursor = 0;  // of the study when it was made
@@ -29,8 +28,7 @@ class StudyReports {
     std::string json;  // report_json.h
   };
 
-  // Returns the report of the study as it is now. Waits for its turn. ResourceExhausted: its planning takes
-  // too long. Other errors: those of GatherReport.
+  // Returns the report of the study as it is now. Waits for its turn. Errors: those of GatherReport.
   absl::StatusOr<std::shared_ptr<const Report>> Get(std::int64_t study, const PlanningWatch& watch);
 
  private:
@@ -43,7 +41,6 @@ class StudyReports {
   };
 
   Store& store_;
-  const double most_planning_s_;
   PlanningGate gate_;
   absl::Mutex mutex_;
   std::map<std::int64_t, Kept> kept_ ABSL_GUARDED_BY(mutex_);  // by study

@@ -21,7 +21,6 @@
 #include "server/services/study_streams.h"
 #include "server/store/turns/fair_share.h"
 #include "server/studies/planning_gate.h"
-#include "server/studies/planning_limit.h"
 #include "server/studies/search_problem.h"
 #include "server/studies/study_rejections.h"
 #include "server/studies/study_states.h"
@@ -86,7 +85,7 @@ absl::StatusOr<v1::Study> Logged(absl::StatusOr<v1::Study> study) {
 }  // namespace
 
 StudyServiceImpl::StudyServiceImpl(StudyServiceParts parts)
-    : parts_(std::move(parts)), replays_(parts_.store, parts_.most_planning_s) {}
+    : parts_(std::move(parts)), replays_(parts_.store) {}
 
 absl::StatusOr<std::vector<v1::Worker>> StudyServiceImpl::Workers() const {
   const auto records = parts_.workers();
@@ -532,16 +531,15 @@ grpc::Status StudyServiceImpl::ListRejected(grpc::ServerContext* context,
   const auto wanted = [&](const PlanningProgress&) {
     return !context->IsCancelled() && !parts_.notifier.closed();
   };
-  PlanningLimit limit(parts_.most_planning_s);
   absl::Status admitted;
   const absl::Status status = autocfg::server::ListRejected(
-      parts_.store, *id, request->most(), limit.Within(wanted), [&](const v1::RejectedPlans& plans) {
+      parts_.store, *id, request->most(), wanted, [&](const v1::RejectedPlans& plans) {
         admitted = parts_.access.StillAdmits(*context, kRejectedMethod);
         return admitted.ok() && writer->Write(plans);
       });
   if (!admitted.ok()) return ToGrpc(admitted);
   if (absl::IsCancelled(status) && parts_.notifier.closed()) return ToGrpc(CoordinatorClosing());
-  return ToGrpc(limit.ErrorOf(status));
+  return ToGrpc(status);
 }
 
 }  // namespace autocfg::server

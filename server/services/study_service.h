@@ -39,7 +39,6 @@ struct StudyServiceParts {
   PresentWorkers workers;  // those that take jobs: they are `local`
   base::Clock clock;
   const AccessControl& access;
-  double most_planning_s;  // CPU seconds that planning a study again may take
 };
 
 class StudyServiceImpl final : public v1::StudyService::Service {

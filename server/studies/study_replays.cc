@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/studies/planning_limit.h"
 #include "server/studies/search_problem.h"
 #include "server/studies/study_search.h"
 
@@ -36,10 +35,9 @@ absl::StatusOr<v1::Recommendation> StudyReplays::Recommend(std::int64_t study, c
   if (!problem.ok()) return problem.status();
   auto outcomes = StoredOutcomes::Load(store_, study);
   if (!outcomes.ok()) return outcomes.status();
-  PlanningLimit limit(most_planning_s_);
-  auto search = StudySearch::Create(*problem, {.watch = limit.Within(watch)});
-  if (!search.ok()) return limit.ErrorOf(search.status());
-  if (absl::Status status = search->Drive(*outcomes); !status.ok()) return limit.ErrorOf(status);
+  auto search = StudySearch::Create(*problem, {.watch = watch});
+  if (!search.ok()) return search.status();
+  if (absl::Status status = search->Drive(*outcomes); !status.ok()) return status;
   v1::Recommendation answer = search->Recommendation();
   absl::MutexLock lock(&mutex_);
   kept_[study] = {known->cursor, ++uses_, answer};

@@ -19,13 +19,11 @@ namespace autocfg::server {
 
 class StudyReplays {
  public:
-  // The store must outlive it. `most_planning_s`: CPU seconds that the planning of a study may take.
-  StudyReplays(Store& store, double most_planning_s, int at_once = 1)
-      : store_(store), most_planning_s_(most_planning_s), gate_(at_once) {}
+  // The store must outlive it.
+  explicit StudyReplays(Store& store, int at_once = 1) : store_(store), gate_(at_once) {}
 
   // Returns the study's recommendation, as StudySearch::Recommendation does. Waits for its turn. Cancelled
-  // once `watch` says no. ResourceExhausted: its planning takes too long. Other errors: those of the store
-  // and of the study's specification.
+  // once `watch` says no. Other errors: those of the store and of the study's specification.
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study, const PlanningWatch& watch);
 
  private:
@@ -43,7 +41,6 @@ class StudyReplays {
   };
 
   Store& store_;
-  const double most_planning_s_;
   PlanningGate gate_;
   absl::Mutex mutex_;
   std::map<std::int64_t, Kept> kept_ ABSL_GUARDED_BY(mutex_);  // by study

@@ -55,7 +55,7 @@ StudyRun::StudyRun(Store& store, Notifier& notifier, PlanningGate& gate, const b
       study_(study),
       events_(std::move(events)),
       outdated_(outdated),
-      planning_limit_(most_planning_s) {}
+      most_planning_s_(most_planning_s) {}
 
 absl::Status StudyRun::RecordStoreError(absl::Status status) {
   if (store_error_.ok() && !absl::IsCancelled(status)) store_error_ = status;
@@ -108,7 +108,10 @@ bool StudyRun::PlanOn(const PlanningProgress& progress) {
     planning_over_budget_ = true;
     return false;
   }
-  if (planning_limit_.Passed()) return false;
+  if (ThreadCpuSeconds() - planning_from_cpu_s_ > most_planning_s_) {
+    planning_over_limit_ = true;
+    return false;
+  }
   const double now_s = clock_();
   if (search_ || progress.enumerated == 0 || now_s - planning_saved_s_ < kPlanningSavePeriod) return true;
   planning_saved_s_ = now_s;
@@ -274,7 +277,7 @@ absl::Status StudyRun::QueueCalibration(const SearchLoop& loop) {
 
 absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const SearchLoop& loop) {
   auto calibration = AwaitCalibration(loop);
-  planning_limit_.Restart();
+  planning_from_cpu_s_ = ThreadCpuSeconds();
   if (!calibration.ok() || !calibration->has_value()) return calibration;
   const auto study = store_.GetStudy(study_);
   if (absl::IsNotFound(study.status())) return Interrupted();
@@ -368,7 +371,7 @@ absl::StatusOr<std::optional<v1::Trial>> StudyRun::Reuse(const TrialRequest& req
 }
 
 absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& request) {
-  planning_limit_.Restart();
+  planning_from_cpu_s_ = ThreadCpuSeconds();
   v1::Trial trial;
   *trial.mutable_plan() = ToProto(request.plan);
   trial.set_plan_text(PlanText(request.plan));
@@ -445,7 +448,7 @@ absl::Status StudyRun::Run() {
   owner_ = study->owner();
   started_s_ = planning_saved_s_ = clock_();  // what is planned at once shows no progress
   used_before_s_ = usage->wall_s;
-  planning_limit_.Restart();
+  planning_from_cpu_s_ = ThreadCpuSeconds();
 
   absl::Status status;
   try {
@@ -467,7 +470,12 @@ absl::Status StudyRun::Run() {
                     "name values with --space",
                     problem_->time_budget_s, std::string(status.message())));
   }
-  status = planning_limit_.ErrorOf(status);
+  if (absl::IsCancelled(status) && planning_over_limit_) {
+    status = absl::ResourceExhaustedError(
+        fmt::format("planning took {:g} s of a core, the most that this coordinator gives a study "
+                    "(--max-planning): {}; name fewer values with --space, or a smaller batch or cluster",
+                    most_planning_s_, std::string(status.message())));
+  }
   if (status.ok()) {
     std::string message = search_->NothingFits();
     if (message.empty() && BudgetLeft() <= 0) {

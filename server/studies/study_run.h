@@ -16,7 +16,6 @@
 #include "server/sched/notifier.h"
 #include "server/store/store.h"
 #include "server/studies/planning_gate.h"
-#include "server/studies/planning_limit.h"
 #include "server/studies/search_problem.h"
 #include "server/studies/study_search.h"
 
@@ -93,6 +92,7 @@ class StudyRun final : private OutcomeSource {
   std::string trace_parent_;  // of the study; its jobs belong to the same trace
   const StudyRunEvents events_;
   const std::atomic<bool>& outdated_;
+  const double most_planning_s_;
 
   std::string owner_;
   std::optional<SearchProblem> problem_;
@@ -107,7 +107,8 @@ class StudyRun final : private OutcomeSource {
   double planning_saved_s_ = 0;
   bool budget_spent_ = false;
   bool planning_over_budget_ = false;
-  PlanningLimit planning_limit_;  // from when it last waited for workers, or began
+  bool planning_over_limit_ = false;
+  double planning_from_cpu_s_ = 0;  // of this thread when it last waited for workers, or began
   absl::Status store_error_;
 };
 

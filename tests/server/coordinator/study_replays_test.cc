@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store.h"
@@ -64,8 +63,6 @@ TEST(PlanningGate, OwnersTakeTurns) {
   EXPECT_EQ(entered, "one two many one many many ");
 }
 
-constexpr double kMostPlanning = 300;
-
 class StudyReplaysTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -83,7 +80,7 @@ class StudyReplaysTest : public testing::Test {
 };
 
 TEST_F(StudyReplaysTest, ComputesOncePerChangeOfTheStudy) {
-  StudyReplays replays(*store_, kMostPlanning);
+  StudyReplays replays(*store_);
   EXPECT_TRUE(absl::IsCancelled(replays.Recommend(study_, GiveUp).status()));
   const auto answer = replays.Recommend(study_, GoOn);
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -96,23 +93,13 @@ TEST_F(StudyReplaysTest, ComputesOncePerChangeOfTheStudy) {
   EXPECT_TRUE(replays.Recommend(study_, GoOn).ok());
 }
 
-// A study that was paused while it planned has no plan yet. Whoever asks for its recommendation does not
-// plan longer than it may itself.
-TEST_F(StudyReplaysTest, PlanningEndsAtItsLimit) {
-  StudyReplays replays(*store_, 0);
-  const absl::Status status = replays.Recommend(study_, GoOn).status();
-  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_THAT(std::string(status.message()), testing::StartsWith("planning took 0 s of a core, the most"));
-  EXPECT_TRUE(absl::IsCancelled(StudyReplays(*store_, kMostPlanning).Recommend(study_, GiveUp).status()));
-}
-
 TEST_F(StudyReplaysTest, UnknownStudyIsNotFound) {
-  StudyReplays replays(*store_, kMostPlanning);
+  StudyReplays replays(*store_);
   EXPECT_TRUE(absl::IsNotFound(replays.Recommend(99, GoOn).status()));
 }
 
 TEST_F(StudyReplaysTest, WaitsForItsTurnNoLongerThanWanted) {
-  StudyReplays replays(*store_, kMostPlanning, /*at_once=*/0);
+  StudyReplays replays(*store_, /*at_once=*/0);
   EXPECT_TRUE(absl::IsCancelled(replays.Recommend(study_, GiveUp).status()));
 }
 

@@ -61,7 +61,7 @@ class StudyPagesTest : public testing::Test {
     auto store = OpenMemoryStore();
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    reports_ = std::make_unique<StudyReports>(*store_, 300);
+    reports_ = std::make_unique<StudyReports>(*store_);
     address_ = *ParseListenAddress("127.0.0.1:0");
     pages_ = std::make_unique<StudyPages>(*store_, *reports_, open_, metrics_, address_);
     for (const bool started : {true, false}) {
